@@ -1,0 +1,105 @@
+"""Rows held in memory: a dense or a CSR matrix with its targets and, optionally, row weights.
+
+Parsers produce tables, spill files and data sets store them, windows are views of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.floating]
+Integers = NDArray[np.integer]
+
+
+class DenseTable(NamedTuple):
+    """n rows of d numbers."""
+
+    X: Floats  # (n, d) float32 or float64
+    target: Floats  # (n,) float64
+    weight: Floats | None  # (n,) float64, None: every row counts once
+
+    @property
+    def n_rows(self) -> int:
+        """Rows held."""
+        return self.X.shape[0]
+
+    @property
+    def nnz(self) -> int:
+        """Values held; zeros count, as they are stored."""
+        return self.X.size
+
+
+class SparseTable(NamedTuple):
+    """n rows of (index, value) pairs: row i holds positions indptr[i] to indptr[i + 1]."""
+
+    data: Floats  # (nnz,) float32 or float64
+    indices: Integers  # (nnz,) int32 (int64 past 2^31 columns), ascending and distinct in a row
+    indptr: Integers  # (n + 1,) int64, indptr[0] == 0
+    target: Floats  # (n,) float64
+    weight: Floats | None  # (n,) float64, None: every row counts once
+
+    @property
+    def n_rows(self) -> int:
+        """Rows held."""
+        return self.indptr.shape[0] - 1
+
+    @property
+    def nnz(self) -> int:
+        """Values held."""
+        return int(self.indptr[-1])
+
+
+Table = DenseTable | SparseTable
+
+
+def n_bytes(table: Table) -> int:
+    """Bytes that the table's arrays take in memory."""
+    return sum(part.nbytes for part in table if part is not None)
+
+
+def take(table: Table, order: Integers) -> Table:
+    """Rows `order` of the table, in that order, copied."""
+    target = table.target[order]
+    weight = None if table.weight is None else table.weight[order]
+    if isinstance(table, DenseTable):
+        return DenseTable(table.X[order], target, weight)
+    counts = np.diff(table.indptr)[order]
+    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    position = np.arange(indptr[-1]) + np.repeat(table.indptr[order] - indptr[:-1], counts)
+    return SparseTable(table.data[position], table.indices[position], indptr, target, weight)
+
+
+def cut(table: Table, start: int, stop: int) -> Table:
+    """Rows start <= i < stop, as views where the layout allows."""
+    target = table.target[start:stop]
+    weight = None if table.weight is None else table.weight[start:stop]
+    if isinstance(table, DenseTable):
+        return DenseTable(table.X[start:stop], target, weight)
+    first, last = int(table.indptr[start]), int(table.indptr[stop])
+    indptr = table.indptr[start : stop + 1] - first
+    return SparseTable(table.data[first:last], table.indices[first:last], indptr, target, weight)
+
+
+def concatenate(tables: Sequence[Table]) -> Table:
+    """All rows of the tables, one after the other; every table has the same layout and weights."""
+    target = np.concatenate([t.target for t in tables])
+    weights = [t.weight for t in tables if t.weight is not None]
+    weight = np.concatenate(weights) if weights else None
+    dense = [t for t in tables if isinstance(t, DenseTable)]
+    if dense:
+        return DenseTable(np.concatenate([t.X for t in dense]), target, weight)
+    sparse = [t for t in tables if isinstance(t, SparseTable)]
+    starts = np.cumsum([0] + [t.nnz for t in sparse])
+    indptr = [np.zeros(1, np.int64)]
+    indptr += [t.indptr[1:] + start for t, start in zip(sparse, starts[:-1], strict=True)]
+    return SparseTable(
+        np.concatenate([t.data for t in sparse]),
+        np.concatenate([t.indices for t in sparse]),
+        np.concatenate(indptr),
+        target,
+        weight,
+    )

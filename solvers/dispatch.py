@@ -1,0 +1,131 @@
+"""How numba is used here: `kernel` compiles, `by_type` chooses one body per type at compile time.
+
+Losses and rows are NamedTuple types.  A verb such as `dot` has one body per type, chosen by the
+type of its first argument: compiled code holds only the chosen body, and the same verb called
+from plain Python (`kernel.py_func`) picks it at run time, which makes plain Python the oracle of
+every kernel.
+
+Two traps of numba are handled here and nowhere else.  Its disk cache watches only the file a
+kernel stands in, so an edit of `rows.py` would leave the old `dot` inside every cached kernel:
+the cache folder is named by a digest of all solver sources.  And it takes its folder from a
+process-wide setting, so that setting is changed only while a kernel is being declared.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Any, Protocol, TypeVar, cast
+
+import numba
+import numpy as np
+from numba import config
+from numba.core.types import BaseNamedTuple
+from numba.extending import overload
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+#: What LLVM may do to sums so that it can use SIMD; NaN and infinity keep their meaning.
+VECTORISED = {"reassoc", "contract"}
+
+
+def sources_digest() -> str:
+    """Hex digest of all solver sources and of the versions that compile them."""
+    digest = hashlib.sha256(f"{numba.__version__} {np.__version__} {platform.machine()}".encode())
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def cache_folder() -> Path:
+    """Where compiled kernels lie: beside the user's other caches, or in the temporary folder."""
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    for base in (Path(home), Path(gettempdir())):
+        folder = base / "fewpass" / sources_digest()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            continue
+        if os.access(folder, os.W_OK):
+            return folder
+    raise PermissionError(
+        f"No writable folder for compiled kernels under {home} or {gettempdir()}."
+    )
+
+
+_CACHE = cache_folder()
+
+
+@contextmanager
+def _numba_cache() -> Iterator[None]:
+    before = config.CACHE_DIR
+    config.CACHE_DIR = str(_CACHE)
+    try:
+        yield
+    finally:
+        config.CACHE_DIR = before
+
+
+def kernel(function: Function) -> Function:
+    """Compile `function`: releases the GIL, divides like C, is cached on disk across processes.
+
+    The plain Python body stays reachable as `function.py_func`.
+    """
+    with _numba_cache():
+        compiled = numba.njit(nogil=True, error_model="numpy", cache=True)(function)
+    return cast("Function", compiled)
+
+
+class Verb(Protocol):
+    """A function with one body per type of its first argument."""
+
+    def __call__(self, *args: Any) -> Any:
+        """Run the body that stands for the first argument's type."""
+
+    def register(
+        self, kind: type, *, fastmath: set[str] | None = None
+    ) -> Callable[[Function], Function]:
+        """Make the decorated function the body for `kind`."""
+
+    def bodies(self) -> frozenset[type]:
+        """Return the types that have a body."""
+
+
+def by_type(generic: Callable[..., Any]) -> Verb:
+    """Turn a documented, bodiless function into a verb (see the module's docstring)."""
+    bodies: dict[type, Callable[..., Any]] = {}
+
+    def verb(*args: Any) -> Any:
+        body = bodies.get(type(args[0]))
+        if body is None:
+            known = ", ".join(sorted(kind.__name__ for kind in bodies))
+            raise TypeError(f"{generic.__name__} knows {known}, not {type(args[0]).__name__}.")
+        return body(*args)
+
+    def register(kind: type, *, fastmath: set[str] | None = None) -> Callable[[Function], Function]:
+        def keep(body: Function) -> Function:
+            bodies[kind] = body
+
+            def choose(first: Any, *_rest: Any) -> Callable[..., Any] | None:
+                fits = isinstance(first, BaseNamedTuple) and first.instance_class is kind
+                return body if fits else None
+
+            options = {"fastmath": fastmath or False, "error_model": "numpy"}
+            overload(verb, strict=False, jit_options=options)(choose)
+            return body
+
+        return keep
+
+    verb.__name__, verb.__doc__, verb.__module__ = (
+        generic.__name__,
+        generic.__doc__,
+        generic.__module__,
+    )
+    verb.register = register  # type: ignore[attr-defined]
+    verb.bodies = lambda: frozenset(bodies)  # type: ignore[attr-defined]
+    return cast("Verb", verb)

@@ -1,0 +1,27 @@
+"""The step size gamma_t = gamma0 (1 + a gamma0 t)^(-c) (Xu 2011, equation 3)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from solvers.dispatch import kernel
+
+
+class Schedule(NamedTuple):
+    """How the step decays."""
+
+    a: float  # a lower bound on the smallest eigenvalue of the Hessian: lam
+    c: float  # power
+
+
+@kernel
+def step_size(schedule: Any, gamma0: Any, t: Any) -> Any:
+    """gamma_t for t = 1, 2, ...; the usual powers cost square roots instead of a pow."""
+    x = 1.0 + schedule.a * gamma0 * t
+    if schedule.c == 0.75:
+        root = math.sqrt(x)
+        return gamma0 / (root * math.sqrt(root))
+    if schedule.c == 1.0:
+        return gamma0 / x
+    return gamma0 * x ** (-schedule.c)

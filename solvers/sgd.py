@@ -1,0 +1,337 @@
+"""Stochastic gradient descent with a decaying step, plain and averaged (Xu 2011, Algorithm 1).
+
+    for each row i, t = 1, 2, ...
+        gamma <- gamma0 (1 + a gamma0 t)^(-c)                                      (3)
+        theta <- (1 - lam gamma) theta - gamma weight_i phi'(theta . x_i, y_i) x_i   (2)
+        bar   <- (1 - eta) bar + eta theta,   eta = 1 / (t - t0)  for t > t0         (6)
+
+Both theta and bar are dense after one step.  They are kept as
+
+    theta = u / alpha,    bar = (tau u + uh) / beta,    W = [u, uh]
+
+so that a row costs its non-zeros only.  alpha grows without bound and the read-out of bar cancels
+as it grows: once alpha passes 1e6 both vectors are written back ("flush"), at a t that depends on
+the schedule alone.
+
+Differs from the paper: u starts at theta_0 (not bar_0); tau uses its value before the step;
+flushing; the first step size is found on the first rows (calibration.py); the intercept is a
+scalar beside the weights with its own decay; a pass whose loss explodes starts again with half
+the step.  Reference: section 2 of the primal specification.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, PositiveFloat
+
+from solvers.calibration import calibrate
+from solvers.dispatch import kernel
+from solvers.losses import Problem, Squared, slope, value
+from solvers.protocol import Block, Facts, Settings, Walk, Weights
+from solvers.rows import add, add_both, add_vector, dot, dot_vector, paired_zeros, prefetch
+from solvers.schedule import Schedule, step_size
+
+FLUSH_ABOVE = 1e6  # alpha: the relative error of bar is about 1e-16 alpha
+FLUSH_BETA_ABOVE = 1e200  # the decaying average's divisor grows like 0.99^-t
+LOOK_AHEAD = 4  # rows between asking for a row and using it
+LISTEN_EVERY = 8  # rows between two that are asked for their loss before the step
+EXPLODED = 10.0  # a smoothed loss this many times that of zero weights is a lost pass
+NEVER = 1 << 62  # t0 of plain SGD: no row is late enough
+SOUGHT = -1  # t0 while the rule of section 2.3 looks for it
+SOONEST_START = 100  # rows that the rule waits at least
+EMA_RATE = 0.01
+
+
+class SgdState(NamedTuple):
+    """Everything that changes; `ema_*` lives only while the start of averaging is looked for."""
+
+    W: NDArray[np.float64]  # (d, 2) columns u and uh
+    ema_vector: NDArray[np.float64]  # (d,), or (0,): ema = (ema_tau u + ema_vector) / ema_beta
+    b: float  # intercept of theta
+    b_bar: float  # intercept of bar
+    b_ema: float
+    alpha: float
+    beta: float
+    tau: float
+    ema_beta: float
+    ema_tau: float
+    t: int  # rows visited
+    t0: int  # averaging starts after it; SOUGHT, NEVER or a row count
+    gamma0: float  # 0 until the first block calibrates it
+    heard: int  # rows whose loss before the step was taken
+    loss_sum: float  # over them
+    loss: float  # smoothed
+    loss_zero: float  # the same smoothing of the loss of zero weights
+    loss_ema: float  # the same smoothing of the decaying average's loss, while t0 is looked for
+    lost: int  # 1 once the loss exploded
+
+
+class Sgd(Settings):
+    """Plain SGD: the last iterate of one or more passes (c = 1)."""
+
+    kind: Literal["sgd"] = "sgd"
+    gamma0: Literal["calibrated", "paper", "curvature"] | PositiveFloat = "calibrated"
+    """First step: found on the first rows, 1/(max(1, q) M + lam), 1/(q M + lam), or a number."""
+    a: PositiveFloat | None = None
+    """Decay of the step; default lam."""
+    c: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
+    """Power of the decay; default 1 without averaging, else 2/3 (squared loss) or 3/4."""
+
+    def init(self, problem: Problem, facts: Facts) -> SgdState:
+        """Zero weights; refuses a step size that would turn the decay negative."""
+        gamma0 = self._first_step(problem, facts)
+        if problem.lam * gamma0 >= 1.0:
+            raise ValueError(
+                f"gamma0 = {gamma0:g} times lam = {problem.lam:g} is not below 1, so a step would "
+                "flip the sign of the weights. Lower gamma0, or leave it out to have it found."
+            )
+        t0 = self._averaging_start(facts)
+        return SgdState(
+            W=paired_zeros(facts.rows_kind, facts.d),
+            ema_vector=np.zeros(facts.d if t0 == SOUGHT else 0),
+            **dict.fromkeys(("b", "b_bar", "b_ema", "tau", "ema_tau"), 0.0),
+            **dict.fromkeys(("alpha", "beta", "ema_beta"), 1.0),
+            t=0,
+            t0=t0,
+            gamma0=gamma0,
+            heard=0,
+            **dict.fromkeys(("loss_sum", "loss", "loss_zero", "loss_ema"), 0.0),
+            lost=0,
+        )
+
+    def program(self, epoch: int) -> tuple[Walk, ...]:
+        """One walk an epoch; the first may take the rows as they lie."""
+        return (
+            Walk(
+                name=f"walk-{self.kind}",
+                step=self.step,
+                join=join_streams,
+                order="stored" if epoch == 0 else "random",
+                diverged=has_exploded,
+                recover=self.halve_step,
+                metrics=progressive_loss,
+            ),
+        )
+
+    def weights(self, state: SgdState) -> Weights:
+        """The average once averaging has begun, else the last iterate."""
+        theta, bar = read_out(state)
+        if state.t > state.t0 >= 0:
+            return Weights(bar, state.b_bar)
+        return Weights(theta, state.b)
+
+    def step(self, problem: Problem, facts: Facts, state: SgdState, block: Block) -> SgdState:
+        """Visit the rows of one block."""
+        schedule = self._schedule(problem)
+        if state.gamma0 == 0.0:
+            square = largest_square(problem, facts)
+            state = state._replace(gamma0=calibrate(problem, schedule, square, facts, block))
+        start = 0
+        if state.t0 == SOUGHT:
+            latest = max(SOONEST_START, facts.stream_rows // 2)
+            state, start = seek_start(state, schedule, problem, latest, *block)
+            if state.t0 != SOUGHT:
+                state = state._replace(ema_vector=np.zeros(0))
+        return visit_rows(state, schedule, problem, start, *block)
+
+    def halve_step(self, problem: Problem, facts: Facts, state: SgdState) -> SgdState:
+        """Start again from zero weights with half the first step."""
+        return self.init(problem, facts)._replace(gamma0=0.5 * state.gamma0)
+
+    def _schedule(self, problem: Problem) -> Schedule:
+        return Schedule(self.a or problem.lam, self.c or self._default_power(problem))
+
+    def _default_power(self, _problem: Problem) -> float:
+        return 1.0
+
+    def _averaging_start(self, _facts: Facts) -> int:
+        return NEVER
+
+    def _first_step(self, problem: Problem, facts: Facts) -> float:
+        if self.gamma0 == "calibrated":
+            return 0.0
+        if not isinstance(self.gamma0, str):
+            return self.gamma0
+        q = problem.loss.curvature
+        bound = 1.0 if math.isinf(q) else max(1.0, q) if self.gamma0 == "paper" else q
+        return 1.0 / (bound * largest_square(problem, facts) + problem.lam)
+
+
+class Asgd(Sgd):
+    """Averaged SGD: the mean of the iterates after t0; near the optimum after one pass."""
+
+    kind: Literal["asgd"] = "asgd"  # type: ignore[assignment]
+    average_from: Literal["auto"] | Annotated[float, Field(ge=0.0, lt=1.0)] | int = 0.1
+    """t0: a fraction of the first pass, a row count, or "auto": when a decaying average wins."""
+
+    def _default_power(self, problem: Problem) -> float:
+        return 2.0 / 3.0 if isinstance(problem.loss, Squared) else 0.75
+
+    def _averaging_start(self, facts: Facts) -> int:
+        if self.average_from == "auto":
+            return SOUGHT
+        if isinstance(self.average_from, int):
+            return self.average_from
+        return int(float(self.average_from) * facts.stream_rows)
+
+
+def largest_square(problem: Problem, facts: Facts) -> float:
+    """M: the largest ||x||^2, the constant column and the largest row weight counted in."""
+    return (facts.max_square + problem.intercept**2) * facts.max_weight or 1.0
+
+
+def read_out(state: SgdState) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return theta and bar, both (d,)."""
+    u, uh = state.W[:, 0], state.W[:, 1]
+    return u / state.alpha, (state.tau * u + uh) / state.beta
+
+
+def has_exploded(state: SgdState) -> bool:
+    """Say whether the pass is lost: the loss before the step left all bounds."""
+    return bool(state.lost)
+
+
+def progressive_loss(state: SgdState) -> dict[str, float]:
+    """Running loss of the iterate on rows that it had not seen, smoothed and summed."""
+    return {
+        "loss": state.loss,
+        "loss_sum": state.loss_sum,
+        "heard": state.heard,
+        "gamma0": state.gamma0,
+        "t0": state.t0,
+    }
+
+
+def join_streams(states: list[SgdState]) -> SgdState:
+    """Average the streams' iterates and averages; one stream stays as it is, bit for bit."""
+    if len(states) == 1:
+        return states[0]
+    first = states[0]
+    thetas, bars = zip(*(read_out(s) for s in states), strict=True)
+    first.W[:, 0] = sum(thetas) / len(states)
+    first.W[:, 1] = sum(bars) / len(states)
+    mean = {name: sum(getattr(s, name) for s in states) / len(states) for name in ("b", "b_bar")}
+    return first._replace(alpha=1.0, beta=1.0, tau=0.0, **mean)
+
+
+@kernel
+def visit_rows(
+    state: Any, schedule: Any, problem: Any, start: Any, rows: Any, y: Any, weight: Any, order: Any
+) -> Any:
+    """Algorithm 1 over rows order[start:]; t0 is known."""
+    W, ema_vector, b, b_bar, b_ema, alpha, beta, tau, ema_beta, ema_tau, t, t0, gamma0 = state[:13]
+    heard, loss_sum, smooth, smooth_zero, loss_ema, lost = state[13:]
+    loss, lam, intercept, lam_b = problem
+    last = order.shape[0] - 1
+    for r in range(start, order.shape[0]):
+        i = order[r]
+        ahead = order[min(r + LOOK_AHEAD, last)]
+        if ahead != i + LOOK_AHEAD:  # in stored order the memory sees it coming by itself
+            prefetch(rows, ahead)
+        t += 1
+        gamma = step_size(schedule, gamma0, t)
+        p = dot(rows, i, W) / alpha + intercept * b
+
+        if t % LISTEN_EVERY == 0:
+            heard += 1
+            rate = max(EMA_RATE, 1.0 / heard)
+            now = value(loss, p, y[i])
+            loss_sum += now
+            smooth += rate * (now - smooth)
+            smooth_zero += rate * (value(loss, 0.0, y[i]) - smooth_zero)
+            if not smooth <= EXPLODED * smooth_zero:
+                lost = 1
+                break
+
+        g = weight[i] * slope(loss, p, y[i])
+        alpha /= 1.0 - lam * gamma
+        k = alpha * gamma * g
+        b -= gamma * (lam_b * b + intercept * g)
+        if t <= t0:
+            if k != 0.0:
+                add(rows, i, -k, W)
+        elif t == t0 + 1:  # bar <- theta
+            add(rows, i, -k, W)
+            W[:, 1] = 0.0
+            beta, tau, b_bar = 1.0, 1.0 / alpha, b
+        else:
+            eta = 1.0 / (t - t0)
+            beta /= 1.0 - eta
+            if k != 0.0:
+                add_both(rows, i, -k, tau * k, W)
+            tau += eta * beta / alpha
+            b_bar += eta * (b - b_bar)
+
+        if alpha > FLUSH_ABOVE or beta > FLUSH_BETA_ABOVE:
+            flush(W, alpha, beta, tau)
+            alpha, beta, tau = 1.0, 1.0, 0.0
+    return SgdState(
+        W, ema_vector, b, b_bar, b_ema, alpha, beta, tau, ema_beta, ema_tau, t, t0, gamma0,
+        heard, loss_sum, smooth, smooth_zero, loss_ema, lost,
+    )  # fmt: skip
+
+
+@kernel
+def flush(W: Any, alpha: Any, beta: Any, tau: Any) -> Any:
+    """Write theta and bar back into W, for alpha = beta = 1 and tau = 0."""
+    for j in range(W.shape[0]):
+        W[j, 1] = (tau * W[j, 0] + W[j, 1]) / beta
+        W[j, 0] /= alpha
+
+
+@kernel
+def seek_start(
+    state: Any, schedule: Any, problem: Any, latest: Any, rows: Any, y: Any, weight: Any, order: Any
+) -> Any:
+    """Plain SGD until a decaying average of the iterates predicts better than the iterate.
+
+    Both are judged on each row before the step, both losses smoothed alike; the start is the
+    first t >= 100 where the average's is smaller, or `latest`.  Returns (state, rows visited).
+    """
+    W, ema_vector, b, b_bar, b_ema, alpha, beta, tau, ema_beta, ema_tau, t, t0, gamma0 = state[:13]
+    heard, loss_sum, smooth, smooth_zero, loss_ema, lost = state[13:]
+    loss, lam, intercept, lam_b = problem
+    r = 0
+    while r < order.shape[0] and t0 == SOUGHT and lost == 0:
+        i = order[r]
+        r += 1
+        t += 1
+        gamma = step_size(schedule, gamma0, t)
+        s = dot(rows, i, W)
+        p = s / alpha + intercept * b
+        p_ema = (ema_tau * s + dot_vector(rows, i, ema_vector)) / ema_beta + intercept * b_ema
+
+        rate = max(EMA_RATE, 1.0 / t)
+        heard += 1
+        loss_sum += value(loss, p, y[i])
+        smooth += rate * (value(loss, p, y[i]) - smooth)
+        loss_ema += rate * (value(loss, p_ema, y[i]) - loss_ema)
+        smooth_zero += rate * (value(loss, 0.0, y[i]) - smooth_zero)
+        if not smooth <= EXPLODED * smooth_zero:
+            lost = 1
+
+        g = weight[i] * slope(loss, p, y[i])
+        alpha /= 1.0 - lam * gamma
+        k = alpha * gamma * g
+        b -= gamma * (lam_b * b + intercept * g)
+        b_ema += EMA_RATE * (b - b_ema)
+        ema_beta /= 1.0 - EMA_RATE
+        add(rows, i, -k, W)
+        add_vector(rows, i, ema_tau * k, ema_vector)
+        ema_tau += EMA_RATE * ema_beta / alpha
+
+        if alpha > FLUSH_ABOVE or ema_beta > FLUSH_BETA_ABOVE:
+            for j in range(W.shape[0]):
+                ema_vector[j] = (ema_tau * W[j, 0] + ema_vector[j]) / ema_beta
+                W[j, 0] /= alpha
+            alpha, ema_beta, ema_tau = 1.0, 1.0, 0.0
+        if t >= SOONEST_START and (loss_ema < smooth or t >= latest):
+            t0 = t
+    return SgdState(
+        W, ema_vector, b, b_bar, b_ema, alpha, beta, tau, ema_beta, ema_tau, t, t0, gamma0,
+        heard, loss_sum, smooth, smooth_zero, loss_ema, lost,
+    ), r  # fmt: skip

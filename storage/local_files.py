@@ -1,0 +1,134 @@
+"""Objects as files below a local directory: written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer  # collections.abc has it from Python 3.12
+
+PARTIAL = ".partial"  # what a killed writer leaves behind is called .NAME.RANDOM.partial
+
+
+class LocalFiles:
+    """The local half of `Folder`; see there for the meaning of the methods."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def address(self, key: str) -> str:
+        """Name the object for people."""
+        return str(self.root / key) if key else str(self.root)
+
+    def read(self, key: str) -> bytes:
+        """Return the bytes of the file."""
+        return (self.root / key).read_bytes()
+
+    def read_into(self, key: str, buffer: memoryview) -> int:
+        """Fill the buffer from the file; return the file's size."""
+        with Path(self.root / key).open("rb", buffering=0) as file:
+            size = os.fstat(file.fileno()).st_size
+            wanted, done = min(size, len(buffer)), 0
+            while done < wanted:
+                got = file.readinto(buffer[done:wanted])
+                if not got:
+                    return done
+                done += got
+            return size
+
+    def write(self, key: str, data: Buffer, *, durable: bool) -> None:
+        """Write beside the file, then rename over it."""
+        path = self.root / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.parent / f".{path.name}.{secrets.token_hex(6)}{PARTIAL}"
+        try:
+            with partial.open("xb", buffering=0) as file:
+                _write_all(file.fileno(), memoryview(data).cast("B"))
+                if durable:
+                    os.fsync(file.fileno())
+            partial.replace(path)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+        if durable:
+            self.sync_directories([key])
+
+    def sync(self, key: str) -> None:
+        """Bring the content of a file to the disk."""
+        _sync(self.root / key)
+
+    def sync_directories(self, keys: Iterable[str]) -> None:
+        """Bring to the disk that files of these names exist, and the directories they are in."""
+        found = {self.root.parent}
+        for key in keys:
+            parents = (self.root / key).parents
+            found.update(path for path in parents if path.is_relative_to(self.root))
+        for directory in sorted(found):
+            _sync(directory)
+
+    def append(self, key: str, data: bytes) -> None:
+        """Append in one write."""
+        path = self.root / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab", buffering=0) as file:
+            _write_all(file.fileno(), memoryview(data))
+
+    def size(self, key: str) -> int:
+        """Return the size of the file in bytes."""
+        path = self.root / key
+        if path.is_dir():
+            raise FileNotFoundError(path)
+        return path.stat().st_size
+
+    def list(self, prefix: str) -> list[str]:
+        """Return the files below `prefix`, without what killed writers left."""
+        return [key for key in self._walk(prefix) if not _is_partial(key)]
+
+    def delete(self, key: str) -> None:
+        """Remove the file."""
+        (self.root / key).unlink(missing_ok=True)
+
+    def delete_tree(self, prefix: str) -> None:
+        """Remove the directory and all below it."""
+        path = self.root / prefix
+        if path.is_dir():
+            shutil.rmtree(path)
+
+    def delete_partials(self) -> None:
+        """Remove what killed writers left."""
+        for key in self._walk(""):
+            if _is_partial(key):
+                self.delete(key)
+
+    def _walk(self, prefix: str) -> Iterator[str]:
+        for where, _, names in os.walk(self.root / prefix, onerror=_raise_unless_absent):
+            relative = Path(where).relative_to(self.root)
+            yield from ((relative / name).as_posix() for name in names)
+
+
+def _is_partial(key: str) -> bool:
+    name = key.rpartition("/")[2]
+    return name.startswith(".") and name.endswith(PARTIAL)
+
+
+def _raise_unless_absent(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise error
+
+
+def _write_all(descriptor: int, data: memoryview) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

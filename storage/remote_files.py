@@ -1,0 +1,97 @@
+"""Objects in anything that fsspec reaches: one put writes one object."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import fsspec
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer  # collections.abc has it from Python 3.12
+
+
+class RemoteFiles:
+    """The remote half of `Folder`; see there for the meaning of the methods."""
+
+    def __init__(self, url: str, storage_options: dict[str, Any]) -> None:
+        self._url = url
+        try:
+            self._fs, root = fsspec.core.url_to_fs(url, **storage_options)
+        except ImportError as error:
+            raise ValueError(
+                f"{url} needs a library that is not installed ({error}). "
+                "Install it; for s3:// that is `pip install 'fewpass[s3]'`."
+            ) from error
+        self._root = root.rstrip("/")
+
+    def address(self, key: str) -> str:
+        """Name the object for people."""
+        return f"{self._url}/{key}" if key else self._url
+
+    def read(self, key: str) -> bytes:
+        """Return the bytes of the object."""
+        data: bytes = self._fs.cat_file(self._path(key))
+        return data
+
+    def read_into(self, key: str, buffer: memoryview) -> int:
+        """Fill the buffer from the object; return the object's size."""
+        data = self.read(key)
+        size = min(len(data), len(buffer))
+        buffer[:size] = data[:size]
+        return len(data)
+
+    def write(self, key: str, data: Buffer, *, durable: bool) -> None:  # noqa: ARG002  a put is durable
+        """Put the object."""
+        self._fs.pipe_file(self._path(key), bytes(data))
+
+    def sync(self, key: str) -> None:
+        """Check that the object is there: a put that returned is durable."""
+        self.size(key)
+
+    def sync_directories(self, keys: Iterable[str]) -> None:
+        """Do nothing: object stores have no directories."""
+
+    def append(self, key: str, data: bytes) -> None:
+        """Read, extend, put: object stores cannot append."""
+        before = b""
+        with contextlib.suppress(FileNotFoundError):
+            before = self.read(key)
+        self.write(key, before + data, durable=True)
+
+    def size(self, key: str) -> int:
+        """Return the size of the object in bytes."""
+        # Another process may have written since this one last listed.
+        self._fs.invalidate_cache()
+        found = self._fs.info(self._path(key))
+        if found["type"] != "file":
+            raise FileNotFoundError(key)
+        return int(found["size"])
+
+    def list(self, prefix: str) -> list[str]:
+        """Return the objects below `prefix`."""
+        self._fs.invalidate_cache()
+        try:
+            found = self._fs.find(self._path(prefix))
+        except FileNotFoundError:
+            return []
+        start = len(self._root) + 1
+        return [path[start:] for path in found if path[: start - 1] == self._root]
+
+    def delete(self, key: str) -> None:
+        """Delete the object."""
+        with contextlib.suppress(FileNotFoundError):
+            self._fs.rm_file(self._path(key))
+
+    def delete_tree(self, prefix: str) -> None:
+        """Delete every object below `prefix`."""
+        self._fs.invalidate_cache()
+        with contextlib.suppress(FileNotFoundError):
+            self._fs.rm(self._path(prefix), recursive=True)
+
+    def delete_partials(self) -> None:
+        """Do nothing: a put leaves no partial object."""
+
+    def _path(self, key: str) -> str:
+        return f"{self._root}/{key}" if key else self._root

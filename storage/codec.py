@@ -1,0 +1,152 @@
+"""Arrays as the bytes of one Zarr v3 chunk, and back.
+
+The codecs are those that Zarr calls bytes (little endian), blosc (lz4, byte shuffle) and crc32c.
+Going past Zarr's own reader saves most of its cost per chunk, and lets a chunk be decoded straight
+into memory that is used again and again; what is stored stays plain Zarr.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import google_crc32c
+import numpy as np
+from numcodecs import blosc
+from numpy.typing import NDArray
+
+Bytes = bytes | bytearray | memoryview | NDArray[np.uint8]
+
+COMPRESSION: dict[str, Any] = {"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "blocksize": 0}
+TRAILER_BYTES = 4  # the crc32c at the end of every chunk, little endian
+HEADER_BYTES = 16  # of blosc; bytes 4-8 hold the decoded size, 12-16 the encoded one
+
+# Several threads inside blosc store the blocks of a chunk in the order in which they finish, so
+# equal rows would give unequal bytes; chunks are encoded side by side in our own threads instead.
+blosc.use_threads = False
+
+
+def checksum(data: Bytes) -> int:
+    """CRC-32C (Castagnoli) of the bytes."""
+    # google_crc32c takes no memoryview; an array over the same memory costs nothing
+    return int(google_crc32c.value(np.frombuffer(data, np.uint8)))
+
+
+def encode(array: NDArray[Any]) -> bytes:
+    """Bytes of the chunk that holds `array`, in C order.
+
+    Parameters
+    ----------
+    array
+        Numbers or booleans, at least one, less than 2 GiB.
+    """
+    little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+    body: bytes = blosc.compress(
+        little.reshape(-1).view(np.uint8),
+        COMPRESSION["cname"].encode(),
+        COMPRESSION["clevel"],
+        blosc.SHUFFLE,
+        COMPRESSION["blocksize"],
+        little.itemsize,
+    )
+    return body + checksum(body).to_bytes(TRAILER_BYTES, "little")
+
+
+def decode_into(
+    raw: Bytes, out: NDArray[Any], padded: int = 0, expected: int | None = None
+) -> None:
+    """Check a chunk and decompress it straight into `out`.
+
+    Parameters
+    ----------
+    raw
+        The chunk's bytes, whole.
+    out
+        Where its first ``out.size`` items go: C-contiguous, of the chunk's type.
+    padded
+        How many items the chunk holds, where that is more than fit into `out` (the last chunk along
+        an axis); then a copy of the chunk is decoded first.
+    expected
+        The checksum known from elsewhere; the one in the chunk itself is always checked.
+
+    Raises
+    ------
+    ValueError
+        With what was found and what was expected, when the bytes are not such a chunk.
+    """
+    bytes_ = np.frombuffer(raw, np.uint8)
+    body = _checked_body(bytes_, expected)
+    size = max(padded, out.size) * out.itemsize
+    held = int.from_bytes(body[4:8].tobytes(), "little")
+    encoded = int.from_bytes(body[12:16].tobytes(), "little")
+    if (held, encoded) != (size, body.size):
+        raise ValueError(
+            f"it holds {held} bytes in {encoded}, where {size} in {body.size} were expected"
+        )
+    whole = out if padded <= out.size else np.empty(padded, out.dtype)
+    try:
+        blosc.decompress(body, whole.reshape(-1).view(np.uint8))
+    except RuntimeError as error:
+        raise ValueError(f"it cannot be decompressed ({error})") from error
+    if whole is not out:
+        out.reshape(-1)[:] = whole[: out.size]
+
+
+def _checked_body(raw: NDArray[np.uint8], expected: int | None) -> NDArray[np.uint8]:
+    if raw.size < HEADER_BYTES + TRAILER_BYTES:
+        raise ValueError(f"it has {raw.size} bytes, fewer than any chunk")
+    body = raw[:-TRAILER_BYTES]
+    found = checksum(body)
+    stored = int.from_bytes(raw[-TRAILER_BYTES:].tobytes(), "little")
+    for wanted in (stored, stored if expected is None else expected):
+        if found != wanted:
+            raise ValueError(f"its checksum is {found:08x}, where {wanted:08x} was expected")
+    return body
+
+
+def chunk_shape(shape: tuple[int, ...], itemsize: int, limit: int) -> tuple[int, ...]:
+    """Shape of chunks of at most `limit` bytes that are contiguous in the C order of the array."""
+    room = max(1, limit // itemsize)
+    chunks: list[int] = []
+    for length in reversed(shape):
+        chunks.append(max(1, min(length, room)))
+        room = max(1, room // chunks[-1]) if chunks[-1] == length else 1
+    return tuple(reversed(chunks))
+
+
+def chunk_grid(shape: tuple[int, ...], chunks: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the number of chunks along each axis."""
+    return tuple(math.ceil(length / chunk) for length, chunk in zip(shape, chunks, strict=True))
+
+
+def array_metadata(
+    shape: tuple[int, ...],
+    chunks: tuple[int, ...],
+    dtype: np.dtype[Any],
+    attributes: dict[str, Any] | None = None,
+) -> bytes:
+    """Return the ``zarr.json`` of an array; what was never written reads as NaN, 0 or false."""
+    fill: Any = {"f": "NaN", "b": False}.get(dtype.kind, 0)
+    blosc_codec = {"name": "blosc", "configuration": {"typesize": dtype.itemsize, **COMPRESSION}}
+    little = {"name": "bytes", "configuration": {"endian": "little"}}
+    return _document(
+        zarr_format=3,
+        node_type="array",
+        shape=list(shape),
+        data_type=dtype.name,
+        chunk_grid={"name": "regular", "configuration": {"chunk_shape": list(chunks)}},
+        chunk_key_encoding={"name": "default", "configuration": {"separator": "/"}},
+        fill_value=fill,
+        codecs=[little, blosc_codec, {"name": "crc32c"}],
+        attributes=attributes or {},
+    )
+
+
+def group_metadata(attributes: dict[str, Any] | None = None) -> bytes:
+    """Return the ``zarr.json`` of a group."""
+    return _document(zarr_format=3, node_type="group", attributes=attributes or {})
+
+
+def _document(**members: Any) -> bytes:
+    return json.dumps(members, indent=1, allow_nan=False).encode()

@@ -1,0 +1,194 @@
+"""Data sets on disk: opening one and reading its chunks, every byte checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from storage.folder import Damaged, Folder, NotADataset
+from storage.layout import SPARSE_PARTS, chunk_parts, chunk_templates
+from storage.manifest import KEY, Manifest, UnknownVersion, read_manifest
+from storage.objects import RESTORE, fault, get_array, get_chunk
+from storage.table import Table
+from storage.table_buffer import TableBuffer
+from storage.writer import DatasetWriter
+
+__all__ = ["Dataset", "DatasetWriter", "TableBuffer"]
+
+
+class Dataset:
+    """A committed data set.
+
+    Use `Dataset.open`. Pickling carries the address and the fingerprint only; unpickling opens the
+    set again and raises ValueError when another one has taken its place.
+    """
+
+    def __init__(self, folder: Folder, manifest: Manifest) -> None:
+        self.folder = folder
+        self.manifest = manifest
+        self._parts = chunk_parts(manifest.layout, manifest.has_weight)
+
+    @classmethod
+    def open(cls, url: str | Folder, storage_options: dict[str, Any] | None = None) -> Dataset:
+        """Open a data set by its address.
+
+        Raises
+        ------
+        NotADataset
+            When there is no manifest, or one of another format.
+        Damaged
+            When the manifest is not as it was written.
+        """
+        folder = url if isinstance(url, Folder) else Folder(url, storage_options)
+        try:
+            manifest = read_manifest(folder.read(KEY))
+            _require_objects(manifest)
+        except FileNotFoundError as error:
+            raise NotADataset(
+                f"{folder.url} holds no data set: it has no {KEY}. Check the address, or make the "
+                "data set with `fewpass ingest`; run an ingest that was interrupted again."
+            ) from error
+        except UnknownVersion as error:
+            raise NotADataset(
+                f"{folder.address(KEY)} cannot be read: {error}. Use the version of fewpass that "
+                "wrote it, or ingest the source again."
+            ) from error
+        except ValueError as error:
+            raise Damaged(f"{folder.address(KEY)} is damaged: {error}. {RESTORE}") from error
+        return cls(folder, manifest)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (self.folder, self.manifest.fingerprint)
+
+    def __repr__(self) -> str:
+        return f"Dataset({self.folder.url!r}, {self.n_rows} x {self.n_features})"
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the set."""
+        return self.manifest.n_rows
+
+    @property
+    def n_features(self) -> int:
+        """Columns of the set."""
+        return self.manifest.n_features
+
+    @property
+    def n_chunks(self) -> int:
+        """Chunks that the rows are in."""
+        return self.manifest.n_chunks
+
+    def read_chunk(self, k: int) -> Table:
+        """Return the rows of chunk `k` in memory of their own."""
+        chunks = self.manifest.chunks
+        buffer = TableBuffer(self.manifest, chunks.rows[k], chunks.nnz[k])
+        self.read_into(k, buffer)
+        return buffer.table()
+
+    def read_into(self, k: int, buffer: TableBuffer) -> int:
+        """Append the rows of chunk `k` to the buffer, which stays as it was when that fails.
+
+        Several threads may read at once, each into a buffer of its own; the interpreter is free
+        while bytes are read, checked and decompressed.
+
+        Returns
+        -------
+        int
+            Bytes read from the store.
+
+        Raises
+        ------
+        Damaged
+            When an object is missing, or has another length or checksum than the manifest says.
+        """
+        chunks = self.manifest.chunks
+        rows, nnz = chunks.rows[k], chunks.nnz[k]
+        room = buffer.room(rows, nnz)
+        n_bytes = 0
+        for name, key in self._parts.items():
+            stored = chunks.objects[key][k]
+            if stored is None:
+                continue
+            padded = 0 if name in SPARSE_PARTS else self._full_size(room[name])
+            get_chunk(self.folder, key.format(chunk=k), stored, room[name], buffer.scratch, padded)
+            n_bytes += stored.length
+        if self.manifest.layout == "sparse":
+            self._require_rows(k, room["indptr"], room["indices"])
+        buffer.keep(rows, nnz)
+        return n_bytes
+
+    def column(self, name: str) -> NDArray[np.float64]:
+        """Statistic `name` of every feature: ``count``, ``max_abs``, ``mean``, ``variance``, ...
+
+        Returns
+        -------
+        numpy.ndarray
+            (n_features,) float64.
+
+        Raises
+        ------
+        KeyError
+            When the set does not have it.
+        Damaged
+            As for `read_into`.
+        """
+        manifest = self.manifest
+        if name not in manifest.columns:
+            raise KeyError(
+                f"{self.folder.url} has no column statistic {name!r}, but {[*manifest.columns]}."
+            )
+        return get_array(self.folder, f"columns/{name}", manifest.columns[name], manifest.objects)
+
+    def verify(self) -> Iterator[str]:
+        """Read every object and yield a sentence for each that is not as it was written."""
+        every = [self.manifest.objects]
+        every += [self.manifest.chunks.objects_of(k) for k in range(self.n_chunks)]
+        for objects in every:
+            for key, stored in objects.items():
+                problem = fault(self.folder, key, stored)
+                if problem is not None:
+                    yield problem
+
+    def _full_size(self, out: NDArray[Any]) -> int:
+        """Items of a chunk as Zarr stores it: the last one is filled up."""
+        return self.manifest.chunk_rows * (out.shape[1] if out.ndim == 2 else 1)
+
+    def _require_rows(self, k: int, indptr: NDArray[Any], indices: NDArray[Any]) -> None:
+        """Refuse positions that would let compiled code read or write outside its arrays."""
+        ends = (
+            indptr[0] == 0
+            and indptr[-1] == indices.size
+            and bool((indptr[1:] >= indptr[:-1]).all())
+        )
+        unsigned = indices.view(f"u{indices.itemsize}")  # what is negative becomes too large
+        if not ends or (indices.size and int(unsigned.max()) >= self.n_features):
+            raise Damaged(
+                f"Chunk {k} of {self.folder.url} points outside its {self.n_features} columns or "
+                f"its {indices.size} values. Do not use this data set; make it again from its source."
+            )
+
+
+def _require_objects(manifest: Manifest) -> None:
+    """Every chunk has every array, but the values of rows that have none."""
+    objects = manifest.chunks.objects
+    if list(objects) != chunk_templates(manifest.layout, manifest.has_weight):
+        raise ValueError("it names other objects than its layout has")
+    for key, column in objects.items():
+        may_lack = key in (SPARSE_PARTS["data"], SPARSE_PARTS["indices"])
+        for stored, nnz in zip(column, manifest.chunks.nnz, strict=True):
+            if (stored is None) != (may_lack and nnz == 0):
+                raise ValueError("it has chunks without the objects they need")
+
+
+def _reopen(folder: Folder, fingerprint: str) -> Dataset:
+    dataset = Dataset.open(folder)
+    found = dataset.manifest.fingerprint
+    if found != fingerprint:
+        raise ValueError(
+            f"{folder.url} now holds data set {found[:12]}, but {fingerprint[:12]} was meant. "
+            "Put the old one back, or start anew with the new one."
+        )
+    return dataset

@@ -1,0 +1,227 @@
+"""Objects whose length and checksum are on record, and arrays made of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from itertools import product
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from storage import codec
+from storage.folder import Damaged, Folder
+
+CHUNK_BYTES = 16 << 20  # most that one chunk of a column or of a snapshot's array may decode to
+MOST_COMPRESSION = 256  # times; LZ4 cannot do more than 255
+
+Length = Annotated[int, Field(ge=0)]
+DtypeName = Literal[
+    "float32", "float64", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
+    "uint64",
+]  # fmt: skip
+
+
+class Stored(NamedTuple):
+    """What is on record of one object."""
+
+    length: Length  # bytes
+    crc32c: Annotated[int, Field(ge=0, lt=1 << 32)]  # of the content: see `content`
+
+
+class ArrayLayout(BaseModel):
+    """How an array lies in chunks."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    dtype: DtypeName
+    shape: tuple[Length, ...]
+    chunk_shape: tuple[Annotated[int, Field(ge=1)], ...]
+
+    @classmethod
+    def of(cls, array: NDArray[Any]) -> ArrayLayout:
+        """Lay an array out in chunks of at most 16 MiB."""
+        chunks = codec.chunk_shape(array.shape, array.itemsize, CHUNK_BYTES)
+        fields = {"dtype": array.dtype.name, "shape": array.shape, "chunk_shape": chunks}
+        return cls.model_validate(fields)
+
+    @model_validator(mode="after")
+    def _same_axes(self) -> ArrayLayout:
+        if len(self.shape) != len(self.chunk_shape):
+            raise ValueError("shape and chunk_shape have different lengths")
+        return self
+
+    @property
+    def chunk_bytes(self) -> int:
+        """Bytes of one decoded chunk."""
+        return math.prod(self.chunk_shape) * np.dtype(self.dtype).itemsize
+
+    @property
+    def n_chunks(self) -> int:
+        """Chunks that the array has; none when it is empty."""
+        return math.prod(codec.chunk_grid(self.shape, self.chunk_shape))
+
+    def chunks(self, prefix: str) -> Iterator[tuple[str, tuple[slice, ...]]]:
+        """Yield the keys of the chunks, each with the part of the array that it holds."""
+        for index in product(*map(range, codec.chunk_grid(self.shape, self.chunk_shape))):
+            axes = zip(index, self.chunk_shape, self.shape, strict=True)
+            part = tuple(slice(i * c, min(i * c + c, length)) for i, c, length in axes)
+            yield "/".join([prefix, "c", *map(str, index)]), part
+
+
+def content(key: str, data: memoryview | bytes) -> memoryview:
+    """Return the bytes of an object that its checksum on record covers.
+
+    Those of a chunk without the checksum at their end: over both, CRC-32C is the same for all chunks.
+    """
+    view = memoryview(data)
+    return view if key.endswith(".json") else view[: -codec.TRAILER_BYTES]
+
+
+def put(folder: Folder, key: str, data: bytes) -> Stored:
+    """Write an object, to be made durable by ``folder.sync``, and return what to put on record."""
+    folder.write(key, data, durable=False)
+    return Stored(len(data), codec.checksum(content(key, data)))
+
+
+def put_array(folder: Folder, prefix: str, array: NDArray[Any]) -> dict[str, Stored]:
+    """Write an array below `prefix` and return all its objects."""
+    layout = ArrayLayout.of(array)
+    metadata = codec.array_metadata(layout.shape, layout.chunk_shape, array.dtype)
+    objects = {f"{prefix}/zarr.json": put(folder, f"{prefix}/zarr.json", metadata)}
+    for key, part in layout.chunks(prefix):
+        objects[key] = put(folder, key, codec.encode(_padded(array[part], layout.chunk_shape)))
+    return objects
+
+
+def _padded(part: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    if part.shape == shape:
+        return part
+    whole = np.zeros(shape, part.dtype)
+    whole[tuple(slice(length) for length in part.shape)] = part
+    return whole
+
+
+def get_array(
+    folder: Folder, prefix: str, layout: ArrayLayout, objects: Mapping[str, Stored]
+) -> NDArray[Any]:
+    """Read an array, all its bytes checked; memory is taken only as the objects' lengths justify.
+
+    Raises
+    ------
+    Damaged
+        When an object is missing or wrong, or the layout is larger than its objects can be.
+    """
+    _require_plausible(folder, prefix, layout, objects)
+    out = np.empty(layout.shape, layout.dtype)
+    chunk = np.empty(layout.chunk_shape if layout.n_chunks else 0, layout.dtype)
+    for key, part in layout.chunks(prefix):
+        get_chunk(folder, key, objects[key], chunk, np.empty(objects[key].length, np.uint8))
+        target = out[part]
+        target[...] = chunk[tuple(slice(length) for length in target.shape)]
+    return out
+
+
+def _require_plausible(
+    folder: Folder, prefix: str, layout: ArrayLayout, objects: Mapping[str, Stored]
+) -> None:
+    known = [key for key in objects if key.startswith(f"{prefix}/c")]
+    if len(known) != layout.n_chunks:
+        raise Damaged(
+            f"{folder.address(prefix)} has {len(known)} chunks on record, where its shape "
+            f"{layout.shape} makes {layout.n_chunks}. Do not use it."
+        )
+    for key in known:
+        stored = objects[key]
+        if layout.chunk_bytes > MOST_COMPRESSION * stored.length:
+            raise Damaged(
+                f"{folder.address(key)} cannot hold {layout.chunk_bytes} bytes in {stored.length}. "
+                "Do not use it."
+            )
+        require_length(folder, key, stored)
+
+
+def require_length(folder: Folder, key: str, stored: Stored) -> None:
+    """Raise Damaged unless the object is there with the length on record."""
+    try:
+        found = folder.size(key)
+    except FileNotFoundError as error:
+        raise missing(folder, key) from error
+    if found != stored.length:
+        raise wrong_length(folder, key, found, stored)
+
+
+def get_chunk(
+    folder: Folder,
+    key: str,
+    stored: Stored,
+    out: NDArray[Any],
+    scratch: NDArray[np.uint8],
+    padded: int = 0,
+) -> None:
+    """Read one chunk of an array into `out`.
+
+    Parameters
+    ----------
+    folder, key, stored
+        The object and what is on record of it.
+    out, padded
+        As in `codec.decode_into`.
+    scratch
+        Memory for the encoded bytes, at least as many as are on record.
+
+    Raises
+    ------
+    Damaged
+        When the object is missing, or differs in length or checksum from what is on record.
+    """
+    raw = scratch[: stored.length]
+    try:
+        found = folder.read_into(key, raw.data)
+    except FileNotFoundError as error:
+        raise missing(folder, key) from error
+    if found != stored.length:
+        raise wrong_length(folder, key, found, stored)
+    try:
+        codec.decode_into(raw, out, padded, stored.crc32c)
+    except ValueError as error:
+        raise Damaged(f"{folder.address(key)} is damaged: {error}. {RESTORE}") from error
+
+
+def fault(folder: Folder, key: str, stored: Stored) -> str | None:
+    """Read an object and say what is wrong with it, if anything."""
+    try:
+        data = folder.read(key)
+    except FileNotFoundError:
+        return str(missing(folder, key))
+    if len(data) != stored.length:
+        return str(wrong_length(folder, key, len(data), stored))
+    found = codec.checksum(content(key, data))
+    if not key.endswith(".json") and found != int.from_bytes(
+        data[-codec.TRAILER_BYTES :], "little"
+    ):
+        return f"{folder.address(key)} is damaged: its checksum at its end is wrong. {RESTORE}"
+    if found != stored.crc32c:
+        return (
+            f"{folder.address(key)} is damaged: its checksum is {found:08x}, where "
+            f"{stored.crc32c:08x} was expected. {RESTORE}"
+        )
+    return None
+
+
+RESTORE = "Restore it from a copy, or make it again from its source."
+
+
+def missing(folder: Folder, key: str) -> Damaged:
+    """Return the error for an object on record that is not there."""
+    return Damaged(f"{folder.address(key)} is missing. {RESTORE}")
+
+
+def wrong_length(folder: Folder, key: str, found: int, stored: Stored) -> Damaged:
+    """Return the error for an object that is too short or too long."""
+    return Damaged(
+        f"{folder.address(key)} is damaged: it has {found} bytes, where {stored.length} were "
+        f"expected. {RESTORE}"
+    )

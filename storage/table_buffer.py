@@ -1,0 +1,109 @@
+"""Memory for rows that is taken once and filled again and again, window after window."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from storage.layout import FLOAT64, INDPTR, chunk_parts
+from storage.manifest import Manifest
+from storage.table import DenseTable, SparseTable, Table
+
+
+class TableBuffer:
+    """Room for the rows of several chunks, one after the other.
+
+    Parameters
+    ----------
+    manifest
+        Of the data set whose chunks it will hold.
+    rows
+        Most rows at a time.
+    nnz
+        Most values at a time; of no meaning for dense sets.
+
+    Attributes
+    ----------
+    n_rows, nnz : int
+        What is in it now.
+    scratch : NDArray[np.uint8]
+        For the encoded bytes of one object.
+    """
+
+    def __init__(self, manifest: Manifest, rows: int, nnz: int) -> None:
+        dtype, indices = np.dtype(manifest.dtype), manifest.index_dtype
+        self.sparse = manifest.layout == "sparse"
+        self.rows_room, self.nnz_room = rows, nnz
+        self._arrays: dict[str, NDArray[Any]] = {"target": np.empty(rows, FLOAT64)}
+        if self.sparse:
+            self._arrays["data"] = np.empty(nnz, dtype)
+            self._arrays["indices"] = np.empty(nnz, indices)
+            self._arrays["indptr"] = np.zeros(rows + 1, INDPTR)
+        else:
+            self._arrays["X"] = np.empty((rows, manifest.n_features), dtype)
+        if manifest.has_weight:
+            self._arrays["weight"] = np.empty(rows, FLOAT64)
+        self.scratch = np.empty(_largest_object(manifest), np.uint8)
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget the rows; tables taken before will be overwritten."""
+        self.n_rows = 0
+        self.nnz = 0
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of memory held."""
+        return self.scratch.nbytes + sum(array.nbytes for array in self._arrays.values())
+
+    def room(self, rows: int, nnz: int) -> dict[str, NDArray[Any]]:
+        """Return where the next chunk's arrays go; nothing counts until `keep`.
+
+        Raises
+        ------
+        ValueError
+            When so many rows or values do not fit any more.
+        """
+        start, stop = self.n_rows, self.n_rows + rows
+        if stop > self.rows_room or (self.sparse and self.nnz + nnz > self.nnz_room):
+            raise ValueError(
+                f"A chunk of {rows} rows and {nnz} values does not fit into a buffer of "
+                f"{self.rows_room} rows and {self.nnz_room} values that holds {self.n_rows} and "
+                f"{self.nnz}. Make the buffer larger."
+            )
+        parts = {name: array[start:stop] for name, array in self._arrays.items()}
+        if self.sparse:
+            for name in ("data", "indices"):
+                parts[name] = self._arrays[name][self.nnz : self.nnz + nnz]
+            # begins at the place where the last chunk's end stands, which `keep` puts back
+            parts["indptr"] = self._arrays["indptr"][start : stop + 1]
+        return parts
+
+    def keep(self, rows: int, nnz: int) -> None:
+        """Count the chunk that was put where `room` said."""
+        if self.sparse:
+            self._arrays["indptr"][self.n_rows : self.n_rows + rows + 1] += self.nnz
+        self.n_rows += rows
+        self.nnz += nnz
+
+    def table(self) -> Table:
+        """All rows in the buffer, as views of it."""
+        n, arrays = self.n_rows, self._arrays
+        target = arrays["target"][:n]
+        weight = arrays["weight"][:n] if "weight" in arrays else None
+        if not self.sparse:
+            return DenseTable(arrays["X"][:n], target, weight)
+        values = slice(0, self.nnz)
+        indptr = arrays["indptr"][: n + 1]
+        return SparseTable(
+            arrays["data"][values], arrays["indices"][values], indptr, target, weight
+        )
+
+
+def _largest_object(manifest: Manifest) -> int:
+    objects = manifest.chunks.objects
+    parts = chunk_parts(manifest.layout, manifest.has_weight).values()
+    stored = (entry for key in parts for entry in objects[key])
+    return max(entry.length for entry in stored if entry is not None)

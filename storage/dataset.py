@@ -167,7 +167,7 @@ class Dataset:
         if not ends or (indices.size and int(unsigned.max()) >= self.n_features):
             raise Damaged(
                 f"Chunk {k} of {self.folder.url} points outside its {self.n_features} columns or "
-                f"its {indices.size} values. Do not use this data set; make it again from its source."
+                f"its {indices.size} values. Do not use this data set; ingest the source again."
             )
 
 

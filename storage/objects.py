@@ -74,7 +74,7 @@ class ArrayLayout(BaseModel):
 def content(key: str, data: memoryview | bytes) -> memoryview:
     """Return the bytes of an object that its checksum on record covers.
 
-    Those of a chunk without the checksum at their end: over both, CRC-32C is the same for all chunks.
+    Those of a chunk without the checksum at their end: over both, CRC-32C is a constant.
     """
     view = memoryview(data)
     return view if key.endswith(".json") else view[: -codec.TRAILER_BYTES]

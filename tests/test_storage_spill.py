@@ -1,0 +1,145 @@
+"""Spill files: what goes in comes out, in order, or is refused."""
+
+import errno
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from storage import spill as spill_module
+from storage.folder import Damaged
+from storage.spill import Spill
+from storage.table import DenseTable, SparseTable, cut, n_bytes, take
+
+
+def table(rng, rows, layout="sparse", dtype="float32", weight=True, index="int32", d=6):
+    target, weights = rng.standard_normal(rows), rng.random(rows) if weight else None
+    if layout == "dense":
+        return DenseTable(rng.standard_normal((rows, d)).astype(dtype), target, weights)
+    counts = rng.integers(0, 4, rows)
+    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    data = rng.standard_normal(indptr[-1]).astype(dtype)
+    return SparseTable(data, rng.integers(0, d, indptr[-1]).astype(index), indptr, target, weights)
+
+
+def same(a, b):
+    assert type(a) is type(b)
+    for x, y in zip(a, b, strict=True):
+        assert (x is None) == (y is None)
+        if x is not None:
+            assert x.dtype == y.dtype
+            np.testing.assert_array_equal(x, y)
+
+
+@given(
+    st.integers(0, 1 << 32),
+    st.lists(st.integers(0, 30), max_size=6),
+    st.sampled_from(["dense", "sparse"]),
+    st.sampled_from(["float32", "float64"]),
+    st.booleans(),
+    st.integers(1, 5),
+    st.sampled_from([0, 700, 1 << 20]),
+)
+def test_buckets_hold_their_rows_in_the_order_dealt(
+    tmp_path_factory, seed, pieces, layout, dtype, weight, n_buckets, memory
+):
+    rng = np.random.default_rng(seed)
+    folder = tmp_path_factory.mktemp("spill")
+    spill = Spill(
+        folder, n_buckets, layout, dtype, 6 if layout == "dense" else None, weight, memory
+    )
+    expected = [[] for _ in range(n_buckets)]
+    for rows in pieces:
+        piece = table(rng, rows, layout, dtype, weight)
+        buckets = rng.integers(0, n_buckets, rows)
+        spill.deal(piece, buckets)
+        for i, b in enumerate(buckets):
+            expected[b].append(take(piece, np.array([i])))
+    spill.finish()
+    for reader in (spill, Spill.open(folder)):
+        for b, rows in enumerate(expected):
+            got = reader.read(b)
+            assert reader.rows(b) == len(rows) == got.n_rows
+            assert reader.n_bytes(b) == n_bytes(got)
+            for i, row in enumerate(rows):
+                same(cut(got, i, i + 1), row)
+    for b in range(n_buckets):
+        spill.delete(b)
+        spill.delete(b)
+    assert [path.name for path in folder.iterdir()] == ["spill.json"]
+
+
+def test_wide_column_indices_arriving_late_widen_the_bucket(tmp_path):
+    rng = np.random.default_rng(1)
+    spill = Spill(tmp_path, 1, "sparse", "float32", None, False, 0)
+    first = table(rng, 9, weight=False)
+    second = table(rng, 9, weight=False, index="int64")
+    for piece in (first, second):
+        spill.deal(piece, np.zeros(9, np.int64))
+    spill.finish()
+    got = spill.read(0)
+    assert got.indices.dtype == np.int64
+    np.testing.assert_array_equal(got.indices, np.concatenate([first.indices, second.indices]))
+
+
+def test_a_changed_length_or_a_missing_file_is_named(tmp_path):
+    rng = np.random.default_rng(2)
+    spill = Spill(tmp_path, 1, "sparse", "float32", None, True, 100)
+    for _ in range(3):
+        spill.deal(table(rng, 5), np.zeros(5, np.int64))
+    spill.finish()
+    (path,) = tmp_path.glob("*.bucket")
+    whole = path.read_bytes()
+    for damaged in [whole[:length] for length in range(len(whole))] + [whole + b"\0"]:
+        path.write_bytes(damaged)
+        with pytest.raises(Damaged, match=path.name):
+            spill.read(0)
+    path.unlink()
+    with pytest.raises(Damaged, match=path.name):
+        spill.read(0)
+
+
+def test_an_unfinished_spill_cannot_be_opened_and_a_new_one_starts_clean(tmp_path):
+    rng = np.random.default_rng(3)
+    first = Spill(tmp_path, 2, "sparse", "float32", None, True, 0)
+    first.deal(table(rng, 5), np.ones(5, np.int64))
+    with pytest.raises(FileNotFoundError, match=str(tmp_path)):
+        Spill.open(tmp_path)
+    second = Spill(tmp_path, 2, "sparse", "float32", None, True, 0)
+    assert not list(tmp_path.iterdir())
+    second.finish()
+    assert Spill.open(tmp_path).read(1).n_rows == 0
+
+
+def test_a_full_disk_names_the_file(tmp_path, monkeypatch):
+    def full(file, rows):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(spill_module, "write_block", full)
+    spill = Spill(tmp_path, 1, "sparse", "float32", None, True, 0)
+    with pytest.raises(OSError, match=f"Free some space.*{tmp_path}") as caught:
+        spill.deal(table(np.random.default_rng(4), 5), np.zeros(5, np.int64))
+    assert caught.value.errno == errno.ENOSPC
+
+
+@pytest.mark.parametrize(
+    ("change", "advice"),
+    [
+        ({"dtype": "float64"}, "was expected"),
+        ({"layout": "dense"}, "was expected"),
+        ({"weight": False}, "was expected"),
+    ],
+)
+def test_other_tables_are_refused(tmp_path, change, advice):
+    spill = Spill(Path(tmp_path), 1, "sparse", "float32", None, True, 0)
+    with pytest.raises(ValueError, match=advice):
+        spill.deal(table(np.random.default_rng(5), 3, **change), np.zeros(3, np.int64))
+
+
+def test_buckets_out_of_range_are_refused(tmp_path):
+    spill = Spill(tmp_path, 2, "sparse", "float32", None, True, 0)
+    for wrong in (-1, 2):
+        with pytest.raises(ValueError, match="Number them from 0"):
+            spill.deal(table(np.random.default_rng(6), 3), np.array([0, wrong, 1]))

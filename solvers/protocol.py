@@ -91,7 +91,9 @@ class Settings(BaseModel):
 class Solver(Protocol):
     """The three verbs of a method."""
 
-    kind: str
+    @property
+    def kind(self) -> str:
+        """Return the word that names the method."""
 
     def init(self, problem: Problem, facts: Facts) -> State:
         """Return the state before the first row; ValueError when a setting does not fit."""

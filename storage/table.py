@@ -19,8 +19,8 @@ class DenseTable(NamedTuple):
     """n rows of d numbers."""
 
     X: Floats  # (n, d) float32 or float64
-    target: Floats  # (n,) float64
-    weight: Floats | None  # (n,) float64, None: every row counts once
+    target: NDArray[np.float64]  # (n,) float64
+    weight: NDArray[np.float64] | None  # (n,) float64, None: every row counts once
 
     @property
     def n_rows(self) -> int:
@@ -38,9 +38,9 @@ class SparseTable(NamedTuple):
 
     data: Floats  # (nnz,) float32 or float64
     indices: Integers  # (nnz,) int32 (int64 past 2^31 columns), ascending and distinct in a row
-    indptr: Integers  # (n + 1,) int64, indptr[0] == 0
-    target: Floats  # (n,) float64
-    weight: Floats | None  # (n,) float64, None: every row counts once
+    indptr: NDArray[np.int64]  # (n + 1,) int64, indptr[0] == 0
+    target: NDArray[np.float64]  # (n,) float64
+    weight: NDArray[np.float64] | None  # (n,) float64, None: every row counts once
 
     @property
     def n_rows(self) -> int:

@@ -1,0 +1,64 @@
+"""What a plan means on a data set: the problem, the facts, the windows; sent to every span."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pipeline.plan import TrainingPlan, problem_of
+from pipeline.targets import TargetRule, target_rule
+from pipeline.windows import WindowPlan, plan_windows
+from solvers.losses import Problem
+from solvers.protocol import Facts
+from solvers.rows import DenseRows, SparseRows
+from storage.dataset import Dataset
+from storage.manifest import Manifest
+
+
+class Job(NamedTuple):
+    """Everything that a span needs to know; small, so that each task may carry it."""
+
+    dataset: Dataset
+    problem: Problem
+    facts: Facts
+    rule: TargetRule
+    windows: WindowPlan
+
+
+def make_job(plan: TrainingPlan, dataset: Dataset) -> Job:
+    """Work out what spans need.
+
+    Raises
+    ------
+    BadInput
+        When plan and data set do not fit: loss and targets, streams and chunks, memory.
+    """
+    manifest = dataset.manifest
+    problem = problem_of(plan, manifest)
+    facts = facts_of(manifest, plan.streams)
+    state = plan.solver.init(problem, facts)
+    arrays = sum(v.nbytes for v in state if isinstance(v, np.ndarray))
+    windows = plan_windows(
+        manifest,
+        memory=plan.memory,
+        state_bytes=arrays * (2 * plan.streams + 2),  # a span's copy each; snapshot and read-out
+        streams=plan.streams,
+        seed=plan.seed,
+    )
+    return Job(dataset, problem, facts, target_rule(manifest, problem.loss, plan.positive), windows)
+
+
+def facts_of(manifest: Manifest, streams: int) -> Facts:
+    """Return what ingest measured, as step sizes need it."""
+    weights, n = manifest.weights, manifest.n_rows
+    return Facts(
+        n=n,
+        d=manifest.n_features,
+        rows_kind=DenseRows if manifest.layout == "dense" else SparseRows,
+        mean_square=manifest.norms.mean_square,
+        max_square=manifest.norms.max_square,
+        max_weight=weights.maximum * n / weights.total if weights else 1.0,
+        stream_rows=n // streams,
+        shuffled=manifest.shuffle.seed is not None,
+    )

@@ -1,0 +1,70 @@
+"""The numbers that a trained run hands on: a linear function, and how to feed it raw rows."""
+
+from __future__ import annotations
+
+import hashlib
+import resource
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import BadInput
+from pipeline.run import RunFolder, RunRecord, Saved
+from solvers.protocol import Weights
+from storage.dataset import Dataset
+
+
+class Model(NamedTuple):
+    """A run's newest weights with the record of what they were trained on."""
+
+    record: RunRecord
+    snapshot: str
+    weights: Weights
+    scale: NDArray[np.float64] | None  # (d,) stored value = (raw - shift) * scale
+    shift: NDArray[np.float64] | None  # (d,)
+
+
+def load_model(run: RunFolder) -> Model:
+    """Read the newest whole snapshot; BadInput when the run has none yet."""
+    record = run.record()
+    snapshot, _ = run.snapshots.latest()
+    if snapshot is None:
+        raise BadInput(f"The run {run.url} has no snapshot yet. Finish it with fewpass resume.")
+    arrays = snapshot.arrays
+    return Model(
+        record, snapshot.name, Saved.of(snapshot).weights, arrays.get("scale"), arrays.get("shift")
+    )
+
+
+def require_same_columns(model: Model, dataset: Dataset) -> None:
+    """Refuse a data set whose columns are not those that the model was trained on."""
+    record, manifest = model.record, dataset.manifest
+    if manifest.n_features != record.n_features:
+        raise BadInput(
+            f"{dataset.folder.url} has {manifest.n_features} features, but the model has "
+            f"{record.n_features}. Ingest it with --like {record.plan.dataset}."
+        )
+    if manifest.scaling != record.scaling:
+        raise BadInput(
+            f"{dataset.folder.url} is scaled differently ({manifest.scaling.kind}) from the data "
+            f"that the model was trained on ({record.scaling.kind}). "
+            f"Ingest it with --like {record.plan.dataset}."
+        )
+
+
+def read_weights(run: RunFolder, snapshot: str) -> Weights:
+    """Read a snapshot's weights out of storage, on the worker that needs them."""
+    return Saved.of(run.snapshots.load(snapshot)).weights
+
+
+def weights_digest(weights: Weights) -> str:
+    """SHA-256 over the bytes of the coefficients and the intercept."""
+    digest = hashlib.sha256(np.ascontiguousarray(weights.coef).tobytes())
+    digest.update(np.float64(weights.intercept).tobytes())
+    return digest.hexdigest()
+
+
+def peak_memory_bytes() -> int:
+    """Return the most memory that this process ever held."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

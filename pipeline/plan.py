@@ -1,0 +1,115 @@
+"""Everything a training depends on, in the words that every surface shares.
+
+The same model serves the command, a TOML file, a Prefect flow and Python.  Where things run
+(workers, addresses, credentials) is not part of it: it changes no bit of the result.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    field_validator,
+)
+
+from pipeline.errors import BadInput
+from pipeline.sizes import ByteSize
+from solvers.losses import LOSSES, Loss, Problem, SmoothedHinge, Squared
+from solvers.sgd import Asgd, Sgd
+from storage.manifest import Labels, Manifest
+
+LossName = Literal["hinge", "squared_hinge", "smoothed_hinge", "logistic", "squared"]
+Intercept = Literal["none", "regularised", "free"]
+SolverSettings = Annotated[Sgd | Asgd, Field(discriminator="kind")]
+
+FREE_SHARE = 0.01  # of lam, charged for a "free" intercept: the certificate stays a theorem
+
+
+class TrainingPlan(BaseModel):
+    """What to train, on what, how far; equal plans on equal data give equal bits."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    dataset: str
+    """URL or path of a data set."""
+    solver: SolverSettings = Asgd()
+    """Method and its own settings."""
+    loss: LossName | None = None
+    """Default: logistic for labels, squared for numbers."""
+    smoothing: PositiveFloat = 1.0
+    """Width over which the smoothed hinge rounds its kink."""
+    lam: PositiveFloat | str = "1/n"
+    """Strength of the regularisation: a number, or a multiple of 1/n such as "10/n"."""
+    intercept: Intercept = "free"
+    """None, charged like a weight, or charged a hundredth of it."""
+    positive: str | None = None
+    """The label that counts as +1, all others as -1; default the larger one of two."""
+    tol: PositiveFloat | None = None
+    """Stop when the certified gap over max(1, |objective|) is at most this."""
+    passes: PositiveInt = 1
+    """Passes over the data at most (one that certifies is not counted)."""
+    certify: bool = False
+    """Pay one more pass for the objective and the certificate of the returned weights."""
+    seed: NonNegativeInt = 0
+    memory: ByteSize = 1 << 30
+    """Budget beyond what importing the libraries takes."""
+    streams: PositiveInt = 1
+    """Disjoint sequences walked at the same time and averaged."""
+    snapshot_every: PositiveFloat = 30.0
+    """Seconds between snapshots; changes no bit."""
+
+    @field_validator("lam")
+    @classmethod
+    def _readable_lam(cls, lam: float | str) -> float | str:
+        if isinstance(lam, str):
+            regularisation(lam, 1)
+        return lam
+
+
+def regularisation(lam: float | str, n_rows: int) -> float:
+    """Return lam as a number: itself, or A / n for "A/n"."""
+    if not isinstance(lam, str):
+        return lam
+    head, slash, tail = lam.partition("/")
+    try:
+        number = float(head) / n_rows if slash and tail.strip() == "n" else float(lam)
+    except ValueError:
+        number = 0.0
+    if not 0.0 < number < float("inf"):
+        raise BadInput(f'lam is "{lam}". Give a positive number, or a multiple of 1/n like "10/n".')
+    return number
+
+
+def loss_of(plan: TrainingPlan, manifest: Manifest) -> Loss:
+    """Return the loss that the plan names, or the one that suits the targets."""
+    labelled = isinstance(manifest.targets, Labels)
+    kind = LOSSES[plan.loss or ("logistic" if labelled else "squared")]
+    loss: Loss = SmoothedHinge(plan.smoothing) if kind is SmoothedHinge else kind()
+    if not labelled and not isinstance(loss, Squared):
+        raise BadInput(
+            f'The loss "{plan.loss}" needs labels, but the targets of {plan.dataset} are numbers. '
+            "Use --loss squared, or ingest again with --task classification."
+        )
+    return loss
+
+
+def loss_name(loss: Loss) -> str:
+    """Return the word for a loss."""
+    return next(name for name, kind in LOSSES.items() if isinstance(loss, kind))
+
+
+def problem_of(plan: TrainingPlan, manifest: Manifest) -> Problem:
+    """Return what the plan minimises on that data set."""
+    lam = regularisation(plan.lam, manifest.n_rows)
+    return Problem(
+        loss=loss_of(plan, manifest),
+        lam=lam,
+        intercept=0.0 if plan.intercept == "none" else 1.0,
+        lam_b=lam * FREE_SHARE if plan.intercept == "free" else lam,
+    )

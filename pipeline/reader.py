@@ -1,0 +1,181 @@
+"""The thread that reads and decodes the next windows while a kernel steps the current one."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from queue import Queue
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.targets import TargetRule
+from pipeline.windows import Order, WindowPlan, row_order
+from solvers.protocol import Block
+from solvers.rows import DenseRows, Rows, SparseRows
+from storage.dataset import Dataset, TableBuffer
+from storage.table import DenseTable, Table
+
+
+class Window(NamedTuple):
+    """Chunks that are in memory together, and the order that their rows are visited in."""
+
+    chunks: tuple[int, ...]
+    order: Order
+    sweep: int
+
+
+@dataclass
+class ReadingStatistics:
+    """What reading took, for the log: seconds of the reader's thread and of waiting for it."""
+
+    bytes_read: int = 0
+    read_s: float = 0.0
+    wait_s: float = 0.0
+
+
+@dataclass
+class WindowReader:
+    """Yields one Block per window, decoded ahead into buffers that are used again.
+
+    A block is valid until the next one is asked for.  Errors of the reading thread are raised
+    where the block would have come.
+    """
+
+    dataset: Dataset
+    plan: WindowPlan
+    rule: TargetRule
+    capacity: tuple[int, int]  # rows and non-zeros that every window fits in
+    ahead: int = 2  # windows decoded before they are asked for
+    statistics: ReadingStatistics = field(default_factory=ReadingStatistics)
+
+    def blocks(self, windows: Sequence[Window]) -> Iterator[Block]:
+        """Read the windows in turn."""
+        free: Queue[TableBuffer] = Queue()
+        ready: Queue[tuple[TableBuffer, Block] | BaseException | None] = Queue()
+        stop = threading.Event()
+        for _ in range(min(self.ahead + 1, max(1, len(windows)))):
+            free.put(BUFFERS.borrow(self.dataset, self.capacity))
+        thread = threading.Thread(
+            target=self._read_all, args=(windows, free, ready, stop), name="fewpass-reader"
+        )
+        thread.start()
+        try:
+            yield from self._hand_out(free, ready)
+        finally:
+            stop.set()
+            thread.join()
+            BUFFERS.give_back(self.dataset, self.capacity, _drain(free, ready))
+
+    def _hand_out(
+        self,
+        free: Queue[TableBuffer],
+        ready: Queue[tuple[TableBuffer, Block] | BaseException | None],
+    ) -> Iterator[Block]:
+        while True:
+            asked = time.perf_counter()
+            item = ready.get()
+            self.statistics.wait_s += time.perf_counter() - asked
+            if item is None:
+                return
+            if isinstance(item, BaseException):
+                raise item
+            buffer, block = item
+            try:
+                yield block
+            finally:
+                free.put(buffer)
+
+    def _read_all(
+        self,
+        windows: Sequence[Window],
+        free: Queue[TableBuffer],
+        ready: Queue[tuple[TableBuffer, Block] | BaseException | None],
+        stop: threading.Event,
+    ) -> None:
+        try:
+            for window in windows:
+                buffer = free.get()
+                if stop.is_set():
+                    free.put(buffer)
+                    return
+                ready.put((buffer, self._read(window, buffer)))
+            ready.put(None)
+        except BaseException as error:  # noqa: BLE001 - raised again where the block is awaited
+            ready.put(error)
+
+    def _read(self, window: Window, buffer: TableBuffer) -> Block:
+        began = time.perf_counter()
+        buffer.clear()
+        for chunk in window.chunks:
+            self.statistics.bytes_read += self.dataset.read_into(chunk, buffer)
+        table = buffer.table()
+        block = Block(
+            rows=row_view(table),
+            y=np.ascontiguousarray(self.rule.read(table.target)),
+            weight=unit_weights(table, self.dataset),
+            order=row_order(self.plan, window.order, window.sweep, window.chunks, table.n_rows),
+        )
+        self.statistics.read_s += time.perf_counter() - began
+        return block
+
+
+def row_view(table: Table) -> Rows:
+    """See a table as kernels do; no copy."""
+    if isinstance(table, DenseTable):
+        return DenseRows(table.X)
+    unsigned = np.uint32 if table.indices.itemsize == 4 else np.uint64
+    return SparseRows(table.data, table.indices.view(unsigned), table.indptr)
+
+
+def unit_weights(table: Table, dataset: Dataset) -> NDArray[np.float64]:
+    """Row weights scaled so that their mean over the whole set is 1."""
+    weights = dataset.manifest.weights
+    if table.weight is None or weights is None:
+        return np.ones(table.n_rows)
+    return table.weight * (dataset.manifest.n_rows / weights.total)
+
+
+class BufferPool:
+    """Keeps the buffers of the last data set that was read: fresh memory costs page faults."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._key: tuple[str, tuple[int, int]] | None = None
+        self._spare: list[TableBuffer] = []
+
+    def borrow(self, dataset: Dataset, capacity: tuple[int, int]) -> TableBuffer:
+        """Return a buffer for windows of that capacity."""
+        with self._lock:
+            if self._key == (dataset.manifest.fingerprint, capacity) and self._spare:
+                return self._spare.pop()
+        return TableBuffer(dataset.manifest, *capacity)
+
+    def give_back(
+        self, dataset: Dataset, capacity: tuple[int, int], buffers: list[TableBuffer]
+    ) -> None:
+        """Keep buffers for the next reader; those of another shape are let go."""
+        key = (dataset.manifest.fingerprint, capacity)
+        with self._lock:
+            if self._key != key:
+                self._key, self._spare = key, []
+            self._spare.extend(buffers)
+
+
+BUFFERS = BufferPool()
+
+
+def _drain(
+    free: Queue[TableBuffer], ready: Queue[tuple[TableBuffer, Block] | BaseException | None]
+) -> list[TableBuffer]:
+    found = []
+    while not free.empty():
+        found.append(free.get())
+    while not ready.empty():
+        item = ready.get()
+        if isinstance(item, tuple):
+            found.append(item[0])
+    return found

@@ -1,0 +1,234 @@
+"""A run's folder: what was planned, what happened, and from where it can go on.
+
+`run.json` is written once, `log.jsonl` grows, `snapshots/` holds the newest few.  The folder is the
+truth; whatever watches it is a view.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, ValidationError
+from storage.snapshot import Snapshot, SnapshotStore
+
+from pipeline.errors import BadInput, PlanMismatch
+from pipeline.plan import TrainingPlan
+from solvers.gradient import Certificate
+from solvers.protocol import State, Weights
+from storage.dataset import Dataset
+from storage.folder import Folder
+from storage.manifest import Labels, Manifest, Scaling, Values
+
+FORMAT_VERSION = 1
+SNAPSHOTS_KEPT = 3
+
+
+class RunRecord(BaseModel):
+    """What a run is: written once, before the first row is read."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: str = "fewpass-run"
+    version: int = FORMAT_VERSION
+    plan: TrainingPlan
+    fingerprint: str
+    """Of the data set that the run reads."""
+    layout: str
+    n_rows: int
+    n_features: int
+    targets: Labels | Values
+    scaling: Scaling
+    versions: dict[str, str]
+
+
+class Cursor(NamedTuple):
+    """Where in the plan a run stands, and what it took so far."""
+
+    epoch: int = 0
+    sweep: int = 0  # of the epoch's program
+    windows: tuple[int, ...] = ()  # visited in this sweep, per stream
+    passes: int = 0
+    restarts: int = 0
+    rows_seen: int = 0
+    bytes_read: int = 0
+    seconds: float = 0.0
+
+
+class RunFolder:
+    """One run on disk, at any address that fsspec knows."""
+
+    def __init__(self, url: str, storage_options: dict[str, Any] | None = None) -> None:
+        self.folder = Folder(url, storage_options)
+        self.snapshots = SnapshotStore(self.folder.child("snapshots"))
+
+    @property
+    def url(self) -> str:
+        """Where the run lies."""
+        return self.folder.url
+
+    def exists(self) -> bool:
+        """Whether a training has begun here."""
+        return self.folder.exists("run.json")
+
+    def begin(self, plan: TrainingPlan, manifest: Manifest) -> RunRecord:
+        """Write down what is going to be done; refuses a folder with another plan in it."""
+        record = RunRecord(
+            plan=plan,
+            fingerprint=manifest.fingerprint,
+            layout=manifest.layout,
+            n_rows=manifest.n_rows,
+            n_features=manifest.n_features,
+            targets=manifest.targets,
+            scaling=manifest.scaling,
+            versions={name: version(name) for name in ("fewpass", "numpy", "numba")},
+        )
+        if self.exists():
+            self._require_same(record)
+        else:
+            self.folder.require_writable()
+            self.folder.write("run.json", record.model_dump_json(indent=2).encode())
+        return record
+
+    def record(self) -> RunRecord:
+        """Read back what was planned."""
+        if not self.exists():
+            raise BadInput(f"There is no run at {self.url}. Start one with fewpass train.")
+        try:
+            return RunRecord.model_validate_json(self.folder.read("run.json"))
+        except ValidationError as error:
+            raise PlanMismatch(
+                f"{self.url}/run.json is not a run of format {FORMAT_VERSION}: {error}. "
+                "Use the version that wrote it, or start a new run."
+            ) from error
+
+    def _require_same(self, new: RunRecord) -> None:
+        old = self.record()
+        changed = {
+            name: (getattr(old.plan, name), getattr(new.plan, name))
+            for name in TrainingPlan.model_fields
+            if getattr(old.plan, name) != getattr(new.plan, name) and name != "snapshot_every"
+        }
+        if changed:
+            told = "; ".join(f"{k} was {a}, now {b}" for k, (a, b) in changed.items())
+            raise PlanMismatch(
+                f"{self.url} holds a run of another plan ({told}). "
+                "Continue it with fewpass resume, or train into a new folder."
+            )
+        self.require_data(old, new.fingerprint)
+
+    def require_data(self, record: RunRecord, fingerprint: str) -> None:
+        """Refuse to go on with other data than the run began with."""
+        if record.fingerprint != fingerprint:
+            raise PlanMismatch(
+                f"{self.url} was trained on data set {record.fingerprint[:12]}, but "
+                f"{record.plan.dataset} is now {fingerprint[:12]}. "
+                "Start a new run, or put the old data set back."
+            )
+
+    def log(self, event: str, **facts: Any) -> None:
+        """Add one line to log.jsonl."""
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self.folder.append_line("log.jsonl", json.dumps({"time": now, "event": event} | facts))
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """Read the log back; a line that a crash cut short is passed over."""
+        if not self.folder.exists("log.jsonl"):
+            return
+        for line in self.folder.read("log.jsonl").decode().splitlines():
+            if line.endswith("}"):
+                yield json.loads(line)
+
+
+class Saved(NamedTuple):
+    """What training needs to know of the newest snapshot."""
+
+    name: str
+    cursor: Cursor
+    weights: Weights
+    streams: int  # states kept: one per stream inside a walk, one after it
+    certified: Certificate | None
+    finished: bool
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> Saved:
+        """Read a snapshot's numbers."""
+        told = snapshot.attributes
+        cursor = told["cursor"] | {"windows": tuple(told["cursor"]["windows"])}
+        certified = told["certificate"]
+        return cls(
+            name=snapshot.name,
+            cursor=Cursor(**cursor),
+            weights=Weights(snapshot.arrays["coef"], told["intercept"]),
+            streams=len(told["streams"]),
+            certified=Certificate(**certified) if certified else None,
+            finished=told["finished"],
+        )
+
+
+def save(
+    run: RunFolder,
+    dataset: Dataset,
+    cursor: Cursor,
+    states: list[State],
+    weights: Weights,
+    certified: Certificate | None,
+    finished: bool,
+) -> Saved:
+    """Write a snapshot, from which a run goes on and a model predicts; old ones are let go."""
+    numbers, arrays = pack_states(states)
+    attributes = {
+        "cursor": cursor._asdict(),
+        "streams": numbers,
+        "intercept": float(weights.intercept),
+        "certificate": certified._asdict() if certified else None,
+        "finished": finished,
+    }
+    kept = [name for name in ("scale", "shift") if name in dataset.manifest.columns]
+    scaling = {name: dataset.column(name) for name in kept}
+    name = run.snapshots.save(attributes, arrays | scaling | {"coef": weights.coef})
+    run.snapshots.prune(SNAPSHOTS_KEPT)
+    return Saved(name, cursor, weights, len(states), certified, finished)
+
+
+def pack_states(states: list[State]) -> tuple[list[dict[str, Any]], dict[str, NDArray[Any]]]:
+    """Split states into numbers (JSON) and arrays; column-major arrays are stored transposed."""
+    numbers: list[dict[str, Any]] = []
+    arrays: dict[str, NDArray[Any]] = {}
+    for stream, state in enumerate(states):
+        plain: dict[str, Any] = {}
+        for field, value in state._asdict().items():
+            if isinstance(value, np.ndarray):
+                turned = value.flags.f_contiguous and not value.flags.c_contiguous
+                arrays[f"{stream}.{field}{'.T' if turned else ''}"] = value.T if turned else value
+            else:
+                plain[field] = value
+        numbers.append(plain)
+    return numbers, arrays
+
+
+def unpack_state(kind: type, snapshot: Snapshot, stream: int) -> State:
+    """Rebuild one stream's state, array layouts included: layout decides the order of sums."""
+    fields = dict(snapshot.attributes["streams"][stream])
+    for name, array in snapshot.arrays.items():
+        head, _, field = name.partition(".")
+        if head == str(stream):
+            turned = field.endswith(".T")
+            fields[field.removesuffix(".T")] = array.T if turned else array
+    return kind(**fields)
+
+
+def read_state(run: RunFolder, name: str, kind: type, stream: int) -> State:
+    """Read one stream's state out of storage: the head of every chain of spans."""
+    return unpack_state(kind, run.snapshots.load(name), stream)
+
+
+def read_states(run: RunFolder, name: str, kind: type) -> list[State]:
+    """Read all states of a snapshot."""
+    snapshot = run.snapshots.load(name)
+    return [unpack_state(kind, snapshot, k) for k in range(len(snapshot.attributes["streams"]))]

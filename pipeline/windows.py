@@ -1,0 +1,95 @@
+"""Which chunks and rows are visited in which order: all of it from the seed, nothing stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import BadInput
+from pipeline.sizes import format_bytes
+from storage.manifest import Manifest
+
+Order = Literal["stored", "random"]
+
+IN_FLIGHT = 3  # windows of one stream in memory: one stepped, one ready, one being read
+OVERHEAD_BYTES = 32 << 20  # compressed chunks, the event loop, buffers of the log
+CHUNKS_OF_A_WINDOW, ROWS_OF_A_WINDOW = 11, 12  # what a random generator is for
+
+
+class WindowPlan(NamedTuple):
+    """Everything that the order depends on."""
+
+    n_chunks: int
+    chunks_per_window: int
+    streams: int
+    seed: int
+
+
+def chunk_bytes(manifest: Manifest) -> int:
+    """Bytes that the largest chunk takes in memory, with targets, weights and its order."""
+    value = np.dtype(manifest.dtype).itemsize
+    index = 8 if manifest.n_features > np.iinfo(np.int32).max else 4
+    per_row = 4 * 8  # target, y, weight, order
+    if manifest.layout == "dense":
+        per_row += manifest.n_features * value
+        return max(manifest.chunks.rows) * per_row
+    per_row += 8
+    pairs = zip(manifest.chunks.rows, manifest.chunks.nnz, strict=True)
+    return max(rows * per_row + nnz * (value + index) for rows, nnz in pairs)
+
+
+def plan_windows(
+    manifest: Manifest, *, memory: int, state_bytes: int, streams: int, seed: int
+) -> WindowPlan:
+    """Fit windows into the budget: what the state leaves, shared by all windows in flight."""
+    n_chunks = len(manifest.chunks.rows)
+    if streams > n_chunks:
+        raise BadInput(
+            f"{streams} streams need as many chunks, but the data set has {n_chunks}. "
+            f"Use --streams {n_chunks} or fewer."
+        )
+    one = chunk_bytes(manifest)
+    spare = memory - OVERHEAD_BYTES - state_bytes
+    fitting = spare // (IN_FLIGHT * streams * one)
+    if fitting < 1:
+        least = IN_FLIGHT * streams * one + OVERHEAD_BYTES + state_bytes
+        raise BadInput(
+            f"A memory budget of {format_bytes(memory)} is too small: the state takes "
+            f"{format_bytes(state_bytes)} and {IN_FLIGHT * streams} windows of one chunk "
+            f"({format_bytes(one)}) each. Use --memory {format_bytes(least)} or more."
+        )
+    return WindowPlan(n_chunks, int(min(fitting, n_chunks)), streams, seed)
+
+
+def deal_windows(plan: WindowPlan, order: Order, sweep: int, stream: int) -> list[tuple[int, ...]]:
+    """Return the windows of one stream in one sweep, as tuples of chunk numbers.
+
+    "stored" takes chunks as they lie; "random" deals them anew for every sweep.
+    """
+    chunks = np.arange(plan.n_chunks)
+    if order == "random":
+        chunks = np.random.default_rng([plan.seed, CHUNKS_OF_A_WINDOW, sweep]).permutation(chunks)
+    mine = np.array_split(chunks, plan.streams)[stream]
+    step = plan.chunks_per_window
+    return [tuple(int(c) for c in mine[k : k + step]) for k in range(0, len(mine), step)]
+
+
+def row_order(
+    plan: WindowPlan, order: Order, sweep: int, chunks: Sequence[int], rows: int
+) -> NDArray[np.int64]:
+    """Return the order of a window's rows; a window is known by its first chunk."""
+    if order == "stored":
+        return np.arange(rows)
+    generator = np.random.default_rng([plan.seed, ROWS_OF_A_WINDOW, sweep, chunks[0]])
+    return generator.permutation(rows)
+
+
+def largest_window(manifest: Manifest, plan: WindowPlan) -> tuple[int, int]:
+    """Rows and non-zeros that a buffer must hold to take any window of the plan."""
+    step = plan.chunks_per_window
+    rows = sorted(manifest.chunks.rows, reverse=True)[:step]
+    nnz = sorted(manifest.chunks.nnz, reverse=True)[:step]
+    return sum(rows), sum(nnz)

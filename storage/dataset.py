@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from storage.folder import Damaged, Folder, NotADataset
 from storage.layout import SPARSE_PARTS, chunk_parts, chunk_templates
 from storage.manifest import KEY, Manifest, UnknownVersion, read_manifest
-from storage.objects import RESTORE, fault, get_array, get_chunk
+from storage.objects import RESTORE, fault, get_array, get_chunk, require_keys
 from storage.table import Table
 from storage.table_buffer import TableBuffer
 from storage.writer import DatasetWriter
@@ -173,6 +173,7 @@ class Dataset:
 
 def _require_objects(manifest: Manifest) -> None:
     """Every chunk has every array, but the values of rows that have none."""
+    require_keys({f"columns/{name}": a for name, a in manifest.columns.items()}, manifest.objects)
     objects = manifest.chunks.objects
     if list(objects) != chunk_templates(manifest.layout, manifest.has_weight):
         raise ValueError("it names other objects than its layout has")

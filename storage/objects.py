@@ -15,6 +15,8 @@ from storage import codec
 from storage.folder import Damaged, Folder
 
 CHUNK_BYTES = 16 << 20  # most that one chunk of a column or of a snapshot's array may decode to
+MOST_AXES = 32
+MOST_ITEMS = 1 << 48
 MOST_COMPRESSION = 256  # times; LZ4 cannot do more than 255
 
 Length = Annotated[int, Field(ge=0)]
@@ -48,9 +50,11 @@ class ArrayLayout(BaseModel):
         return cls.model_validate(fields)
 
     @model_validator(mode="after")
-    def _same_axes(self) -> ArrayLayout:
-        if len(self.shape) != len(self.chunk_shape):
-            raise ValueError("shape and chunk_shape have different lengths")
+    def _possible(self) -> ArrayLayout:
+        if len(self.shape) != len(self.chunk_shape) or len(self.shape) > MOST_AXES:
+            raise ValueError("shape and chunk_shape have different lengths or too many axes")
+        if math.prod(max(1, length) for length in self.shape) > MOST_ITEMS:
+            raise ValueError(f"shape {self.shape} is larger than any array")
         return self
 
     @property
@@ -114,33 +118,43 @@ def get_array(
     Damaged
         When an object is missing or wrong, or the layout is larger than its objects can be.
     """
-    _require_plausible(folder, prefix, layout, objects)
+    for key, _ in layout.chunks(prefix):
+        _require_room(folder, key, layout, objects[key])
     out = np.empty(layout.shape, layout.dtype)
     chunk = np.empty(layout.chunk_shape if layout.n_chunks else 0, layout.dtype)
     for key, part in layout.chunks(prefix):
         get_chunk(folder, key, objects[key], chunk, np.empty(objects[key].length, np.uint8))
-        target = out[part]
-        target[...] = chunk[tuple(slice(length) for length in target.shape)]
+        out[part] = chunk[tuple(slice(axis.stop - axis.start) for axis in part)]
     return out
 
 
-def _require_plausible(
-    folder: Folder, prefix: str, layout: ArrayLayout, objects: Mapping[str, Stored]
-) -> None:
-    known = [key for key in objects if key.startswith(f"{prefix}/c")]
-    if len(known) != layout.n_chunks:
+def _require_room(folder: Folder, key: str, layout: ArrayLayout, stored: Stored) -> None:
+    if layout.chunk_bytes > MOST_COMPRESSION * stored.length:
         raise Damaged(
-            f"{folder.address(prefix)} has {len(known)} chunks on record, where its shape "
-            f"{layout.shape} makes {layout.n_chunks}. Do not use it."
+            f"{folder.address(key)} cannot hold {layout.chunk_bytes} bytes in {stored.length}. "
+            "Do not use it."
         )
-    for key in known:
-        stored = objects[key]
-        if layout.chunk_bytes > MOST_COMPRESSION * stored.length:
-            raise Damaged(
-                f"{folder.address(key)} cannot hold {layout.chunk_bytes} bytes in {stored.length}. "
-                "Do not use it."
-            )
-        require_length(folder, key, stored)
+    require_length(folder, key, stored)
+
+
+def require_keys(arrays: Mapping[str, ArrayLayout], objects: Mapping[str, Stored]) -> None:
+    """Refuse records that lack an object of these arrays, by prefix, or have another below them.
+
+    Raises
+    ------
+    ValueError
+        With the first difference; shapes of any size cost nothing to refuse.
+    """
+    n_chunks = sum(layout.n_chunks for layout in arrays.values())
+    below = {key for key in objects if any(key.startswith(f"{prefix}/") for prefix in arrays)}
+    if len(below) != n_chunks + len(arrays):
+        raise ValueError(
+            f"it has {len(below)} objects of arrays, whose shapes make {n_chunks + len(arrays)}"
+        )
+    for prefix, layout in arrays.items():
+        for key in (f"{prefix}/zarr.json", *(key for key, _ in layout.chunks(prefix))):
+            if key not in below:
+                raise ValueError(f"it has no record of {key}")
 
 
 def require_length(folder: Folder, key: str, stored: Stored) -> None:
@@ -190,24 +204,32 @@ def get_chunk(
         raise Damaged(f"{folder.address(key)} is damaged: {error}. {RESTORE}") from error
 
 
+def get(folder: Folder, key: str, stored: Stored) -> bytes:
+    """Read an object; Damaged when it is missing or not what is on record."""
+    try:
+        data = folder.read(key)
+    except FileNotFoundError as error:
+        raise missing(folder, key) from error
+    if len(data) != stored.length:
+        raise wrong_length(folder, key, len(data), stored)
+    wanted = {stored.crc32c}
+    if not key.endswith(".json"):
+        wanted.add(int.from_bytes(data[-codec.TRAILER_BYTES :], "little"))
+    found = codec.checksum(content(key, data))
+    if wanted != {found}:
+        raise Damaged(
+            f"{folder.address(key)} is damaged: its checksum is {found:08x}, where "
+            f"{' and '.join(f'{crc:08x}' for crc in sorted(wanted))} was expected. {RESTORE}"
+        )
+    return data
+
+
 def fault(folder: Folder, key: str, stored: Stored) -> str | None:
     """Read an object and say what is wrong with it, if anything."""
     try:
-        data = folder.read(key)
-    except FileNotFoundError:
-        return str(missing(folder, key))
-    if len(data) != stored.length:
-        return str(wrong_length(folder, key, len(data), stored))
-    found = codec.checksum(content(key, data))
-    if not key.endswith(".json") and found != int.from_bytes(
-        data[-codec.TRAILER_BYTES :], "little"
-    ):
-        return f"{folder.address(key)} is damaged: its checksum at its end is wrong. {RESTORE}"
-    if found != stored.crc32c:
-        return (
-            f"{folder.address(key)} is damaged: its checksum is {found:08x}, where "
-            f"{stored.crc32c:08x} was expected. {RESTORE}"
-        )
+        get(folder, key, stored)
+    except Damaged as error:
+        return str(error)
     return None
 
 

@@ -86,7 +86,7 @@ class Spill:
             raise Damaged(f"{folder / INDEX} is of another format. Delete the folder, start anew.")
         counts = [np.array(index.pop(name), np.int64) for name in ("rows", "nnz", "index_bytes")]
         spill = cls(folder, **index, clean=False)
-        spill._rows, spill._nnz, spill._index_bytes = counts  # noqa: SLF001  its own class
+        spill._rows, spill._nnz, spill._index_bytes = counts
         return spill
 
     def deal(self, table: Table, buckets: NDArray[np.integer]) -> None:

@@ -1,0 +1,225 @@
+"""Snapshots: named arrays and numbers, of which a reader only ever sees whole ones."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from storage.codec import group_metadata
+from storage.folder import Damaged, Folder
+from storage.objects import (
+    RESTORE,
+    ArrayLayout,
+    DtypeName,
+    Stored,
+    fault,
+    get,
+    get_array,
+    missing,
+    put,
+    put_array,
+    require_keys,
+)
+from storage.seal import seal, unseal
+
+FORMAT: Final = "fewpass-snapshot"
+FORMAT_VERSION: Final = 1
+KEY = "manifest.json"
+ROOT = "zarr.json"  # of the snapshot's Zarr group, whose attributes are the snapshot's
+ARRAYS = "arrays/zarr.json"
+MOST_MANIFEST_BYTES = 16 << 20
+ARRAY_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.\-]*$"
+
+
+class SnapshotManifest(BaseModel):
+    """What a snapshot says of itself."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: Literal["fewpass-snapshot"] = FORMAT
+    version: Literal[1] = FORMAT_VERSION
+    arrays: dict[Annotated[str, Field(pattern=ARRAY_NAME)], ArrayLayout]
+    objects: dict[str, Stored]  # all objects of the snapshot, but this manifest
+    fingerprint: str = Field(default="", exclude=True)  # SHA-256 of all of the above, as written
+
+    @model_validator(mode="after")
+    def _has_groups(self) -> SnapshotManifest:
+        outside = {key for key in self.objects if key.count("/") < 2}
+        if outside != {ROOT, ARRAYS}:
+            raise ValueError(f"it has {sorted(outside)}, where {[ROOT, ARRAYS]} were expected")
+        return self
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One snapshot, loaded."""
+
+    name: str
+    attributes: dict[str, Any]  # JSON values
+    arrays: dict[str, NDArray[Any]]
+
+
+class SnapshotStore:
+    """Snapshots ``000001``, ``000002``, ... in one folder, for one writer at a time."""
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+
+    def save(self, attributes: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:
+        """Write a snapshot, its manifest last, and return its name.
+
+        Parameters
+        ----------
+        attributes
+            JSON values; numbers must be finite.
+        arrays
+            Numbers or booleans of any shape, by name: letters, digits and ``_ . -``.
+
+        Raises
+        ------
+        ValueError
+            When an attribute or an array cannot be stored.
+        OSError
+            When writing fails; older snapshots stay as they are.
+        """
+        root = _root_document(attributes)
+        native = {name: _storable(name, array) for name, array in arrays.items()}
+        name = f"{self._last() + 1:06d}"
+        folder = self.folder.child(name)
+        objects = {ROOT: put(folder, ROOT, root)}
+        objects[ARRAYS] = put(folder, ARRAYS, group_metadata())
+        for key, array in native.items():
+            objects.update(put_array(folder, f"arrays/{key}", array))
+        layouts = {key: ArrayLayout.of(array) for key, array in native.items()}
+        manifest = SnapshotManifest(arrays=layouts, objects=objects)
+        folder.sync(objects)
+        folder.write(KEY, seal(manifest.model_dump(mode="json")))
+        return name
+
+    def names(self) -> list[str]:
+        """Return the names of all complete snapshots, oldest first."""
+        parts = (key.split("/") for key in self.folder.list())
+        return sorted(p[0] for p in parts if len(p) == 2 and p[1] == KEY and p[0].isdecimal())
+
+    def load(self, name: str) -> Snapshot:
+        """Read a snapshot, every byte checked.
+
+        Raises
+        ------
+        Damaged
+            When an object is missing or not as it was written, or the manifest asks for more memory
+            than its objects can fill.
+        """
+        folder = self.folder.child(name)
+        manifest = _read_manifest(folder)
+        attributes = _attributes(folder, manifest.objects[ROOT])
+        for key, stored in manifest.objects.items():
+            if key.endswith("/zarr.json"):
+                get(folder, key, stored)
+        arrays = {
+            key: get_array(folder, f"arrays/{key}", layout, manifest.objects)
+            for key, layout in manifest.arrays.items()
+        }
+        return Snapshot(name, attributes, arrays)
+
+    def latest(self) -> tuple[Snapshot | None, list[str]]:
+        """Return the newest whole snapshot, and a sentence on each newer one that is damaged."""
+        problems: list[str] = []
+        for name in reversed(self.names()):
+            try:
+                return self.load(name), problems
+            except Damaged as error:
+                problems.append(str(error))
+        return None, problems
+
+    def verify(self, name: str) -> list[str]:
+        """Read every object of a snapshot and return a sentence for each that is damaged."""
+        folder = self.folder.child(name)
+        try:
+            objects = _read_manifest(folder).objects
+        except Damaged as error:
+            return [str(error)]
+        found = (fault(folder, key, stored) for key, stored in objects.items())
+        return [problem for problem in found if problem is not None]
+
+    def prune(self, keep: int) -> None:
+        """Delete what is older than the newest `keep` whole snapshots, and what was never finished.
+
+        Snapshots that are damaged do not count as kept.
+        """
+        if keep < 1:
+            raise ValueError(f"prune was asked to keep {keep} snapshots. Keep at least one.")
+        names = self.names()
+        kept = 0
+        while names and kept < keep:
+            kept += not self.verify(names.pop())
+        for name in names:
+            # without its manifest it is no snapshot, however little of the rest gets deleted
+            self.folder.delete(f"{name}/{KEY}")
+        for name in self._unfinished():
+            self.folder.delete_tree(name)
+
+    def _unfinished(self) -> list[str]:
+        whole = set(self.names())
+        every = {key.split("/")[0] for key in self.folder.list() if "/" in key}
+        return sorted(name for name in every - whole if name.isdecimal())
+
+    def _last(self) -> int:
+        """Highest number in use: a number is not used again, whatever became of its snapshot."""
+        every = (key.split("/")[0] for key in self.folder.list() if "/" in key)
+        return max((int(name) for name in every if name.isdecimal()), default=0)
+
+
+def _root_document(attributes: Mapping[str, Any]) -> bytes:
+    try:
+        return group_metadata(dict(attributes))
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"The attributes of a snapshot cannot be stored as JSON ({error}). "
+            "Use text, true or false, whole and finite numbers, lists and objects."
+        ) from error
+
+
+def _storable(name: str, array: NDArray[Any]) -> NDArray[Any]:
+    if not re.match(ARRAY_NAME, name):
+        raise ValueError(f"A snapshot's array is called {name!r}. Use letters, digits and _ . -")
+    array = np.asarray(array)
+    if array.dtype.name not in get_args(DtypeName):
+        raise ValueError(
+            f"Array {name!r} of a snapshot has type {array.dtype}. "
+            f"Store one of {get_args(DtypeName)}."
+        )
+    return array
+
+
+def _attributes(folder: Folder, stored: Stored) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = dict(json.loads(get(folder, ROOT, stored))["attributes"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise Damaged(f"{folder.address(ROOT)} is no Zarr group ({error}). {RESTORE}") from error
+    return found
+
+
+def _read_manifest(folder: Folder) -> SnapshotManifest:
+    try:
+        size = folder.size(KEY)
+        if size > MOST_MANIFEST_BYTES:
+            raise Damaged(
+                f"{folder.address(KEY)} has {size} bytes, more than any manifest. {RESTORE}"
+            )
+        manifest = SnapshotManifest.model_validate(unseal(folder.read(KEY)))
+        require_keys({f"arrays/{name}": a for name, a in manifest.arrays.items()}, manifest.objects)
+    except FileNotFoundError as error:
+        raise missing(folder, KEY) from error
+    except ValueError as error:
+        raise Damaged(
+            f"{folder.address(KEY)} is damaged or of another format: {error}. {RESTORE}"
+        ) from error
+    return manifest

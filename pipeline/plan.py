@@ -6,7 +6,7 @@ The same model serves the command, a TOML file, a Prefect flow and Python.  Wher
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Protocol
 
 from pydantic import (
     BaseModel,
@@ -22,7 +22,7 @@ from pipeline.errors import BadInput
 from pipeline.sizes import ByteSize
 from solvers.losses import LOSSES, Loss, Problem, SmoothedHinge, Squared
 from solvers.sgd import Asgd, Sgd
-from storage.manifest import Labels, Manifest
+from storage.manifest import Labels, Values
 
 LossName = Literal["hinge", "squared_hinge", "smoothed_hinge", "logistic", "squared"]
 Intercept = Literal["none", "regularised", "free"]
@@ -86,9 +86,21 @@ def regularisation(lam: float | str, n_rows: int) -> float:
     return number
 
 
-def loss_of(plan: TrainingPlan, manifest: Manifest) -> Loss:
+class TrainingData(Protocol):
+    """What a plan must know of its data set; a manifest has it, and so has a run's record."""
+
+    @property
+    def n_rows(self) -> int:
+        """Rows."""
+
+    @property
+    def targets(self) -> Labels | Values:
+        """What the targets are."""
+
+
+def loss_of(plan: TrainingPlan, data: TrainingData) -> Loss:
     """Return the loss that the plan names, or the one that suits the targets."""
-    labelled = isinstance(manifest.targets, Labels)
+    labelled = isinstance(data.targets, Labels)
     kind = LOSSES[plan.loss or ("logistic" if labelled else "squared")]
     loss: Loss = SmoothedHinge(plan.smoothing) if kind is SmoothedHinge else kind()
     if not labelled and not isinstance(loss, Squared):
@@ -104,11 +116,11 @@ def loss_name(loss: Loss) -> str:
     return next(name for name, kind in LOSSES.items() if isinstance(loss, kind))
 
 
-def problem_of(plan: TrainingPlan, manifest: Manifest) -> Problem:
+def problem_of(plan: TrainingPlan, data: TrainingData) -> Problem:
     """Return what the plan minimises on that data set."""
-    lam = regularisation(plan.lam, manifest.n_rows)
+    lam = regularisation(plan.lam, data.n_rows)
     return Problem(
-        loss=loss_of(plan, manifest),
+        loss=loss_of(plan, data),
         lam=lam,
         intercept=0.0 if plan.intercept == "none" else 1.0,
         lam_b=lam * FREE_SHARE if plan.intercept == "free" else lam,

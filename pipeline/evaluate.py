@@ -1,0 +1,147 @@
+"""How good a model is on a data set: one gather of sums and of two histograms of scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.executor import Executor
+from pipeline.job import Job, facts_of
+from pipeline.model import Model, require_same_columns
+from pipeline.plan import TrainingPlan, problem_of
+from pipeline.sweeps import GatherReport, gather
+from pipeline.targets import label_text, target_rule
+from pipeline.windows import plan_windows
+from solvers.losses import Problem, Squared
+from solvers.protocol import Block, Weights
+from solvers.scores import loss_sum, scores
+from storage.dataset import Dataset
+from storage.manifest import Labels
+
+HISTOGRAM_BITS = 18  # of a score's 32: sign, exponent and 9 bits of the number, 0.2 % apart
+
+
+class Evaluation(NamedTuple):
+    """What `fewpass evaluate --json` prints; None where it has no meaning for the targets."""
+
+    rows: int
+    objective: float  # mean loss + (lam/2) ||w||^2 (+ what the intercept is charged)
+    loss: float  # mean, weighted by row weights
+    error: float | None  # weighted share of rows on the wrong side
+    auc: float | None  # area under the ROC curve
+    auc_within: float | None  # the true area differs by this at most (scores are binned)
+    mse: float | None
+    r2: float | None
+
+
+class ScorePart(NamedTuple):
+    """Sums over some rows; parts add."""
+
+    rows: int
+    weight: float
+    loss: float
+    wrong: float
+    square: float  # of p - y
+    y: float
+    y_square: float
+    positive: NDArray[np.float64]  # (2^18,) weight of rows with y > 0 by score
+    negative: NDArray[np.float64]  # (2^18,)
+
+
+def evaluate(
+    model: Model,
+    dataset: Dataset,
+    executor: Executor,
+    on_report: Callable[[GatherReport], None] = lambda _: None,
+) -> Evaluation:
+    """Read a data set once and say how the model does on it.
+
+    Raises BadInput when the data set's columns, scaling or labels are not the model's.
+    """
+    require_same_columns(model, dataset)
+    job = _job(model.record.plan, model, dataset)
+    at = executor.submit("weights", _same, model.weights)
+    total: ScorePart = gather(executor, job, "gather-scores", score_part, at, on_report)
+    return summary(job.problem, model.weights, total)
+
+
+def _same(weights: Weights) -> Weights:
+    return weights
+
+
+def _job(plan: TrainingPlan, model: Model, dataset: Dataset) -> Job:
+    """Read this set's targets by the training set's labels."""
+    manifest = dataset.manifest
+    trained = model.record
+    # lam, "10/n" and the default label are those of the training set.
+    problem = problem_of(plan, trained)
+    rule = target_rule(manifest, problem.loss, _positive_label(plan, model))
+    windows = plan_windows(manifest, memory=plan.memory, state_bytes=0, streams=1, seed=0)
+    return Job(dataset, problem, facts_of(manifest, 1), rule, windows)
+
+
+def _positive_label(plan: TrainingPlan, model: Model) -> str | None:
+    targets = model.record.targets
+    if plan.positive is None and isinstance(targets, Labels) and len(targets.labels) == 2:
+        squared = (plan.loss or "logistic") == "squared"
+        return None if squared else label_text(targets.labels[1])
+    return plan.positive
+
+
+def score_part(problem: Problem, at: Weights, block: Block) -> ScorePart:
+    """Sums and histograms of one block."""
+    p = scores(at.coef, at.intercept * problem.intercept, block.rows)
+    y, weight = block.y, block.weight
+    positive = y > 0
+    bins = score_bins(p)
+    size = 1 << HISTOGRAM_BITS
+    return ScorePart(
+        rows=len(y),
+        weight=float(weight.sum()),
+        loss=loss_sum(problem.loss, p, y, weight),
+        wrong=float(weight[(p > 0) != positive].sum()),
+        square=float((weight * (p - y) ** 2).sum()),
+        y=float((weight * y).sum()),
+        y_square=float((weight * y * y).sum()),
+        positive=np.bincount(bins[positive], weight[positive], size),
+        negative=np.bincount(bins[~positive], weight[~positive], size),
+    )
+
+
+def score_bins(p: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Number the scores' bins so that a larger score never has a smaller number."""
+    bits = p.astype(np.float32).view(np.int32).astype(np.int64)
+    ordered = np.where(bits >= 0, bits, -(bits & 0x7FFFFFFF)) + (1 << 31)
+    return ordered >> (32 - HISTOGRAM_BITS)
+
+
+def summary(problem: Problem, at: Weights, total: ScorePart) -> Evaluation:
+    """Turn sums over all rows into the figures."""
+    loss = total.loss / total.weight
+    penalty = 0.5 * problem.lam * float(at.coef @ at.coef)
+    penalty += 0.5 * problem.lam_b * at.intercept**2
+    figures: dict[str, Any] = dict.fromkeys(("error", "auc", "auc_within", "mse", "r2"))
+    if isinstance(problem.loss, Squared):
+        mean = total.y / total.weight
+        variance = total.y_square / total.weight - mean * mean
+        figures["mse"] = total.square / total.weight
+        figures["r2"] = 1.0 - figures["mse"] / variance if variance > 0.0 else None
+    else:
+        figures["error"] = total.wrong / total.weight
+        figures["auc"], figures["auc_within"] = area(total.positive, total.negative)
+    return Evaluation(rows=total.rows, objective=loss + penalty, loss=loss, **figures)
+
+
+def area(
+    positive: NDArray[np.float64], negative: NDArray[np.float64]
+) -> tuple[float | None, float | None]:
+    """Area under the ROC curve of two histograms, ties counted half, and the error of binning."""
+    pairs = float(positive.sum() * negative.sum())
+    if pairs == 0.0:
+        return None, None
+    below = np.cumsum(negative) - negative
+    tied = float(positive @ negative)
+    return (float(positive @ below) + 0.5 * tied) / pairs, 0.5 * tied / pairs

@@ -1,0 +1,217 @@
+"""First phase of an ingest: sources are parsed in threads, every row goes to a random bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.buckets import Buckets, Keys, RowKind, buckets_needed
+from pipeline.column_statistics import ColumnStatistics
+from pipeline.errors import BadInput
+from pipeline.ingest_plan import IngestPlan
+from pipeline.ordered import ordered_map
+from pipeline.scaling import Scaler, needs_columns
+from pipeline.sources.source import Parsed, Piece, Source
+from pipeline.target_map import TargetCensus
+from storage.table import SparseTable, Table, n_bytes, take
+
+#: Raw bytes parsed at a time. Part of what a seed means: keys are drawn piece by piece.
+PIECE_BYTES = 4 << 20
+#: Memory that a piece takes in all, in units of its raw bytes: text, rows, and what parsing needs.
+PIECE_COPIES = 6
+#: First word after the seed of everything random in here.
+DEAL = 1
+#: Skipped rows that are kept with their reason; all are counted.
+LISTED = 20
+
+TRAINING, TEST = 0, 1
+
+
+class Prepared(NamedTuple):
+    """A parsed piece with its random numbers."""
+
+    parsed: Parsed
+    piece_bytes: int
+    where: str
+    keys: Keys | None  # (n,) None: rows keep their order
+    group: NDArray[np.bool_] | None  # (n,) True: a test row; None: no row is
+
+
+class Dealt(NamedTuple):
+    """All rows on local disk, and what was learnt of them."""
+
+    kind: RowKind
+    n_features: int
+    census: TargetCensus
+    scaler: Scaler | None  # None: taken over from another data set
+    buckets: tuple[Buckets, ...]  # of the training rows; of the test rows, if there are any
+    n_skipped: dict[str, int]  # per file
+    skipped: list[str]  # the first of them, as sentences
+
+
+class Dealer:
+    """Deals the rows of a source to buckets.
+
+    Parameters
+    ----------
+    plan, source
+        What to deal, and how.
+    path
+        Local directory for the buckets.
+    report
+        Told the raw bytes, the rows and the decoded bytes of every piece.
+    """
+
+    def __init__(
+        self, plan: IngestPlan, source: Source, path: Path, report: Callable[[int, int, int], None]
+    ) -> None:
+        self.plan, self.source, self.report = plan, source, report
+        dtype = plan.options.dtype
+        self.kind = RowKind(source.layout, dtype, source.n_features, source.has_weight)
+        self.census = TargetCensus(plan.task)
+        self.buckets = tuple(self._buckets(path))
+        width = source.n_features or 0
+        self.columns = ColumnStatistics(source.layout, width) if needs_columns(plan.scale) else None
+        self.max_index = -1
+        self.n_skipped: dict[str, int] = {}
+        self.skipped: list[str] = []
+
+    def _buckets(self, path: Path) -> Iterator[Buckets]:
+        plan, size = self.plan, self.source.estimated_bytes()
+        shares = [("training", 1 - plan.test_fraction), ("test", plan.test_fraction)]
+        for name, share in shares[: 2 if plan.test_fraction else 1]:
+            needed = buckets_needed(size * share, plan.memory) if plan.shuffle else 1
+            yield Buckets(path / name, needed, self.kind, plan.memory, shuffled=plan.shuffle)
+
+    def deal(self, threads: int) -> Dealt:
+        """Deal all rows.
+
+        Raises
+        ------
+        BadInput
+            If no row is left, or a group of rows is empty.
+        OSError
+            If the local disk is full.
+        """
+        with ThreadPoolExecutor(threads, "ingest-parse") as pool:
+            for prepared in ordered_map(
+                pool, self._prepare, self._pieces(), self._in_flight(threads)
+            ):
+                self._take_in(prepared)
+        for buckets in self.buckets:
+            buckets.finish()
+        self._refuse_empty()
+        n_features = self.source.n_features or self.max_index + 1
+        scaler = None
+        if self.plan.like is None:
+            scaler = Scaler.fitted(self.plan.scale, self.columns, n_features)
+        return Dealt(
+            self.kind, n_features, self.census, scaler, self.buckets, self.n_skipped, self.skipped
+        )
+
+    def _in_flight(self, threads: int) -> int:
+        fits = self.plan.memory // 2 // (PIECE_COPIES * PIECE_BYTES)
+        return max(1, min(fits, threads + 2))
+
+    def _pieces(self) -> Iterator[tuple[int, Piece]]:
+        yield from enumerate(self.source.pieces(PIECE_BYTES))
+
+    def _prepare(self, numbered: tuple[int, Piece]) -> Prepared:
+        number, piece = numbered
+        parsed = self.source.parse(piece)
+        random = np.random.default_rng([self.plan.seed, DEAL, number])
+        n = parsed.table.n_rows
+        keys = random.random(n)
+        group = random.random(n) < self.plan.test_fraction if self.plan.test_fraction else None
+        where = f"{piece.file}, after line {piece.first_line - 1}"
+        return Prepared(parsed, piece.n_bytes, where, keys if self.plan.shuffle else None, group)
+
+    def _take_in(self, prepared: Prepared) -> None:
+        parsed, keys, group = prepared.parsed, prepared.keys, prepared.group
+        self._note_skipped(parsed)
+        self.max_index = max(self.max_index, parsed.max_index)
+        target = self.census.encode(parsed.table.target, parsed.labels, prepared.where)
+        table: Table = parsed.table._replace(target=target)
+        if group is None:
+            self._add(TRAINING, table, keys)
+        else:
+            for number, rows in ((TRAINING, np.flatnonzero(~group)), (TEST, np.flatnonzero(group))):
+                self._add(number, take(table, rows), None if keys is None else keys[rows])
+        self.report(prepared.piece_bytes, table.n_rows, n_bytes(table))
+
+    def _add(self, number: int, table: Table, keys: Keys | None) -> None:
+        self.census.count(table.target, number)
+        if self.columns is not None and number == TRAINING:
+            if isinstance(table, SparseTable):
+                self.columns.widen(self.max_index + 1)
+            self.columns.add(table)
+        if table.n_rows:
+            self.buckets[number].add(table, keys)
+
+    def _note_skipped(self, parsed: Parsed) -> None:
+        if not parsed.n_skipped:
+            return
+        file = parsed.skipped[0].file
+        self.n_skipped[file] = self.n_skipped.get(file, 0) + parsed.n_skipped
+        room = LISTED - len(self.skipped)
+        self.skipped += [
+            f"{row.file}, line {row.line}: {row.reason}" for row in parsed.skipped[:room]
+        ]
+
+    def _refuse_empty(self) -> None:
+        n_skipped = sum(self.n_skipped.values())
+        if not any(buckets.n_rows for buckets in self.buckets):
+            reasons = f" First: {self.skipped[0]}." if self.skipped else ""
+            raise BadInput(
+                f"No row is left of the sources; {n_skipped} bad ones were skipped.{reasons} "
+                "Check the format and the label column."
+            )
+        for buckets, name in zip(self.buckets, ("training", "test"), strict=False):
+            if not buckets.n_rows:
+                raise BadInput(
+                    f"None of the {sum(b.n_rows for b in self.buckets)} rows became a {name} row. "
+                    "Choose another test_fraction or seed, or give more rows."
+                )
+        if not (self.source.n_features or self.max_index + 1):
+            raise BadInput("No row has a feature. Check the sources, or give their width.")
+
+
+def dealt_as_state(dealt: Dealt) -> dict[str, Any]:
+    """Everything but the rows, as JSON."""
+    scaler = dealt.scaler
+    return {
+        "n_features": dealt.n_features,
+        "census": dealt.census.state(),
+        "scaler": None if scaler is None else scaler.state(),
+        "buckets": [buckets.state() for buckets in dealt.buckets],
+        "n_skipped": dealt.n_skipped,
+        "skipped": dealt.skipped,
+    }
+
+
+def dealt_from_state(plan: IngestPlan, path: Path, state: dict[str, Any]) -> Dealt:
+    """Inverse of `dealt_as_state`.
+
+    Raises
+    ------
+    FileNotFoundError, Damaged
+        When the rows are not as they were left.
+    """
+    buckets = tuple(
+        Buckets.reopened(path / name, kept, plan.memory)
+        for name, kept in zip(("training", "test"), state["buckets"], strict=False)
+    )
+    return Dealt(
+        kind=buckets[0].kind,
+        n_features=state["n_features"],
+        census=TargetCensus.from_state(plan.task, state["census"]),
+        scaler=None if state["scaler"] is None else Scaler.from_state(state["scaler"]),
+        buckets=buckets,
+        n_skipped=state["n_skipped"],
+        skipped=state["skipped"],
+    )

@@ -1,0 +1,124 @@
+"""Scaling of features: what is stored is (x - shift) * scale, computed in float64.
+
+`maxabs` divides every column by its largest absolute value among the training rows, `standard`
+subtracts its mean and divides by its standard deviation (dense rows only: a shift would fill every
+zero of a sparse row), `unit-rows` divides every row by its Euclidean norm. Columns that are
+constant (or 0) keep the scale 1, rows that are 0 stay 0.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any, Literal
+
+import google_crc32c
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.column_statistics import ColumnStatistics
+from pipeline.errors import BadInput
+from storage.dataset import Dataset
+from storage.manifest import Scaling
+from storage.table import DenseTable, SparseTable, Table
+
+Kind = Literal["none", "maxabs", "unit-rows", "standard"]
+Vector = NDArray[np.float64]
+
+
+class Scaler:
+    """Applies one scaling to tables; `scale` and `shift` are None where the kind has none."""
+
+    def __init__(
+        self, kind: Kind, scale: Vector | None = None, shift: Vector | None = None
+    ) -> None:
+        self.kind, self.scale, self.shift = kind, scale, shift
+
+    @classmethod
+    def fitted(cls, kind: Kind, columns: ColumnStatistics | None, n_features: int) -> Scaler:
+        """Scaling of `kind` to the training rows' column statistics (None: kind needs none)."""
+        if columns is None:
+            return cls(kind)
+        found = columns.columns(n_features)
+        if kind == "maxabs":
+            return cls(kind, _reciprocal(found["max_abs"]))
+        # Below this the deviation of a constant column is only the rounding of its mean.
+        deviation = np.sqrt(found["variance"])
+        constant = deviation <= 1e-12 * np.abs(found["mean"])
+        return cls(kind, _reciprocal(np.where(constant, 0.0, deviation)), found["mean"])
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> Scaler:
+        """Return the scaling that `dataset` was stored with."""
+        kind = dataset.manifest.scaling.kind
+        scale = dataset.column("scale") if kind in ("maxabs", "standard") else None
+        shift = dataset.column("shift") if kind == "standard" else None
+        return cls(kind, scale, shift)
+
+    def state(self) -> dict[str, Any]:
+        """Return kind, scale and shift, every bit of them, as JSON."""
+        return {"kind": self.kind, "scale": _as_text(self.scale), "shift": _as_text(self.shift)}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Scaler:
+        """Inverse of `state`."""
+        return cls(state["kind"], _from_text(state["scale"]), _from_text(state["shift"]))
+
+    def columns(self) -> dict[str, Vector]:
+        """Return what is stored beside the rows: `scale` and `shift`, where the kind has them."""
+        parts = {"scale": self.scale, "shift": self.shift}
+        return {name: part for name, part in parts.items() if part is not None}
+
+    def describe(self) -> Scaling:
+        """What the manifest says of it; the digest is the crc32c of scale and shift."""
+        if self.scale is None:
+            return Scaling(kind=self.kind, digest="")
+        shift = b"" if self.shift is None else self.shift.tobytes()
+        return Scaling(
+            kind=self.kind, digest=f"{google_crc32c.value(self.scale.tobytes() + shift):08x}"
+        )
+
+    def apply(self, table: Table) -> Table:
+        """Return the table scaled; the given one is left alone."""
+        if self.kind == "none":
+            return table
+        if isinstance(table, DenseTable):
+            return table._replace(X=self._dense(table).astype(table.X.dtype))
+        if self.shift is not None:
+            raise BadInput(
+                "Standard scaling would fill every zero of sparse rows. "
+                "Choose the scaling maxabs or none."
+            )
+        return table._replace(data=self._sparse(table).astype(table.data.dtype))
+
+    def _dense(self, table: DenseTable) -> NDArray[np.float64]:
+        X = table.X.astype(np.float64)
+        if self.scale is None:
+            return X * _reciprocal(np.sqrt(np.einsum("ij,ij->i", X, X)))[:, None]
+        if self.shift is not None:
+            X -= self.shift
+        return X * self.scale
+
+    def _sparse(self, table: SparseTable) -> Vector:
+        data = table.data.astype(np.float64)
+        if self.scale is not None:
+            return data * self.scale[table.indices]
+        rows = np.repeat(np.arange(table.n_rows), np.diff(table.indptr))
+        squares = np.bincount(rows, data * data, minlength=table.n_rows)
+        return data * _reciprocal(np.sqrt(squares))[rows]
+
+
+def _as_text(vector: Vector | None) -> str | None:
+    return None if vector is None else base64.b64encode(vector.tobytes()).decode()
+
+
+def _from_text(text: str | None) -> Vector | None:
+    return None if text is None else np.frombuffer(base64.b64decode(text), np.float64)
+
+
+def _reciprocal(size: Vector) -> Vector:
+    return 1.0 / np.where(size > 0, size, 1.0)
+
+
+def needs_columns(kind: Kind) -> bool:
+    """Whether the training rows' columns must be known before the first row can be scaled."""
+    return kind in ("maxabs", "standard")

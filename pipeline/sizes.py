@@ -1,0 +1,52 @@
+"""Amounts of memory as people write them: `256MB` is 256,000,000 bytes, `1GiB` is 2^30."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import BeforeValidator
+
+_UNITS = {"": 1, "B": 1}
+_UNITS |= {f"{prefix}B": 1000**power for power, prefix in enumerate("KMGTP", start=1)}
+_UNITS |= {f"{prefix}IB": 1024**power for power, prefix in enumerate("KMGTP", start=1)}
+_UNITS |= {prefix: 1000**power for power, prefix in enumerate("KMGTP", start=1)}
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
+
+
+def parse_bytes(size: float | str) -> int:
+    """Bytes meant by `size`.
+
+    Parameters
+    ----------
+    size
+        A whole number of bytes, or text: a number and a unit, in any case. `kB`, `MB`, `GB`, `TB`,
+        `PB` (or only the letter) are powers of 1000; `KiB`, `MiB`, ... are powers of 1024.
+
+    Raises
+    ------
+    ValueError
+        If `size` is not such a number, or is negative.
+    """
+    if isinstance(size, str):
+        match = _SIZE.fullmatch(size)
+        unit = match[2].upper() if match else ""
+        if match is None or unit not in _UNITS:
+            raise ValueError(f"{size!r} is no amount of memory. Write for example 256MB or 1GiB.")
+        return round(float(match[1]) * _UNITS[unit])
+    if isinstance(size, bool) or size != int(size) or size < 0:
+        raise ValueError(f"{size!r} is no amount of memory. Write for example 256MB or 1GiB.")
+    return int(size)
+
+
+def format_bytes(count: float) -> str:
+    """Render `count` bytes with three digits and a decimal unit, such as `1.23 MB`."""
+    power = 0
+    while abs(count) >= 999.5 and power < 5:  # 999.5 would be written 1000
+        count, power = count / 1000, power + 1
+    unit = ("B", "kB", "MB", "GB", "TB", "PB")[power]
+    return f"{count:.3g} {unit}" if power else f"{count:.0f} {unit}"
+
+
+#: A pydantic field that takes what `parse_bytes` takes and holds bytes.
+ByteSize = Annotated[int, BeforeValidator(parse_bytes)]

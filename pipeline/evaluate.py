@@ -97,7 +97,6 @@ def score_part(problem: Problem, at: Weights, block: Block) -> ScorePart:
     y, weight = block.y, block.weight
     positive = y > 0
     bins = score_bins(p)
-    size = 1 << HISTOGRAM_BITS
     return ScorePart(
         rows=len(y),
         weight=float(weight.sum()),
@@ -106,9 +105,13 @@ def score_part(problem: Problem, at: Weights, block: Block) -> ScorePart:
         square=float((weight * (p - y) ** 2).sum()),
         y=float((weight * y).sum()),
         y_square=float((weight * y * y).sum()),
-        positive=np.bincount(bins[positive], weight[positive], size),
-        negative=np.bincount(bins[~positive], weight[~positive], size),
+        positive=_histogram(bins[positive], weight[positive]),
+        negative=_histogram(bins[~positive], weight[~positive]),
     )
+
+
+def _histogram(bins: NDArray[np.int64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.bincount(bins, weight, 1 << HISTOGRAM_BITS).astype(np.float64)
 
 
 def score_bins(p: NDArray[np.float64]) -> NDArray[np.int64]:

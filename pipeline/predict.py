@@ -1,0 +1,191 @@
+"""Scores of any input, in its own order, streamed to a file in bounded memory."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import BadInput
+from pipeline.model import Model, peak_memory_bytes, require_same_columns
+from pipeline.ordered import ordered_map
+from pipeline.plan import loss_of
+from pipeline.predictions import PredictionFile, open_predictions
+from pipeline.reader import row_view
+from pipeline.scaling import Scaler
+from pipeline.sources import SourceOptions, open_source
+from pipeline.targets import label_text
+from solvers.losses import Logistic, Squared
+from solvers.scores import scores
+from storage.dataset import Dataset
+from storage.folder import Folder
+from storage.table import Table
+
+PIECE_SHARE = 16  # a piece's text, rows, scaled rows and scores fit in a 16th of the budget, twice
+
+
+class PredictionResult(NamedTuple):
+    """What `fewpass predict --json` prints."""
+
+    output: str
+    rows: int
+    columns: tuple[str, ...]
+    seconds: float
+    peak_memory_bytes: int
+
+
+class Predictor(NamedTuple):
+    """Turns rows into the columns of the output."""
+
+    model: Model
+    labels: tuple[Any, Any] | None  # of negative and positive scores; None: numbers are predicted
+    probability: bool
+    scaler: Scaler | None  # None: rows come scaled as the model wants them
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the output's columns."""
+        if self.labels is None:
+            return ("prediction",)
+        return ("label", "score", "probability") if self.probability else ("label", "score")
+
+    def __call__(self, table: Table) -> dict[str, NDArray[Any]]:
+        """Predict the rows of a table."""
+        if self.scaler is not None:
+            table = self.scaler.apply(table)
+        weights = self.model.weights
+        score = scores(weights.coef, weights.intercept, row_view(table))
+        if self.labels is None:
+            return {"prediction": score}
+        found = {"label": np.where(score > 0, self.labels[1], self.labels[0]), "score": score}
+        if self.probability:
+            found["probability"] = 1.0 / (1.0 + np.exp(-np.clip(score, -700, 700)))
+        return found
+
+
+def predict(
+    model: Model,
+    inputs: Sequence[str],
+    output: str,
+    options: SourceOptions,
+    *,
+    probability: bool = False,
+    memory: int = 1 << 30,
+    threads: int | None = None,
+    storage_options: dict[str, Any] | None = None,
+    on_rows: Callable[[int], None] = lambda _: None,
+) -> PredictionResult:
+    """Score every row of `inputs` (files, or one data set) into `output`.
+
+    Parameters
+    ----------
+    model
+        Weights and what they were trained on; raw rows are scaled as the training rows were.
+    inputs
+        What `fewpass ingest` reads, labels optional; or the address of one data set.
+    output
+        A .parquet, .csv or .npy file; it appears whole or not at all.
+    options
+        How to read the inputs.
+    probability
+        Add the probability of the positive label; logistic loss only.
+    memory
+        Budget in bytes beyond what importing the libraries takes.
+    threads
+        That parse and score; default: the machine's cores.
+
+    Raises
+    ------
+    BadInput
+        Rows that cannot be read or do not have the model's width; probabilities that would not
+        be honest; an output of another kind.
+    """
+    began = time.perf_counter()
+    dataset = _as_dataset(inputs, storage_options)
+    predictor = make_predictor(model, probability=probability, raw=dataset is None)
+    rows = 0
+    with (
+        open_predictions(output, predictor.columns, storage_options) as out,
+        ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool,
+    ):
+        if dataset is None:
+            batches = _of_files(predictor, inputs, options, memory, pool, storage_options)
+        else:
+            require_same_columns(model, dataset)
+            batches = _of_dataset(predictor, dataset, pool)
+        for batch in batches:
+            rows += _keep(out, batch)
+            on_rows(rows)
+    seconds = time.perf_counter() - began
+    return PredictionResult(output, rows, predictor.columns, seconds, peak_memory_bytes())
+
+
+def make_predictor(model: Model, *, probability: bool, raw: bool) -> Predictor:
+    """Work out what is predicted: labels, numbers, probabilities."""
+    loss = loss_of(model.record.plan, model.record)
+    if probability and not isinstance(loss, Logistic):
+        raise BadInput(
+            "Only the logistic loss models probabilities; this model's scores are distances. "
+            "Train with --loss logistic, or predict without --probability."
+        )
+    scaler = Scaler(model.record.scaling.kind, model.scale, model.shift) if raw else None
+    squared = isinstance(loss, Squared) and model.record.plan.positive is None
+    return Predictor(model, None if squared else label_pair(model), probability, scaler)
+
+
+def label_pair(model: Model) -> tuple[Any, Any]:
+    """Return what negative and positive scores are called."""
+    targets = model.record.targets
+    assert targets.kind == "labels", "losses other than the squared one are refused on numbers"
+    names: list[Any] = list(targets.labels)
+    positive = model.record.plan.positive
+    if positive is None:
+        return names[0], names[1]
+    others = [name for name in names if label_text(name) != positive]
+    found = next(name for name in names if name not in others)
+    return (others[0] if len(others) == 1 else f"not {positive}"), found
+
+
+def _as_dataset(inputs: Sequence[str], storage: dict[str, Any] | None) -> Dataset | None:
+    if len(inputs) != 1 or not Folder(inputs[0], storage).exists("manifest.json"):
+        return None
+    return Dataset.open(inputs[0], storage)
+
+
+def _of_files(
+    predictor: Predictor,
+    inputs: Sequence[str],
+    options: SourceOptions,
+    memory: int,
+    pool: ThreadPoolExecutor,
+    storage: dict[str, Any] | None,
+) -> Iterator[dict[str, NDArray[Any]]]:
+    width = predictor.model.record.n_features
+    options = options.model_copy(update={"n_features": width, "label_required": False})
+    source = open_source(inputs, options, storage)
+    workers = pool._max_workers  # noqa: SLF001 - the pool is ours, and nothing public tells
+    size = max(1 << 16, memory // (PIECE_SHARE * (workers + 1)))
+
+    def job(piece: Any) -> dict[str, NDArray[Any]]:
+        return predictor(source.parse(piece).table)
+
+    return ordered_map(pool, job, source.pieces(size), workers + 1)
+
+
+def _of_dataset(
+    predictor: Predictor, dataset: Dataset, pool: ThreadPoolExecutor
+) -> Iterator[dict[str, NDArray[Any]]]:
+    def job(k: int) -> dict[str, NDArray[Any]]:
+        return predictor(dataset.read_chunk(k))
+
+    return ordered_map(pool, job, range(dataset.n_chunks), 2)
+
+
+def _keep(out: PredictionFile, batch: dict[str, NDArray[Any]]) -> int:
+    out.write(batch)
+    return len(next(iter(batch.values())))

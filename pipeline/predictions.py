@@ -1,0 +1,114 @@
+"""Files of predictions: Parquet, CSV or NPY, written batch by batch, there whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import IO, Any, Protocol
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+from pipeline.errors import BadInput
+
+Batch = Mapping[str, NDArray[Any]]
+COPY_BYTES = 1 << 20
+
+
+class PredictionFile(Protocol):
+    """Takes batches of equally long columns."""
+
+    def write(self, batch: Batch) -> None:
+        """Append a batch."""
+
+    def close(self) -> None:
+        """Finish the file's own format."""
+
+
+@contextlib.contextmanager
+def open_predictions(
+    url: str, columns: Sequence[str], storage_options: dict[str, Any] | None = None
+) -> Iterator[PredictionFile]:
+    """Open a file of predictions by its ending; on any error nothing is left at `url`.
+
+    NPY holds one number a row: the last column.
+    """
+    kind = PurePosixPath(url).suffix
+    writers = {".parquet": _Parquet, ".csv": _Csv, ".npy": _Npy}
+    if kind not in writers:
+        raise BadInput(
+            f'Predictions cannot be written to "{url}". End it in .parquet, .csv or .npy.'
+        )
+    system, path = fsspec.core.url_to_fs(url, **(storage_options or {}))
+    target = system.open(path, "wb", autocommit=False)
+    try:
+        writer = writers[kind](target, columns)
+        yield writer
+        writer.close()
+        target.close()
+    except BaseException:
+        with contextlib.suppress(ValueError):  # closed by a writer that failed while closing
+            target.close()
+        target.discard()
+        raise
+    target.commit()
+
+
+class _Parquet:
+    def __init__(self, target: IO[bytes], _columns: Sequence[str]) -> None:
+        self._target = target
+        self._writer: Any = None
+
+    def write(self, batch: Batch) -> None:
+        table = pa.table({name: pa.array(column) for name, column in batch.items()})
+        if self._writer is None:
+            self._writer = pa.parquet.ParquetWriter(self._target, table.schema)
+        self._writer.write_table(table)
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+
+class _Csv:
+    def __init__(self, target: IO[bytes], columns: Sequence[str]) -> None:
+        self._target = target
+        target.write((",".join(columns) + "\n").encode())
+
+    def write(self, batch: Batch) -> None:
+        table = pa.table({name: pa.array(column) for name, column in batch.items()})
+        text = io.BytesIO()
+        pa.csv.write_csv(table, text, pa.csv.WriteOptions(include_header=False))
+        self._target.write(text.getbuffer())
+
+    def close(self) -> None:
+        pass
+
+
+class _Npy:
+    """The header tells the number of rows, so the numbers wait in a temporary file for it."""
+
+    def __init__(self, target: IO[bytes], columns: Sequence[str]) -> None:
+        self._target, self._column = target, columns[-1]
+        self._numbers: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
+        self._rows = 0
+
+    def write(self, batch: Batch) -> None:
+        column = np.ascontiguousarray(batch[self._column], np.float64)
+        self._numbers.write(column.tobytes())
+        self._rows += len(column)
+
+    def close(self) -> None:
+        head = {"descr": "<f8", "fortran_order": False, "shape": (self._rows,)}
+        np.lib.format.write_array_header_1_0(self._target, head)
+        self._numbers.seek(0)
+        while part := self._numbers.read(COPY_BYTES):
+            self._target.write(part)
+        self._numbers.close()

@@ -1,0 +1,198 @@
+"""LIBSVM (svmlight) text to sparse tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import numpy as np
+
+from pipeline.errors import BadInput
+from pipeline.sources import libsvm_kernel as grammar
+from pipeline.sources.decimals import Bytes
+from pipeline.sources.libsvm_kernel import Counts, Known, Rules, Space, count_marks, parse_rows
+from pipeline.sources.options import SourceOptions
+from pipeline.sources.rejection import SKIP_ADVICE, settle, shown
+from pipeline.sources.source import LISTED, Parsed, Piece
+from pipeline.sources.streams import Address, described, sample, text_pieces
+from storage.table import SparseTable, n_bytes
+
+_INT32_COLUMNS = 2**31 - 1
+_TOKEN_ENDS = b" \t\r\n#"
+#: Share of the space reserved for values that may stay unused before the table is copied.
+_SLACK = 0.1
+
+#: Fact and advice for every fault; {found} is the offending token, {last} the index before it.
+_MESSAGES = {
+    grammar.BAD_LABEL: (
+        "{found} stands where the label should, which must be a number",
+        "Check that the file is LIBSVM text; number the labels,",
+    ),
+    grammar.MISSING_LABEL: (
+        "the line begins with {found}, a label was expected",
+        "Write the label first,",
+    ),
+    grammar.SEVERAL_LABELS: (
+        "the row has several labels, {found}, one was expected",
+        "Write one file per label, each with one number in front,",
+    ),
+    grammar.LABEL_NOT_FINITE: (
+        "the label is {found}, a finite number was expected",
+        "Correct it,",
+    ),
+    grammar.BAD_INDEX: (
+        "found {found}, expected index:value",
+        "Check that the file is LIBSVM text and whole,",
+    ),
+    grammar.MISSING_COLON: (
+        "found {found} without a colon, expected index:value",
+        "Check that the file is LIBSVM text and whole,",
+    ),
+    grammar.INDEX_ZERO: (
+        "found index 0 in {found}, but indices start at 1",
+        "If this file counts from 0, say so (--zero-based),",
+    ),
+    grammar.NOT_ASCENDING: (
+        "{found} has a smaller index than the entry before it, they must ascend",
+        "Sort the entries of each row,",
+    ),
+    grammar.TOO_WIDE: (
+        "{found} lies beyond the {width} features that were asked for",
+        "Give the width that the training data had (--features),",
+    ),
+    grammar.BAD_VALUE: (
+        "the value in {found} is not a number",
+        "Check that the file is LIBSVM text and whole,",
+    ),
+    grammar.VALUE_MISSING: (
+        "the value in {found} is missing",
+        "Count missing values as zeros (--missing zero),",
+    ),
+    grammar.VALUE_NOT_FINITE: (
+        "the value in {found} is not finite in {dtype}",
+        "Correct it,",
+    ),
+}
+
+
+class LibsvmSource:
+    """LIBSVM files as sparse rows; see `Source` for the methods.
+
+    A value is the double that Python's `float()` gives, rounded once more for float32 tables.
+    Zeros are not stored.  Equal indices side by side are added up.
+    """
+
+    layout: Literal["dense", "sparse"] = "sparse"
+    feature_names: tuple[str, ...] | None = None
+    has_weight = False
+
+    def __init__(self, addresses: Sequence[Address], options: SourceOptions) -> None:
+        _refuse_columns(options)
+        self.files = described(addresses)
+        self.n_features = options.n_features
+        self._addresses = tuple(addresses)
+        self._options = options
+
+    def estimated_bytes(self) -> int:
+        """Bytes of all rows in memory, from the first file's first lines."""
+        text, whole = sample(self._addresses[0])
+        lenient = self._options.model_copy(update={"on_bad_row": "skip"})
+        piece = Piece(self.files[0].name, 1, text, text.size)
+        per_byte = n_bytes(parse_text(piece, lenient).table) / text.size
+        stored = sum(file.bytes or 0 for file in self.files)
+        return int(per_byte * whole * stored / max(1, self.files[0].bytes or 0))
+
+    def pieces(self, piece_bytes: int) -> Iterator[Piece]:
+        """Stretches of whole lines."""
+        for address in self._addresses:
+            line = 1
+            for text in text_pieces(address, piece_bytes):
+                yield Piece(address.name, line, text, text.size)
+                line += count_marks(text)[0]
+
+    def parse(self, piece: Piece) -> Parsed:
+        """Rows of one piece."""
+        return parse_text(piece, self._options)
+
+
+def _refuse_columns(options: SourceOptions) -> None:
+    for setting in ("label", "weight", "drop", "delimiter", "header"):
+        if getattr(options, setting) not in {None, ()}:
+            raise BadInput(
+                f"LIBSVM text has no columns to name, but `{setting}` was given. Leave it out."
+            )
+
+
+def parse_text(piece: Piece, options: SourceOptions) -> Parsed:
+    """Rows of a piece of whole lines; see `Source.parse`."""
+    text: Bytes = piece.content
+    width = options.n_features or grammar.WIDEST
+    rules = Rules(
+        0 if options.zero_based else 1,
+        min(width, _INT32_COLUMNS),
+        not options.label_required,
+        options.missing == "zero",
+        options.on_bad_row == "refuse",
+    )
+    space, counts = _parse_exactly(text, rules, options.dtype)
+    if width > _INT32_COLUMNS and grammar.TOO_WIDE in space.bad[: counts.bad, 0]:
+        space, counts = _parse_exactly(text, rules._replace(width=width), options.dtype)
+    faults = (_explain(piece, fault, options) for fault in space.bad[: counts.bad].tolist())
+    skipped = settle(faults, piece.file, options.on_bad_row)
+    return Parsed(_table(space, counts), None, counts.max_index, skipped, counts.bad)
+
+
+def _parse_exactly(text: Bytes, rules: Rules, dtype: str) -> tuple[Space, Counts]:
+    """Parse; where `float()` has to round some numbers, let it, and parse again with those."""
+    known = Known(np.empty(0, np.int64), np.empty(0))
+    space = _reserve(text, rules, dtype, n_hard=64)
+    counts = parse_rows(text, rules, known, space)
+    if counts.hard > space.hard.size:
+        space = _reserve(text, rules, dtype, counts.hard)
+        counts = parse_rows(text, rules, known, space)
+    if counts.hard:
+        at = space.hard[: counts.hard].copy()
+        known = Known(at, np.array([float(_token(text, int(start))) for start in at]))
+        counts = parse_rows(text, rules, known, space)
+    return space, counts
+
+
+def _reserve(text: Bytes, rules: Rules, dtype: str, n_hard: int) -> Space:
+    lines, colons = count_marks(text)
+    return Space(
+        np.empty(colons, dtype),
+        np.empty(colons, np.int32 if rules.width <= _INT32_COLUMNS else np.int64),
+        np.empty(lines + 1, np.int64),
+        np.empty(lines + 1),
+        np.empty((LISTED, 3), np.int64),
+        np.empty(n_hard, np.int64),
+    )
+
+
+def _table(space: Space, counts: Counts) -> SparseTable:
+    nnz = int(space.indptr[counts.rows])
+    data, indices = space.data[:nnz], space.indices[:nnz]
+    if nnz < (1 - _SLACK) * space.data.size:
+        data, indices = data.copy(), indices.copy()
+    indptr, target = space.indptr[: counts.rows + 1], space.target[: counts.rows]
+    return SparseTable(data, indices, indptr, target, None)
+
+
+def _token(text: Bytes, at: int) -> bytes:
+    """What stands between text[at] and the next blank, comment or line end."""
+    end = at
+    while text[end] not in _TOKEN_ENDS:
+        end += 1
+    return text[at:end].tobytes()
+
+
+def _explain(piece: Piece, fault: list[int], options: SourceOptions) -> tuple[int, str, str]:
+    """Line, fact and advice for a row of `Space.bad`."""
+    code, at, line = fault
+    fact, advice = _MESSAGES[code]
+    token = _token(piece.content, at)
+    if any(c < 32 or c > 126 for c in token):
+        advice = "This does not look like text; check --format, or fetch the file anew,"
+    width = options.n_features or "10^18"
+    fact = fact.format(found=shown(token), width=width, dtype=options.dtype)
+    return piece.first_line + line, fact, f"{advice} {SKIP_ADVICE}"

@@ -1,0 +1,295 @@
+"""The LIBSVM grammar, in compiled code.
+
+    line   = [label] {blank (index ":" value | "qid:" digits)} [blank] ["#" anything]
+    blank  = spaces, tabs and carriage returns
+
+A line with nothing but blanks and a comment is no row.  Neighbours with equal indices are added
+up; a zero is left out.
+
+What is called for every value takes bytes, not the text: numba counts references whenever an array
+is passed on, which takes longer than reading a number.  Therefore indices and plain numbers (the
+first way of `decimals`) are read where they stand, in `parse_rows`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.sources.decimals import (
+    HARD,
+    INFINITE,
+    JUNK,
+    NAN,
+    OK,
+    PLAIN_DIGITS,
+    TENS,
+    Bytes,
+    decimal,
+)
+from solvers.dispatch import kernel
+
+#: What can be wrong with a row (0: nothing).
+(
+    BAD_LABEL,
+    MISSING_LABEL,
+    SEVERAL_LABELS,
+    LABEL_NOT_FINITE,
+    BAD_INDEX,
+    MISSING_COLON,
+    INDEX_ZERO,
+    NOT_ASCENDING,
+    TOO_WIDE,
+    BAD_VALUE,
+    VALUE_MISSING,
+    VALUE_NOT_FINITE,
+) = range(1, 13)
+
+_NEWLINE, _SPACE, _TAB, _RETURN = 10, 32, 9, 13
+_HASH, _COLON, _COMMA = ord("#"), ord(":"), ord(",")
+_QID = tuple(b"qid:")
+_ZERO, _NINE, _MINUS, _DOT = ord("0"), ord("9"), ord("-"), ord(".")
+#: Indices are below 10^18, so that they fit 64 bits while they are read.
+_MOST_DIGITS = 18
+WIDEST = 10**_MOST_DIGITS
+#: Positions are unsigned: numba would test signed ones for counting from the end.
+_STEP = np.uint64(1)
+
+
+class Rules(NamedTuple):
+    """What is allowed."""
+
+    first_index: int  # 1, or 0
+    width: int  # indices must be smaller, counted from 0
+    unlabelled: bool  # rows may begin with their first index
+    missing_is_zero: bool  # nan is left out
+    stop: bool  # at the first bad row
+
+
+class Known(NamedTuple):
+    """Numbers that `float()` had to round, by ascending position."""
+
+    at: NDArray[np.int64]  # (m,)
+    value: NDArray[np.float64]  # (m,)
+
+
+class Space(NamedTuple):
+    """Where the rows go; as long as the text could need."""
+
+    data: NDArray[np.floating]  # (nnz,)
+    indices: NDArray[np.integer]  # (nnz,)
+    indptr: NDArray[np.int64]  # (n + 1,)
+    target: NDArray[np.float64]  # (n,)
+    bad: NDArray[np.int64]  # (listed, 3) code, position, line within the text
+    hard: NDArray[np.int64]  # (some,) positions of numbers for `float()`
+
+
+class Counts(NamedTuple):
+    """How much of the space is used."""
+
+    rows: int
+    max_index: int  # -1: none
+    bad: int  # may exceed the space: only so many are listed
+    hard: int  # may exceed the space: ask again with more
+
+
+@kernel
+def count_marks(text: Bytes) -> tuple[int, int]:
+    """Line ends and colons: bounds on rows and values."""
+    lines, colons = 0, 0
+    for c in text:
+        lines += c == _NEWLINE
+        colons += c == _COLON
+    return lines, colons
+
+
+@kernel
+def _is_end(c: int) -> bool:
+    return c <= _SPACE or c == _HASH  # control characters are then found to be no entry
+
+
+@kernel
+def _is_blank(c: int) -> bool:
+    return c == _SPACE or c == _TAB or c == _RETURN  # noqa: PLR1714 -- numba would build a set
+
+
+@kernel
+def _line_end(text: Bytes, at: int) -> int:
+    while text[at] != _NEWLINE:
+        at += _STEP
+    return at
+
+
+@kernel
+def _number(text: Bytes, at: int, known: Known, space: Space, hard: int) -> tuple[int, float, int, int]:
+    """`decimal`, with the HARD ones looked up in `known`, or noted in `space.hard`."""
+    status, value, behind = decimal(text, at)
+    if status == HARD:
+        place = np.searchsorted(known.at, at)
+        if place < known.at.size:
+            value = known.value[place]
+            return (OK if np.isfinite(value) else INFINITE), value, behind, hard
+        if hard < space.hard.size:
+            space.hard[hard] = at
+        return OK, 0.0, behind, hard + 1
+    return status, value, behind, hard
+
+
+@kernel
+def _behind_digits(text: Bytes, at: int) -> int:
+    while _ZERO <= text[at] <= _NINE:
+        at += _STEP
+    return at
+
+
+@kernel
+def _begins_with_index(text: Bytes, at: int) -> bool:
+    behind = _behind_digits(text, at)
+    return behind > at and text[behind] == _COLON
+
+
+@kernel
+def _label_fault(text: Bytes, status: int, behind: int) -> int:
+    """What is wrong with a label that ends at `behind`."""
+    c = text[behind]
+    if status != JUNK and c == _COMMA:
+        return SEVERAL_LABELS
+    if status == OK and c == _COLON:
+        return MISSING_LABEL
+    if status == JUNK or not _is_end(c):
+        return BAD_LABEL
+    return 0 if status == OK else LABEL_NOT_FINITE
+
+
+@kernel
+def _behind_qid(text: Bytes, at: int) -> int:
+    """Position behind `qid:digits` at text[at]; `at` when something else stands there."""
+    behind = at
+    for c in _QID:  # stops at the first byte that differs: a line end is never passed
+        if text[behind] != c:
+            return at
+        behind += _STEP
+    digits, behind = behind, _behind_digits(text, behind)
+    return behind if behind > digits and _is_end(text[behind]) else at
+
+
+@kernel
+def _index_fault(digits: int, c: int, column: int, last: int, width: int) -> int:
+    """What is wrong with an index of so many digits, with `c` behind it."""
+    if digits == 0:
+        return BAD_INDEX
+    if c != _COLON:
+        return MISSING_COLON if _is_end(c) else BAD_INDEX
+    if column < 0:
+        return INDEX_ZERO
+    if column < last:
+        return NOT_ASCENDING
+    return TOO_WIDE if column >= width or digits > _MOST_DIGITS else 0
+
+
+@kernel
+def _value_fault(status: int, c: int, missing_is_zero: bool) -> int:
+    """What is wrong with a value with `c` behind it."""
+    if status == JUNK or not _is_end(c):
+        return BAD_VALUE
+    if status == NAN:
+        return 0 if missing_is_zero else VALUE_MISSING
+    return 0 if status == OK else VALUE_NOT_FINITE
+
+
+@kernel
+def parse_rows(text: Bytes, rules: Rules, known: Known, space: Space) -> Counts:
+    """Fill the space with the rows of a text.
+
+    Parameters
+    ----------
+    text
+        (size,) whole lines; the last byte is a line end.
+    rules, known
+        What is allowed, and the numbers found HARD by an earlier call.
+    space
+        Overwritten.
+    """
+    data, indices, indptr, target, bad_rows, _ = space
+    rows, values, bad, hard, line, widest = 0, 0, 0, 0, -1, -1
+    at, size = np.uint64(0), np.uint64(text.size)
+    indptr[0] = 0
+    while at < size:
+        line += 1
+        while _is_blank(text[at]):
+            at += _STEP
+        if text[at] == _NEWLINE or text[at] == _HASH:
+            at = _line_end(text, at) + _STEP
+            continue
+        fault, token = 0, at
+        if rules.unlabelled and _begins_with_index(text, at):
+            target[rows] = np.nan
+        else:
+            status, target[rows], at, hard = _number(text, at, known, space, hard)
+            fault = _label_fault(text, status, at)
+        last = -1
+        while fault == 0:
+            while _is_blank(text[at]):
+                at += _STEP
+            if text[at] == _NEWLINE or text[at] == _HASH:
+                break
+            token, column = at, np.int64(0)
+            while _ZERO <= text[at] <= _NINE:
+                column = column * 10 + (np.int64(text[at]) - _ZERO)
+                at += _STEP
+            column -= rules.first_index
+            fault = _index_fault(np.int64(at - token), text[at], column, last, rules.width)
+            if fault != 0:
+                behind = _behind_qid(text, token)
+                if behind == token:
+                    break
+                fault, at = 0, behind
+                continue
+            at += _STEP
+            start, mantissa = at, np.int64(0)
+            negative = text[at] == _MINUS
+            at += np.uint64(negative)
+            first = at
+            while _ZERO <= text[at] <= _NINE:
+                mantissa = mantissa * 10 + (np.int64(text[at]) - _ZERO)
+                at += _STEP
+            point = at
+            if text[at] == _DOT:
+                at += _STEP
+                while _ZERO <= text[at] <= _NINE:
+                    mantissa = mantissa * 10 + (np.int64(text[at]) - _ZERO)
+                    at += _STEP
+            fraction = max(0, np.int64(at - point) - 1)
+            digits = np.int64(point - first) + fraction
+            if 0 < digits <= PLAIN_DIGITS and _is_end(text[at]):
+                value = mantissa / TENS[fraction]
+                value = -value if negative else value
+            else:
+                status, value, at, hard = _number(text, start, known, space, hard)
+                fault = _value_fault(status, text[at], rules.missing_is_zero)
+                value = 0.0 if status == NAN else value
+            if value != 0.0:
+                if values > indptr[rows] and indices[values - 1] == column:
+                    values -= 1
+                    value += data[values]
+                data[values] = value
+                indices[values] = column
+                if not np.isfinite(data[values]):
+                    fault = VALUE_NOT_FINITE
+                values += 1
+            last = column
+        at = _line_end(text, at) + _STEP
+        if fault != 0:
+            if bad < bad_rows.shape[0]:
+                bad_rows[bad, 0], bad_rows[bad, 1], bad_rows[bad, 2] = fault, token, line
+            bad += 1
+            values = indptr[rows]
+            if rules.stop:
+                break
+            continue
+        widest = max(widest, last)
+        rows += 1
+        indptr[rows] = values
+    return Counts(rows, widest, bad, hard)

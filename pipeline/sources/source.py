@@ -1,0 +1,79 @@
+"""What every reader hands on: pieces of files, and the rows parsed from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple, Protocol
+
+from storage.table import Table
+
+#: How many skipped rows of one piece are listed with their reason; all of them are counted.
+LISTED = 100
+
+
+class SourceFile(NamedTuple):
+    """One file of a source."""
+
+    name: str  # full path or URL
+    bytes: int | None  # as stored; None: the store does not say
+
+
+class BadRow(NamedTuple):
+    """A row that was skipped."""
+
+    file: str
+    line: int  # from 1; the row number where the format has no lines
+    reason: str
+
+
+class Piece(NamedTuple):
+    """A stretch of one file, not parsed yet."""
+
+    file: str
+    first_line: int  # number of its first line (or row) in the file, from 1
+    content: Any  # what the reader that made it parses
+    n_bytes: int  # size of the content, decompressed
+
+
+class Parsed(NamedTuple):
+    """The rows of one piece."""
+
+    table: Table  # target float64: the number, or the code into `labels`; NaN where there is none
+    labels: tuple[str, ...] | None  # this piece's string labels; None: targets are numbers
+    max_index: int  # largest column seen, from 0; -1: none
+    skipped: tuple[BadRow, ...]  # the first LISTED of them
+    n_skipped: int
+
+
+class Source(Protocol):
+    """Files of one format, read as rows."""
+
+    layout: Literal["dense", "sparse"]
+    files: tuple[SourceFile, ...]
+    n_features: int | None  # None: known only once all is read
+    feature_names: tuple[str, ...] | None  # None: the columns have no names
+    has_weight: bool
+
+    def estimated_bytes(self) -> int:
+        """Bytes that all rows would take in memory: an estimate, from a sample of the first file."""
+
+    def pieces(self, piece_bytes: int) -> Iterator[Piece]:
+        """Read the files in order, in stretches of about `piece_bytes`.
+
+        The boundaries depend on the files and on `piece_bytes` only.  A line (or a row group)
+        larger than `piece_bytes` makes a larger piece.
+
+        Raises
+        ------
+        BadInput
+            An empty file, or a compressed one that ends early or is damaged.
+        """
+
+    def parse(self, piece: Piece) -> Parsed:
+        """Turn a piece into rows; pure, and safe in several threads at once.
+
+        Raises
+        ------
+        BadInput
+            The first bad row, unless the options say to skip such rows.
+        """

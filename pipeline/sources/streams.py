@@ -1,0 +1,215 @@
+"""Files as bytes: opening them anywhere, decompressing, and cutting text at line ends."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import PurePosixPath
+from typing import Any, BinaryIO, NamedTuple, cast
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pipeline.errors import BadInput
+from pipeline.sources.source import SourceFile
+
+Bytes = NDArray[np.uint8]
+
+COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
+#: Text decompressed to learn how far a file expands, and what its rows look like.
+SAMPLE_BYTES = 1 << 20
+_NEWLINE = 10
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError)
+
+
+class Address(NamedTuple):
+    """One stored file."""
+
+    store: Any  # an fsspec file system
+    path: str  # in the store
+    name: str  # full path or URL, for people
+    size: int | None  # bytes as stored
+
+    @property
+    def compression(self) -> str:
+        """`.gz` and the like, or nothing."""
+        suffix = PurePosixPath(self.path).suffix.lower()
+        return suffix if suffix in COMPRESSIONS else ""
+
+    @property
+    def extension(self) -> str:
+        """What the name ends in, compression aside: `.csv` for `a.csv.gz`."""
+        path = PurePosixPath(self.path)
+        return (path.with_suffix("") if self.compression else path).suffix.lower()
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the operating system can open it by path."""
+        return isinstance(self.store, fsspec.implementations.local.LocalFileSystem)
+
+
+def find(specs: Sequence[str], storage_options: dict[str, Any] | None = None) -> list[Address]:
+    """Files that the paths, URLs and globs name, in their order; a glob's own files sorted.
+
+    Raises
+    ------
+    FileNotFoundError
+        A path that does not exist, or a glob that fits nothing.
+    BadInput
+        No path at all, a folder, or an empty file.
+    """
+    found = [address for spec in specs for address in _expand(spec, storage_options or {})]
+    if not found:
+        raise BadInput("No source was named. Give at least one file.")
+    return found
+
+
+def _expand(spec: str, storage_options: dict[str, Any]) -> Iterator[Address]:
+    store, path = fsspec.core.url_to_fs(spec, **storage_options)
+    is_glob = any(mark in path for mark in "*?[") and not store.exists(path)
+    paths = sorted(store.glob(path)) if is_glob else [path]
+    files = [_describe(store, one) for one in paths if not (is_glob and store.isdir(one))]
+    if not files:
+        raise FileNotFoundError(f"{spec}: no file fits this pattern. Check its spelling.")
+    yield from files
+
+
+def _describe(store: Any, path: str) -> Address:
+    local = isinstance(store, fsspec.implementations.local.LocalFileSystem)
+    name = path if local else store.unstrip_protocol(path)
+    try:
+        info = store.info(path)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{name}: no such file. Check the path.") from error
+    if info["type"] == "directory":
+        raise BadInput(f"{name} is a folder. Name its files, for example by '{name}/*'.")
+    if info["size"] == 0:
+        raise _empty(name)
+    return Address(store, path, name, info["size"])
+
+
+def _empty(name: str) -> BadInput:
+    return BadInput(f"{name}: the file is empty, rows were expected. Leave it out, or write it anew.")
+
+
+def described(addresses: Sequence[Address]) -> tuple[SourceFile, ...]:
+    """Names and sizes, as a data set's manifest keeps them."""
+    return tuple(SourceFile(address.name, address.size) for address in addresses)
+
+
+@contextmanager
+def opened(address: Address) -> Iterator[tuple[BinaryIO, BinaryIO]]:
+    """Open a file: its decompressed and its stored bytes.
+
+    Raises
+    ------
+    BadInput
+        While reading: the compressed file ends early or is damaged.
+    """
+    with _stored(address) as stored:
+        stream = _decompressed(stored, address.compression)
+        try:
+            yield stream, stored
+        except _DAMAGED as error:
+            raise _damaged(address, stored, error) from error
+        except OSError as error:
+            if address.compression and error.errno is None:  # how bz2 and Arrow report bad data
+                raise _damaged(address, stored, error) from error
+            raise
+        finally:
+            if stream is not stored:
+                stream.close()
+
+
+def _stored(address: Address) -> BinaryIO:
+    if address.is_local:
+        return open(address.path, "rb")  # noqa: PTH123, SIM115 -- the caller closes it
+    return cast("BinaryIO", address.store.open(address.path, "rb"))
+
+
+def _decompressed(stored: BinaryIO, compression: str) -> BinaryIO:
+    if compression == ".gz":
+        return cast("BinaryIO", gzip.GzipFile(fileobj=stored))
+    if compression == ".bz2":
+        return bz2.BZ2File(stored)
+    if compression == ".xz":
+        return lzma.LZMAFile(stored)
+    if compression == ".zst":
+        arrow = pa.CompressedInputStream(pa.PythonFile(stored, "r"), "zstd")
+        return cast("BinaryIO", io.BufferedReader(arrow, 1 << 20))
+    return stored
+
+
+def _damaged(address: Address, stored: BinaryIO, error: Exception) -> BadInput:
+    early = isinstance(error, EOFError) or "runcated" in str(error)
+    what = "ends before its compressed data does" if early else f"holds damaged data ({error})"
+    read = "" if stored.closed else f" after {stored.tell():,} of {address.size or 0:,} bytes"
+    return BadInput(f"{address.name}: the file {what}{read}. Fetch or write it anew.")
+
+
+def _fill(stream: BinaryIO, buffer: memoryview) -> int:
+    """Read until the buffer is full or the stream ends."""
+    filled = 0
+    while filled < len(buffer):
+        got = stream.readinto(buffer[filled:])  # type: ignore[attr-defined]
+        if not got:
+            break
+        filled += got
+    return filled
+
+
+def _with_line_end(buffer: Bytes, filled: int, tail: bytes) -> Bytes:
+    """Content of the buffer and the tail, ended by a line end."""
+    if filled and not tail and buffer[filled - 1] != _NEWLINE:
+        tail = b"\n"
+    elif tail and not tail.endswith(b"\n"):
+        tail += b"\n"
+    if filled + len(tail) > buffer.size:
+        buffer = np.concatenate([buffer[:filled], np.frombuffer(tail, np.uint8)])
+    else:
+        buffer[filled : filled + len(tail)] = np.frombuffer(tail, np.uint8)
+    return buffer[: filled + len(tail)]
+
+
+def read_lines(stream: BinaryIO, n_bytes: int) -> Bytes:
+    """Read the next `n_bytes` and on to the end of the line: (size,) bytes, none at the end.
+
+    A missing final line end is supplied.
+    """
+    buffer = np.empty(n_bytes + n_bytes // 8 + 1024, np.uint8)  # most lines end within the slack
+    filled = _fill(stream, memoryview(buffer)[:n_bytes])
+    unfinished = filled == n_bytes and buffer[filled - 1] != _NEWLINE
+    return _with_line_end(buffer, filled, stream.readline() if unfinished else b"")
+
+
+def text_pieces(address: Address, n_bytes: int) -> Iterator[Bytes]:
+    """Whole lines of a text file in stretches of about `n_bytes`, without a byte order mark."""
+    with opened(address) as (stream, _):
+        text = _without_mark(read_lines(stream, n_bytes))
+        if not text.size:
+            raise _empty(address.name)
+        while text.size:
+            yield text
+            text = read_lines(stream, n_bytes)
+
+
+def _without_mark(text: Bytes) -> Bytes:
+    return text[3:] if text[:3].tobytes() == _BYTE_ORDER_MARK else text
+
+
+def sample(address: Address) -> tuple[Bytes, float]:
+    """First lines of a text file, and how many bytes of text its whole is likely to hold."""
+    with opened(address) as (stream, stored):
+        text = read_lines(stream, SAMPLE_BYTES)
+        if not text.size:
+            raise _empty(address.name)
+        used = stored.tell() if address.compression else text.size
+    return _without_mark(text), text.size * max(1.0, (address.size or used) / used)

@@ -10,14 +10,16 @@ import numpy as np
 from pipeline.errors import BadInput
 from pipeline.sources import libsvm_kernel as grammar
 from pipeline.sources.decimals import Bytes
-from pipeline.sources.libsvm_kernel import Counts, Known, Rules, Space, count_marks, parse_rows
+from pipeline.sources.exact import count_byte, parse_exactly
+from pipeline.sources.libsvm_kernel import Counts, Rules, Space, parse_rows
 from pipeline.sources.options import SourceOptions
 from pipeline.sources.rejection import SKIP_ADVICE, settle, shown
 from pipeline.sources.source import LISTED, Parsed, Piece
-from pipeline.sources.streams import Address, described, sample, text_pieces
+from pipeline.sources.streams import Address, Text, described, sample, text_pieces
 from storage.table import SparseTable, n_bytes
 
 _INT32_COLUMNS = 2**31 - 1
+_COLON = ord(":")
 _TOKEN_ENDS = b" \t\r\n#"
 #: Share of the space reserved for values that may stay unused before the table is copied.
 _SLACK = 0.1
@@ -97,8 +99,8 @@ class LibsvmSource:
         """Bytes of all rows in memory, from the first file's first lines."""
         text, whole = sample(self._addresses[0])
         lenient = self._options.model_copy(update={"on_bad_row": "skip"})
-        piece = Piece(self.files[0].name, 1, text, text.size)
-        per_byte = n_bytes(parse_text(piece, lenient).table) / text.size
+        piece = Piece(self.files[0].name, 1, text, text.bytes.size)
+        per_byte = n_bytes(parse_text(piece, lenient).table) / text.bytes.size
         stored = sum(file.bytes or 0 for file in self.files)
         return int(per_byte * whole * stored / max(1, self.files[0].bytes or 0))
 
@@ -107,8 +109,8 @@ class LibsvmSource:
         for address in self._addresses:
             line = 1
             for text in text_pieces(address, piece_bytes):
-                yield Piece(address.name, line, text, text.size)
-                line += count_marks(text)[0]
+                yield Piece(address.name, line, text, text.bytes.size)
+                line += text.lines
 
     def parse(self, piece: Piece) -> Parsed:
         """Rows of one piece."""
@@ -125,7 +127,6 @@ def _refuse_columns(options: SourceOptions) -> None:
 
 def parse_text(piece: Piece, options: SourceOptions) -> Parsed:
     """Rows of a piece of whole lines; see `Source.parse`."""
-    text: Bytes = piece.content
     width = options.n_features or grammar.WIDEST
     rules = Rules(
         0 if options.zero_based else 1,
@@ -134,39 +135,28 @@ def parse_text(piece: Piece, options: SourceOptions) -> Parsed:
         options.missing == "zero",
         options.on_bad_row == "refuse",
     )
-    space, counts = _parse_exactly(text, rules, options.dtype)
+    space, counts = _parse(piece.content, rules, options.dtype)
     if width > _INT32_COLUMNS and grammar.TOO_WIDE in space.bad[: counts.bad, 0]:
-        space, counts = _parse_exactly(text, rules._replace(width=width), options.dtype)
+        space, counts = _parse(piece.content, rules._replace(width=width), options.dtype)
     faults = (_explain(piece, fault, options) for fault in space.bad[: counts.bad].tolist())
     skipped = settle(faults, piece.file, options.on_bad_row)
     return Parsed(_table(space, counts), None, counts.max_index, skipped, counts.bad)
 
 
-def _parse_exactly(text: Bytes, rules: Rules, dtype: str) -> tuple[Space, Counts]:
-    """Parse; where `float()` has to round some numbers, let it, and parse again with those."""
-    known = Known(np.empty(0, np.int64), np.empty(0))
-    space = _reserve(text, rules, dtype, n_hard=64)
-    counts = parse_rows(text, rules, known, space)
-    if counts.hard > space.hard.size:
-        space = _reserve(text, rules, dtype, counts.hard)
-        counts = parse_rows(text, rules, known, space)
-    if counts.hard:
-        at = space.hard[: counts.hard].copy()
-        known = Known(at, np.array([float(_token(text, int(start))) for start in at]))
-        counts = parse_rows(text, rules, known, space)
-    return space, counts
-
-
-def _reserve(text: Bytes, rules: Rules, dtype: str, n_hard: int) -> Space:
-    lines, colons = count_marks(text)
-    return Space(
-        np.empty(colons, dtype),
-        np.empty(colons, np.int32 if rules.width <= _INT32_COLUMNS else np.int64),
-        np.empty(lines + 1, np.int64),
-        np.empty(lines + 1),
+def _parse(piece: Text, rules: Rules, dtype: str) -> tuple[Space, Counts]:
+    values = count_byte(piece.bytes, _COLON)
+    index_dtype = np.int32 if rules.width <= _INT32_COLUMNS else np.int64
+    space = Space(
+        np.empty(values, dtype),
+        np.empty(values, index_dtype),
+        np.empty(piece.lines + 1, np.int64),
+        np.empty(piece.lines + 1),
         np.empty((LISTED, 3), np.int64),
-        np.empty(n_hard, np.int64),
     )
+    counts = parse_exactly(
+        piece.bytes, lambda known, hard: parse_rows(piece.bytes, rules, space, known, hard)
+    )
+    return space, counts
 
 
 def _table(space: Space, counts: Counts) -> SparseTable:
@@ -190,7 +180,7 @@ def _explain(piece: Piece, fault: list[int], options: SourceOptions) -> tuple[in
     """Line, fact and advice for a row of `Space.bad`."""
     code, at, line = fault
     fact, advice = _MESSAGES[code]
-    token = _token(piece.content, at)
+    token = _token(piece.content.bytes, at)
     if any(c < 32 or c > 126 for c in token):
         advice = "This does not look like text; check --format, or fetch the file anew,"
     width = options.n_features or "10^18"

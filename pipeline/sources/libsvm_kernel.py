@@ -18,17 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.sources.decimals import (
-    HARD,
-    INFINITE,
-    JUNK,
-    NAN,
-    OK,
-    PLAIN_DIGITS,
-    TENS,
-    Bytes,
-    decimal,
-)
+from pipeline.sources.decimals import JUNK, NAN, OK, PLAIN_DIGITS, TENS, Bytes
+from pipeline.sources.exact import Known, number
 from solvers.dispatch import kernel
 
 #: What can be wrong with a row (0: nothing).
@@ -68,13 +59,6 @@ class Rules(NamedTuple):
     stop: bool  # at the first bad row
 
 
-class Known(NamedTuple):
-    """Numbers that `float()` had to round, by ascending position."""
-
-    at: NDArray[np.int64]  # (m,)
-    value: NDArray[np.float64]  # (m,)
-
-
 class Space(NamedTuple):
     """Where the rows go; as long as the text could need."""
 
@@ -83,7 +67,6 @@ class Space(NamedTuple):
     indptr: NDArray[np.int64]  # (n + 1,)
     target: NDArray[np.float64]  # (n,)
     bad: NDArray[np.int64]  # (listed, 3) code, position, line within the text
-    hard: NDArray[np.int64]  # (some,) positions of numbers for `float()`
 
 
 class Counts(NamedTuple):
@@ -92,17 +75,7 @@ class Counts(NamedTuple):
     rows: int
     max_index: int  # -1: none
     bad: int  # may exceed the space: only so many are listed
-    hard: int  # may exceed the space: ask again with more
-
-
-@kernel
-def count_marks(text: Bytes) -> tuple[int, int]:
-    """Line ends and colons: bounds on rows and values."""
-    lines, colons = 0, 0
-    for c in text:
-        lines += c == _NEWLINE
-        colons += c == _COLON
-    return lines, colons
+    hard: int  # numbers left to `float()`
 
 
 @kernel
@@ -120,21 +93,6 @@ def _line_end(text: Bytes, at: int) -> int:
     while text[at] != _NEWLINE:
         at += _STEP
     return at
-
-
-@kernel
-def _number(text: Bytes, at: int, known: Known, space: Space, hard: int) -> tuple[int, float, int, int]:
-    """`decimal`, with the HARD ones looked up in `known`, or noted in `space.hard`."""
-    status, value, behind = decimal(text, at)
-    if status == HARD:
-        place = np.searchsorted(known.at, at)
-        if place < known.at.size:
-            value = known.value[place]
-            return (OK if np.isfinite(value) else INFINITE), value, behind, hard
-        if hard < space.hard.size:
-            space.hard[hard] = at
-        return OK, 0.0, behind, hard + 1
-    return status, value, behind, hard
 
 
 @kernel
@@ -200,20 +158,25 @@ def _value_fault(status: int, c: int, missing_is_zero: bool) -> int:
 
 
 @kernel
-def parse_rows(text: Bytes, rules: Rules, known: Known, space: Space) -> Counts:
+def parse_rows(
+    text: Bytes, rules: Rules, space: Space, known: Known, hard: NDArray[np.int64]
+) -> Counts:
     """Fill the space with the rows of a text.
 
     Parameters
     ----------
     text
         (size,) whole lines; the last byte is a line end.
-    rules, known
-        What is allowed, and the numbers found HARD by an earlier call.
+    rules
+        What is allowed.
     space
         Overwritten.
+    known, hard
+        See `exact`.
     """
-    data, indices, indptr, target, bad_rows, _ = space
-    rows, values, bad, hard, line, widest = 0, 0, 0, 0, -1, -1
+    data, indices, indptr, target, bad_rows = space
+    first_index, width, unlabelled, missing_is_zero, stop = rules
+    rows, values, bad, n_hard, line, widest = 0, 0, 0, 0, -1, -1
     at, size = np.uint64(0), np.uint64(text.size)
     indptr[0] = 0
     while at < size:
@@ -224,10 +187,10 @@ def parse_rows(text: Bytes, rules: Rules, known: Known, space: Space) -> Counts:
             at = _line_end(text, at) + _STEP
             continue
         fault, token = 0, at
-        if rules.unlabelled and _begins_with_index(text, at):
+        if unlabelled and _begins_with_index(text, at):
             target[rows] = np.nan
         else:
-            status, target[rows], at, hard = _number(text, at, known, space, hard)
+            status, target[rows], at, n_hard = number(text, at, known, hard, n_hard)
             fault = _label_fault(text, status, at)
         last = -1
         while fault == 0:
@@ -239,8 +202,8 @@ def parse_rows(text: Bytes, rules: Rules, known: Known, space: Space) -> Counts:
             while _ZERO <= text[at] <= _NINE:
                 column = column * 10 + (np.int64(text[at]) - _ZERO)
                 at += _STEP
-            column -= rules.first_index
-            fault = _index_fault(np.int64(at - token), text[at], column, last, rules.width)
+            column -= first_index
+            fault = _index_fault(np.int64(at - token), text[at], column, last, width)
             if fault != 0:
                 behind = _behind_qid(text, token)
                 if behind == token:
@@ -267,8 +230,8 @@ def parse_rows(text: Bytes, rules: Rules, known: Known, space: Space) -> Counts:
                 value = mantissa / TENS[fraction]
                 value = -value if negative else value
             else:
-                status, value, at, hard = _number(text, start, known, space, hard)
-                fault = _value_fault(status, text[at], rules.missing_is_zero)
+                status, value, at, n_hard = number(text, start, known, hard, n_hard)
+                fault = _value_fault(status, text[at], missing_is_zero)
                 value = 0.0 if status == NAN else value
             if value != 0.0:
                 if values > indptr[rows] and indices[values - 1] == column:
@@ -286,10 +249,10 @@ def parse_rows(text: Bytes, rules: Rules, known: Known, space: Space) -> Counts:
                 bad_rows[bad, 0], bad_rows[bad, 1], bad_rows[bad, 2] = fault, token, line
             bad += 1
             values = indptr[rows]
-            if rules.stop:
+            if stop:
                 break
             continue
         widest = max(widest, last)
         rows += 1
         indptr[rows] = values
-    return Counts(rows, widest, bad, hard)
+    return Counts(rows, widest, bad, n_hard)

@@ -13,21 +13,30 @@ from pathlib import PurePosixPath
 from typing import Any, BinaryIO, NamedTuple, cast
 
 import fsspec
+import fsspec.implementations.local
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from pipeline.errors import BadInput
+from pipeline.sources.decimals import Bytes
+from pipeline.sources.exact import count_byte
 from pipeline.sources.source import SourceFile
-
-Bytes = NDArray[np.uint8]
 
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 #: Text decompressed to learn how far a file expands, and what its rows look like.
 SAMPLE_BYTES = 1 << 20
+#: The same for compressed text, where a decompressor takes in more than it has given out.
+_COMPRESSED_SAMPLE_BYTES = 8 << 20
 _NEWLINE = 10
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError)
+
+
+class Text(NamedTuple):
+    """Whole lines."""
+
+    bytes: Bytes  # (size,), the last one a line end
+    lines: int
 
 
 class Address(NamedTuple):
@@ -190,26 +199,31 @@ def read_lines(stream: BinaryIO, n_bytes: int) -> Bytes:
     return _with_line_end(buffer, filled, stream.readline() if unfinished else b"")
 
 
-def text_pieces(address: Address, n_bytes: int) -> Iterator[Bytes]:
+def text_pieces(address: Address, n_bytes: int) -> Iterator[Text]:
     """Whole lines of a text file in stretches of about `n_bytes`, without a byte order mark."""
     with opened(address) as (stream, _):
         text = _without_mark(read_lines(stream, n_bytes))
         if not text.size:
             raise _empty(address.name)
         while text.size:
-            yield text
+            yield _lines(text)
             text = read_lines(stream, n_bytes)
+
+
+def _lines(text: Bytes) -> Text:
+    return Text(text, count_byte(text, _NEWLINE))
 
 
 def _without_mark(text: Bytes) -> Bytes:
     return text[3:] if text[:3].tobytes() == _BYTE_ORDER_MARK else text
 
 
-def sample(address: Address) -> tuple[Bytes, float]:
+def sample(address: Address) -> tuple[Text, float]:
     """First lines of a text file, and how many bytes of text its whole is likely to hold."""
+    size = _COMPRESSED_SAMPLE_BYTES if address.compression else SAMPLE_BYTES
     with opened(address) as (stream, stored):
-        text = read_lines(stream, SAMPLE_BYTES)
+        text = read_lines(stream, size)
         if not text.size:
             raise _empty(address.name)
         used = stored.tell() if address.compression else text.size
-    return _without_mark(text), text.size * max(1.0, (address.size or used) / used)
+    return _lines(_without_mark(text)), text.size * max(1.0, (address.size or used) / used)

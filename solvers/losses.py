@@ -185,7 +185,7 @@ def _(loss: Any, p: Any, y: Any) -> Any:
 def _(loss: Any, p: Any, y: Any) -> Any:
     z = y * p
     e = math.exp(-abs(z))
-    return -y * e / (1.0 + e) if z > 0.0 else -y / (1.0 + e)
+    return -y * (e if z > 0.0 else 1.0) / (1.0 + e)
 
 
 @conjugate.register(Logistic)

@@ -227,6 +227,7 @@ def visit_rows(
     heard, loss_sum, smooth, smooth_zero, loss_ema, lost = state[13:]
     loss, lam, intercept, lam_b = problem
     last = order.shape[0] - 1
+    inverse = 1.0 / alpha  # divided before the dot product, for which all else waits
     for r in range(start, order.shape[0]):
         i = order[r]
         ahead = order[min(r + LOOK_AHEAD, last)]
@@ -234,7 +235,7 @@ def visit_rows(
             prefetch(rows, ahead)
         t += 1
         gamma = step_size(schedule, gamma0, t)
-        p = dot(rows, i, W) / alpha + intercept * b
+        p = dot(rows, i, W) * inverse + intercept * b
 
         if t % LISTEN_EVERY == 0:
             heard += 1
@@ -249,6 +250,7 @@ def visit_rows(
 
         g = weight[i] * slope(loss, p, y[i])
         alpha /= 1.0 - lam * gamma
+        inverse = 1.0 / alpha
         k = alpha * gamma * g
         b -= gamma * (lam_b * b + intercept * g)
         if t <= t0:
@@ -257,18 +259,18 @@ def visit_rows(
         elif t == t0 + 1:  # bar <- theta
             add(rows, i, -k, W)
             W[:, 1] = 0.0
-            beta, tau, b_bar = 1.0, 1.0 / alpha, b
+            beta, tau, b_bar = 1.0, inverse, b
         else:
             eta = 1.0 / (t - t0)
             beta /= 1.0 - eta
             if k != 0.0:
                 add_both(rows, i, -k, tau * k, W)
-            tau += eta * beta / alpha
+            tau += eta * beta * inverse
             b_bar += eta * (b - b_bar)
 
         if alpha > FLUSH_ABOVE or beta > FLUSH_BETA_ABOVE:
             flush(W, alpha, beta, tau)
-            alpha, beta, tau = 1.0, 1.0, 0.0
+            alpha, beta, tau, inverse = 1.0, 1.0, 0.0, 1.0
     return SgdState(
         W, ema_vector, b, b_bar, b_ema, alpha, beta, tau, ema_beta, ema_tau, t, t0, gamma0,
         heard, loss_sum, smooth, smooth_zero, loss_ema, lost,

@@ -217,6 +217,16 @@ class Folder:
             ) from error
         except OSError as error:
             raise _described(error, self.address(key)) from error
+        except ValueError:
+            raise
+        except Exception as error:
+            if self.is_local:
+                raise
+            # every store has its own errors: no credentials, no such host, ...
+            raise OSError(
+                f"{self.address(key)} cannot be reached ({error}). "
+                "Check the network and the credentials."
+            ) from error
 
 
 def _described(error: OSError, address: str) -> OSError:

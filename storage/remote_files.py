@@ -24,6 +24,8 @@ class RemoteFiles:
                 f"{url} needs a library that is not installed ({error}). "
                 "Install it; for s3:// that is `pip install 'fewpass[s3]'`."
             ) from error
+        except ValueError as error:
+            raise ValueError(f"{url} cannot be reached ({error}). Check the address.") from error
         self._root = root.rstrip("/")
 
     def address(self, key: str) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storage import spill as spill_module
@@ -33,6 +33,7 @@ def same(a, b):
             np.testing.assert_array_equal(x, y)
 
 
+@settings(deadline=None)
 @given(
     st.integers(0, 1 << 32),
     st.lists(st.integers(0, 30), max_size=6),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pipeline.errors import BadInput
+from pipeline.sources.delimited import DelimitedSource
 from pipeline.sources.libsvm import LibsvmSource
 from pipeline.sources.options import Format, SourceOptions
 from pipeline.sources.source import Source
@@ -24,7 +25,7 @@ _EXTENSIONS: dict[str, Format] = {
     ".npz": "npz",
 }
 _MAGIC: dict[bytes, Format] = {b"PAR1": "parquet", b"\x93NUMPY": "npy", b"PK\x03\x04": "npz"}
-_READERS = {"libsvm": LibsvmSource}
+_READERS = {"libsvm": LibsvmSource, "csv": DelimitedSource}
 _LOOKED_AT = 1 << 16
 _LIBSVM_ENTRY = re.compile(rb"(^|\s)(qid:)?\d+:[-+.\d]")
 _NUMBER = re.compile(rb"\s*[-+]?[\d.]+(e[-+]?\d+)?\s*(#.*)?", re.IGNORECASE)

@@ -1,0 +1,262 @@
+"""Delimited text (CSV) to dense tables."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pipeline.errors import BadInput
+from pipeline.sources import delimited_kernel as grammar
+from pipeline.sources.columns import Columns, choose
+from pipeline.sources.decimals import Bytes
+from pipeline.sources.delimited_kernel import Counts, Rules, Space, parse_cells
+from pipeline.sources.exact import parse_exactly
+from pipeline.sources.options import SourceOptions
+from pipeline.sources.rejection import SKIP_ADVICE, settle, shown
+from pipeline.sources.source import LISTED, Parsed, Piece
+from pipeline.sources.streams import Address, Text, described, sample, text_pieces
+from storage.table import DenseTable, n_bytes
+
+_DELIMITERS = ",;|\t"
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+_MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
+#: Rows from which the kind of the labels, numbers or words, is told.
+_KIND_ROWS = 1000
+
+
+class Layout(NamedTuple):
+    """How the lines of a source are made up; the same for all its files."""
+
+    delimiter: str
+    has_header: bool
+    columns: Columns
+    roles: NDArray[np.int8]  # (columns,), see delimited_kernel
+
+
+class DelimitedSource:
+    """CSV files as dense rows; see `Source` for the methods.
+
+    A value is the double that Python's `float()` gives, rounded once more for float32 tables.
+    Targets are numbers, or words if most of the first thousand are; then all of them are words.
+    A quoted cell may not contain a line end.
+    """
+
+    layout: Literal["dense", "sparse"] = "dense"
+
+    def __init__(self, addresses: Sequence[Address], options: SourceOptions) -> None:
+        self.files = described(addresses)
+        self._addresses = tuple(addresses)
+        self._options = options
+        self._sample, self._whole = sample(addresses[0])
+        self._layout = _study(self._sample, addresses[0], options)
+        columns = self._layout.columns
+        self.n_features: int | None = len(columns.features)
+        self.feature_names = columns.feature_names
+        self.has_weight = columns.weight is not None
+
+    def estimated_bytes(self) -> int:
+        """Bytes of all rows in memory, from the first file's first lines."""
+        text = _without_header(self._sample) if self._layout.has_header else self._sample
+        piece = Piece(self.files[0].name, 1, text, text.bytes.size)
+        lenient = self._options.model_copy(update={"on_bad_row": "skip"})
+        per_byte = n_bytes(_parse(piece, self._layout, lenient).table) / self._sample.bytes.size
+        stored = sum(file.bytes or 0 for file in self.files)
+        return int(per_byte * self._whole * stored / max(1, self.files[0].bytes or 0))
+
+    def pieces(self, piece_bytes: int) -> Iterator[Piece]:
+        """Stretches of whole lines, without the header."""
+        for address in self._addresses:
+            line = 1
+            for text in text_pieces(address, piece_bytes):
+                content, first = text, line
+                if line == 1 and self._layout.has_header:
+                    _check_header(text, self._layout, address.name)
+                    content, first = _without_header(text), 2
+                yield Piece(address.name, first, content, text.bytes.size)
+                line += text.lines
+
+    def parse(self, piece: Piece) -> Parsed:
+        """Rows of one piece."""
+        return _parse(piece, self._layout, self._options)
+
+
+def _first_line(text: Text) -> str:
+    end = int(np.argmax(text.bytes == ord("\n")))
+    return text.bytes[:end].tobytes().decode("utf-8", "backslashreplace").rstrip("\r")
+
+
+def _without_header(text: Text) -> Text:
+    end = int(np.argmax(text.bytes == ord("\n")))
+    return Text(text.bytes[end + 1 :], text.lines - 1)
+
+
+def _cells(line: str, delimiter: str) -> list[str]:
+    return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter), [])]
+
+
+def _study(text: Text, address: Address, options: SourceOptions) -> Layout:
+    """Delimiter, header and columns, from the first lines of the first file."""
+    line = _first_line(text)
+    delimiter = options.delimiter or _delimiter(line, address.extension)
+    cells = _cells(line, delimiter)
+    has_header = _names_columns(cells) if options.header is None else options.header
+    columns = choose(cells if has_header else None, len(cells), options, address.name)
+    rows = _without_header(text) if has_header else text
+    return Layout(delimiter, has_header, columns, _roles(columns, rows, delimiter))
+
+
+def _delimiter(line: str, extension: str) -> str:
+    return "\t" if extension == ".tsv" else max(_DELIMITERS, key=line.count)
+
+
+def _names_columns(cells: list[str]) -> bool:
+    """Whether a first line is a header: words, and no number."""
+    words = [cell for cell in cells if cell.lower() not in _MISSING]
+    return bool(words) and not any(_NUMBER.fullmatch(cell) for cell in words)
+
+
+def _roles(columns: Columns, rows: Text, delimiter: str) -> NDArray[np.int8]:
+    roles = np.full(columns.n_columns, grammar.DROPPED, np.int8)
+    roles[list(columns.features)] = grammar.FEATURE
+    if columns.weight is not None:
+        roles[columns.weight] = grammar.WEIGHT
+    if columns.label is not None:
+        words = _mostly_words(rows, columns.label, delimiter)
+        roles[columns.label] = grammar.TEXT_TARGET if words else grammar.TARGET
+    return roles
+
+
+def _mostly_words(rows: Text, column: int, delimiter: str) -> bool:
+    """Whether most cells of a column, among the first rows, are neither numbers nor missing."""
+    found, start = [], 0
+    ends = np.flatnonzero(rows.bytes == ord("\n"))[:_KIND_ROWS]
+    for end in ends.tolist():
+        cells = _cells(rows.bytes[start:end].tobytes().decode("utf-8", "replace"), delimiter)
+        start = end + 1
+        if column < len(cells) and cells[column].lower() not in _MISSING:
+            found.append(_NUMBER.fullmatch(cells[column]) is None)
+    return sum(found) > len(found) / 2
+
+
+def _check_header(text: Text, layout: Layout, name: str) -> None:
+    cells = tuple(_cells(_first_line(text), layout.delimiter))
+    if cells != layout.columns.names:
+        raise BadInput(
+            f"{name}, line 1: the header differs from the first file's: found "
+            f"{shown(','.join(cells))}. Read files with the same columns together."
+        )
+
+
+def _parse(piece: Piece, layout: Layout, options: SourceOptions) -> Parsed:
+    text: Text = piece.content
+    rules = Rules(
+        ord(layout.delimiter),
+        options.missing == "zero",
+        not options.label_required,
+        options.on_bad_row == "refuse",
+    )
+    space = _reserve(text, layout, options.dtype)
+    counts = parse_exactly(
+        text.bytes,
+        lambda known, hard: parse_cells(text.bytes, layout.roles, rules, space, known, hard),
+    )
+    faults = (_explain(piece, fault, layout, options) for fault in space.bad[: counts.bad].tolist())
+    skipped = settle(faults, piece.file, options.on_bad_row)
+    table, labels = _table(space, counts, layout)
+    return Parsed(table, labels, len(layout.columns.features) - 1, skipped, counts.bad)
+
+
+def _reserve(text: Text, layout: Layout, dtype: str) -> Space:
+    has_words = grammar.TEXT_TARGET in layout.roles
+    rows = text.lines + 1  # the last one is scratch
+    return Space(
+        np.empty((rows, len(layout.columns.features)), dtype),
+        np.empty(rows),
+        np.empty(rows),
+        np.empty(text.bytes.size if has_words else 0, np.uint8),
+        np.empty(rows + 1, np.int32),
+        np.empty((LISTED, 4), np.int64),
+    )
+
+
+def _table(
+    space: Space, counts: Counts, layout: Layout
+) -> tuple[DenseTable, tuple[str, ...] | None]:
+    n = counts.rows
+    weight = None if layout.columns.weight is None else space.weight[:n]
+    target, labels = space.target[:n], None
+    if grammar.TEXT_TARGET in layout.roles:
+        target, labels = encode(space.label_bytes, space.label_ends[: n + 1])
+    return DenseTable(space.X[:n], target, weight), labels
+
+
+def encode(content: Bytes, ends: NDArray[np.int32]) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+    """Codes of words that lie one after the other, and the words; an empty word is NaN."""
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(content)]
+    words = pa.Array.from_buffers(pa.binary(), ends.size - 1, buffers).dictionary_encode()
+    labels = [word.decode("utf-8", "backslashreplace") for word in words.dictionary.to_pylist()]
+    codes = words.indices.to_numpy().astype(np.float64)
+    if "" in labels:
+        return _without_empty(codes, labels)
+    return codes, tuple(labels)
+
+
+def _without_empty(
+    codes: NDArray[np.float64], labels: list[str]
+) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+    empty = labels.index("")
+    codes = np.where(codes == empty, np.nan, codes - (codes > empty))
+    return codes, tuple(label for label in labels if label)
+
+
+def _explain(
+    piece: Piece, fault: list[int], layout: Layout, options: SourceOptions
+) -> tuple[int, str, str]:
+    """Line, fact and advice for a row of `Space.bad`."""
+    code, at, line, column = fault
+    text: Bytes = piece.content.bytes
+    found = shown(_content(text, at, layout.delimiter))
+    fact, advice = _describe(code, column, found, layout, options)
+    if code in {grammar.TOO_FEW_CELLS, grammar.TOO_MANY_CELLS}:
+        lines = text.tobytes().split(b"\n", line + 1)
+        cells = _cells(lines[line].decode("utf-8", "replace"), layout.delimiter)
+        fact = f"the row has {len(cells)} cells, {layout.columns.n_columns} were expected"
+    return piece.first_line + line, fact, f"{advice} {SKIP_ADVICE}"
+
+
+def _content(text: Bytes, at: int, delimiter: str) -> bytes:
+    end = at
+    while text[end] not in {ord("\n"), ord(delimiter)}:
+        end += 1
+    return text[at:end].tobytes().strip()
+
+
+def _describe(
+    code: int, column: int, found: str, layout: Layout, options: SourceOptions
+) -> tuple[str, str]:
+    """Fact and advice for one fault in one column."""
+    title, drop = layout.columns.title(column), layout.columns.advice(column)
+    is_feature = layout.roles[column] == grammar.FEATURE
+    if code == grammar.MISSING:
+        zero = "Count missing values as zeros (--missing zero)," if is_feature else "Fill it in,"
+        return f"the value in {title} is missing (found {found})", zero
+    if code == grammar.NOT_A_NUMBER:
+        other = f"Leave the column out ({drop}) or encode it as numbers,"
+        advice = other if is_feature else "Correct it, or check --label and --weight,"
+        return f"{title} holds {found}, a number was expected", advice
+    if code == grammar.NOT_FINITE:
+        return f"{title} holds {found}, which is not finite in {options.dtype}", "Correct it,"
+    if code == grammar.NEGATIVE_WEIGHT:
+        return f"the weight in {title} is negative ({found})", "Give weights of at least 0,"
+    if code == grammar.OPEN_QUOTE:
+        advice = "Write quoted cells without line ends, or convert the file to Parquet,"
+        return f"a quoted cell in {title} does not end on its line", advice
+    if code == grammar.BEHIND_QUOTE:
+        return f"text follows the closing quote in {title}", "Quote the whole cell,"
+    return "the row has another number of cells", "Check the file and its delimiter (--delimiter),"

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from storage.folder import Damaged, Folder, NotADataset
-from storage.layout import SPARSE_PARTS, chunk_parts, chunk_templates
+from storage.layout import SPARSE_PARTS, chunk_parts, chunk_templates, root_keys
 from storage.manifest import KEY, Manifest, UnknownVersion, read_manifest
 from storage.objects import RESTORE, fault, get_array, get_chunk, require_keys
 from storage.table import Table
@@ -173,9 +173,13 @@ class Dataset:
 
 def _require_objects(manifest: Manifest) -> None:
     """Every chunk has every array, but the values of rows that have none."""
-    require_keys({f"columns/{name}": a for name, a in manifest.columns.items()}, manifest.objects)
+    columns = {f"columns/{name}": layout for name, layout in manifest.columns.items()}
+    require_keys(columns, manifest.objects)
+    inside = tuple(f"{prefix}/" for prefix in columns)
+    outside = {key for key in manifest.objects if not key.startswith(inside)}
     objects = manifest.chunks.objects
-    if list(objects) != chunk_templates(manifest.layout, manifest.has_weight):
+    templates = chunk_templates(manifest.layout, manifest.has_weight)
+    if outside != set(root_keys(manifest)) or list(objects) != templates:
         raise ValueError("it names other objects than its layout has")
     for key, column in objects.items():
         may_lack = key in (SPARSE_PARTS["data"], SPARSE_PARTS["indices"])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from storage.codec import array_metadata, group_metadata
-from storage.manifest import FORMAT, FORMAT_VERSION, Layout, index_dtype
+from storage.manifest import FORMAT, FORMAT_VERSION, Layout, Manifest, index_dtype
 
 FLOAT64 = np.dtype(np.float64)
 INDPTR = np.dtype(np.int64)
@@ -54,6 +54,13 @@ def chunk_documents(
     for name, (length, kind) in arrays.items():
         documents[f"{group}/{name}/zarr.json"] = array_metadata((length,), (max(1, length),), kind)
     return documents
+
+
+def root_keys(manifest: Manifest) -> list[str]:
+    """Return the keys of `root_documents`."""
+    m = manifest
+    shape, dtype = (m.n_rows, m.n_features), np.dtype(m.dtype)
+    return list(root_documents(m.layout, shape, m.chunk_rows, dtype, m.has_weight))
 
 
 def root_documents(

@@ -51,7 +51,8 @@ class SnapshotManifest(BaseModel):
 
     @model_validator(mode="after")
     def _has_groups(self) -> SnapshotManifest:
-        outside = {key for key in self.objects if key.count("/") < 2}
+        inside = tuple(f"arrays/{name}/" for name in self.arrays)
+        outside = {key for key in self.objects if not key.startswith(inside)}
         if outside != {ROOT, ARRAYS}:
             raise ValueError(f"it has {sorted(outside)}, where {[ROOT, ARRAYS]} were expected")
         return self

@@ -364,6 +364,8 @@ def forge(folder, change):
         lambda m: m["chunks"]["objects"]["target/c/{chunk}"].__setitem__(0, None),
         lambda m: m["columns"]["count"].update(shape=[1 << 40]),
         lambda m: m["norms"].update(max_square="large"),
+        lambda m: m["objects"].update({"../../etc/passwd": [1, 1]}),
+        lambda m: m["objects"].pop("target/zarr.json"),
     ],
 )
 def test_manifests_that_contradict_themselves_are_refused(tmp_path, change):

@@ -28,12 +28,13 @@ def _add_sparse(columns: Any, data: Any, indices: Any) -> None:
         x = np.float64(data[k])
         if x == 0.0:
             continue
-        column = columns[indices[k]]
-        column[_COUNT] += 1.0
-        step = x - column[_MEAN]
-        column[_MEAN] += step / column[_COUNT]
-        column[_DEVIATION] += step * (x - column[_MEAN])
-        column[_LARGEST] = max(column[_LARGEST], abs(x))
+        j = np.uint64(indices[k])
+        count, mean = columns[j, _COUNT] + 1.0, columns[j, _MEAN]
+        step = x - mean
+        mean += step / count
+        columns[j, _COUNT], columns[j, _MEAN] = count, mean
+        columns[j, _DEVIATION] += step * (x - mean)
+        columns[j, _LARGEST] = max(columns[j, _LARGEST], abs(x))
 
 
 @kernel
@@ -84,7 +85,7 @@ class ColumnStatistics:
             self._columns = np.concatenate([self._columns, np.zeros((room - have, 4))])
 
     def columns(self, n_features: int) -> dict[str, Vector]:
-        """Return `count` of non-zeros, `max_abs`, `mean`, `variance`, each (n_features,)"""
+        """Return `count` of non-zeros, `max_abs`, `mean`, `variance`, each (n_features,)."""
         self.widen(0 if self.dense else n_features)
         parts = self._columns if self.dense else self._columns[:n_features].T
         count, mean, deviation, largest = (part.copy() for part in parts)

@@ -16,6 +16,7 @@ from pipeline.errors import BadInput
 from pipeline.ingest_plan import IngestPlan
 from pipeline.ordered import ordered_map
 from pipeline.scaling import Scaler, needs_columns
+from pipeline.sizes import format_bytes
 from pipeline.sources.source import Parsed, Piece, Source
 from pipeline.target_map import TargetCensus
 from storage.table import SparseTable, Table, n_bytes, take
@@ -28,6 +29,9 @@ PIECE_COPIES = 6
 DEAL = 1
 #: Skipped rows that are kept with their reason; all are counted.
 LISTED = 20
+
+#: Memory per column: running statistics, and the copies made of them at the end.
+BYTES_PER_COLUMN = 80
 
 TRAINING, TEST = 0, 1
 
@@ -83,10 +87,11 @@ class Dealer:
 
     def _buckets(self, path: Path) -> Iterator[Buckets]:
         plan, size = self.plan, self.source.estimated_bytes()
+        memory = plan.memory_for_rows
         shares = [("training", 1 - plan.test_fraction), ("test", plan.test_fraction)]
         for name, share in shares[: 2 if plan.test_fraction else 1]:
-            needed = buckets_needed(size * share, plan.memory) if plan.shuffle else 1
-            yield Buckets(path / name, needed, self.kind, plan.memory, shuffled=plan.shuffle)
+            needed = buckets_needed(size * share, memory) if plan.shuffle else 1
+            yield Buckets(path / name, needed, self.kind, memory, shuffled=plan.shuffle)
 
     def deal(self, threads: int) -> Dealt:
         """Deal all rows.
@@ -115,7 +120,7 @@ class Dealer:
         )
 
     def _in_flight(self, threads: int) -> int:
-        fits = self.plan.memory // 2 // (PIECE_COPIES * PIECE_BYTES)
+        fits = self.plan.memory_for_rows // 2 // (PIECE_COPIES * PIECE_BYTES)
         return max(1, min(fits, threads + 2))
 
     def _pieces(self) -> Iterator[tuple[int, Piece]]:
@@ -135,6 +140,7 @@ class Dealer:
         parsed, keys, group = prepared.parsed, prepared.keys, prepared.group
         self._note_skipped(parsed)
         self.max_index = max(self.max_index, parsed.max_index)
+        self._refuse_wide()
         target = self.census.encode(parsed.table.target, parsed.labels, prepared.where)
         table: Table = parsed.table._replace(target=target)
         if group is None:
@@ -180,6 +186,16 @@ class Dealer:
         if not (self.source.n_features or self.max_index + 1):
             raise BadInput("No row has a feature. Check the sources, or give their width.")
 
+    def _refuse_wide(self) -> None:
+        n_features = self.source.n_features or self.max_index + 1
+        need = n_features * BYTES_PER_COLUMN
+        if need > self.plan.memory_for_rows:
+            least = format_bytes(self.plan.memory + need - self.plan.memory_for_rows)
+            raise BadInput(
+                f"The statistics of {n_features} columns take {format_bytes(need)}, more than "
+                f"the memory has room for. Give at least {least}."
+            )
+
 
 def dealt_as_state(dealt: Dealt) -> dict[str, Any]:
     """Everything but the rows, as JSON."""
@@ -203,7 +219,7 @@ def dealt_from_state(plan: IngestPlan, path: Path, state: dict[str, Any]) -> Dea
         When the rows are not as they were left.
     """
     buckets = tuple(
-        Buckets.reopened(path / name, kept, plan.memory)
+        Buckets.reopened(path / name, kept, plan.memory_for_rows)
         for name, kept in zip(("training", "test"), state["buckets"], strict=False)
     )
     return Dealt(

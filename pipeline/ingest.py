@@ -37,7 +37,7 @@ from storage.manifest import KEY, Shuffle
 from storage.manifest import Source as SourceRecord
 
 #: Share of the memory that chunks in the making may take; the buckets take the rest.
-WRITING = 1 / 2
+WRITING = 3 / 8
 #: Files of these kinds hold more bytes than they have.
 PACKED = (".gz", ".bz2", ".xz", ".zst", ".npz", ".parquet")
 
@@ -188,7 +188,7 @@ class _Ingest:
         writer = self._writer(dealt, target.folder, buckets)
         name = ("training", "test")[number]
         maker = ChunkMaker(writer, target_map, scaler, self.workplace, name)
-        memory = int(WRITING * self.plan.memory)
+        memory = int(WRITING * self.plan.memory_for_rows)
         selections = buckets.selections()
         written = write_chunks(maker, selections, self.threads, memory, self.ticker.wrote)
         writer.write_columns({**written.columns, **scaler.columns()})
@@ -277,5 +277,10 @@ def _versions() -> dict[str, str]:
 
 
 def peak_memory_bytes() -> int:
-    """Largest resident size of this process since it began."""
+    """Return the largest resident size of this process since it began."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(x for x in status.read_text().splitlines() if x.startswith("VmHWM:"))
+        return int(line.split()[1]) * 1024
+    # Elsewhere the best there is, though it may count the process that started this one.
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

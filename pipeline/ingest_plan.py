@@ -18,6 +18,8 @@ CHUNK_BYTES = 8 << 20
 FEWEST_CHUNKS = 64
 #: Chunks are not made smaller than this for the sake of FEWEST_CHUNKS: files have a price, too.
 SMALLEST_CHUNK_BYTES = 16 << 10
+#: What compiled kernels and lazily imported libraries take of the memory, measured.
+CODE_BYTES = 96_000_000
 
 #: Settings that say how to run, not what comes out.
 _EXECUTION = {
@@ -58,7 +60,7 @@ class IngestPlan(BaseModel):
     )
     shuffle: bool = Field(default=True, description="Lay the rows down in one random order.")
     seed: int = Field(0, ge=0, description="Where all randomness comes from.")
-    memory: Annotated[ByteSize, Field(ge=32_000_000)] = Field(
+    memory: Annotated[ByteSize, Field(ge=128_000_000)] = Field(
         1 << 30, description="Bytes to use at most, beyond what importing the libraries takes."
     )
     chunk_bytes: Annotated[ByteSize, Field(ge=1024)] | None = Field(
@@ -94,6 +96,11 @@ class IngestPlan(BaseModel):
         if not self.test_fraction:
             return None
         return self.test_dataset or f"{self.dataset.rstrip('/')}-test"
+
+    @property
+    def memory_for_rows(self) -> int:
+        """Bytes of the memory that rows and statistics may take."""
+        return self.memory - CODE_BYTES
 
     @property
     def chunk_limit(self) -> int:

@@ -19,8 +19,8 @@ from storage.manifest import ChunkRecord, Weights, index_dtype
 from storage.objects import fault
 from storage.table import DenseTable, Table, n_bytes
 
-#: Copies of a chunk that making it takes at most: rows, scaled in float64, scaled, encoded.
-COPIES = 5
+#: Copies of a chunk that making it takes: rows, and what encoding needs; more if they are scaled.
+COPIES, COPIES_SCALED = 3, 6
 
 
 class Written(NamedTuple):
@@ -62,6 +62,8 @@ class ChunkMaker:
         record = self.known.get(order.number)
         if record is None or not self._is_whole(record):
             record = self.writer.write_chunk(order.number, table)
+            # The commit would do it, but one chunk after the other; here others go on meanwhile.
+            self.writer.folder.sync(record.objects)
         return order.number, record, table
 
     def note(self, number: int, record: ChunkRecord) -> None:
@@ -125,7 +127,8 @@ def _made(
     orders = cut_into_chunks(buckets, maker.writer.chunk_rows)
     first = next(orders)
     result = maker.make(first)
-    fits = memory // max(COPIES * n_bytes(result[2]), 1)
+    copies = COPIES if maker.scaler.kind == "none" else COPIES_SCALED
+    fits = memory // max(copies * n_bytes(result[2]), 1)
     yield result
     del first, result
     with ThreadPoolExecutor(threads, "ingest-write") as pool:

@@ -1,0 +1,92 @@
+"""Peak memory of an ingest beyond what importing takes, against the size of the input: flat.
+
+    python benchmarks/ingest_memory.py --sizes 4GB 16GB --memory 256MB
+
+Makes LIBSVM files of the given sizes (click-log-like: 39 of a million columns per row; a block of
+64 MB, repeated), ingests each in a process of its own, and prints a table. The files are kept in
+`--folder` for the next time; count on three times the largest size of disk space.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from pipeline.sizes import format_bytes, parse_bytes
+
+ROWS_PER_BLOCK = 140_000
+COLUMNS, PER_ROW = 1_000_000, 39
+
+INGEST = """
+import json, sys
+import pipeline.ingest as room
+plan = room.IngestPlan.model_validate_json(sys.argv[1])
+room.Dealer, room.ChunkMaker  # what the job uses is imported here
+imported = room.peak_memory_bytes()
+result = room.ingest(plan)
+print(json.dumps({"imported": imported, **result.model_dump()}))
+"""
+
+
+def block() -> bytes:
+    """About 64 MB of rows: skewed columns, small values, two labels."""
+    random = np.random.default_rng(0)
+    columns = (COLUMNS * random.random((ROWS_PER_BLOCK, PER_ROW)) ** 4).astype(int) + 1
+    columns.sort(axis=1)
+    values = random.choice(["1", "0.5", "0.25", "1.75", "0.123"], (ROWS_PER_BLOCK, PER_ROW))
+    labels = np.where(random.random(ROWS_PER_BLOCK) < 0.3, "+1", "-1")
+    lines = []
+    for label, row, numbers in zip(labels, columns.tolist(), values.tolist(), strict=True):
+        entries = dict(zip(row, numbers, strict=True))
+        lines.append(f"{label} " + " ".join(f"{j}:{x}" for j, x in entries.items()) + "\n")
+    return "".join(lines).encode()
+
+
+def make_input(path: Path, size: int) -> None:
+    if path.exists() and path.stat().st_size >= size - 1000:
+        return
+    text = block()
+    with path.open("wb") as file:
+        while file.tell() + len(text) <= size:
+            file.write(text)
+        file.write(text[: text.rfind(b"\n", 0, size - file.tell()) + 1])
+
+
+def measure(source: Path, dataset: Path, memory: str) -> dict:
+    plan = {"sources": [str(source)], "dataset": str(dataset), "memory": memory, "overwrite": True}
+    command = [sys.executable, "-c", INGEST, json.dumps(plan)]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    options.add_argument("--sizes", nargs="+", default=["1GB", "4GB"])
+    options.add_argument("--memory", default="256MB")
+    options.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "fewpass")
+    chosen = options.parse_args()
+    chosen.folder.mkdir(parents=True, exist_ok=True)
+    budget = parse_bytes(chosen.memory)
+    print("input     rows         seconds  MB/s  peak beyond imports  share of --memory")
+    for size in ["1MB", *chosen.sizes]:  # the first compiles what is not compiled yet
+        source = chosen.folder / f"{size}.svm"
+        make_input(source, parse_bytes(size))
+        started = time.perf_counter()
+        found = measure(source, chosen.folder / "dataset", chosen.memory)
+        seconds = time.perf_counter() - started
+        extra = found["peak_memory_bytes"] - found["imported"]
+        print(
+            f"{size:8}  {found['rows']:<11}  {seconds:7.1f}  {found['bytes_in'] / 1e6 / seconds:4.0f}"
+            f"  {format_bytes(extra):>19}  {extra / budget:17.0%}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

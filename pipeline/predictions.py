@@ -49,7 +49,7 @@ def open_predictions(
     system, path = fsspec.core.url_to_fs(url, **(storage_options or {}))
     target = system.open(path, "wb", autocommit=False)
     try:
-        writer = writers[kind](target, columns)
+        writer = WRITERS[kind](target, columns)
         yield writer
         writer.close()
         target.close()
@@ -112,3 +112,11 @@ class _Npy:
         while part := self._numbers.read(COPY_BYTES):
             self._target.write(part)
         self._numbers.close()
+
+
+#: What writes a file of predictions, by its ending.
+WRITERS: dict[str, Callable[[IO[bytes], Sequence[str]], PredictionFile]] = {
+    ".parquet": _Parquet,
+    ".csv": _Csv,
+    ".npy": _Npy,
+}

@@ -1,0 +1,63 @@
+"""Small data sets, written chunk by chunk without going through ingest."""
+
+import numpy as np
+
+from storage.dataset import Dataset
+from storage.folder import Folder
+from storage.manifest import Labels, Shuffle, Values, Weights
+from storage.table import DenseTable, SparseTable, cut
+from storage.writer import DatasetWriter
+
+
+def random_table(n, d, *, layout="dense", targets="labels", weighted=False, seed=0, nnz=8):
+    """Rows of a noisy linear model; labels are stored as codes 0 and 1."""
+    rng = np.random.default_rng(seed)
+    truth = rng.standard_normal(d)
+    weight = rng.integers(1, 4, n).astype(float) if weighted else None
+    if layout == "dense":
+        X = rng.standard_normal((n, d)).astype(np.float32)
+        score = X @ truth
+    else:
+        indices = np.sort(np.argsort(rng.random((n, d)), axis=1)[:, :nnz], axis=1)
+        X = rng.standard_normal((n, nnz)).astype(np.float32)
+        score = (X * truth[indices]).sum(axis=1)
+    noisy = score + rng.standard_normal(n) * score.std() * 0.5
+    target = (noisy > 0).astype(float) if targets == "labels" else noisy
+    if layout == "dense":
+        return DenseTable(X, target, weight)
+    indptr = np.arange(n + 1, dtype=np.int64) * nnz
+    return SparseTable(X.ravel(), indices.ravel().astype(np.int32), indptr, target, weight)
+
+
+def write(url, table, d, chunk_rows, *, targets="labels", shuffled=True):
+    """Store a table as a data set and open it."""
+    layout = "dense" if isinstance(table, DenseTable) else "sparse"
+    n = table.n_rows
+    dtype = (table.X if layout == "dense" else table.data).dtype.name
+    writer = DatasetWriter(
+        Folder(str(url)), layout, d, n, chunk_rows, dtype, table.weight is not None
+    )
+    records = [
+        writer.write_chunk(k, cut(table, k * chunk_rows, min(n, (k + 1) * chunk_rows)))
+        for k in range(writer.n_chunks)
+    ]
+    y = table.target
+    if targets == "labels":
+        described = Labels(labels=(-1.0, 1.0), counts=(int((y == 0).sum()), int((y == 1).sum())))
+    else:
+        described = Values(mean=y.mean(), variance=y.var(), minimum=y.min(), maximum=y.max())
+    weights = None
+    if table.weight is not None:
+        weights = Weights(total=table.weight.sum(), maximum=table.weight.max())
+    writer.commit(
+        records, targets=described, weights=weights, shuffle=Shuffle(seed=0 if shuffled else None)
+    )
+    return Dataset.open(str(url))
+
+
+def make(url, n=4000, d=30, chunk_rows=60, *, shuffled=True, **kind):
+    """Write a random data set and open it."""
+    table = random_table(n, d, **kind)
+    return write(
+        url, table, d, chunk_rows, targets=kind.get("targets", "labels"), shuffled=shuffled
+    )

@@ -1,0 +1,77 @@
+"""Order and memory: every row once a pass, all of it from the seed, inside the budget."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.errors import BadInput
+from pipeline.windows import (
+    WindowPlan,
+    chunk_bytes,
+    deal_windows,
+    largest_window,
+    plan_windows,
+    row_order,
+)
+from tests.datasets import make
+
+
+@given(
+    n_chunks=st.integers(1, 200),
+    per_window=st.integers(1, 30),
+    streams=st.integers(1, 8),
+    sweep=st.integers(0, 5),
+    order=st.sampled_from(["stored", "random"]),
+)
+@settings(max_examples=100, deadline=None)
+def test_every_chunk_is_dealt_once(n_chunks, per_window, streams, sweep, order):
+    plan = WindowPlan(n_chunks, per_window, min(streams, n_chunks), seed=3)
+    windows = [w for s in range(plan.streams) for w in deal_windows(plan, order, sweep, s)]
+    assert sorted(c for w in windows for c in w) == list(range(n_chunks))
+    assert max(len(w) for w in windows) <= per_window
+    assert windows == [w for s in range(plan.streams) for w in deal_windows(plan, order, sweep, s)]
+
+
+def test_random_windows_are_redrawn_every_sweep_and_stored_ones_are_not():
+    plan = WindowPlan(64, 8, 1, seed=0)
+    assert deal_windows(plan, "random", 0, 0) != deal_windows(plan, "random", 1, 0)
+    assert deal_windows(plan, "stored", 0, 0) == deal_windows(plan, "stored", 1, 0)
+
+
+def test_row_order_is_a_permutation_that_depends_on_seed_sweep_and_window():
+    plan = WindowPlan(64, 8, 1, seed=0)
+    first = row_order(plan, "random", 0, (5, 9), 1000)
+    assert np.array_equal(np.sort(first), np.arange(1000))
+    assert np.array_equal(first, row_order(plan, "random", 0, (5, 9), 1000))
+    others = [
+        row_order(plan, "random", 1, (5, 9), 1000),
+        row_order(plan, "random", 0, (6, 9), 1000),
+        row_order(plan._replace(seed=1), "random", 0, (5, 9), 1000),
+    ]
+    assert not any(np.array_equal(first, other) for other in others)
+
+
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
+def test_windows_fill_the_budget_and_never_pass_it(tmp_path, layout):
+    manifest = make(tmp_path / "set", layout=layout, n=2000, chunk_rows=50).manifest
+    one = chunk_bytes(manifest)
+    for windows in (1, 2, 7):
+        memory = (32 << 20) + 1000 + 3 * windows * one
+        plan = plan_windows(manifest, memory=memory, state_bytes=1000, streams=1, seed=0)
+        assert plan.chunks_per_window == windows
+        rows, nnz = largest_window(manifest, plan)
+        assert rows == 50 * windows
+        assert nnz == sum(sorted(manifest.chunks.nnz)[-windows:])
+
+
+def test_a_budget_that_is_too_small_is_refused_with_the_one_that_is_not(tmp_path):
+    manifest = make(tmp_path / "set", n=200, chunk_rows=50).manifest
+    with pytest.raises(BadInput, match=r"--memory 33.\d MB or more"):
+        plan_windows(manifest, memory=32 << 20, state_bytes=0, streams=1, seed=0)
+
+
+def test_more_streams_than_chunks_are_refused(tmp_path):
+    manifest = make(tmp_path / "set", n=200, chunk_rows=50).manifest
+    with pytest.raises(BadInput, match="--streams 4 or fewer"):
+        plan_windows(manifest, memory=1 << 30, state_bytes=0, streams=5, seed=0)

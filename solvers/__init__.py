@@ -1,0 +1,1 @@
+"""Methods: numbers in, a better state out; no input, no output, no scheduling."""

@@ -24,8 +24,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 import numba
 import numpy as np
-from numba import config
-from numba.core.types import BaseNamedTuple
+from numba import config, types
 from numba.extending import overload
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -46,18 +45,31 @@ def sources_digest() -> str:
 
 
 def cache_folder() -> Path:
-    """Where compiled kernels lie: beside the user's other caches, or in the temporary folder."""
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    for base in (Path(home), Path(gettempdir())):
-        folder = base / "fewpass" / sources_digest()
+    """Where compiled kernels lie: beside the user's other caches, or in a private temporary folder.
+
+    numba's cache is code that will be run, so a folder that belongs to somebody else is refused.
+
+    Raises
+    ------
+    PermissionError
+        When neither place can be written.
+    """
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))  # noqa: PTH111
+    temporary = Path(gettempdir()) / f"fewpass-{os.getuid()}"
+    for base in (caches / "fewpass", temporary):
+        if not base.is_absolute():  # no home folder
+            continue
+        folder = base / sources_digest()
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            base.mkdir(parents=True, exist_ok=True, mode=0o700)
+            folder.mkdir(exist_ok=True)
         except OSError:
             continue
-        if os.access(folder, os.W_OK):
+        if base.stat().st_uid == os.getuid() and os.access(folder, os.W_OK):
             return folder
     raise PermissionError(
-        f"No writable folder for compiled kernels under {home} or {gettempdir()}."
+        f"No folder of this user's for compiled kernels: neither {caches} nor {temporary} can be "
+        "written. Set XDG_CACHE_HOME to a folder that can."
     )
 
 
@@ -115,7 +127,7 @@ def by_type(generic: Callable[..., Any]) -> Verb:
             bodies[kind] = body
 
             def choose(first: Any, *_rest: Any) -> Callable[..., Any] | None:
-                fits = isinstance(first, BaseNamedTuple) and first.instance_class is kind
+                fits = isinstance(first, types.BaseNamedTuple) and first.instance_class is kind
                 return body if fits else None
 
             # Left to itself, LLVM calls `dot` with its arrays on the stack: +15 % for short rows.

@@ -119,10 +119,7 @@ class Sgd(Settings):
 
     def weights(self, state: SgdState) -> Weights:
         """The average once averaging has begun, else the last iterate."""
-        theta, bar = read_out(state)
-        if state.t > state.t0 >= 0:
-            return Weights(bar, state.b_bar)
-        return Weights(theta, state.b)
+        return read_out(state)[1]
 
     def step(self, problem: Problem, facts: Facts, state: SgdState, block: Block) -> SgdState:
         """Visit the rows of one block."""
@@ -130,13 +127,15 @@ class Sgd(Settings):
         if state.gamma0 == 0.0:
             square = largest_square(problem, facts)
             state = state._replace(gamma0=calibrate(problem, schedule, square, facts, block))
+        usual = value(problem.loss, 0.0, math.sqrt(facts.target_square))
         start = 0
         if state.t0 == SOUGHT:
             latest = max(SOONEST_START, facts.stream_rows // 2)
-            state, start = seek_start(state, schedule, problem, latest, *block)
+            state, start = seek_start(state, schedule, problem, usual, latest, *block)
             if state.t0 != SOUGHT:
                 state = state._replace(ema_vector=np.zeros(0))
-        return visit_rows(state, schedule, problem, start, *block)
+        visited: SgdState = visit_rows(state, schedule, problem, usual, start, *block)
+        return visited
 
     def halve_step(self, problem: Problem, facts: Facts, state: SgdState) -> SgdState:
         """Start again from zero weights with half the first step."""
@@ -184,10 +183,13 @@ def largest_square(problem: Problem, facts: Facts) -> float:
     return (facts.max_square + problem.intercept**2) * facts.max_weight or 1.0
 
 
-def read_out(state: SgdState) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return theta and bar, both (d,)."""
+def read_out(state: SgdState) -> tuple[Weights, Weights]:
+    """Return theta and bar; bar is theta until averaging begins."""
     u, uh = state.W[:, 0], state.W[:, 1]
-    return u / state.alpha, (state.tau * u + uh) / state.beta
+    theta = Weights(u / state.alpha, state.b)
+    if not state.t > state.t0 >= 0:
+        return theta, theta
+    return theta, Weights((state.tau * u + uh) / state.beta, state.b_bar)
 
 
 def has_exploded(state: SgdState) -> bool:
@@ -212,17 +214,22 @@ def join_streams(states: list[SgdState]) -> SgdState:
         return states[0]
     first = states[0]
     thetas, bars = zip(*(read_out(s) for s in states), strict=True)
-    first.W[:, 0] = sum(thetas) / len(states)
-    first.W[:, 1] = sum(bars) / len(states)
-    mean = {name: sum(getattr(s, name) for s in states) / len(states) for name in ("b", "b_bar")}
-    return first._replace(alpha=1.0, beta=1.0, tau=0.0, **mean)
+    first.W[:, 0] = np.mean([theta.coef for theta in thetas], axis=0)
+    first.W[:, 1] = np.mean([bar.coef for bar in bars], axis=0)
+    b = float(np.mean([theta.intercept for theta in thetas]))
+    b_bar = float(np.mean([bar.intercept for bar in bars]))
+    first.ema_vector[:] = 0.0
+    return first._replace(
+        b=b, b_bar=b_bar, b_ema=b, alpha=1.0, beta=1.0, tau=0.0, ema_beta=1.0, ema_tau=1.0
+    )
 
 
 @kernel
 def visit_rows(
-    state: Any, schedule: Any, problem: Any, start: Any, rows: Any, y: Any, weight: Any, order: Any
-) -> Any:
-    """Algorithm 1 over rows order[start:]; t0 is known."""
+    state: Any, schedule: Any, problem: Any, usual: Any, start: Any,
+    rows: Any, y: Any, weight: Any, order: Any,
+) -> Any:  # fmt: skip
+    """Algorithm 1 over rows order[start:]; t0 is known, `usual` is zero weights' mean loss."""
     W, ema_vector, b, b_bar, b_ema, alpha, beta, tau, ema_beta, ema_tau, t, t0, gamma0 = state[:13]
     heard, loss_sum, smooth, smooth_zero, loss_ema, lost = state[13:]
     loss, lam, intercept, lam_b = problem
@@ -244,7 +251,8 @@ def visit_rows(
             loss_sum += now
             smooth += rate * (now - smooth)
             smooth_zero += rate * (value(loss, 0.0, y[i]) - smooth_zero)
-            if not smooth <= EXPLODED * smooth_zero:
+            # A few rows prove little: the bound is 100 times as wide for one row alone.
+            if not smooth <= EXPLODED * (smooth_zero + usual) * rate / EMA_RATE:
                 lost = 1
                 break
 
@@ -287,8 +295,9 @@ def flush(W: Any, alpha: Any, beta: Any, tau: Any) -> Any:
 
 @kernel
 def seek_start(
-    state: Any, schedule: Any, problem: Any, latest: Any, rows: Any, y: Any, weight: Any, order: Any
-) -> Any:
+    state: Any, schedule: Any, problem: Any, usual: Any, latest: Any,
+    rows: Any, y: Any, weight: Any, order: Any,
+) -> Any:  # fmt: skip
     """Plain SGD until a decaying average of the iterates predicts better than the iterate.
 
     Both are judged on each row before the step, both losses smoothed alike; the start is the
@@ -313,7 +322,7 @@ def seek_start(
         smooth += rate * (value(loss, p, y[i]) - smooth)
         loss_ema += rate * (value(loss, p_ema, y[i]) - loss_ema)
         smooth_zero += rate * (value(loss, 0.0, y[i]) - smooth_zero)
-        if not smooth <= EXPLODED * smooth_zero:
+        if not smooth <= EXPLODED * (smooth_zero + usual) * rate / EMA_RATE:
             lost = 1
 
         g = weight[i] * slope(loss, p, y[i])

@@ -81,8 +81,9 @@ def main() -> None:
         found = measure(source, chosen.folder / "dataset", chosen.memory)
         seconds = time.perf_counter() - started
         extra = found["peak_memory_bytes"] - found["imported"]
+        speed = found["bytes_in"] / 1e6 / seconds
         print(
-            f"{size:8}  {found['rows']:<11}  {seconds:7.1f}  {found['bytes_in'] / 1e6 / seconds:4.0f}"
+            f"{size:8}  {found['rows']:<11}  {seconds:7.1f}  {speed:4.0f}"
             f"  {format_bytes(extra):>19}  {extra / budget:17.0%}",
             flush=True,
         )

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pipeline.scaling import Kind
-from pipeline.sizes import ByteSize
+from pipeline.sizes import ByteSize, format_bytes
 from pipeline.sources.options import SourceOptions
 
 #: Decoded bytes of a chunk when nobody says otherwise: reading is fastest at 8 to 16 MB.
@@ -20,6 +20,7 @@ FEWEST_CHUNKS = 64
 SMALLEST_CHUNK_BYTES = 16 << 10
 #: What compiled kernels and lazily imported libraries take of the memory, measured.
 CODE_BYTES = 96_000_000
+LEAST_MEMORY = 128_000_000
 
 #: Settings that say how to run, not what comes out.
 _EXECUTION = {
@@ -60,7 +61,7 @@ class IngestPlan(BaseModel):
     )
     shuffle: bool = Field(default=True, description="Lay the rows down in one random order.")
     seed: int = Field(0, ge=0, description="Where all randomness comes from.")
-    memory: Annotated[ByteSize, Field(ge=128_000_000)] = Field(
+    memory: ByteSize = Field(
         1 << 30, description="Bytes to use at most, beyond what importing the libraries takes."
     )
     chunk_bytes: Annotated[ByteSize, Field(ge=1024)] | None = Field(
@@ -83,6 +84,11 @@ class IngestPlan(BaseModel):
             raise ValueError(
                 "`like` takes scaling and labels over from a finished data set. "
                 "Leave test_fraction and scale out."
+            )
+        if self.memory < LEAST_MEMORY:
+            raise ValueError(
+                f"memory is {format_bytes(self.memory)}, too little for an ingest. "
+                f"Give at least {format_bytes(LEAST_MEMORY)}."
             )
         if not self.options.label_required:
             raise ValueError("A data set needs targets. Leave label_required as it is.")

@@ -1,0 +1,49 @@
+"""The `fewpass` command: which commands there are, and what becomes of their errors."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from cyclopts import App, Parameter
+
+from flows import commands
+from flows.errors import exit_status, sentence
+
+app = App(
+    name="fewpass",
+    help=(
+        "Linear models on data larger than memory, in a few passes, each with a certificate of "
+        "how good it is."
+    ),
+    version=lambda: version("fewpass"),
+    default_parameter=Parameter(negative=(), show_default=False),
+    suppress_keyboard_interrupt=False,
+    result_action="return_value",
+)
+app.command(commands.ingest, usage="Usage: fewpass ingest SOURCE... DATASET [OPTIONS]")
+for command in (
+    commands.train,
+    commands.resume,
+    commands.evaluate,
+    commands.predict,
+    commands.report,
+    commands.inspect,
+    commands.verify,
+    commands.demo,
+):
+    app.command(command)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit status: 0, 1 a failed run, 2 a bad request."""
+    tokens = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return app(tokens, exit_on_error=False, print_error=False) or 0
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - no traceback ever but by --debug
+        if "--debug" in tokens:
+            traceback.print_exc()
+        sys.stderr.write(f"fewpass: {sentence(error)}\n")
+        return exit_status(error)

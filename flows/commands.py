@@ -1,0 +1,221 @@
+"""The commands and their words.
+
+Each command's work is in a module of its own, imported only when the command runs: help and
+refusals need not wait for numba and Dask.
+"""
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from flows.errors import UsageError
+from flows.options import (
+    INGEST,
+    OUTPUT,
+    PLAN_SOURCE,
+    READING,
+    TRAINING,
+    WHERE,
+    Ingest,
+    Output,
+    PlanSource,
+    Reading,
+    Training,
+    Where,
+)
+
+
+def ingest(
+    source: str,
+    /,
+    *paths: Annotated[str, Parameter(name="DATASET")],
+    ingest: Ingest = INGEST,
+    reading: Reading = READING,
+    plan_source: PlanSource = PLAN_SOURCE,
+    output: Output = OUTPUT,
+) -> int:
+    """Make a shuffled, checksummed data set of text, columns or arrays.
+
+    Reads LIBSVM, CSV, Parquet, NPY and NPZ files, plain or compressed, in bounded memory.  Killed
+    half-way, it leaves nothing that looks complete, and the same command again finishes the job.
+
+    Parameters
+    ----------
+    source
+        File, glob or address to read; more may follow.
+    paths
+        After the sources, the folder or address of the data set to make.
+    """
+    if not paths:
+        raise UsageError("ingest needs a source and, last, the data set to make of it.")
+    from flows.ingesting import run_ingest
+
+    *more, dataset = paths
+    return run_ingest((source, *more), dataset, ingest, reading, plan_source, output)
+
+
+def train(
+    dataset: str,
+    run: str,
+    /,
+    *,
+    training: Training = TRAINING,
+    where: Where = WHERE,
+    plan_source: PlanSource = PLAN_SOURCE,
+    output: Output = OUTPUT,
+) -> int:
+    """Train a model on a data set, in one pass unless told otherwise.
+
+    The same command again goes on with a run that was cut short; a finished run is left alone.
+
+    Parameters
+    ----------
+    dataset
+        Data set made by ingest.
+    run
+        Folder or address for the run: its plan, snapshots and log.
+    """
+    from flows.training import run_train
+
+    return run_train(dataset, run, training, where, plan_source, output)
+
+
+def resume(run: str, /, *, where: Where = WHERE, output: Output = OUTPUT) -> int:
+    """Continue a run from its newest whole snapshot; the model is the same bit for bit.
+
+    Parameters
+    ----------
+    run
+        Folder or address of the run.
+    """
+    from flows.training import run_resume
+
+    return run_resume(run, where, output)
+
+
+def evaluate(
+    run: str,
+    dataset: str,
+    /,
+    *,
+    memory: str | None = None,
+    where: Where = WHERE,
+    output: Output = OUTPUT,
+) -> int:
+    """Say how good a run's model is on a data set.
+
+    Parameters
+    ----------
+    run
+        Folder or address of the run.
+    dataset
+        Data set made by ingest (with --like, or split off by --test-fraction).
+    memory
+        Memory to use at most beyond what the libraries take [default: as in training].
+    """
+    from flows.scoring import run_evaluate
+
+    return run_evaluate(run, dataset, memory, where, output)
+
+
+def predict(
+    run: str,
+    input_: Annotated[str, Parameter(name="INPUT")],
+    out: str,
+    /,
+    *,
+    probability: bool = False,
+    memory: str = "1GiB",
+    threads: int | None = None,
+    reading: Reading = READING,
+    output: Output = OUTPUT,
+) -> int:
+    """Score every row of an input, in its order, into a .parquet, .csv or .npy file.
+
+    Parameters
+    ----------
+    run
+        Folder or address of the run.
+    input_
+        File, glob or address that ingest could read, labels optional; or a data set.
+    out
+        File to write; its ending says what kind.
+    probability
+        Add the probability of the positive label (logistic loss only).
+    memory
+        Memory to use at most beyond what the libraries take [default: 1GiB].
+    threads
+        Threads that read and score [default: one per core].
+    """
+    from flows.scoring import run_predict
+
+    return run_predict(run, input_, out, probability, memory, threads, reading, output)
+
+
+def report(run: str, /, *, output: Output = OUTPUT) -> int:
+    """Draw a run's loss curve into RUN/report/loss.png and tell what the run did.
+
+    Parameters
+    ----------
+    run
+        Folder or address of the run.
+    """
+    from flows.reporting import run_report
+
+    return run_report(run, output)
+
+
+def inspect(path: str, /, *, output: Output = OUTPUT) -> int:
+    """Tell what a data set, a run or a snapshot is.
+
+    Parameters
+    ----------
+    path
+        Folder or address of the data set, the run, or a snapshot in it.
+    """
+    from flows.looking import run_inspect
+
+    return run_inspect(path, output)
+
+
+def verify(path: str, /, *, output: Output = OUTPUT) -> int:
+    """Read every byte and name each object that is not as it was written; exit 1 if any is.
+
+    Parameters
+    ----------
+    path
+        Folder or address of the data set, the run, or a snapshot in it.
+    """
+    from flows.looking import run_verify
+
+    return run_verify(path, output)
+
+
+def demo(
+    folder: str = "demo-output",
+    /,
+    *,
+    size: str = "600MB",
+    memory: str = "256MB",
+    seed: int = 0,
+    output: Output = OUTPUT,
+) -> int:
+    """Make click-log-like data larger than the memory budget, and do the whole job on it.
+
+    Parameters
+    ----------
+    folder
+        Folder for everything that is made [default: demo-output].
+    size
+        Size of the text to make and ingest [default: 600MB].
+    memory
+        Memory to use at most beyond what the libraries take [default: 256MB].
+    seed
+        Where all randomness comes from [default: 0].
+    """
+    from flows.demo import run_demo
+
+    return run_demo(folder, size, memory, seed, output)

@@ -1,0 +1,76 @@
+"""Where words go: results to standard output, everything about the way there to standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console, RenderableType
+from rich.table import Table
+
+from flows.options import Output
+
+
+class Terminal:
+    """Prints as the options of a command ask for."""
+
+    def __init__(self, output: Output) -> None:
+        self.output = output
+        self.err = Console(stderr=True, quiet=output.quiet, highlight=False)
+        self.out = Console(quiet=output.quiet, highlight=False)
+
+    @property
+    def live(self) -> bool:
+        """Whether a display that redraws itself makes sense."""
+        return self.err.is_terminal and not self.output.quiet
+
+    def say(self, text: str = "", style: str | None = None) -> None:
+        """Tell something on standard error, as it is."""
+        self.err.print(text, style=style, markup=False, soft_wrap=True)
+
+    def plan(self, text: str) -> None:
+        """Print the effective plan when --verbose asks for it."""
+        if self.output.verbose:
+            self.say(text, style="dim")
+
+    def result(self, facts: Mapping[str, Any], shown: RenderableType) -> None:
+        """Print what a command came to: as one JSON object, or for people."""
+        if self.output.json:
+            sys.stdout.write(json.dumps(facts, allow_nan=False) + "\n")
+        else:
+            self.out.print(shown, markup=False, soft_wrap=True)
+
+
+def facts_table(title: str, facts: Mapping[str, Any]) -> Table:
+    """Lay facts out one below the other; what is None is left out."""
+    table = Table(
+        title=title, title_justify="left", title_style="bold", show_header=False, box=None
+    )
+    table.add_column(style="cyan", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in facts.items():
+        if value is not None:
+            table.add_row(name, value if isinstance(value, str) else format_value(value))
+    return table
+
+
+def format_value(value: Any) -> str:
+    """Write a number so that it can be read."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return str(value)
+
+
+def format_seconds(seconds: float) -> str:
+    """Write a duration: 4.2 s, 3:07, 1:02:03."""
+    if seconds < 60.0:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

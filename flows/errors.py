@@ -1,0 +1,62 @@
+"""What becomes of an error: one sentence of fact, one of advice, and an exit status."""
+
+from __future__ import annotations
+
+import os
+
+from cyclopts import CycloptsError
+
+BAD_REQUEST, FAILED, INTERRUPTED = 2, 1, 130
+
+#: What the one who asked can put right by asking otherwise.
+_BAD_REQUESTS = (
+    ValueError,
+    FileNotFoundError,
+    FileExistsError,
+    PermissionError,
+    IsADirectoryError,
+    NotADirectoryError,
+    CycloptsError,
+)
+
+
+class Interrupted(Exception):  # noqa: N818  users read the message, not the name
+    """Ctrl-C, with advice on how to go on."""
+
+
+class UsageError(ValueError):
+    """A command line that asks for nothing definite."""
+
+
+def exit_status(error: BaseException) -> int:
+    """Return 2 for a bad request, 1 for a run that failed, 130 for an interruption."""
+    if isinstance(error, KeyboardInterrupt | Interrupted):
+        return INTERRUPTED
+    return BAD_REQUEST if isinstance(error, _BAD_REQUESTS) else FAILED
+
+
+def sentence(error: BaseException) -> str:
+    """Return what to tell of an error."""
+    if isinstance(error, KeyboardInterrupt):
+        return "Interrupted."
+    if isinstance(error, CycloptsError):
+        return f"{error} Add --help to see what the command takes."
+    if isinstance(error, OSError) and error.strerror:
+        return _system_error(error)
+    if isinstance(error, MemoryError):
+        return "There is not enough memory. Lower --memory, or close other programs."
+    if isinstance(error, ValueError | OSError | ArithmeticError | Interrupted) and str(error):
+        return str(error)
+    kind = type(error).__name__
+    return f"{kind}: {error}. This should not have happened; add --debug to see where it did."
+
+
+def _system_error(error: OSError) -> str:
+    """Put an error of the operating system into a sentence, with advice where there is some."""
+    where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
+    advice = "Check the path and try again."
+    if isinstance(error, PermissionError):
+        advice = "Change its permissions, or choose another place."
+    elif not isinstance(error, _BAD_REQUESTS):
+        advice = "Put that right and give the same command again; it goes on where it stopped."
+    return f"{where}{error.strerror}. {advice}"

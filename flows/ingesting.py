@@ -1,0 +1,99 @@
+"""`fewpass ingest`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from flows.console import Terminal, facts_table, format_seconds
+from flows.errors import Interrupted
+from flows.options import Ingest, Output, PlanSource, Reading
+from flows.progress import ingest_display
+from flows.settings import as_toml, as_values, ingest_settings
+from pipeline.ingest import ingest
+from pipeline.ingest_plan import IngestPlan, IngestResult
+from pipeline.sizes import format_bytes
+
+LABELS_SHOWN = 10
+SKIPPED_SHOWN = 10
+
+
+def run_ingest(
+    sources: Sequence[str],
+    dataset: str,
+    options: Ingest,
+    reading: Reading,
+    plan_source: PlanSource,
+    output: Output,
+) -> int:
+    """Ingest as the options say, and report."""
+    terminal = Terminal(output)
+    plan = ingest_settings(sources, dataset, options, reading, plan_source)
+    if plan_source.dry_run:
+        terminal.result(as_values(plan), as_toml(plan))
+        return 0
+    terminal.plan(as_toml(plan))
+    result = ingest_shown(terminal, plan)
+    terminal.result(ingest_facts(result), facts_table("Data set", _shown(result)))
+    return 0
+
+
+def ingest_shown(terminal: Terminal, plan: IngestPlan) -> IngestResult:
+    """Ingest with a display of how far it is, and tell of skipped rows."""
+    try:
+        with ingest_display(terminal) as show:
+            result = ingest(plan, progress=show)
+    except KeyboardInterrupt:
+        raise Interrupted(
+            f"Interrupted; {plan.dataset} is not complete. The same command again finishes it."
+        ) from None
+    for row in result.skipped_rows[:SKIPPED_SHOWN]:
+        terminal.say(f"Skipped {row}", style="yellow")
+    return result
+
+
+def ingest_facts(result: IngestResult) -> dict[str, Any]:
+    """Return what --json prints."""
+    facts = {
+        "dataset": result.dataset,
+        "rows": result.rows,
+        "features": result.features,
+        "nnz": result.nnz,
+        "labels": result.labels,
+        "seconds": result.seconds,
+        "bytes_in": result.bytes_in,
+        "bytes_out": result.bytes_out,
+        "peak_memory_bytes": result.peak_memory_bytes,
+    }
+    if result.test_dataset is not None:
+        facts |= {"test_dataset": result.test_dataset, "test_rows": result.test_rows}
+    if result.skipped:
+        facts["skipped"] = result.skipped
+    return facts
+
+
+def _shown(result: IngestResult) -> dict[str, Any]:
+    density = result.nnz / (result.rows * result.features)
+    return {
+        "at": result.dataset,
+        "rows": result.rows,
+        "features": result.features,
+        "values": f"{result.nnz:,} ({density:.3%} of all)",
+        "labels": shown_labels(result.labels),
+        "held-out rows": f"{result.test_rows:,} in {result.test_dataset}"
+        if result.test_dataset
+        else None,
+        "skipped rows": result.skipped or None,
+        "chunks": f"{result.chunks:,} of {result.chunk_rows:,} rows",
+        "size": f"{format_bytes(result.bytes_in)} in, {format_bytes(result.bytes_out)} out",
+        "took": f"{format_seconds(result.seconds)}, at most "
+        f"{format_bytes(result.peak_memory_bytes)} of memory",
+    }
+
+
+def shown_labels(labels: Sequence[str] | Sequence[float] | None) -> str:
+    """Name the first few labels."""
+    if labels is None:
+        return "none: the targets are numbers"
+    names = [label if isinstance(label, str) else f"{label:g}" for label in labels]
+    return ", ".join(names[:LABELS_SHOWN]) + (", ..." if len(names) > LABELS_SHOWN else "")

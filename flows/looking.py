@@ -1,0 +1,200 @@
+"""`fewpass inspect` and `fewpass verify`: what lies somewhere, and whether it is whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from flows.console import Terminal, facts_table
+from flows.ingesting import shown_labels
+from flows.options import Output
+from pipeline.errors import BadInput
+from pipeline.plan import loss_name, problem_of
+from pipeline.run import RunFolder
+from pipeline.sizes import format_bytes
+from storage.dataset import Dataset
+from storage.folder import Damaged, Folder
+from storage.manifest import Labels
+from storage.snapshot import Snapshot, SnapshotStore
+
+
+class Found(NamedTuple):
+    """What a path holds."""
+
+    kind: str
+    facts: dict[str, Any]
+
+
+def run_inspect(path: str, output: Output) -> int:
+    """Tell what lies at a path."""
+    terminal = Terminal(output)
+    found = look(path)
+    title = f"{found.kind.capitalize()} {path}"
+    terminal.result({"kind": found.kind} | found.facts, facts_table(title, _flat(found.facts)))
+    return 0
+
+
+def run_verify(path: str, output: Output) -> int:
+    """Read everything at a path; exit 1 when something is damaged."""
+    terminal = Terminal(output)
+    damaged = []
+    for problem in faults(path):
+        terminal.say(problem, style="red")
+        damaged.append(problem)
+    kind = kind_of(path)
+    facts = {"path": path, "kind": kind, "damaged": damaged}
+    count = f"{len(damaged)} damaged object{'s' * (len(damaged) != 1)}"
+    terminal.result(facts, f"{path}: {kind}, {count if damaged else 'every byte as written'}.")
+    return 1 if damaged else 0
+
+
+def kind_of(path: str) -> str:
+    """Return dataset, run or snapshot; BadInput when a path holds none of them."""
+    folder = Folder(path)
+    if folder.exists("run.json"):
+        return "run"
+    if folder.exists("manifest.json"):
+        return "snapshot" if folder.exists("arrays/zarr.json") else "dataset"
+    if not folder.list():
+        raise FileNotFoundError(f"There is nothing at {folder.url}. Check the address.")
+    raise BadInput(
+        f"{folder.url} holds no data set, no run and no snapshot that is complete. Check the "
+        "address; run an ingest that was interrupted again."
+    )
+
+
+def look(path: str) -> Found:
+    """Find out what a path holds and describe it."""
+    kind = kind_of(path)
+    describe = {"run": _of_run, "dataset": _of_dataset, "snapshot": _of_snapshot}[kind]
+    return Found(kind, describe(path))
+
+
+def faults(path: str) -> Iterator[str]:
+    """Read every byte of what a path holds and yield a sentence per damaged object."""
+    kind = kind_of(path)
+    if kind == "dataset":
+        try:
+            yield from Dataset.open(path).verify()
+        except Damaged as error:
+            yield str(error)
+    elif kind == "snapshot":
+        store, name = _snapshot_at(path)
+        yield from store.verify(name)
+    else:
+        yield from _faults_of_run(RunFolder(path))
+
+
+def _faults_of_run(run: RunFolder) -> Iterator[str]:
+    try:
+        run.record()
+    except ValueError as error:
+        yield str(error)
+    for name in run.snapshots.names():
+        yield from run.snapshots.verify(name)
+
+
+def _snapshot_at(path: str) -> tuple[SnapshotStore, str]:
+    parent, _, name = Folder(path).url.rpartition("/")
+    return SnapshotStore(Folder(parent)), name
+
+
+# -- descriptions -----------------------------------------------------------------------
+
+
+def _of_dataset(path: str) -> dict[str, Any]:
+    dataset = Dataset.open(path)
+    manifest = dataset.manifest
+    chunks = (s for column in manifest.chunks.objects.values() for s in column if s is not None)
+    return {
+        "at": dataset.folder.url,
+        "layout": f"{manifest.layout}, {manifest.dtype}",
+        "rows": manifest.n_rows,
+        "features": manifest.n_features,
+        "values": manifest.nnz,
+        "targets": _targets(manifest.targets),
+        "row_weights": manifest.has_weight,
+        "largest_row_norm": float(np.sqrt(manifest.norms.max_square)),
+        "scaling": manifest.scaling.kind,
+        "shuffle_seed": manifest.shuffle.seed,
+        "chunks": manifest.n_chunks,
+        "chunk_rows": manifest.chunk_rows,
+        "stored_bytes": sum(stored.length for stored in chunks),
+        "sources": [source.name for source in manifest.sources],
+        "skipped_rows": sum(manifest.bad_rows.values()),
+        "fingerprint": manifest.fingerprint,
+    }
+
+
+def _targets(targets: Any) -> dict[str, Any]:
+    if isinstance(targets, Labels):
+        names = [shown_labels([label]) for label in targets.labels]  # type: ignore[list-item]
+        return {"labels": dict(zip(names, targets.counts, strict=True))}
+    return {"mean": targets.mean, "variance": targets.variance}
+
+
+def _of_run(path: str) -> dict[str, Any]:
+    run = RunFolder(path)
+    record = run.record()
+    problem = problem_of(record.plan, record)
+    newest, damaged = run.snapshots.latest()
+    facts = {
+        "at": run.url,
+        "dataset": record.plan.dataset,
+        "rows": record.n_rows,
+        "features": record.n_features,
+        "solver": record.plan.solver.kind,
+        "loss": loss_name(problem.loss),
+        "lam": problem.lam,
+        "plan": record.plan.model_dump(mode="json"),
+        "snapshots": run.snapshots.names(),
+        "damaged": damaged or None,
+    }
+    return facts | (_state(newest) if newest else {"finished": False})
+
+
+def _of_snapshot(path: str) -> dict[str, Any]:
+    store, name = _snapshot_at(path)
+    return {"at": Folder(path).url} | _state(store.load(name))
+
+
+def _state(snapshot: Snapshot) -> dict[str, Any]:
+    told, coef = snapshot.attributes, snapshot.arrays["coef"]
+    cursor, certificate = told["cursor"], told["certificate"]
+    return {
+        "snapshot": snapshot.name,
+        "finished": told["finished"],
+        "passes": cursor["passes"],
+        "rows_seen": cursor["rows_seen"],
+        "seconds": cursor["seconds"],
+        "objective": certificate["objective"] if certificate else None,
+        "certificate": certificate["gap"] if certificate else None,
+        "intercept": told["intercept"],
+        "weights_norm": float(np.linalg.norm(coef)),
+        "weights_not_zero": int(np.count_nonzero(coef)),
+    }
+
+
+def _flat(facts: dict[str, Any]) -> dict[str, Any]:
+    """Write facts for people: nested ones on one line, bytes with a unit."""
+    return {
+        name.replace("_", " ").removesuffix(" bytes"): _written(name, value)
+        for name, value in facts.items()
+    }
+
+
+def _written(name: str, value: Any) -> Any:
+    if name.endswith("_bytes"):
+        return format_bytes(value)
+    if isinstance(value, dict):
+        inner = next(iter(value.values())) if len(value) == 1 else value
+        return ", ".join(f"{k} {_number(v)}" for k, v in inner.items() if v is not None)
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return value
+
+
+def _number(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

@@ -1,0 +1,110 @@
+"""How fast a training goes and how well: the numbers of the live display, from its events."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import Any, NamedTuple
+
+import psutil
+
+from pipeline.run import Cursor
+from pipeline.training import Event
+
+RECENT_SECONDS = 10.0  # what rows/s and MB/s look back on
+
+
+class Numbers(NamedTuple):
+    """One line of the display; None where nothing is known yet."""
+
+    rows: int  # visited since the run began
+    passes: float  # rows over the rows of the data set
+    fraction: float  # of all passes that may be made
+    loss: float | None  # smoothed, of rows before they were learnt from
+    since_last: float | None  # the same, averaged over the rows since the last line
+    rows_per_s: float
+    bytes_per_s: float
+    memory: int  # bytes in use by this process and its workers
+    left_s: float | None  # at the present speed, until the last pass that may be made
+
+
+class Meter:
+    """Takes in events; `read` gives the numbers as they stand."""
+
+    def __init__(self, passes: int) -> None:
+        self._passes = passes
+        self._n_rows = 1
+        self._recent: deque[tuple[float, int, int]] = deque()
+        self._heard: dict[int, tuple[float, float]] = {}  # stream -> loss_sum, rows heard
+        self._told: dict[int, tuple[float, float]] = {}  # the same when last read
+        self._losses: dict[int, float] = {}
+        self._cursor = Cursor()
+        self._spans = 0
+        self._lost = 0  # rows before the newest restart
+
+    def take(self, event: Event) -> None:
+        """Count an event."""
+        self._cursor = event.cursor
+        if event.kind in ("start", "resume"):
+            self._n_rows = event.facts["n_rows"]
+            self._mark()
+        if event.kind == "restart":
+            self._heard, self._told = {}, {}
+            self._lost = event.cursor.rows_seen
+        if event.kind == "span":
+            self._hear(event.facts["stream"], event.facts["metrics"])
+            self._spans += 1
+            if self._spans == 2:
+                self._recent.popleft()  # the first span compiles: speed is measured from its end
+            self._mark()
+
+    def _mark(self) -> None:
+        recent, cursor = self._recent, self._cursor
+        recent.append((time.perf_counter(), cursor.rows_seen, cursor.bytes_read))
+        while len(recent) > 2 and recent[-1][0] - recent[1][0] > RECENT_SECONDS:
+            recent.popleft()
+
+    def _hear(self, stream: int, metrics: dict[str, Any]) -> None:
+        if "loss" in metrics:
+            self._losses[stream] = metrics["loss"]
+        if "loss_sum" in metrics:
+            self._heard[stream] = (metrics["loss_sum"], metrics["heard"])
+
+    def read(self) -> Numbers:
+        """Return the numbers; the next call's `since_last` begins here."""
+        rows, bytes_read = self._cursor.rows_seen, self._cursor.bytes_read
+        began, rows_before, bytes_before = self._recent[0] if self._recent else (0.0, rows, 0)
+        seconds = self._recent[-1][0] - began if self._recent else 0.0
+        speed = (rows - rows_before) / seconds if seconds else 0.0
+        whole = self._n_rows * self._passes
+        return Numbers(
+            rows=rows,
+            passes=rows / self._n_rows,
+            fraction=min(1.0, (rows - self._lost) / whole),
+            loss=sum(self._losses.values()) / len(self._losses) if self._losses else None,
+            since_last=self._since_last(),
+            rows_per_s=speed,
+            bytes_per_s=(bytes_read - bytes_before) / seconds if seconds else 0.0,
+            memory=memory_in_use(),
+            left_s=max(0, whole - rows + self._lost) / speed if speed else None,
+        )
+
+    def _since_last(self) -> float | None:
+        loss = heard = 0.0
+        for stream, (loss_now, heard_now) in self._heard.items():
+            loss_before, heard_before = self._told.get(stream, (0.0, 0.0))
+            loss, heard = loss + loss_now - loss_before, heard + heard_now - heard_before
+        self._told = dict(self._heard)
+        return loss / heard if heard > 0 else None
+
+
+def memory_in_use() -> int:
+    """Return the bytes that this process and its children hold."""
+    process = psutil.Process()
+    total: int = process.memory_info().rss
+    for child in process.children(recursive=True):
+        try:
+            total += child.memory_info().rss
+        except psutil.NoSuchProcess:
+            continue
+    return total

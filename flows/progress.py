@@ -1,0 +1,181 @@
+"""Displays of work under way: redrawn on a terminal, lines at growing intervals elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from flows.console import Terminal, format_seconds
+from flows.meter import Meter, Numbers
+from pipeline.ingest_progress import IngestProgress
+from pipeline.plan import TrainingPlan
+from pipeline.sizes import format_bytes
+from pipeline.training import Event
+
+FIRST_LINE_S, GROWTH = 1.0, 1.5  # seconds to the first plain line, and from then on
+
+COLUMNS = ("rows", "passes", "loss", "since last", "rows/s", "MB/s", "memory", "left")
+WIDTHS = (13, 8, 10, 11, 12, 8, 10, 8)
+PHASES = {"deal": "reading and dealing rows", "write": "writing chunks", "done": "done"}
+
+Show = Callable[[Event], None]
+ShowIngest = Callable[[IngestProgress], None]
+
+
+class GrowingIntervals:
+    """Says when the next line is due: ever less often."""
+
+    def __init__(self) -> None:
+        self._began = time.perf_counter()
+        self._due = 0.0
+
+    def due(self) -> bool:
+        """Whether to print a line now."""
+        now = time.perf_counter() - self._began
+        if now < self._due:
+            return False
+        self._due = max(now, FIRST_LINE_S) * GROWTH
+        return True
+
+
+@contextmanager
+def training_display(terminal: Terminal, plan: TrainingPlan) -> Iterator[Show]:
+    """Show a training's events; yields what takes them."""
+    meter = Meter(plan.passes)
+    if terminal.live:
+        with Live(console=terminal.err, refresh_per_second=4, transient=False) as live:
+            yield _Panel(terminal, meter, live).show
+    else:
+        yield _Lines(terminal, meter).show
+
+
+class _Panel:
+    """A small table and a bar, redrawn."""
+
+    def __init__(self, terminal: Terminal, meter: Meter, live: Live) -> None:
+        self._terminal, self._meter, self._live = terminal, meter, live
+        self._dashboard: str | None = None
+
+    def show(self, event: Event) -> None:
+        self._meter.take(event)
+        if event.kind in ("start", "resume"):
+            self._dashboard = event.facts["dashboard"]
+        if event.kind in ("start", "resume", "span"):
+            self._live.update(self._draw(self._meter.read()))
+        _tell(self._terminal, event)
+
+    def _draw(self, numbers: Numbers) -> Group:
+        table = Table(box=None, padding=(0, 2, 0, 0))
+        for name in COLUMNS:
+            table.add_column(name, justify="right", header_style="dim")
+        table.add_row(*cells(numbers))
+        bar = ProgressBar(total=1.0, completed=numbers.fraction, width=60)
+        where = Text(f"dashboard {self._dashboard}" if self._dashboard else "", style="dim")
+        return Group(table, bar, where)
+
+
+class _Lines:
+    """A growing table of plain text, as Vowpal Wabbit prints it."""
+
+    def __init__(self, terminal: Terminal, meter: Meter) -> None:
+        self._terminal, self._meter = terminal, meter
+        self._intervals = GrowingIntervals()
+        self._shown = -1  # rows of the last line
+
+    def show(self, event: Event) -> None:
+        self._meter.take(event)
+        if event.kind in ("start", "resume"):
+            self._open(event)
+        elif self._wanted(event):
+            self._line(event)
+        _tell(self._terminal, event)
+
+    def _wanted(self, event: Event) -> bool:
+        if event.kind == "finish":
+            return self._shown not in (-1, event.cursor.rows_seen)
+        return event.kind == "span" and self._intervals.due()
+
+    def _open(self, event: Event) -> None:
+        if dashboard := event.facts["dashboard"]:
+            self._terminal.say(f"dashboard {dashboard}")
+        self._terminal.say(aligned(COLUMNS))
+
+    def _line(self, event: Event) -> None:
+        self._shown = event.cursor.rows_seen
+        self._terminal.say(aligned(cells(self._meter.read())))
+
+
+def aligned(texts: tuple[str, ...]) -> str:
+    """Set texts in columns."""
+    return "".join(text.rjust(width) for text, width in zip(texts, WIDTHS, strict=True))
+
+
+def cells(numbers: Numbers) -> tuple[str, ...]:
+    """Write the numbers of a line; a dash where nothing is known."""
+    return (
+        f"{numbers.rows:,}",
+        f"{numbers.passes:.2f}",
+        "-" if numbers.loss is None else f"{numbers.loss:.5f}",
+        "-" if numbers.since_last is None else f"{numbers.since_last:.5f}",
+        f"{numbers.rows_per_s:,.0f}",
+        f"{numbers.bytes_per_s / 1e6:.1f}",
+        format_bytes(numbers.memory),
+        "-" if numbers.left_s is None else format_seconds(numbers.left_s),
+    )
+
+
+def _tell(terminal: Terminal, event: Event) -> None:
+    """Say what happens seldom."""
+    if event.kind == "resume":
+        for problem in event.facts["damaged"]:
+            terminal.say(f"Passed over a damaged snapshot. {problem}", style="yellow")
+        rows = f"{event.cursor.rows_seen:,}"
+        terminal.say(f"Continuing from snapshot {event.facts['snapshot']}, {rows} rows seen.")
+    elif event.kind == "restart":
+        step = event.facts.get("gamma0", 0.0)
+        terminal.say(f"The loss exploded; starting again with the step {step:g}.", style="yellow")
+    elif event.kind == "certificate":
+        terminal.say(
+            f"After {event.cursor.passes} passes: objective {event.facts['objective']:.6f}, "
+            f"at most {event.facts['gap']:.3g} above the optimum."
+        )
+
+
+@contextmanager
+def ingest_display(terminal: Terminal) -> Iterator[ShowIngest]:
+    """Show how far an ingest is; yields what takes the reports."""
+    if terminal.live:
+        with Live(console=terminal.err, refresh_per_second=4, transient=True) as live:
+            yield lambda progress: live.update(_ingest_panel(progress))
+    else:
+        intervals = GrowingIntervals()
+
+        def line(progress: IngestProgress) -> None:
+            if progress.phase == "done" or intervals.due():
+                terminal.say(ingest_line(progress))
+
+        yield line
+
+
+def _ingest_panel(progress: IngestProgress) -> Group:
+    bar = ProgressBar(total=1.0, completed=progress.fraction, width=60)
+    return Group(Text(ingest_line(progress)), bar)
+
+
+def ingest_line(progress: IngestProgress) -> str:
+    """Write how far an ingest is."""
+    rows = f"{progress.rows:,} rows"
+    if progress.phase == "deal":
+        speed = f"{progress.megabytes_per_second:.0f} MB/s"
+        amount = f"{format_bytes(progress.bytes_read)} read, {speed}"
+    else:
+        amount = f"{format_bytes(progress.bytes_written)} written"
+    share = f"{progress.fraction:4.0%}"
+    return f"{share} {PHASES[progress.phase]}: {rows}, {amount}, {progress.seconds:.1f} s"

@@ -1,0 +1,192 @@
+"""From options and a TOML file to plans; what does not fit is refused in the options' words."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from flows.options import Ingest, PlanSource, Reading, Training, Where, given, option_names
+from pipeline.errors import BadInput
+from pipeline.executor import Execution
+from pipeline.ingest_plan import IngestPlan
+from pipeline.plan import TrainingPlan
+from pipeline.sources import SourceOptions
+
+Model = TypeVar("Model", bound=BaseModel)
+Values = dict[str, Any]
+
+PASSES_WITH_TOL = 100  # the cap when --tol says when to stop and nobody said otherwise
+_POSITIONS = ("label", "weight", "drop")  # columns: a whole number is a position
+
+
+def training_settings(
+    dataset: str, training: Training, where: Where, source: PlanSource
+) -> tuple[TrainingPlan, Execution]:
+    """Return the plan of a training and where to run it."""
+    allowed = [*TrainingPlan.model_fields, *Execution.model_fields]
+    values = read_config(source.config, "train", allowed)
+    asked = given(training)
+    solver = _solver(values.pop("solver", {}), asked.pop("solver", None), asked.pop("set", ()))
+    values |= asked | given(where) | {"dataset": dataset}
+    if solver:
+        values["solver"] = solver
+    if values.get("tol") is not None:
+        values.setdefault("passes", PASSES_WITH_TOL)
+    place = {name: values.pop(name) for name in Execution.model_fields if name in values}
+    return checked(TrainingPlan, values), checked(Execution, place)
+
+
+def ingest_settings(
+    sources: Iterable[str], dataset: str, ingest: Ingest, reading: Reading, source: PlanSource
+) -> IngestPlan:
+    """Return the plan of an ingest."""
+    allowed = [
+        name for name in IngestPlan.model_fields if name not in ("options", "storage_options")
+    ]
+    values = read_config(source.config, "ingest", [*allowed, *SourceOptions.model_fields])
+    values |= given(ingest) | given(reading)
+    words = {name: values.pop(name) for name in SourceOptions.model_fields if name in values}
+    values |= {"sources": tuple(sources), "dataset": dataset, "options": source_options(words)}
+    return checked(IngestPlan, values)
+
+
+def source_options(words: Values) -> SourceOptions:
+    """Return how to read a source; columns given as whole numbers are positions."""
+    columns = {name: _column(words[name]) for name in _POSITIONS if name in words}
+    return checked(SourceOptions, words | columns)
+
+
+def execution(where: Where) -> Execution:
+    """Return where to run."""
+    return checked(Execution, given(where))
+
+
+def _column(value: Any) -> Any:
+    if isinstance(value, tuple | list):
+        return tuple(_column(v) for v in value)
+    if isinstance(value, str) and value.removeprefix("-").isdecimal():
+        return int(value)
+    return value
+
+
+def _solver(configured: Any, kind: str | None, settings: Iterable[str]) -> Values:
+    """Put the method's settings together: the file's, then the command line's."""
+    values = {"kind": configured} if isinstance(configured, str) else dict(configured)
+    if kind is not None:
+        values["kind"] = kind
+    for setting in settings:
+        name, value = _assignment(setting)
+        values[name] = value
+    if values:
+        values.setdefault("kind", TrainingPlan.model_fields["solver"].default.kind)
+    return values
+
+
+def _assignment(setting: str) -> tuple[str, Any]:
+    target, equals, text = setting.partition("=")
+    group, dot, name = target.strip().partition(".")
+    if not (equals and dot and name) or group != "solver":
+        raise BadInput(
+            f'--set was given "{setting}". Write --set solver.NAME=VALUE, '
+            "for example --set solver.gamma0=0.5."
+        )
+    try:
+        return name, tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return name, text.strip()
+
+
+# -- the file -------------------------------------------------------------------------------------
+
+
+def read_config(path: Path | None, command: str, allowed: Iterable[str]) -> Values:
+    """Return the settings of a TOML file: those at the top, then those in the command's table."""
+    if path is None:
+        return {}
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path} is not TOML: {error}. Put that right.") from error
+    tables = {name: document.pop(name) for name in ("ingest", "train") if name in document}
+    values = document | tables.get(command, {})
+    known = sorted(allowed)
+    for name in values:
+        if name not in known:
+            raise BadInput(
+                f'{path} has a setting "{name}" that {command} does not know. '
+                f"It knows {', '.join(known)}."
+            )
+    return values
+
+
+def as_toml(*plans: BaseModel) -> str:
+    """Write plans down as `read_config` reads them."""
+    plain, tables = [], []
+    for name, value in _flat(plans).items():
+        if isinstance(value, Mapping):
+            lines = [f"{k} = {json.dumps(v)}" for k, v in value.items() if v is not None]
+            tables += ["", f"[{name}]", *lines]
+        elif value is not None:
+            plain.append(f"{name} = {json.dumps(value)}")
+    return "\n".join([*plain, *tables])
+
+
+def as_values(*plans: BaseModel) -> Values:
+    """Return all settings of the plans, JSON values; secrets and inner matters left out."""
+    return _flat(plans)
+
+
+def _flat(plans: Iterable[BaseModel]) -> Values:
+    values: Values = {}
+    for plan in plans:
+        values |= plan.model_dump(mode="json", exclude={"storage_options"})
+    if isinstance(options := values.get("options"), dict):
+        del values["options"]
+        options.pop("label_required", None)
+        values |= options
+    return values
+
+
+# -- refusals -------------------------------------------------------------------------------------
+
+
+def checked(kind: type[Model], values: Values) -> Model:
+    """Return a validated plan; BadInput names the option and the value otherwise."""
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        raise BadInput(refusal(error)) from error
+
+
+def refusal(error: ValidationError) -> str:
+    """Say which option has which value, what it should be, and where to read on."""
+    problems = error.errors()
+    first = _option(problems[0]["loc"])
+    about = [p for p in problems if _option(p["loc"]) == first]
+    expected = list(dict.fromkeys(_expectation(p["msg"]) for p in about))
+    if not first or about[0]["type"] == "value_error":
+        return " ".join(expected)
+    if about[0]["type"] == "extra_forbidden":
+        return f"There is no setting {first}. Add --help to see the options."
+    found = json.dumps(about[0]["input"], default=str)
+    return f"{first} is {found}, but {', or '.join(expected)}. Add --help to see what it takes."
+
+
+def _option(loc: tuple[int | str, ...]) -> str:
+    if not loc:
+        return ""
+    if loc[0] == "solver" and len(loc) > 2:
+        return f"--set solver.{loc[2]}"
+    return option_names().get(str(loc[0]), str(loc[0]))
+
+
+def _expectation(message: str) -> str:
+    message = message.removeprefix("Value error, ")
+    if message.startswith("Input should be"):
+        return f"it {message.removeprefix('Input ')}"
+    return message

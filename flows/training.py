@@ -1,0 +1,97 @@
+"""`fewpass train` and `fewpass resume`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from flows.console import Terminal, facts_table, format_seconds
+from flows.errors import Interrupted
+from flows.options import Output, PlanSource, Training, Where
+from flows.progress import training_display
+from flows.settings import as_toml, as_values, execution, training_settings
+from pipeline.executor import Execution, Executor, open_executor
+from pipeline.plan import TrainingPlan
+from pipeline.sizes import format_bytes
+from pipeline.training import TrainingResult, TrainingRun
+
+Begin = Callable[[Executor], TrainingRun]
+
+
+def run_train(
+    dataset: str,
+    run: str,
+    training: Training,
+    where: Where,
+    plan_source: PlanSource,
+    output: Output,
+) -> int:
+    """Train as the options say, and report."""
+    terminal = Terminal(output)
+    plan, place = training_settings(dataset, training, where, plan_source)
+    if plan_source.dry_run:
+        terminal.result(as_values(plan, place), as_toml(plan, place))
+        return 0
+    terminal.plan(as_toml(plan, place))
+    _report(terminal, train_shown(terminal, plan, run, place))
+    return 0
+
+
+def run_resume(run: str, where: Where, output: Output) -> int:
+    """Continue a run, and report."""
+    terminal = Terminal(output)
+    result = _follow(terminal, run, execution(where), lambda e: TrainingRun.resume(run, e))
+    _report(terminal, result)
+    return 0
+
+
+def train_shown(
+    terminal: Terminal, plan: TrainingPlan, run: str, place: Execution
+) -> TrainingResult:
+    """Train with a live display."""
+    return _follow(terminal, run, place, lambda e: TrainingRun.start(plan, run, e))
+
+
+def _follow(terminal: Terminal, run: str, place: Execution, begin: Begin) -> TrainingResult:
+    try:
+        with open_executor(place) as executor:
+            training = begin(executor)
+            with training_display(terminal, training.plan) as show:
+                for event in training:
+                    show(event)
+            return training.result
+    except KeyboardInterrupt:
+        raise Interrupted(f"Interrupted. `fewpass resume {run}` continues.") from None
+
+
+def _report(terminal: Terminal, result: TrainingResult) -> None:
+    terminal.result(asdict(result), facts_table("Run", _shown(result)))
+    terminal.say(certificate_sentence(result))
+
+
+def _shown(result: TrainingResult) -> dict[str, Any]:
+    return {
+        "at": result.run,
+        "snapshot": result.snapshot,
+        "solver": f"{result.solver}, loss {result.loss}, lam {result.lam:.6g}",
+        "passes": f"{result.passes}, {result.rows_seen:,} rows",
+        "objective": result.objective,
+        "read": format_bytes(result.bytes_read),
+        "took": f"{format_seconds(result.seconds)}, at most "
+        f"{format_bytes(result.peak_memory_bytes)} of memory",
+    }
+
+
+def certificate_sentence(result: TrainingResult) -> str:
+    """Say how far from the best possible model this one can be."""
+    if result.certificate is None or result.objective is None:
+        return "How far from optimal: not asked for (--certify pays one more pass to know)."
+    relative = result.certificate / max(1.0, abs(result.objective))
+    said = (
+        f"Certificate: the objective is at most {result.certificate:.3g} above the optimum "
+        f"(relative {relative:.2g})."
+    )
+    if result.certificate < result.objective:
+        return said
+    return f"{said} No loss is below 0, so that says nothing yet: more --passes tighten it."

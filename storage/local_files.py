@@ -72,10 +72,13 @@ class LocalFiles:
             _sync(directory)
 
     def append(self, key: str, data: bytes) -> None:
-        """Append in one write."""
+        """Append a line in one write; a line that a killed writer left unfinished is ended first."""
         path = self.root / key
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab", buffering=0) as file:
+        with path.open("ab+", buffering=0) as file:
+            end = os.fstat(file.fileno()).st_size
+            if end and os.pread(file.fileno(), 1, end - 1) != b"\n":
+                data = b"\n" + data
             _write_all(file.fileno(), memoryview(data))
 
     def size(self, key: str) -> int:

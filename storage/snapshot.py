@@ -189,7 +189,7 @@ def _root_document(attributes: Mapping[str, Any]) -> bytes:
 
 
 def _storable(name: str, array: NDArray[Any]) -> NDArray[Any]:
-    if not re.match(ARRAY_NAME, name):
+    if not re.fullmatch(ARRAY_NAME, name):
         raise ValueError(f"A snapshot's array is called {name!r}. Use letters, digits and _ . -")
     array = np.asarray(array)
     if array.dtype.name not in get_args(DtypeName):

@@ -208,6 +208,15 @@ def test_what_a_killed_writer_leaves_is_not_listed_and_can_be_removed(tmp_path):
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["b"]
 
 
+def test_a_line_cut_short_spoils_no_other(tmp_path):
+    folder = Folder(str(tmp_path))
+    folder.append_line("log", "one")
+    with (tmp_path / "log").open("a") as file:
+        file.write("tw")
+    folder.append_line("log", "three")
+    assert folder.read("log") == b"one\ntw\nthree\n"
+
+
 def test_data_sets_and_snapshots_live_anywhere(folder):
     rng = np.random.default_rng(0)
     table = DenseTable(rng.standard_normal((25, 3)), rng.standard_normal(25), None)

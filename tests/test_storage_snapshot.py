@@ -355,6 +355,7 @@ def test_absurd_json_is_refused(tmp_path):
         ({"loss": np.float32(1)}, {}, "finite numbers"),
         ({}, {"../w": np.zeros(1)}, "Use letters"),
         ({}, {"": np.zeros(1)}, "Use letters"),
+        ({}, {"w\n": np.zeros(1)}, "Use letters"),
         ({}, {"w": np.array(["text"])}, "has type <U4"),
         ({}, {"w": np.array([None])}, "has type object"),
         ({}, {"w": np.zeros(1, complex)}, "has type complex128"),

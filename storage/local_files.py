@@ -72,7 +72,7 @@ class LocalFiles:
             _sync(directory)
 
     def append(self, key: str, data: bytes) -> None:
-        """Append a line in one write; a line that a killed writer left unfinished is ended first."""
+        """Append a line in one write; one that a killed writer left unfinished is ended first."""
         path = self.root / key
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab+", buffering=0) as file:

@@ -80,7 +80,7 @@ def _job(plan: TrainingPlan, model: Model, dataset: Dataset) -> Job:
     problem = problem_of(plan, trained)
     rule = target_rule(manifest, problem.loss, _positive_label(plan, model))
     windows = plan_windows(manifest, memory=plan.memory, state_bytes=0, streams=1, seed=0)
-    return Job(dataset, problem, facts_of(manifest, 1), rule, windows)
+    return Job(dataset, problem, facts_of(manifest, rule, 1), rule, windows)
 
 
 def _positive_label(plan: TrainingPlan, model: Model) -> str | None:

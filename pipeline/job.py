@@ -36,7 +36,8 @@ def make_job(plan: TrainingPlan, dataset: Dataset) -> Job:
     """
     manifest = dataset.manifest
     problem = problem_of(plan, manifest)
-    facts = facts_of(manifest, plan.streams)
+    rule = target_rule(manifest, problem.loss, plan.positive)
+    facts = facts_of(manifest, rule, plan.streams)
     state = plan.solver.init(problem, facts)
     arrays = sum(v.nbytes for v in state if isinstance(v, np.ndarray))
     windows = plan_windows(
@@ -46,10 +47,10 @@ def make_job(plan: TrainingPlan, dataset: Dataset) -> Job:
         streams=plan.streams,
         seed=plan.seed,
     )
-    return Job(dataset, problem, facts, target_rule(manifest, problem.loss, plan.positive), windows)
+    return Job(dataset, problem, facts, rule, windows)
 
 
-def facts_of(manifest: Manifest, streams: int) -> Facts:
+def facts_of(manifest: Manifest, rule: TargetRule, streams: int) -> Facts:
     """Return what ingest measured, as step sizes need it."""
     weights, n = manifest.weights, manifest.n_rows
     return Facts(
@@ -61,4 +62,5 @@ def facts_of(manifest: Manifest, streams: int) -> Facts:
         max_weight=weights.maximum * n / weights.total if weights else 1.0,
         stream_rows=n // streams,
         shuffled=manifest.shuffle.seed is not None,
+        target_square=rule.mean_square(manifest.targets),
     )

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import BadInput
 from solvers.losses import Loss, Squared
-from storage.manifest import Labels, Manifest
+from storage.manifest import Labels, Manifest, Values
 
 
 class TargetRule(NamedTuple):
@@ -25,6 +25,14 @@ class TargetRule(NamedTuple):
         if self.values:
             return np.asarray(self.values)[target.astype(np.int64)]
         return target
+
+    def mean_square(self, targets: Labels | Values) -> float:
+        """Return the mean of y^2 over the rows that `targets` describes."""
+        if self.positive >= 0:
+            return 1.0
+        if isinstance(targets, Values):
+            return targets.mean**2 + targets.variance
+        return float(np.average(np.square(self.values), weights=targets.counts))
 
 
 def target_rule(manifest: Manifest, loss: Loss, positive: str | None) -> TargetRule:

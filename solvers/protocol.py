@@ -45,7 +45,7 @@ class Facts(NamedTuple):
     max_weight: float  # largest row weight, mean 1
     stream_rows: int  # rows that one stream visits in one pass
     shuffled: bool  # whether rows lie in a global random order
-    target_square: float = 1.0  # mean y^2; 1 for classification
+    target_square: float  # mean y^2; 1 for classification
 
 
 class Weights(NamedTuple):

@@ -15,20 +15,23 @@ Three ways, tried in this order.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dispatch import kernel
 
 Bytes = NDArray[np.uint8]
+#: A place in text: unsigned, since numba would test signed ones for counting from the end.
+Position = Any
+STEP = np.uint64(1)
 
 #: What became of a token.
 OK, HARD, JUNK, NAN, INFINITE = 0, 1, 2, 3, 4
 
 _ZERO, _NINE, _DOT, _PLUS, _MINUS = ord("0"), ord("9"), ord("."), ord("+"), ord("-")
 _NAN, _INF, _INITY = tuple(b"nan"), tuple(b"inf"), tuple(b"inity")
-#: Positions are unsigned: numba would test signed ones for counting from the end.
-_STEP = np.uint64(1)
 #: 10^0 to 10^22: the powers of ten that are doubles.
 TENS = np.array([10.0**k for k in range(23)])
 
@@ -46,11 +49,10 @@ _ENDLESS = 10**15
 def _power_of_five(q: int) -> int:
     """5^q scaled to exactly 128 bits: rounded down for q >= 0, up below (as the proof wants it)."""
     if q >= 0:
-        power = 5**q
-        return power << (128 - power.bit_length()) if power < 1 << 128 else power >> (power.bit_length() - 128)
-    power = 5**-q
-    bits = 127 + power.bit_length()
-    quotient = (1 << bits) // power
+        power: int = 5**q
+        return (power << 128) >> power.bit_length()
+    divisor: int = 5**-q
+    quotient = (1 << (127 + divisor.bit_length())) // divisor
     return (quotient >> (quotient.bit_length() - 128)) + 1
 
 
@@ -91,7 +93,7 @@ def _leading_zeros(word: np.uint64) -> int:
 
 
 @kernel
-def _subnormal(mantissa: np.uint64, shift: int) -> np.uint64:
+def _subnormal(mantissa: np.uint64, shift: np.int64) -> np.uint64:
     """Round a mantissa whose exponent lies `shift` below the smallest normal one."""
     if shift >= 64:
         return _U0
@@ -100,7 +102,7 @@ def _subnormal(mantissa: np.uint64, shift: int) -> np.uint64:
 
 
 @kernel
-def eisel_lemire(mantissa: np.uint64, exponent: int) -> np.uint64:
+def eisel_lemire(mantissa: np.uint64, exponent: Any) -> np.uint64:
     """Bits of the double nearest to mantissa 10^exponent; infinity's bits on overflow."""
     if mantissa == _U0 or exponent < _LOWEST:
         return _U0
@@ -119,7 +121,7 @@ def eisel_lemire(mantissa: np.uint64, exponent: int) -> np.uint64:
     kept = high >> shift  # 54 bits: 53 and the one to round by
     power = ((217706 * exponent) >> 16) + 63 + np.int64(top) - zeros + 1023
     if power <= 0:
-        return _subnormal(kept, 1 - power)
+        return _subnormal(kept, np.int64(1 - power))
     exact = low <= _U1 and -4 <= exponent <= 23 and kept << shift == high
     if exact and kept & _U3 == _U1:  # halfway, and the neighbour below is even
         kept -= _U1
@@ -133,7 +135,7 @@ def eisel_lemire(mantissa: np.uint64, exponent: int) -> np.uint64:
 
 
 @kernel
-def _rounded(mantissa: np.uint64, exponent: int, cut: bool) -> tuple[int, float]:
+def _rounded(mantissa: np.uint64, exponent: Any, cut: bool) -> tuple[int, float]:
     """Status and value of mantissa 10^exponent; `cut`: digits were left off the mantissa."""
     bits = eisel_lemire(mantissa, exponent)
     if cut and bits != eisel_lemire(mantissa + _U1, exponent):
@@ -144,8 +146,8 @@ def _rounded(mantissa: np.uint64, exponent: int, cut: bool) -> tuple[int, float]
 
 
 @kernel
-def _first_digits(text: Bytes, at: np.uint64, end: np.uint64) -> tuple[np.uint64, int, bool]:
-    """First 19 significant digits in text[at:end], the exponent they lack, and whether more follow."""
+def _first_digits(text: Bytes, at: Position, end: Position) -> tuple[np.uint64, Any, bool]:
+    """First 19 significant digits of text[at:end], the exponent they lack, and if more follow."""
     mantissa, kept, exponent = _U0, 0, 0
     fraction, cut = False, False
     for k in range(at, end):
@@ -164,34 +166,35 @@ def _first_digits(text: Bytes, at: np.uint64, end: np.uint64) -> tuple[np.uint64
 
 
 @kernel
-def _exponent(text: Bytes, at: np.uint64) -> tuple[int, np.uint64]:
-    """Number after an `e` at text[at - 1], and where it ends; it ends at `at` when there is none."""
+def _exponent(text: Bytes, at: Position) -> tuple[Any, Position]:
+    """Number after an `e` at text[at - 1], and where it ends: at `at` when there is none."""
     start = at
     negative = text[at] == _MINUS
     if negative or text[at] == _PLUS:
-        at += _STEP
-    digits, value = at, 0
+        at += STEP
+    digits, value = at, np.int64(0)
     while _ZERO <= text[at] <= _NINE:
-        value = min(value * 10 + np.int64(text[at]) - _ZERO, _ENDLESS)
-        at += _STEP
+        if value < _ENDLESS:
+            value = value * 10 + np.int64(text[at]) - _ZERO
+        at += STEP
     if at == digits:
         return 0, start
     return (-value if negative else value), at
 
 
 @kernel
-def _behind_word(text: Bytes, at: np.uint64, word: tuple[int, ...]) -> np.uint64:
+def _behind_word(text: Bytes, at: Position, word: tuple[int, ...]) -> Position:
     """Position behind a word at text[at], in either case; `at` when something else stands there."""
     behind = at
     for letter in word:  # stops at the first that differs: a line end is never passed
         if text[behind] | 32 != letter:
             return at
-        behind += _STEP
+        behind += STEP
     return behind
 
 
 @kernel
-def _no_number(text: Bytes, at: np.uint64) -> tuple[int, float, np.uint64]:
+def _no_number(text: Bytes, at: Position) -> tuple[int, float, Position]:
     """Tell nan and inf, as `float()` reads them, from junk."""
     behind = _behind_word(text, at, _NAN)
     if behind > at:
@@ -203,7 +206,7 @@ def _no_number(text: Bytes, at: np.uint64) -> tuple[int, float, np.uint64]:
 
 
 @kernel
-def decimal(text: Bytes, at: np.uint64) -> tuple[int, float, np.uint64]:
+def decimal(text: Bytes, at: Position) -> tuple[int, float, Position]:
     """Read the number that begins at text[at].
 
     Parameters
@@ -224,27 +227,27 @@ def decimal(text: Bytes, at: np.uint64) -> tuple[int, float, np.uint64]:
     """
     negative = text[at] == _MINUS
     if negative or text[at] == _PLUS:
-        at += _STEP
-    start, mantissa, exponent = at, np.int64(0), 0
+        at += STEP
+    start, mantissa, exponent = at, np.int64(0), np.int64(0)
     while _ZERO <= text[at] <= _NINE:
         mantissa = mantissa * 10 + (np.int64(text[at]) - _ZERO)
-        at += _STEP
+        at += STEP
     digits = np.int64(at - start)
     if text[at] == _DOT:
-        at += _STEP
+        at += STEP
         point = at
         while _ZERO <= text[at] <= _NINE:
             mantissa = mantissa * 10 + (np.int64(text[at]) - _ZERO)
-            at += _STEP
+            at += STEP
         exponent = -np.int64(at - point)
         digits -= exponent
     if digits == 0:
         status, value, at = _no_number(text, start)
         return status, -value if negative else value, at
-    end, scale = at, 0
+    end, scale = at, np.int64(0)
     if text[at] | 32 == 101:  # e, E
-        scale, behind = _exponent(text, at + _STEP)
-        at = behind if behind > at + _STEP else at
+        scale, behind = _exponent(text, at + STEP)
+        at = behind if behind > at + STEP else at
         exponent += scale
     if digits <= _SIGNED_DIGITS:
         if mantissa <= 1 << 53 and -22 <= exponent <= 22:
@@ -253,6 +256,6 @@ def decimal(text: Bytes, at: np.uint64) -> tuple[int, float, np.uint64]:
             return OK, -value if negative else value, at
         status, value = _rounded(np.uint64(mantissa), exponent, False)
     else:
-        first, exponent, cut = _first_digits(text, start, end)
-        status, value = _rounded(first, exponent + scale, cut)
+        first, lacking, cut = _first_digits(text, start, end)
+        status, value = _rounded(first, lacking + scale, cut)
     return status, -value if negative else value, at

@@ -243,20 +243,21 @@ def _describe(
     """Fact and advice for one fault in one column."""
     title, drop = layout.columns.title(column), layout.columns.advice(column)
     is_feature = layout.roles[column] == grammar.FEATURE
-    if code == grammar.MISSING:
-        zero = "Count missing values as zeros (--missing zero)," if is_feature else "Fill it in,"
-        return f"the value in {title} is missing (found {found})", zero
-    if code == grammar.NOT_A_NUMBER:
-        other = f"Leave the column out ({drop}) or encode it as numbers,"
-        advice = other if is_feature else "Correct it, or check --label and --weight,"
-        return f"{title} holds {found}, a number was expected", advice
-    if code == grammar.NOT_FINITE:
-        return f"{title} holds {found}, which is not finite in {options.dtype}", "Correct it,"
-    if code == grammar.NEGATIVE_WEIGHT:
-        return f"the weight in {title} is negative ({found})", "Give weights of at least 0,"
-    if code == grammar.OPEN_QUOTE:
-        advice = "Write quoted cells without line ends, or convert the file to Parquet,"
-        return f"a quoted cell in {title} does not end on its line", advice
-    if code == grammar.BEHIND_QUOTE:
-        return f"text follows the closing quote in {title}", "Quote the whole cell,"
-    return "the row has another number of cells", "Check the file and its delimiter (--delimiter),"
+    fill = "Count missing values as zeros (--missing zero)," if is_feature else "Fill it in,"
+    encode_it = f"Leave the column out ({drop}) or encode it as numbers,"
+    correct = encode_it if is_feature else "Correct it, or check --label and --weight,"
+    other = "Check the file and its delimiter (--delimiter),"
+    whole_lines = "Write quoted cells without line ends, or convert the file to Parquet,"
+    return {
+        grammar.MISSING: (f"the value in {title} is missing (found {found})", fill),
+        grammar.NOT_A_NUMBER: (f"{title} holds {found}, a number was expected", correct),
+        grammar.NOT_FINITE: (
+            f"{title} holds {found}, not finite in {options.dtype}",
+            "Correct it,",
+        ),
+        grammar.NEGATIVE_WEIGHT: (f"the weight in {title} is negative ({found})", "Correct it,"),
+        grammar.OPEN_QUOTE: (f"a quoted cell in {title} does not end on its line", whole_lines),
+        grammar.BEHIND_QUOTE: (f"text follows the closing quote in {title}", "Quote all of it,"),
+        grammar.TOO_FEW_CELLS: ("the row has too few cells", other),
+        grammar.TOO_MANY_CELLS: ("the row has too many cells", other),
+    }[code]

@@ -9,12 +9,12 @@ more than reading one.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.sources.decimals import JUNK, NAN, OK, PLAIN_DIGITS, TENS, Bytes
+from pipeline.sources.decimals import JUNK, NAN, OK, PLAIN_DIGITS, STEP, TENS, Bytes, Position
 from pipeline.sources.exact import Known, number
 from solvers.dispatch import kernel
 
@@ -35,7 +35,6 @@ DROPPED, FEATURE, TARGET, TEXT_TARGET, WEIGHT = range(5)
 
 _NEWLINE, _SPACE, _TAB, _RETURN, _QUOTE = 10, 32, 9, 13, ord('"')
 _ZERO, _NINE, _MINUS, _DOT = ord("0"), ord("9"), ord("-"), ord(".")
-_STEP = np.uint64(1)
 #: Cells that stand for a missing value, in any case; the empty cell is one, too.
 _MISSING_WORDS = (b"na", b"n/a", b"nan", b"null", b"none", b"?")
 _LONGEST_WORD = max(len(word) for word in _MISSING_WORDS)
@@ -77,49 +76,50 @@ class Counts(NamedTuple):
 
 
 @kernel
-def _is_blank(c: int, delimiter: int) -> bool:
-    return (c == _SPACE or c == _TAB or c == _RETURN) and c != delimiter  # noqa: PLR1714
+def _is_blank(c: Any, delimiter: int) -> bool:
+    blank = c == _SPACE or c == _TAB or c == _RETURN  # noqa: PLR1714 -- `in` builds a set
+    return bool(blank and c != delimiter)
 
 
 @kernel
-def _ends_cell(c: int, delimiter: int) -> bool:
-    return c == delimiter or c == _NEWLINE  # noqa: PLR1714 -- numba would build a set
+def _ends_cell(c: Any, delimiter: int) -> bool:
+    return bool(c == delimiter or c == _NEWLINE)  # noqa: PLR1714, SIM109
 
 
 @kernel
-def _closing_quote(text: Bytes, at: np.uint64) -> np.uint64:
+def _closing_quote(text: Bytes, at: Position) -> Position:
     """Position of the quote that closes a cell whose content begins at `at`, or of the line end."""
     while text[at] != _NEWLINE:
         if text[at] == _QUOTE:
-            if text[at + _STEP] != _QUOTE:
+            if text[at + STEP] != _QUOTE:
                 return at
-            at += _STEP
-        at += _STEP
+            at += STEP
+        at += STEP
     return at
 
 
 @kernel
-def _cell(text: Bytes, at: np.uint64, delimiter: int) -> tuple[int, np.uint64, np.uint64, np.uint64]:
+def _cell(text: Bytes, at: Position, delimiter: int) -> tuple[int, Position, Position, Position]:
     """Fault, start and end of the content, and the position behind the cell at text[at]."""
     if text[at] == _QUOTE:
-        start = at + _STEP
+        start = at + STEP
         end = _closing_quote(text, start)
         if text[end] == _NEWLINE:
             return OPEN_QUOTE, start, end, end
-        at = end + _STEP
+        at = end + STEP
         while _is_blank(text[at], delimiter):
-            at += _STEP
+            at += STEP
         return (0 if _ends_cell(text[at], delimiter) else BEHIND_QUOTE), start, end, at
     start, end = at, at
     while not _ends_cell(text[at], delimiter):
         if not _is_blank(text[at], delimiter):
-            end = at + _STEP
-        at += _STEP
+            end = at + STEP
+        at += STEP
     return 0, start, end, at
 
 
 @kernel
-def _is_missing(text: Bytes, start: np.uint64, end: np.uint64) -> bool:
+def _is_missing(text: Bytes, start: Position, end: Position) -> bool:
     """Whether the content of a cell stands for a missing value."""
     if end - start > np.uint64(_LONGEST_WORD):
         return False
@@ -127,16 +127,13 @@ def _is_missing(text: Bytes, start: np.uint64, end: np.uint64) -> bool:
     for k in range(start, end):
         c = np.int64(text[k])
         code = code * 256 + (c + 32 if 65 <= c <= 90 else c)
-    for known in _MISSING_CODES:
-        if code == known:
-            return True
-    return False
+    return bool((code == _MISSING_CODES).any())
 
 
 @kernel
 def _value(
-    text: Bytes, at: np.uint64, delimiter: int, known: Known, hard: NDArray[np.int64], n_hard: int
-) -> tuple[int, float, np.uint64, int]:
+    text: Bytes, at: Position, delimiter: int, known: Known, hard: NDArray[np.int64], n_hard: int
+) -> tuple[int, float, Position, int]:
     """Fault and value of any numeric cell, the position behind it, and the new `n_hard`."""
     fault, start, end, behind = _cell(text, at, delimiter)
     if fault != 0:
@@ -153,21 +150,21 @@ def _value(
 
 @kernel
 def _keep_label(
-    text: Bytes, start: np.uint64, end: np.uint64, label_bytes: NDArray[np.uint8], used: int
+    text: Bytes, start: Position, end: Position, label_bytes: NDArray[np.uint8], used: int
 ) -> int:
     """Copy a text target, doubled quotes made single; returns the bytes used."""
     k = start
     while k < end:
         label_bytes[used] = text[k]
         used += 1
-        if text[k] == _QUOTE and text[k + _STEP] == _QUOTE:
-            k += _STEP
-        k += _STEP
+        if text[k] == _QUOTE and text[k + STEP] == _QUOTE:
+            k += STEP
+        k += STEP
     return used
 
 
 @kernel
-def parse_cells(
+def parse_cells(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than they hide
     text: Bytes,
     roles: NDArray[np.int8],
     rules: Rules,
@@ -193,15 +190,16 @@ def parse_cells(
     X, target, weight, label_bytes, label_ends, bad_rows = space
     delimiter, missing_is_zero, unlabelled, stop = rules
     rows, bad, n_hard, line = 0, 0, 0, -1
-    at, size = np.uint64(0), np.uint64(text.size)
+    size = np.uint64(text.size)
+    at: Position = np.uint64(0)
     label_ends[0] = 0
     while at < size:
         line += 1
         cell = at
         while _is_blank(text[at], delimiter):
-            at += _STEP
+            at += STEP
         if text[at] == _NEWLINE:
-            at += _STEP
+            at += STEP
             continue
         fault, feature, column = 0, 0, 0
         label_ends[rows + 1] = label_ends[rows]
@@ -209,9 +207,9 @@ def parse_cells(
         while column < roles.size:
             role = roles[column]
             while _is_blank(text[at], delimiter):
-                at += _STEP
+                at += STEP
             cell = at
-            if role == DROPPED or role == TEXT_TARGET:  # noqa: PLR1714
+            if role == DROPPED or role == TEXT_TARGET:  # noqa: PLR1714, SIM109
                 fault, start, end, at = _cell(text, at, delimiter)
                 if role == TEXT_TARGET and fault == 0:
                     fault = MISSING if start == end and not unlabelled else 0
@@ -224,14 +222,15 @@ def parse_cells(
                 first = at
                 while _ZERO <= text[at] <= _NINE:
                     mantissa = mantissa * 10 + (np.int64(text[at]) - _ZERO)
-                    at += _STEP
+                    at += STEP
                 point = at
                 if text[at] == _DOT:
-                    at += _STEP
+                    at += STEP
                     while _ZERO <= text[at] <= _NINE:
                         mantissa = mantissa * 10 + (np.int64(text[at]) - _ZERO)
-                        at += _STEP
-                fraction = max(0, np.int64(at - point) - 1)
+                        at += STEP
+                fraction = np.int64(at - point)
+                fraction -= fraction > 0
                 digits = np.int64(point - first) + fraction
                 if 0 < digits <= PLAIN_DIGITS and _ends_cell(text[at], delimiter):
                     value = mantissa / TENS[fraction]
@@ -254,14 +253,14 @@ def parse_cells(
             column += 1
             if fault != 0 or text[at] != delimiter or column == roles.size:
                 break
-            at += _STEP
+            at += STEP
         if fault == 0 and column < roles.size:
             fault = TOO_FEW_CELLS
         elif fault == 0 and text[at] == delimiter:
             fault = TOO_MANY_CELLS
         while text[at] != _NEWLINE:
-            at += _STEP
-        at += _STEP
+            at += STEP
+        at += STEP
         if fault == 0:
             rows += 1
             continue

@@ -1,4 +1,4 @@
-"""Numbers inside text, all of them as `float()` has them: compiled, with a second look where needed.
+"""Numbers inside text, all as `float()` has them: compiled, with a second look where needed.
 
 `decimals` leaves a few numbers undecided (of more than 19 digits, about one in a thousand).  A
 parser notes where they stand, `float()` rounds them, and the text is parsed again with those.
@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.sources.decimals import HARD, INFINITE, OK, Bytes, decimal
+from pipeline.sources.decimals import HARD, INFINITE, OK, Bytes, Position, decimal
 from solvers.dispatch import kernel
 
 _NUMBER = re.compile(rb"[-+]?[\d.]+(?:[eE][-+]?\d+)?")
@@ -49,8 +49,8 @@ def count_byte(text: Bytes, wanted: int) -> int:
 
 @kernel
 def number(
-    text: Bytes, at: np.uint64, known: Known, hard: NDArray[np.int64], n_hard: int
-) -> tuple[int, float, np.uint64, int]:
+    text: Bytes, at: Position, known: Known, hard: NDArray[np.int64], n_hard: int
+) -> tuple[int, float, Position, int]:
     """`decimal`, with the HARD ones looked up in `known`, or noted in `hard`.
 
     Returns status, value and the position behind, as `decimal` does, and the new `n_hard`, which
@@ -83,6 +83,6 @@ def parse_exactly(text: Bytes, parse: Callable[[Known, NDArray[np.int64]], Count
 
 
 def _rounded(text: Bytes, positions: NDArray[np.int64]) -> NDArray[np.float64]:
-    view = memoryview(text)
+    view = text.data
     found = [_NUMBER.match(view, int(at)) for at in positions]
     return np.array([float(match.group()) for match in found if match])

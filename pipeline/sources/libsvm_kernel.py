@@ -13,12 +13,12 @@ first way of `decimals`) are read where they stand, in `parse_rows`.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.sources.decimals import JUNK, NAN, OK, PLAIN_DIGITS, TENS, Bytes
+from pipeline.sources.decimals import JUNK, NAN, OK, PLAIN_DIGITS, STEP, TENS, Bytes, Position
 from pipeline.sources.exact import Known, number
 from solvers.dispatch import kernel
 
@@ -45,8 +45,6 @@ _ZERO, _NINE, _MINUS, _DOT = ord("0"), ord("9"), ord("-"), ord(".")
 #: Indices are below 10^18, so that they fit 64 bits while they are read.
 _MOST_DIGITS = 18
 WIDEST = 10**_MOST_DIGITS
-#: Positions are unsigned: numba would test signed ones for counting from the end.
-_STEP = np.uint64(1)
 
 
 class Rules(NamedTuple):
@@ -79,37 +77,37 @@ class Counts(NamedTuple):
 
 
 @kernel
-def _is_end(c: int) -> bool:
-    return c <= _SPACE or c == _HASH  # control characters are then found to be no entry
+def _is_end(c: Any) -> bool:
+    return bool(c <= _SPACE or c == _HASH)  # control characters are then found to be no entry
 
 
 @kernel
-def _is_blank(c: int) -> bool:
-    return c == _SPACE or c == _TAB or c == _RETURN  # noqa: PLR1714 -- numba would build a set
+def _is_blank(c: Any) -> bool:
+    return bool(c == _SPACE or c == _TAB or c == _RETURN)  # noqa: PLR1714, SIM109 -- `in` costs a set
 
 
 @kernel
-def _line_end(text: Bytes, at: int) -> int:
+def _line_end(text: Bytes, at: Position) -> Position:
     while text[at] != _NEWLINE:
-        at += _STEP
+        at += STEP
     return at
 
 
 @kernel
-def _behind_digits(text: Bytes, at: int) -> int:
+def _behind_digits(text: Bytes, at: Position) -> Position:
     while _ZERO <= text[at] <= _NINE:
-        at += _STEP
+        at += STEP
     return at
 
 
 @kernel
-def _begins_with_index(text: Bytes, at: int) -> bool:
+def _begins_with_index(text: Bytes, at: Position) -> bool:
     behind = _behind_digits(text, at)
-    return behind > at and text[behind] == _COLON
+    return bool(behind > at and text[behind] == _COLON)
 
 
 @kernel
-def _label_fault(text: Bytes, status: int, behind: int) -> int:
+def _label_fault(text: Bytes, status: int, behind: Position) -> int:
     """What is wrong with a label that ends at `behind`."""
     c = text[behind]
     if status != JUNK and c == _COMMA:
@@ -122,19 +120,19 @@ def _label_fault(text: Bytes, status: int, behind: int) -> int:
 
 
 @kernel
-def _behind_qid(text: Bytes, at: int) -> int:
+def _behind_qid(text: Bytes, at: Position) -> Position:
     """Position behind `qid:digits` at text[at]; `at` when something else stands there."""
     behind = at
     for c in _QID:  # stops at the first byte that differs: a line end is never passed
         if text[behind] != c:
             return at
-        behind += _STEP
+        behind += STEP
     digits, behind = behind, _behind_digits(text, behind)
     return behind if behind > digits and _is_end(text[behind]) else at
 
 
 @kernel
-def _index_fault(digits: int, c: int, column: int, last: int, width: int) -> int:
+def _index_fault(digits: Any, c: Any, column: Any, last: Any, width: int) -> int:
     """What is wrong with an index of so many digits, with `c` behind it."""
     if digits == 0:
         return BAD_INDEX
@@ -148,7 +146,7 @@ def _index_fault(digits: int, c: int, column: int, last: int, width: int) -> int
 
 
 @kernel
-def _value_fault(status: int, c: int, missing_is_zero: bool) -> int:
+def _value_fault(status: int, c: Any, missing_is_zero: bool) -> int:
     """What is wrong with a value with `c` behind it."""
     if status == JUNK or not _is_end(c):
         return BAD_VALUE
@@ -158,7 +156,7 @@ def _value_fault(status: int, c: int, missing_is_zero: bool) -> int:
 
 
 @kernel
-def parse_rows(
+def parse_rows(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than they hide
     text: Bytes, rules: Rules, space: Space, known: Known, hard: NDArray[np.int64]
 ) -> Counts:
     """Fill the space with the rows of a text.
@@ -176,15 +174,16 @@ def parse_rows(
     """
     data, indices, indptr, target, bad_rows = space
     first_index, width, unlabelled, missing_is_zero, stop = rules
-    rows, values, bad, n_hard, line, widest = 0, 0, 0, 0, -1, -1
-    at, size = np.uint64(0), np.uint64(text.size)
+    rows, values, bad, n_hard, line, widest = 0, 0, 0, 0, -1, np.int64(-1)
+    size = np.uint64(text.size)
+    at: Position = np.uint64(0)
     indptr[0] = 0
     while at < size:
         line += 1
         while _is_blank(text[at]):
-            at += _STEP
+            at += STEP
         if text[at] == _NEWLINE or text[at] == _HASH:
-            at = _line_end(text, at) + _STEP
+            at = _line_end(text, at) + STEP
             continue
         fault, token = 0, at
         if unlabelled and _begins_with_index(text, at):
@@ -192,16 +191,16 @@ def parse_rows(
         else:
             status, target[rows], at, n_hard = number(text, at, known, hard, n_hard)
             fault = _label_fault(text, status, at)
-        last = -1
+        last = np.int64(-1)
         while fault == 0:
             while _is_blank(text[at]):
-                at += _STEP
+                at += STEP
             if text[at] == _NEWLINE or text[at] == _HASH:
                 break
             token, column = at, np.int64(0)
             while _ZERO <= text[at] <= _NINE:
                 column = column * 10 + (np.int64(text[at]) - _ZERO)
-                at += _STEP
+                at += STEP
             column -= first_index
             fault = _index_fault(np.int64(at - token), text[at], column, last, width)
             if fault != 0:
@@ -210,21 +209,22 @@ def parse_rows(
                     break
                 fault, at = 0, behind
                 continue
-            at += _STEP
+            at += STEP
             start, mantissa = at, np.int64(0)
             negative = text[at] == _MINUS
             at += np.uint64(negative)
             first = at
             while _ZERO <= text[at] <= _NINE:
                 mantissa = mantissa * 10 + (np.int64(text[at]) - _ZERO)
-                at += _STEP
+                at += STEP
             point = at
             if text[at] == _DOT:
-                at += _STEP
+                at += STEP
                 while _ZERO <= text[at] <= _NINE:
                     mantissa = mantissa * 10 + (np.int64(text[at]) - _ZERO)
-                    at += _STEP
-            fraction = max(0, np.int64(at - point) - 1)
+                    at += STEP
+            fraction = np.int64(at - point)
+            fraction -= fraction > 0
             digits = np.int64(point - first) + fraction
             if 0 < digits <= PLAIN_DIGITS and _is_end(text[at]):
                 value = mantissa / TENS[fraction]
@@ -243,16 +243,16 @@ def parse_rows(
                     fault = VALUE_NOT_FINITE
                 values += 1
             last = column
-        at = _line_end(text, at) + _STEP
+        at = _line_end(text, at) + STEP
         if fault != 0:
             if bad < bad_rows.shape[0]:
                 bad_rows[bad, 0], bad_rows[bad, 1], bad_rows[bad, 2] = fault, token, line
             bad += 1
-            values = indptr[rows]
+            values = int(indptr[rows])
             if stop:
                 break
             continue
-        widest = max(widest, last)
+        widest = last if last > widest else widest  # noqa: FURB136
         rows += 1
         indptr[rows] = values
-    return Counts(rows, widest, bad, n_hard)
+    return Counts(rows, int(widest), bad, n_hard)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pipeline.errors import BadInput
 from pipeline.sources.delimited import DelimitedSource
 from pipeline.sources.libsvm import LibsvmSource
+from pipeline.sources.npy import NpySource
+from pipeline.sources.npz import NpzSource
 from pipeline.sources.options import Format, SourceOptions
+from pipeline.sources.parquet import ParquetSource
 from pipeline.sources.source import Source
 from pipeline.sources.streams import Address, find, opened
 
@@ -25,7 +28,13 @@ _EXTENSIONS: dict[str, Format] = {
     ".npz": "npz",
 }
 _MAGIC: dict[bytes, Format] = {b"PAR1": "parquet", b"\x93NUMPY": "npy", b"PK\x03\x04": "npz"}
-_READERS = {"libsvm": LibsvmSource, "csv": DelimitedSource}
+_READERS: dict[str, Callable[[Sequence[Address], SourceOptions], Source]] = {
+    "libsvm": LibsvmSource,
+    "csv": DelimitedSource,
+    "parquet": ParquetSource,
+    "npy": NpySource,
+    "npz": NpzSource,
+}
 _LOOKED_AT = 1 << 16
 _LIBSVM_ENTRY = re.compile(rb"(^|\s)(qid:)?\d+:[-+.\d]")
 _NUMBER = re.compile(rb"\s*[-+]?[\d.]+(e[-+]?\d+)?\s*(#.*)?", re.IGNORECASE)

@@ -24,7 +24,7 @@ class SourceOptions(BaseModel):
     label_required
         False: rows without a target are read too, their target is NaN.  For predictions.
     weight
-        The column of the row weights (>= 0), by name or position.  Default: none; every row counts once.
+        The column of the row weights (>= 0), by name or position.  Default: every row counts once.
     drop
         Columns to leave out, by name or position.
     n_features

@@ -34,7 +34,7 @@ def settle(
     BadInput
         When there is one, and `mode` is refuse.
     """
-    listed = []
+    listed: list[BadRow] = []
     for line, fact, advice in faults:
         if mode == "refuse":
             raise BadInput(f"{file}, {unit} {line}: {fact}. {advice}")

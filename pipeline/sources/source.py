@@ -55,7 +55,7 @@ class Source(Protocol):
     has_weight: bool
 
     def estimated_bytes(self) -> int:
-        """Bytes that all rows would take in memory: an estimate, from a sample of the first file."""
+        """Bytes that all rows would take in memory; for text an estimate from the first lines."""
 
     def pieces(self, piece_bytes: int) -> Iterator[Piece]:
         """Read the files in order, in stretches of about `piece_bytes`.

@@ -6,6 +6,7 @@ import bz2
 import gzip
 import io
 import lzma
+import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -29,7 +30,7 @@ SAMPLE_BYTES = 1 << 20
 _COMPRESSED_SAMPLE_BYTES = 8 << 20
 _NEWLINE = 10
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError)
+_DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError, zipfile.BadZipFile)
 
 
 class Text(NamedTuple):
@@ -106,7 +107,9 @@ def _describe(store: Any, path: str) -> Address:
 
 
 def _empty(name: str) -> BadInput:
-    return BadInput(f"{name}: the file is empty, rows were expected. Leave it out, or write it anew.")
+    return BadInput(
+        f"{name}: the file is empty, rows were expected. Leave it out, or write it anew."
+    )
 
 
 def described(addresses: Sequence[Address]) -> tuple[SourceFile, ...]:
@@ -140,7 +143,7 @@ def opened(address: Address) -> Iterator[tuple[BinaryIO, BinaryIO]]:
 
 def _stored(address: Address) -> BinaryIO:
     if address.is_local:
-        return open(address.path, "rb")  # noqa: PTH123, SIM115 -- the caller closes it
+        return open(address.path, "rb")  # noqa: PTH123 -- the caller closes it
     return cast("BinaryIO", address.store.open(address.path, "rb"))
 
 
@@ -148,9 +151,9 @@ def _decompressed(stored: BinaryIO, compression: str) -> BinaryIO:
     if compression == ".gz":
         return cast("BinaryIO", gzip.GzipFile(fileobj=stored))
     if compression == ".bz2":
-        return bz2.BZ2File(stored)
+        return cast("BinaryIO", bz2.BZ2File(stored))
     if compression == ".xz":
-        return lzma.LZMAFile(stored)
+        return cast("BinaryIO", lzma.LZMAFile(stored))
     if compression == ".zst":
         arrow = pa.CompressedInputStream(pa.PythonFile(stored, "r"), "zstd")
         return cast("BinaryIO", io.BufferedReader(arrow, 1 << 20))
@@ -194,7 +197,7 @@ def read_lines(stream: BinaryIO, n_bytes: int) -> Bytes:
     A missing final line end is supplied.
     """
     buffer = np.empty(n_bytes + n_bytes // 8 + 1024, np.uint8)  # most lines end within the slack
-    filled = _fill(stream, memoryview(buffer)[:n_bytes])
+    filled = _fill(stream, buffer.data[:n_bytes])
     unfinished = filled == n_bytes and buffer[filled - 1] != _NEWLINE
     return _with_line_end(buffer, filled, stream.readline() if unfinished else b"")
 
@@ -226,4 +229,13 @@ def sample(address: Address) -> tuple[Text, float]:
         if not text.size:
             raise _empty(address.name)
         used = stored.tell() if address.compression else text.size
-    return _lines(_without_mark(text)), text.size * max(1.0, (address.size or used) / used)
+        whole = text.size * max(1.0, (address.size or used) / used)
+        if address.compression == ".gz":
+            whole = max(whole, _stated_size(stored))
+    return _lines(_without_mark(text)), whole
+
+
+def _stated_size(stored: BinaryIO) -> int:
+    """What a gzip file's last bytes say of its length, modulo 2^32 and of its last member only."""
+    stored.seek(-4, io.SEEK_END)
+    return int.from_bytes(stored.read(4), "little")

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload, register_jitable
 from numpy.typing import NDArray
 
-from solvers.dispatch import FUSED, VECTORISED, by_type, kernel
+from solvers.dispatch import FUSED, VECTORISED, by_type
 
 
 class DenseRows(NamedTuple):
@@ -41,10 +41,12 @@ def paired_zeros(rows_kind: type, d: int) -> NDArray[np.float64]:
     return np.zeros((d, 2), order="F" if rows_kind is DenseRows else "C")
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _touch(_typing: Any, array: Any, index: Any) -> Any:
-    """Ask the memory for the cache line of array's index-th number; changes nothing."""
+def _touch(array: Any, index: Any) -> None:
+    """Ask the memory for the cache line of array's index-th number; plain Python does not ask."""
 
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _prefetch_line(_typing: Any, array: Any, index: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = signature.args[0]
         data = context.make_array(kind)(context, builder, args[0]).data
@@ -60,6 +62,14 @@ def _touch(_typing: Any, array: Any, index: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(array, types.intp), generate
+
+
+@overload(_touch)  # type: ignore[untyped-decorator]
+def _(array: Any, index: Any) -> Any:
+    def touch(array: Any, index: Any) -> None:
+        _prefetch_line(array, index)
+
+    return touch
 
 
 @by_type
@@ -112,7 +122,7 @@ def _(rows: Any) -> Any:
     return rows.indptr.shape[0] - 1
 
 
-@kernel
+@register_jitable  # type: ignore[untyped-decorator]
 def positions(rows: Any, i: Any) -> Any:
     """Where row i's pairs lie; unsigned like the indices, and for the same reason."""
     return range(np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1]))

@@ -1,0 +1,33 @@
+"""Tolerances, named once, and what more than one test file needs."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+#: The same operations in the same order: equal bits, compared with ==.
+EXACT = 0.0
+#: The same sums in another order, relative.
+ROUNDING = 1e-12
+#: A method run to its end: objective above the optimum, relative to max(1, |objective|).
+CONVERGED = 1e-8
+#: One pass: factor by which an excess may differ from the published one (other permutations).
+STOCHASTIC = 2.0
+
+settings.register_profile("fewpass", max_examples=50, deadline=None, derandomize=True)
+settings.load_profile("fewpass")
+
+PROJECT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(20240517)
+
+
+@pytest.fixture(scope="session")
+def data_folder():
+    """Public data sets; a test that needs one fails when it is missing."""
+    return Path(os.environ.get("FEWPASS_DATA") or PROJECT / "../shared/data").resolve()

@@ -1,0 +1,105 @@
+"""Plain NumPy references: what the kernels must agree with, written for reading, not for speed."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from solvers.protocol import Block, Facts
+from solvers.rows import DenseRows, SparseRows
+
+LISTEN = 0.01  # rate of the decaying average and of the smoothed losses, section 2.3
+
+
+def phi(name, p, y, width=1.0):
+    """Value and slope of a loss, vectorised, straight from the table of section 1."""
+    z = y * p
+    m = 1.0 - z
+    if name == "hinge":
+        return np.maximum(0.0, m), np.where(m > 0.0, -y, 0.0)
+    if name == "squared_hinge":
+        return 0.5 * np.maximum(0.0, m) ** 2, -y * np.maximum(0.0, m)
+    if name == "smoothed_hinge":
+        middle = np.where(m < width, m**2 / (2 * width), m - width / 2)
+        return np.where(m <= 0.0, 0.0, middle), -y * np.clip(m / width, 0.0, 1.0)
+    if name == "logistic":
+        return np.logaddexp(0.0, -z), -y * np.exp(-np.logaddexp(0.0, z))
+    return 0.5 * (p - y) ** 2, p - y
+
+
+def objective(name, problem, X, y, weight, w, b=0.0):
+    """f(w, b) and its gradient (g, g_b)."""
+    values, slopes = phi(name, X @ w + problem.intercept * b, y)
+    f = np.mean(weight * values) + 0.5 * problem.lam * w @ w + 0.5 * problem.lam_b * b * b
+    g = X.T @ (weight * slopes) / len(y) + problem.lam * w
+    return f, g, problem.intercept * np.mean(weight * slopes) + problem.lam_b * b
+
+
+def gamma(gamma0, a, c, t):
+    return gamma0 * (1.0 + a * gamma0 * t) ** (-c)
+
+
+class Recursion(NamedTuple):
+    """Where the direct recursion ends."""
+
+    theta: np.ndarray
+    b: float
+    bar: np.ndarray
+    b_bar: float
+    t0: int
+
+
+def asgd(name, problem, X, y, weight, gamma0, a, c, t0, latest=None):
+    """Equations (2), (3) and (6) with dense vectors; t0 = None looks for it as section 2.3 says."""
+    theta, b = np.zeros(X.shape[1]), 0.0
+    ema, b_ema = theta.copy(), 0.0
+    bar, b_bar = theta, b
+    loss_theta = loss_ema = 0.0
+    for t in range(1, len(y) + 1):
+        x, target, v = X[t - 1], y[t - 1], weight[t - 1]
+        value, slope = phi(name, x @ theta + problem.intercept * b, target)
+        if t0 is None:
+            rate = max(LISTEN, 1.0 / t)
+            value_ema, _ = phi(name, x @ ema + problem.intercept * b_ema, target)
+            loss_theta += rate * (value - loss_theta)
+            loss_ema += rate * (value_ema - loss_ema)
+        step = gamma(gamma0, a, c, t)
+        theta = (1.0 - problem.lam * step) * theta - step * v * slope * x
+        b = b - step * (problem.lam_b * b + problem.intercept * v * slope)
+        if t0 is None:
+            ema = (1.0 - LISTEN) * ema + LISTEN * theta
+            b_ema = (1.0 - LISTEN) * b_ema + LISTEN * b
+            if t >= 100 and (loss_ema < loss_theta or t >= latest):
+                t0 = t
+        if t0 is None or t <= t0:
+            bar, b_bar = theta, b
+        else:
+            eta = 1.0 / (t - t0)
+            bar, b_bar = (1.0 - eta) * bar + eta * theta, (1.0 - eta) * b_bar + eta * b
+    return Recursion(theta, float(b), bar, float(b_bar), t0)
+
+
+def sparse_rows(X):
+    """A SciPy CSR matrix as kernels see it."""
+    return SparseRows(X.data, X.indices.astype(np.uint32), X.indptr.astype(np.int64))
+
+
+def block(rows, y, weight=None, order=None):
+    """Rows, targets, weights 1 and stored order unless given."""
+    n = len(y)
+    weight = np.ones(n) if weight is None else weight
+    return Block(rows, np.asarray(y, float), weight, np.arange(n) if order is None else order)
+
+
+def facts(X, rows_kind, weight=None, y=None):
+    """What ingest would measure of the dense matrix X."""
+    squares = (np.asarray(X, float) ** 2).sum(axis=1)
+    largest = 1.0 if weight is None else float(np.max(weight))
+    return Facts(
+        n=len(squares), d=X.shape[1], rows_kind=rows_kind, mean_square=float(squares.mean()),
+        max_square=float(squares.max()), max_weight=largest, stream_rows=len(squares),
+        shuffled=True, target_square=1.0 if y is None else float(np.mean(np.square(y))),
+    )  # fmt: skip
+
+
+def dense_rows(X):
+    return DenseRows(np.ascontiguousarray(X))

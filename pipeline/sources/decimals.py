@@ -254,8 +254,8 @@ def decimal(text: Bytes, at: Position) -> tuple[int, float, Position]:
             value = float(mantissa)
             value = value / TENS[-exponent] if exponent < 0 else value * TENS[exponent]
             return OK, -value if negative else value, at
-        status, value = _rounded(np.uint64(mantissa), exponent, False)
+        status, value = _rounded(np.uint64(mantissa), np.int64(exponent), False)
     else:
         first, lacking, cut = _first_digits(text, start, end)
-        status, value = _rounded(first, lacking + scale, cut)
+        status, value = _rounded(np.uint64(first), lacking + scale, cut)
     return status, -value if negative else value, at

@@ -151,6 +151,8 @@ class Failing(Folder):
             limit = Failing.fail_at
             if limit is not None and Failing.made == limit and Failing.late:
                 found(*arguments, **options)
+            elif limit is not None and Failing.made == limit and name == "delete_tree":
+                Folder(self.url).delete(Folder(self.url).list(*arguments)[0])  # not all of them
             if limit is not None and Failing.made >= limit:
                 raise OSError(5, "Input/output error")
             return found(*arguments, **options)

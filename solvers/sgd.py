@@ -26,7 +26,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, PositiveFloat
+from pydantic import Field, NonNegativeInt, PositiveFloat
 
 from solvers.calibration import calibrate
 from solvers.dispatch import kernel
@@ -164,7 +164,7 @@ class Asgd(Sgd):
     """Averaged SGD: the mean of the iterates after t0; near the optimum after one pass."""
 
     kind: Literal["asgd"] = "asgd"  # type: ignore[assignment]
-    average_from: Literal["auto"] | Annotated[float, Field(ge=0.0, lt=1.0)] | int = 0.1
+    average_from: Literal["auto"] | Annotated[float, Field(ge=0.0, lt=1.0)] | NonNegativeInt = 0.1
     """t0: a fraction of the first pass, a row count, or "auto": when a decaying average wins."""
 
     def _default_power(self, problem: Problem) -> float:
@@ -252,7 +252,7 @@ def visit_rows(
             smooth += rate * (now - smooth)
             smooth_zero += rate * (value(loss, 0.0, y[i]) - smooth_zero)
             # A few rows prove little: the bound is 100 times as wide for one row alone.
-            if not smooth <= EXPLODED * (smooth_zero + usual) * rate / EMA_RATE:
+            if not smooth <= EXPLODED * max(smooth_zero, usual) * rate / EMA_RATE:
                 lost = 1
                 break
 
@@ -322,7 +322,7 @@ def seek_start(
         smooth += rate * (value(loss, p, y[i]) - smooth)
         loss_ema += rate * (value(loss, p_ema, y[i]) - loss_ema)
         smooth_zero += rate * (value(loss, 0.0, y[i]) - smooth_zero)
-        if not smooth <= EXPLODED * (smooth_zero + usual) * rate / EMA_RATE:
+        if not smooth <= EXPLODED * max(smooth_zero, usual) * rate / EMA_RATE:
             lost = 1
 
         g = weight[i] * slope(loss, p, y[i])

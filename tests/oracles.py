@@ -45,7 +45,8 @@ class Recursion(NamedTuple):
     b: float
     bar: np.ndarray
     b_bar: float
-    t0: int
+    t0: int | None
+    ema: np.ndarray
 
 
 def asgd(name, problem, X, y, weight, gamma0, a, c, t0, latest=None):
@@ -75,7 +76,7 @@ def asgd(name, problem, X, y, weight, gamma0, a, c, t0, latest=None):
         else:
             eta = 1.0 / (t - t0)
             bar, b_bar = (1.0 - eta) * bar + eta * theta, (1.0 - eta) * b_bar + eta * b
-    return Recursion(theta, float(b), bar, float(b_bar), t0)
+    return Recursion(theta, float(b), bar, float(b_bar), t0, ema)
 
 
 def sparse_rows(X):

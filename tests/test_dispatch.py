@@ -127,7 +127,7 @@ def test_by_type_chooses_the_body_alike_in_both_worlds():
 def test_by_type_refuses_other_types():
     with pytest.raises(TypeError, match="in_metres knows Feet, Metres, not Miles"):
         in_metres(Miles(1.0), 2.0)
-    with pytest.raises(Exception, match="No implementation of function|in_metres"):
+    with pytest.raises(Exception, match="in_metres"):
         twice(Miles(1.0))
 
 

@@ -75,9 +75,9 @@ def test_dense_sparse_and_python_agree(case):
 
 @given(matrices())
 def test_verbs_mean_what_they_say(case):
-    X, order, rng = case
+    X, _order, rng = case
     rows, i = dense_rows(X), 0
-    W, v = np.asfortranarray(rng.standard_normal((X.shape[1], 2))), rng.standard_normal(X.shape[1])
+    W = np.asfortranarray(rng.standard_normal((X.shape[1], 2)))
     before, x = W.copy(), X[i].astype(float)
     assert dot(rows, i, W) == pytest.approx(x @ W[:, 0], abs=1e-10)
     assert norm2(rows, i) == pytest.approx(x @ x)

@@ -81,6 +81,7 @@ class TrainingRun:
         set do not fit (both are ValueErrors), FileNotFoundError when there is no data set.
         """
         dataset = Dataset.open(plan.dataset, **storage)
+        plan = plan.model_copy(update={"dataset": dataset.folder.url})  # found from anywhere
         run = RunFolder(url, **storage)
         make_job(plan, dataset)  # refuses what does not fit before anything is written
         return cls(run, run.begin(plan, dataset.manifest), dataset, executor)

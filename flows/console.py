@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+import dask.config
 from rich.console import Console, RenderableType
 from rich.table import Table
 
@@ -20,6 +21,8 @@ class Terminal:
         self.output = output
         self.err = Console(stderr=True, quiet=output.quiet, highlight=False)
         self.out = Console(quiet=output.quiet, highlight=False)
+        if not output.debug:  # our own messages say what the cluster's log would, and how to go on
+            dask.config.set({"logging": {"distributed": "critical"}})
 
     @property
     def live(self) -> bool:

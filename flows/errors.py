@@ -24,6 +24,10 @@ class Interrupted(Exception):  # noqa: N818  users read the message, not the nam
     """Ctrl-C, with advice on how to go on."""
 
 
+class BadPlace(ValueError):  # noqa: N818  users read the message, not the name
+    """A folder that holds what is not ours to replace."""
+
+
 class UsageError(ValueError):
     """A command line that asks for nothing definite."""
 
@@ -47,8 +51,9 @@ def sentence(error: BaseException) -> str:
         return "There is not enough memory. Lower --memory, or close other programs."
     if isinstance(error, ValueError | OSError | ArithmeticError | Interrupted) and str(error):
         return str(error)
-    kind = type(error).__name__
-    return f"{kind}: {error}. This should not have happened; add --debug to see where it did."
+    said = (str(error).strip() or "no message").splitlines()[0].rstrip(".")
+    said = f"{type(error).__name__}: {said}"
+    return f"{said}. This should not have happened; add --debug to see where it did."
 
 
 def _system_error(error: OSError) -> str:

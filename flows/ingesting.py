@@ -13,6 +13,7 @@ from flows.settings import as_toml, as_values, ingest_settings
 from pipeline.ingest import ingest
 from pipeline.ingest_plan import IngestPlan, IngestResult
 from pipeline.sizes import format_bytes
+from pipeline.targets import label_text
 
 LABELS_SHOWN = 10
 SKIPPED_SHOWN = 10
@@ -95,5 +96,5 @@ def shown_labels(labels: Sequence[str] | Sequence[float] | None) -> str:
     """Name the first few labels."""
     if labels is None:
         return "none: the targets are numbers"
-    names = [label if isinstance(label, str) else f"{label:g}" for label in labels]
+    names = [label_text(label) for label in labels]
     return ", ".join(names[:LABELS_SHOWN]) + (", ..." if len(names) > LABELS_SHOWN else "")

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flows.console import Terminal, facts_table
-from flows.ingesting import shown_labels
 from flows.options import Output
 from pipeline.errors import BadInput
 from pipeline.plan import loss_name, problem_of
 from pipeline.run import RunFolder
 from pipeline.sizes import format_bytes
+from pipeline.targets import label_text
 from storage.dataset import Dataset
 from storage.folder import Damaged, Folder
 from storage.manifest import Labels
@@ -130,7 +130,7 @@ def _of_dataset(path: str) -> dict[str, Any]:
 
 def _targets(targets: Any) -> dict[str, Any]:
     if isinstance(targets, Labels):
-        names = [shown_labels([label]) for label in targets.labels]  # type: ignore[list-item]
+        names = [label_text(label) for label in targets.labels]
         return {"labels": dict(zip(names, targets.counts, strict=True))}
     return {"mean": targets.mean, "variance": targets.variance}
 

@@ -6,7 +6,7 @@ import time
 from collections import deque
 from typing import Any, NamedTuple
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 
 from pipeline.run import Cursor
 from pipeline.training import Event

@@ -112,8 +112,8 @@ def read_config(path: Path | None, command: str, allowed: Iterable[str]) -> Valu
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadInput(f"{path} is not TOML: {error}. Put that right.") from error
-    tables = {name: document.pop(name) for name in ("ingest", "train") if name in document}
-    values = document | tables.get(command, {})
+    tables = {name: document.pop(name, {}) for name in ("ingest", "train")}
+    values: Values = document | tables[command]
     known = sorted(allowed)
     for name in values:
         if name not in known:
@@ -129,11 +129,16 @@ def as_toml(*plans: BaseModel) -> str:
     plain, tables = [], []
     for name, value in _flat(plans).items():
         if isinstance(value, Mapping):
-            lines = [f"{k} = {json.dumps(v)}" for k, v in value.items() if v is not None]
+            lines = [f"{k} = {_toml_value(v)}" for k, v in value.items() if v is not None]
             tables += ["", f"[{name}]", *lines]
         elif value is not None:
-            plain.append(f"{name} = {json.dumps(value)}")
+            plain.append(f"{name} = {_toml_value(value)}")
     return "\n".join([*plain, *tables])
+
+
+def _toml_value(value: Any) -> str:
+    """Write text, numbers, truth values and lists: JSON is TOML but for one character."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def as_values(*plans: BaseModel) -> Values:

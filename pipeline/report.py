@@ -151,5 +151,6 @@ def loss_curve(history: History, name: str, n_rows: int) -> bytes:
     axes.grid(alpha=0.3)
     axes.legend()
     image = io.BytesIO()
-    FigureCanvasAgg(figure).print_png(image)
+    FigureCanvasAgg(figure)
+    figure.savefig(image, format="png")
     return image.getvalue()

@@ -1,0 +1,210 @@
+"""`fewpass demo`: the whole job on data made on the spot, explained on the way."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+from flows.console import Terminal, format_seconds
+from flows.errors import BadPlace
+from flows.ingesting import ingest_shown
+from flows.options import Output, Where
+from flows.progress import GrowingIntervals
+from flows.scoring import evaluate_shown
+from flows.settings import checked
+from flows.training import certificate_sentence, train_shown
+from pipeline.clicks import ClickFile, columns_for, write_clicks
+from pipeline.evaluate import Evaluation
+from pipeline.executor import Execution
+from pipeline.ingest_plan import IngestPlan, IngestResult
+from pipeline.model import peak_memory_bytes
+from pipeline.plan import TrainingPlan
+from pipeline.report import draw_report
+from pipeline.run import RunFolder
+from pipeline.sizes import format_bytes, parse_bytes
+from pipeline.training import TrainingResult
+
+TEST_FRACTION = 0.1
+MARK = "made-by-fewpass-demo.json"  # folders without it are not touched
+
+
+class Demo:
+    """The steps, and where they put things."""
+
+    def __init__(self, terminal: Terminal, folder: Path, size: int, memory: str, seed: int) -> None:
+        self.terminal, self.folder = terminal, folder
+        self.size, self.memory, self.seed = size, memory, seed
+        self.clicks = folder / "clicks.svm"
+        self.dataset, self.test = folder / "clicks", folder / "clicks-test"
+        self.run = folder / "run"
+
+    def clear(self) -> None:
+        """Make the folder, without what an earlier demo left; refuse anybody else's."""
+        mark = self.folder / MARK
+        if self.folder.exists() and any(self.folder.iterdir()) and not mark.exists():
+            raise BadPlace(
+                f"{self.folder} has files that no demo made. Name another folder: "
+                "fewpass demo FOLDER."
+            )
+        for old in (self.dataset, self.test, self.run):
+            shutil.rmtree(old, ignore_errors=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        mark.write_text(json.dumps({"size": self.size, "seed": self.seed}) + "\n")
+
+    def write(self) -> ClickFile:
+        """Make the text."""
+        self._head(
+            "1. A log of clicks",
+            f"Writing {format_bytes(self.size)} of text, one line for each time an ad was shown: "
+            "six numbers and up to 26 categories, hashed to columns, most of them rare. Whether "
+            "it was clicked follows a hidden linear model plus chance.",
+        )
+        began = time.perf_counter()
+        due = GrowingIntervals()
+
+        def tell(written: int) -> None:
+            if due.due():
+                self.terminal.say(f"{format_bytes(written)} written", style="dim")
+
+        made = write_clicks(self.clicks, self.size, self.seed, tell)
+        self.terminal.say(
+            f"{made.path}: {made.rows:,} rows, {made.columns:,} columns, "
+            f"{made.clicks / made.rows:.1%} clicked, {format_seconds(time.perf_counter() - began)}."
+        )
+        return made
+
+    def ingest_plan(self, columns: int) -> IngestPlan:
+        """Return what the ingest is asked to do."""
+        wanted = {
+            "sources": (str(self.clicks),),
+            "dataset": str(self.dataset),
+            "options": {"n_features": columns},
+            "test_fraction": TEST_FRACTION,
+            "memory": self.memory,
+        }
+        return checked(IngestPlan, wanted)
+
+    def ingest(self, made: ClickFile) -> IngestResult:
+        """Make the data sets."""
+        self._head(
+            "2. Ingest",
+            f"Reading the text once and laying its rows down in one random order, in compressed "
+            f"chunks with checksums (plain Zarr), never using more than {self.memory} beyond what "
+            f"the libraries take; every tenth row is held out for testing.",
+            f"fewpass ingest {self.clicks} {self.dataset} --features {made.columns} "
+            f"--test-fraction {TEST_FRACTION} --memory {self.memory}",
+        )
+        plan = self.ingest_plan(made.columns)
+        result = ingest_shown(self.terminal, plan)
+        self.terminal.say(
+            f"{result.rows:,} rows for training and {result.test_rows:,} for testing, "
+            f"{format_bytes(result.bytes_in)} of text became {format_bytes(result.bytes_out)}, "
+            f"{format_seconds(result.seconds)}."
+        )
+        return result
+
+    def train(self) -> TrainingResult:
+        """Train in one pass."""
+        self._head(
+            "3. Train, in one pass",
+            "Every row is read from disk, used for one step of averaged stochastic gradient "
+            "descent, and forgotten. The step size was found on the first rows: nothing is tuned "
+            "by hand. The loss below is that of rows not yet learnt from.",
+            f"fewpass train {self.dataset} {self.run} --memory {self.memory}",
+        )
+        plan = checked(TrainingPlan, {"dataset": str(self.dataset), "memory": self.memory})
+        result = train_shown(self.terminal, plan, str(self.run), Execution())
+        self.terminal.say(
+            f"{result.rows_seen:,} rows in {format_seconds(result.seconds)}. "
+            f"{certificate_sentence(result)}"
+        )
+        return result
+
+    def evaluate(self) -> Evaluation:
+        """Look at the held-out rows."""
+        self._head(
+            "4. Evaluate",
+            "How good is it on the rows that it never saw?",
+            f"fewpass evaluate {self.run} {self.test}",
+        )
+        found = evaluate_shown(self.terminal, str(self.run), str(self.test), None, Where())
+        assert found.error is not None, "clicks are labels"
+        self.terminal.say(
+            f"{found.rows:,} held-out rows: loss {found.loss:.4f}, error {found.error:.2%}, "
+            f"area under the ROC curve {found.auc:.4f}."
+        )
+        return found
+
+    def report(self) -> str:
+        """Draw the loss curve; return where it lies."""
+        self._head("5. The loss curve", "", f"fewpass report {self.run}")
+        image = draw_report(RunFolder(str(self.run))).image
+        self.terminal.say(image)
+        return image
+
+    def _head(self, title: str, text: str, command: str = "") -> None:
+        self.terminal.say()
+        self.terminal.say(title, style="bold")
+        if text:
+            self.terminal.say(text)
+        if command:
+            self.terminal.say(f"  $ {command}", style="cyan")
+
+
+def run_demo(folder: str, size: str, memory: str, seed: int, output: Output) -> int:
+    """Do the whole job, and tell where everything lies."""
+    terminal = Terminal(output)
+    began, before = time.perf_counter(), peak_memory_bytes()
+    demo = Demo(terminal, Path(folder), parse_bytes(size), memory, seed)
+    demo.ingest_plan(columns_for(demo.size))  # refuses what cannot work before it takes time
+    demo.clear()
+    made = demo.write()
+    ingested = demo.ingest(made)
+    trained = demo.train()
+    evaluated = demo.evaluate()
+    image = demo.report()
+    facts = {
+        "folder": str(demo.folder.absolute()),
+        "text_bytes": made.bytes,
+        "clicked": made.clicks / made.rows,
+        "dataset": ingested.dataset,
+        "test_dataset": ingested.test_dataset,
+        "rows": ingested.rows,
+        "test_rows": ingested.test_rows,
+        "features": ingested.features,
+        "run": trained.run,
+        "weights_sha256": trained.weights_sha256,
+        "loss": evaluated.loss,
+        "error": evaluated.error,
+        "auc": evaluated.auc,
+        "image": image,
+        "seconds": time.perf_counter() - began,
+        "libraries_bytes": before,
+        "peak_memory_bytes": peak_memory_bytes(),
+    }
+    terminal.say()
+    terminal.result(facts, _ending(demo, facts))
+    return 0
+
+
+def _ending(demo: Demo, facts: dict[str, Any]) -> str:
+    peak = format_bytes(facts["peak_memory_bytes"])
+    return f"""\
+Done in {format_seconds(facts["seconds"])}: {format_bytes(facts["text_bytes"])} of text, at most \
+{peak} of memory, {format_bytes(facts["libraries_bytes"])} of which the libraries took before any \
+row was read.
+
+  {demo.clicks}  the text
+  {demo.dataset}  the data set; zarr.open({str(demo.dataset)!r}) reads it, too
+  {demo.test}  the held-out rows
+  {demo.run}  plan, snapshots and log of the run
+  {facts["image"]}  the loss curve
+
+Go on with
+  fewpass inspect {demo.run}
+  fewpass verify {demo.dataset}
+  fewpass predict {demo.run} {demo.test} {demo.folder / "clicked.parquet"} --probability
+  fewpass train {demo.dataset} {demo.folder / "sure"} --passes 5 --lam 1e-4 --certify"""

@@ -1,0 +1,53 @@
+"""The project itself: its import names, its README."""
+
+import importlib
+import re
+import shlex
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+from flows import cli
+from pipeline.clicks import write_clicks
+
+PROJECT = Path(__file__).parents[1]
+PACKAGES = ["flows", "pipeline", "solvers", "storage"]
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_import_names_are_ours_alone(name):
+    found = importlib.import_module(name).__file__
+    assert Path(found) == PROJECT / name / "__init__.py"
+    assert set(packages_distributions().get(name, ["fewpass"])) == {"fewpass"}
+
+
+def blocks():
+    """The README's terminal sessions: each a list of (command, what it prints)."""
+    text = (PROJECT / "README.md").read_text(encoding="utf-8")
+    for block in re.findall(r"```console\n(.*?)```", text, re.DOTALL):
+        for session in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, output = session.replace("\\\n", " ").partition("\n")
+            yield command, output
+
+
+def test_the_commands_of_the_readme_run(tmp_path, monkeypatch, capsys):
+    """On less data than in the README; what they print starts every line as it is shown there."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "demo-output").mkdir()
+    write_clicks(tmp_path / "demo-output" / "clicks.svm", 1_500_000)
+    commands = [(c, o) for c, o in blocks() if c.startswith("fewpass ")]
+    assert {shlex.split(c)[1] for c, _ in commands} >= {"ingest", "train", "evaluate", "predict"}
+    for command, shown in commands:
+        assert cli.main(shlex.split(command)[1:]) == 0, command
+        printed = capsys.readouterr()
+        heads = {line[:10] for line in (printed.out + printed.err).splitlines()}
+        for line in shown.splitlines():
+            if line.startswith(" ") and line.strip()[:1].isalpha():
+                assert line[:10] in heads, f"{command}: {line}"
+
+
+def test_the_readme_names_both_commands():
+    commands = [command for command, _ in blocks()]
+    assert "make demo" in commands
+    assert "make test" in commands

@@ -128,7 +128,12 @@ def test_delimiter_and_header_are_told_or_given(tmp_path):
     ]:
         table, _ = read([write(tmp_path, text)], **settings)
         assert (table.target.tolist(), table.X.tolist()) == ([1], [[2]]), text
-    refused([write(tmp_path, "y,a\n1,2\n")], "line 1: column 0 .*holds 'y'", header=False, label=0)
+    refused(
+        [write(tmp_path, "y,a\n1,2\n")],
+        "line 1: column 0 .*holds 'y'.*--header",
+        header=False,
+        label=0,
+    )
 
 
 @pytest.mark.parametrize(
@@ -186,7 +191,9 @@ def test_csv_without_targets_for_predictions(tmp_path):
     table, _ = read([path], label_required=False, label="outcome")
     assert table.X.tolist() == [[1, 2]]
     assert np.isnan(table.target).all()
-    partly, parsed = read([write(tmp_path, "a,y\n1,no\n2,\n3,yes\n")], label_required=False)
+    path = write(tmp_path, "a,y\n1,no\n2,NA\n3,yes\n")
+    refused([path], r"line 3: the value in column 'y' is missing \(found 'NA'\)\. Fill it in")
+    partly, parsed = read([path], label_required=False)
     assert partly.X.tolist() == [[1], [2], [3]]
     assert np.isnan(partly.target).tolist() == [False, True, False]
     assert parsed[0].labels == ("no", "yes")

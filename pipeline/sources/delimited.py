@@ -20,7 +20,7 @@ from pipeline.sources.exact import parse_exactly
 from pipeline.sources.options import SourceOptions
 from pipeline.sources.rejection import SKIP_ADVICE, settle, shown
 from pipeline.sources.source import LISTED, Parsed, Piece
-from pipeline.sources.streams import Address, Text, described, sample, text_pieces
+from pipeline.sources.streams import Address, Text, described, first_lines, sample, text_pieces
 from storage.table import DenseTable, n_bytes
 
 _DELIMITERS = ",;|\t"
@@ -53,8 +53,7 @@ class DelimitedSource:
         self.files = described(addresses)
         self._addresses = tuple(addresses)
         self._options = options
-        self._sample, self._whole = sample(addresses[0])
-        self._layout = _study(self._sample, addresses[0], options)
+        self._layout = _study(first_lines(addresses[0]), addresses[0], options)
         columns = self._layout.columns
         self.n_features: int | None = len(columns.features)
         self.feature_names = columns.feature_names
@@ -62,12 +61,13 @@ class DelimitedSource:
 
     def estimated_bytes(self) -> int:
         """Bytes of all rows in memory, from the first file's first lines."""
-        text = _without_header(self._sample) if self._layout.has_header else self._sample
+        head, whole = sample(self._addresses[0])
+        text = _without_header(head) if self._layout.has_header else head
         piece = Piece(self.files[0].name, 1, text, text.bytes.size)
         lenient = self._options.model_copy(update={"on_bad_row": "skip"})
-        per_byte = n_bytes(_parse(piece, self._layout, lenient).table) / self._sample.bytes.size
+        per_byte = n_bytes(_parse(piece, self._layout, lenient).table) / head.bytes.size
         stored = sum(file.bytes or 0 for file in self.files)
-        return int(per_byte * self._whole * stored / max(1, self.files[0].bytes or 0))
+        return int(per_byte * whole * stored / max(1, self.files[0].bytes or 0))
 
     def pieces(self, piece_bytes: int) -> Iterator[Piece]:
         """Stretches of whole lines, without the header."""
@@ -227,6 +227,8 @@ def _explain(
         lines = text.tobytes().split(b"\n", line + 1)
         cells = _cells(lines[line].decode("utf-8", "replace"), layout.delimiter)
         fact = f"the row has {len(cells)} cells, {layout.columns.n_columns} were expected"
+    if piece.first_line + line == 1:  # no header was seen
+        advice = f"If this line names the columns, say so (--header). {advice}"
     return piece.first_line + line, fact, f"{advice} {SKIP_ADVICE}"
 
 

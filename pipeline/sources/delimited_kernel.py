@@ -211,8 +211,10 @@ def parse_cells(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than t
             cell = at
             if role == DROPPED or role == TEXT_TARGET:  # noqa: PLR1714, SIM109
                 fault, start, end, at = _cell(text, at, delimiter)
-                if role == TEXT_TARGET and fault == 0:
-                    fault = MISSING if start == end and not unlabelled else 0
+                missing = role == TEXT_TARGET and _is_missing(text, start, end)
+                if missing and fault == 0 and not unlabelled:
+                    fault = MISSING
+                if role == TEXT_TARGET and fault == 0 and not missing:
                     used = label_ends[rows]
                     label_ends[rows + 1] = _keep_label(text, start, end, label_bytes, used)
             else:

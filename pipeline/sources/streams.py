@@ -28,6 +28,7 @@ COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 SAMPLE_BYTES = 1 << 20
 #: The same for compressed text, where a decompressor takes in more than it has given out.
 _COMPRESSED_SAMPLE_BYTES = 8 << 20
+_HEAD_BYTES = 1 << 18
 _NEWLINE = 10
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError, zipfile.BadZipFile)
@@ -219,6 +220,15 @@ def _lines(text: Bytes) -> Text:
 
 def _without_mark(text: Bytes) -> Bytes:
     return text[3:] if text[:3].tobytes() == _BYTE_ORDER_MARK else text
+
+
+def first_lines(address: Address) -> Text:
+    """Enough of a text file to see how its lines are made up."""
+    with opened(address) as (stream, _):
+        text = read_lines(stream, _HEAD_BYTES)
+    if not text.size:
+        raise _empty(address.name)
+    return _lines(_without_mark(text))
 
 
 def sample(address: Address) -> tuple[Text, float]:

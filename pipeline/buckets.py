@@ -179,7 +179,7 @@ class Buckets:
         for table, keys in self._parts(b):
             rows = max(1, table.n_rows * STRETCH_BYTES // max(n_bytes(table), 1))
             for start in range(0, table.n_rows, rows):
-                part = cut(table, start, start + rows)
+                part = cut(table, start, min(start + rows, table.n_rows))
                 smaller.add(part, keys[start : start + rows])
         smaller.finish()
         yield from smaller.selections()

@@ -53,7 +53,8 @@ class IngestTarget:
             If there is a data set and `overwrite` is not set, or any other file.
         """
         if self.folder.exists(KEY):
-            if not overwrite:
+            # Of two data sets, one can be finished when the other was cut short.
+            if not overwrite and self.finished() is None:
                 raise BadInput(
                     f"{self.folder.url} holds a data set made by another plan or of other sources. "
                     "Choose another place, or say --overwrite."

@@ -270,6 +270,7 @@ class StoreMachine(RuleBasedStateMachine):
     def agree(self):
         assert set(self.store.names()) == set(self.whole) | self.damaged
         snapshot, passed_over = self.store.latest()
+        assert not any(self.store.verify(name) for name in self.whole)
         newest = max(self.whole, default="")
         assert (snapshot.name if snapshot else "") == newest
         assert len(passed_over) == sum(name > newest for name in self.damaged)

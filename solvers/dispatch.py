@@ -7,8 +7,8 @@ every kernel.
 
 Two traps of numba are handled here and nowhere else.  Its disk cache watches only the file a
 kernel stands in, so an edit of `rows.py` would leave the old `dot` inside every cached kernel:
-the cache folder is named by a digest of all solver sources.  And it takes its folder from a
-process-wide setting, so that setting is changed only while a kernel is being declared.
+the cache folder is named by a digest of all sources beside the kernel and all solver sources.  And
+it takes its folder from a process-wide setting, so that is changed only while a kernel is declared.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import os
 import platform
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Any, Protocol, TypeVar, cast
@@ -29,6 +30,8 @@ from numba.extending import overload
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+HERE = Path(__file__).parent
+
 #: What LLVM may do to sums so that it can use SIMD; NaN and infinity keep their meaning.
 VECTORISED = {"reassoc", "contract"}
 
@@ -36,15 +39,16 @@ VECTORISED = {"reassoc", "contract"}
 FUSED = {"contract"}
 
 
-def sources_digest() -> str:
-    """Hex digest of all solver sources and of the versions that compile them."""
+def sources_digest(package: Path) -> str:
+    """Hex digest of a folder's sources, the solvers' and the versions that compile them."""
     digest = hashlib.sha256(f"{numba.__version__} {np.__version__} {platform.machine()}".encode())
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
+    for folder in sorted({HERE, package}):
+        for path in sorted(folder.glob("*.py")):
+            digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 
-def cache_folder() -> Path:
+def cache_folder(package: Path = HERE) -> Path:
     """Where compiled kernels lie: beside the user's other caches, or in a private temporary folder.
 
     numba's cache is code that will be run, so a folder that belongs to somebody else is refused.
@@ -59,7 +63,7 @@ def cache_folder() -> Path:
     for base in (caches / "fewpass", temporary):
         if not base.is_absolute():  # no home folder
             continue
-        folder = base / sources_digest()
+        folder = base / sources_digest(package)
         try:
             base.mkdir(parents=True, exist_ok=True, mode=0o700)
             folder.mkdir(exist_ok=True)
@@ -73,13 +77,13 @@ def cache_folder() -> Path:
     )
 
 
-_CACHE = cache_folder()
+_folder_of = cache(cache_folder)
 
 
 @contextmanager
-def _numba_cache() -> Iterator[None]:
+def _numba_cache(package: Path) -> Iterator[None]:
     before = config.CACHE_DIR
-    config.CACHE_DIR = str(_CACHE)
+    config.CACHE_DIR = str(_folder_of(package))
     try:
         yield
     finally:
@@ -91,7 +95,7 @@ def kernel(function: Function) -> Function:
 
     The plain Python body stays reachable as `function.py_func`.
     """
-    with _numba_cache():
+    with _numba_cache(Path(function.__code__.co_filename).parent):
         compiled = numba.njit(nogil=True, error_model="numpy", cache=True)(function)
     return cast("Function", compiled)
 

@@ -19,13 +19,14 @@ install: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "No Python 3.11, 3.12 or 3.13 (with venv) was found." \
 	  "Install one, or name it: make install PYTHON=/path/to/python3.11" >&2; exit 1; }
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	@echo "Installing fewpass and what it needs into $(VENV)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check \
 	  -c constraints.txt -e '.[dev,s3]'
 	@touch $(STAMP)
 
 demo: install
-	$(BIN)/fewpass demo $(FOLDER) --size $(SIZE) --memory $(MEMORY)
+	@$(BIN)/fewpass demo $(FOLDER) --size $(SIZE) --memory $(MEMORY)
 
 test: install
 	$(BIN)/python -m pytest

@@ -33,6 +33,10 @@ class Terminal:
         """Tell something on standard error, as it is."""
         self.err.print(text, style=style, markup=False, soft_wrap=True)
 
+    def explain(self, text: str) -> None:
+        """Tell more than a line on standard error, broken between words."""
+        self.err.print(text, markup=False)
+
     def plan(self, text: str) -> None:
         """Print the effective plan when --verbose asks for it."""
         if self.output.verbose:

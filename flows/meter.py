@@ -11,6 +11,7 @@ import psutil  # type: ignore[import-untyped]
 from pipeline.run import Cursor
 from pipeline.training import Event
 
+Heard = dict[int, tuple[float, float]]  # stream -> sum of losses, rows heard
 RECENT_SECONDS = 10.0  # what rows/s and MB/s look back on
 
 
@@ -20,8 +21,8 @@ class Numbers(NamedTuple):
     rows: int  # visited since the run began
     passes: float  # rows over the rows of the data set
     fraction: float  # of all passes that may be made
-    loss: float | None  # smoothed, of rows before they were learnt from
-    since_last: float | None  # the same, averaged over the rows since the last line
+    average: float | None  # loss of rows before they were learnt from, since the first row
+    since_last: float | None  # the same since the last line
     rows_per_s: float
     bytes_per_s: float
     memory: int  # bytes in use by this process and its workers
@@ -35,9 +36,8 @@ class Meter:
         self._passes = passes
         self._n_rows = 1
         self._recent: deque[tuple[float, int, int]] = deque()
-        self._heard: dict[int, tuple[float, float]] = {}  # stream -> loss_sum, rows heard
-        self._told: dict[int, tuple[float, float]] = {}  # the same when last read
-        self._losses: dict[int, float] = {}
+        self._heard: Heard = {}
+        self._told: Heard = {}  # when last read
         self._cursor = Cursor()
         self._spans = 0
         self._lost = 0  # rows before the newest restart
@@ -65,8 +65,6 @@ class Meter:
             recent.popleft()
 
     def _hear(self, stream: int, metrics: dict[str, Any]) -> None:
-        if "loss" in metrics:
-            self._losses[stream] = metrics["loss"]
         if "loss_sum" in metrics:
             self._heard[stream] = (metrics["loss_sum"], metrics["heard"])
 
@@ -81,7 +79,7 @@ class Meter:
             rows=rows,
             passes=rows / self._n_rows,
             fraction=min(1.0, (rows - self._lost) / whole),
-            loss=sum(self._losses.values()) / len(self._losses) if self._losses else None,
+            average=mean_loss(self._heard, {}),
             since_last=self._since_last(),
             rows_per_s=speed,
             bytes_per_s=(bytes_read - bytes_before) / seconds if seconds else 0.0,
@@ -90,12 +88,16 @@ class Meter:
         )
 
     def _since_last(self) -> float | None:
-        loss = heard = 0.0
-        for stream, (loss_now, heard_now) in self._heard.items():
-            loss_before, heard_before = self._told.get(stream, (0.0, 0.0))
-            loss, heard = loss + loss_now - loss_before, heard + heard_now - heard_before
+        mean = mean_loss(self._heard, self._told)
         self._told = dict(self._heard)
-        return loss / heard if heard > 0 else None
+        return mean
+
+
+def mean_loss(now: Heard, before: Heard) -> float | None:
+    """Mean over the rows heard between two moments, all streams together."""
+    loss = sum(loss - before.get(stream, (0.0, 0.0))[0] for stream, (loss, _) in now.items())
+    heard = sum(rows - before.get(stream, (0.0, 0.0))[1] for stream, (_, rows) in now.items())
+    return loss / heard if heard > 0 else None
 
 
 def memory_in_use() -> int:

@@ -21,7 +21,7 @@ from pipeline.training import Event
 
 FIRST_LINE_S, GROWTH = 1.0, 1.5  # seconds to the first plain line, and from then on
 
-COLUMNS = ("rows", "passes", "loss", "since last", "rows/s", "MB/s", "memory", "left")
+COLUMNS = ("rows", "passes", "average", "since last", "rows/s", "MB/s", "memory", "left")
 WIDTHS = (13, 8, 10, 11, 12, 8, 10, 8)
 PHASES = {"deal": "reading and dealing rows", "write": "writing chunks", "done": "done"}
 
@@ -76,9 +76,8 @@ class _Panel:
         for name in COLUMNS:
             table.add_column(name, justify="right", header_style="dim")
         table.add_row(*cells(numbers))
-        bar = ProgressBar(total=1.0, completed=numbers.fraction, width=60)
         where = Text(f"dashboard {self._dashboard}" if self._dashboard else "", style="dim")
-        return Group(table, bar, where)
+        return Group(table, bar(numbers.fraction), where)
 
 
 class _Lines:
@@ -122,7 +121,7 @@ def cells(numbers: Numbers) -> tuple[str, ...]:
     return (
         f"{numbers.rows:,}",
         f"{numbers.passes:.2f}",
-        "-" if numbers.loss is None else f"{numbers.loss:.5f}",
+        "-" if numbers.average is None else f"{numbers.average:.5f}",
         "-" if numbers.since_last is None else f"{numbers.since_last:.5f}",
         f"{numbers.rows_per_s:,.0f}",
         f"{numbers.bytes_per_s / 1e6:.1f}",
@@ -165,8 +164,14 @@ def ingest_display(terminal: Terminal) -> Iterator[ShowIngest]:
 
 
 def _ingest_panel(progress: IngestProgress) -> Group:
-    bar = ProgressBar(total=1.0, completed=progress.fraction, width=60)
-    return Group(Text(ingest_line(progress)), bar)
+    return Group(Text(ingest_line(progress)), bar(progress.fraction))
+
+
+def bar(fraction: float) -> Table:
+    """Draw a bar on a line of its own."""
+    line = Table.grid()
+    line.add_row(ProgressBar(total=1.0, completed=fraction, width=60))
+    return line
 
 
 def ingest_line(progress: IngestProgress) -> str:

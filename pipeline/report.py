@@ -15,15 +15,15 @@ from pipeline.plan import loss_name, problem_of
 from pipeline.run import RunFolder, Saved
 
 IMAGE = "report/loss.png"
-GROWTH = 1.02  # points that are closer than this on the axis of rows are one
+MARKED = 60  # so many points of a curve can be told apart
 
 
 class Point(NamedTuple):
     """Progressive loss at one moment: of rows before they were learnt from."""
 
     rows: int
-    smoothed: float | None
-    since_last: float | None
+    average: float | None  # since the first row
+    since_last: float | None  # since the point before
 
 
 class History(NamedTuple):
@@ -48,7 +48,7 @@ class RunReport(NamedTuple):
     finished: bool
     passes: int
     rows_seen: int
-    last_loss: float | None  # progressive, smoothed
+    last_loss: float | None  # of rows before they were learnt from, at the end
     objective: float | None
     certificate: float | None
     restarts: int
@@ -84,7 +84,7 @@ def draw_report(run: RunFolder) -> RunReport:
         finished=saved.finished,
         passes=cursor.passes,
         rows_seen=cursor.rows_seen,
-        last_loss=history.points[-1].smoothed,
+        last_loss=history.points[-1].since_last,
         objective=saved.certified.objective if saved.certified else None,
         certificate=saved.certified.gap if saved.certified else None,
         restarts=history.restarts,
@@ -123,31 +123,35 @@ def read_history(events: Iterable[dict[str, Any]]) -> History:
 def _point(
     rows: int, stream: int, metrics: dict[str, float], told: dict[int, tuple[float, float]]
 ) -> Point:
-    if "heard" not in metrics:
-        return Point(rows, metrics.get("loss"), None)
+    if not metrics.get("heard"):
+        return Point(rows, None, None)
     loss_before, heard_before = told.get(stream, (0.0, 0.0))
     loss, heard = metrics["loss_sum"] - loss_before, metrics["heard"] - heard_before
     told[stream] = metrics["loss_sum"], metrics["heard"]
-    return Point(rows, metrics["loss"], loss / heard if heard > 0 else None)
+    average = sum(s for s, _ in told.values()) / sum(n for _, n in told.values())
+    return Point(rows, average, loss / heard if heard > 0 else None)
 
 
 def loss_curve(history: History, name: str, n_rows: int) -> bytes:
     """Draw progressive loss and certified objectives against passes; a PNG."""
     figure = Figure(figsize=(8.0, 4.5), layout="constrained")
     axes = figure.add_subplot()
-    passes = [p.rows / n_rows for p in history.points]
-    between = [(x, p.since_last) for x, p in zip(passes, history.points, strict=True)]
-    known = [(x, y) for x, y in between if y is not None]
-    if known:
-        axes.plot(*zip(*known, strict=True), color="tab:blue", label="between two reports")
-    smoothed = [(x, p.smoothed) for x, p in zip(passes, history.points, strict=True)]
-    axes.plot(*zip(*smoothed, strict=True), color="tab:orange", alpha=0.6, label="smoothed")
+    style = "o-" if len(history.points) < MARKED else "-"
+    for field, label in (("since_last", "between two reports"), ("average", "since the start")):
+        known = [(p.rows / n_rows, getattr(p, field)) for p in history.points]
+        known = [(x, loss) for x, loss in known if loss is not None]
+        if known:
+            axes.plot(*zip(*known, strict=True), style, label=label)
     if history.certificates:
         rows, objectives, gaps = zip(*history.certificates, strict=True)
         at = [r / n_rows for r in rows]
         axes.errorbar(at, objectives, yerr=(gaps, [0.0] * len(gaps)), fmt="k.", capsize=3,
                       label="objective, and how far down the optimum can be")  # fmt: skip
-    axes.set(xlabel="passes over the data", ylabel="loss", title=f"{name}: loss before learning")
+    axes.set(
+        xlabel="passes over the data",
+        ylabel="loss",
+        title=f"{name}: loss of rows before they were learnt from",
+    )
     axes.grid(alpha=0.3)
     axes.legend()
     image = io.BytesIO()

@@ -1,7 +1,6 @@
 """The demo: its text, and the way through it at toy size."""
 
 import json
-import shutil
 
 import numpy as np
 import pytest
@@ -9,6 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flows import cli
+from flows.console import Terminal
+from flows.demo import MARK, Demo
+from flows.options import Output
 from pipeline.clicks import NUMBERS, VOCABULARY, columns_for, write_clicks
 
 
@@ -73,6 +75,16 @@ def test_demo_explains_itself(tmp_path, capsys):
     for command in ("ingest", "train", "evaluate", "report"):
         assert f"$ fewpass {command} " in printed.err
     assert "http://127.0.0.1:" in printed.err
-    assert cli.main(["demo", str(folder), *options, "--json"]) == 0  # its own folder may be reused
-    assert json.loads(capsys.readouterr().out)["weights_sha256"] == told["weights_sha256"]
-    shutil.rmtree(folder)
+
+
+def test_only_a_folder_of_its_own_is_cleared(tmp_path):
+    demo = Demo(Terminal(Output()), tmp_path / "demo", 10**6, "128MB", 0)
+    demo.clear()
+    demo.run.mkdir()
+    demo.clear()
+    assert not demo.run.exists()
+    (tmp_path / "demo" / MARK).unlink()
+    demo.run.mkdir()
+    with pytest.raises(ValueError, match="no demo made"):
+        demo.clear()
+    assert demo.run.exists()

@@ -49,9 +49,10 @@ def open_predictions(
     system, path = fsspec.core.url_to_fs(url, **(storage_options or {}))
     target = system.open(path, "wb", autocommit=False)
     try:
-        writer = WRITERS[kind](target, columns)
-        yield writer
-        writer.close()
+        with tempfile.TemporaryFile() as scratch:
+            writer = WRITERS[kind](target, columns, scratch)
+            yield writer
+            writer.close()
         target.close()
     except BaseException:
         with contextlib.suppress(ValueError):  # closed by a writer that failed while closing
@@ -62,7 +63,7 @@ def open_predictions(
 
 
 class _Parquet:
-    def __init__(self, target: IO[bytes], _columns: Sequence[str]) -> None:
+    def __init__(self, target: IO[bytes], _columns: Sequence[str], _scratch: IO[bytes]) -> None:
         self._target = target
         self._writer: Any = None
 
@@ -78,7 +79,7 @@ class _Parquet:
 
 
 class _Csv:
-    def __init__(self, target: IO[bytes], columns: Sequence[str]) -> None:
+    def __init__(self, target: IO[bytes], columns: Sequence[str], _scratch: IO[bytes]) -> None:
         self._target = target
         target.write((",".join(columns) + "\n").encode())
 
@@ -93,11 +94,10 @@ class _Csv:
 
 
 class _Npy:
-    """The header tells the number of rows, so the numbers wait in a temporary file for it."""
+    """The header tells the number of rows, so the numbers wait in a scratch file for it."""
 
-    def __init__(self, target: IO[bytes], columns: Sequence[str]) -> None:
-        self._target, self._column = target, columns[-1]
-        self._numbers: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
+    def __init__(self, target: IO[bytes], columns: Sequence[str], scratch: IO[bytes]) -> None:
+        self._target, self._column, self._numbers = target, columns[-1], scratch
         self._rows = 0
 
     def write(self, batch: Batch) -> None:
@@ -111,11 +111,10 @@ class _Npy:
         self._numbers.seek(0)
         while part := self._numbers.read(COPY_BYTES):
             self._target.write(part)
-        self._numbers.close()
 
 
 #: What writes a file of predictions, by its ending.
-WRITERS: dict[str, Callable[[IO[bytes], Sequence[str]], PredictionFile]] = {
+WRITERS: dict[str, Callable[[IO[bytes], Sequence[str], IO[bytes]], PredictionFile]] = {
     ".parquet": _Parquet,
     ".csv": _Csv,
     ".npy": _Npy,

@@ -25,7 +25,7 @@ class DenseTable(NamedTuple):
     @property
     def n_rows(self) -> int:
         """Rows held."""
-        return self.X.shape[0]
+        return len(self.X)
 
     @property
     def nnz(self) -> int:
@@ -45,7 +45,7 @@ class SparseTable(NamedTuple):
     @property
     def n_rows(self) -> int:
         """Rows held."""
-        return self.indptr.shape[0] - 1
+        return len(self.indptr) - 1
 
     @property
     def nnz(self) -> int:

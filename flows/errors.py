@@ -25,7 +25,7 @@ class Interrupted(Exception):  # noqa: N818  users read the message, not the nam
 
 
 class BadPlace(ValueError):  # noqa: N818  users read the message, not the name
-    """A folder that holds what is not ours to replace."""
+    """A folder that is not ours to replace, or an address that is none."""
 
 
 class UsageError(ValueError):

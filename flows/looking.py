@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flows.console import Terminal, facts_table
+from flows.console import Terminal, facts_table, format_value
 from flows.options import Output
 from pipeline.errors import BadInput
 from pipeline.plan import loss_name, problem_of
@@ -190,11 +190,17 @@ def _written(name: str, value: Any) -> Any:
         return format_bytes(value)
     if isinstance(value, dict):
         inner = next(iter(value.values())) if len(value) == 1 else value
-        return ", ".join(f"{k} {_number(v)}" for k, v in inner.items() if v is not None)
+        return _pairs(inner)
     if isinstance(value, list):
         return ", ".join(map(str, value))
     return value
 
 
+def _pairs(values: dict[str, Any]) -> str:
+    return ", ".join(f"{k} {_number(v)}" for k, v in values.items() if v is not None)
+
+
 def _number(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    if isinstance(value, dict):
+        return f"({_pairs(value)})"
+    return format_value(value) if isinstance(value, int) else str(value)

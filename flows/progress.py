@@ -104,9 +104,10 @@ class _Lines:
     def _open(self, event: Event) -> None:
         if dashboard := event.facts["dashboard"]:
             self._terminal.say(f"dashboard {dashboard}")
-        self._terminal.say(aligned(COLUMNS))
 
     def _line(self, event: Event) -> None:
+        if self._shown == -1:
+            self._terminal.say(aligned(COLUMNS))
         self._shown = event.cursor.rows_seen
         self._terminal.say(aligned(cells(self._meter.read())))
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from flows.cluster import cluster
 from flows.console import Terminal, facts_table, format_seconds
 from flows.options import Output, Reading, Where, given
 from flows.settings import execution, source_options
 from pipeline.evaluate import Evaluation, evaluate
-from pipeline.executor import open_executor
 from pipeline.model import Model, load_model
 from pipeline.predict import predict
 from pipeline.run import RunFolder
@@ -33,7 +33,7 @@ def evaluate_shown(
     model = load_model(RunFolder(run))
     terminal.say(f"Snapshot {model.snapshot} of {run}")
     data = Dataset.open(dataset)
-    with open_executor(execution(where)) as executor:
+    with cluster(execution(where)) as executor:
         return evaluate(_within(model, memory), data, executor)
 
 

@@ -6,13 +6,15 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
+from flows.cluster import cluster
 from flows.console import Terminal, facts_table, format_seconds
 from flows.errors import Interrupted
 from flows.options import Output, PlanSource, Training, Where
 from flows.progress import training_display
 from flows.settings import as_toml, as_values, execution, training_settings
-from pipeline.executor import Execution, Executor, open_executor
+from pipeline.executor import Execution, Executor
 from pipeline.plan import TrainingPlan
+from pipeline.run import RunFolder
 from pipeline.sizes import format_bytes
 from pipeline.training import TrainingResult, TrainingRun
 
@@ -55,14 +57,16 @@ def train_shown(
 
 def _follow(terminal: Terminal, run: str, place: Execution, begin: Begin) -> TrainingResult:
     try:
-        with open_executor(place) as executor:
+        with cluster(place) as executor:
             training = begin(executor)
             with training_display(terminal, training.plan) as show:
                 for event in training:
                     show(event)
             return training.result
     except KeyboardInterrupt:
-        raise Interrupted(f"Interrupted. `fewpass resume {run}` continues.") from None
+        begun = RunFolder(run).exists()
+        how = f"`fewpass resume {run}` continues." if begun else "Nothing was written yet."
+        raise Interrupted(f"Interrupted. {how}") from None
 
 
 def _report(terminal: Terminal, result: TrainingResult) -> None:

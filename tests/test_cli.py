@@ -9,6 +9,7 @@ import time
 from dataclasses import fields
 from pathlib import Path
 
+import dask
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,6 +34,10 @@ INGESTED = {
     "dataset", "rows", "features", "nnz", "labels", "seconds", "bytes_in", "bytes_out",
     "peak_memory_bytes",
 }  # fmt: skip
+ANY_ADDRESS = (
+    'fewpass: --scheduler is "nonsense", which is no address. Give one like '
+    'tcp://10.0.0.5:8786, or "none" to do without Dask.\n'
+)
 NO_DASK = ["--scheduler", "none"]
 
 
@@ -237,6 +242,15 @@ def test_bad_requests(work, fewpass, tmp_path, arguments, words):
     assert err.startswith("fewpass: ")
     assert all(word in err for word in words), err
     assert not (tmp_path / "new").exists()
+
+
+def test_a_cluster_that_cannot_be_reached(fewpass, work, tmp_path, monkeypatch):
+    ask = ["train", work / "clicks", tmp_path / "new", "--scheduler"]
+    assert fewpass(*ask, "nonsense")[::2] == (2, ANY_ADDRESS)
+    with dask.config.set({"distributed.comm.timeouts.connect": "300ms"}):
+        status, _, err = fewpass(*ask, "tcp://127.0.0.1:1")
+    assert status == 1
+    assert "No Dask scheduler answers at tcp://127.0.0.1:1" in err
 
 
 def test_debug_shows_where(fewpass, tmp_path):

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from solvers.dispatch import kernel
 from solvers.losses import Problem, slope, value
 from solvers.protocol import Block, Weights
-from solvers.rows import add_vector, dot_vector
+from solvers.rows import add_vector, dot_vector, look_ahead
 
 
 class GradientPart(NamedTuple):
@@ -69,6 +69,7 @@ def add_slopes(
     total, total_slope = 0.0, 0.0
     for r in range(order.shape[0]):
         i = order[r]
+        look_ahead(rows, y, weight, order, r)
         p = dot_vector(rows, i, w) + problem.intercept * b
         total += weight[i] * value(problem.loss, p, y[i])
         g = weight[i] * slope(problem.loss, p, y[i])

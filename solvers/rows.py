@@ -108,8 +108,14 @@ def norm2(rows: Rows, i: int) -> float:
 
 
 @by_type
-def prefetch(rows: Rows, i: int) -> None:
-    """Ask for row i before it is needed (rows visited in random order)."""
+def look_ahead(
+    rows: Rows,
+    y: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    order: NDArray[np.int64],
+    r: int,
+) -> None:
+    """Ask the memory for what the visits after order[r] will need; changes nothing."""
 
 
 @count.register(DenseRows)
@@ -220,18 +226,35 @@ def _(rows: Any, i: Any) -> Any:
     return total
 
 
-_LINE = 64  # bytes that one prefetch brings
+LOOK_AHEAD = 4  # rows between asking for a row and using it
+_LINE = 64  # bytes that one request brings
 
 
-@prefetch.register(DenseRows)
-def _(rows: Any, i: Any) -> Any:
-    d = rows.X.shape[1]
-    for j in range(0, d, _LINE // rows.X.itemsize):
-        _touch(rows.X, i * d + j)
+@look_ahead.register(DenseRows)
+def _(rows: Any, y: Any, weight: Any, order: Any, r: Any) -> Any:
+    ahead = order[min(r + LOOK_AHEAD, order.shape[0] - 1)]
+    if ahead == order[r] + LOOK_AHEAD:
+        return  # in stored order the memory sees it coming: asking would cost a tenth
+    start = ahead * rows.X.shape[1]
+    end = start + rows.X.shape[1] - 1
+    for k in range(start, end, _LINE // rows.X.itemsize):
+        _touch(rows.X, k)
+    _touch(rows.X, end)
+    _touch(y, ahead)
+    _touch(weight, ahead)
 
 
-@prefetch.register(SparseRows)
-def _(rows: Any, i: Any) -> Any:
-    for k in range(rows.indptr[i], rows.indptr[i + 1], _LINE // rows.data.itemsize):
+@look_ahead.register(SparseRows)
+def _(rows: Any, y: Any, weight: Any, order: Any, r: Any) -> Any:
+    # In stored order too: among the weights' traffic the memory foresees less; a tenth is gained.
+    last = order.shape[0] - 1
+    _touch(rows.indptr, order[min(r + 2 * LOOK_AHEAD, last)])
+    ahead = order[min(r + LOOK_AHEAD, last)]
+    start, end = rows.indptr[ahead], rows.indptr[ahead + 1] - 1
+    for k in range(start, end, _LINE // rows.data.itemsize):
         _touch(rows.data, k)
         _touch(rows.indices, k)
+    _touch(rows.data, end)
+    _touch(rows.indices, end)
+    _touch(y, ahead)
+    _touch(weight, ahead)

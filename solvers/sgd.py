@@ -32,12 +32,11 @@ from solvers.calibration import calibrate
 from solvers.dispatch import kernel
 from solvers.losses import Problem, Squared, slope, value
 from solvers.protocol import Block, Facts, Settings, Walk, Weights
-from solvers.rows import add, add_both, add_vector, dot, dot_vector, paired_zeros, prefetch
+from solvers.rows import add, add_both, add_vector, dot, dot_vector, look_ahead, paired_zeros
 from solvers.schedule import Schedule, step_size
 
 FLUSH_ABOVE = 1e6  # alpha: the relative error of bar is about 1e-16 alpha
 FLUSH_BETA_ABOVE = 1e200  # the decaying average's divisor grows like 0.99^-t
-LOOK_AHEAD = 4  # rows between asking for a row and using it
 LISTEN_EVERY = 8  # rows between two that are asked for their loss before the step
 EXPLODED = 10.0  # a smoothed loss this many times that of zero weights is a lost pass
 NEVER = 1 << 62  # t0 of plain SGD: no row is late enough
@@ -233,13 +232,10 @@ def visit_rows(
     W, ema_vector, b, b_bar, b_ema, alpha, beta, tau, ema_beta, ema_tau, t, t0, gamma0 = state[:13]
     heard, loss_sum, smooth, smooth_zero, loss_ema, lost = state[13:]
     loss, lam, intercept, lam_b = problem
-    last = order.shape[0] - 1
     inverse = 1.0 / alpha  # divided before the dot product, for which all else waits
     for r in range(start, order.shape[0]):
         i = order[r]
-        ahead = order[min(r + LOOK_AHEAD, last)]
-        if ahead != i + LOOK_AHEAD:  # in stored order the memory sees it coming by itself
-            prefetch(rows, ahead)
+        look_ahead(rows, y, weight, order, r)
         t += 1
         gamma = step_size(schedule, gamma0, t)
         p = dot(rows, i, W) * inverse + intercept * b

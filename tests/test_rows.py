@@ -16,20 +16,20 @@ from solvers.rows import (
     count,
     dot,
     dot_vector,
+    look_ahead,
     norm2,
     paired_zeros,
-    prefetch,
 )
 from tests.conftest import ROUNDING
 from tests.oracles import dense_rows, sparse_rows
 
 
 @kernel
-def every_verb(rows, order, W, v, numbers):
+def every_verb(rows, y, order, W, v, numbers):
     """All verbs on all rows, one after the other, so that each sees what the last one wrote."""
     for r in range(order.shape[0]):
         i = order[r]
-        prefetch(rows, i)
+        look_ahead(rows, y, y, order, r)
         numbers[r, 0] = dot(rows, i, W)
         numbers[r, 1] = dot_vector(rows, i, v)
         numbers[r, 2] = norm2(rows, i)
@@ -52,7 +52,7 @@ def matrices(draw):
 def run(verbs, rows, order, W, v):
     W, v = W.copy(order="K"), v.copy()
     numbers = np.zeros((len(order), 3))
-    n = verbs(rows, order, W, v, numbers)
+    n = verbs(rows, np.ones(12), order, W, v, numbers)
     return n, W, v, numbers
 
 

@@ -125,14 +125,14 @@ def draw(path: Path, marks, curves, exact_marks, exact, title: str) -> None:
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(6.0, 4.0), layout="constrained")
+    figure, axes = plt.subplots(figsize=(7.5, 4.0), layout="constrained")
     for k, (name, values) in enumerate(curves.items()):
         axes.loglog(marks, values, color=f"C{k}", label=name)
         axes.loglog(exact_marks, exact[name], "o", color=f"C{k}", markerfacecolor="none")
     axes.axhline(1.0, color="grey", linewidth=0.8)
     axes.set(xlabel="rows seen, t", ylabel="risk / risk of the batch solution", title=title)
     axes.plot([], [], "o", color="grey", markerfacecolor="none", label="expected, exact")
-    axes.legend()
+    figure.legend(loc="outside right center")
     axes.grid(visible=True, which="major", alpha=0.3)
     figure.savefig(path, dpi=130)
     plt.close(figure)

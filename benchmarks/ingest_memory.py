@@ -26,7 +26,7 @@ COLUMNS, PER_ROW = 1_000_000, 39
 
 INGEST = """
 import json, sys
-import pipeline.ingest as room
+import pipeline.ingest.phases as room
 plan = room.IngestPlan.model_validate_json(sys.argv[1])
 room.Dealer, room.ChunkMaker  # what the job uses is imported here
 imported = room.peak_memory_bytes()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from flows.errors import BadPlace
-from pipeline.executor import Execution, Executor, open_executor
+from pipeline.streaming.executor import Execution, Executor, open_executor
 
 _ADDRESS = re.compile(r"\w+://\S+|[^\s/:]+:\d+")
 

@@ -17,15 +17,15 @@ from flows.scoring import evaluate_shown
 from flows.settings import checked
 from flows.training import certificate_sentence, train_shown
 from pipeline.clicks import ClickFile, columns_for, write_clicks
-from pipeline.evaluate import Evaluation
-from pipeline.executor import Execution
-from pipeline.ingest_plan import IngestPlan, IngestResult
-from pipeline.model import peak_memory_bytes
-from pipeline.plan import TrainingPlan
+from pipeline.ingest.plan import IngestPlan, IngestResult
 from pipeline.report import IMAGE, draw_report
-from pipeline.run import RunFolder
+from pipeline.scoring.evaluate import Evaluation
 from pipeline.sizes import format_bytes, parse_bytes
-from pipeline.training import TrainingResult
+from pipeline.streaming.executor import Execution
+from pipeline.training.model import peak_memory_bytes
+from pipeline.training.plan import TrainingPlan
+from pipeline.training.run_folder import RunFolder
+from pipeline.training.training_run import TrainingResult
 
 TEST_FRACTION = 0.1
 LAM = "100/n"

@@ -10,10 +10,10 @@ from flows.errors import Interrupted
 from flows.options import Ingest, Output, PlanSource, Reading
 from flows.progress import ingest_display
 from flows.settings import as_toml, as_values, ingest_settings
-from pipeline.ingest import ingest
-from pipeline.ingest_plan import IngestPlan, IngestResult
+from pipeline.ingest.phases import ingest
+from pipeline.ingest.plan import IngestPlan, IngestResult
 from pipeline.sizes import format_bytes
-from pipeline.targets import label_text
+from pipeline.streaming.targets import label_text
 
 LABELS_SHOWN = 10
 SKIPPED_SHOWN = 10

@@ -10,10 +10,10 @@ import numpy as np
 from flows.console import Terminal, facts_table, format_value
 from flows.options import Output
 from pipeline.errors import BadInput
-from pipeline.plan import loss_name, problem_of
-from pipeline.run import RunFolder
 from pipeline.sizes import format_bytes
-from pipeline.targets import label_text
+from pipeline.streaming.targets import label_text
+from pipeline.training.plan import loss_name, problem_of
+from pipeline.training.run_folder import RunFolder
 from storage.dataset import Dataset
 from storage.folder import Damaged, Folder
 from storage.manifest import Labels

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import psutil  # type: ignore[import-untyped]
 
-from pipeline.run import Cursor
-from pipeline.training import Event
+from pipeline.training.run_folder import Cursor
+from pipeline.training.training_run import Event
 
 Heard = dict[int, tuple[float, float]]  # stream -> sum of losses, rows heard
 RECENT_SECONDS = 10.0  # what rows/s and MB/s look back on

@@ -7,8 +7,8 @@ from typing import Any
 from flows.console import Terminal, facts_table, format_seconds
 from flows.options import Output
 from pipeline.report import RunReport, draw_report
-from pipeline.run import RunFolder
 from pipeline.sizes import format_bytes
+from pipeline.training.run_folder import RunFolder
 
 
 def run_report(run: str, output: Output) -> int:

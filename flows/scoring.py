@@ -8,11 +8,11 @@ from flows.cluster import cluster
 from flows.console import Terminal, facts_table, format_seconds
 from flows.options import Output, Reading, Where, given
 from flows.settings import execution, source_options
-from pipeline.evaluate import Evaluation, evaluate
-from pipeline.model import Model, load_model
-from pipeline.predict import predict
-from pipeline.run import RunFolder
+from pipeline.scoring.evaluate import Evaluation, evaluate
+from pipeline.scoring.predict import predict
 from pipeline.sizes import format_bytes, parse_bytes
+from pipeline.training.model import Model, load_model
+from pipeline.training.run_folder import RunFolder
 from storage.dataset import Dataset
 
 

@@ -12,10 +12,10 @@ from pydantic import BaseModel, ValidationError
 
 from flows.options import Ingest, PlanSource, Reading, Training, Where, given, option_names
 from pipeline.errors import BadInput
-from pipeline.executor import Execution
-from pipeline.ingest_plan import IngestPlan
-from pipeline.plan import TrainingPlan
+from pipeline.ingest.plan import IngestPlan
 from pipeline.sources import SourceOptions
+from pipeline.streaming.executor import Execution
+from pipeline.training.plan import TrainingPlan
 
 Model = TypeVar("Model", bound=BaseModel)
 Values = dict[str, Any]

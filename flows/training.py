@@ -12,11 +12,11 @@ from flows.errors import Interrupted
 from flows.options import Output, PlanSource, Training, Where
 from flows.progress import training_display
 from flows.settings import as_toml, as_values, execution, training_settings
-from pipeline.executor import Execution, Executor
-from pipeline.plan import TrainingPlan
-from pipeline.run import RunFolder
 from pipeline.sizes import format_bytes
-from pipeline.training import TrainingResult, TrainingRun
+from pipeline.streaming.executor import Execution, Executor
+from pipeline.training.plan import TrainingPlan
+from pipeline.training.run_folder import RunFolder
+from pipeline.training.training_run import TrainingResult, TrainingRun
 
 Begin = Callable[[Executor], TrainingRun]
 

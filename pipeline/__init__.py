@@ -1,0 +1,1 @@
+"""Rows and methods brought together, out of core and in parallel on Dask."""

@@ -10,9 +10,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from pipeline.errors import BadInput
-from pipeline.model import load_model
-from pipeline.plan import loss_name, problem_of
-from pipeline.run import RunFolder, Saved
+from pipeline.training.model import load_model
+from pipeline.training.plan import loss_name, problem_of
+from pipeline.training.run_folder import RunFolder, Saved
 
 IMAGE = "report/loss.png"
 MARKED = 60  # so many points of a curve can be told apart

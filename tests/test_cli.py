@@ -20,11 +20,11 @@ from flows.options import PlanSource, Training, Where
 from flows.settings import as_toml, ingest_settings, source_options, training_settings
 from pipeline.clicks import write_clicks
 from pipeline.errors import BadInput
-from pipeline.executor import Execution
-from pipeline.plan import TrainingPlan
 from pipeline.report import read_history
-from pipeline.run import Cursor
-from pipeline.training import Event
+from pipeline.streaming.executor import Execution
+from pipeline.training.plan import TrainingPlan
+from pipeline.training.run_folder import Cursor
+from pipeline.training.training_run import Event
 
 TRAINED = {
     "run", "snapshot", "solver", "loss", "lam", "passes", "rows_seen", "objective", "certificate",
@@ -263,7 +263,7 @@ def test_a_full_disk_is_a_failed_run(fewpass, work, tmp_path, monkeypatch):
     def full(*_args, **_kwargs):
         raise OSError(28, "No space left on device", str(tmp_path / "x"))
 
-    monkeypatch.setattr("pipeline.run.RunFolder.begin", full)
+    monkeypatch.setattr("pipeline.training.run_folder.RunFolder.begin", full)
     status, _, err = fewpass("train", work / "clicks", tmp_path / "x", *NO_DASK)
     assert status == 1
     assert "No space left" in err

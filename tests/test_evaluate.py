@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from sklearn import metrics
 
 from pipeline.errors import BadInput
-from pipeline.evaluate import area, evaluate, score_bins
-from pipeline.executor import InProcess
-from pipeline.model import load_model
-from pipeline.plan import TrainingPlan
-from pipeline.run import RunFolder
-from pipeline.training import TrainingRun
+from pipeline.scoring.evaluate import area, evaluate, score_bins
+from pipeline.streaming.executor import InProcess
+from pipeline.training.model import load_model
+from pipeline.training.plan import TrainingPlan
+from pipeline.training.run_folder import RunFolder
+from pipeline.training.training_run import TrainingRun
 from tests.datasets import make
 
 
@@ -68,7 +68,7 @@ def test_numbers(tmp_path):
 
 def test_other_columns_are_refused(tmp_path):
     model = trained(make(tmp_path / "set"), tmp_path / "run")
-    with pytest.raises(BadInput, match="has 7 features, but the model has 30.*--like"):
+    with pytest.raises(BadInput, match=r"has 7 features, but the model has 30.*--like"):
         evaluate(model, make(tmp_path / "other", d=7), InProcess())
 
 

@@ -16,10 +16,10 @@ from sklearn.datasets import load_svmlight_file
 
 from pipeline import buckets, dealing
 from pipeline.errors import BadInput
-from pipeline.ingest import ingest
-from pipeline.ingest_plan import IngestPlan
+from pipeline.ingest.phases import ingest
+from pipeline.ingest.plan import IngestPlan
+from pipeline.ingest.workplace import Workplace
 from pipeline.sizes import format_bytes, parse_bytes
-from pipeline.workplace import Workplace
 from storage.dataset import Dataset
 from storage.folder import Folder, NotADataset
 from storage.local_files import LocalFiles
@@ -400,7 +400,7 @@ def test_a_second_ingest_keeps_out(tmp_path):
 def test_progress_and_remote_target(tmp_path, small, monkeypatch):
     X, y = sparse_rows(600, 5)
     source = write_libsvm(tmp_path / "rows.svm", X, y)
-    monkeypatch.setattr("pipeline.ingest_progress.REPORT_EVERY", 0.0)
+    monkeypatch.setattr("pipeline.ingest.progress.REPORT_EVERY", 0.0)
     Folder("memory://remote").delete_tree()
     seen = []
     result = ingest(

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from pipeline import buckets
-from pipeline.ingest import ingest
-from pipeline.ingest_plan import IngestPlan
+from pipeline.ingest.phases import ingest
+from pipeline.ingest.plan import IngestPlan
 from storage.dataset import Dataset
 from storage.folder import NotADataset
 from storage.writer import DatasetWriter
@@ -25,8 +25,8 @@ SHARE = 2e-3  # of 1 GiB: a dozen buckets for 20 MB of rows
 STARTER = f"""
 import os, sys
 from pipeline import buckets
-from pipeline.ingest import ingest
-from pipeline.ingest_plan import IngestPlan
+from pipeline.ingest.phases import ingest
+from pipeline.ingest.plan import IngestPlan
 from pipeline.sources import libsvm_kernel
 buckets.PLANNED, buckets.LARGEST = {SHARE}, {2 * SHARE}
 print("ready", flush=True)

@@ -8,15 +8,15 @@ import pyarrow.parquet
 import pytest
 
 from pipeline.errors import BadInput
-from pipeline.executor import InProcess
-from pipeline.ingest import ingest
-from pipeline.ingest_plan import IngestPlan
-from pipeline.model import load_model
-from pipeline.plan import TrainingPlan
-from pipeline.predict import predict
-from pipeline.run import RunFolder
+from pipeline.ingest.phases import ingest
+from pipeline.ingest.plan import IngestPlan
+from pipeline.scoring.predict import predict
 from pipeline.sources import SourceOptions
-from pipeline.training import TrainingRun
+from pipeline.streaming.executor import InProcess
+from pipeline.training.model import load_model
+from pipeline.training.plan import TrainingPlan
+from pipeline.training.run_folder import RunFolder
+from pipeline.training.training_run import TrainingRun
 from storage.folder import Folder
 
 MEMORY = 64 << 20
@@ -116,7 +116,7 @@ def test_an_object_store_takes_predictions(spam):
 def test_other_widths_other_endings_and_dishonest_probabilities_are_refused(spam, tmp_path):
     model, source, X, y = spam
     wide = as_csv(tmp_path / "wide.csv", np.hstack([X, X]), y)
-    with pytest.raises(BadInput, match="8|5"):
+    with pytest.raises(BadInput, match=r"8|5"):
         predict(model, [wide], str(tmp_path / "out.npy"), SourceOptions())
     with pytest.raises(BadInput, match=r"\.parquet, \.csv or \.npy"):
         predict(model, [source], str(tmp_path / "out.txt"), SourceOptions())

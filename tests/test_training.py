@@ -6,15 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import pipeline.sweeps
+import pipeline.streaming.sweeps
 from pipeline.errors import Diverged, PlanMismatch
-from pipeline.executor import Execution, InProcess, open_executor
-from pipeline.job import make_job
-from pipeline.model import load_model
-from pipeline.plan import TrainingPlan
-from pipeline.run import RunFolder
-from pipeline.sweeps import gather
-from pipeline.training import TrainingRun
+from pipeline.streaming.executor import Execution, InProcess, open_executor
+from pipeline.streaming.sweeps import gather
+from pipeline.training.job import make_job
+from pipeline.training.model import load_model
+from pipeline.training.plan import TrainingPlan
+from pipeline.training.run_folder import RunFolder
+from pipeline.training.training_run import TrainingRun
 from solvers.gradient import gradient_part
 from solvers.protocol import Weights
 from storage.folder import Damaged
@@ -49,7 +49,8 @@ def quiet_runs(tmp_path_factory):
 
 @pytest.mark.parametrize(
     "execution",
-    [Execution(threads=k) for k in (1, 2, 4)] + [Execution(workers=k, threads=1) for k in (1, 2, 4)],
+    [Execution(threads=k) for k in (1, 2, 4)]
+    + [Execution(workers=k, threads=1) for k in (1, 2, 4)],
     ids=lambda e: f"{e.workers} processes" if e.workers else f"{e.threads} threads",
 )
 def test_bits_do_not_depend_on_where_it_runs(tmp_path, quiet_runs, execution):
@@ -159,7 +160,7 @@ def test_an_exploding_pass_starts_again_with_half_the_step(tmp_path):
 
 
 def test_a_run_that_no_step_can_save_says_what_to_do(tmp_path, monkeypatch):
-    monkeypatch.setattr("pipeline.training.MOST_RESTARTS", 1)
+    monkeypatch.setattr("pipeline.training.training_run.MOST_RESTARTS", 1)
     dataset = make(tmp_path / "set", targets="values")
     plan = plan_for(dataset, lam=1e-4, solver={"kind": "asgd", "gamma0": 1000.0})
     with pytest.raises(Diverged, match=r"exploded 2 times.*ingest --scale"):
@@ -195,7 +196,7 @@ def test_a_gathers_bits_do_not_depend_on_its_spans(tmp_path, monkeypatch):
     at = Weights(np.linspace(-1, 1, dataset.n_features), 0.5)
     totals = []
     for values in (1.0, 1e4, 3e4, 1e9):
-        monkeypatch.setattr(pipeline.sweeps, "SPAN_VALUES", values)
+        monkeypatch.setattr(pipeline.streaming.sweeps, "SPAN_VALUES", values)
         totals.append(gather(InProcess(), job, "gather-test", gradient_part, at, lambda _: None))
     assert {t.loss for t in totals} == {totals[0].loss}
     assert all(np.array_equal(t.G, totals[0].G) for t in totals)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import BadInput
-from pipeline.windows import (
+from pipeline.streaming.windows import (
     WindowPlan,
     chunk_bytes,
     deal_windows,

@@ -7,9 +7,9 @@ import signal
 import distributed
 import pytest
 
-from pipeline.executor import InProcess, OnDask
-from pipeline.plan import TrainingPlan
-from pipeline.training import TrainingRun
+from pipeline.streaming.executor import InProcess, OnDask
+from pipeline.training.plan import TrainingPlan
+from pipeline.training.training_run import TrainingRun
 from tests.datasets import make
 
 

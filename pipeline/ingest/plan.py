@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from pipeline.scaling import Kind
+from pipeline.ingest.scaling import Kind
 from pipeline.sizes import ByteSize, format_bytes
 from pipeline.sources.options import SourceOptions
 
@@ -55,7 +55,7 @@ class IngestPlan(BaseModel):
     test_dataset: str | None = Field(
         None, description="That second data set; default DATASET-test."
     )
-    scale: Kind = Field("none", description="Scaling of the features, see pipeline.scaling.")
+    scale: Kind = Field("none", description="Scaling of the features, see pipeline.ingest.scaling.")
     like: str | None = Field(
         None, description="Data set whose width, labels, task and scaling are taken over."
     )

@@ -13,12 +13,27 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.errors import Diverged
-from pipeline.executor import Executor
-from pipeline.job import make_job
-from pipeline.model import peak_memory_bytes, read_weights, weights_digest
-from pipeline.plan import TrainingPlan, loss_name
-from pipeline.run import Cursor, RunFolder, RunRecord, Saved, read_state, read_states, save
-from pipeline.sweeps import GatherReport, PartFunction, Position, SpanReport, WalkDriver, gather
+from pipeline.streaming.executor import Executor
+from pipeline.streaming.sweeps import (
+    GatherReport,
+    PartFunction,
+    Position,
+    SpanReport,
+    WalkDriver,
+    gather,
+)
+from pipeline.training.job import make_job
+from pipeline.training.model import peak_memory_bytes, read_weights, weights_digest
+from pipeline.training.plan import TrainingPlan, loss_name
+from pipeline.training.run_folder import (
+    Cursor,
+    RunFolder,
+    RunRecord,
+    Saved,
+    read_state,
+    read_states,
+    save,
+)
 from solvers.gradient import Certificate, certificate, gradient_part
 from solvers.protocol import Gather, Part, Solver, State, Walk, Weights, copy_state
 from storage.dataset import Dataset

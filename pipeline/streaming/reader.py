@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.targets import TargetRule
-from pipeline.windows import Order, WindowPlan, row_order
+from pipeline.streaming.targets import TargetRule
+from pipeline.streaming.windows import Order, WindowPlan, row_order
 from solvers.protocol import Block
 from solvers.rows import DenseRows, Rows, SparseRows
 from storage.dataset import Dataset, TableBuffer

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import BadInput
-from pipeline.run import RunFolder, RunRecord, Saved
+from pipeline.training.run_folder import RunFolder, RunRecord, Saved
 from solvers.protocol import Weights
 from storage.dataset import Dataset
 

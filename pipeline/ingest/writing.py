@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.chunking import ChunkOrder, Selection, cut_into_chunks
-from pipeline.column_statistics import ColumnStatistics, Vector
+from pipeline.ingest.chunking import ChunkOrder, Selection, cut_into_chunks
+from pipeline.ingest.column_statistics import ColumnStatistics, Vector
+from pipeline.ingest.scaling import Scaler
+from pipeline.ingest.target_map import TargetMap
+from pipeline.ingest.workplace import Workplace
 from pipeline.ordered import ordered_map
-from pipeline.scaling import Scaler
-from pipeline.target_map import TargetMap
-from pipeline.workplace import Workplace
 from storage.dataset import DatasetWriter
 from storage.manifest import ChunkRecord, Weights, index_dtype
 from storage.objects import fault

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeline.ingest_plan import FEWEST_CHUNKS, SMALLEST_CHUNK_BYTES, IngestPlan
+from pipeline.ingest.plan import FEWEST_CHUNKS, SMALLEST_CHUNK_BYTES, IngestPlan
 from solvers.dispatch import kernel
 from storage.table import DenseTable, Integers, Table, concatenate, take
 

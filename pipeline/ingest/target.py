@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from pipeline.errors import BadInput
-from pipeline.workplace import INSIDE
+from pipeline.ingest.workplace import INSIDE
 from storage.dataset import Dataset
 from storage.folder import PROBE, Folder
 from storage.manifest import KEY

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.executor import Executor
-from pipeline.job import Job, facts_of
-from pipeline.model import Model, require_same_columns
-from pipeline.plan import TrainingPlan, problem_of
-from pipeline.sweeps import GatherReport, gather
-from pipeline.targets import label_text, target_rule
-from pipeline.windows import plan_windows
+from pipeline.streaming.executor import Executor
+from pipeline.streaming.sweeps import GatherReport, Job, gather
+from pipeline.streaming.targets import label_text, target_rule
+from pipeline.streaming.windows import plan_windows
+from pipeline.training.job import facts_of
+from pipeline.training.model import Model, require_same_columns
+from pipeline.training.plan import TrainingPlan, problem_of
 from solvers.losses import Problem, Squared
 from solvers.protocol import Block, Weights
 from solvers.scores import loss_sum, scores

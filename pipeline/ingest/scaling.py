@@ -15,8 +15,8 @@ import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.column_statistics import ColumnStatistics
 from pipeline.errors import BadInput
+from pipeline.ingest.column_statistics import ColumnStatistics
 from storage.dataset import Dataset
 from storage.manifest import Scaling
 from storage.table import DenseTable, SparseTable, Table

@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import BadInput
-from pipeline.model import Model, peak_memory_bytes, require_same_columns
+from pipeline.ingest.scaling import Scaler
 from pipeline.ordered import ordered_map
-from pipeline.plan import loss_of
-from pipeline.predictions import PredictionFile, open_predictions
-from pipeline.reader import row_view
-from pipeline.scaling import Scaler
+from pipeline.scoring.predictions import PredictionFile, open_predictions
 from pipeline.sources import SourceOptions, open_source
-from pipeline.targets import label_text
+from pipeline.streaming.reader import row_view
+from pipeline.streaming.targets import label_text
+from pipeline.training.model import Model, peak_memory_bytes, require_same_columns
+from pipeline.training.plan import loss_of
 from solvers.losses import Logistic, Squared
 from solvers.scores import scores
 from storage.dataset import Dataset

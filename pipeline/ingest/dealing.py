@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.buckets import Buckets, Keys, RowKind, buckets_needed
-from pipeline.column_statistics import ColumnStatistics
 from pipeline.errors import BadInput
-from pipeline.ingest_plan import IngestPlan
+from pipeline.ingest.buckets import Buckets, Keys, RowKind, buckets_needed
+from pipeline.ingest.column_statistics import ColumnStatistics
+from pipeline.ingest.plan import IngestPlan
+from pipeline.ingest.scaling import Scaler, needs_columns
+from pipeline.ingest.target_map import TargetCensus
 from pipeline.ordered import ordered_map
-from pipeline.scaling import Scaler, needs_columns
 from pipeline.sizes import format_bytes
 from pipeline.sources.source import Parsed, Piece, Source
-from pipeline.target_map import TargetCensus
 from storage.table import SparseTable, Table, n_bytes, take
 
 #: Raw bytes parsed at a time. Part of what a seed means: keys are drawn piece by piece.

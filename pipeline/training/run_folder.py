@@ -15,15 +15,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
-from storage.snapshot import Snapshot, SnapshotStore
 
 from pipeline.errors import BadInput, PlanMismatch
-from pipeline.plan import TrainingPlan
+from pipeline.training.plan import TrainingPlan
 from solvers.gradient import Certificate
 from solvers.protocol import State, Weights
 from storage.dataset import Dataset
 from storage.folder import Folder
 from storage.manifest import Labels, Manifest, Scaling, Values
+from storage.snapshot import Snapshot, SnapshotStore
 
 FORMAT_VERSION = 1
 SNAPSHOTS_KEPT = 3

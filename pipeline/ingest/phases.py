@@ -18,19 +18,19 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from pipeline.buckets import Buckets
-from pipeline.chunking import rows_per_chunk
-from pipeline.dealing import TEST, TRAINING, Dealer, Dealt, dealt_as_state, dealt_from_state
 from pipeline.errors import BadInput
-from pipeline.ingest_plan import IngestPlan, IngestResult
-from pipeline.ingest_progress import Progress, Ticker
-from pipeline.ingest_target import IngestTarget
-from pipeline.scaling import Scaler
+from pipeline.ingest.buckets import Buckets
+from pipeline.ingest.chunking import rows_per_chunk
+from pipeline.ingest.dealing import TEST, TRAINING, Dealer, Dealt, dealt_as_state, dealt_from_state
+from pipeline.ingest.plan import IngestPlan, IngestResult
+from pipeline.ingest.progress import Progress, Ticker
+from pipeline.ingest.scaling import Scaler
+from pipeline.ingest.target import IngestTarget
+from pipeline.ingest.target_map import TargetMap
+from pipeline.ingest.workplace import Workplace, workplace_path
+from pipeline.ingest.writing import ChunkMaker, write_chunks
 from pipeline.sources import open_source
 from pipeline.sources.source import Source
-from pipeline.target_map import TargetMap
-from pipeline.workplace import Workplace, workplace_path
-from pipeline.writing import ChunkMaker, write_chunks
 from storage.dataset import Dataset, DatasetWriter
 from storage.folder import Damaged, Folder
 from storage.manifest import KEY, Shuffle

@@ -1,29 +1,17 @@
-"""What a plan means on a data set: the problem, the facts, the windows; sent to every span."""
+"""What a plan means on a data set: the problem, the facts, the windows."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from pipeline.plan import TrainingPlan, problem_of
-from pipeline.targets import TargetRule, target_rule
-from pipeline.windows import WindowPlan, plan_windows
-from solvers.losses import Problem
+from pipeline.streaming.sweeps import Job
+from pipeline.streaming.targets import TargetRule, target_rule
+from pipeline.streaming.windows import plan_windows
+from pipeline.training.plan import TrainingPlan, problem_of
 from solvers.protocol import Facts
 from solvers.rows import DenseRows, SparseRows
 from storage.dataset import Dataset
 from storage.manifest import Manifest
-
-
-class Job(NamedTuple):
-    """Everything that a span needs to know; small, so that each task may carry it."""
-
-    dataset: Dataset
-    problem: Problem
-    facts: Facts
-    rule: TargetRule
-    windows: WindowPlan
 
 
 def make_job(plan: TrainingPlan, dataset: Dataset) -> Job:

@@ -11,16 +11,27 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from pipeline.executor import Executor
-from pipeline.job import Job
-from pipeline.reader import ReadingStatistics, Window, WindowReader
-from pipeline.windows import Order, deal_windows, largest_window
+from pipeline.streaming.executor import Executor
+from pipeline.streaming.reader import ReadingStatistics, Window, WindowReader
+from pipeline.streaming.targets import TargetRule
+from pipeline.streaming.windows import Order, WindowPlan, deal_windows, largest_window
 from solvers.losses import Problem
-from solvers.protocol import Block, Part, State, Walk, add_parts, copy_state
+from solvers.protocol import Block, Facts, Part, State, Walk, add_parts, copy_state
+from storage.dataset import Dataset
 
 SPAN_SECONDS = 1.0  # what a span should take: a thousand times what Dask asks for a task
 SPAN_VALUES = 1e8  # values that a gather adds up in about that time
 SPANS_SUBMITTED = 2  # per stream: one runs, one waits for its result
+
+
+class Job(NamedTuple):
+    """Everything that a span needs to know; small, so that each task may carry it."""
+
+    dataset: Dataset
+    problem: Problem
+    facts: Facts
+    rule: TargetRule
+    windows: WindowPlan
 
 
 class SpanReport(NamedTuple):

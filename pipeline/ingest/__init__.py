@@ -1,0 +1,1 @@
+"""Sources -> a shuffled, checksummed data set with statistics."""

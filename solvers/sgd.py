@@ -15,9 +15,8 @@ the schedule alone.
 
 Differs from the paper: u starts at theta_0 (not bar_0); tau uses its value before the step;
 flushing; the first step size is found on the first rows (calibration.py); the intercept is a
-scalar beside the weights with its own decay; a pass whose loss explodes starts again with half
-the step.  Reference: section 2 of the primal specification.
-"""
+scalar beside the weights with its own decay and, where the step is found, its own share of it
+(intercept.py); a pass whose loss explodes starts again with XX
 
 from __future__ import annotations
 
@@ -28,8 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveFloat
 
-from solvers.calibration import calibrate
+from solvers.calibration import TRIAL_ROWS, calibrate
 from solvers.dispatch import kernel
+from solvers.intercept import column_length, level, with_column
 from solvers.losses import Problem, Squared, slope, value
 from solvers.protocol import Block, Facts, Settings, Walk, Weights
 from solvers.rows import add, add_both, add_vector, dot, dot_vector, look_ahead, paired_zeros
@@ -122,10 +122,26 @@ class Sgd(Settings):
 
     def step(self, problem: Problem, facts: Facts, state: SgdState, block: Block) -> SgdState:
         """Visit the rows of one block."""
-        schedule = self._schedule(problem)
+        length = column_length(problem, facts) if self.gamma0 == "calibrated" else 1.0
+        problem = with_column(problem, length)
+        state = scale_intercept(state, 1.0 / length)
+        if state.t == 0 and self.gamma0 == "calibrated":
+            state = self._begin(problem, facts, state, block)
+        return scale_intercept(self._visit(problem, facts, state, block), length)
+
+    def _begin(self, problem: Problem, facts: Facts, state: SgdState, block: Block) -> SgdState:
+        """Start the intercept at the targets' level and find the first step, on the first rows."""
+        first = block._replace(order=block.order[:TRIAL_ROWS])
+        start = level(problem, first)
         if state.gamma0 == 0.0:
-            square = largest_square(problem, facts)
-            state = state._replace(gamma0=calibrate(problem, schedule, square, facts, block))
+            square, shifted = largest_square(problem, facts), first._replace(y=first.y - start)
+            gamma0 = calibrate(problem, self._schedule(problem), square, facts, shifted)
+            state = state._replace(gamma0=gamma0)
+        b = start / (problem.intercept or 1.0)
+        return state._replace(b=b, b_bar=b, b_ema=b)
+
+    def _visit(self, problem: Problem, facts: Facts, state: SgdState, block: Block) -> SgdState:
+        schedule = self._schedule(problem)
         usual = value(problem.loss, 0.0, math.sqrt(facts.target_square))
         start = 0
         if state.t0 == SOUGHT:
@@ -180,6 +196,13 @@ class Asgd(Sgd):
 def largest_square(problem: Problem, facts: Facts) -> float:
     """M: the largest ||x||^2, the constant column and the largest row weight counted in."""
     return (facts.max_square + problem.intercept**2) * facts.max_weight or 1.0
+
+
+def scale_intercept(state: SgdState, factor: float) -> SgdState:
+    """Return the state with its intercepts counted in other units."""
+    return state._replace(
+        b=factor * state.b, b_bar=factor * state.b_bar, b_ema=factor * state.b_ema
+    )
 
 
 def read_out(state: SgdState) -> tuple[Weights, Weights]:

@@ -16,7 +16,9 @@ the schedule alone.
 Differs from the paper: u starts at theta_0 (not bar_0); tau uses its value before the step;
 flushing; the first step size is found on the first rows (calibration.py); the intercept is a
 scalar beside the weights with its own decay and, where the step is found, its own share of it
-(intercept.py); a pass whose loss explodes starts again with XX
+(intercept.py); a pass whose loss explodes starts again with half the step.  docs/methods.md,
+section 3, tells the same at leisure.
+"""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ same problem with another step for the intercept.  A quarter of the rows' root m
 makes it a sixteenth of an average row's square, whatever units the features have.
 
 Over five real data sets, two losses and two lam, the mean excess after one pass was 0.7 of what a
-column of 1 leaves (docs/real-data.md).  Section 10 of the primal specification leaves both choices open.
+column of 1 leaves (docs/real-data.md).  Section 10 of the primal specification leaves both open.
 """
 
 from __future__ import annotations

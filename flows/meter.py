@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import psutil  # type: ignore[import-untyped]
 
+from pipeline.history import Heard, mean_loss
 from pipeline.training.run_folder import Cursor
 from pipeline.training.training_run import Event
 
-Heard = dict[int, tuple[float, float]]  # stream -> sum of losses, rows heard
 RECENT_SECONDS = 10.0  # what rows/s and MB/s look back on
 
 
@@ -79,7 +79,7 @@ class Meter:
             rows=rows,
             passes=rows / self._n_rows,
             fraction=min(1.0, (rows - self._lost) / whole),
-            average=mean_loss(self._heard, {}),
+            average=mean_loss({}, self._heard),
             since_last=self._since_last(),
             rows_per_s=speed,
             bytes_per_s=(bytes_read - bytes_before) / seconds if seconds else 0.0,
@@ -88,16 +88,9 @@ class Meter:
         )
 
     def _since_last(self) -> float | None:
-        mean = mean_loss(self._heard, self._told)
+        mean = mean_loss(self._told, self._heard)
         self._told = dict(self._heard)
         return mean
-
-
-def mean_loss(now: Heard, before: Heard) -> float | None:
-    """Mean over the rows heard between two moments, all streams together."""
-    loss = sum(loss - before.get(stream, (0.0, 0.0))[0] for stream, (loss, _) in now.items())
-    heard = sum(rows - before.get(stream, (0.0, 0.0))[1] for stream, (_, rows) in now.items())
-    return loss / heard if heard > 0 else None
 
 
 def memory_in_use() -> int:

@@ -142,10 +142,9 @@ def _tell(terminal: Terminal, event: Event) -> None:
         step = event.facts.get("gamma0", 0.0)
         terminal.say(f"The loss exploded; starting again with the step {step:g}.", style="yellow")
     elif event.kind == "certificate":
-        terminal.say(
-            f"After {event.cursor.passes} passes: objective {event.facts['objective']:.6f}, "
-            f"at most {event.facts['gap']:.3g} above the optimum."
-        )
+        objective, gap = event.facts["objective"], event.facts["gap"]
+        proven = f"at most {gap:.3g} above the optimum" if gap < objective else "nothing proven yet"
+        terminal.say(f"After {event.cursor.passes} passes: objective {objective:.6f}, {proven}.")
 
 
 @contextmanager

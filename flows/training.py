@@ -91,11 +91,13 @@ def certificate_sentence(result: TrainingResult) -> str:
     """Say how far from the best possible model this one can be."""
     if result.certificate is None or result.objective is None:
         return "How far from optimal: not asked for (--certify pays one more pass to know)."
+    if result.certificate >= result.objective:
+        return (
+            f"Certificate: nothing is proven yet (the bound, {result.certificate:.3g}, is above "
+            "the objective itself). More --passes or a larger --lam tighten it."
+        )
     relative = result.certificate / max(1.0, abs(result.objective))
-    said = (
+    return (
         f"Certificate: the objective is at most {result.certificate:.3g} above the optimum "
         f"(relative {relative:.2g})."
     )
-    if result.certificate < result.objective:
-        return said
-    return f"{said} No loss is below 0, so that says nothing yet: more --passes tighten it."

@@ -1,40 +1,21 @@
-"""What a run did, from its log, and its loss curve as an image."""
+"""What a run did, and its loss curve as an image."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from pipeline.errors import BadInput
+from pipeline.history import History, read_history
 from pipeline.training.model import load_model
 from pipeline.training.plan import loss_name, problem_of
 from pipeline.training.run_folder import RunFolder, Saved
 
 IMAGE = "report/loss.png"
 MARKED = 60  # so many points of a curve can be told apart
-
-
-class Point(NamedTuple):
-    """Progressive loss at one moment: of rows before they were learnt from."""
-
-    rows: int
-    average: float | None  # since the first row
-    since_last: float | None  # since the point before
-
-
-class History(NamedTuple):
-    """What the log tells, with the rows that a crash threw away left out."""
-
-    points: tuple[Point, ...]
-    certificates: tuple[tuple[int, float, float], ...]  # rows seen, objective, gap
-    restarts: int
-    resumed: int
-    stepping_s: float
-    waiting_s: float
 
 
 class RunReport(NamedTuple):
@@ -96,42 +77,6 @@ def draw_report(run: RunFolder) -> RunReport:
     )
 
 
-def read_history(events: Iterable[dict[str, Any]]) -> History:
-    """Put a run's log in order: what was done again after a crash counts once."""
-    points: list[Point] = []
-    certificates: list[tuple[int, float, float]] = []
-    told: dict[int, tuple[float, float]] = {}  # stream -> loss_sum, rows heard
-    counts = {"restart": 0, "resume": 0}
-    stepping = waiting = 0.0
-    for event in events:
-        kind, rows = event["event"], event["rows_seen"]
-        if kind in counts:
-            counts[kind] += 1
-        if kind in ("restart", "start"):
-            points, told = [], {}
-        if kind in ("resume", "start"):
-            points = [p for p in points if p.rows <= rows]
-        if kind == "certificate":
-            certificates.append((rows, event["objective"], event["gap"]))
-        if kind == "span":
-            points.append(_point(rows, event["stream"], event["metrics"], told))
-            stepping, waiting = stepping + event["seconds"], waiting + event["wait_s"]
-    unique = tuple(dict.fromkeys(certificates))
-    return History(tuple(points), unique, counts["restart"], counts["resume"], stepping, waiting)
-
-
-def _point(
-    rows: int, stream: int, metrics: dict[str, float], told: dict[int, tuple[float, float]]
-) -> Point:
-    if not metrics.get("heard"):
-        return Point(rows, None, None)
-    loss_before, heard_before = told.get(stream, (0.0, 0.0))
-    loss, heard = metrics["loss_sum"] - loss_before, metrics["heard"] - heard_before
-    told[stream] = metrics["loss_sum"], metrics["heard"]
-    average = sum(s for s, _ in told.values()) / sum(n for _, n in told.values())
-    return Point(rows, average, loss / heard if heard > 0 else None)
-
-
 def loss_curve(history: History, name: str, n_rows: int) -> bytes:
     """Draw progressive loss and certified objectives against passes; a PNG."""
     figure = Figure(figsize=(8.0, 4.5), layout="constrained")
@@ -145,7 +90,8 @@ def loss_curve(history: History, name: str, n_rows: int) -> bytes:
     if history.certificates:
         rows, objectives, gaps = zip(*history.certificates, strict=True)
         at = [r / n_rows for r in rows]
-        axes.errorbar(at, objectives, yerr=(gaps, [0.0] * len(gaps)), fmt="k.", capsize=3,
+        down = [min(f, gap) for f, gap in zip(objectives, gaps, strict=True)]  # no loss is below 0
+        axes.errorbar(at, objectives, yerr=(down, [0.0] * len(down)), fmt="k.", capsize=3,
                       label="objective, and how far down the optimum can be")  # fmt: skip
     axes.set(
         xlabel="passes over the data",

@@ -20,7 +20,7 @@ from flows.options import PlanSource, Training, Where
 from flows.settings import as_toml, ingest_settings, source_options, training_settings
 from pipeline.clicks import write_clicks
 from pipeline.errors import BadInput
-from pipeline.report import read_history
+from pipeline.history import read_history
 from pipeline.streaming.executor import Execution
 from pipeline.training.plan import TrainingPlan
 from pipeline.training.run_folder import Cursor
@@ -380,14 +380,17 @@ def test_meter_tells_the_loss_since_the_last_line():
 
 
 def test_history_counts_once_what_a_crash_made_twice():
-    metrics = {"loss": 0.5, "loss_sum": 1.0, "heard": 1}
-
     def logged(event, rows, **facts):
         return {"event": event, "rows_seen": rows} | facts
 
-    done = {"stream": 0, "metrics": metrics, "seconds": 1.0, "wait_s": 0.25}
-    log = [logged("start", 0), logged("span", 10, **done), logged("span", 20, **done)]
-    log += [logged("resume", 10), logged("span", 20, **done)]
-    history = read_history(log)
-    assert [p.rows for p in history.points] == [10, 20]
-    assert (history.resumed, history.restarts) == (1, 0)
+    def stepped(rows, loss_sum):
+        metrics = {"loss_sum": loss_sum, "heard": rows}
+        return logged("span", rows, stream=0, metrics=metrics, seconds=1.0, wait_s=0.25)
+
+    quiet = [logged("start", 0), stepped(10, 30.0), stepped(15, 35.0), stepped(30, 50.0)]
+    crash = [*quiet[:3], logged("resume", 10), *quiet[2:]]
+    assert read_history(quiet).points == read_history(crash).points
+    assert [p.since_last for p in read_history(crash).points] == [3.0, 1.0, 1.0]
+    history = read_history([*crash, logged("restart", 30), stepped(40, 80.0)])
+    assert [(p.rows, p.average) for p in history.points] == [(40, 2.0)]
+    assert (history.resumed, history.restarts) == (1, 1)

@@ -1,0 +1,86 @@
+"""How the loss went, read back from a run's log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+Heard = dict[int, tuple[float, float]]  # stream -> sum of losses, rows whose loss was taken
+
+
+class Point(NamedTuple):
+    """Progressive loss at one moment: of rows before they were learnt from."""
+
+    rows: int
+    average: float | None  # since the first row
+    since_last: float | None  # since the point before
+
+
+class History(NamedTuple):
+    """What the log tells, with the rows that a crash threw away left out."""
+
+    points: tuple[Point, ...]
+    certificates: tuple[tuple[int, float, float], ...]  # rows seen, objective, gap
+    restarts: int
+    resumed: int
+    stepping_s: float
+    waiting_s: float
+
+
+def read_history(events: Iterable[dict[str, Any]]) -> History:
+    """Put a run's log in order: what was done again after a crash counts once."""
+    reader = _LogReader()
+    for event in events:
+        reader.take(event)
+    return reader.history()
+
+
+class _LogReader:
+    def __init__(self) -> None:
+        self._points: list[Point] = []
+        self._heard: list[Heard] = [{}]  # before the first point, and after each
+        self._certificates: dict[tuple[int, float, float], None] = {}  # each once, in order
+        self._counts = {"restart": 0, "resume": 0}
+        self._stepping = self._waiting = 0.0
+
+    def take(self, event: dict[str, Any]) -> None:
+        kind, rows = event["event"], event["rows_seen"]
+        if kind in self._counts:
+            self._counts[kind] += 1
+        if kind in ("start", "restart"):
+            self._cut(0)
+        elif kind == "resume":
+            self._cut(sum(point.rows <= rows for point in self._points))
+        elif kind == "certificate":
+            self._certificates[rows, event["objective"], event["gap"]] = None
+        elif kind == "span":
+            self._add(rows, event)
+
+    def history(self) -> History:
+        return History(
+            points=tuple(self._points),
+            certificates=tuple(self._certificates),
+            restarts=self._counts["restart"],
+            resumed=self._counts["resume"],
+            stepping_s=self._stepping,
+            waiting_s=self._waiting,
+        )
+
+    def _cut(self, kept: int) -> None:
+        self._points, self._heard = self._points[:kept], self._heard[: kept + 1]
+
+    def _add(self, rows: int, event: dict[str, Any]) -> None:
+        self._stepping += event["seconds"]
+        self._waiting += event["wait_s"]
+        metrics, before = event["metrics"], self._heard[-1]
+        now = (metrics.get("loss_sum", 0.0), metrics.get("heard", 0))
+        after = before | {event["stream"]: now}
+        self._heard.append(after)
+        self._points.append(Point(rows, mean_loss({}, after), mean_loss(before, after)))
+
+
+def mean_loss(before: Heard, after: Heard) -> float | None:
+    """Mean over the rows heard between two moments, all streams together."""
+    loss = sum(loss - before.get(stream, (0.0, 0))[0] for stream, (loss, _) in after.items())
+    heard = sum(rows - before.get(stream, (0.0, 0))[1] for stream, (_, rows) in after.items())
+    return loss / heard if heard > 0 else None

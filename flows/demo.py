@@ -18,11 +18,11 @@ from flows.settings import checked
 from flows.training import certificate_sentence, train_shown
 from pipeline.clicks import ClickFile, columns_for, write_clicks
 from pipeline.ingest.plan import IngestPlan, IngestResult
+from pipeline.memory import peak_memory_bytes
 from pipeline.report import IMAGE, draw_report
 from pipeline.scoring.evaluate import Evaluation
 from pipeline.sizes import format_bytes, parse_bytes
 from pipeline.streaming.executor import Execution
-from pipeline.training.model import peak_memory_bytes
 from pipeline.training.plan import TrainingPlan
 from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingResult

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import platform
-import resource
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from pipeline.ingest.target import IngestTarget
 from pipeline.ingest.target_map import TargetMap
 from pipeline.ingest.workplace import Workplace, workplace_path
 from pipeline.ingest.writing import ChunkMaker, write_chunks
+from pipeline.memory import peak_memory_bytes
 from pipeline.sources import open_source
 from pipeline.sources.source import Source
 from storage.dataset import Dataset, DatasetWriter
@@ -274,13 +274,3 @@ def _stored_bytes(dataset: Dataset) -> int:
 def _versions() -> dict[str, str]:
     packages = ("fewpass", "numpy", "numcodecs", "zarr")
     return {"python": platform.python_version(), **{name: version(name) for name in packages}}
-
-
-def peak_memory_bytes() -> int:
-    """Return the largest resident size of this process since it began."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        line = next(x for x in status.read_text().splitlines() if x.startswith("VmHWM:"))
-        return int(line.split()[1]) * 1024
-    # Elsewhere the best there is, though it may count the process that started this one.
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from pipeline.errors import BadInput
 from pipeline.ingest.scaling import Scaler
+from pipeline.memory import peak_memory_bytes
 from pipeline.ordered import ordered_map
 from pipeline.scoring.predictions import PredictionFile, open_predictions
 from pipeline.sources import SourceOptions, open_source
 from pipeline.streaming.reader import row_view
 from pipeline.streaming.targets import label_text
-from pipeline.training.model import Model, peak_memory_bytes, require_same_columns
+from pipeline.training.model import Model, require_same_columns
 from pipeline.training.plan import loss_of
 from solvers.losses import Logistic, Squared
 from solvers.scores import scores

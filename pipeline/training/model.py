@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import resource
 from typing import NamedTuple
 
 import numpy as np
@@ -63,8 +62,3 @@ def weights_digest(weights: Weights) -> str:
     digest = hashlib.sha256(np.ascontiguousarray(weights.coef).tobytes())
     digest.update(np.float64(weights.intercept).tobytes())
     return digest.hexdigest()
-
-
-def peak_memory_bytes() -> int:
-    """Return the most memory that this process ever held."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.errors import Diverged
+from pipeline.memory import peak_memory_bytes
 from pipeline.streaming.executor import Executor
 from pipeline.streaming.sweeps import (
     GatherReport,
@@ -23,7 +24,7 @@ from pipeline.streaming.sweeps import (
     gather,
 )
 from pipeline.training.job import make_job
-from pipeline.training.model import peak_memory_bytes, read_weights, weights_digest
+from pipeline.training.model import read_weights, weights_digest
 from pipeline.training.plan import TrainingPlan, loss_name
 from pipeline.training.run_folder import (
     Cursor,

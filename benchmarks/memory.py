@@ -1,10 +1,12 @@
-"""Peak memory of an ingest beyond what importing takes, against the size of the input: flat.
+"""Peak memory beyond what importing takes, against the size of the input: flat.
 
-    python benchmarks/ingest_memory.py --sizes 4GB 16GB --memory 256MB
+    python benchmarks/memory.py --sizes 4GB 16GB --memory 256MB
 
 Makes LIBSVM files of the given sizes (click-log-like: 39 of a million columns per row; a block of
-64 MB, repeated), ingests each in a process of its own, and prints a table. The files are kept in
-`--folder` for the next time; count on three times the largest size of disk space.
+64 MB, repeated), ingests each and trains on it (one pass and one that certifies), every step in a
+process of its own, and prints a table.  "Importing" is all that stands before the first row: for
+training that includes the Dask cluster in the process.  The files are kept in `--folder` for the
+next time; count on twice the largest size of disk space.
 """
 
 from __future__ import annotations
@@ -34,6 +36,20 @@ result = room.ingest(plan)
 print(json.dumps({"imported": imported, **result.model_dump()}))
 """
 
+TRAIN = """
+import json, sys
+from dataclasses import asdict
+from pipeline.streaming.executor import Execution, open_executor
+from pipeline.training import training_run as room
+plan = room.TrainingPlan.model_validate_json(sys.argv[1])
+with open_executor(Execution()) as executor:
+    imported = room.peak_memory_bytes()
+    run = room.TrainingRun.start(plan, sys.argv[2], executor)
+    for event in run:
+        pass
+    print(json.dumps({"imported": imported, "rows": run.result.rows_seen, **asdict(run.result)}))
+"""
+
 
 def block() -> bytes:
     """About 64 MB of rows: skewed columns, small values, two labels."""
@@ -59,10 +75,32 @@ def make_input(path: Path, size: int) -> None:
         file.write(text[: text.rfind(b"\n", 0, size - file.tell()) + 1])
 
 
-def measure(source: Path, dataset: Path, memory: str) -> dict:
+def ingest(source: Path, dataset: Path, memory: str) -> dict:
     plan = {"sources": [str(source)], "dataset": str(dataset), "memory": memory, "overwrite": True}
-    command = [sys.executable, "-c", INGEST, json.dumps(plan)]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return measured([INGEST, json.dumps(plan)])
+
+
+def train(dataset: Path, memory: str) -> dict:
+    plan = {"dataset": str(dataset), "memory": memory, "certify": True}
+    with tempfile.TemporaryDirectory() as run:
+        return measured([TRAIN, json.dumps(plan), run + "/run"])
+
+
+def measured(script: list[str]) -> dict:
+    started = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-c", *script], check=True, stdout=subprocess.PIPE, text=True
+    )
+    return {"wall": time.perf_counter() - started} | json.loads(done.stdout)
+
+
+def row(size: str, step: str, found: dict, source_bytes: int, budget: int) -> str:
+    extra = found["peak_memory_bytes"] - found["imported"]
+    speed = source_bytes / 1e6 / found["wall"]
+    return (
+        f"{size:8} {step:7} {found['rows']:<11} {found['wall']:7.1f}  {speed:4.0f}"
+        f"  {format_bytes(extra):>19}  {extra / budget:17.0%}"
+    )
 
 
 def main() -> None:
@@ -73,20 +111,14 @@ def main() -> None:
     chosen = options.parse_args()
     chosen.folder.mkdir(parents=True, exist_ok=True)
     budget = parse_bytes(chosen.memory)
-    print("input     rows         seconds  MB/s  peak beyond imports  share of --memory")
+    print("input    step    rows        seconds  MB/s  peak beyond imports  share of --memory")
     for size in ["1MB", *chosen.sizes]:  # the first compiles what is not compiled yet
-        source = chosen.folder / f"{size}.svm"
+        source, dataset = chosen.folder / f"{size}.svm", chosen.folder / "dataset"
         make_input(source, parse_bytes(size))
-        started = time.perf_counter()
-        found = measure(source, chosen.folder / "dataset", chosen.memory)
-        seconds = time.perf_counter() - started
-        extra = found["peak_memory_bytes"] - found["imported"]
-        speed = found["bytes_in"] / 1e6 / seconds
-        print(
-            f"{size:8}  {found['rows']:<11}  {seconds:7.1f}  {speed:4.0f}"
-            f"  {format_bytes(extra):>19}  {extra / budget:17.0%}",
-            flush=True,
-        )
+        found = ingest(source, dataset, chosen.memory)
+        print(row(size, "ingest", found, source.stat().st_size, budget), flush=True)
+        found = train(dataset, chosen.memory)
+        print(row(size, "train", found, source.stat().st_size, budget), flush=True)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from sklearn.datasets import load_svmlight_file
 
-from pipeline import buckets, dealing
+from pipeline.ingest import buckets, dealing
 from pipeline.errors import BadInput
 from pipeline.ingest.phases import ingest
 from pipeline.ingest.plan import IngestPlan

@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 
-from pipeline import buckets
+from pipeline.ingest import buckets
 from pipeline.ingest.phases import ingest
 from pipeline.ingest.plan import IngestPlan
 from storage.dataset import Dataset
@@ -24,7 +24,7 @@ SHARE = 2e-3  # of 1 GiB: a dozen buckets for 20 MB of rows
 # Imports everything once; then every line it reads is a plan for a new process, whose id it prints.
 STARTER = f"""
 import os, sys
-from pipeline import buckets
+from pipeline.ingest import buckets
 from pipeline.ingest.phases import ingest
 from pipeline.ingest.plan import IngestPlan
 from pipeline.sources import libsvm_kernel

@@ -8,7 +8,8 @@ per seed (the seed decides the order of the rows and, where the set has no test 
 of them is the test set), trains `TrainingPlan(dataset, loss, lam)` and scikit-learn's averaged SGD
 on the same stored numbers, and appends one JSON line per set, loss and lam to `--results`. `--page`
 writes the table and the figure from all lines of that file, the newest line of each row; with a
-bare `--sets` it measures nothing before. Data sets and optima are kept in `--folder` for the next time.
+bare `--sets` it measures nothing before. Data sets and optima are kept in `--folder` for the next
+time.
 """
 
 from __future__ import annotations

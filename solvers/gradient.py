@@ -5,8 +5,9 @@ f is lam-strongly convex in w and lam_b-strongly convex in b, so at any point, w
 
     f(w, b) - f* <= ||g||^2 / (2 lam) + g_b^2 / (2 lam_b)
 
-which for smooth losses is also the duality gap of the slopes (section 6 of the primal
-specification).  For the plain hinge the bound holds but does not go to zero.
+and, as no loss is below 0, f(w, b) - f* <= f(w, b); the smaller of the two is the certificate.
+The first is also the duality gap of the slopes where the loss is smooth; for the plain hinge it
+holds but does not go to zero (docs/methods.md, section 4).
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def certificate(problem: Problem, at: Weights, total: GradientPart) -> Certifica
     gap = float(g @ g) / (2.0 * problem.lam)
     if problem.intercept:
         gap += (total.g_b / n + problem.lam_b * b) ** 2 / (2.0 * problem.lam_b)
-    return Certificate(objective, gap)
+    return Certificate(objective, min(gap, objective))
 
 
 @kernel

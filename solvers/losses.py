@@ -5,8 +5,7 @@
 Margin losses take y in {-1, +1} and depend on z = y p; the squared loss takes any number y.
 `slope` is the derivative with respect to p.  `conjugate` and `dual_step` speak of the dual
 variable a of the margin convention, w = (1/(lam n)) sum_i a_i y_i x_i (squared loss: without y_i).
-Formulas: the table in section 1 of the primal specification (docs/methods.md), forms that
-neither overflow nor cancel.
+Formulas: the table in docs/methods.md, section 2, in forms that neither overflow nor cancel.
 """
 
 from __future__ import annotations

@@ -93,8 +93,8 @@ def certificate_sentence(result: TrainingResult) -> str:
         return "How far from optimal: not asked for (--certify pays one more pass to know)."
     if result.certificate >= result.objective:
         return (
-            f"Certificate: nothing is proven yet (the bound, {result.certificate:.3g}, is above "
-            "the objective itself). More --passes or a larger --lam tighten it."
+            "Certificate: nothing is proven yet but that no loss is below 0. "
+            "More --passes or a larger --lam tighten it."
         )
     relative = result.certificate / max(1.0, abs(result.objective))
     return (

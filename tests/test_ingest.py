@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from sklearn.datasets import load_svmlight_file
 
-from pipeline.ingest import buckets, dealing
 from pipeline.errors import BadInput
+from pipeline.ingest import buckets, dealing
 from pipeline.ingest.phases import ingest
 from pipeline.ingest.plan import IngestPlan
 from pipeline.ingest.workplace import Workplace

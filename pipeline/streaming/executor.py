@@ -68,7 +68,8 @@ class InProcess:
 class OnDask:
     """Runs tasks on the cluster of a `distributed.Client`.
 
-    A task that loses its worker runs again elsewhere: nothing is pinned to a worker.
+    A task that loses its worker runs again elsewhere: nothing is pinned to a worker.  One that
+    raises is not tried again: it is a pure function, and would raise again.
     """
 
     def __init__(self, client: Any, dashboard: str | None) -> None:
@@ -80,7 +81,7 @@ class OnDask:
     def submit(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
         """Submit under a key that the dashboard shows as `name`."""
         key = f"{name}-{next(self._numbers):06d}-{self._token}"
-        return self._client.submit(function, *args, key=key, pure=False, retries=2)
+        return self._client.submit(function, *args, key=key, pure=False)
 
     def result(self, handle: Any) -> Any:
         """Wait and fetch."""

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from pipeline.memory import peak_memory_bytes
 from pipeline.streaming.executor import Executor
 from pipeline.streaming.reader import ReadingStatistics, Window, WindowReader
 from pipeline.streaming.targets import TargetRule
@@ -44,6 +45,7 @@ class SpanReport(NamedTuple):
     seconds: float
     read_s: float  # of the reading thread: fetch, check, decode
     wait_s: float  # of the kernel's thread, for the reader
+    peak_memory: int  # bytes, of the process that the span ran in
     metrics: dict[str, float]
     diverged: bool = False
 
@@ -73,7 +75,7 @@ def walk_span(
             blocks.close()  # type: ignore[attr-defined]
             break
     report = SpanReport(
-        stream, visited, rows, *_timing(reader.statistics, began), walk.metrics(state)
+        stream, visited, rows, *_cost(reader.statistics, began), walk.metrics(state)
     )
     return state, report._replace(diverged=walk.diverged(state))
 
@@ -83,8 +85,9 @@ def legal_order(job: Job, walk: Walk) -> Order:
     return walk.order if job.facts.shuffled else "random"
 
 
-def _timing(read: ReadingStatistics, began: float) -> tuple[int, float, float, float]:
-    return read.bytes_read, time.perf_counter() - began, read.read_s, read.wait_s
+def _cost(read: ReadingStatistics, began: float) -> tuple[int, float, float, float, int]:
+    seconds = time.perf_counter() - began
+    return read.bytes_read, seconds, read.read_s, read.wait_s, peak_memory_bytes()
 
 
 def _reader(job: Job, capacity: tuple[int, int]) -> WindowReader:
@@ -188,6 +191,7 @@ class GatherReport(NamedTuple):
     seconds: float
     read_s: float
     wait_s: float
+    peak_memory: int
 
 
 def gather_span(
@@ -206,7 +210,7 @@ def gather_span(
         while stack and stack[-1][0] == size:
             size, total = 2 * size, add_parts(stack.pop()[1], total)
         stack.append((size, total))
-    return fold([t for _, t in stack]), GatherReport(rows, *_timing(reader.statistics, began))
+    return fold([t for _, t in stack]), GatherReport(rows, *_cost(reader.statistics, began))
 
 
 def fold(totals: list[Part]) -> Part:

@@ -70,7 +70,7 @@ class TrainingResult:
     weights_sha256: str
     seconds: float
     bytes_read: int
-    peak_memory_bytes: int
+    peak_memory_bytes: int  # of the largest process that took part
 
 
 class TrainingRun:
@@ -88,6 +88,7 @@ class TrainingRun:
         self._state_kind: type = type(self.solver.init(self.job.problem, self.job.facts))
         self._began = time.perf_counter()
         self._seconds_before = 0.0
+        self._peak_memory = 0
 
     @classmethod
     def start(cls, plan: TrainingPlan, url: str, executor: Executor, **storage: Any) -> TrainingRun:
@@ -136,7 +137,7 @@ class TrainingRun:
             rows_seen=self.cursor.rows_seen,
             seconds=self.cursor.seconds,
             bytes_read=self.cursor.bytes_read,
-            peak_memory_bytes=peak_memory_bytes(),
+            peak_memory_bytes=max(self._peak_memory, peak_memory_bytes()),
             **self._outcome(),
         )
 
@@ -200,6 +201,7 @@ class TrainingRun:
 
     def _add_up(self, name: str, part: PartFunction, at: Any) -> Part:
         def count(report: GatherReport) -> None:
+            self._peak_memory = max(self._peak_memory, report.peak_memory)
             self._advance(bytes_read=self.cursor.bytes_read + report.bytes_read)
 
         return gather(self._executor, self.job, name, part, at, count)
@@ -224,6 +226,7 @@ class TrainingRun:
         return heads
 
     def _count_span(self, report: SpanReport) -> Event:
+        self._peak_memory = max(self._peak_memory, report.peak_memory)
         self._advance(
             rows_seen=self.cursor.rows_seen + report.rows,
             bytes_read=self.cursor.bytes_read + report.bytes_read,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from queue import Queue
 from typing import NamedTuple
@@ -18,6 +18,11 @@ from solvers.protocol import Block
 from solvers.rows import DenseRows, Rows, SparseRows
 from storage.dataset import Dataset, TableBuffer
 from storage.table import DenseTable, Table
+
+#: Buffers to read into; None: stop reading.
+Free = Queue[TableBuffer | None]
+#: Blocks read, in order; None: there are no more; an error: raise it.
+Ready = Queue[tuple[TableBuffer, Block] | BaseException | None]
 
 
 class Window(NamedTuple):
@@ -52,28 +57,27 @@ class WindowReader:
     ahead: int = 2  # windows decoded before they are asked for
     statistics: ReadingStatistics = field(default_factory=ReadingStatistics)
 
-    def blocks(self, windows: Sequence[Window]) -> Iterator[Block]:
+    def blocks(self, windows: Sequence[Window]) -> Generator[Block]:
         """Read the windows in turn."""
-        free: Queue[TableBuffer] = Queue()
-        ready: Queue[tuple[TableBuffer, Block] | BaseException | None] = Queue()
-        stop = threading.Event()
+        free: Free = Queue()
+        ready: Ready = Queue()
         for _ in range(min(self.ahead + 1, max(1, len(windows)))):
             free.put(BUFFERS.borrow(self.dataset, self.capacity))
         thread = threading.Thread(
-            target=self._read_all, args=(windows, free, ready, stop), name="fewpass-reader"
+            target=self._read_all, args=(windows, free, ready), name="fewpass-reader"
         )
         thread.start()
         try:
             yield from self._hand_out(free, ready)
         finally:
-            stop.set()
+            free.put(None)  # a reader that waits for a buffer waits no longer
             thread.join()
             BUFFERS.give_back(self.dataset, self.capacity, _drain(free, ready))
 
     def _hand_out(
         self,
-        free: Queue[TableBuffer],
-        ready: Queue[tuple[TableBuffer, Block] | BaseException | None],
+        free: Free,
+        ready: Ready,
     ) -> Iterator[Block]:
         while True:
             asked = time.perf_counter()
@@ -92,15 +96,13 @@ class WindowReader:
     def _read_all(
         self,
         windows: Sequence[Window],
-        free: Queue[TableBuffer],
-        ready: Queue[tuple[TableBuffer, Block] | BaseException | None],
-        stop: threading.Event,
+        free: Free,
+        ready: Ready,
     ) -> None:
         try:
             for window in windows:
                 buffer = free.get()
-                if stop.is_set():
-                    free.put(buffer)
+                if buffer is None:
                     return
                 ready.put((buffer, self._read(window, buffer)))
             ready.put(None)
@@ -168,12 +170,11 @@ class BufferPool:
 BUFFERS = BufferPool()
 
 
-def _drain(
-    free: Queue[TableBuffer], ready: Queue[tuple[TableBuffer, Block] | BaseException | None]
-) -> list[TableBuffer]:
+def _drain(free: Free, ready: Ready) -> list[TableBuffer]:
     found = []
     while not free.empty():
-        found.append(free.get())
+        if (buffer := free.get()) is not None:
+            found.append(buffer)
     while not ready.empty():
         item = ready.get()
         if isinstance(item, tuple):

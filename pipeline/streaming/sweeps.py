@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any, NamedTuple
 
 from pipeline.memory import peak_memory_bytes
@@ -67,13 +68,12 @@ def walk_span(
     dealt = deal_windows(job.windows, order, sweep, stream)[first:stop]
     reader = _reader(job, largest_window(job.dataset.manifest, job.windows))
     visited = rows = 0
-    blocks = reader.blocks([Window(chunks, order, sweep) for chunks in dealt])
-    for block in blocks:
-        state = walk.step(job.problem, job.facts, state, block)
-        visited, rows = visited + 1, rows + block.order.shape[0]
-        if walk.diverged(state):
-            blocks.close()  # type: ignore[attr-defined]
-            break
+    with closing(reader.blocks([Window(chunks, order, sweep) for chunks in dealt])) as blocks:
+        for block in blocks:
+            state = walk.step(job.problem, job.facts, state, block)
+            visited, rows = visited + 1, rows + block.order.shape[0]
+            if walk.diverged(state):
+                break
     report = SpanReport(
         stream, visited, rows, *_cost(reader.statistics, began), walk.metrics(state)
     )

@@ -1,0 +1,47 @@
+"""The reading thread: the same rows as reading by hand, and it always ends."""
+
+import threading
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+from pipeline.streaming.reader import Window, WindowReader
+from pipeline.streaming.targets import TargetRule
+from pipeline.streaming.windows import WindowPlan
+from tests.datasets import make
+
+WINDOWS = [Window(chunks, "stored", 0) for chunks in [(5, 0), (3,), (1, 2, 4), (6,), (0, 6)]]
+
+
+@pytest.fixture
+def dataset(tmp_path):
+    return make(tmp_path / "set", n=330, chunk_rows=50, layout="sparse", weighted=True)
+
+
+def reader(dataset):
+    plan = WindowPlan(dataset.n_chunks, 3, 1, seed=0)
+    return WindowReader(dataset, plan, TargetRule(1), (150, 150 * 8))
+
+
+def test_blocks_are_the_windows_chunks_one_after_the_other(dataset):
+    with closing(reader(dataset).blocks(WINDOWS)) as blocks:
+        for window, block in zip(WINDOWS, blocks, strict=True):
+            tables = [dataset.read_chunk(k) for k in window.chunks]
+            assert np.array_equal(block.rows.data, np.concatenate([t.data for t in tables]))
+            assert np.array_equal(block.rows.indices, np.concatenate([t.indices for t in tables]))
+            assert np.array_equal(block.y, 2 * np.concatenate([t.target for t in tables]) - 1)
+            weight = np.concatenate([t.weight for t in tables])
+            scale = dataset.n_rows / dataset.manifest.weights.total
+            assert np.array_equal(block.weight, weight * scale)
+            assert np.array_equal(block.order, np.arange(len(block.y)))
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("taken", range(6))
+def test_stopping_early_ends_the_thread(dataset, taken):
+    for _ in range(30):  # the thread may be anywhere
+        with closing(reader(dataset).blocks(WINDOWS)) as blocks:
+            for _, _block in zip(range(taken), blocks, strict=False):
+                pass
+    assert not [t for t in threading.enumerate() if t.name == "fewpass-reader"]

@@ -76,7 +76,7 @@ class RunFolder:
         """Whether a training has begun here."""
         return self.folder.exists("run.json")
 
-    def begin(self, plan: TrainingPlan, manifest: Manifest) -> RunRecord:
+    def begin(self, plan: TrainingPlan, manifest: Manifest) -> None:
         """Write down what is going to be done; refuses a folder with another plan in it."""
         record = RunRecord(
             plan=plan,
@@ -93,7 +93,6 @@ class RunFolder:
         else:
             self.folder.require_writable()
             self.folder.write("run.json", record.model_dump_json(indent=2).encode())
-        return record
 
     def record(self) -> RunRecord:
         """Read back what was planned."""

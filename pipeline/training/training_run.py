@@ -17,6 +17,7 @@ from pipeline.memory import peak_memory_bytes
 from pipeline.streaming.executor import Executor
 from pipeline.streaming.sweeps import (
     GatherReport,
+    Job,
     PartFunction,
     Position,
     SpanReport,
@@ -29,7 +30,6 @@ from pipeline.training.plan import TrainingPlan, loss_name
 from pipeline.training.run_folder import (
     Cursor,
     RunFolder,
-    RunRecord,
     Saved,
     read_state,
     read_states,
@@ -40,6 +40,8 @@ from solvers.protocol import Gather, Part, Solver, State, Walk, Weights, copy_st
 from storage.dataset import Dataset
 
 MOST_RESTARTS = 30
+
+Storage = dict[str, Any] | None  # what fsspec needs beyond the address
 
 
 @dataclass(frozen=True)
@@ -76,12 +78,9 @@ class TrainingResult:
 class TrainingRun:
     """One training, new or continued; iterate over it, then ask for `result`."""
 
-    def __init__(
-        self, run: RunFolder, record: RunRecord, dataset: Dataset, executor: Executor
-    ) -> None:
-        self.run, self.plan = run, record.plan
-        self.solver: Solver = record.plan.solver
-        self.job = make_job(record.plan, dataset)
+    def __init__(self, run: RunFolder, plan: TrainingPlan, job: Job, executor: Executor) -> None:
+        self.run, self.plan, self.job = run, plan, job
+        self.solver: Solver = plan.solver
         self.cursor = Cursor()
         self._executor = executor
         self._saved: Saved | None = None
@@ -91,26 +90,29 @@ class TrainingRun:
         self._peak_memory = 0
 
     @classmethod
-    def start(cls, plan: TrainingPlan, url: str, executor: Executor, **storage: Any) -> TrainingRun:
+    def start(
+        cls, plan: TrainingPlan, url: str, executor: Executor, storage_options: Storage = None
+    ) -> TrainingRun:
         """Begin a run at `url`, or go on with the one that is there if its plan is the same.
 
         Raises PlanMismatch when another plan or other data lie there, BadInput when plan and data
-        set do not fit (both are ValueErrors), FileNotFoundError when there is no data set.
+        set do not fit, NotADataset when there is none (all are ValueErrors).
         """
-        dataset = Dataset.open(plan.dataset, **storage)
+        dataset = Dataset.open(plan.dataset, storage_options)
         plan = plan.model_copy(update={"dataset": dataset.folder.url})  # found from anywhere
-        run = RunFolder(url, **storage)
-        make_job(plan, dataset)  # refuses what does not fit before anything is written
-        return cls(run, run.begin(plan, dataset.manifest), dataset, executor)
+        run = RunFolder(url, storage_options)
+        job = make_job(plan, dataset)  # refuses what does not fit before anything is written
+        run.begin(plan, dataset.manifest)
+        return cls(run, plan, job, executor)
 
     @classmethod
-    def resume(cls, url: str, executor: Executor, **storage: Any) -> TrainingRun:
+    def resume(cls, url: str, executor: Executor, storage_options: Storage = None) -> TrainingRun:
         """Continue the run at `url` from its newest whole snapshot."""
-        run = RunFolder(url, **storage)
+        run = RunFolder(url, storage_options)
         record = run.record()
-        dataset = Dataset.open(record.plan.dataset, **storage)
+        dataset = Dataset.open(record.plan.dataset, storage_options)
         run.require_data(record, dataset.manifest.fingerprint)
-        return cls(run, record, dataset, executor)
+        return cls(run, record.plan, make_job(record.plan, dataset), executor)
 
     def __iter__(self) -> Iterator[Event]:
         yield self._pick_up()

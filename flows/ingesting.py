@@ -70,6 +70,8 @@ def ingest_facts(result: IngestResult) -> dict[str, Any]:
         facts |= {"test_dataset": result.test_dataset, "test_rows": result.test_rows}
     if result.skipped:
         facts["skipped"] = result.skipped
+    if result.merged:
+        facts["merged"] = result.merged
     return facts
 
 
@@ -85,6 +87,7 @@ def _shown(result: IngestResult) -> dict[str, Any]:
         if result.test_dataset
         else None,
         "skipped rows": result.skipped or None,
+        "double indices": f"{result.merged:,}, added up" if result.merged else None,
         "chunks": f"{result.chunks:,} of {result.chunk_rows:,} rows",
         "size": f"{format_bytes(result.bytes_in)} in, {format_bytes(result.bytes_out)} out",
         "took": f"{format_seconds(result.seconds)}, at most "

@@ -253,7 +253,7 @@ def test_compiled_is_what_it_says():
         counts = run(array, Rules(1, 100, False, False, False), space, known, np.empty(9, np.int64))
         found.append((tuple(counts), [part.tolist() for part in space]))
     assert found[0] == found[1]
-    assert found[0][0] == (3, 4, 2, 0)
+    assert found[0][0] == (3, 4, 2, 0, 1)
 
 
 COMPRESS = {
@@ -359,3 +359,14 @@ def test_estimated_bytes(data_folder):
         table, _ = read([data_folder / name])
         actual = sum(part.nbytes for part in table[:4])
         assert 0.7 * actual < source.estimated_bytes() < 1.4 * actual
+
+
+def test_equal_indices_are_added_up_and_counted(tmp_path):
+    path = tmp_path / "double.svm"
+    path.write_text("1 1:2 1:3 2:0 4:1 4:1 4:-1\n-1 2:1 3:1\n1 7:1 7:1\nbad 1:1 1:1\n")
+    source = open_source([str(path)], SourceOptions(on_bad_row="skip"))
+    (piece,) = source.pieces(1 << 20)
+    parsed = source.parse(piece)
+    assert parsed.n_merged == 1 + 2 + 1  # none of the row that was skipped
+    assert parsed.table.data.tolist() == [5, 1, 1, 1, 2]
+    assert parsed.table.indices.tolist() == [0, 3, 1, 2, 6]

@@ -56,6 +56,7 @@ class Dealt(NamedTuple):
     buckets: tuple[Buckets, ...]  # of the training rows; of the test rows, if there are any
     n_skipped: dict[str, int]  # per file
     skipped: list[str]  # the first of them, as sentences
+    n_merged: int  # values added to the one before, of the same index in the row
 
 
 class Dealer:
@@ -83,6 +84,7 @@ class Dealer:
         self.columns = ColumnStatistics(source.layout, width) if needs_columns(plan.scale) else None
         self.max_index = -1
         self.n_skipped: dict[str, int] = {}
+        self.n_merged = 0
         self.skipped: list[str] = []
 
     def _buckets(self, path: Path) -> Iterator[Buckets]:
@@ -116,8 +118,9 @@ class Dealer:
         if self.plan.like is None:
             scaler = Scaler.fitted(self.plan.scale, self.columns, n_features)
         return Dealt(
-            self.kind, n_features, self.census, scaler, self.buckets, self.n_skipped, self.skipped
-        )
+            self.kind, n_features, self.census, scaler, self.buckets,
+            self.n_skipped, self.skipped, self.n_merged,
+        )  # fmt: skip
 
     def _in_flight(self, threads: int) -> int:
         fits = self.plan.memory_for_rows // 2 // (PIECE_COPIES * PIECE_BYTES)
@@ -139,6 +142,7 @@ class Dealer:
     def _take_in(self, prepared: Prepared) -> None:
         parsed, keys, group = prepared.parsed, prepared.keys, prepared.group
         self._note_skipped(parsed)
+        self.n_merged += parsed.n_merged
         self.max_index = max(self.max_index, parsed.max_index)
         self._refuse_wide()
         target = self.census.encode(parsed.table.target, parsed.labels, prepared.where)
@@ -207,6 +211,7 @@ def dealt_as_state(dealt: Dealt) -> dict[str, Any]:
         "buckets": [buckets.state() for buckets in dealt.buckets],
         "n_skipped": dealt.n_skipped,
         "skipped": dealt.skipped,
+        "n_merged": dealt.n_merged,
     }
 
 
@@ -230,4 +235,5 @@ def dealt_from_state(plan: IngestPlan, path: Path, state: dict[str, Any]) -> Dea
         buckets=buckets,
         n_skipped=state["n_skipped"],
         skipped=state["skipped"],
+        n_merged=state["n_merged"],
     )

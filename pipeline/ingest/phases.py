@@ -215,7 +215,12 @@ class _Ingest:
 
     def _facts(self, dealt: Dealt) -> dict[str, Any]:
         plan = self.plan.model_dump(mode="json", exclude={"storage_options"})
-        return {"plan": plan, "skipped_rows": dealt.skipped, "like": self._like_fingerprint()}
+        return {
+            "plan": plan,
+            "skipped_rows": dealt.skipped,
+            "merged": dealt.n_merged,
+            "like": self._like_fingerprint(),
+        }
 
     def _result(self, done: list[Dataset]) -> IngestResult:
         manifest = done[TRAINING].manifest
@@ -239,6 +244,7 @@ class _Ingest:
             test_rows=test.n_rows if test else 0,
             skipped=sum(manifest.bad_rows.values()),
             skipped_rows=tuple(self.targets[TRAINING].marker().get("skipped_rows", ())),
+            merged=self.targets[TRAINING].marker().get("merged", 0),
             fingerprint=manifest.fingerprint,
             test_fingerprint=test.manifest.fingerprint if test else None,
         )

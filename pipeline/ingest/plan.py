@@ -155,5 +155,6 @@ class IngestResult(BaseModel):
     test_rows: int
     skipped: int  # rows left out under on_bad_row="skip"
     skipped_rows: tuple[str, ...]  # the first of them: file, line, reason
+    merged: int  # values whose index stood in their row before: added up
     fingerprint: str
     test_fingerprint: str | None

@@ -140,7 +140,8 @@ def parse_text(piece: Piece, options: SourceOptions) -> Parsed:
         space, counts = _parse(piece.content, rules._replace(width=width), options.dtype)
     faults = (_explain(piece, fault, options) for fault in space.bad[: counts.bad].tolist())
     skipped = settle(faults, piece.file, options.on_bad_row)
-    return Parsed(_table(space, counts), None, counts.max_index, skipped, counts.bad)
+    table = _table(space, counts)
+    return Parsed(table, None, counts.max_index, skipped, counts.bad, counts.merged)
 
 
 def _parse(piece: Text, rules: Rules, dtype: str) -> tuple[Space, Counts]:

@@ -74,6 +74,7 @@ class Counts(NamedTuple):
     max_index: int  # -1: none
     bad: int  # may exceed the space: only so many are listed
     hard: int  # numbers left to `float()`
+    merged: int  # values added to the one before, of the same index
 
 
 @kernel
@@ -174,7 +175,7 @@ def parse_rows(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than th
     """
     data, indices, indptr, target, bad_rows = space
     first_index, width, unlabelled, missing_is_zero, stop = rules
-    rows, values, bad, n_hard, line, widest = 0, 0, 0, 0, -1, np.int64(-1)
+    rows, values, bad, n_hard, merged, line, widest = 0, 0, 0, 0, 0, -1, np.int64(-1)
     size = np.uint64(text.size)
     at: Position = np.uint64(0)
     indptr[0] = 0
@@ -191,7 +192,7 @@ def parse_rows(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than th
         else:
             status, target[rows], at, n_hard = number(text, at, known, hard, n_hard)
             fault = _label_fault(text, status, at)
-        last = np.int64(-1)
+        last, entries = np.int64(-1), 0  # entries: values that are not 0
         while fault == 0:
             while _is_blank(text[at]):
                 at += STEP
@@ -242,6 +243,7 @@ def parse_rows(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than th
                 if not np.isfinite(data[values]):
                     fault = VALUE_NOT_FINITE
                 values += 1
+                entries += 1
             last = column
         at = _line_end(text, at) + STEP
         if fault != 0:
@@ -253,6 +255,7 @@ def parse_rows(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than th
                 break
             continue
         widest = last if last > widest else widest  # noqa: FURB136
+        merged += entries - (values - indptr[rows])
         rows += 1
         indptr[rows] = values
-    return Counts(rows, int(widest), bad, n_hard)
+    return Counts(rows, int(widest), bad, n_hard, int(merged))

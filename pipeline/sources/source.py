@@ -43,6 +43,7 @@ class Parsed(NamedTuple):
     max_index: int  # largest column seen, from 0; -1: none
     skipped: tuple[BadRow, ...]  # the first LISTED of them
     n_skipped: int
+    n_merged: int = 0  # values added to the one before, of the same index in the row
 
 
 class Source(Protocol):

@@ -42,9 +42,8 @@ def test_twenty_kills_change_no_bit(tmp_path):
     quiet = finish(command)
 
     random.seed(0)
-    run, kills = tmp_path / "run", 0
-    while kills < KILLS:
-        # Most runs never end by themselves: the folder starts anew when one did.
+    run, runs, kills = tmp_path / "run", 1, 0
+    while kills < KILLS:  # a run that came to its end is followed by a new one
         process = subprocess.Popen(
             train_command(dataset, run, [] if kills % 4 == 3 else ["--scheduler", "none"]),
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
@@ -56,7 +55,7 @@ def test_twenty_kills_change_no_bit(tmp_path):
         kills += process.returncode != 0
         if process.returncode == 0:
             assert outcome(run) == quiet["weights_sha256"]
-            run = tmp_path / f"run{kills}"
+            run, runs = tmp_path / f"run{runs}", runs + 1
     resumed = finish([FEWPASS, "resume", str(run), "--json", "--scheduler", "none"])
     assert resumed["weights_sha256"] == quiet["weights_sha256"]
     assert resumed["objective"] == quiet["objective"]

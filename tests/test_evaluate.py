@@ -17,7 +17,7 @@ from tests.datasets import make
 
 
 def trained(dataset, url, **settings):
-    plan = TrainingPlan(dataset=dataset.folder.url, memory="64MB", **settings)
+    plan = TrainingPlan(dataset=dataset.folder.url, memory="128MB", **settings)
     for _ in TrainingRun.start(plan, str(url), InProcess()):
         pass
     return load_model(RunFolder(str(url)))

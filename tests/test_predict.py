@@ -19,7 +19,7 @@ from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingRun
 from storage.folder import Folder
 
-MEMORY = 64 << 20
+MEMORY = 128 << 20
 
 
 def as_csv(path, X, y):

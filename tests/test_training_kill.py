@@ -18,7 +18,7 @@ KILLS = 20
 
 def train_command(dataset, run, scheduler):
     return [
-        FEWPASS, "train", dataset, str(run), "--passes", "25", "--memory", "34MB", "--json",
+        FEWPASS, "train", dataset, str(run), "--passes", "25", "--memory", "97MB", "--json",
         "--solver", "asgd", "--set", "solver.average_from=0.5", "--certify",
         "--config", str(Path(dataset).with_name("often.toml")), *scheduler,
     ]  # fmt: skip

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from pipeline.errors import BadInput
 from pipeline.streaming.windows import (
+    OVERHEAD_BYTES,
     WindowPlan,
     chunk_bytes,
     deal_windows,
@@ -57,7 +58,7 @@ def test_windows_fill_the_budget_and_never_pass_it(tmp_path, layout):
     manifest = make(tmp_path / "set", layout=layout, n=2000, chunk_rows=50).manifest
     one = chunk_bytes(manifest)
     for windows in (1, 2, 7):
-        memory = (32 << 20) + 1000 + 3 * windows * one
+        memory = OVERHEAD_BYTES + 1000 + 3 * windows * one
         plan = plan_windows(manifest, memory=memory, state_bytes=1000, streams=1, seed=0)
         assert plan.chunks_per_window == windows
         rows, nnz = largest_window(manifest, plan)
@@ -67,8 +68,8 @@ def test_windows_fill_the_budget_and_never_pass_it(tmp_path, layout):
 
 def test_a_budget_that_is_too_small_is_refused_with_the_one_that_is_not(tmp_path):
     manifest = make(tmp_path / "set", n=200, chunk_rows=50).manifest
-    with pytest.raises(BadInput, match=r"--memory 33.\d MB or more"):
-        plan_windows(manifest, memory=32 << 20, state_bytes=0, streams=1, seed=0)
+    with pytest.raises(BadInput, match=r"--memory 97MB or more"):
+        plan_windows(manifest, memory=OVERHEAD_BYTES, state_bytes=0, streams=1, seed=0)
 
 
 def test_more_streams_than_chunks_are_refused(tmp_path):

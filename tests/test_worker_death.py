@@ -29,7 +29,7 @@ def two_processes():
 def test_the_model_is_the_same_bit_for_bit(tmp_path, two_processes):
     dataset = make(tmp_path / "set", n=20000, d=40, chunk_rows=200)
     plan = TrainingPlan(
-        dataset=dataset.folder.url, memory="34MB", streams=2, passes=2, snapshot_every=0.5
+        dataset=dataset.folder.url, memory="97MB", streams=2, passes=2, snapshot_every=0.5
     )
     quiet = TrainingRun.start(plan, str(tmp_path / "quiet"), InProcess())
     for _ in quiet:

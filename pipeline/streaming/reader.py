@@ -152,7 +152,9 @@ class BufferPool:
     def borrow(self, dataset: Dataset, capacity: tuple[int, int]) -> TableBuffer:
         """Return a buffer for windows of that capacity."""
         with self._lock:
-            if self._key == (dataset.manifest.fingerprint, capacity) and self._spare:
+            if self._key != (dataset.manifest.fingerprint, capacity):
+                self._spare = []  # a pass of another kind begins: its buffers need the room
+            elif self._spare:
                 return self._spare.pop()
         return TableBuffer(dataset.manifest, *capacity)
 

@@ -201,6 +201,7 @@ def gather_span(
     began = time.perf_counter()
     manifest = job.dataset.manifest
     reader = _reader(job, (max(manifest.chunks.rows), max(manifest.chunks.nnz)))
+    reader.ahead = 1  # every thread of the process may be at a span of its own
     windows = [Window((k,), "stored", 0) for k in range(first, stop)]
     rows = 0
     stack: list[tuple[int, Part]] = []  # subtree sizes and sums, as in binary counting
@@ -234,22 +235,27 @@ def gather(
     The tree is fixed by the number of chunks, so the sum has the same bits for any number of
     workers.
     """
-    bounds = list(range(0, job.windows.n_chunks, chunks_per_span(job)))
-    results = []
-    for k, first in enumerate(bounds):
-        stop = min(first + chunks_per_span(job), job.windows.n_chunks)
-        results.append(executor.submit(name, gather_span, job, part, at, first, stop))
-        if k == 0:  # compiles once before the work fans out
-            executor.result(executor.submit("report", report_of, results[0]))
-    reports = [executor.submit("report", report_of, r) for r in results]
-    totals = [executor.submit("part", state_of, r) for r in results]
-    del results
+    step, n_chunks = chunks_per_span(job), job.windows.n_chunks
+    reports: list[Any] = []
+    stack: list[tuple[int, Any]] = []  # as in gather_span: few sums wait for their neighbour
+    for first in range(0, n_chunks, step):
+        result = executor.submit(
+            name, gather_span, job, part, at, first, min(first + step, n_chunks)
+        )
+        reports.append(executor.submit("report", report_of, result))
+        size, total = 1, executor.submit("part", state_of, result)
+        del result
+        while stack and stack[-1][0] == size:
+            size, total = 2 * size, executor.submit("add", add_parts, stack.pop()[1], total)
+        stack.append((size, total))
+        if first == 0:  # compiles once before the work fans out
+            executor.result(reports[0])
     for report in reports:
         on_report(executor.result(report))
-    while len(totals) > 1:
-        pairs = [totals[k : k + 2] for k in range(0, len(totals), 2)]
-        totals = [executor.submit("add", add_parts, *p) if len(p) == 2 else p[0] for p in pairs]
-    return executor.result(totals[0])
+    total = stack.pop()[1]
+    while stack:
+        total = executor.submit("add", add_parts, stack.pop()[1], total)
+    return executor.result(total)
 
 
 def chunks_per_span(job: Job) -> int:

@@ -15,7 +15,7 @@ from storage.manifest import Manifest
 Order = Literal["stored", "random"]
 
 IN_FLIGHT = 3  # windows of one stream in memory: one stepped, one ready, one being read
-OVERHEAD_BYTES = 32 << 20  # compressed chunks, the event loop, buffers of the log
+OVERHEAD_BYTES = 96_000_000  # loaded kernels, compressed chunks, the cluster in this process
 CHUNKS_OF_A_WINDOW, ROWS_OF_A_WINDOW = 11, 12  # what a random generator is for
 
 
@@ -59,7 +59,7 @@ def plan_windows(
         raise BadInput(
             f"A memory budget of {format_bytes(memory)} is too small: the state takes "
             f"{format_bytes(state_bytes)} and {IN_FLIGHT * streams} windows of one chunk "
-            f"({format_bytes(one)}) each. Use --memory {format_bytes(least)} or more."
+            f"({format_bytes(one)}) each. Use --memory {-(-least // 10**6)}MB or more."
         )
     return WindowPlan(n_chunks, int(min(fitting, n_chunks)), streams, seed)
 

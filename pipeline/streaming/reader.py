@@ -62,7 +62,7 @@ class WindowReader:
         free: Free = Queue()
         ready: Ready = Queue()
         for _ in range(min(self.ahead + 1, max(1, len(windows)))):
-            free.put(BUFFERS.borrow(self.dataset, self.capacity))
+            free.put(TableBuffer(self.dataset.manifest, *self.capacity))
         thread = threading.Thread(
             target=self._read_all, args=(windows, free, ready), name="fewpass-reader"
         )
@@ -72,7 +72,6 @@ class WindowReader:
         finally:
             free.put(None)  # a reader that waits for a buffer waits no longer
             thread.join()
-            BUFFERS.give_back(self.dataset, self.capacity, _drain(free, ready))
 
     def _hand_out(
         self,
@@ -139,46 +138,3 @@ def unit_weights(table: Table, dataset: Dataset) -> NDArray[np.float64]:
     if table.weight is None or weights is None:
         return np.ones(table.n_rows)
     return table.weight * (dataset.manifest.n_rows / weights.total)
-
-
-class BufferPool:
-    """Keeps the buffers of the last data set that was read: fresh memory costs page faults."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._key: tuple[str, tuple[int, int]] | None = None
-        self._spare: list[TableBuffer] = []
-
-    def borrow(self, dataset: Dataset, capacity: tuple[int, int]) -> TableBuffer:
-        """Return a buffer for windows of that capacity."""
-        with self._lock:
-            if self._key != (dataset.manifest.fingerprint, capacity):
-                self._spare = []  # a pass of another kind begins: its buffers need the room
-            elif self._spare:
-                return self._spare.pop()
-        return TableBuffer(dataset.manifest, *capacity)
-
-    def give_back(
-        self, dataset: Dataset, capacity: tuple[int, int], buffers: list[TableBuffer]
-    ) -> None:
-        """Keep buffers for the next reader; those of another shape are let go."""
-        key = (dataset.manifest.fingerprint, capacity)
-        with self._lock:
-            if self._key != key:
-                self._key, self._spare = key, []
-            self._spare.extend(buffers)
-
-
-BUFFERS = BufferPool()
-
-
-def _drain(free: Free, ready: Ready) -> list[TableBuffer]:
-    found = []
-    while not free.empty():
-        if (buffer := free.get()) is not None:
-            found.append(buffer)
-    while not ready.empty():
-        item = ready.get()
-        if isinstance(item, tuple):
-            found.append(item[0])
-    return found

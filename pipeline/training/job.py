@@ -31,7 +31,9 @@ def make_job(plan: TrainingPlan, dataset: Dataset) -> Job:
     windows = plan_windows(
         manifest,
         memory=plan.memory,
-        state_bytes=arrays * (2 * plan.streams + 2),  # a span's copy each; snapshot and read-out
+        # Per stream what a span is given and its own copy; once a snapshot's copies, compressed
+        # bytes, read-out and the sums of a gradient.
+        state_bytes=arrays * (2 * plan.streams + 5),
         streams=plan.streams,
         seed=plan.seed,
     )

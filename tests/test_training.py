@@ -20,7 +20,7 @@ from solvers.protocol import Weights
 from storage.folder import Damaged
 from tests.datasets import make
 
-MEMORY = "96.2MB"  # leaves windows of a few small chunks
+MEMORY = "96.1MB"  # leaves windows of a few small chunks
 
 
 def train(plan, url, executor=None):

@@ -19,7 +19,7 @@ from scipy.sparse import csr_matrix
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import SGDClassifier
 
-from solvers.gradient import gradient_part
+from solvers.gradient import add_gradient, no_gradient
 from solvers.losses import LOSSES, Problem
 from solvers.protocol import Block, Facts, Weights
 from solvers.rows import DenseRows, SparseRows
@@ -59,7 +59,7 @@ def as_block(X, y, order):
         rows = DenseRows(X)
     else:
         rows = SparseRows(X.data, X.indices.view(np.uint32), X.indptr.astype(np.int64))
-    return Block(rows, y, np.ones(len(y)), order)
+    return Block(rows, y, np.ones(len(y)), order, np.empty(0))
 
 
 def least(functions: dict, turns: int) -> dict[str, float]:
@@ -80,7 +80,7 @@ def measure(name: str, X, y, turns: int) -> None:
     rng = np.random.default_rng(1)
     stored, random = as_block(X, y, np.arange(n)), as_block(X, y, rng.permutation(n))
     known = Facts(n, X.shape[1], type(stored.rows), 1.0, 1.0, 1.0, n, shuffled=True,
-                  target_square=1.0)  # fmt: skip
+                  target_square=1.0, sigma_square=1.0, streams=1, seed=0)  # fmt: skip
     solver = Asgd(gamma0=0.1)  # no loss diverges
     for loss, peer in PEER.items():
         problem = Problem(LOSSES[loss](), LAM, 1.0, LAM / 100.0)
@@ -96,7 +96,9 @@ def measure(name: str, X, y, turns: int) -> None:
                 "peer": lambda model=model: model.fit(X, y),
                 "stored": lambda visit=visit: visit(stored),
                 "random": lambda visit=visit: visit(random),
-                "gradient": lambda problem=problem, at=at: gradient_part(problem, at, stored),
+                "gradient": lambda problem=problem, at=at: add_gradient(
+                    problem, at, stored, no_gradient(at)
+                ),
             },
             turns,
         )

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 from cyclopts import Parameter
 
-SolverName = Literal["sgd", "asgd"]
+SolverName = Literal["sgd", "asgd", "s2gd", "s2gd+", "svrg"]
 LossName = Literal["hinge", "squared_hinge", "smoothed_hinge", "logistic", "squared"]
 Names = tuple[str, ...]
 
@@ -85,7 +85,8 @@ class Training:
     tol: float | None = None
     """Stop when the certified gap to the optimum, over max(1, |objective|), is at most this."""
     passes: int | None = None
-    """Passes over the data at most [default: 1; with --tol 100]."""
+    """Passes over the data at most [default: 1; 100 with --tol and for methods of
+    many passes]."""
     certify: bool | None = None
     """Read the data once more at the end for the objective and the certificate."""
     seed: int | None = None

@@ -20,7 +20,6 @@ from pipeline.training.plan import TrainingPlan
 Model = TypeVar("Model", bound=BaseModel)
 Values = dict[str, Any]
 
-PASSES_WITH_TOL = 100  # the cap when --tol says when to stop and nobody said otherwise
 _POSITIONS = ("label", "weight", "drop")  # columns: a whole number is a position
 
 
@@ -35,8 +34,6 @@ def training_settings(
     values |= asked | given(where) | {"dataset": dataset}
     if solver:
         values["solver"] = solver
-    if values.get("tol") is not None:
-        values.setdefault("passes", PASSES_WITH_TOL)
     place = {name: values.pop(name) for name in Execution.model_fields if name in values}
     return checked(TrainingPlan, values), checked(Execution, place)
 

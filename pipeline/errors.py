@@ -1,4 +1,4 @@
-"""What the pipeline refuses or gives up on; storage has its own two (see storage/folder.py)."""
+"""What the pipeline refuses; storage has its own two (storage/folder.py), solvers have Diverged."""
 
 
 class BadInput(ValueError):  # noqa: N818 - users read the message, not the name
@@ -7,7 +7,3 @@ class BadInput(ValueError):  # noqa: N818 - users read the message, not the name
 
 class PlanMismatch(ValueError):  # noqa: N818
     """A plan, a data set and a run that do not belong together."""
-
-
-class Diverged(ArithmeticError):  # noqa: N818
-    """Training left the finite numbers and no smaller step size brought it back."""

@@ -27,7 +27,7 @@ class RunReport(NamedTuple):
     loss: str
     lam: float
     finished: bool
-    passes: int
+    passes: float
     rows_seen: int
     last_loss: float | None  # of rows before they were learnt from, at the end
     objective: float | None

@@ -43,7 +43,7 @@ def calibrate(
     def judge(gamma0: float) -> None:
         if problem.lam * gamma0 < 0.9 and gamma0 not in found:
             W = paired_zeros(facts.rows_kind, facts.d)
-            objective = trial_objective(W, gamma0, schedule, problem, *trial)
+            objective = trial_objective(W, gamma0, schedule, problem, *trial[:4])
             found[gamma0] = objective if np.isfinite(objective) else np.inf
 
     for j in POWERS:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from solvers.dispatch import kernel
 from solvers.losses import Problem, slope, value
-from solvers.protocol import Block, Weights
+from solvers.protocol import Block, Certificate, Sum, Weights
 from solvers.rows import add_vector, dot_vector, look_ahead
 
 
@@ -32,29 +32,31 @@ class GradientPart(NamedTuple):
     rows: int
 
 
-class Certificate(NamedTuple):
-    """What a full gradient proves of the weights that it was taken at."""
-
-    objective: float
-    gap: float  # at most this far above the optimum
-
-    @property
-    def relative(self) -> float:
-        """The gap over max(1, |objective|): what `tol` is compared with."""
-        return self.gap / max(1.0, abs(self.objective))
+def no_gradient(at: Weights) -> GradientPart:
+    """Return the sums over no rows."""
+    return GradientPart(0.0, np.zeros_like(at.coef), 0.0, 0)
 
 
-def gradient_part(problem: Problem, at: Weights, block: Block) -> GradientPart:
-    """Loss and gradient sums of one block at the given weights."""
-    G = np.zeros_like(at.coef)
-    loss, g_b = add_slopes(G, at.coef, at.intercept, problem, *block)
-    return GradientPart(loss, G, g_b, block.order.shape[0])
+def add_gradient(problem: Problem, at: Weights, block: Block, part: GradientPart) -> GradientPart:
+    """Add one block's loss and gradient at the given weights; G is added to in place.
+
+    Where the block has room for it, its row state becomes the weighted slopes.
+    """
+    loss, g_b = add_slopes(part.G, at.coef, at.intercept, problem, *block)
+    rows = part.rows + block.order.shape[0]
+    return GradientPart(part.loss + loss, part.G, part.g_b + g_b, rows)
+
+
+#: The gradient at some weights, and the same with every row's slope kept.
+GRADIENT = Sum("gather-gradient", no_gradient, add_gradient)
+GRADIENT_AND_SLOPES = GRADIENT._replace(row_state="write")
 
 
 def certificate(problem: Problem, at: Weights, total: GradientPart) -> Certificate:
     """Turn the sums over all rows into objective and bound."""
     w, b, n = at.coef, at.intercept, total.rows
-    g = total.G / n + problem.lam * w
+    g = total.G / n
+    g += problem.lam * w
     objective = total.loss / n + 0.5 * problem.lam * float(w @ w) + 0.5 * problem.lam_b * b * b
     gap = float(g @ g) / (2.0 * problem.lam)
     if problem.intercept:
@@ -64,10 +66,14 @@ def certificate(problem: Problem, at: Weights, total: GradientPart) -> Certifica
 
 @kernel
 def add_slopes(
-    G: Any, w: Any, b: Any, problem: Any, rows: Any, y: Any, weight: Any, order: Any
+    G: Any, w: Any, b: Any, problem: Any, rows: Any, y: Any, weight: Any, order: Any, slopes: Any
 ) -> Any:
-    """G += sum of weighted slopes times rows; returns the sums of losses and of slopes."""
+    """G += sum of weighted slopes times rows; returns the sums of losses and of slopes.
+
+    `slopes` (n,) gets the weighted slopes of the rows visited; (0,) does not ask for them.
+    """
     total, total_slope = 0.0, 0.0
+    kept = slopes.shape[0] > 0
     for r in range(order.shape[0]):
         i = order[r]
         look_ahead(rows, y, weight, order, r)
@@ -75,6 +81,8 @@ def add_slopes(
         total += weight[i] * value(problem.loss, p, y[i])
         g = weight[i] * slope(problem.loss, p, y[i])
         total_slope += problem.intercept * g
+        if kept:
+            slopes[i] = g
         if g != 0.0:
             add_vector(rows, i, g, G)
     return total, total_slope

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict
 from solvers.losses import Problem
 from solvers.rows import Rows
 
-State = Any  # a NamedTuple of arrays and numbers, one type per method
+State = Any  # a NamedTuple of arrays and numbers; a method may have one type per phase
 Part = Any  # a NamedTuple of arrays and numbers that add up, one type per gather
 
 
@@ -32,6 +32,7 @@ class Block(NamedTuple):
     y: NDArray[np.float64]  # (n,) targets; -1 and +1 for classification
     weight: NDArray[np.float64]  # (n,) row weights, scaled so that their mean over the set is 1
     order: NDArray[np.int64]  # (m,) rows to visit
+    row_state: NDArray[np.float64]  # (n,) what the method keeps per row; (0,) if it keeps nothing
 
 
 class Facts(NamedTuple):
@@ -46,6 +47,9 @@ class Facts(NamedTuple):
     stream_rows: int  # rows that one stream visits in one pass
     shuffled: bool  # whether rows lie in a global random order
     target_square: float  # mean y^2; 1 for classification
+    sigma_square: float  # largest eigenvalue of mean x x^T, from above: a sample's, times 1.05
+    streams: int
+    seed: int
 
 
 class Weights(NamedTuple):
@@ -55,12 +59,19 @@ class Weights(NamedTuple):
     intercept: float
 
 
+RowStateUse = Literal["none", "read", "write", "update"]
+
+
 class Walk(NamedTuple):
     """A sequential pass: `step` carries a state over one block after the other.
 
     With several streams every stream starts from its own copy of the state and `join` makes one
     of the results.  A step that says `diverged` ends the walk; `recover` gives the state to start
     the whole training from again.
+
+    A walk that reads or updates what is kept per row has states with a field `row_version`: the
+    sweep that wrote the numbers which the state goes with.  Where it updates, `step` changes
+    `block.row_state` in place, and every row is visited once.
     """
 
     name: str
@@ -70,17 +81,51 @@ class Walk(NamedTuple):
     diverged: Callable[[State], bool]
     recover: Callable[[Problem, Facts, State], State]
     metrics: Callable[[State], dict[str, float]]  # numbers for the log and the live display
+    rows: Callable[[State], int] | None = None  # how many a stream visits; None: each of its once
+    row_state: RowStateUse = "none"
+
+
+class Sum(NamedTuple):
+    """What a gather adds up.
+
+    `add` owns the part that it is given and returns it with a block's share added; parts of
+    different spans are added by `add_parts`.
+    """
+
+    name: str
+    zero: Callable[[Any], Part]  # of what `add` is taken at
+    add: Callable[[Problem, Any, Block, Part], Part]
+    row_state: RowStateUse = "none"  # "write": `add` fills block.row_state
 
 
 class Gather(NamedTuple):
-    """An order-free pass: `part` of every chunk, added up in a fixed tree, given to `absorb`."""
+    """An order-free pass: a sum over all chunks in a fixed tree, given to `absorb`.
 
-    name: str
-    part: Callable[[Problem, State, Block], Part]
-    absorb: Callable[[Problem, Facts, State, Part], State]
+    `absorb` gets the number of the sweep, too: the `row_version` of what the sum wrote.
+    """
+
+    sum: Sum
+    at: Callable[[State], Any]  # the small part of a state that the sum needs
+    absorb: Callable[[Problem, Facts, State, Part, int], State]
 
 
 Sweep = Walk | Gather
+
+
+class Certificate(NamedTuple):
+    """What a full gradient or a duality gap proves of a state's weights."""
+
+    objective: float
+    gap: float  # at most this far above the optimum
+
+    @property
+    def relative(self) -> float:
+        """The gap over max(1, |objective|): what `tol` is compared with."""
+        return self.gap / max(1.0, abs(self.objective))
+
+
+class Diverged(ArithmeticError):  # noqa: N818  users read the name, and it says enough
+    """The objective left all bounds, and no smaller step is going to be tried."""
 
 
 class Settings(BaseModel):
@@ -90,11 +135,15 @@ class Settings(BaseModel):
 
 
 class Solver(Protocol):
-    """The three verbs of a method."""
+    """The verbs of a method."""
 
     @property
     def kind(self) -> str:
         """Return the word that names the method."""
+
+    @property
+    def states(self) -> tuple[type, ...]:
+        """Return the types that its states have, the first one's first."""
 
     def init(self, problem: Problem, facts: Facts) -> State:
         """Return the state before the first row; ValueError when a setting does not fit."""
@@ -104,6 +153,9 @@ class Solver(Protocol):
 
     def weights(self, state: State) -> Weights:
         """Read the model out of a state."""
+
+    def certificate(self, state: State) -> Certificate | None:
+        """Return what is proven of `weights(state)` already, None where that takes a pass."""
 
 
 def add_parts(left: Part, right: Part) -> Part:

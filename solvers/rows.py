@@ -83,6 +83,11 @@ def dot(rows: Rows, i: int, W: NDArray[np.float64]) -> float:
 
 
 @by_type
+def dot_both(rows: Rows, i: int, W: NDArray[np.float64]) -> tuple[float, float]:
+    """x_i . W[:, 0] and x_i . W[:, 1]."""
+
+
+@by_type
 def add(rows: Rows, i: int, a: float, W: NDArray[np.float64]) -> None:
     """W[:, 0] += a x_i."""
 
@@ -152,6 +157,25 @@ def _(rows: Any, i: Any, W: Any) -> Any:
     for k in positions(rows, i):
         total += rows.data[k] * W[rows.indices[k], 0]
     return total
+
+
+@dot_both.register(DenseRows, fastmath=VECTORISED)
+def _(rows: Any, i: Any, W: Any) -> Any:
+    first, second = 0.0, 0.0
+    for j in range(rows.X.shape[1]):
+        first += rows.X[i, j] * W[j, 0]
+        second += rows.X[i, j] * W[j, 1]
+    return first, second
+
+
+@dot_both.register(SparseRows, fastmath=FUSED)
+def _(rows: Any, i: Any, W: Any) -> Any:
+    first, second = 0.0, 0.0
+    for k in positions(rows, i):
+        j, x = rows.indices[k], np.float64(rows.data[k])
+        first += x * W[j, 0]
+        second += x * W[j, 1]
+    return first, second
 
 
 @add.register(DenseRows, fastmath=VECTORISED)

@@ -33,7 +33,7 @@ from solvers.calibration import TRIAL_ROWS, calibrate
 from solvers.dispatch import kernel
 from solvers.intercept import column_length, level, with_column
 from solvers.losses import Problem, Squared, slope, value
-from solvers.protocol import Block, Facts, Settings, Walk, Weights
+from solvers.protocol import Block, Certificate, Facts, Settings, Walk, Weights
 from solvers.rows import add, add_both, add_vector, dot, dot_vector, look_ahead, paired_zeros
 from solvers.schedule import Schedule, step_size
 
@@ -82,6 +82,11 @@ class Sgd(Settings):
     c: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
     """Power of the decay; default 1 without averaging, else 2/3 (squared loss) or 3/4."""
 
+    @property
+    def states(self) -> tuple[type, ...]:
+        """One type throughout."""
+        return (SgdState,)
+
     def init(self, problem: Problem, facts: Facts) -> SgdState:
         """Zero weights; refuses a step size that would turn the decay negative."""
         gamma0 = self._first_step(problem, facts)
@@ -122,6 +127,10 @@ class Sgd(Settings):
         """The average once averaging has begun, else the last iterate."""
         return read_out(state)[1]
 
+    def certificate(self, _state: SgdState) -> Certificate | None:
+        """Nothing is proven without another pass."""
+        return None
+
     def step(self, problem: Problem, facts: Facts, state: SgdState, block: Block) -> SgdState:
         """Visit the rows of one block."""
         length = column_length(problem, facts) if self.gamma0 == "calibrated" else 1.0
@@ -148,10 +157,10 @@ class Sgd(Settings):
         start = 0
         if state.t0 == SOUGHT:
             latest = max(SOONEST_START, facts.stream_rows // 2)
-            state, start = seek_start(state, schedule, problem, usual, latest, *block)
+            state, start = seek_start(state, schedule, problem, usual, latest, *block[:4])
             if state.t0 != SOUGHT:
                 state = state._replace(ema_vector=np.zeros(0))
-        visited: SgdState = visit_rows(state, schedule, problem, usual, start, *block)
+        visited: SgdState = visit_rows(state, schedule, problem, usual, start, *block[:4])
         return visited
 
     def halve_step(self, problem: Problem, facts: Facts, state: SgdState) -> SgdState:

@@ -6,6 +6,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator
+from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,10 +45,9 @@ class LocalFiles:
     def write(self, key: str, data: Buffer, *, durable: bool) -> None:
         """Write beside the file, then rename over it."""
         path = self.root / key
-        path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.parent / f".{path.name}.{secrets.token_hex(6)}{PARTIAL}"
         try:
-            with partial.open("xb", buffering=0) as file:
+            with _create(partial) as file:
                 _write_all(file.fileno(), memoryview(data).cast("B"))
                 if durable:
                     os.fsync(file.fileno())
@@ -112,6 +112,15 @@ class LocalFiles:
         for where, _, names in os.walk(self.root / prefix, onerror=_raise_unless_absent):
             relative = Path(where).relative_to(self.root)
             yield from ((relative / name).as_posix() for name in names)
+
+
+def _create(path: Path) -> FileIO:
+    """Open a new file; directories are made only when they turn out to be missing."""
+    try:
+        return path.open("xb", buffering=0)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path.open("xb", buffering=0)
 
 
 def _is_partial(key: str) -> bool:

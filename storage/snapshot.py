@@ -130,6 +130,11 @@ class SnapshotStore:
         }
         return Snapshot(name, attributes, arrays)
 
+    def attributes(self, name: str) -> dict[str, Any]:
+        """Read a snapshot's attributes only; Damaged as in `load`."""
+        folder = self.folder.child(name)
+        return _attributes(folder, _read_manifest(folder).objects[ROOT])
+
     def latest(self) -> tuple[Snapshot | None, list[str]]:
         """Return the newest whole snapshot, and a sentence on each newer one that is damaged."""
         problems: list[str] = []

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from solvers.gradient import add_gradient, no_gradient
 from solvers.protocol import Block, Facts
 from solvers.rows import DenseRows, SparseRows
 
@@ -88,19 +89,27 @@ def block(rows, y, weight=None, order=None):
     """Rows, targets, weights 1 and stored order unless given."""
     n = len(y)
     weight = np.ones(n) if weight is None else weight
-    return Block(rows, np.asarray(y, float), weight, np.arange(n) if order is None else order)
+    order = np.arange(n) if order is None else order
+    return Block(rows, np.asarray(y, float), weight, order, np.zeros(n))
 
 
 def facts(X, rows_kind, weight=None, y=None):
     """What ingest would measure of the dense matrix X."""
-    squares = (np.asarray(X, float) ** 2).sum(axis=1)
+    X = np.asarray(X, float)
+    squares = (X**2).sum(axis=1)
     largest = 1.0 if weight is None else float(np.max(weight))
     return Facts(
         n=len(squares), d=X.shape[1], rows_kind=rows_kind, mean_square=float(squares.mean()),
         max_square=float(squares.max()), max_weight=largest, stream_rows=len(squares),
         shuffled=True, target_square=1.0 if y is None else float(np.mean(np.square(y))),
+        sigma_square=float(np.linalg.norm(X, 2) ** 2 / len(X)), streams=1, seed=0,
     )  # fmt: skip
 
 
 def dense_rows(X):
     return DenseRows(np.ascontiguousarray(X))
+
+
+def gradient_part(problem, at, block):
+    """The gradient's sums over one block alone."""
+    return add_gradient(problem, at, block, no_gradient(at))

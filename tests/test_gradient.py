@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 
-from solvers.gradient import GradientPart, add_slopes, certificate, gradient_part
+from solvers.gradient import GradientPart, add_slopes, certificate
 from solvers.losses import LOSSES, Problem
 from solvers.protocol import Weights, add_parts
 from tests import oracles
 from tests.conftest import CONVERGED, ROUNDING
-from tests.oracles import block, dense_rows, sparse_rows
+from tests.oracles import block, dense_rows, gradient_part, sparse_rows
 
 SMOOTH = [name for name in LOSSES if name != "hinge"]
 

@@ -6,12 +6,12 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from pipeline.streaming.reader import Window, WindowReader
+from pipeline.streaming.reader import WindowReader
 from pipeline.streaming.targets import TargetRule
-from pipeline.streaming.windows import WindowPlan
+from pipeline.streaming.windows import Window, WindowPlan
 from tests.datasets import make
 
-WINDOWS = [Window(chunks, "stored", 0) for chunks in [(5, 0), (3,), (1, 2, 4), (6,), (0, 6)]]
+WINDOWS = [Window(chunks, "stored", 0, 0) for chunks in [(5, 0), (3,), (1, 2, 4), (6,), (0, 6)]]
 
 
 @pytest.fixture

@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import pipeline.streaming.sweeps
-from pipeline.errors import Diverged, PlanMismatch
+from pipeline.errors import PlanMismatch
 from pipeline.streaming.executor import Execution, InProcess, open_executor
 from pipeline.streaming.sweeps import gather
 from pipeline.training.job import make_job
@@ -15,8 +14,8 @@ from pipeline.training.model import load_model
 from pipeline.training.plan import TrainingPlan
 from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingRun
-from solvers.gradient import gradient_part
-from solvers.protocol import Weights
+from solvers.gradient import GRADIENT
+from solvers.protocol import Diverged, Weights
 from storage.folder import Damaged
 from tests.datasets import make
 
@@ -44,6 +43,8 @@ def quiet_runs(tmp_path_factory):
         for streams in (1, 3):
             plan = plan_for(dataset, streams=streams, passes=2, certify=True, lam="10/n")
             found.append((plan, train(plan, folder / f"quiet{streams}")))
+        plan = plan_for(dataset, solver={"kind": "s2gd"}, streams=2, passes=4)
+        found.append((plan, train(plan, folder / "quiet-s2gd")))
     return found
 
 
@@ -69,8 +70,10 @@ def test_bits_do_not_depend_on_where_it_runs(tmp_path, quiet_runs, execution):
         {"solver": {"kind": "asgd", "average_from": 1500}, "passes": 2},
         {"solver": {"kind": "sgd"}, "loss": "squared_hinge", "intercept": "none"},
         {"streams": 2, "passes": 2, "certify": True, "intercept": "regularised"},
+        {"solver": {"kind": "s2gd+"}, "passes": 6},
+        {"solver": {"kind": "s2gd", "m": 7000}, "passes": 5, "streams": 2, "lam": "30/n"},
     ],
-    ids=["auto", "t0", "sgd", "streams"],
+    ids=["auto", "t0", "sgd", "streams", "s2gd+", "s2gd-streams"],
 )
 def test_interrupted_anywhere_equals_uninterrupted(tmp_path, layout, settings):
     dataset = make(tmp_path / "set", layout=layout, n=2500, chunk_rows=30)
@@ -190,17 +193,17 @@ def test_rows_in_no_random_order_are_visited_in_random_order(tmp_path):
     assert a.weights_sha256 != b.weights_sha256
 
 
-def test_a_gathers_bits_do_not_depend_on_its_spans(tmp_path, monkeypatch):
+def test_a_gather_adds_every_row_once_with_the_same_bits_on_any_workers(tmp_path):
     dataset = make(tmp_path / "set", n=2300, chunk_rows=50)
     job = make_job(plan_for(dataset), dataset)
     at = Weights(np.linspace(-1, 1, dataset.n_features), 0.5)
-    totals = []
-    for values in (1.0, 1e4, 3e4, 1e9):
-        monkeypatch.setattr(pipeline.streaming.sweeps, "SPAN_VALUES", values)
-        totals.append(gather(InProcess(), job, "gather-test", gradient_part, at, lambda _: None))
-    assert {t.loss for t in totals} == {totals[0].loss}
-    assert all(np.array_equal(t.G, totals[0].G) for t in totals)
-    assert totals[0].rows == 2300
+    total = gather(InProcess(), job, GRADIENT, at, lambda _: None)
+    assert total.rows == 2300
+    for execution in (Execution(threads=3), Execution(workers=2)):
+        with open_executor(execution) as executor:
+            other = gather(executor, job, GRADIENT, at, lambda _: None)
+        assert (other.loss, other.g_b) == (total.loss, total.g_b)
+        assert np.array_equal(other.G, total.G)
 
 
 def test_a_damaged_chunk_stops_training_by_its_name(tmp_path):

@@ -8,12 +8,15 @@ from hypothesis import strategies as st
 from pipeline.errors import BadInput
 from pipeline.streaming.windows import (
     OVERHEAD_BYTES,
+    Window,
     WindowPlan,
     chunk_bytes,
     deal_windows,
     largest_window,
     plan_windows,
     row_order,
+    windows_between,
+    windows_per_turn,
 )
 from tests.datasets import make
 
@@ -42,15 +45,31 @@ def test_random_windows_are_redrawn_every_sweep_and_stored_ones_are_not():
 
 def test_row_order_is_a_permutation_that_depends_on_seed_sweep_and_window():
     plan = WindowPlan(64, 8, 1, seed=0)
-    first = row_order(plan, "random", 0, (5, 9), 1000)
+    window = Window((5, 9), "random", sweep=0, turn=0)
+    first = row_order(plan, window, 1000)
     assert np.array_equal(np.sort(first), np.arange(1000))
-    assert np.array_equal(first, row_order(plan, "random", 0, (5, 9), 1000))
+    assert np.array_equal(first, row_order(plan, window, 1000))
     others = [
-        row_order(plan, "random", 1, (5, 9), 1000),
-        row_order(plan, "random", 0, (6, 9), 1000),
-        row_order(plan._replace(seed=1), "random", 0, (5, 9), 1000),
+        row_order(plan, window._replace(sweep=1), 1000),
+        row_order(plan, window._replace(turn=1), 1000),
+        row_order(plan, window._replace(chunks=(6, 9)), 1000),
+        row_order(plan._replace(seed=1), window, 1000),
     ]
     assert not any(np.array_equal(first, other) for other in others)
+
+
+def test_turn_follows_turn_wherever_spans_begin():
+    plan = WindowPlan(23, 4, 2, seed=0)
+    for stream in range(2):
+        per_turn = windows_per_turn(plan, stream)
+        whole = list(windows_between(plan, "random", 3, stream, 0, 3 * per_turn))
+        assert [w.chunks for w in whole[per_turn : 2 * per_turn]] == deal_windows(
+            plan, "random", 3, stream, turn=1
+        )
+        for cut in range(len(whole) + 1):
+            head = windows_between(plan, "random", 3, stream, 0, cut)
+            tail = windows_between(plan, "random", 3, stream, cut, len(whole))
+            assert [*head, *tail] == whole
 
 
 @pytest.mark.parametrize("layout", ["dense", "sparse"])

@@ -61,7 +61,7 @@ REGRESSION_EXPECTED = {
 
 def facts(d: int, steps: int) -> Facts:
     """No step size here asks the data for anything."""
-    return Facts(steps, d, DenseRows, 1.0, 1.0, 1.0, steps, shuffled=True, target_square=1.0)
+    return Facts(steps, d, DenseRows, 1.0, 1.0, 1.0, steps, True, 1.0, 1.0, 1, 0)
 
 
 def stretches(marks: list[int]) -> list[tuple[int, bool]]:
@@ -72,7 +72,7 @@ def stretches(marks: list[int]) -> list[tuple[int, bool]]:
 
 def visit(solver: Sgd, state, X, y):
     n = len(y)
-    block = Block(DenseRows(X), y, np.ones(n), np.arange(n))
+    block = Block(DenseRows(X), y, np.ones(n), np.arange(n), np.empty(0))
     return solver.step(PROBLEM, facts(X.shape[1], n), state, block)
 
 

@@ -16,7 +16,7 @@ from pipeline.training.job import facts_of
 from pipeline.training.model import Model, require_same_columns
 from pipeline.training.plan import TrainingPlan, problem_of
 from solvers.losses import Problem, Squared
-from solvers.protocol import Block, Weights
+from solvers.protocol import Block, Sum, Weights, add_parts
 from solvers.scores import loss_sum, scores
 from storage.dataset import Dataset
 from storage.manifest import Labels
@@ -64,7 +64,7 @@ def evaluate(
     require_same_columns(model, dataset)
     job = _job(model.record.plan, model, dataset)
     at = executor.submit("weights", _same, model.weights)
-    total: ScorePart = gather(executor, job, "gather-scores", score_part, at, on_report)
+    total: ScorePart = gather(executor, job, SCORES, at, on_report)
     return summary(job.problem, model.weights, total)
 
 
@@ -80,7 +80,7 @@ def _job(plan: TrainingPlan, model: Model, dataset: Dataset) -> Job:
     problem = problem_of(plan, trained)
     rule = target_rule(manifest, problem.loss, _positive_label(plan, model))
     windows = plan_windows(manifest, memory=plan.memory, state_bytes=0, streams=1, seed=0)
-    return Job(dataset, problem, facts_of(manifest, rule, 1), rule, windows)
+    return Job(dataset, problem, facts_of(manifest, rule), rule, windows)
 
 
 def _positive_label(plan: TrainingPlan, model: Model) -> str | None:
@@ -108,6 +108,22 @@ def score_part(problem: Problem, at: Weights, block: Block) -> ScorePart:
         positive=_histogram(bins[positive], weight[positive]),
         negative=_histogram(bins[~positive], weight[~positive]),
     )
+
+
+def no_scores(_at: Weights) -> ScorePart:
+    """Return the sums over no rows."""
+    sums = dict.fromkeys(("weight", "loss", "wrong", "square", "y", "y_square"), 0.0)
+    empty = np.zeros(1 << HISTOGRAM_BITS)
+    return ScorePart(rows=0, **sums, positive=empty, negative=empty)
+
+
+def add_scores(problem: Problem, at: Weights, block: Block, part: ScorePart) -> ScorePart:
+    """Add one block's sums and histograms."""
+    total: ScorePart = add_parts(part, score_part(problem, at, block))
+    return total
+
+
+SCORES = Sum("gather-scores", no_scores, add_scores)
 
 
 def _histogram(bins: NDArray[np.int64], weight: NDArray[np.float64]) -> NDArray[np.float64]:

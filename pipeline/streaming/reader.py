@@ -7,30 +7,22 @@ import time
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from queue import Queue
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.streaming.targets import TargetRule
-from pipeline.streaming.windows import Order, WindowPlan, row_order
+from pipeline.streaming.windows import Window, WindowPlan, row_order
 from solvers.protocol import Block
 from solvers.rows import DenseRows, Rows, SparseRows
 from storage.dataset import Dataset, TableBuffer
+from storage.row_state import NOTHING_YET, RowStateStore
 from storage.table import DenseTable, Table
 
 #: Buffers to read into; None: stop reading.
 Free = Queue[TableBuffer | None]
 #: Blocks read, in order; None: there are no more; an error: raise it.
 Ready = Queue[tuple[TableBuffer, Block] | BaseException | None]
-
-
-class Window(NamedTuple):
-    """Chunks that are in memory together, and the order that their rows are visited in."""
-
-    chunks: tuple[int, ...]
-    order: Order
-    sweep: int
 
 
 @dataclass
@@ -40,6 +32,29 @@ class ReadingStatistics:
     bytes_read: int = 0
     read_s: float = 0.0
     wait_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class RowStateSource:
+    """Where the numbers kept per row come from; without a version they are 0."""
+
+    store: RowStateStore
+    version: int = NOTHING_YET
+
+    def read(self, window: Window, rows: Sequence[int]) -> tuple[NDArray[np.float64], int]:
+        """Return the numbers of a window's rows, chunk after chunk, and the bytes read."""
+        values, done, size = np.empty(sum(rows)), 0, 0
+        for chunk, count in zip(window.chunks, rows, strict=True):
+            size += self.store.read_into(self.version, chunk, values[done : done + count])
+            done += count
+        return values, size
+
+    def write(self, sweep: int, window: Window, rows: Sequence[int], block: Block) -> None:
+        """Write the numbers of a window's rows as the version of a sweep."""
+        done = 0
+        for chunk, count in zip(window.chunks, rows, strict=True):
+            self.store.write(sweep, chunk, block.row_state[done : done + count])
+            done += count
 
 
 @dataclass
@@ -54,6 +69,7 @@ class WindowReader:
     plan: WindowPlan
     rule: TargetRule
     capacity: tuple[int, int]  # rows and non-zeros that every window fits in
+    row_state: RowStateSource | None = None
     ahead: int = 2  # windows decoded before they are asked for
     statistics: ReadingStatistics = field(default_factory=ReadingStatistics)
 
@@ -118,10 +134,23 @@ class WindowReader:
             rows=row_view(table),
             y=np.ascontiguousarray(self.rule.read(table.target)),
             weight=unit_weights(table, self.dataset),
-            order=row_order(self.plan, window.order, window.sweep, window.chunks, table.n_rows),
+            order=row_order(self.plan, window, table.n_rows),
+            row_state=self._row_state(window),
         )
         self.statistics.read_s += time.perf_counter() - began
         return block
+
+    def _row_state(self, window: Window) -> NDArray[np.float64]:
+        if self.row_state is None:
+            return np.empty(0)
+        values, size = self.row_state.read(window, chunk_rows(self.dataset, window))
+        self.statistics.bytes_read += size
+        return values
+
+
+def chunk_rows(dataset: Dataset, window: Window) -> list[int]:
+    """Return the rows of each of a window's chunks."""
+    return [dataset.manifest.chunks.rows[chunk] for chunk in window.chunks]
 
 
 def row_view(table: Table) -> Rows:

@@ -1,28 +1,46 @@
 """The two ways over the data: a walk carries a state along, a gather adds parts up.
 
 What runs on a worker is `walk_span` and `gather_span`, pure functions of their arguments that read
-their own data; the rest drives them.  Span boundaries change no bit: a walk's state is carried
-exactly, and a gather's spans are whole subtrees of one fixed binary tree over chunk numbers.
+their own data; the rest drives them.  A walk's span boundaries change no bit, as its state is
+carried exactly; a gather's spans are fixed by the data set, and so is the tree that adds them.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple
 
 from pipeline.memory import peak_memory_bytes
 from pipeline.streaming.executor import Executor
-from pipeline.streaming.reader import ReadingStatistics, Window, WindowReader
+from pipeline.streaming.reader import (
+    ReadingStatistics,
+    RowStateSource,
+    WindowReader,
+    chunk_rows,
+)
 from pipeline.streaming.targets import TargetRule
-from pipeline.streaming.windows import Order, WindowPlan, deal_windows, largest_window
+from pipeline.streaming.windows import (
+    Order,
+    Window,
+    WindowPlan,
+    largest_window,
+    windows_between,
+    windows_per_turn,
+)
 from solvers.losses import Problem
-from solvers.protocol import Block, Facts, Part, State, Walk, add_parts, copy_state
+from solvers.protocol import Facts, Part, State, Sum, Walk, add_parts, copy_state
 from storage.dataset import Dataset
+from storage.row_state import NOTHING_YET, RowStateStore
 
 SPAN_SECONDS = 1.0  # what a span should take: a thousand times what Dask asks for a task
-SPAN_VALUES = 1e8  # values that a gather adds up in about that time
+SPAN_VALUES = 1e8  # values at most that a gather's span adds up, in a few tenths of that time ...
+SMALL_SPAN_VALUES = 4e6  # ... unless there are fewer than 16 spans of at least so many
+READ_TOGETHER = 1e6  # values; a thread's hand-over costs more than a smaller chunk's sum
+MOST_SPANS = 64  # of a gather: few sums wait for their neighbour, however much is read
+LEAST_SPANS = 16  # so that as many workers find work
+ENDLESS = 1 << 62  # windows of a walk whose end its own state knows
 SPANS_SUBMITTED = 2  # per stream: one runs, one waits for its result
 
 
@@ -34,6 +52,7 @@ class Job(NamedTuple):
     facts: Facts
     rule: TargetRule
     windows: WindowPlan
+    row_state: RowStateStore | None = None  # where a method's numbers per row are kept
 
 
 class SpanReport(NamedTuple):
@@ -49,6 +68,7 @@ class SpanReport(NamedTuple):
     peak_memory: int  # bytes, of the process that the span ran in
     metrics: dict[str, float]
     diverged: bool = False
+    arrived: bool = False  # at the number of rows that the walk was to visit
 
 
 class Position(NamedTuple):
@@ -56,28 +76,53 @@ class Position(NamedTuple):
 
     state: Any  # handle on the state after `windows` windows
     windows: int
+    arrived: bool = False
 
 
 def walk_span(
     job: Job, walk: Walk, sweep: int, stream: int, first: int, stop: int, state: State
 ) -> tuple[State, SpanReport]:
-    """Carry a copy of `state` over windows first <= k < stop of a stream."""
+    """Carry a copy of `state` over windows first <= k < stop of a stream, if it has that far to go.
+
+    Numbers kept per row are read in the version that the state names; where the walk updates them
+    they are written as the version of this sweep.
+    """
     began = time.perf_counter()
     state = copy_state(state)
-    order = legal_order(job, walk)
-    dealt = deal_windows(job.windows, order, sweep, stream)[first:stop]
-    reader = _reader(job, largest_window(job.dataset.manifest, job.windows))
+    windows = windows_to_visit(job, walk, sweep, stream, first, stop, state)
+    kept = _row_state(job, walk.row_state, getattr(state, "row_version", NOTHING_YET))
+    reader = _reader(job, largest_window(job.dataset.manifest, job.windows), kept)
     visited = rows = 0
-    with closing(reader.blocks([Window(chunks, order, sweep) for chunks in dealt])) as blocks:
-        for block in blocks:
+    with closing(reader.blocks(windows)) as blocks:
+        for window, block in zip(windows, blocks, strict=False):
+            wanted = block.order.shape[0] if walk.rows is None else walk.rows(state)
             state = walk.step(job.problem, job.facts, state, block)
-            visited, rows = visited + 1, rows + block.order.shape[0]
+            visited, rows = visited + 1, rows + min(wanted, block.order.shape[0])
             if walk.diverged(state):
                 break
+            if kept is not None and walk.row_state == "update":
+                kept.write(sweep, window, chunk_rows(job.dataset, window), block)
     report = SpanReport(
         stream, visited, rows, *_cost(reader.statistics, began), walk.metrics(state)
     )
-    return state, report._replace(diverged=walk.diverged(state))
+    left = walk.rows is None or walk.rows(state) > 0
+    return state, report._replace(diverged=walk.diverged(state), arrived=not left)
+
+
+def windows_to_visit(
+    job: Job, walk: Walk, sweep: int, stream: int, first: int, stop: int, state: State
+) -> list[Window]:
+    """Return a span's windows, cut where the state has visited all the rows that it wants."""
+    windows = windows_between(job.windows, legal_order(job, walk), sweep, stream, first, stop)
+    if walk.rows is None:
+        return list(windows)
+    wanted, chosen = walk.rows(state), []
+    for window in windows:
+        if wanted <= 0:
+            break
+        chosen.append(window)
+        wanted -= sum(chunk_rows(job.dataset, window))
+    return chosen
 
 
 def legal_order(job: Job, walk: Walk) -> Order:
@@ -90,8 +135,15 @@ def _cost(read: ReadingStatistics, began: float) -> tuple[int, float, float, flo
     return read.bytes_read, seconds, read.read_s, read.wait_s, peak_memory_bytes()
 
 
-def _reader(job: Job, capacity: tuple[int, int]) -> WindowReader:
-    return WindowReader(job.dataset, job.windows, job.rule, capacity)
+def _reader(job: Job, capacity: tuple[int, int], kept: RowStateSource | None) -> WindowReader:
+    return WindowReader(job.dataset, job.windows, job.rule, capacity, kept)
+
+
+def _row_state(job: Job, use: str, version: int) -> RowStateSource | None:
+    if use == "none":
+        return None
+    assert job.row_state is not None, "numbers per row need a place to be kept in"
+    return RowStateSource(job.row_state, version)
 
 
 def state_of(result: tuple[State, SpanReport]) -> State:
@@ -115,10 +167,13 @@ class WalkDriver:
         self, executor: Executor, job: Job, walk: Walk, sweep: int, positions: list[Position]
     ) -> None:
         self._executor, self._job, self._walk, self._sweep = executor, job, walk, sweep
-        self.positions = positions
         self._lengths = [
-            len(deal_windows(job.windows, legal_order(job, walk), sweep, stream))
+            windows_per_turn(job.windows, stream) if walk.rows is None else ENDLESS
             for stream in range(len(positions))
+        ]
+        self.positions = [
+            p._replace(arrived=p.windows == length)
+            for p, length in zip(positions, self._lengths, strict=True)
         ]
         self._span_windows = 1  # the first span is short: it also compiles
         self._pending: list[tuple[int, Any, Any]] = []
@@ -134,7 +189,8 @@ class WalkDriver:
             stream, state, handle = self._pending.pop(0)
             report: SpanReport = self._executor.result(handle)
             done = self.positions[stream].windows + report.windows
-            self.positions[stream] = Position(state, done)
+            arrived = report.arrived or done == self._lengths[stream]
+            self.positions[stream] = Position(state, done, arrived)
             self._adapt(report)
             if report.diverged:
                 self._resting = True
@@ -149,7 +205,7 @@ class WalkDriver:
     @property
     def finished(self) -> bool:
         """Whether every stream has visited all of its windows."""
-        return all(p.windows == n for p, n in zip(self.positions, self._lengths, strict=True))
+        return all(p.arrived for p in self.positions)
 
     def _adapt(self, report: SpanReport) -> None:
         if report.windows:
@@ -161,7 +217,8 @@ class WalkDriver:
         compiling = not any(p.windows for p in self.positions) and self._span_windows == 1
         for stream in range(len(self.positions)):
             ahead = sum(1 for s, _, _ in self._pending if s == stream)
-            while ahead < SPANS_SUBMITTED and self._submitted[stream] < self._lengths[stream]:
+            length = 0 if self.positions[stream].arrived else self._lengths[stream]
+            while ahead < SPANS_SUBMITTED and self._submitted[stream] < length:
                 if compiling and self._pending:
                     return
                 self._submit_span(stream)
@@ -180,9 +237,6 @@ class WalkDriver:
         self._submitted[stream], self._heads[stream] = stop, state
 
 
-PartFunction = Callable[[Problem, Any, Block], Part]
-
-
 class GatherReport(NamedTuple):
     """What one span of a gather read."""
 
@@ -195,53 +249,51 @@ class GatherReport(NamedTuple):
 
 
 def gather_span(
-    job: Job, part: PartFunction, at: Any, first: int, stop: int
+    job: Job, what: Sum, at: Any, sweep: int, version: int, first: int, stop: int
 ) -> tuple[Part, GatherReport]:
-    """Add up the parts of chunks first <= k < stop; `first` is a multiple of the span's length."""
+    """Add up chunks first <= k < stop, one after the other into one part.
+
+    Numbers kept per row are read in the given version, or written as that of this sweep.
+    """
     began = time.perf_counter()
-    manifest = job.dataset.manifest
-    reader = _reader(job, (max(manifest.chunks.rows), max(manifest.chunks.nnz)))
+    kept = _row_state(job, what.row_state, version if what.row_state == "read" else NOTHING_YET)
+    chunks = job.dataset.manifest.chunks
+    windows = [Window(group, "stored", sweep, 0) for group in small_groups(chunks.nnz, first, stop)]
+    sizes = [
+        [sum(count[k] for k in window.chunks) for window in windows]
+        for count in (chunks.rows, chunks.nnz)
+    ]
+    reader = _reader(job, (max(sizes[0]), max(sizes[1])), kept)
     reader.ahead = 1  # every thread of the process may be at a span of its own
-    windows = [Window((k,), "stored", 0) for k in range(first, stop)]
-    rows = 0
-    stack: list[tuple[int, Part]] = []  # subtree sizes and sums, as in binary counting
-    for block in reader.blocks(windows):
+    rows, part = 0, what.zero(at)
+    for window, block in zip(windows, reader.blocks(windows), strict=True):
         rows += block.order.shape[0]
-        size, total = 1, part(job.problem, at, block)
-        while stack and stack[-1][0] == size:
-            size, total = 2 * size, add_parts(stack.pop()[1], total)
-        stack.append((size, total))
-    return fold([t for _, t in stack]), GatherReport(rows, *_cost(reader.statistics, began))
-
-
-def fold(totals: list[Part]) -> Part:
-    """Add ever smaller subtrees from the right: what pairing level by level would give."""
-    result = totals[-1]
-    for left in reversed(totals[:-1]):
-        result = add_parts(left, result)
-    return result
+        part = what.add(job.problem, at, block, part)
+        if kept is not None and what.row_state == "write":
+            kept.write(sweep, window, chunk_rows(job.dataset, window), block)
+    return part, GatherReport(rows, *_cost(reader.statistics, began))
 
 
 def gather(
     executor: Executor,
     job: Job,
-    name: str,
-    part: PartFunction,
+    what: Sum,
     at: Any,
     on_report: Callable[[GatherReport], None],
+    sweep: int = 0,
+    version: int = NOTHING_YET,
 ) -> Part:
-    """Add up part(problem, at, chunk) over all chunks; `at` may be a handle on a result.
+    """Add up `what` over all chunks; `at` may be a handle on a result.
 
-    The tree is fixed by the number of chunks, so the sum has the same bits for any number of
-    workers.
+    Spans and the tree that adds them are fixed by the data set, so the sum has the same bits for
+    any number of workers.
     """
     step, n_chunks = chunks_per_span(job), job.windows.n_chunks
     reports: list[Any] = []
-    stack: list[tuple[int, Any]] = []  # as in gather_span: few sums wait for their neighbour
+    stack: list[tuple[int, Any]] = []  # subtree sizes and sums, as in binary counting
     for first in range(0, n_chunks, step):
-        result = executor.submit(
-            name, gather_span, job, part, at, first, min(first + step, n_chunks)
-        )
+        stop = min(first + step, n_chunks)
+        result = executor.submit(what.name, gather_span, job, what, at, sweep, version, first, stop)
         reports.append(executor.submit("report", report_of, result))
         size, total = 1, executor.submit("part", state_of, result)
         del result
@@ -258,8 +310,20 @@ def gather(
     return executor.result(total)
 
 
+def small_groups(nnz: Sequence[int], first: int, stop: int) -> Iterator[tuple[int, ...]]:
+    """Group chunks first <= k < stop so that small ones are read together."""
+    group: list[int] = []
+    for k in range(first, stop):
+        if group and sum(nnz[j] for j in group) + nnz[k] > READ_TOGETHER:
+            yield tuple(group)
+            group = []
+        group.append(k)
+    yield tuple(group)
+
+
 def chunks_per_span(job: Job) -> int:
-    """Chunks of one gather span: a power of two worth about a second of work."""
-    values = sum(job.dataset.manifest.chunks.nnz) / job.windows.n_chunks
-    wanted = min(max(1, int(SPAN_VALUES / max(values, 1.0))), job.windows.n_chunks)
-    return 1 << (wanted.bit_length() - 1)
+    """Chunks of one gather span: some tenths of a second of work, in 16 to 64 spans at best."""
+    nnz, n_chunks = job.dataset.manifest.chunks.nnz, job.windows.n_chunks
+    values = min(max(sum(nnz) / LEAST_SPANS, SMALL_SPAN_VALUES), SPAN_VALUES)
+    wanted = min(int(values * n_chunks / max(sum(nnz), 1)), n_chunks)
+    return max(1, wanted, -(-n_chunks // MOST_SPANS))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -32,7 +32,7 @@ def chunk_bytes(manifest: Manifest) -> int:
     """Bytes that the largest chunk takes in memory, with targets, weights and its order."""
     value = np.dtype(manifest.dtype).itemsize
     index = 8 if manifest.n_features > np.iinfo(np.int32).max else 4
-    per_row = 4 * 8  # target, y, weight, order
+    per_row = 5 * 8  # target, y, weight, order, what a method keeps per row
     if manifest.layout == "dense":
         per_row += manifest.n_features * value
         return max(manifest.chunks.rows) * per_row
@@ -64,27 +64,55 @@ def plan_windows(
     return WindowPlan(n_chunks, int(min(fitting, n_chunks)), streams, seed)
 
 
-def deal_windows(plan: WindowPlan, order: Order, sweep: int, stream: int) -> list[tuple[int, ...]]:
-    """Return the windows of one stream in one sweep, as tuples of chunk numbers.
+class Window(NamedTuple):
+    """Chunks that are in memory together, and what the order of their rows is drawn from."""
 
-    "stored" takes chunks as they lie; "random" deals them anew for every sweep.
+    chunks: tuple[int, ...]
+    order: Order
+    sweep: int
+    turn: int  # how often this sweep has been through the data before
+
+
+def windows_per_turn(plan: WindowPlan, stream: int) -> int:
+    """Return the number of windows of one stream in one turn through the data."""
+    chunks = len(np.array_split(np.empty(plan.n_chunks), plan.streams)[stream])
+    return -(-chunks // plan.chunks_per_window)
+
+
+def windows_between(
+    plan: WindowPlan, order: Order, sweep: int, stream: int, first: int, stop: int
+) -> Iterator[Window]:
+    """Yield windows first <= k < stop of a stream, which goes through the data turn after turn."""
+    per_turn = windows_per_turn(plan, stream)
+    for turn in range(first // per_turn, -(-stop // per_turn)):
+        dealt = deal_windows(plan, order, sweep, stream, turn)
+        since = turn * per_turn
+        for chunks in dealt[max(0, first - since) : stop - since]:
+            yield Window(chunks, order, sweep, turn)
+
+
+def deal_windows(
+    plan: WindowPlan, order: Order, sweep: int, stream: int, turn: int = 0
+) -> list[tuple[int, ...]]:
+    """Return the windows of one stream in one turn of a sweep, as tuples of chunk numbers.
+
+    "stored" takes chunks as they lie; "random" deals them anew for every sweep and turn.
     """
     chunks = np.arange(plan.n_chunks)
     if order == "random":
-        chunks = np.random.default_rng([plan.seed, CHUNKS_OF_A_WINDOW, sweep]).permutation(chunks)
+        key = [plan.seed, CHUNKS_OF_A_WINDOW, sweep, turn]
+        chunks = np.random.default_rng(key).permutation(chunks)
     mine = np.array_split(chunks, plan.streams)[stream]
     step = plan.chunks_per_window
     return [tuple(int(c) for c in mine[k : k + step]) for k in range(0, len(mine), step)]
 
 
-def row_order(
-    plan: WindowPlan, order: Order, sweep: int, chunks: Sequence[int], rows: int
-) -> NDArray[np.int64]:
-    """Return the order of a window's rows; a window is known by its first chunk."""
-    if order == "stored":
+def row_order(plan: WindowPlan, window: Window, rows: int) -> NDArray[np.int64]:
+    """Return the order of a window's rows; in a turn, a window is known by its first chunk."""
+    if window.order == "stored":
         return np.arange(rows)
-    generator = np.random.default_rng([plan.seed, ROWS_OF_A_WINDOW, sweep, chunks[0]])
-    return generator.permutation(rows)
+    key = [plan.seed, ROWS_OF_A_WINDOW, window.sweep, window.turn, window.chunks[0]]
+    return np.random.default_rng(key).permutation(rows)
 
 
 def largest_window(manifest: Manifest, plan: WindowPlan) -> tuple[int, int]:

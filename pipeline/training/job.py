@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
+from pipeline.streaming.reader import row_view, unit_weights
 from pipeline.streaming.sweeps import Job
 from pipeline.streaming.targets import TargetRule, target_rule
 from pipeline.streaming.windows import plan_windows
 from pipeline.training.plan import TrainingPlan, problem_of
 from solvers.protocol import Facts
 from solvers.rows import DenseRows, SparseRows
+from solvers.spectrum import sigma_square
 from storage.dataset import Dataset
 from storage.manifest import Manifest
+
+SAMPLED_TOO_LOW = 1.05  # the sample's power iteration ends a little below
 
 
 def make_job(plan: TrainingPlan, dataset: Dataset) -> Job:
@@ -25,7 +29,8 @@ def make_job(plan: TrainingPlan, dataset: Dataset) -> Job:
     manifest = dataset.manifest
     problem = problem_of(plan, manifest)
     rule = target_rule(manifest, problem.loss, plan.positive)
-    facts = facts_of(manifest, rule, plan.streams)
+    spread = sampled_sigma_square(dataset)
+    facts = facts_of(manifest, rule, streams=plan.streams, seed=plan.seed, sigma_square=spread)
     state = plan.solver.init(problem, facts)
     arrays = sum(v.nbytes for v in state if isinstance(v, np.ndarray))
     windows = plan_windows(
@@ -40,17 +45,37 @@ def make_job(plan: TrainingPlan, dataset: Dataset) -> Job:
     return Job(dataset, problem, facts, rule, windows)
 
 
-def facts_of(manifest: Manifest, rule: TargetRule, streams: int) -> Facts:
-    """Return what ingest measured, as step sizes need it."""
+def facts_of(
+    manifest: Manifest,
+    rule: TargetRule,
+    *,
+    streams: int = 1,
+    seed: int = 0,
+    sigma_square: float | None = None,
+) -> Facts:
+    """Return what ingest measured, as step sizes need it; sigma^2 is max ||x||^2 at most."""
     weights, n = manifest.weights, manifest.n_rows
+    norms = manifest.norms
     return Facts(
         n=n,
         d=manifest.n_features,
         rows_kind=DenseRows if manifest.layout == "dense" else SparseRows,
-        mean_square=manifest.norms.mean_square,
-        max_square=manifest.norms.max_square,
+        mean_square=norms.mean_square,
+        max_square=norms.max_square,
         max_weight=weights.maximum * n / weights.total if weights else 1.0,
         stream_rows=n // streams,
         shuffled=manifest.shuffle.seed is not None,
         target_square=rule.mean_square(manifest.targets),
+        sigma_square=norms.max_square if sigma_square is None else sigma_square,
+        streams=streams,
+        seed=seed,
     )
+
+
+def sampled_sigma_square(dataset: Dataset) -> float:
+    """Estimate the largest eigenvalue of mean x x^T from above, on rows of the first chunk."""
+    table = dataset.read_chunk(0)
+    weight = unit_weights(table, dataset)
+    norms = dataset.manifest.norms
+    found = sigma_square(row_view(table), weight, dataset.manifest.n_features)
+    return min(SAMPLED_TOO_LOW * found, norms.max_square)

@@ -52,11 +52,6 @@ def require_same_columns(model: Model, dataset: Dataset) -> None:
         )
 
 
-def read_weights(run: RunFolder, snapshot: str) -> Weights:
-    """Read a snapshot's weights out of storage, on the worker that needs them."""
-    return Saved.of(run.snapshots.load(snapshot)).weights
-
-
 def weights_digest(weights: Weights) -> str:
     """SHA-256 over the bytes of the coefficients and the intercept."""
     digest = hashlib.sha256(np.ascontiguousarray(weights.coef).tobytes())

@@ -6,7 +6,7 @@ The same model serves the command, a TOML file, a Prefect flow and Python.  Wher
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol, get_args
 
 from pydantic import (
     BaseModel,
@@ -16,17 +16,24 @@ from pydantic import (
     PositiveFloat,
     PositiveInt,
     field_validator,
+    model_validator,
 )
 
 from pipeline.errors import BadInput
 from pipeline.sizes import ByteSize
 from solvers.losses import LOSSES, Loss, Problem, SmoothedHinge, Squared
+from solvers.s2gd import S2gd, S2gdPlus, Svrg
 from solvers.sgd import Asgd, Sgd
 from storage.manifest import Labels, Values
 
 LossName = Literal["hinge", "squared_hinge", "smoothed_hinge", "logistic", "squared"]
 Intercept = Literal["none", "regularised", "free"]
-SolverSettings = Annotated[Sgd | Asgd, Field(discriminator="kind")]
+OnePass = Sgd | Asgd  # done after as many passes as are asked for, one by default
+ManyPasses = S2gd | S2gdPlus | Svrg  # done when the tolerance is certified
+SolverSettings = Annotated[OnePass | ManyPasses, Field(discriminator="kind")]
+
+DEFAULT_TOL = 1e-4
+MOST_PASSES = 100
 
 FREE_SHARE = 0.01  # of lam, charged for a "free" intercept: the certificate stays a theorem
 
@@ -51,9 +58,11 @@ class TrainingPlan(BaseModel):
     positive: str | None = None
     """The label that counts as +1, all others as -1; default the larger one of two."""
     tol: PositiveFloat | None = None
-    """Stop when the certified gap over max(1, |objective|) is at most this."""
+    """Stop when the certified gap over max(1, |objective|) is at most this; default 1e-4 for
+    methods of many passes that were given no number of them."""
     passes: PositiveInt = 1
-    """Passes over the data at most (one that certifies is not counted)."""
+    """Passes over the data at most (one that only certifies is not counted); default 1, and 100
+    for methods of many passes or with a tolerance."""
     certify: bool = False
     """Pay one more pass for the objective and the certificate of the returned weights."""
     seed: NonNegativeInt = 0
@@ -64,12 +73,35 @@ class TrainingPlan(BaseModel):
     snapshot_every: PositiveFloat = 30.0
     """Seconds between snapshots; changes no bit."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _stopping(cls, values: Any) -> Any:
+        """Fill in when to stop, which depends on the method."""
+        if not isinstance(values, dict):
+            return values
+        many = kind_of(values.get("solver")) not in KINDS_OF_ONE_PASS
+        if many and values.get("passes") is None and values.get("tol") is None:
+            values = values | {"tol": DEFAULT_TOL}
+        if values.get("passes") is None and (many or values.get("tol") is not None):
+            values = values | {"passes": MOST_PASSES}
+        return values
+
     @field_validator("lam")
     @classmethod
     def _readable_lam(cls, lam: float | str) -> float | str:
         if isinstance(lam, str):
             regularisation(lam, 1)
         return lam
+
+
+def kind_of(solver: Any) -> str:
+    """Return the word for a method, given as a model, as settings or not at all."""
+    if isinstance(solver, dict):
+        return str(solver.get("kind"))
+    return str(getattr(solver, "kind", TrainingPlan.model_fields["solver"].default.kind))
+
+
+KINDS_OF_ONE_PASS = {kind.model_fields["kind"].default for kind in get_args(OnePass)}
 
 
 def regularisation(lam: float | str, n_rows: int) -> float:

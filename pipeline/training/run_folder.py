@@ -18,11 +18,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pipeline.errors import BadInput, PlanMismatch
 from pipeline.training.plan import TrainingPlan
-from solvers.gradient import Certificate
-from solvers.protocol import State, Weights
+from solvers.protocol import Certificate, State, Weights
 from storage.dataset import Dataset
 from storage.folder import Folder
 from storage.manifest import Labels, Manifest, Scaling, Values
+from storage.row_state import RowStateStore
 from storage.snapshot import Snapshot, SnapshotStore
 
 FORMAT_VERSION = 1
@@ -52,8 +52,10 @@ class Cursor(NamedTuple):
 
     epoch: int = 0
     sweep: int = 0  # of the epoch's program
+    sweeps: int = 0  # done in all: what a sweep's order is drawn from, and what it is called by
     windows: tuple[int, ...] = ()  # visited in this sweep, per stream
-    passes: int = 0
+    rows_in_sweep: int = 0  # visited in it, of all streams
+    passes: float = 0.0  # rows read over the rows of the data set
     restarts: int = 0
     rows_seen: int = 0
     bytes_read: int = 0
@@ -66,6 +68,7 @@ class RunFolder:
     def __init__(self, url: str, storage_options: dict[str, Any] | None = None) -> None:
         self.folder = Folder(url, storage_options)
         self.snapshots = SnapshotStore(self.folder.child("snapshots"))
+        self.row_state = RowStateStore(self.folder.child("rows"))
 
     @property
     def url(self) -> str:
@@ -183,6 +186,7 @@ def save(
     numbers, arrays = pack_states(states)
     attributes = {
         "cursor": cursor._asdict(),
+        "state": type(states[0]).__name__,
         "streams": numbers,
         "intercept": float(weights.intercept),
         "certificate": certified._asdict() if certified else None,
@@ -190,9 +194,29 @@ def save(
     }
     kept = [name for name in ("scale", "shift") if name in dataset.manifest.columns]
     scaling = {name: dataset.column(name) for name in kept}
+    for sweep in versions_of(attributes):
+        run.row_state.sync(sweep)
     name = run.snapshots.save(attributes, arrays | scaling | {"coef": weights.coef})
     run.snapshots.prune(SNAPSHOTS_KEPT)
+    drop_versions(run)
     return Saved(name, cursor, weights, len(states), certified, finished)
+
+
+def versions_of(attributes: dict[str, Any]) -> set[int]:
+    """Return the versions of the numbers per row that a snapshot goes with.
+
+    Inside a walk that updates them, the windows visited have the version of that sweep.
+    """
+    streams = attributes["streams"]
+    versions = {numbers["row_version"] for numbers in streams if "row_version" in numbers}
+    return versions | {attributes["cursor"]["sweeps"]} if versions else versions
+
+
+def drop_versions(run: RunFolder) -> None:
+    """Let go of the numbers per row that no snapshot goes with."""
+    if run.row_state.versions():
+        kept = [versions_of(run.snapshots.attributes(name)) for name in run.snapshots.names()]
+        run.row_state.keep_only(set().union(*kept))
 
 
 def pack_states(states: list[State]) -> tuple[list[dict[str, Any]], dict[str, NDArray[Any]]]:
@@ -211,8 +235,9 @@ def pack_states(states: list[State]) -> tuple[list[dict[str, Any]], dict[str, ND
     return numbers, arrays
 
 
-def unpack_state(kind: type, snapshot: Snapshot, stream: int) -> State:
+def unpack_state(kinds: tuple[type, ...], snapshot: Snapshot, stream: int) -> State:
     """Rebuild one stream's state, array layouts included: layout decides the order of sums."""
+    kind = next(k for k in kinds if k.__name__ == snapshot.attributes["state"])
     fields = dict(snapshot.attributes["streams"][stream])
     for name, array in snapshot.arrays.items():
         head, _, field = name.partition(".")
@@ -222,12 +247,6 @@ def unpack_state(kind: type, snapshot: Snapshot, stream: int) -> State:
     return kind(**fields)
 
 
-def read_state(run: RunFolder, name: str, kind: type, stream: int) -> State:
+def read_state(run: RunFolder, name: str, kinds: tuple[type, ...], stream: int) -> State:
     """Read one stream's state out of storage: the head of every chain of spans."""
-    return unpack_state(kind, run.snapshots.load(name), stream)
-
-
-def read_states(run: RunFolder, name: str, kind: type) -> list[State]:
-    """Read all states of a snapshot."""
-    snapshot = run.snapshots.load(name)
-    return [unpack_state(kind, snapshot, k) for k in range(len(snapshot.attributes["streams"]))]
+    return unpack_state(kinds, run.snapshots.load(name), stream)

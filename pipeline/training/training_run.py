@@ -1,8 +1,8 @@
 """A training run: a plan turned into sweeps, snapshots and a model.
 
 A run is an iterator: it yields an event after every span, and the loop's body is the callback.
-Every walk starts from a state read out of storage (or from the method's own first state), so
-going on after a crash is what every training does all the time.
+States stay on the workers, the driver holds handles.  After every snapshot training goes on from
+what storage holds, so going on after a crash is what every training does all the time.
 """
 
 from __future__ import annotations
@@ -12,34 +12,44 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.errors import Diverged
 from pipeline.memory import peak_memory_bytes
 from pipeline.streaming.executor import Executor
 from pipeline.streaming.sweeps import (
     GatherReport,
     Job,
-    PartFunction,
     Position,
     SpanReport,
     WalkDriver,
     gather,
 )
 from pipeline.training.job import make_job
-from pipeline.training.model import read_weights, weights_digest
+from pipeline.training.model import weights_digest
 from pipeline.training.plan import TrainingPlan, loss_name
 from pipeline.training.run_folder import (
     Cursor,
     RunFolder,
     Saved,
     read_state,
-    read_states,
     save,
 )
-from solvers.gradient import Certificate, certificate, gradient_part
-from solvers.protocol import Gather, Part, Solver, State, Walk, Weights, copy_state
+from solvers.gradient import GRADIENT, certificate
+from solvers.protocol import (
+    Certificate,
+    Diverged,
+    Gather,
+    Part,
+    Solver,
+    State,
+    Sum,
+    Walk,
+    Weights,
+    copy_state,
+)
 from storage.dataset import Dataset
+from storage.row_state import NOTHING_YET
 
 MOST_RESTARTS = 30
+MOST_VERSIONS = 16  # of numbers kept per row between two snapshots, which let the old ones go
 
 Storage = dict[str, Any] | None  # what fsspec needs beyond the address
 
@@ -65,7 +75,7 @@ class TrainingResult:
     solver: str
     loss: str
     lam: float
-    passes: int
+    passes: float  # rows read over the rows of the data set; those of a last certificate not
     rows_seen: int
     objective: float | None  # mean loss + (lam/2) ||w||^2 over all rows, if a pass was paid for it
     certificate: float | None  # at most this far above the optimum
@@ -79,12 +89,14 @@ class TrainingRun:
     """One training, new or continued; iterate over it, then ask for `result`."""
 
     def __init__(self, run: RunFolder, plan: TrainingPlan, job: Job, executor: Executor) -> None:
-        self.run, self.plan, self.job = run, plan, job
+        self.run, self.plan = run, plan
+        self.job = job._replace(row_state=run.row_state)
         self.solver: Solver = plan.solver
         self.cursor = Cursor()
         self._executor = executor
         self._saved: Saved | None = None
-        self._state_kind: type = type(self.solver.init(self.job.problem, self.job.facts))
+        self._heads: list[Any] = []  # handles: a state per stream inside a walk, else one for all
+        self._last_save = (time.perf_counter(), 0)  # when, and how many sweeps had been done
         self._began = time.perf_counter()
         self._seconds_before = 0.0
         self._peak_memory = 0
@@ -151,6 +163,7 @@ class TrainingRun:
             self._saved = Saved.of(newest)
             self.cursor = self._saved.cursor
             self._seconds_before = self.cursor.seconds
+        self._set_heads()
         return self._event(
             "resume" if newest else "start",
             snapshot=newest.name if newest else None,
@@ -171,66 +184,98 @@ class TrainingRun:
             "weights_sha256": weights_digest(self._saved.weights),
         }
 
+    def _set_heads(self) -> None:
+        """Take the states from the newest snapshot, or the method's first one."""
+        submit, saved = self._executor.submit, self._saved
+        if saved is None:
+            self._heads = [submit("state", self.solver.init, self.job.problem, self.job.facts)]
+        else:
+            self._heads = [
+                submit("state", read_state, self.run, saved.name, self.solver.states, stream)
+                for stream in range(saved.streams)
+            ]
+
     # -- sweeps --------------------------------------------------------------------------------
 
     def _walk(self, walk: Walk) -> Iterator[Event]:
         while True:
-            driver = WalkDriver(self._executor, self.job, walk, self._sweep(), self._heads())
-            since = time.perf_counter()
+            driver = WalkDriver(
+                self._executor, self.job, walk, self.cursor.sweeps, self._positions()
+            )
             for report in driver:
                 yield self._count_span(report)
                 if report.diverged:
                     yield self._restart(walk, driver.positions[report.stream])
                     return
-                if time.perf_counter() - since >= self.plan.snapshot_every:
+                if self._is_time():
                     driver.rest()
-            states = [self._executor.result(p.state) for p in driver.positions]
+            self._heads = [p.state for p in driver.positions]
             if driver.finished:
                 break
             self._advance(windows=tuple(p.windows for p in driver.positions))
-            yield self._save(states)
-        self._advance(windows=(), sweep=self.cursor.sweep + 1, passes=self.cursor.passes + 1)
-        yield self._save([walk.join(states)])
+            yield self._save()
+        version = self.cursor.sweeps if walk.row_state == "update" else NOTHING_YET
+        self._heads = [self._executor.submit("join", join_streams, walk, version, *self._heads)]
+        yield from self._end_sweep(self.cursor.rows_in_sweep / self.job.facts.n)
+
+    def _positions(self) -> list[Position]:
+        """Where every stream goes on; after a join there is one state for all."""
+        windows = self.cursor.windows or (0,) * self.plan.streams
+        last = len(self._heads) - 1
+        return [Position(self._heads[min(k, last)], done) for k, done in enumerate(windows)]
 
     def _gather(self, sweep: Gather) -> Iterator[Event]:
-        if self._saved is None:
-            yield self._save([self.solver.init(self.job.problem, self.job.facts)])
-        head = self._heads()[0].state
-        total = self._add_up(sweep.name, sweep.part, head)
-        state = sweep.absorb(self.job.problem, self.job.facts, self._executor.result(head), total)
-        self._advance(sweep=self.cursor.sweep + 1, passes=self.cursor.passes + 1)
-        yield self._save([state])
+        submit, result = self._executor.submit, self._executor.result
+        head, number = self._heads[0], self.cursor.sweeps
+        version = result(submit("version", row_version, head))
+        total = self._add_up(sweep.sum, submit("weights", sweep.at, head), version)
+        self._heads = [
+            submit("absorb", sweep.absorb, self.job.problem, self.job.facts, head, total, number)
+        ]
+        certified = result(submit("certificate", self.solver.certificate, self._heads[0]))
+        yield from self._end_sweep(1.0, certified)
+        if certified:
+            yield self._event("certificate", objective=certified.objective, gap=certified.gap)
 
-    def _add_up(self, name: str, part: PartFunction, at: Any) -> Part:
+    def _end_sweep(self, passes: float, certified: Certificate | None = None) -> Iterator[Event]:
+        """Count a sweep; take a snapshot if it is time for one, or the run has come to its end."""
+        self._advance_sweep(passes)
+        enough = self._is_enough(certified)
+        if enough or self._is_time():
+            yield self._save(certified, finished=enough)
+
+    def _is_time(self) -> bool:
+        when, sweeps = self._last_save
+        versions = self.cursor.sweeps - sweeps
+        return time.perf_counter() - when >= self.plan.snapshot_every or versions >= MOST_VERSIONS
+
+    def _advance_sweep(self, passes: float) -> None:
+        self._advance(
+            windows=(),
+            rows_in_sweep=0,
+            sweep=self.cursor.sweep + 1,
+            sweeps=self.cursor.sweeps + 1,
+            passes=self.cursor.passes + passes,
+        )
+
+    def _is_enough(self, certified: Certificate | None) -> bool:
+        """Whether to stop at a state with this certificate."""
+        spent = self.cursor.passes >= self.plan.passes
+        reached = self.plan.tol is not None and certified and certified.relative <= self.plan.tol
+        return bool(certified) and bool(spent or reached)
+
+    def _add_up(self, what: Sum, at: Any, version: int = NOTHING_YET) -> Part:
         def count(report: GatherReport) -> None:
             self._peak_memory = max(self._peak_memory, report.peak_memory)
             self._advance(bytes_read=self.cursor.bytes_read + report.bytes_read)
 
-        return gather(self._executor, self.job, name, part, at, count)
-
-    def _sweep(self) -> int:
-        """Number of this sweep among all of the run: what its order is drawn from."""
-        return self.cursor.epoch * len(self.solver.program(0)) + self.cursor.sweep
-
-    def _heads(self) -> list[Position]:
-        """Where every stream goes on: the newest snapshot, or the method's first state."""
-        submit, heads = self._executor.submit, []
-        for stream in range(self.plan.streams):
-            if self._saved is None:
-                head = submit("state", self.solver.init, self.job.problem, self.job.facts)
-            else:
-                kept = min(stream, self._saved.streams - 1)  # after a join there is one for all
-                head = submit(
-                    "state", read_state, self.run, self._saved.name, self._state_kind, kept
-                )
-            done = self.cursor.windows[stream] if self.cursor.windows else 0
-            heads.append(Position(head, done))
-        return heads
+        return gather(self._executor, self.job, what, at, count, self.cursor.sweeps, version)
 
     def _count_span(self, report: SpanReport) -> Event:
         self._peak_memory = max(self._peak_memory, report.peak_memory)
         self._advance(
             rows_seen=self.cursor.rows_seen + report.rows,
+            rows_in_sweep=self.cursor.rows_in_sweep + report.rows,
             bytes_read=self.cursor.bytes_read + report.bytes_read,
         )
         return self._event("span", **report._asdict())
@@ -245,39 +290,49 @@ class TrainingRun:
             )
         lost: State = self._executor.result(position.state)
         state = walk.recover(self.job.problem, self.job.facts, lost)
-        self._advance(epoch=0, sweep=0, windows=(), passes=0, restarts=self.cursor.restarts + 1)
-        self._save([state])
+        self._heads = [self._executor.submit("state", same, state)]
+        restarts, sweeps = self.cursor.restarts + 1, self.cursor.sweeps + 1
+        self._advance(epoch=0, sweep=0, sweeps=sweeps, restarts=restarts)
+        self._advance(windows=(), rows_in_sweep=0, passes=0.0)
+        self._save()
         return self._event("restart", **walk.metrics(state))
 
     # -- snapshots and the end -------------------------------------------------------------------
 
     def _close_epoch(self) -> Iterator[Event]:
-        """Certify if that is due; then begin the next epoch or mark the run finished."""
-        assert self._saved is not None
+        """Certify if that is due; then begin the next epoch or mark the run finished.
+
+        A method whose program certifies by itself goes on until it does, beyond the last pass.
+        """
+        if not any(isinstance(sweep, Gather) for sweep in self.solver.program(self.cursor.epoch)):
+            yield from self._judge()
+        self._advance(epoch=self.cursor.epoch + 1, sweep=0)
+
+    def _judge(self) -> Iterator[Event]:
         spent = self.cursor.passes >= self.plan.passes
         certified = None
         if self.plan.tol is not None or (self.plan.certify and spent):
-            certified = self._certify(self._saved)
+            certified = self._certify()
             yield self._event("certificate", objective=certified.objective, gap=certified.gap)
-        reached = certified is not None and certified.relative <= (self.plan.tol or 0.0)
-        if certified or spent:
-            states = read_states(self.run, self._saved.name, self._state_kind)
-            yield self._save(states, certified, finished=spent or reached)
-        self._advance(epoch=self.cursor.epoch + 1, sweep=0)
+        if spent or self._is_enough(certified):
+            yield self._save(certified, finished=True)
 
-    def _certify(self, newest: Saved) -> Certificate:
-        """Pay a gather for objective and certificate of a snapshot's weights."""
-        at = self._executor.submit("weights", read_weights, self.run, newest.name)
-        total = self._add_up("gather-gradient", gradient_part, at)
-        return certificate(self.job.problem, newest.weights, total)
+    def _certify(self) -> Certificate:
+        """Pay a gather for objective and certificate of the newest weights."""
+        at = self._executor.submit("weights", self.solver.weights, self._heads[0])
+        total = self._add_up(GRADIENT, at)
+        return certificate(self.job.problem, self._executor.result(at), total)
 
-    def _save(
-        self, states: list[State], certified: Certificate | None = None, *, finished: bool = False
-    ) -> Event:
-        weights = self._read_out(states)
+    def _save(self, certified: Certificate | None = None, *, finished: bool = False) -> Event:
+        """Take a snapshot, and go on from it."""
+        states = [self._executor.result(head) for head in self._heads]
+        certified = certified or self.solver.certificate(states[0])
         self._saved = save(
-            self.run, self.job.dataset, self.cursor, states, weights, certified, finished
-        )
+            self.run, self.job.dataset, self.cursor, states, self._read_out(states), certified,
+            finished,
+        )  # fmt: skip
+        self._last_save = (time.perf_counter(), self.cursor.sweeps)
+        self._set_heads()
         return self._event("snapshot", name=self._saved.name)
 
     def _read_out(self, states: list[State]) -> Weights:
@@ -294,3 +349,19 @@ class TrainingRun:
     def _event(self, kind: str, **facts: Any) -> Event:
         self.run.log(kind, passes=self.cursor.passes, rows_seen=self.cursor.rows_seen, **facts)
         return Event(kind, self.cursor, facts)
+
+
+def join_streams(walk: Walk, version: int, *states: State) -> State:
+    """Make one state of the streams' and note which numbers per row it goes with, if any."""
+    joined = walk.join([copy_state(state) for state in states])
+    return joined if version == NOTHING_YET else joined._replace(row_version=version)
+
+
+def same(state: State) -> State:
+    """Return the state: how one gets onto a worker."""
+    return state
+
+
+def row_version(state: State) -> int:
+    """Return which version of the numbers kept per row a state goes with."""
+    return int(getattr(state, "row_version", NOTHING_YET))

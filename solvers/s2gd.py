@@ -1,0 +1,365 @@
+"""Semi-stochastic gradient descent (Konecny and Richtarik 2013, Algorithms 1 to 3), and its kin.
+
+An epoch reads the data once for the gradient at the anchor x, and about once more for t steps
+
+    y <- y - h (G + [phi'(y . x_i) - c0_i] x_i + lam y),      c0_i = phi'(x . x_i)
+
+with G = mean c0_i x_i.  Then y is the next anchor.  The slopes c0 are kept per row, so that a step
+costs one dot product; t is drawn from the paper's law (inner_length.py) or is one pass.
+
+G and the decay touch every weight.  They are kept apart from the rows' share,
+
+    y = A z - B G,    A <- (1 - h lam) A,    B <- (1 - h lam) B + h,    z <- z - (h/A) [..] x_i
+
+with z and G side by side, so that a step costs its row's non-zeros only; z takes all over ("fold")
+once A falls below 1e-3.  Batches of b rows take a step b / beta_b times as long (spectrum.py).
+
+Differs from the paper: h is 1 / (4 L), L the mean over the rows, and is halved, the epoch undone,
+when the objective rises; rows are visited in random permutations; the regulariser stands apart; a
+run may start from a pass of averaged SGD, which is S2GD+.  docs/methods.md, section 6.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
+
+from solvers.dispatch import kernel
+from solvers.gradient import GRADIENT_AND_SLOPES, GradientPart, certificate
+from solvers.inner_length import inner_length
+from solvers.intercept import column_length, with_column
+from solvers.losses import Hinge, Problem, slope
+from solvers.protocol import (
+    Block,
+    Certificate,
+    Diverged,
+    Facts,
+    Gather,
+    Settings,
+    Sweep,
+    Walk,
+    Weights,
+)
+from solvers.rows import add, dot_both, look_ahead, paired_zeros
+from solvers.sgd import Asgd, SgdState
+from solvers.spectrum import batch_factor
+
+FOLD_BELOW = 1e-3  # A: what z loses in precision until then does not matter
+RISE = 1e-12  # relative; less is rounding
+MOST_HALVINGS = 40
+ROUNDING = 1e-15  # of a lower bound, relative to the objective
+INNER_LENGTH = 21  # what a random generator is for
+
+
+class S2gdState(NamedTuple):
+    """Everything that changes.  Columns of W: z and G; y = A z - B G, x is the anchor."""
+
+    W: NDArray[np.float64]  # (d, 2)
+    x: NDArray[np.float64]  # (d,)
+    b: float  # intercept of y
+    x_b: float  # intercept of x
+    G_b: float  # derivative of the mean loss with respect to it, at x
+    A: float
+    B: float
+    h: float  # step of one row alone
+    left: int  # rows that the inner loop still has to visit
+    epoch: int  # gradients taken
+    objective: float  # at x
+    gap: float  # at most this far is x above the optimum
+    lower: float  # the optimum is not below
+    row_version: int  # which sweep's slopes are those at x
+    rejected: int  # epochs that were undone
+
+
+class S2gd(Settings):
+    """Full gradients with random inner loops in between; the step is found, not given."""
+
+    kind: Literal["s2gd"] = "s2gd"
+    step: Literal["mean", "largest", "conservative"] | PositiveFloat = "mean"
+    """h: 1/(4 L) for the mean L or the largest, 1/(10 L) for the largest, or a number."""
+    m: PositiveInt | None = None
+    """Inner steps at most; default 2 n (its random law then means about n), s2gd+ exactly n."""
+    nu: NonNegativeFloat | None = None
+    """Strong convexity that the random law counts on; default lam."""
+    batch_size: PositiveInt = 1
+    """Rows that share an inner step."""
+
+    @property
+    def states(self) -> tuple[type, ...]:
+        """The state that it begins with, and the one of its epochs."""
+        return (S2gdState,)
+
+    def init(self, problem: Problem, facts: Facts) -> Any:
+        """Start at zero weights; ValueError for the plain hinge and for steps that are too long."""
+        refuse_kink(problem)
+        h = self._first_step(problem, facts)
+        if h * problem.lam >= 1.0:
+            raise ValueError(
+                f"step = {h:g} times lam = {problem.lam:g} is not below 1, so a step would flip "
+                "the sign of the weights. Lower the step, or leave it out."
+            )
+        return first_anchor(Weights(np.zeros(facts.d), 0.0), h, facts)
+
+    def program(self, epoch: int) -> tuple[Sweep, ...]:  # noqa: ARG002
+        """One gradient and one inner loop."""
+        gradient = Gather(GRADIENT_AND_SLOPES, self.newest, self.absorb)
+        inner = Walk(
+            name=f"walk-{self.kind}",
+            step=self.step_rows,
+            join=average,
+            order="random",
+            diverged=never,
+            recover=no_recovery,
+            metrics=inner_metrics,
+            rows=rows_left,
+            row_state="read",
+        )
+        return gradient, inner
+
+    def newest(self, state: Any) -> Weights:
+        """Read y, the next anchor, out of a state."""
+        z, G = state.W[:, 0], state.W[:, 1]
+        return Weights(state.A * z - state.B * G, state.b)
+
+    def weights(self, state: Any) -> Weights:
+        """Return the anchor: the newest weights with a certificate."""
+        return Weights(state.x, state.x_b)
+
+    def certificate(self, state: Any) -> Certificate | None:
+        """Return what the anchor's gradient proved."""
+        return Certificate(state.objective, state.gap) if state.epoch > 0 else None
+
+    def absorb(
+        self, problem: Problem, facts: Facts, state: S2gdState, total: GradientPart, sweep: int
+    ) -> S2gdState:
+        """Make y the anchor, or go back to the one before with half the step where f rose."""
+        at = self.newest(state)
+        found = certificate(problem, at, total)
+        if state.epoch > 0 and not found.objective <= state.objective * (1.0 + RISE):
+            state = self._go_back(state, found.objective)
+        else:
+            state = move_anchor(state, at, total, found)._replace(row_version=sweep)
+        state = state._replace(epoch=state.epoch + 1)
+        return state._replace(left=self._draw_length(problem, facts, state))
+
+    def step_rows(
+        self, problem: Problem, facts: Facts, state: S2gdState, block: Block
+    ) -> S2gdState:
+        """Take inner steps over the rows of one block, or as many as are left."""
+        length = column_length(problem, facts)
+        scaled = with_column(problem, length)
+        rows = min(state.left, block.order.shape[0])
+        h = self._batch_step(problem, facts, state.h)
+        A, B, b = inner_steps(
+            state.W, state.A, state.B, state.b / length, state.G_b * length, scaled, h,
+            self.batch_size, *block._replace(order=block.order[:rows]),
+        )  # fmt: skip
+        return state._replace(A=A, B=B, b=b * length, left=state.left - rows)
+
+    def _go_back(self, state: S2gdState, objective: float) -> S2gdState:
+        if not isinstance(self.step, str) or state.rejected >= MOST_HALVINGS:
+            raise Diverged(
+                f"The objective rose from {state.objective:g} to {objective:g} with the step "
+                f"{state.h:g}. Leave the step out to have it found, or give a smaller one; the "
+                "weights of the newest snapshot are those from before."
+            )
+        state.W[:, 0] = state.x
+        return state._replace(
+            A=1.0, B=0.0, b=state.x_b, h=0.5 * state.h, rejected=state.rejected + 1
+        )
+
+    def _first_step(self, problem: Problem, facts: Facts) -> float:
+        if not isinstance(self.step, str):
+            return self.step
+        share = 10.0 if self.step == "conservative" else 4.0
+        square = facts.mean_square if self.step == "mean" else facts.max_square * facts.max_weight
+        return 1.0 / (share * smoothness(problem, facts, square))
+
+    def _batch_step(self, problem: Problem, facts: Facts, h: float) -> float:
+        """h b / beta_b, streams counted in, but never beyond 1/L."""
+        b = self.batch_size * facts.streams
+        longest = 1.0 / smoothness(problem, facts, facts.mean_square)
+        scale = b / batch_factor(b, facts.sigma_square, facts.max_square)
+        return max(h, min(scale * h, longest))
+
+    def _draw_length(self, problem: Problem, facts: Facts, state: S2gdState) -> int:
+        """Rows that each stream visits: t steps of a batch each, t drawn anew for every epoch."""
+        m = self.m or max(1, 2 * facts.n // self.batch_size)
+        U = 1.0 - np.random.default_rng([facts.seed, INNER_LENGTH, state.epoch]).random()
+        nu = problem.lam if self.nu is None else self.nu
+        t = inner_length(m, nu, self._batch_step(problem, facts, state.h), U)
+        return -(-t * self.batch_size // facts.streams)
+
+
+class Svrg(S2gd):
+    """S2GD that counts on no strong convexity: every inner length is as likely."""
+
+    kind: Literal["svrg"] = "svrg"  # type: ignore[assignment]
+    nu: NonNegativeFloat | None = 0.0
+
+
+class S2gdPlus(S2gd):
+    """One pass of averaged SGD, then S2GD with inner loops of one pass each."""
+
+    kind: Literal["s2gd+"] = "s2gd+"  # type: ignore[assignment]
+    first_pass: Asgd = Asgd()
+    """Settings of the pass at the beginning."""
+
+    @property
+    def states(self) -> tuple[type, ...]:
+        """The state that it begins with, and the one of its epochs."""
+        return SgdState, S2gdState
+
+    def init(self, problem: Problem, facts: Facts) -> Any:
+        """Return the first state of the averaged pass."""
+        super().init(problem, facts)  # refuses what would only show after it
+        return self.first_pass.init(problem, facts)
+
+    def program(self, epoch: int) -> tuple[Sweep, ...]:
+        """One pass of averaged SGD, then gradients and inner loops."""
+        first = self.first_pass.program(0) if epoch == 0 else ()
+        return (*first, *super().program(epoch))
+
+    def newest(self, state: Any) -> Weights:
+        """Read the average, later y, out of a state."""
+        if isinstance(state, SgdState):
+            return self.first_pass.weights(state)
+        return super().newest(state)
+
+    def weights(self, state: Any) -> Weights:
+        """Return the average, later the anchor."""
+        return self.newest(state) if isinstance(state, SgdState) else super().weights(state)
+
+    def certificate(self, state: Any) -> Certificate | None:
+        """Return what the anchor's gradient proved."""
+        return None if isinstance(state, SgdState) else super().certificate(state)
+
+    def absorb(
+        self, problem: Problem, facts: Facts, state: Any, total: GradientPart, sweep: int
+    ) -> S2gdState:
+        """Make the average, later y, the anchor."""
+        if isinstance(state, SgdState):
+            state = first_anchor(self.newest(state), self._first_step(problem, facts), facts)
+        return super().absorb(problem, facts, state, total, sweep)
+
+    def _draw_length(self, _problem: Problem, facts: Facts, _state: S2gdState) -> int:
+        return -(-(self.m * self.batch_size if self.m else facts.n) // facts.streams)
+
+
+def refuse_kink(problem: Problem) -> None:
+    """Raise ValueError for the plain hinge."""
+    if isinstance(problem.loss, Hinge):
+        raise ValueError(  # noqa: TRY004 - a setting, not a type
+            "The hinge has a kink, and this method needs a smooth loss. Use the smoothed hinge "
+            "(--loss smoothed_hinge --smoothing 0.1): its optimum is one of the hinge to half "
+            "of the smoothing."
+        )
+
+
+def smoothness(problem: Problem, facts: Facts, square: float) -> float:
+    """L of the loss of a row with that ||x||^2, the constant column and lam counted in."""
+    column = column_length(problem, facts) * problem.intercept
+    return problem.loss.curvature * (square + column**2) + problem.lam
+
+
+def first_anchor(at: Weights, h: float, facts: Facts) -> S2gdState:
+    """Return the state at some weights, before any gradient."""
+    W = paired_zeros(facts.rows_kind, facts.d)
+    W[:, 0] = at.coef
+    return S2gdState(
+        W, at.coef.copy(), at.intercept, at.intercept, G_b=0.0, A=1.0, B=0.0, h=h, left=0, epoch=0,
+        objective=0.0, gap=0.0, lower=0.0, row_version=-1, rejected=0,
+    )  # fmt: skip
+
+
+def move_anchor(
+    state: S2gdState, at: Weights, total: GradientPart, found: Certificate
+) -> S2gdState:
+    """Put the anchor at the weights that a gradient was taken at."""
+    lower = max(state.lower, found.objective - found.gap)
+    state.x[:] = state.W[:, 0] = at.coef
+    state.W[:, 1] = total.G / total.rows
+    return state._replace(
+        b=at.intercept,
+        x_b=at.intercept,
+        G_b=total.g_b / total.rows,
+        A=1.0,
+        B=0.0,
+        objective=found.objective,
+        gap=min(found.gap, found.objective - lower + ROUNDING * found.objective),
+        lower=lower,
+    )
+
+
+def rows_left(state: S2gdState) -> int:
+    """Return the rows that the inner loop still has to visit."""
+    return state.left
+
+
+def never(_state: S2gdState) -> bool:
+    """An inner loop that went wrong shows in the next objective."""
+    return False
+
+
+def no_recovery(_problem: Problem, _facts: Facts, state: S2gdState) -> S2gdState:
+    """Return the state itself: nothing is ever recovered from."""
+    return state
+
+
+def inner_metrics(state: S2gdState) -> dict[str, float]:
+    """Return the step, and how often it was halved."""
+    return {"step": state.h, "rejected": state.rejected}
+
+
+def average(states: list[S2gdState]) -> S2gdState:
+    """Average the streams' y; one stream stays as it is, bit for bit."""
+    if len(states) == 1:
+        return states[0]
+    first = states[0]
+    first.W[:, 0] = np.mean([s.A * s.W[:, 0] - s.B * s.W[:, 1] for s in states], axis=0)
+    return first._replace(A=1.0, B=0.0, b=math.fsum(s.b for s in states) / len(states))
+
+
+@kernel
+def inner_steps(
+    W: Any, A: Any, B: Any, b: Any, G_b: Any, problem: Any, h: Any, batch: Any,
+    rows: Any, y: Any, weight: Any, order: Any, slopes: Any,
+) -> Any:  # fmt: skip
+    """Steps over the rows in their order, `batch` rows a step; `slopes` are those at the anchor.
+
+    A last batch of fewer rows takes a step that is shorter in proportion.  Returns (A, B, b).
+    """
+    loss, lam, intercept, lam_b = problem
+    change = np.empty(batch)
+    for start in range(0, order.shape[0], batch):
+        size = min(batch, order.shape[0] - start)
+        total = 0.0
+        for k in range(size):
+            i = order[start + k]
+            look_ahead(rows, y, weight, order, start + k)
+            s_z, s_G = dot_both(rows, i, W)
+            p = A * s_z - B * s_G + intercept * b
+            change[k] = weight[i] * slope(loss, p, y[i]) - slopes[i]
+            total += change[k]
+        share = h / batch
+        A *= 1.0 - share * size * lam
+        B = (1.0 - share * size * lam) * B + share * size
+        b -= share * (size * (lam_b * b + G_b) + intercept * total)
+        for k in range(size):
+            if change[k] != 0.0:
+                add(rows, order[start + k], -share / A * change[k], W)
+        if A < FOLD_BELOW:
+            fold(W, A, B)
+            A, B = 1.0, 0.0
+    return A, B, b
+
+
+@kernel
+def fold(W: Any, A: Any, B: Any) -> Any:
+    """Write y = A z - B G back into z."""
+    for j in range(W.shape[0]):
+        W[j, 0] = A * W[j, 0] - B * W[j, 1]

@@ -28,7 +28,7 @@ from pipeline.ingest.target import IngestTarget
 from pipeline.ingest.target_map import TargetMap
 from pipeline.ingest.workplace import Workplace, workplace_path
 from pipeline.ingest.writing import ChunkMaker, write_chunks
-from pipeline.memory import peak_memory_bytes
+from pipeline.memory import peak_memory_bytes, return_freed_memory
 from pipeline.sources import open_source
 from pipeline.sources.source import Source
 from storage.dataset import Dataset, DatasetWriter
@@ -70,6 +70,7 @@ def ingest(
     OSError
         A full disk. Free some space and call again.
     """
+    return_freed_memory()
     return _Ingest(plan, threads or plan.threads or len(os.sched_getaffinity(0)), progress).run()
 
 

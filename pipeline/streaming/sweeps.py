@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple
 
-from pipeline.memory import peak_memory_bytes
+from pipeline.memory import peak_memory_bytes, return_freed_memory
 from pipeline.streaming.executor import Executor
 from pipeline.streaming.reader import (
     ReadingStatistics,
@@ -87,6 +87,7 @@ def walk_span(
     Numbers kept per row are read in the version that the state names; where the walk updates them
     they are written as the version of this sweep.
     """
+    return_freed_memory()
     began = time.perf_counter()
     state = copy_state(state)
     windows = windows_to_visit(job, walk, sweep, stream, first, stop, state)
@@ -255,6 +256,7 @@ def gather_span(
 
     Numbers kept per row are read in the given version, or written as that of this sweep.
     """
+    return_freed_memory()
     began = time.perf_counter()
     kept = _row_state(job, what.row_state, version if what.row_state == "read" else NOTHING_YET)
     chunks = job.dataset.manifest.chunks

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from pipeline.memory import return_freed_memory
 from pipeline.streaming.reader import row_view, unit_weights
 from pipeline.streaming.sweeps import Job
 from pipeline.streaming.targets import TargetRule, target_rule
@@ -26,6 +27,7 @@ def make_job(plan: TrainingPlan, dataset: Dataset) -> Job:
     BadInput
         When plan and data set do not fit: loss and targets, streams and chunks, memory.
     """
+    return_freed_memory()
     manifest = dataset.manifest
     problem = problem_of(plan, manifest)
     rule = target_rule(manifest, problem.loss, plan.positive)

@@ -19,10 +19,12 @@ class Numbers(NamedTuple):
     """One line of the display; None where nothing is known yet."""
 
     rows: int  # visited since the run began
-    passes: float  # rows over the rows of the data set
+    passes: float  # rows read over the rows of the data set
     fraction: float  # of all passes that may be made
     average: float | None  # loss of rows before they were learnt from, since the first row
     since_last: float | None  # the same since the last line
+    objective: float | None  # of the newest weights that were certified
+    gap: float | None  # at most this far above the optimum
     rows_per_s: float
     bytes_per_s: float
     memory: int  # bytes in use by this process and its workers
@@ -35,12 +37,12 @@ class Meter:
     def __init__(self, passes: int) -> None:
         self._passes = passes
         self._n_rows = 1
-        self._recent: deque[tuple[float, int, int]] = deque()
+        self._recent: deque[tuple[float, float, int]] = deque()  # time, passes, bytes read
         self._heard: Heard = {}
         self._told: Heard = {}  # when last read
         self._cursor = Cursor()
         self._spans = 0
-        self._lost = 0  # rows before the newest restart
+        self._certified: tuple[float, float] | None = None
 
     def take(self, event: Event) -> None:
         """Count an event."""
@@ -50,7 +52,9 @@ class Meter:
             self._mark()
         if event.kind == "restart":
             self._heard, self._told = {}, {}
-            self._lost = event.cursor.rows_seen
+        if event.kind == "certificate":
+            self._certified = (event.facts["objective"], event.facts["gap"])
+            self._mark()
         if event.kind == "span":
             self._hear(event.facts["stream"], event.facts["metrics"])
             self._spans += 1
@@ -60,7 +64,7 @@ class Meter:
 
     def _mark(self) -> None:
         recent, cursor = self._recent, self._cursor
-        recent.append((time.perf_counter(), cursor.rows_seen, cursor.bytes_read))
+        recent.append((time.perf_counter(), self._passed(), cursor.bytes_read))
         while len(recent) > 2 and recent[-1][0] - recent[1][0] > RECENT_SECONDS:
             recent.popleft()
 
@@ -68,23 +72,27 @@ class Meter:
         if "loss_sum" in metrics:
             self._heard[stream] = (metrics["loss_sum"], metrics["heard"])
 
+    def _passed(self) -> float:
+        return self._cursor.passes + self._cursor.rows_in_sweep / self._n_rows
+
     def read(self) -> Numbers:
         """Return the numbers; the next call's `since_last` begins here."""
-        rows, bytes_read = self._cursor.rows_seen, self._cursor.bytes_read
-        began, rows_before, bytes_before = self._recent[0] if self._recent else (0.0, rows, 0)
+        passes, bytes_read = self._passed(), self._cursor.bytes_read
+        began, passes_before, bytes_before = self._recent[0] if self._recent else (0.0, passes, 0)
         seconds = self._recent[-1][0] - began if self._recent else 0.0
-        speed = (rows - rows_before) / seconds if seconds else 0.0
-        whole = self._n_rows * self._passes
+        speed = max(0.0, passes - passes_before) / seconds if seconds else 0.0
         return Numbers(
-            rows=rows,
-            passes=rows / self._n_rows,
-            fraction=min(1.0, (rows - self._lost) / whole),
+            rows=self._cursor.rows_seen,
+            passes=passes,
+            fraction=min(1.0, passes / self._passes),
             average=mean_loss({}, self._heard),
             since_last=self._since_last(),
-            rows_per_s=speed,
+            objective=self._certified[0] if self._certified else None,
+            gap=self._certified[1] if self._certified else None,
+            rows_per_s=speed * self._n_rows,
             bytes_per_s=(bytes_read - bytes_before) / seconds if seconds else 0.0,
             memory=memory_in_use(),
-            left_s=max(0, whole - rows + self._lost) / speed if speed else None,
+            left_s=max(0.0, self._passes - passes) / speed if speed else None,
         )
 
     def _since_last(self) -> float | None:

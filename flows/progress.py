@@ -21,8 +21,10 @@ from pipeline.training.training_run import Event
 
 FIRST_LINE_S, GROWTH = 1.0, 1.5  # seconds to the first plain line, and from then on
 
-COLUMNS = ("rows", "passes", "average", "since last", "rows/s", "MB/s", "memory", "left")
-WIDTHS = (13, 8, 10, 11, 12, 8, 10, 8)
+LEARNING = ("rows", "passes", "average", "since last", "rows/s", "MB/s", "memory", "left")
+PROVING = ("passes", "objective", "above optimum", "rows/s", "MB/s", "memory", "at most left")
+WIDTHS = {"rows": 13, "passes": 8, "memory": 10, "MB/s": 8, "left": 8}
+WIDTH = 14  # of the others
 PHASES = {"deal": "reading and dealing rows", "write": "writing chunks", "done": "done"}
 
 Show = Callable[[Event], None]
@@ -49,33 +51,36 @@ class GrowingIntervals:
 def training_display(terminal: Terminal, plan: TrainingPlan) -> Iterator[Show]:
     """Show a training's events; yields what takes them."""
     meter = Meter(plan.passes)
+    columns = LEARNING if plan.tol is None else PROVING
     if terminal.live:
         with Live(console=terminal.err, refresh_per_second=4, transient=False) as live:
-            yield _Panel(terminal, meter, live).show
+            yield _Panel(terminal, meter, columns, live).show
     else:
-        yield _Lines(terminal, meter).show
+        yield _Lines(terminal, meter, columns).show
 
 
 class _Panel:
     """A small table and a bar, redrawn."""
 
-    def __init__(self, terminal: Terminal, meter: Meter, live: Live) -> None:
-        self._terminal, self._meter, self._live = terminal, meter, live
+    def __init__(
+        self, terminal: Terminal, meter: Meter, columns: tuple[str, ...], live: Live
+    ) -> None:
+        self._terminal, self._meter, self._columns, self._live = terminal, meter, columns, live
         self._dashboard: str | None = None
 
     def show(self, event: Event) -> None:
         self._meter.take(event)
         if event.kind in ("start", "resume"):
             self._dashboard = event.facts["dashboard"]
-        if event.kind in ("start", "resume", "span"):
+        if event.kind in ("start", "resume", "span", "certificate"):
             self._live.update(self._draw(self._meter.read()))
         _tell(self._terminal, event)
 
     def _draw(self, numbers: Numbers) -> Group:
         table = Table(box=None, padding=(0, 2, 0, 0))
-        for name in COLUMNS:
+        for name in self._columns:
             table.add_column(name, justify="right", header_style="dim")
-        table.add_row(*cells(numbers))
+        table.add_row(*cells(self._columns, numbers))
         where = Text(f"dashboard {self._dashboard}" if self._dashboard else "", style="dim")
         return Group(table, bar(numbers.fraction), where)
 
@@ -83,52 +88,63 @@ class _Panel:
 class _Lines:
     """A growing table of plain text, as Vowpal Wabbit prints it."""
 
-    def __init__(self, terminal: Terminal, meter: Meter) -> None:
-        self._terminal, self._meter = terminal, meter
+    def __init__(self, terminal: Terminal, meter: Meter, columns: tuple[str, ...]) -> None:
+        self._terminal, self._meter, self._columns = terminal, meter, columns
+        self._told_by = "certificate" if columns == PROVING else "span"
         self._intervals = GrowingIntervals()
-        self._shown = -1  # rows of the last line
+        self._shown = -1.0  # passes at the last line
 
     def show(self, event: Event) -> None:
         self._meter.take(event)
         if event.kind in ("start", "resume"):
             self._open(event)
         elif self._wanted(event):
-            self._line(event)
+            self._line()
         _tell(self._terminal, event)
 
     def _wanted(self, event: Event) -> bool:
         if event.kind == "finish":
-            return self._shown not in (-1, event.cursor.rows_seen)
-        return event.kind == "span" and self._intervals.due()
+            return self._shown not in (-1.0, self._meter.read().passes)
+        return event.kind == self._told_by and self._intervals.due()
 
     def _open(self, event: Event) -> None:
         if dashboard := event.facts["dashboard"]:
             self._terminal.say(f"dashboard {dashboard}")
 
-    def _line(self, event: Event) -> None:
-        if self._shown == -1:
-            self._terminal.say(aligned(COLUMNS))
-        self._shown = event.cursor.rows_seen
-        self._terminal.say(aligned(cells(self._meter.read())))
+    def _line(self) -> None:
+        if self._shown == -1.0:
+            self._terminal.say(aligned(self._columns, self._columns))
+        numbers = self._meter.read()
+        self._shown = numbers.passes
+        self._terminal.say(aligned(self._columns, cells(self._columns, numbers)))
 
 
-def aligned(texts: tuple[str, ...]) -> str:
-    """Set texts in columns."""
-    return "".join(text.rjust(width) for text, width in zip(texts, WIDTHS, strict=True))
+def aligned(columns: tuple[str, ...], texts: tuple[str, ...]) -> str:
+    """Set the texts of some columns in a line."""
+    widths = (WIDTHS.get(column, WIDTH) for column in columns)
+    return "".join(text.rjust(width) for text, width in zip(texts, widths, strict=True))
 
 
-def cells(numbers: Numbers) -> tuple[str, ...]:
+def cells(columns: tuple[str, ...], numbers: Numbers) -> tuple[str, ...]:
     """Write the numbers of a line; a dash where nothing is known."""
-    return (
-        f"{numbers.rows:,}",
-        f"{numbers.passes:.2f}",
-        "-" if numbers.average is None else f"{numbers.average:.5f}",
-        "-" if numbers.since_last is None else f"{numbers.since_last:.5f}",
-        f"{numbers.rows_per_s:,.0f}",
-        f"{numbers.bytes_per_s / 1e6:.1f}",
-        format_bytes(numbers.memory),
-        "-" if numbers.left_s is None else format_seconds(numbers.left_s),
-    )
+    known = {
+        "rows": f"{numbers.rows:,}",
+        "passes": f"{numbers.passes:.2f}",
+        "average": _unless_none(numbers.average, ".5f"),
+        "since last": _unless_none(numbers.since_last, ".5f"),
+        "objective": _unless_none(numbers.objective, ".8f"),
+        "above optimum": _unless_none(numbers.gap, ".2e"),
+        "rows/s": f"{numbers.rows_per_s:,.0f}",
+        "MB/s": f"{numbers.bytes_per_s / 1e6:.1f}",
+        "memory": format_bytes(numbers.memory),
+        "left": "-" if numbers.left_s is None else format_seconds(numbers.left_s),
+    }
+    known["at most left"] = known["left"]
+    return tuple(known[column] for column in columns)
+
+
+def _unless_none(number: float | None, style: str) -> str:
+    return "-" if number is None else format(number, style)
 
 
 def _tell(terminal: Terminal, event: Event) -> None:
@@ -141,10 +157,6 @@ def _tell(terminal: Terminal, event: Event) -> None:
     elif event.kind == "restart":
         step = event.facts.get("gamma0", 0.0)
         terminal.say(f"The loss exploded; starting again with the step {step:g}.", style="yellow")
-    elif event.kind == "certificate":
-        objective, gap = event.facts["objective"], event.facts["gap"]
-        proven = f"at most {gap:.3g} above the optimum" if gap < objective else "nothing proven yet"
-        terminal.say(f"After {event.cursor.passes} passes: objective {objective:.6f}, {proven}.")
 
 
 @contextmanager

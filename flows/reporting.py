@@ -27,7 +27,7 @@ def shown_report(report: RunReport) -> dict[str, Any]:
         "data set": report.dataset,
         "method": f"{report.solver}, loss {report.loss}, lam {report.lam:.6g}",
         "state": "finished" if report.finished else "unfinished: fewpass resume continues it",
-        "passes": f"{report.passes}, {report.rows_seen:,} rows",
+        "passes": f"{report.passes:.4g}, {report.rows_seen:,} rows",
         "loss, last rows": report.last_loss,
         "objective": report.objective,
         "above the optimum": f"at most {report.certificate:.3g}" if certified else "not asked for",

@@ -79,7 +79,7 @@ def _shown(result: TrainingResult) -> dict[str, Any]:
         "at": result.run,
         "snapshot": result.snapshot,
         "solver": f"{result.solver}, loss {result.loss}, lam {result.lam:.6g}",
-        "passes": f"{result.passes}, {result.rows_seen:,} rows",
+        "passes": f"{result.passes:.4g}, {result.rows_seen:,} rows",
         "objective": result.objective,
         "read": format_bytes(result.bytes_read),
         "took": f"{format_seconds(result.seconds)}, at most "

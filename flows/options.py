@@ -89,6 +89,8 @@ class Training:
     many passes]."""
     certify: bool | None = None
     """Read the data once more at the end for the objective and the certificate."""
+    start_from: str | None = None
+    """A run whose newest model the training starts from [default: zero weights]."""
     seed: int | None = None
     """Where all randomness comes from [default: 0]."""
     memory: str | None = None

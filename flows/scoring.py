@@ -8,11 +8,11 @@ from flows.cluster import cluster
 from flows.console import Terminal, facts_table, format_seconds
 from flows.options import Output, Reading, Where, given
 from flows.settings import execution, source_options
+from pipeline.publishing import run_at
 from pipeline.scoring.evaluate import Evaluation, evaluate
 from pipeline.scoring.predict import predict
 from pipeline.sizes import format_bytes, parse_bytes
 from pipeline.training.model import Model, load_model
-from pipeline.training.run_folder import RunFolder
 from storage.dataset import Dataset
 
 
@@ -30,7 +30,7 @@ def evaluate_shown(
     terminal: Terminal, run: str, dataset: str, memory: str | None, where: Where
 ) -> Evaluation:
     """Evaluate, and say which snapshot of an unfinished run that is."""
-    model = load_model(RunFolder(run))
+    model = load_model(run_at(run))
     terminal.say(f"Snapshot {model.snapshot} of {run}")
     data = Dataset.open(dataset)
     with cluster(execution(where)) as executor:
@@ -72,7 +72,7 @@ def run_predict(
     """Predict every row of a source into a file, and report."""
     terminal = Terminal(output)
     result = predict(
-        load_model(RunFolder(run)),
+        load_model(run_at(run)),
         [source],
         out,
         source_options(given(reading)),

@@ -54,7 +54,7 @@ def ingest_settings(
 
 def source_options(words: Values) -> SourceOptions:
     """Return how to read a source; columns given as whole numbers are positions."""
-    columns = {name: _column(words[name]) for name in _POSITIONS if name in words}
+    columns = {name: column_position(words[name]) for name in _POSITIONS if name in words}
     return checked(SourceOptions, words | columns)
 
 
@@ -63,9 +63,10 @@ def execution(where: Where) -> Execution:
     return checked(Execution, given(where))
 
 
-def _column(value: Any) -> Any:
+def column_position(value: Any) -> Any:
+    """Return a whole number as a position, anything else as the name of a column."""
     if isinstance(value, tuple | list):
-        return tuple(_column(v) for v in value)
+        return tuple(column_position(v) for v in value)
     if isinstance(value, str) and value.removeprefix("-").isdecimal():
         return int(value)
     return value

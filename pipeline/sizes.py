@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, WithJsonSchema
 
 _UNITS = {"": 1, "B": 1}
 _UNITS |= {f"{prefix}B": 1000**power for power, prefix in enumerate("KMGTP", start=1)}
@@ -49,4 +49,8 @@ def format_bytes(count: float) -> str:
 
 
 #: A pydantic field that takes what `parse_bytes` takes and holds bytes.
-ByteSize = Annotated[int, BeforeValidator(parse_bytes)]
+ByteSize = Annotated[
+    int,
+    BeforeValidator(parse_bytes),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}]}),
+]

@@ -131,7 +131,7 @@ class Diverged(ArithmeticError):  # noqa: N818  users read the name, and it says
 class Settings(BaseModel):
     """Base of every solver's settings: immutable, and nothing unknown is accepted."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 class Solver(Protocol):

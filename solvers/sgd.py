@@ -109,6 +109,15 @@ class Sgd(Settings):
             lost=0,
         )
 
+    def start_at(self, problem: Problem, facts: Facts, weights: Weights) -> SgdState:
+        """Return the state before the first row, at given weights."""
+        state = self.init(problem, facts)
+        state.W[:, 0] = weights.coef
+        b = weights.intercept
+        if len(state.ema_vector):
+            state.ema_vector[:] = weights.coef
+        return state._replace(b=b, b_bar=b, b_ema=b)
+
     def program(self, epoch: int) -> tuple[Walk, ...]:
         """One walk an epoch; the first may take the rows as they lie."""
         return (
@@ -148,6 +157,8 @@ class Sgd(Settings):
             square, shifted = largest_square(problem, facts), first._replace(y=first.y - start)
             gamma0 = calibrate(problem, self._schedule(problem), square, facts, shifted)
             state = state._replace(gamma0=gamma0)
+        if np.any(state.W):  # at another model's weights: the intercept is where it belongs
+            return state
         b = start / (problem.intercept or 1.0)
         return state._replace(b=b, b_bar=b, b_ema=b)
 

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from tests.prefect_server import FlowRunner, Server, stop
+
 #: The same operations in the same order: equal bits, compared with ==.
 EXACT = 0.0
 #: The same sums in another order, relative.
@@ -31,3 +33,19 @@ def rng():
 def data_folder():
     """Public data sets; a test that needs one fails when it is missing."""
     return Path(os.environ.get("FEWPASS_DATA") or PROJECT / "../shared/data").resolve()
+
+
+@pytest.fixture(scope="session")
+def prefect_server(tmp_path_factory):
+    """One Prefect server for all tests that need one: a start costs many seconds."""
+    server = Server(tmp_path_factory.mktemp("prefect-home")).start()
+    yield server
+    stop(server.process)
+
+
+@pytest.fixture(scope="session")
+def flow_runner(prefect_server):
+    """One process that runs flows against that server."""
+    runner = FlowRunner(prefect_server.environment, prefect_server.home / "flows.log")
+    yield runner
+    runner.close()

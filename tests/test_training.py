@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.errors import PlanMismatch
+from pipeline.errors import BadInput, PlanMismatch
 from pipeline.streaming.executor import Execution, InProcess, open_executor
 from pipeline.streaming.sweeps import gather
 from pipeline.training.job import make_job
@@ -214,3 +214,27 @@ def test_a_damaged_chunk_stops_training_by_its_name(tmp_path):
     victim.write_bytes(content)
     with pytest.raises(Damaged, match="X/c/3/0"):
         train(plan_for(dataset), tmp_path / "run")
+
+
+def test_a_run_may_start_from_another_ones_model(tmp_path):
+    """Its first rows are predicted by that model, and it is not needed any more after that."""
+    dataset = make(tmp_path / "set", n=2500, chunk_rows=30)
+    before = train(plan_for(dataset, passes=5, lam="10/n"), tmp_path / "before")
+    plan = plan_for(dataset, start_from=before.run, lam="10/n", snapshot_every=1e-9)
+    quiet = train(plan, tmp_path / "warm")
+    first = {
+        name: next(e for e in RunFolder(str(tmp_path / name)).events() if e["event"] == "span")
+        for name in ("before", "warm")
+    }
+    assert first["warm"]["metrics"]["loss"] < 0.9 * first["before"]["metrics"]["loss"]
+    for event in TrainingRun.start(plan, str(tmp_path / "cut"), InProcess()):
+        if event.kind == "span":
+            break
+    (tmp_path / "before").rename(tmp_path / "gone")
+    resumed = TrainingRun.resume(str(tmp_path / "cut"), InProcess())
+    for _ in resumed:
+        pass
+    assert resumed.result.weights_sha256 == quiet.weights_sha256
+    other = make(tmp_path / "narrow", d=7)
+    with pytest.raises(BadInput, match="30 features"):
+        train(plan_for(other, start_from=str(tmp_path / "gone")), tmp_path / "refused")

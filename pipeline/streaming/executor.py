@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, PositiveInt
 class Execution(BaseModel):
     """Where to run; changes no bit of any result."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     scheduler: str | None = None
     """Address of a Dask scheduler; None: a cluster in this process; "none": no Dask at all."""

@@ -41,7 +41,7 @@ FREE_SHARE = 0.01  # of lam, charged for a "free" intercept: the certificate sta
 class TrainingPlan(BaseModel):
     """What to train, on what, how far; equal plans on equal data give equal bits."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     dataset: str
     """URL or path of a data set."""
@@ -65,7 +65,10 @@ class TrainingPlan(BaseModel):
     for methods of many passes or with a tolerance."""
     certify: bool = False
     """Pay one more pass for the objective and the certificate of the returned weights."""
+    start_from: str | None = None
+    """A run whose newest model the training starts from, instead of from zero weights."""
     seed: NonNegativeInt = 0
+    """Where all randomness comes from."""
     memory: ByteSize = 1 << 30
     """Budget beyond what importing the libraries takes."""
     streams: PositiveInt = 1

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from pipeline.errors import BadInput
 from pipeline.memory import peak_memory_bytes
 from pipeline.streaming.executor import Executor
 from pipeline.streaming.sweeps import (
@@ -23,7 +24,7 @@ from pipeline.streaming.sweeps import (
     gather,
 )
 from pipeline.training.job import make_job
-from pipeline.training.model import weights_digest
+from pipeline.training.model import load_model, weights_digest
 from pipeline.training.plan import TrainingPlan, loss_name
 from pipeline.training.run_folder import (
     Cursor,
@@ -128,6 +129,8 @@ class TrainingRun:
 
     def __iter__(self) -> Iterator[Event]:
         yield self._pick_up()
+        if self._saved is None and self.plan.start_from is not None:
+            yield self._save([self._warm_state(self.plan.start_from)])
         while not self._finished():
             program = self.solver.program(self.cursor.epoch)
             if self.cursor.sweep == len(program):
@@ -171,6 +174,23 @@ class TrainingRun:
             dashboard=self._executor.dashboard,
             n_rows=self.job.facts.n,
         )
+
+    def _warm_state(self, model: str) -> State:
+        """Put another run's weights into the first state; from then on that run is not needed."""
+        begin = getattr(self.solver, "start_at", None)
+        if begin is None:
+            raise BadInput(
+                f"{self.solver.kind} cannot start from another model. Leave start_from out, or "
+                "choose sgd or asgd."
+            )
+        weights = load_model(RunFolder(model)).weights
+        if len(weights.coef) != self.job.facts.d:
+            raise BadInput(
+                f"The model of {model} has {len(weights.coef)} features, but {self.plan.dataset} "
+                f"has {self.job.facts.d}. Ingest the data with --like."
+            )
+        state: State = begin(self.job.problem, self.job.facts, weights)
+        return state
 
     def _finished(self) -> bool:
         return self._saved is not None and self._saved.finished

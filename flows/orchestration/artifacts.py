@@ -1,0 +1,123 @@
+"""What Prefect's pages show of a run: how far it is, how it converges, what the model is."""
+
+from __future__ import annotations
+
+import base64
+import re
+import time
+from typing import Any, cast
+from uuid import UUID
+
+import httpx
+from prefect.artifacts import (
+    create_image_artifact,
+    create_markdown_artifact,
+    create_progress_artifact,
+    create_table_artifact,
+    update_progress_artifact,
+)
+from prefect.logging import get_run_logger
+
+from flows.console import format_seconds
+from flows.meter import Meter
+from pipeline.history import History
+from pipeline.sizes import format_bytes
+from pipeline.training.training_run import Event
+
+PROGRESS_EVERY_S = 2.0
+TABLE_ROWS = 40
+KEY_LENGTH = 60
+
+
+def artifact_key(url: str, what: str) -> str:
+    """Name an artifact after the last two parts of an address, in Prefect's letters."""
+    place = "-".join(url.rstrip("/").split("/")[-2:])
+    slug = re.sub(r"[^a-z0-9]+", "-", place.lower())[-KEY_LENGTH:].strip("-")
+    return f"{slug}-{what}"
+
+
+class ProgressArtifact:
+    """A bar on Prefect's page, redrawn at most every two seconds."""
+
+    def __init__(self, url: str, what: str) -> None:
+        key = artifact_key(url, "progress")
+        self._id = cast("UUID", create_progress_artifact(0.0, key, f"{what} {url}"))
+        self._due = time.perf_counter()
+
+    def show(self, fraction: float, text: str, *, now: bool = False) -> None:
+        """Move the bar; a server that does not answer costs the bar, not the work."""
+        if not now and time.perf_counter() < self._due:
+            return
+        self._due = time.perf_counter() + PROGRESS_EVERY_S
+        try:
+            update_progress_artifact(self._id, progress=100.0 * fraction, description=text)
+        except httpx.HTTPError as error:
+            get_run_logger().warning("Prefect's server does not take the progress: %s", error)
+
+
+class TrainingProgress:
+    """Tells Prefect of a training's events: the bar, and the log where something seldom happens."""
+
+    def __init__(self, url: str, passes: int) -> None:
+        self._bar = ProgressArtifact(url, "training into")
+        self._meter = Meter(passes)
+
+    def show(self, event: Event) -> None:
+        """Take an event."""
+        self._meter.take(event)
+        if event.kind in ("start", "resume", "restart", "certificate", "finish"):
+            told = {k: v for k, v in event.facts.items() if v not in (None, [], {})}
+            get_run_logger().info("%s after %d rows: %s", event.kind, event.cursor.rows_seen, told)
+        if event.kind in ("span", "finish"):
+            numbers = self._meter.read()
+            loss = "" if numbers.average is None else f", loss {numbers.average:.5f}"
+            left = "" if numbers.left_s is None else f", {format_seconds(numbers.left_s)} left"
+            text = (
+                f"{numbers.passes:.2f} passes{loss}, {numbers.rows_per_s:,.0f} rows/s, "
+                f"{numbers.bytes_per_s / 1e6:.1f} MB/s, {format_bytes(numbers.memory)}{left}"
+            )
+            done = event.kind == "finish"
+            self._bar.show(1.0 if done else numbers.fraction, text, now=done)
+
+
+def show_convergence(url: str, history: History, n_rows: int) -> None:
+    """Put the convergence table beside the run."""
+    rows = convergence_rows(history, n_rows)
+    create_table_artifact(
+        rows, key=artifact_key(url, "convergence"), description=f"convergence of {url}"
+    )
+
+
+def convergence_rows(history: History, n_rows: int) -> list[dict[str, Any]]:
+    """Lay progressive losses and certified objectives out by passes, at most some forty lines."""
+    points = history.points
+    keep = max(1, -(-len(points) // TABLE_ROWS))
+    shown = [p for k, p in enumerate(points) if k % keep == keep - 1 or k == len(points) - 1]
+    rows: list[dict[str, Any]] = [
+        {"passes": round(p.rows / n_rows, 3), "rows": p.rows, "loss since start": _six(p.average),
+         "loss since last": _six(p.since_last), "objective": "", "at most above optimum": ""}
+        for p in shown
+    ]  # fmt: skip
+    rows += [
+        {"passes": round(seen / n_rows, 3), "rows": seen, "loss since start": "",
+         "loss since last": "", "objective": _six(objective), "at most above optimum": _six(gap)}
+        for seen, objective, gap in history.certificates
+    ]  # fmt: skip
+    return sorted(rows, key=lambda row: row["rows"])
+
+
+def _six(number: float | None) -> str:
+    return "" if number is None else f"{number:.6g}"
+
+
+def show_image(url: str, what: str, png: bytes, text: str) -> None:
+    """Put a picture beside the run; it travels inside its own address, nothing is hosted."""
+    data = base64.b64encode(png).decode()
+    create_image_artifact(
+        f"data:image/png;base64,{data}", key=artifact_key(url, what), description=text
+    )
+
+
+def show_text(url: str, what: str, markdown: str, text: str) -> None:
+    """Put a text beside the run."""
+    create_markdown_artifact(markdown, key=artifact_key(url, what), description=text)

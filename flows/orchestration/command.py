@@ -1,0 +1,113 @@
+"""`prefect run NAME -p KEY=VALUE`: one of the flows, now, in this process."""
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import App, Parameter
+
+from flows.errors import BAD_REQUEST, FAILED, exit_status, sentence
+
+if TYPE_CHECKING:
+    from prefect.flows import Flow
+
+FLOWS = {
+    "ingest": "make a shuffled, checksummed data set of text, columns or arrays",
+    "train": "train a model on a data set; a run that was cut short goes on",
+    "evaluate": "say how good a run's model is on a data set",
+    "predict": "score every row of an input",
+    "refresh": "ingest what is new, train on, publish the model unless it is worse",
+}
+USAGE = "prefect run NAME [-p KEY=VALUE]...   (prefect run NAME --help: its parameters)"
+
+run_app = App(name="run", help="Run one of fewpass's flows now.", help_flags=[], version_flags=[])
+
+
+@run_app.default
+def run(
+    name: str | None = None,
+    *,
+    param: Annotated[tuple[str, ...], Parameter(name=["--param", "-p"], negative=())] = (),
+    help_: Annotated[bool, Parameter(name=["--help", "-h"], negative=())] = False,
+) -> None:
+    """Run a flow in this process; its records go to PREFECT_API_URL, or to a server for the while.
+
+    Parameters
+    ----------
+    name
+        ingest, train, evaluate, predict or refresh.
+    param
+        A parameter, such as -p dataset=clicks or -p solver.kind=sgd; may be repeated.
+    """
+    sys.exit(run_flow(name, param, help_=help_))
+
+
+def run_flow(name: str | None, words: tuple[str, ...], *, help_: bool = False) -> int:
+    """Run a flow, print its result as one JSON object, and return the exit status."""
+    if name is None:
+        sys.stdout.write(_list_of_flows())
+        return 0 if help_ else BAD_REQUEST
+    try:
+        flow = _flow(name)
+        if help_:
+            sys.stdout.write(_help(flow))
+            return 0
+        from flows.orchestration.parameters import assigned
+
+        parameters = assigned(flow, words)
+    except ValueError as error:
+        sys.stderr.write(f"prefect run: {sentence(error)}\n")
+        return BAD_REQUEST
+    return _finish(flow, parameters)
+
+
+def _flow(name: str) -> Flow[Any, Any]:
+    if name not in FLOWS:
+        raise ValueError(f'There is no flow "{name}". There are {", ".join(FLOWS)}.')
+    flow: Flow[Any, Any] = getattr(importlib.import_module(f"flows.orchestration.{name}"), name)
+    return flow
+
+
+def _finish(flow: Flow[Any, Any], parameters: dict[str, Any]) -> int:
+    try:
+        state: Any = flow(**parameters, return_state=True)
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - told in a sentence
+        sys.stderr.write(f"prefect run: {sentence(error)}\n")
+        return exit_status(error) if isinstance(error, KeyboardInterrupt) else FAILED
+    found = state.result(raise_on_failure=False)
+    if state.is_completed():
+        sys.stdout.write(json.dumps(found) + "\n")
+        return 0
+    cause = found if isinstance(found, BaseException) else RuntimeError(state.message or state.name)
+    sys.stderr.write(f"prefect run: {sentence(cause)}\n")
+    return exit_status(cause)
+
+
+def _list_of_flows() -> str:
+    flows = "".join(f"  {name:10}{about}\n" for name, about in FLOWS.items())
+    return f"Usage: {USAGE}\n\nFlows:\n{flows}"
+
+
+def _help(flow: Flow[Any, Any]) -> str:
+    from flows.orchestration.parameters import MISSING, choices, described, short_name
+
+    known = described(flow)
+    lines = [f"Usage: prefect run {flow.name} -p KEY=VALUE ...", "", _first_line(flow), ""]
+    for named in known:
+        default = "required" if named.default is MISSING else f"default {_shown(named.default)}"
+        lines.append(f"  {short_name(named.path, known)}  ({choices(named.hint)}; {default})")
+        if named.about:
+            lines.append(f"      {' '.join(named.about.split())}")
+    return "\n".join(lines) + "\n"
+
+
+def _first_line(flow: Flow[Any, Any]) -> str:
+    return (flow.fn.__doc__ or "").strip().splitlines()[0]
+
+
+def _shown(default: Any) -> str:
+    return "none" if default in (None, (), {}) else json.dumps(default, default=str)

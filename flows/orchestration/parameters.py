@@ -1,0 +1,247 @@
+"""From `-p NAME=VALUE` to a flow's parameters, and their description for `--help`.
+
+A flow's parameters are pydantic plans.  NAME is a path such as `plan.solver.kind`; where no other
+parameter has that name, the plan's own name may be left out: `solver.kind`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import tomllib
+from collections.abc import Iterable, Iterator
+from types import UnionType
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+
+from prefect.flows import Flow
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+from flows.settings import column_position
+from pipeline.errors import BadInput
+
+MISSING = inspect.Parameter.empty
+COLUMNS = ("label", "weight", "drop")  # a whole number is a position there
+
+_KINDS = {int: "number", float: "number", str: "text", bool: "true, false",
+          tuple: "text, again for more"}  # fmt: skip
+
+
+class Named(NamedTuple):
+    """One parameter as it can be given."""
+
+    path: str
+    hint: Any
+    default: Any  # MISSING: it must be given
+    about: str
+
+
+def described(flow: Flow[Any, Any]) -> list[Named]:
+    """Return every parameter of a flow, plans taken apart."""
+    signature = inspect.signature(flow.fn, eval_str=True)
+    found: list[Named] = []
+    for name, parameter in signature.parameters.items():
+        kind = parameter.annotation
+        if _is_model(kind):
+            given = None if parameter.default is MISSING else parameter.default
+            found += _fields(name, kind, given)
+        else:
+            about = _documented(flow.fn.__doc__ or "", name)
+            found.append(Named(name, kind, parameter.default, about))
+    return found
+
+
+def _fields(prefix: str, kind: type[BaseModel], given: BaseModel | None) -> Iterator[Named]:
+    for name, field in kind.model_fields.items():
+        path = f"{prefix}.{name}"
+        default = _default(field) if given is None else getattr(given, name)
+        members = _models(field)
+        if len(members) == 1:
+            yield from _fields(path, members[0], default if default is not MISSING else None)
+        elif members:
+            yield from _union(path, members, default, field)
+        elif name not in ("storage_options", "label_required"):
+            yield Named(path, field.annotation, default, field.description or "")
+
+
+def _union(
+    path: str, members: list[type[BaseModel]], default: Any, field: FieldInfo
+) -> Iterator[Named]:
+    """Take a choice of settings apart: its kinds, then the settings of each."""
+    kinds = [member.model_fields["kind"].default for member in members]
+    yield Named(f"{path}.kind", Literal[*kinds], default.kind, field.description or "")
+    told: dict[str, Named] = {}
+    for member in members:
+        for name, inner in member.model_fields.items():
+            if name != "kind" and name not in told:
+                told[name] = Named(
+                    f"{path}.{name}", inner.annotation, _default(inner), inner.description or ""
+                )
+    yield from told.values()
+
+
+def assigned(flow: Flow[Any, Any], words: Iterable[str]) -> dict[str, Any]:
+    """Turn NAME=VALUE words into a flow's validated parameters.
+
+    Raises
+    ------
+    BadInput
+        A word that is no assignment, a name that the flow does not have, a value that does not fit.
+    """
+    known = described(flow)
+    values: dict[str, Any] = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        if not equals:
+            raise BadInput(f'-p was given "{word}". Write -p NAME=VALUE.')
+        found = _resolved(flow.name, name.strip(), known)
+        _put(values, found, _value(found, text))
+    _complete(values, known)
+    log = logging.getLogger("prefect.flows")
+    log.disabled = True  # the refusal says all that it would
+    try:
+        parameters: dict[str, Any] = flow.validate_parameters(values)
+    except Exception as error:
+        raise BadInput(_refusal(error)) from error
+    finally:
+        log.disabled = False
+    return parameters
+
+
+def _resolved(flow: str, name: str, known: list[Named]) -> Named:
+    """Find the parameter of a name, or of the end of a path that begins with a plan."""
+    matches = [n for n in known if n.path == name] or [
+        n for n in known if n.path.endswith(f".{name}")
+    ]
+    if not matches:
+        names = ", ".join(short_name(n.path, known) for n in known)
+        raise BadInput(f'The flow {flow} has no parameter "{name}". It has {names}.')
+    shallow = [n for n in matches if n.path.count(".") == _outermost(matches)]
+    if len(shallow) > 1:
+        paths = " or ".join(n.path for n in shallow)
+        raise BadInput(f'"{name}" may mean {paths} in the flow {flow}. Say which.')
+    return shallow[0]
+
+
+def _outermost(matches: list[Named]) -> int:
+    """Return how deep the outermost of them lies."""
+    return min(n.path.count(".") for n in matches)
+
+
+def short_name(path: str, known: list[Named]) -> str:
+    """Return the shortest name that means this parameter."""
+    parts = path.split(".")
+    for k in range(len(parts) - 1, 0, -1):
+        if parts[k - 1] == "solver":  # a method's settings keep their family's name
+            continue
+        name = ".".join(parts[k:])
+        matches = [n for n in known if n.path == name or n.path.endswith(f".{name}")]
+        shallow = [n for n in matches if n.path.count(".") == _outermost(matches)]
+        if [n.path for n in shallow] == [path]:
+            return name
+    return path
+
+
+def _value(named: Named, text: str) -> Any:
+    """Read a value: text stays text where text is meant, the rest is TOML or a word."""
+    name = named.path.rpartition(".")[2]
+    if name in COLUMNS:
+        return column_position(text)
+    if text == "null":
+        return None
+    members = {get_origin(m) or m for m in _members(named.hint)}
+    if str in members:
+        return text
+    if tuple in members and not text.startswith("["):
+        return (text,)
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _put(values: dict[str, Any], named: Named, value: Any) -> None:
+    *folders, name = named.path.split(".")
+    for folder in folders:
+        values = values.setdefault(folder, {})
+    if name in values and isinstance(values[name], tuple):
+        value = values[name] + (value if isinstance(value, tuple) else (value,))
+    elif name == "drop":
+        value = (value,)
+    values[name] = value
+
+
+def _complete(values: dict[str, Any], known: list[Named]) -> None:
+    """Settings of a method given without naming it are the default method's."""
+    for named in known:
+        *folders, name = named.path.split(".")
+        if name != "kind":
+            continue
+        inner: Any = values
+        for folder in folders:
+            inner = inner.get(folder, {})
+        if inner:
+            inner.setdefault("kind", named.default)
+
+
+def _refusal(error: Exception) -> str:
+    cause = error if isinstance(error, ValidationError) else error.__cause__ or error.__context__
+    if not isinstance(cause, ValidationError):
+        return f"{error} Add --help to see the parameters."
+    told = []
+    for problem in cause.errors():
+        path = ".".join(str(p) for p in problem["loc"])
+        message = problem["msg"].removeprefix("Value error, ")
+        if problem["type"] == "missing":
+            message = "this parameter must be given"
+        told.append(f"{path}: {message}" if path else message)
+    return f"{'; '.join(told)}. Add --help to see the parameters."
+
+
+# -- types -----------------------------------------------------------------------------------------
+
+
+def _is_model(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
+
+
+def _models(field: FieldInfo) -> list[type[BaseModel]]:
+    return [m for m in _members(field.annotation) if _is_model(m)]
+
+
+def _members(hint: Any) -> list[Any]:
+    """Return the alternatives of a union, annotations taken off."""
+    if get_origin(hint) is Annotated:
+        return _members(get_args(hint)[0])
+    if get_origin(hint) in (Union, UnionType):
+        return [m for arm in get_args(hint) for m in _members(arm)]
+    return [hint]
+
+
+def _default(field: FieldInfo) -> Any:
+    return MISSING if field.is_required() else field.get_default(call_default_factory=True)
+
+
+def choices(hint: Any) -> str:
+    """Write down what a parameter takes."""
+    words: list[str] = []
+    for member in _members(hint):
+        kind = get_origin(member) or member
+        if kind is Literal:
+            words += [str(word) for word in get_args(member)]
+        elif kind is not type(None):
+            words.append(_KINDS.get(kind, "value"))
+    return ", ".join(dict.fromkeys(words))
+
+
+def _documented(docstring: str, name: str) -> str:
+    """Return what a numpydoc docstring says of a parameter, on one line."""
+    lines = inspect.cleandoc(docstring).splitlines()
+    if name not in lines:
+        return ""
+    said = []
+    for line in lines[lines.index(name) + 1 :]:
+        if not line.startswith("    "):
+            break
+        said.append(line.strip())
+    return " ".join(said)

@@ -1,0 +1,75 @@
+"""The flow `predict`: scores of every row of an input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prefect import flow
+from pydantic import PositiveInt
+
+from flows.orchestration.artifacts import ProgressArtifact, show_text
+from flows.orchestration.scheduled import begin_flow, dated, durable_task
+from pipeline.publishing import run_at
+from pipeline.scoring.predict import PredictionResult
+from pipeline.scoring.predict import predict as run_predict
+from pipeline.sizes import ByteSize
+from pipeline.sources import SourceOptions
+from pipeline.training.model import load_model
+
+READING = SourceOptions()
+
+
+@flow(name="predict", flow_run_name="predict-{out}")
+def predict(
+    run: str,
+    inputs: tuple[str, ...],
+    out: str,
+    options: SourceOptions = READING,
+    probability: bool = False,
+    memory: ByteSize = 1 << 30,
+    threads: PositiveInt | None = None,
+) -> dict[str, Any]:
+    """Score every row of an input, in its order, into a .parquet, .csv or .npy file.
+
+    Parameters
+    ----------
+    run
+        Folder or address of the run, or of a refresh's store; {date} and {time} stand for the
+        scheduled start.
+    inputs
+        Files, globs or addresses that ingest could read, labels optional; or one data set.
+    out
+        File to write; {date} and {time} stand for the scheduled start.
+    options
+        How to read the inputs.
+    probability
+        Add the probability of the positive label (logistic loss only).
+    memory
+        Memory to use at most beyond what the libraries take.
+    threads
+        Threads that read and score; default one per core.
+    """
+    begin_flow()
+    arguments = {"probability": probability, "memory": memory, "threads": threads}
+    result: PredictionResult = score.with_options(task_run_name=f"predict {dated(out)}")(
+        dated(run), inputs, dated(out), options, arguments
+    )
+    text = f"{result.rows:,} rows with the columns {', '.join(result.columns)} in `{result.output}`"
+    show_text(result.output, "predictions", text, f"predictions of {dated(run)}")
+    return result._asdict()
+
+
+@durable_task("predict")
+def score(
+    run: str, inputs: tuple[str, ...], out: str, options: SourceOptions, settings: dict[str, Any]
+) -> PredictionResult:
+    """Predict into a file that appears whole or not at all."""
+    bar = ProgressArtifact(out, "predicting into")
+    return run_predict(
+        load_model(run_at(run)),
+        inputs,
+        out,
+        options,
+        on_rows=lambda rows: bar.show(0.0, f"{rows:,} rows"),
+        **settings,
+    )

@@ -1,0 +1,85 @@
+"""The flow `refresh`: ingest what is new, train on, publish the model unless it is worse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prefect import flow
+from prefect.logging import get_run_logger
+
+from flows.orchestration.artifacts import show_text
+from flows.orchestration.evaluate import judge
+from flows.orchestration.ingest import make_dataset
+from flows.orchestration.scheduled import HERE, begin_flow, durable_task
+from flows.orchestration.train import train_in_stages
+from pipeline.model_card import model_card
+from pipeline.publishing import published
+from pipeline.refreshing import (
+    Decision,
+    Generation,
+    RefreshPlan,
+    decide,
+    held_out,
+    ingest_plan,
+    next_generation,
+    require_judge,
+    training_plan,
+)
+from pipeline.streaming.executor import Execution
+from pipeline.training.run_folder import RunFolder
+
+
+@flow(name="refresh", flow_run_name="refresh-{plan.store}")
+def refresh(plan: RefreshPlan, where: Execution = HERE) -> dict[str, Any]:
+    """Ingest new files, train on them from the published model on, publish unless that is worse.
+
+    Parameters
+    ----------
+    plan
+        Where files appear, where everything goes, when a model is good enough.
+    where
+        Where tasks run: a Dask scheduler's address, or a cluster in this process.
+    """
+    begin_flow()
+    generation = next_generation(plan)
+    if generation is None:
+        get_run_logger().info("No new file in %s", ", ".join(plan.sources))
+        return {"generation": None, "published": False, "reason": "there is no new file"}
+    make_dataset.with_options(task_run_name=f"ingest {len(generation.files)} new files")(
+        ingest_plan(plan, generation)
+    )
+    require_judge(plan)
+    training = training_plan(plan, generation)
+    train_in_stages(training, generation.run, where)
+    return _publish(plan, generation, training.start_from, where)
+
+
+def _publish(
+    plan: RefreshPlan, generation: Generation, before: str | None, where: Execution
+) -> dict[str, Any]:
+    rows = held_out(plan)
+    new = judge.with_options(task_run_name="evaluate the new model")(generation.run, rows, where)
+    old = None
+    if before:
+        old = judge.with_options(task_run_name="evaluate the published model")(before, rows, where)
+    made: Decision = settle.with_options(task_run_name="publish or keep")(
+        plan, generation, new.loss, old.loss if old else None
+    )
+    card = model_card(RunFolder(generation.run), {rows: new})
+    show_text(generation.run, "card", card, f"model of {generation.run}")
+    verdict = "published" if made.published else "not published"
+    text = f"Generation {generation.number} was **{verdict}**: {made.reason}."
+    show_text(plan.store, "decision", text, f"last decision in {plan.store}")
+    get_run_logger().info("Generation %d %s: %s", generation.number, verdict, made.reason)
+    current = published(plan.store)
+    return {"generation": generation.number, "model": current.run if current else None} | (
+        made._asdict()
+    )
+
+
+@durable_task("publish")
+def settle(
+    plan: RefreshPlan, generation: Generation, loss: float, before: float | None
+) -> Decision:
+    """Move the pointer, or leave it where it is."""
+    return decide(plan, generation, loss, before)

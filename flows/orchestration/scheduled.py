@@ -1,0 +1,61 @@
+"""What every flow does at its start, and when its tasks are worth another try."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+import prefect.runtime
+from prefect import Task, get_client, task
+from prefect.cache_policies import NO_CACHE
+
+from flows.errors import FAILED, exit_status
+from pipeline.streaming.executor import Execution
+from storage.folder import Damaged
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+HERE = Execution()  # a cluster of threads in this process
+
+RETRIES = 3
+DELAYS_S = [2.0, 10.0, 30.0]  # a Dask scheduler or a store that is restarted needs some seconds
+
+
+def worth_retrying(_task: Any, _run: Any, state: Any) -> bool:
+    """Say whether what failed may go well the next time: a lost connection may, bad data not."""
+    error = state.result(raise_on_failure=False)
+    return (
+        isinstance(error, Exception)
+        and not isinstance(error, ArithmeticError | Damaged)
+        and exit_status(error) == FAILED
+    )
+
+
+def durable_task(name: str) -> Callable[[Callable[P, R]], Task[P, R]]:
+    """Make a Prefect task whose truth lies in a folder: retried where that can help, not cached."""
+    made: Callable[[Callable[P, R]], Task[P, R]] = task(
+        name=name,
+        retries=RETRIES,
+        retry_delay_seconds=DELAYS_S,
+        retry_condition_fn=worth_retrying,
+        cache_policy=NO_CACHE,
+        persist_result=False,
+    )
+    return made
+
+
+def begin_flow() -> None:
+    """Tell Prefect which process this flow run is, so that `fewpass doctor` can look for it."""
+    with get_client(sync_client=True) as client:
+        client.update_flow_run(
+            prefect.runtime.flow_run.id, infrastructure_pid=f"{socket.gethostname()}:{os.getpid()}"
+        )
+
+
+def dated(url: str) -> str:
+    """Put the scheduled start into {date} and {time}: a late or repeated run finds its folder."""
+    start = prefect.runtime.flow_run.scheduled_start_time
+    return url.replace("{date}", f"{start:%Y-%m-%d}").replace("{time}", f"{start:%H%M%S}")

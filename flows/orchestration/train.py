@@ -1,0 +1,73 @@
+"""The flow `train`: a task for each pass, or for a few."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from prefect import flow
+
+from flows.orchestration.artifacts import (
+    TrainingProgress,
+    show_convergence,
+    show_image,
+    show_text,
+)
+from flows.orchestration.scheduled import HERE, begin_flow, dated, durable_task
+from flows.orchestration.session import Session, Stage, stages
+from pipeline.history import read_history
+from pipeline.model_card import model_card
+from pipeline.report import IMAGE, draw_report
+from pipeline.streaming.executor import Execution
+from pipeline.training.plan import TrainingPlan
+from pipeline.training.run_folder import RunFolder
+from pipeline.training.training_run import TrainingResult
+
+
+@flow(name="train", flow_run_name="train-{run}")
+def train(plan: TrainingPlan, run: str, where: Execution = HERE) -> dict[str, Any]:
+    """Train a model on a data set; a run that was cut short goes on.
+
+    Parameters
+    ----------
+    plan
+        What to train, on what, how far: as in `fewpass train`.
+    run
+        Folder or address for the run; {date} and {time} stand for the scheduled start.
+    where
+        Where tasks run: a Dask scheduler's address, or a cluster in this process.
+    """
+    begin_flow()
+    return asdict(train_in_stages(plan, dated(run), where))
+
+
+def train_in_stages(plan: TrainingPlan, run: str, where: Execution) -> TrainingResult:
+    """Train, a Prefect task per stage, and show what came of it."""
+    progress = TrainingProgress(run, plan.passes)
+    with Session(plan, run, where) as session:
+        for stage in stages(plan, session.cursor().passes):
+            make_passes.with_options(task_run_name=stage.name)(session, stage, progress)
+            if session.finished:
+                break
+        result = session.result
+    show_run(session.run)
+    return result
+
+
+@durable_task("passes")
+def make_passes(session: Session, stage: Stage, progress: TrainingProgress) -> None:
+    """Make the passes of one stage, from where the run folder stands."""
+    for event in session.advance(stage):
+        progress.show(event)
+    history = read_history(session.run.events())
+    if history.points:
+        show_convergence(session.run.url, history, session.training.job.facts.n)
+
+
+@durable_task("report")
+def show_run(run: RunFolder) -> None:
+    """Draw the loss curve and write the model's card, in the run folder and for Prefect's pages."""
+    if read_history(run.events()).points:  # a method of gathers alone has no loss on the way
+        draw_report(run)
+        show_image(run.url, "loss", run.folder.read(IMAGE), f"loss of {run.url}")
+    show_text(run.url, "card", model_card(run), f"model of {run.url}")

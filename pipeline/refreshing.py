@@ -1,0 +1,186 @@
+"""Learning from files as they come: what is new becomes a data set, a run, and a decision.
+
+    STORE/published.json                 the model to use
+    STORE/generations/000007/files.json  the files of one refresh, written first
+                            /data        the data set made of them
+                            /run         the training on it, warm-started from the published model
+                            /decision.json  whether its model was published, and why; written last
+
+A generation without a decision is finished before anything new is looked at, so a refresh that died
+is simply run again.  Every file is taken once, by its name.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat
+
+from pipeline.errors import BadInput
+from pipeline.ingest.plan import IngestPlan
+from pipeline.publishing import publish, published
+from pipeline.sources.streams import find
+from pipeline.training.plan import TrainingPlan
+from storage.folder import Folder
+
+HELD_OUT = 0.1  # of the first generation's rows, where no held-out data set is named
+
+
+class IngestRecipe(IngestPlan):
+    """How every generation is ingested; from which files into what, a refresh finds out."""
+
+    sources: tuple[str, ...] = Field((), max_length=0, description="Found by the refresh.")
+    dataset: Literal[""] = Field("", description="Chosen by the refresh.")
+    like: None = Field(None, description="The generation before.")
+    test_fraction: float = Field(0.0, ge=0, le=0, description="See held_out.")
+    storage_options: dict[str, Any] = Field(
+        default_factory=dict, max_length=0, description="Credentials come from the environment."
+    )
+
+
+class TrainingRecipe(TrainingPlan):
+    """How every generation is trained; on what and from where, a refresh finds out."""
+
+    dataset: Literal[""] = ""
+    """Chosen by the refresh."""
+    start_from: None = None
+    """The published model."""
+
+
+class RefreshPlan(BaseModel):
+    """Where new files appear, where everything goes, and when a model is good enough."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    sources: tuple[str, ...] = Field(min_length=1)
+    """Files, globs or addresses; each file that they find is taken once."""
+    store: str = Field(min_length=1)
+    """Folder or address for data sets, runs and the published model."""
+    held_out: str | None = None
+    """Data set to judge models on; default a tenth of the first refresh's rows, kept aside."""
+    margin: NonNegativeFloat = 0.0
+    """A model is published unless its mean loss on the held-out rows is higher by more than this
+    than that of the model published before."""
+    ingest: IngestRecipe = Field(default_factory=lambda: IngestRecipe.model_validate({}))
+    """How files are read."""
+    training: TrainingRecipe = TrainingRecipe()
+    """How a model is trained."""
+
+
+class Generation(NamedTuple):
+    """One refresh's folder."""
+
+    number: int
+    folder: Folder
+    files: tuple[str, ...]
+
+    @property
+    def data(self) -> str:
+        """Where its data set is."""
+        return f"{self.folder.url}/data"
+
+    @property
+    def run(self) -> str:
+        """Where its run is."""
+        return f"{self.folder.url}/run"
+
+
+class Decision(NamedTuple):
+    """What became of a generation's model."""
+
+    published: bool
+    reason: str
+    loss: float  # of the new model on the held-out rows
+    loss_before: float | None  # of the model published before
+
+
+def next_generation(plan: RefreshPlan) -> Generation | None:
+    """Return the generation that waits to be finished, else one of what is new, else None."""
+    store = Folder(plan.store)
+    known = _generations(store)
+    if known and not known[-1].folder.exists("decision.json"):
+        return known[-1]
+    taken = {name for generation in known for name in generation.files}
+    new = tuple(name for name in _found(plan.sources) if name not in taken)
+    if not new:
+        return None
+    number = len(known) + 1
+    folder = store.child(f"generations/{number:06d}")
+    folder.write("files.json", (json.dumps(new, indent=1) + "\n").encode())
+    return Generation(number, folder, new)
+
+
+def _generations(store: Folder) -> list[Generation]:
+    found: list[Generation] = []
+    while True:
+        folder = store.child(f"generations/{len(found) + 1:06d}")
+        if not folder.exists("files.json"):
+            return found
+        files = tuple(json.loads(folder.read("files.json")))
+        found.append(Generation(len(found) + 1, folder, files))
+
+
+def _found(sources: tuple[str, ...]) -> list[str]:
+    names: list[str] = []
+    for source in sources:
+        try:
+            names += [address.name for address in find([source], {})]
+        except FileNotFoundError:  # an inbox may be empty
+            continue
+    return names
+
+
+def ingest_plan(plan: RefreshPlan, generation: Generation) -> IngestPlan:
+    """Return how a generation's files become a data set with the columns of the first one's."""
+    first = generation.number == 1
+    values = plan.ingest.model_dump()
+    values |= {"sources": generation.files, "dataset": generation.data}
+    if not first:
+        values |= {"like": f"{plan.store.rstrip('/')}/generations/000001/data", "scale": "none"}
+    elif plan.held_out is None:
+        values["test_fraction"] = HELD_OUT
+    return IngestPlan.model_validate(values)
+
+
+def training_plan(plan: RefreshPlan, generation: Generation) -> TrainingPlan:
+    """Return how a generation is trained: on its own rows, from the published model on."""
+    current = published(plan.store)
+    start = current.run if current else None
+    return TrainingPlan.model_validate(
+        plan.training.model_dump() | {"dataset": generation.data, "start_from": start}
+    )
+
+
+def held_out(plan: RefreshPlan) -> str:
+    """Return the data set that models are judged on."""
+    return plan.held_out or f"{plan.store.rstrip('/')}/generations/000001/data-test"
+
+
+def decide(
+    plan: RefreshPlan, generation: Generation, loss: float, loss_before: float | None
+) -> Decision:
+    """Publish a generation's model unless it is worse by more than the margin; write down why."""
+    if loss_before is None:
+        made = Decision(True, "it is the first model", loss, None)
+    elif loss <= loss_before + plan.margin:
+        reason = f"its loss {loss:.6g} is at most {loss_before:.6g} + {plan.margin:g}"
+        made = Decision(True, reason, loss, loss_before)
+    else:
+        reason = (
+            f"its loss {loss:.6g} is above {loss_before:.6g} + {plan.margin:g}: "
+            "the model published before is kept"
+        )
+        made = Decision(False, reason, loss, loss_before)
+    if made.published:
+        publish(plan.store, generation.run)
+    generation.folder.write("decision.json", (json.dumps(made._asdict()) + "\n").encode())
+    return made
+
+
+def require_judge(plan: RefreshPlan) -> None:
+    """Refuse a store whose first refresh kept no rows aside when now none are named."""
+    if not Folder(held_out(plan)).exists("manifest.json"):
+        raise BadInput(
+            f"There are no held-out rows at {held_out(plan)}. Name a data set as held_out."
+        )

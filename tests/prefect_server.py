@@ -1,0 +1,167 @@
+"""A real Prefect server on this machine, and the real `prefect` program."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+PROJECT = Path(__file__).parents[1]
+PREFECT = str(Path(sys.executable).with_name("prefect"))
+START_S = 120  # a loaded machine makes its first database slowly
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def clean_environment(home):
+    """The caller's environment without settings of Prefect's; everything goes below `home`."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
+    return kept | {"PREFECT_HOME": str(home), "PREFECT_LOGGING_LEVEL": "INFO"}
+
+
+def start(command, environment, log=None):
+    """Start a process that takes Ctrl-C, in the checkout: there the project's settings hold."""
+    with open(log or os.devnull, "ab") as out:
+        return subprocess.Popen(
+            command, env=environment, cwd=PROJECT, stdout=out, stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )  # fmt: skip
+
+
+def kill(process):
+    process.send_signal(signal.SIGKILL)
+    process.wait(30)
+
+
+def stop(process):
+    """End a process of ours and what it started."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(20)
+
+
+def wait_for(condition, seconds, what):
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"{what} did not come about in {seconds} s"
+        time.sleep(0.2)
+    return found
+
+
+class Server:
+    """`prefect server start` on a port of its own; killed and started again it is the same one."""
+
+    def __init__(self, home):
+        self.home, self.port = Path(home), free_port()
+        self.url = f"http://127.0.0.1:{self.port}/api"
+        self.environment = clean_environment(home) | {"PREFECT_API_URL": self.url}
+        self.log = self.home / "server.log"
+        self.process = None
+
+    def start(self):
+        words = [PREFECT, "server", "start", "--host", "127.0.0.1", "--port", str(self.port)]
+        self.process = start(words, self.environment, self.log)
+        wait_for(self.healthy, START_S, "the Prefect server")
+        return self
+
+    def healthy(self):
+        assert self.process.poll() is None, self.log.read_text()
+        try:
+            return self.ask("health") is True
+        except OSError:
+            return False
+
+    def ask(self, path, body=None):
+        """GET, or POST with a body, what the API says."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(
+            f"{self.url}/{path}", data, {"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=30) as response:
+            return json.load(response)
+
+    def run_of(self, name):
+        """The newest flow run whose name ends so."""
+        runs = self.ask("flow_runs/filter", {"sort": "START_TIME_DESC", "limit": 50})
+        return next((r for r in runs if r["name"].endswith(name)), None)
+
+    def artifacts(self, run):
+        found = self.ask(
+            "artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [run["id"]]}}, "limit": 100}
+        )
+        found.sort(key=lambda a: a["created"])  # of several versions the last one is shown
+        return {a["key"]: a for a in found if a["key"]}
+
+
+def prefect(environment, *words, timeout=280, cwd=PROJECT):
+    """Run the `prefect` program to its end."""
+    return subprocess.run(
+        [PREFECT, *map(str, words)], env=environment, cwd=cwd, timeout=timeout,
+        capture_output=True, text=True,
+    )  # fmt: skip
+
+
+def words_for(parameters):
+    """Parameters as `prefect run` takes them; a dot in a name is written as two underscores."""
+    return [f"{name.replace('__', '.')}={value}" for name, value in parameters.items()]
+
+
+def run(environment, flow, **parameters):
+    """`prefect run` of a flow, in a process of its own."""
+    return prefect(environment, "run", flow, *(f"-p{w}" for w in words_for(parameters)))
+
+
+LOOP = """
+import contextlib, io, json, sys
+from flows.orchestration.command import run_flow
+for line in sys.stdin:
+    flow, words = json.loads(line)
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        status = run_flow(flow, tuple(words))
+    print(json.dumps([status, out.getvalue(), err.getvalue()]), flush=True)
+"""
+
+
+class FlowRunner:
+    """Does what `prefect run` does, many times in one process: its imports take ten seconds."""
+
+    def __init__(self, environment, log):
+        self._errors = Path(log).open("ab")
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", LOOP], env=environment, cwd=PROJECT, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
+        )  # fmt: skip
+
+    def run(self, flow, **parameters):
+        """(exit status, standard output, standard error)."""
+        self.process.stdin.write(json.dumps([flow, words_for(parameters)]) + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        assert line, "the process that runs flows ended"
+        return json.loads(line)
+
+    def result(self, flow, **parameters):
+        """What a flow that must succeed prints."""
+        status, out, err = self.run(flow, **parameters)
+        assert status == 0, err
+        return json.loads(out)
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait(60)
+        self.process.stdout.close()
+        self._errors.close()

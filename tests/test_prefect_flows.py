@@ -1,0 +1,201 @@
+"""`prefect run`: the five flows through the real `prefect` program, as views of run folders."""
+
+import base64
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from pipeline.clicks import write_clicks
+from pipeline.publishing import published
+from pipeline.streaming.executor import InProcess
+from pipeline.training.plan import TrainingPlan
+from pipeline.training.training_run import TrainingRun
+from tests.datasets import make
+from tests.prefect_server import clean_environment, prefect, run
+
+FLOWS = ("ingest", "train", "evaluate", "predict", "refresh")
+
+#: Put on the path as sitecustomize: writes down every host that a process looks up.
+LOOKUPS = """
+import os, socket
+_real = socket.getaddrinfo
+def getaddrinfo(host, *args, **kwargs):
+    with open(os.environ["LOOKUPS"], "a") as file:
+        print(host if isinstance(host, str) else bytes(host or b"").decode(), file=file)
+    return _real(host, *args, **kwargs)
+socket.getaddrinfo = getaddrinfo
+"""
+
+
+def trained_quietly(url, **settings):
+    """What the plan comes to without Prefect and without Dask."""
+    training = TrainingRun.start(TrainingPlan(**settings), str(url), InProcess())
+    for _ in training:
+        pass
+    return training.result
+
+
+def test_without_a_server_and_without_telling_anybody(tmp_path):
+    """A fresh home: the first start makes a database and must not run out of time."""
+    dataset = make(tmp_path / "set", n=2000).folder.url
+    (tmp_path / "sitecustomize.py").write_text(LOOKUPS)
+    environment = clean_environment(tmp_path / "home") | {
+        "PYTHONPATH": str(tmp_path), "LOOKUPS": str(tmp_path / "lookups"),
+    }  # fmt: skip
+    for name in ("CI", "DO_NOT_TRACK", "GITHUB_ACTIONS"):
+        environment.pop(name, None)  # what Prefect would spare by itself
+    done = run(environment, "train", dataset=dataset, run=tmp_path / "run", solver__kind="sgd")
+    assert done.returncode == 0, done.stderr
+    quiet = trained_quietly(tmp_path / "quiet", dataset=dataset, solver={"kind": "sgd"})
+    assert json.loads(done.stdout)["weights_sha256"] == quiet.weights_sha256
+    hosts = set((tmp_path / "lookups").read_text().split())
+    assert hosts <= {"127.0.0.1", "localhost", "::1", "0.0.0.0", "None"}, hosts
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("flows")
+    for seed in (1, 2, 3):
+        write_clicks(folder / f"clicks{seed}.svm", 400_000, seed)
+    return folder
+
+
+def test_ingest_train_evaluate_predict(prefect_server, flow_runner, sources):
+    folder, server, ran = sources, prefect_server, flow_runner.result
+    made = ran("ingest", sources=folder / "clicks1.svm", dataset=folder / "d", test_fraction=0.2)
+    assert made["test_rows"] > 0
+    trained = ran(
+        "train", dataset=folder / "d", run=folder / "run-{date}", passes=3, lam="1e-2",
+        certify="true", scheduler="none",
+    )  # fmt: skip
+    assert trained["certificate"] > 0
+    assert "{" not in trained["run"]
+    assert Path(trained["run"]).is_dir()
+    found = ran("evaluate", run=trained["run"], dataset=made["test_dataset"], scheduler="none")
+    assert found["rows"] == made["test_rows"]
+    scored = ran(
+        "predict", run=trained["run"], inputs=folder / "clicks1.svm", out=folder / "p.csv",
+        probability="true", n_features=made["features"],
+    )  # fmt: skip
+    assert scored["rows"] == made["rows"] + made["test_rows"]
+
+    flow_run = server.run_of("train-{}".format(str(folder / "run-{date}")))
+    assert flow_run["state"]["type"] == "COMPLETED"
+    tasks = server.ask(
+        "task_runs/filter", {"task_runs": {"flow_run_id": {"any_": [flow_run["id"]]}}}
+    )
+    assert {t["name"].partition("-")[0] for t in tasks} == {
+        f"asgd: pass {k} of 3" for k in (1, 2, 3)
+    } | {"report"}
+    shown = {key.rpartition("-")[2]: a for key, a in server.artifacts(flow_run).items()}
+    assert {a["type"] for a in shown.values()} >= {"progress", "table", "image", "markdown"}
+    assert shown["progress"]["data"] == 100.0
+    objectives = [row["objective"] for row in json.loads(shown["convergence"]["data"])]
+    assert f"{trained['objective']:.6g}" in objectives
+    image = base64.b64decode(shown["loss"]["data"].partition(",")[2])
+    assert image == (Path(trained["run"]) / "report/loss.png").read_bytes()
+    card = shown["card"]["data"]
+    assert trained["weights_sha256"] in card
+    assert f"at most {trained['certificate']:.3g} above the optimum" in card
+    manifest = json.loads((folder / "d/manifest.json").read_text())
+    assert manifest["fingerprint"] in card
+
+
+def test_refresh_publishes_what_is_not_worse(flow_runner, sources):
+    folder, store = sources / "inbox", sources / "store"
+    folder.mkdir()
+
+    def refreshed(**settings):
+        return flow_runner.result(
+            "refresh", sources=folder / "*.svm", store=store, scheduler="none",
+            training__lam="1e-2", **settings,
+        )  # fmt: skip
+
+    assert refreshed()["reason"] == "there is no new file"
+    os.link(sources / "clicks2.svm", folder / "first.svm")
+    first = refreshed()
+    assert (first["published"], first["generation"]) == (True, 1)
+
+    # A second file whose labels are turned around makes a worse model: the first one stays.
+    lines = (sources / "clicks3.svm").read_text().splitlines()
+    (folder / "second.svm").write_text("".join(f"{1 - int(line[0])}{line[1:]}\n" for line in lines))
+    second = refreshed(margin=0.01)
+    assert (second["published"], second["model"]) == (False, first["model"])
+    assert second["loss"] > second["loss_before"] + 0.01
+    os.link(sources / "clicks3.svm", folder / "third.svm")
+    third = refreshed(margin=0.5)
+    assert third["published"]
+    assert third["model"] != first["model"]
+    assert published(str(store)).run == third["model"]
+    assert json.loads((store / "generations/000003/files.json").read_text()) == [
+        str(folder / "third.svm")
+    ]
+    assert refreshed()["generation"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "Usage"),
+        (["traim"], "There are ingest, train"),
+        (["train", "-p", "dataset=d"], "run: this parameter must be given"),
+        (["train", "-p", "dataset=d", "-p", "run=r", "-p", "lamb=1"], 'no parameter "lamb"'),
+        (["train", "-p", "dataset=d", "-p", "run=r", "-p", "passes=0"], "plan.passes"),
+        (["train", "-p", "dataset=d", "-p", "run=r", "-p", "solver.kind=adam"], "solver"),
+        (["train", "-p", "dataset=d", "-p", "run=r", "-p", "passes"], "Write -p NAME=VALUE"),
+        (["refresh", "-p", "memory=1GB"], '"memory" may mean'),
+        (["ingest", "-p", "storage_options.key=x"], "no parameter"),
+    ],
+)
+def test_bad_requests_start_nothing(words, said, capsys):
+    from flows.orchestration.command import run_flow
+
+    name, parameters = (words[0], tuple(words[2::2])) if words else (None, ())
+    assert run_flow(name, parameters) == 2
+    printed = capsys.readouterr()
+    assert said in printed.out + printed.err
+    assert "Traceback" not in printed.err
+
+
+def test_a_failed_run_and_one_on_nothing(flow_runner, tmp_path):
+    """What asks for something that is not there ends with 2, what breaks on the way with 1."""
+    status, out, err = flow_runner.run(
+        "train", dataset=tmp_path / "no", run=tmp_path / "r", scheduler="none"
+    )
+    assert (status, out) == (2, "")
+    assert "fewpass ingest" in err
+    dataset = make(tmp_path / "set", n=2000)
+    victim = max((tmp_path / "set").rglob("c/*/*"), key=lambda p: p.stat().st_size)
+    victim.write_bytes(b"x" * victim.stat().st_size)
+    status, out, err = flow_runner.run(
+        "train", dataset=dataset.folder.url, run=tmp_path / "r", scheduler="none"
+    )
+    assert (status, out) == (1, "")
+    assert str(victim) in err
+
+
+def test_help_lists_every_parameter_with_its_default():
+    from flows.orchestration.command import _flow, _help
+
+    for name in FLOWS:
+        text = _help(_flow(name))
+        assert f"prefect run {name}" in text
+        assert "required" in text
+        assert "PydanticUndefined" not in text
+    text = _help(_flow("train"))
+    for line in ("solver.kind  (sgd, asgd; default \"asgd\")", 'lam  (number, text; default "1/n")',
+                 "passes  (number; default 1)", "dataset  (text; required)"):  # fmt: skip
+        assert line in text
+
+
+def test_the_real_program_knows_the_command(tmp_path):
+    """In the checkout only: the plug-in is enabled by the project's own pyproject.toml."""
+    environment = clean_environment(tmp_path / "home")
+    inside = prefect(environment, "run", "train", "--help")
+    assert inside.returncode == 0, inside.stderr
+    assert "passes  (number; default 1)" in inside.stdout
+    assert "run " in prefect(environment, "--help").stdout
+    outside = prefect(environment, "run", "train", "--help", cwd=tmp_path)
+    assert outside.returncode != 0

@@ -4,7 +4,7 @@
     STORE/generations/000007/files.json  the files of one refresh, written first
                             /data        the data set made of them
                             /run         the training on it, warm-started from the published model
-                            /decision.json  whether its model was published, and why; written last
+                            /decision.json  whether its model is to be published, and why
 
 A generation without a decision is finished before anything new is looked at, so a refresh that died
 is simply run again.  Every file is taken once, by its name.
@@ -21,7 +21,8 @@ from pipeline.errors import BadInput
 from pipeline.ingest.plan import IngestPlan
 from pipeline.publishing import publish, published
 from pipeline.sources.streams import find
-from pipeline.training.plan import TrainingPlan
+from pipeline.training.plan import TrainingPlan, regularisation
+from storage.dataset import Dataset
 from storage.folder import Folder
 
 HELD_OUT = 0.1  # of the first generation's rows, where no held-out data set is named
@@ -93,14 +94,17 @@ class Decision(NamedTuple):
     reason: str
     loss: float  # of the new model on the held-out rows
     loss_before: float | None  # of the model published before
+    rows: int  # of all generations so far
 
 
 def next_generation(plan: RefreshPlan) -> Generation | None:
     """Return the generation that waits to be finished, else one of what is new, else None."""
     store = Folder(plan.store)
     known = _generations(store)
-    if known and not known[-1].folder.exists("decision.json"):
-        return known[-1]
+    if known:
+        if not known[-1].folder.exists("decision.json"):
+            return known[-1]
+        carry_out(plan.store, known[-1])  # a refresh may have died between the two
     taken = {name for generation in known for name in generation.files}
     new = tuple(name for name in _found(plan.sources) if name not in taken)
     if not new:
@@ -144,12 +148,26 @@ def ingest_plan(plan: RefreshPlan, generation: Generation) -> IngestPlan:
 
 
 def training_plan(plan: RefreshPlan, generation: Generation) -> TrainingPlan:
-    """Return how a generation is trained: on its own rows, from the published model on."""
+    """Return how a generation is trained: on its own rows, from the published model on.
+
+    n in a strength like "1/n" is the number of all rows so far: the model has learnt from them.
+    """
     current = published(plan.store)
-    start = current.run if current else None
-    return TrainingPlan.model_validate(
-        plan.training.model_dump() | {"dataset": generation.data, "start_from": start}
-    )
+    changed = {
+        "dataset": generation.data,
+        "start_from": current.run if current else None,
+        "lam": regularisation(plan.training.lam, rows_so_far(plan, generation)),
+    }
+    return TrainingPlan.model_validate(plan.training.model_dump() | changed)
+
+
+def rows_so_far(plan: RefreshPlan, generation: Generation) -> int:
+    """Count the rows of this generation and of all before it."""
+    rows = Dataset.open(generation.data).manifest.n_rows
+    if generation.number > 1:
+        before = Folder(plan.store).child(f"generations/{generation.number - 1:06d}")
+        rows += int(json.loads(before.read("decision.json"))["rows"])
+    return rows
 
 
 def held_out(plan: RefreshPlan) -> str:
@@ -161,21 +179,29 @@ def decide(
     plan: RefreshPlan, generation: Generation, loss: float, loss_before: float | None
 ) -> Decision:
     """Publish a generation's model unless it is worse by more than the margin; write down why."""
+    rows = rows_so_far(plan, generation)
     if loss_before is None:
-        made = Decision(True, "it is the first model", loss, None)
+        made = Decision(True, "it is the first model", loss, None, rows)
     elif loss <= loss_before + plan.margin:
         reason = f"its loss {loss:.6g} is at most {loss_before:.6g} + {plan.margin:g}"
-        made = Decision(True, reason, loss, loss_before)
+        made = Decision(True, reason, loss, loss_before, rows)
     else:
         reason = (
             f"its loss {loss:.6g} is above {loss_before:.6g} + {plan.margin:g}: "
             "the model published before is kept"
         )
-        made = Decision(False, reason, loss, loss_before)
-    if made.published:
-        publish(plan.store, generation.run)
+        made = Decision(False, reason, loss, loss_before, rows)
     generation.folder.write("decision.json", (json.dumps(made._asdict()) + "\n").encode())
+    carry_out(plan.store, generation)
     return made
+
+
+def carry_out(store: str, generation: Generation) -> None:
+    """Publish what was decided to be published, unless that is done."""
+    current = published(store)
+    wanted = json.loads(generation.folder.read("decision.json"))["published"]
+    if wanted and (current is None or current.run != generation.run):
+        publish(store, generation.run)
 
 
 def require_judge(plan: RefreshPlan) -> None:

@@ -109,14 +109,21 @@ class Sgd(Settings):
             lost=0,
         )
 
-    def start_at(self, problem: Problem, facts: Facts, weights: Weights) -> SgdState:
-        """Return the state before the first row, at given weights."""
+    def start_at(
+        self, problem: Problem, facts: Facts, weights: Weights, rows_before: int
+    ) -> SgdState:
+        """Return the state before the first row, at weights that have learnt from other rows.
+
+        The step decays as if those rows had been visited here: a first step's size would throw
+        away what the weights know.
+        """
         state = self.init(problem, facts)
         state.W[:, 0] = weights.coef
-        b = weights.intercept
         if len(state.ema_vector):
             state.ema_vector[:] = weights.coef
-        return state._replace(b=b, b_bar=b, b_ema=b)
+        t0 = state.t0 if state.t0 in (SOUGHT, NEVER) else rows_before + state.t0
+        b = weights.intercept
+        return state._replace(b=b, b_bar=b, b_ema=b, t=rows_before, t0=t0)
 
     def program(self, epoch: int) -> tuple[Walk, ...]:
         """One walk an epoch; the first may take the rows as they lie."""
@@ -145,7 +152,7 @@ class Sgd(Settings):
         length = column_length(problem, facts) if self.gamma0 == "calibrated" else 1.0
         problem = with_column(problem, length)
         state = scale_intercept(state, 1.0 / length)
-        if state.t == 0 and self.gamma0 == "calibrated":
+        if self.gamma0 == "calibrated" and (state.t == 0 or state.gamma0 == 0.0):
             state = self._begin(problem, facts, state, block)
         return scale_intercept(self._visit(problem, facts, state, block), length)
 
@@ -157,7 +164,7 @@ class Sgd(Settings):
             square, shifted = largest_square(problem, facts), first._replace(y=first.y - start)
             gamma0 = calibrate(problem, self._schedule(problem), square, facts, shifted)
             state = state._replace(gamma0=gamma0)
-        if np.any(state.W):  # at another model's weights: the intercept is where it belongs
+        if state.t > 0:  # at another model's weights: the intercept is where it belongs
             return state
         b = start / (problem.intercept or 1.0)
         return state._replace(b=b, b_bar=b, b_ema=b)

@@ -29,7 +29,7 @@ def clean_environment(home):
 
 def start(command, environment, log=None):
     """Start a process that takes Ctrl-C, in the checkout: there the project's settings hold."""
-    with open(log or os.devnull, "ab") as out:
+    with Path(log or os.devnull).open("ab") as out:
         return subprocess.Popen(
             command, env=environment, cwd=PROJECT, stdout=out, stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -140,7 +140,7 @@ class FlowRunner:
     """Does what `prefect run` does, many times in one process: its imports take ten seconds."""
 
     def __init__(self, environment, log):
-        self._errors = Path(log).open("ab")
+        self._errors = Path(log).open("ab")  # noqa: SIM115 - closed by close()
         self.process = subprocess.Popen(
             [sys.executable, "-c", LOOP], env=environment, cwd=PROJECT, text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,

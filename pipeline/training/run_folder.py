@@ -60,6 +60,7 @@ class Cursor(NamedTuple):
     rows_seen: int = 0
     bytes_read: int = 0
     seconds: float = 0.0
+    rows_before: int = 0  # seen by the model that the run started from
 
 
 class RunFolder:

@@ -24,7 +24,7 @@ from pipeline.streaming.sweeps import (
     gather,
 )
 from pipeline.training.job import make_job
-from pipeline.training.model import load_model, weights_digest
+from pipeline.training.model import weights_digest
 from pipeline.training.plan import TrainingPlan, loss_name
 from pipeline.training.run_folder import (
     Cursor,
@@ -183,13 +183,19 @@ class TrainingRun:
                 f"{self.solver.kind} cannot start from another model. Leave start_from out, or "
                 "choose sgd or asgd."
             )
-        weights = load_model(RunFolder(model)).weights
-        if len(weights.coef) != self.job.facts.d:
+        newest, _ = RunFolder(model).snapshots.latest()
+        if newest is None:
+            raise BadInput(f"The run {model} has no snapshot to start from. Finish it first.")
+        saved = Saved.of(newest)
+        if len(saved.weights.coef) != self.job.facts.d:
             raise BadInput(
-                f"The model of {model} has {len(weights.coef)} features, but {self.plan.dataset} "
-                f"has {self.job.facts.d}. Ingest the data with --like."
+                f"The model of {model} has {len(saved.weights.coef)} features, but "
+                f"{self.plan.dataset} has {self.job.facts.d}. Ingest the data with --like."
             )
-        state: State = begin(self.job.problem, self.job.facts, weights)
+        self._advance(rows_before=saved.cursor.rows_before + saved.cursor.rows_seen)
+        state: State = begin(
+            self.job.problem, self.job.facts, saved.weights, self.cursor.rows_before
+        )
         return state
 
     def _finished(self) -> bool:

@@ -138,6 +138,15 @@ class Folder:
         with self._named(key):
             self._files.write(_checked(key), data, durable=durable)
 
+    def create(self, key: str, data: Buffer) -> bool:
+        """Write an object where there is none; False when there is one, which stays as it is."""
+        with self._named(key):
+            try:
+                self._files.create(_checked(key), data)
+            except FileExistsError:
+                return False
+        return True
+
     def sync(self, keys: Collection[str]) -> None:
         """Make objects durable; FileNotFoundError names the first that is not there."""
         for key in keys:

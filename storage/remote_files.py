@@ -48,6 +48,11 @@ class RemoteFiles:
         """Put the object."""
         self._fs.pipe_file(self._path(key), bytes(data))
 
+    def create(self, key: str, data: Buffer) -> None:
+        """Put the object unless there is one; the store decides between two who try."""
+        self._fs.invalidate_cache()
+        self._fs.pipe_file(self._path(key), bytes(data), mode="create")
+
     def sync(self, key: str) -> None:
         """Check that the object is there: a put that returned is durable."""
         self.size(key)

@@ -77,8 +77,7 @@ class Session:
             for event in self._open():
                 yield event
                 self.finished = event.kind == "finish"
-                ended = event.kind == "snapshot" and event.cursor.passes >= stage.until
-                if ended and not stage.last:
+                if event.cursor.passes >= stage.until and not stage.last:
                     return
         except BaseException:
             self.close()

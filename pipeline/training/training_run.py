@@ -24,6 +24,7 @@ from pipeline.streaming.sweeps import (
     gather,
 )
 from pipeline.training.job import make_job
+from pipeline.training.lease import Lease
 from pipeline.training.model import weights_digest
 from pipeline.training.plan import TrainingPlan, loss_name
 from pipeline.training.run_folder import (
@@ -128,9 +129,14 @@ class TrainingRun:
         return cls(run, record.plan, make_job(record.plan, dataset), executor)
 
     def __iter__(self) -> Iterator[Event]:
+        with Lease(self.run.folder) as self._lease:
+            yield from self._train()
+
+    def _train(self) -> Iterator[Event]:
         yield self._pick_up()
         if self._saved is None and self.plan.start_from is not None:
-            yield self._save([self._warm_state(self.plan.start_from)])
+            self._heads = [self._executor.submit("state", same, self._warm_state())]
+            yield self._save()
         while not self._finished():
             program = self.solver.program(self.cursor.epoch)
             if self.cursor.sweep == len(program):
@@ -175,8 +181,9 @@ class TrainingRun:
             n_rows=self.job.facts.n,
         )
 
-    def _warm_state(self, model: str) -> State:
+    def _warm_state(self) -> State:
         """Put another run's weights into the first state; from then on that run is not needed."""
+        model = str(self.plan.start_from)
         begin = getattr(self.solver, "start_at", None)
         if begin is None:
             raise BadInput(
@@ -351,6 +358,7 @@ class TrainingRun:
 
     def _save(self, certified: Certificate | None = None, *, finished: bool = False) -> Event:
         """Take a snapshot, and go on from it."""
+        self._lease.check()
         states = [self._executor.result(head) for head in self._heads]
         certified = certified or self.solver.certificate(states[0])
         self._saved = save(

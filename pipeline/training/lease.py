@@ -1,0 +1,192 @@
+"""One training at a time in a run's folder, and nobody locked out by the dead.
+
+The holder's name lies in `lease.json`, created only where there is none, and is written again
+every few seconds.  A lease is stale when its holder is dead: on the same machine that is known at
+once, elsewhere when it gave no sign of life for a minute (clocks must agree to some seconds).
+Before each snapshot the holder looks whether the lease is still its own, so that one who was only
+asleep, and was taken for dead, stops instead of writing on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+from uuid import uuid4
+
+import psutil  # type: ignore[import-untyped]
+
+from pipeline.errors import BadInput
+from storage.folder import Folder
+
+KEY = "lease.json"
+LASTS_S = 60.0  # without a sign of life, until a holder on another machine counts as dead
+RENEW_S = 15.0
+SAME_START_S = 30.0  # a process id is used again later than this, clock corrections included
+
+
+class InUse(BadInput):
+    """A run folder that another process is training into."""
+
+
+class LeaseLost(RuntimeError):  # noqa: N818 - users read the message, not the name
+    """A process that was taken for dead, and whose run another one has taken over."""
+
+
+class Holder(NamedTuple):
+    """Who holds a lease."""
+
+    token: str
+    host: str
+    machine: str  # boot and process-id space: process ids compare only within
+    pid: int
+    started: float  # of the process; seconds since 1970
+    since: float
+    renewed: float
+
+    @classmethod
+    def myself(cls) -> Holder:
+        """Return this process as a new holder."""
+        now = time.time()
+        started = psutil.Process().create_time()
+        return cls(uuid4().hex, socket.gethostname(), _machine(), os.getpid(), started, now, now)
+
+    def is_dead(self) -> bool:
+        """Whether the holder is known, or after a minute's silence believed, to be dead."""
+        if (self.host, self.machine) != (socket.gethostname(), _machine()):
+            return self.silence() > LASTS_S
+        if self.pid == os.getpid():
+            return self.token not in _MINE
+        return not process_lives(self.pid, self.started)
+
+    def silence(self) -> float:
+        """Seconds since the last sign of life."""
+        return time.time() - self.renewed
+
+
+_MINE: set[str] = set()  # tokens that this process holds
+
+
+def _machine() -> str:
+    with contextlib.suppress(OSError):
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
+    return "only the host's name is known"
+
+
+def process_lives(pid: int, started: float) -> bool:
+    """Say whether the process of that id is still the one that started then."""
+    try:
+        process = psutil.Process(pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        return bool(abs(process.create_time() - started) < SAME_START_S)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def holder_of(folder: Folder) -> Holder | None:
+    """Return who holds a folder's lease; None when nobody does, or what is there is no lease."""
+    try:
+        told: dict[str, Any] = json.loads(folder.read(KEY))
+        return Holder(**told)
+    except (FileNotFoundError, ValueError, TypeError):
+        return None
+
+
+def release_stale(folder: Folder) -> Holder | None:
+    """Remove a dead holder's lease; return whose it was, None when there was none to remove."""
+    holder = holder_of(folder)
+    if holder is None or not holder.is_dead():
+        return None
+    folder.delete(KEY)
+    return holder
+
+
+class Lease:
+    """The right to train into a run's folder, held inside a `with` block."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._mine = Holder.myself()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._renew, name="fewpass-lease", daemon=True)
+
+    def __enter__(self) -> Self:
+        """Take the lease; InUse when a living process holds it."""
+        while not self._taken():
+            holder = holder_of(self._folder)
+            if holder is not None and not holder.is_dead():
+                raise InUse(
+                    f"{self._folder.url} is being trained into by process {holder.pid} on "
+                    f"{holder.host}, last sign of life {holder.silence():.0f} s ago. Wait for it, "
+                    "or stop it; should it be dead, fewpass doctor frees the run."
+                )
+            self._bury(holder)
+        _MINE.add(self._mine.token)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        """Give the lease back, if it is still ours."""
+        self._over.set()
+        self._thread.join()
+        _MINE.discard(self._mine.token)
+        with contextlib.suppress(OSError):  # what is left behind is stale: nobody waits for it
+            holder = holder_of(self._folder)
+            if holder is not None and holder.token == self._mine.token:
+                self._folder.delete(KEY)
+
+    def check(self) -> None:
+        """Raise LeaseLost when another process has taken the run over."""
+        holder = holder_of(self._folder)
+        if holder is None or holder.token != self._mine.token:
+            by = f"process {holder.pid} on {holder.host}" if holder else "somebody"
+            raise LeaseLost(
+                f"{self._folder.url} was taken over by {by} while this process gave no sign of "
+                "life. It goes on there; do nothing here."
+            )
+
+    def _taken(self) -> bool:
+        return self._folder.create(KEY, _written(self._mine))
+
+    def _bury(self, dead: Holder | None) -> None:
+        """Remove a stale lease; of several that want to, the one who makes the mark does it."""
+        mark = f"lease-{dead.token if dead else 'unreadable'}.dead"
+        if not self._folder.create(mark, repr(time.time()).encode()):
+            self._wait_for(mark)
+            return
+        now = holder_of(self._folder)
+        if (now.token if now else None) == (dead.token if dead else None):
+            self._folder.delete(KEY)
+        self._folder.delete(mark)
+
+    def _wait_for(self, mark: str) -> None:
+        """Let the other one finish; remove the mark of one who died in between."""
+        time.sleep(0.2)
+        with contextlib.suppress(FileNotFoundError, ValueError):
+            if time.time() - float(self._folder.read(mark)) > LASTS_S:
+                self._folder.delete(mark)
+
+    def _renew(self) -> None:
+        while not self._over.wait(RENEW_S):
+            with contextlib.suppress(OSError, LeaseLost):  # a snapshot will find out
+                self.check()
+                self._folder.write(
+                    KEY, _written(self._mine._replace(renewed=time.time())), durable=False
+                )
+
+
+def _written(holder: Holder) -> bytes:
+    return (json.dumps(holder._asdict(), indent=1) + "\n").encode()

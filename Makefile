@@ -1,6 +1,8 @@
 # Two commands do everything on a fresh machine with Python and make:
 #   make demo    the main job on data made on the spot
 #   make test    all tests
+# With a Prefect server at PREFECT_API_URL:
+#   make deploy  its work pool, deployments and automation
 
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
   $$p -c 'import sys, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null \
@@ -11,8 +13,9 @@ STAMP := $(VENV)/.installed
 SIZE ?= 600MB
 MEMORY ?= 256MB
 FOLDER ?= demo-output
+STORE ?= $(CURDIR)/store
 
-.PHONY: install demo test lint check clean
+.PHONY: install demo test lint check deploy clean
 
 install: $(STAMP)
 
@@ -38,6 +41,14 @@ lint: install
 	$(BIN)/lint-imports
 
 check: lint test
+
+deploy: install
+	@test -n "$$PREFECT_API_URL" || { echo "Say which server: PREFECT_API_URL=http://... make deploy" \
+	  "(prefect server start --host 127.0.0.1 starts one here)." >&2; exit 2; }
+	$(BIN)/prefect --no-prompt work-pool create fewpass --type process --overwrite
+	FEWPASS_HOME=$(CURDIR) FEWPASS_STORE=$(STORE) $(BIN)/prefect --no-prompt deploy --all
+	@$(BIN)/prefect --no-prompt automation delete fewpass-crash-silent-runs >/dev/null 2>&1 || true
+	$(BIN)/prefect --no-prompt automation create --from-file automation.yaml
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info demo-output .pytest_cache .mypy_cache .ruff_cache \

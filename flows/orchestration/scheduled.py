@@ -5,11 +5,19 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any, ParamSpec, TypeVar
 
 import prefect.runtime
 from prefect import Task, get_client, task
 from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.filters import (
+    FlowRunFilter,
+    FlowRunFilterDeploymentId,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+)
+from prefect.client.schemas.objects import StateType
 
 from flows.errors import FAILED, exit_status
 from pipeline.streaming.executor import Execution
@@ -38,6 +46,7 @@ def durable_task(name: str) -> Callable[[Callable[P, R]], Task[P, R]]:
     """Make a Prefect task whose truth lies in a folder: retried where that can help, not cached."""
     made: Callable[[Callable[P, R]], Task[P, R]] = task(
         name=name,
+        task_run_name=name,
         retries=RETRIES,
         retry_delay_seconds=DELAYS_S,
         retry_condition_fn=worth_retrying,
@@ -53,6 +62,30 @@ def begin_flow() -> None:
         client.update_flow_run(
             prefect.runtime.flow_run.id, infrastructure_pid=f"{socket.gethostname()}:{os.getpid()}"
         )
+
+
+def later_run_due() -> str | None:
+    """Name the newest run of the same schedule that is due as well, if this one was scheduled.
+
+    After an outage the runs that were missed all start at once; for a training only the newest of
+    them has anything to add.
+    """
+    with get_client(sync_client=True) as client:
+        run = client.read_flow_run(prefect.runtime.flow_run.id)
+        if not run.auto_scheduled or run.deployment_id is None:
+            return None
+        waiting = client.read_flow_runs(
+            flow_run_filter=FlowRunFilter(
+                deployment_id=FlowRunFilterDeploymentId(any_=[run.deployment_id]),
+                state=FlowRunFilterState(
+                    type=FlowRunFilterStateType(any_=[StateType.SCHEDULED, StateType.PENDING])
+                ),
+            )
+        )
+    mine, now = prefect.runtime.flow_run.scheduled_start_time, datetime.now(UTC)
+    due = [r.expected_start_time for r in waiting if r.auto_scheduled and r.expected_start_time]
+    later = [time for time in due if mine < time <= now]
+    return max(later).isoformat() if later else None
 
 
 def dated(url: str) -> str:

@@ -51,7 +51,7 @@ def _model_facts(run: RunFolder, record: RunRecord, saved: Saved) -> dict[str, A
         "state": "finished" if saved.finished else "unfinished",
         "method": record.plan.solver.kind,
         "lam": f"{problem.lam:.6g}",
-        "passes": saved.cursor.passes,
+        "passes": f"{saved.cursor.passes:g}",
         "rows seen": f"{saved.cursor.rows_seen:,}",
         "weights, SHA-256": weights_digest(saved.weights),
     }

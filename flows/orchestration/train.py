@@ -49,7 +49,7 @@ def train_in_stages(plan: TrainingPlan, run: str, where: Execution) -> TrainingR
     """Train, a Prefect task per stage, and show what came of it."""
     progress = TrainingProgress(run, plan.passes)
     with Session(plan, run, where) as session:
-        for stage in stages(plan, session.cursor().passes):
+        for stage in stages(plan, int(session.cursor().passes)):
             make_passes.with_options(task_run_name=stage.name)(session, stage, progress)
             if session.finished:
                 break

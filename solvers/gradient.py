@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from solvers.dispatch import kernel
 from solvers.losses import Problem, slope, value
 from solvers.protocol import Block, Certificate, Sum, Weights
-from solvers.rows import add_vector, dot_vector, look_ahead
+from solvers.rows import add_four, add_vector, dot_four, dot_vector, look_ahead
 
 
 class GradientPart(NamedTuple):
@@ -72,17 +72,28 @@ def add_slopes(
 
     `slopes` (n,) gets the weighted slopes of the rows visited; (0,) does not ask for them.
     """
+    loss, intercept = problem.loss, problem.intercept
     total, total_slope = 0.0, 0.0
-    kept = slopes.shape[0] > 0
-    for r in range(order.shape[0]):
-        i = order[r]
-        look_ahead(rows, y, weight, order, r)
-        p = dot_vector(rows, i, w) + problem.intercept * b
-        total += weight[i] * value(problem.loss, p, y[i])
-        g = weight[i] * slope(problem.loss, p, y[i])
-        total_slope += problem.intercept * g
-        if kept:
-            slopes[i] = g
-        if g != 0.0:
-            add_vector(rows, i, g, G)
+    p, g = np.empty(4), np.empty(4)
+    for start in range(0, order.shape[0], 4):
+        size = min(4, order.shape[0] - start)
+        for k in range(size):
+            look_ahead(rows, y, weight, order, start + k)
+        if size == 4:
+            dot_four(rows, order, start, w, p)
+        else:
+            for k in range(size):
+                p[k] = dot_vector(rows, order[start + k], w)
+        for k in range(size):
+            i = order[start + k]
+            total += weight[i] * value(loss, p[k] + intercept * b, y[i])
+            g[k] = weight[i] * slope(loss, p[k] + intercept * b, y[i])
+            total_slope += intercept * g[k]
+            if slopes.shape[0] > 0:
+                slopes[i] = g[k]
+        if size == 4:
+            add_four(rows, order, start, g, G)
+        else:
+            for k in range(size):
+                add_vector(rows, order[start + k], g[k], G)
     return total, total_slope

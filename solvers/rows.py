@@ -11,12 +11,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic, overload, register_jitable
+from numba.extending import register_jitable
 from numpy.typing import NDArray
 
 from solvers.dispatch import FUSED, VECTORISED, by_type
+from solvers.prefetch import touch_line
 
 
 class DenseRows(NamedTuple):
@@ -39,37 +38,6 @@ Rows = DenseRows | SparseRows
 def paired_zeros(rows_kind: type, d: int) -> NDArray[np.float64]:
     """Two zero vectors of length d as one (d, 2) array, laid out for rows of that kind."""
     return np.zeros((d, 2), order="F" if rows_kind is DenseRows else "C")
-
-
-def _touch(array: Any, index: Any) -> None:
-    """Ask the memory for the cache line of array's index-th number; plain Python does not ask."""
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def _prefetch_line(_typing: Any, array: Any, index: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = signature.args[0]
-        data = context.make_array(kind)(context, builder, args[0]).data
-        place = builder.gep(data, [args[1]])
-        pointer = builder.bitcast(place, cgutils.voidptr_t)
-        number = cgutils.int32_t
-        declared = cgutils.get_or_insert_function(
-            builder.module,
-            cgutils.ir.FunctionType(cgutils.ir.VoidType(), [cgutils.voidptr_t] + [number] * 3),
-            "llvm.prefetch.p0",
-        )
-        builder.call(declared, [pointer, number(0), number(3), number(1)])
-        return context.get_dummy_value()
-
-    return types.void(array, types.intp), generate
-
-
-@overload(_touch)  # type: ignore[untyped-decorator]
-def _(array: Any, index: Any) -> Any:
-    def touch(array: Any, index: Any) -> None:
-        _prefetch_line(array, index)
-
-    return touch
 
 
 @by_type
@@ -105,6 +73,20 @@ def dot_vector(rows: Rows, i: int, v: NDArray[np.float64]) -> float:
 @by_type
 def add_vector(rows: Rows, i: int, a: float, v: NDArray[np.float64]) -> None:
     """v += a x_i for a plain vector v (d,)."""
+
+
+@by_type
+def dot_four(
+    rows: Rows, order: NDArray[np.int64], r: int, v: NDArray[np.float64], p: NDArray[np.float64]
+) -> None:
+    """p[k] = x_i . v for the four rows i = order[r + k]."""
+
+
+@by_type
+def add_four(
+    rows: Rows, order: NDArray[np.int64], r: int, a: NDArray[np.float64], v: NDArray[np.float64]
+) -> None:
+    """v += a[k] x_i for the four rows i = order[r + k]."""
 
 
 @by_type
@@ -234,6 +216,43 @@ def _(rows: Any, i: Any, a: Any, v: Any) -> Any:
         v[rows.indices[k]] += a * np.float64(rows.data[k])
 
 
+# Four dense rows at a time read v a quarter as often: a third faster where v is long.
+
+
+@dot_four.register(DenseRows, fastmath=VECTORISED)
+def _(rows: Any, order: Any, r: Any, v: Any, p: Any) -> Any:
+    X, i0, i1, i2, i3 = rows.X, order[r], order[r + 1], order[r + 2], order[r + 3]
+    p0, p1, p2, p3 = 0.0, 0.0, 0.0, 0.0
+    for j in range(X.shape[1]):
+        p0 += X[i0, j] * v[j]
+        p1 += X[i1, j] * v[j]
+        p2 += X[i2, j] * v[j]
+        p3 += X[i3, j] * v[j]
+    p[0], p[1], p[2], p[3] = p0, p1, p2, p3
+
+
+@dot_four.register(SparseRows, fastmath=FUSED)
+def _(rows: Any, order: Any, r: Any, v: Any, p: Any) -> Any:
+    for k in range(4):
+        p[k] = dot_vector(rows, order[r + k], v)
+
+
+@add_four.register(DenseRows, fastmath=VECTORISED)
+def _(rows: Any, order: Any, r: Any, a: Any, v: Any) -> Any:
+    X, i0, i1, i2, i3 = rows.X, order[r], order[r + 1], order[r + 2], order[r + 3]
+    a0, a1, a2, a3 = a[0], a[1], a[2], a[3]
+    for j in range(X.shape[1]):
+        first = a0 * np.float64(X[i0, j]) + a1 * np.float64(X[i1, j])
+        v[j] += first + a2 * np.float64(X[i2, j]) + a3 * np.float64(X[i3, j])
+
+
+@add_four.register(SparseRows, fastmath=FUSED)
+def _(rows: Any, order: Any, r: Any, a: Any, v: Any) -> Any:
+    for k in range(4):
+        if a[k] != 0.0:
+            add_vector(rows, order[r + k], a[k], v)
+
+
 @norm2.register(DenseRows, fastmath=VECTORISED)
 def _(rows: Any, i: Any) -> Any:
     total = 0.0
@@ -262,23 +281,23 @@ def _(rows: Any, y: Any, weight: Any, order: Any, r: Any) -> Any:
     start = ahead * rows.X.shape[1]
     end = start + rows.X.shape[1] - 1
     for k in range(start, end, _LINE // rows.X.itemsize):
-        _touch(rows.X, k)
-    _touch(rows.X, end)
-    _touch(y, ahead)
-    _touch(weight, ahead)
+        touch_line(rows.X, k)
+    touch_line(rows.X, end)
+    touch_line(y, ahead)
+    touch_line(weight, ahead)
 
 
 @look_ahead.register(SparseRows)
 def _(rows: Any, y: Any, weight: Any, order: Any, r: Any) -> Any:
     # In stored order too: among the weights' traffic the memory foresees less; a tenth is gained.
     last = order.shape[0] - 1
-    _touch(rows.indptr, order[min(r + 2 * LOOK_AHEAD, last)])
+    touch_line(rows.indptr, order[min(r + 2 * LOOK_AHEAD, last)])
     ahead = order[min(r + LOOK_AHEAD, last)]
     start, end = rows.indptr[ahead], rows.indptr[ahead + 1] - 1
     for k in range(start, end, _LINE // rows.data.itemsize):
-        _touch(rows.data, k)
-        _touch(rows.indices, k)
-    _touch(rows.data, end)
-    _touch(rows.indices, end)
-    _touch(y, ahead)
-    _touch(weight, ahead)
+        touch_line(rows.data, k)
+        touch_line(rows.indices, k)
+    touch_line(rows.data, end)
+    touch_line(rows.indices, end)
+    touch_line(y, ahead)
+    touch_line(weight, ahead)

@@ -5,34 +5,37 @@ An epoch reads the data once for the gradient at the anchor x, and about once mo
     y <- y - h (G + [phi'(y . x_i) - c0_i] x_i + lam y),      c0_i = phi'(x . x_i)
 
 with G = mean c0_i x_i.  Then y is the next anchor.  The slopes c0 are kept per row, so that a step
-costs one dot product; t is drawn from the paper's law (inner_length.py) or is one pass.
+costs one dot product over its row's non-zeros (inner_loop.py); t is drawn from the paper's law
+(inner_length.py) or is one pass.  Batches of b rows take a step b / beta_b times as long
+(spectrum.py).
 
-G and the decay touch every weight.  They are kept apart from the rows' share,
-
-    y = A z - B G,    A <- (1 - h lam) A,    B <- (1 - h lam) B + h,    z <- z - (h/A) [..] x_i
-
-with z and G side by side, so that a step costs its row's non-zeros only; z takes all over ("fold")
-once A falls below 1e-3.  Batches of b rows take a step b / beta_b times as long (spectrum.py).
-
-Differs from the paper: h is 1 / (4 L), L the mean over the rows, and is halved, the epoch undone,
+Differs from the paper: an inner loop begins where the quadratic of the last anchors' gradients is
+least (secants.py); h is 1 / (4 L), L the mean over the rows, and is halved, the epoch undone,
 when the objective rises; rows are visited in random permutations; the regulariser stands apart; a
 run may start from a pass of averaged SGD, which is S2GD+.  docs/methods.md, section 6.
 """
 
 from __future__ import annotations
 
-import math
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
-from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
+from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
-from solvers.dispatch import kernel
+from solvers.anchor import (
+    S2gdState,
+    average,
+    begin_ahead,
+    first_anchor,
+    move_anchor,
+    remember_anchor,
+    rows_left,
+)
 from solvers.gradient import GRADIENT_AND_SLOPES, GradientPart, certificate
 from solvers.inner_length import inner_length
+from solvers.inner_loop import inner_steps
 from solvers.intercept import column_length, with_column
-from solvers.losses import Hinge, Problem, slope
+from solvers.losses import Hinge, Problem
 from solvers.protocol import (
     Block,
     Certificate,
@@ -44,35 +47,12 @@ from solvers.protocol import (
     Walk,
     Weights,
 )
-from solvers.rows import add, dot_both, look_ahead, paired_zeros
 from solvers.sgd import Asgd, SgdState
 from solvers.spectrum import batch_factor
 
-FOLD_BELOW = 1e-3  # A: what z loses in precision until then does not matter
 RISE = 1e-12  # relative; less is rounding
 MOST_HALVINGS = 40
-ROUNDING = 1e-15  # of a lower bound, relative to the objective
 INNER_LENGTH = 21  # what a random generator is for
-
-
-class S2gdState(NamedTuple):
-    """Everything that changes.  Columns of W: z and G; y = A z - B G, x is the anchor."""
-
-    W: NDArray[np.float64]  # (d, 2)
-    x: NDArray[np.float64]  # (d,)
-    b: float  # intercept of y
-    x_b: float  # intercept of x
-    G_b: float  # derivative of the mean loss with respect to it, at x
-    A: float
-    B: float
-    h: float  # step of one row alone
-    left: int  # rows that the inner loop still has to visit
-    epoch: int  # gradients taken
-    objective: float  # at x
-    gap: float  # at most this far is x above the optimum
-    lower: float  # the optimum is not below
-    row_version: int  # which sweep's slopes are those at x
-    rejected: int  # epochs that were undone
 
 
 class S2gd(Settings):
@@ -87,6 +67,9 @@ class S2gd(Settings):
     """Strong convexity that the random law counts on; default lam."""
     batch_size: PositiveInt = 1
     """Rows that share an inner step."""
+    secants: NonNegativeInt = 2
+    """Anchors whose gradients say where an inner loop begins; 0 begins at the newest, as the paper
+    does.  Each takes two vectors of memory."""
 
     @property
     def states(self) -> tuple[type, ...]:
@@ -102,7 +85,7 @@ class S2gd(Settings):
                 f"step = {h:g} times lam = {problem.lam:g} is not below 1, so a step would flip "
                 "the sign of the weights. Lower the step, or leave it out."
             )
-        return first_anchor(Weights(np.zeros(facts.d), 0.0), h, facts)
+        return first_anchor(Weights(np.zeros(facts.d), 0.0), h, facts, self.secants)
 
     def program(self, epoch: int) -> tuple[Sweep, ...]:  # noqa: ARG002
         """One gradient and one inner loop."""
@@ -142,7 +125,9 @@ class S2gd(Settings):
         if state.epoch > 0 and not found.objective <= state.objective * (1.0 + RISE):
             state = self._go_back(state, found.objective)
         else:
+            state = remember_anchor(problem, state)
             state = move_anchor(state, at, total, found)._replace(row_version=sweep)
+            state = begin_ahead(problem, state)
         state = state._replace(epoch=state.epoch + 1)
         return state._replace(left=self._draw_length(problem, facts, state))
 
@@ -161,16 +146,18 @@ class S2gd(Settings):
         return state._replace(A=A, B=B, b=b * length, left=state.left - rows)
 
     def _go_back(self, state: S2gdState, objective: float) -> S2gdState:
+        """Undo an epoch: without the secants if they had a part in it, else with half the step."""
+        state.W[:, 0] = state.x
+        state = state._replace(A=1.0, B=0.0, b=state.x_b, rejected=state.rejected + 1)
+        if state.held > 0:
+            return state._replace(held=0)
         if not isinstance(self.step, str) or state.rejected >= MOST_HALVINGS:
             raise Diverged(
                 f"The objective rose from {state.objective:g} to {objective:g} with the step "
                 f"{state.h:g}. Leave the step out to have it found, or give a smaller one; the "
                 "weights of the newest snapshot are those from before."
             )
-        state.W[:, 0] = state.x
-        return state._replace(
-            A=1.0, B=0.0, b=state.x_b, h=0.5 * state.h, rejected=state.rejected + 1
-        )
+        return state._replace(h=0.5 * state.h)
 
     def _first_step(self, problem: Problem, facts: Facts) -> float:
         if not isinstance(self.step, str):
@@ -243,7 +230,8 @@ class S2gdPlus(S2gd):
     ) -> S2gdState:
         """Make the average, later y, the anchor."""
         if isinstance(state, SgdState):
-            state = first_anchor(self.newest(state), self._first_step(problem, facts), facts)
+            h = self._first_step(problem, facts)
+            state = first_anchor(self.newest(state), h, facts, self.secants)
         return super().absorb(problem, facts, state, total, sweep)
 
     def _draw_length(self, _problem: Problem, facts: Facts, _state: S2gdState) -> int:
@@ -266,40 +254,6 @@ def smoothness(problem: Problem, facts: Facts, square: float) -> float:
     return problem.loss.curvature * (square + column**2) + problem.lam
 
 
-def first_anchor(at: Weights, h: float, facts: Facts) -> S2gdState:
-    """Return the state at some weights, before any gradient."""
-    W = paired_zeros(facts.rows_kind, facts.d)
-    W[:, 0] = at.coef
-    return S2gdState(
-        W, at.coef.copy(), at.intercept, at.intercept, G_b=0.0, A=1.0, B=0.0, h=h, left=0, epoch=0,
-        objective=0.0, gap=0.0, lower=0.0, row_version=-1, rejected=0,
-    )  # fmt: skip
-
-
-def move_anchor(
-    state: S2gdState, at: Weights, total: GradientPart, found: Certificate
-) -> S2gdState:
-    """Put the anchor at the weights that a gradient was taken at."""
-    lower = max(state.lower, found.objective - found.gap)
-    state.x[:] = state.W[:, 0] = at.coef
-    state.W[:, 1] = total.G / total.rows
-    return state._replace(
-        b=at.intercept,
-        x_b=at.intercept,
-        G_b=total.g_b / total.rows,
-        A=1.0,
-        B=0.0,
-        objective=found.objective,
-        gap=min(found.gap, found.objective - lower + ROUNDING * found.objective),
-        lower=lower,
-    )
-
-
-def rows_left(state: S2gdState) -> int:
-    """Return the rows that the inner loop still has to visit."""
-    return state.left
-
-
 def never(_state: S2gdState) -> bool:
     """An inner loop that went wrong shows in the next objective."""
     return False
@@ -313,53 +267,3 @@ def no_recovery(_problem: Problem, _facts: Facts, state: S2gdState) -> S2gdState
 def inner_metrics(state: S2gdState) -> dict[str, float]:
     """Return the step, and how often it was halved."""
     return {"step": state.h, "rejected": state.rejected}
-
-
-def average(states: list[S2gdState]) -> S2gdState:
-    """Average the streams' y; one stream stays as it is, bit for bit."""
-    if len(states) == 1:
-        return states[0]
-    first = states[0]
-    first.W[:, 0] = np.mean([s.A * s.W[:, 0] - s.B * s.W[:, 1] for s in states], axis=0)
-    return first._replace(A=1.0, B=0.0, b=math.fsum(s.b for s in states) / len(states))
-
-
-@kernel
-def inner_steps(
-    W: Any, A: Any, B: Any, b: Any, G_b: Any, problem: Any, h: Any, batch: Any,
-    rows: Any, y: Any, weight: Any, order: Any, slopes: Any,
-) -> Any:  # fmt: skip
-    """Steps over the rows in their order, `batch` rows a step; `slopes` are those at the anchor.
-
-    A last batch of fewer rows takes a step that is shorter in proportion.  Returns (A, B, b).
-    """
-    loss, lam, intercept, lam_b = problem
-    change = np.empty(batch)
-    for start in range(0, order.shape[0], batch):
-        size = min(batch, order.shape[0] - start)
-        total = 0.0
-        for k in range(size):
-            i = order[start + k]
-            look_ahead(rows, y, weight, order, start + k)
-            s_z, s_G = dot_both(rows, i, W)
-            p = A * s_z - B * s_G + intercept * b
-            change[k] = weight[i] * slope(loss, p, y[i]) - slopes[i]
-            total += change[k]
-        share = h / batch
-        A *= 1.0 - share * size * lam
-        B = (1.0 - share * size * lam) * B + share * size
-        b -= share * (size * (lam_b * b + G_b) + intercept * total)
-        for k in range(size):
-            if change[k] != 0.0:
-                add(rows, order[start + k], -share / A * change[k], W)
-        if A < FOLD_BELOW:
-            fold(W, A, B)
-            A, B = 1.0, 0.0
-    return A, B, b
-
-
-@kernel
-def fold(W: Any, A: Any, B: Any) -> Any:
-    """Write y = A z - B G back into z."""
-    for j in range(W.shape[0]):
-        W[j, 0] = A * W[j, 0] - B * W[j, 1]

@@ -97,7 +97,9 @@ def certificate_sentence(result: TrainingResult) -> str:
             "More --passes or a larger --lam tighten it."
         )
     relative = result.certificate / max(1.0, abs(result.objective))
+    hinge = result.hinge_certificate
     return (
         f"Certificate: the objective is at most {result.certificate:.3g} above the optimum "
         f"(relative {relative:.2g})."
+        + (f" With the plain hinge for a loss, at most {hinge:.3g} above its." if hinge else "")
     )

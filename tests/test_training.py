@@ -197,11 +197,11 @@ def test_a_gather_adds_every_row_once_with_the_same_bits_on_any_workers(tmp_path
     dataset = make(tmp_path / "set", n=2300, chunk_rows=50)
     job = make_job(plan_for(dataset), dataset)
     at = Weights(np.linspace(-1, 1, dataset.n_features), 0.5)
-    total = gather(InProcess(), job, GRADIENT, at, lambda _: None)
+    total = gather(InProcess(), job, GRADIENT, at, lambda _: None).value
     assert total.rows == 2300
     for execution in (Execution(threads=3), Execution(workers=2)):
         with open_executor(execution) as executor:
-            other = gather(executor, job, GRADIENT, at, lambda _: None)
+            other = executor.result(gather(executor, job, GRADIENT, at, lambda _: None))
         assert (other.loss, other.g_b) == (total.loss, total.g_b)
         assert np.array_equal(other.G, total.G)
 

@@ -64,7 +64,7 @@ def evaluate(
     require_same_columns(model, dataset)
     job = _job(model.record.plan, model, dataset)
     at = executor.submit("weights", _same, model.weights)
-    total: ScorePart = gather(executor, job, SCORES, at, on_report)
+    total: ScorePart = executor.result(gather(executor, job, SCORES, at, on_report))
     return summary(job.problem, model.weights, total)
 
 

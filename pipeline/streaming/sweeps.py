@@ -284,8 +284,8 @@ def gather(
     on_report: Callable[[GatherReport], None],
     sweep: int = 0,
     version: int = NOTHING_YET,
-) -> Part:
-    """Add up `what` over all chunks; `at` may be a handle on a result.
+) -> Any:
+    """Add up `what` over all chunks and return a handle on the sum; `at` may be a handle, too.
 
     Spans and the tree that adds them are fixed by the data set, so the sum has the same bits for
     any number of workers.
@@ -309,7 +309,7 @@ def gather(
     total = stack.pop()[1]
     while stack:
         total = executor.submit("add", add_parts, stack.pop()[1], total)
-    return executor.result(total)
+    return total
 
 
 def small_groups(nnz: Sequence[int], first: int, stop: int) -> Iterator[tuple[int, ...]]:

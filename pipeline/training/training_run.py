@@ -35,6 +35,7 @@ from pipeline.training.run_folder import (
     save,
 )
 from solvers.gradient import GRADIENT, certificate
+from solvers.losses import Problem, SmoothedHinge
 from solvers.protocol import (
     Certificate,
     Diverged,
@@ -81,6 +82,7 @@ class TrainingResult:
     rows_seen: int
     objective: float | None  # mean loss + (lam/2) ||w||^2 over all rows, if a pass was paid for it
     certificate: float | None  # at most this far above the optimum
+    hinge_certificate: float | None  # of the smoothed hinge: the same for the plain hinge
     weights_sha256: str
     seconds: float
     bytes_read: int
@@ -214,6 +216,7 @@ class TrainingRun:
         return {
             "objective": certified.objective if certified else None,
             "certificate": certified.gap if certified else None,
+            "hinge_certificate": hinge_gap(self.job.problem, certified),
             "weights_sha256": weights_digest(self._saved.weights),
         }
 
@@ -262,10 +265,13 @@ class TrainingRun:
         head, number = self._heads[0], self.cursor.sweeps
         version = result(submit("version", row_version, head))
         total = self._add_up(sweep.sum, submit("weights", sweep.at, head), version)
-        self._heads = [
-            submit("absorb", sweep.absorb, self.job.problem, self.job.facts, head, total, number)
-        ]
-        certified = result(submit("certificate", self.solver.certificate, self._heads[0]))
+        try:
+            absorbed = submit("absorb", absorb_sum, self.job, sweep, head, total, number)
+            certified = result(submit("certificate", self.solver.certificate, absorbed))
+        except Diverged:
+            self._save()  # of the state from before, whose weights are good
+            raise
+        self._heads = [absorbed]
         yield from self._end_sweep(1.0, certified)
         if certified:
             yield self._event("certificate", objective=certified.objective, gap=certified.gap)
@@ -297,7 +303,9 @@ class TrainingRun:
         reached = self.plan.tol is not None and certified and certified.relative <= self.plan.tol
         return bool(certified) and bool(spent or reached)
 
-    def _add_up(self, what: Sum, at: Any, version: int = NOTHING_YET) -> Part:
+    def _add_up(self, what: Sum, at: Any, version: int = NOTHING_YET) -> Any:
+        """Return a handle on the sum."""
+
         def count(report: GatherReport) -> None:
             self._peak_memory = max(self._peak_memory, report.peak_memory)
             self._advance(bytes_read=self.cursor.bytes_read + report.bytes_read)
@@ -354,7 +362,9 @@ class TrainingRun:
         """Pay a gather for objective and certificate of the newest weights."""
         at = self._executor.submit("weights", self.solver.weights, self._heads[0])
         total = self._add_up(GRADIENT, at)
-        return certificate(self.job.problem, self._executor.result(at), total)
+        found = self._executor.submit("certificate", certificate, self.job.problem, at, total)
+        certified: Certificate = self._executor.result(found)
+        return certified
 
     def _save(self, certified: Certificate | None = None, *, finished: bool = False) -> Event:
         """Take a snapshot, and go on from it."""
@@ -383,6 +393,18 @@ class TrainingRun:
     def _event(self, kind: str, **facts: Any) -> Event:
         self.run.log(kind, passes=self.cursor.passes, rows_seen=self.cursor.rows_seen, **facts)
         return Event(kind, self.cursor, facts)
+
+
+def hinge_gap(problem: Problem, certified: Certificate | None) -> float | None:
+    """Carry a smoothed hinge's certificate over: it lies below the hinge by width / 2 at most."""
+    if certified is None or not isinstance(problem.loss, SmoothedHinge):
+        return None
+    return certified.gap + 0.5 * problem.loss.width
+
+
+def absorb_sum(job: Job, sweep: Gather, state: State, total: Part, number: int) -> State:
+    """Give a sum to a copy of the state."""
+    return sweep.absorb(job.problem, job.facts, copy_state(state), total, number)
 
 
 def join_streams(walk: Walk, version: int, *states: State) -> State:

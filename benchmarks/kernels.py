@@ -1,4 +1,4 @@
-"""Averaged SGD kernels against scikit-learn's SGDClassifier in the same run.
+"""Averaged SGD kernels against scikit-learn's SGDClassifier in the same run; S2GD's inner step.
 
     python -m benchmarks.kernels [--quick]
 
@@ -6,6 +6,9 @@ One pass in stored order, everything in memory, CPU seconds of the calling threa
 on spinning after scikit-learn's fit), the least of several turns taken in alternation, so that a
 busy machine slows both.  scikit-learn: average=True, shuffle=False,
 float32, one epoch, no stopping rule; its input checks are part of what it costs.
+
+S2GD's inner step is dense on paper (the gradient and the decay touch every weight); the second
+table shows that it costs its row's non-zeros, whatever the number of columns.
 """
 
 from __future__ import annotations
@@ -19,10 +22,11 @@ from scipy.sparse import csr_matrix
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import SGDClassifier
 
-from solvers.gradient import add_gradient, no_gradient
+from solvers.gradient import GRADIENT_AND_SLOPES, add_gradient, no_gradient
 from solvers.losses import LOSSES, Problem
 from solvers.protocol import Block, Facts, Weights
 from solvers.rows import DenseRows, SparseRows
+from solvers.s2gd import S2gd
 from solvers.sgd import Asgd
 
 LAM = 1e-5
@@ -110,6 +114,33 @@ def measure(name: str, X, y, turns: int) -> None:
         )
 
 
+def measure_inner_steps(d: int, n: int, turns: int) -> None:
+    """100 non-zeros a row for any d; a gradient and n inner steps of S2GD."""
+    X, y = sparse(n, d, 100)
+    block = as_block(X, y, np.random.default_rng(1).permutation(n))
+    known = Facts(n, d, SparseRows, 1.0, 1.0, 1.0, n, shuffled=True,
+                  target_square=1.0, sigma_square=1.0, streams=1, seed=0)  # fmt: skip
+    problem, solver = Problem(LOSSES["logistic"](), LAM, 1.0, LAM / 100.0), S2gd(secants=0)
+    anchor, slopes = solver.init(problem, known), np.empty(n)
+    at, sum_of = solver.newest(anchor), GRADIENT_AND_SLOPES
+    stored = block._replace(order=np.arange(n), row_state=slopes)
+    total = sum_of.add(problem, at, stored, sum_of.zero(at))
+    anchor = solver.absorb(problem, known, anchor, total, 0)._replace(left=n)
+    walk = block._replace(row_state=slopes)
+    seconds = least(
+        {
+            "step": lambda: solver.step_rows(problem, known, anchor, walk),
+            "gradient": lambda: sum_of.add(problem, at, stored, sum_of.zero(at)),
+        },
+        turns,
+    )
+    nnz = X.nnz / n
+    print(f"{d:>9,}{nnz:>11.1f}" + "".join(
+        f"{seconds[what] / n * 1e6:>13.2f}{seconds[what] / X.nnz * 1e9:>12.1f}"
+        for what in ("step", "gradient")
+    ))  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="toy sizes: shows that it runs")
@@ -122,6 +153,10 @@ def main() -> None:
     measure("D1", *dense(300_000 // shrink, 54), turns)
     measure("D2", *dense(20_000 // shrink, 2000), turns)
     measure("S1", *sparse(100_000 // shrink, 47_236, 100), turns)
+    print("\nS2GD, logistic loss, random order: microseconds per row, ns per non-zero")
+    print(f"{'columns':>9}{'values/row':>11}{'inner step':>13}{'':>12}{'gradient':>13}")
+    for d in (10_000, 100_000, 1_000_000):
+        measure_inner_steps(d, 50_000 // shrink, turns)
 
 
 if __name__ == "__main__":

@@ -12,13 +12,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.gradient import GradientPart
+from solvers.gradient import GradientPart, tightened
 from solvers.losses import Problem
 from solvers.protocol import Certificate, Facts, Weights
 from solvers.rows import paired_zeros
 from solvers.secants import Secants, best_step, no_secants, remember
-
-ROUNDING = 1e-15  # of a lower bound, relative to the objective
 
 
 class S2gdState(NamedTuple):
@@ -84,7 +82,7 @@ def move_anchor(
     state: S2gdState, at: Weights, total: GradientPart, found: Certificate
 ) -> S2gdState:
     """Put the anchor at the weights that a gradient was taken at."""
-    lower = max(state.lower, found.objective - found.gap)
+    gap, lower = tightened(found, state.lower)
     state.x[:] = state.W[:, 0] = at.coef
     state.W[:, 1] = total.G / total.rows
     return state._replace(
@@ -94,7 +92,7 @@ def move_anchor(
         A=1.0,
         B=0.0,
         objective=found.objective,
-        gap=min(found.gap, found.objective - lower + ROUNDING * found.objective),
+        gap=gap,
         lower=lower,
     )
 

@@ -22,6 +22,8 @@ from solvers.losses import Problem, slope, value
 from solvers.protocol import Block, Certificate, Sum, Weights
 from solvers.rows import add_four, add_vector, dot_four, dot_vector, look_ahead
 
+RISE = 1e-12  # of an objective, relative; less is rounding
+
 
 class GradientPart(NamedTuple):
     """Sums over some rows; parts add."""
@@ -57,11 +59,22 @@ def certificate(problem: Problem, at: Weights, total: GradientPart) -> Certifica
     w, b, n = at.coef, at.intercept, total.rows
     g = total.G / n
     g += problem.lam * w
-    objective = total.loss / n + 0.5 * problem.lam * float(w @ w) + 0.5 * problem.lam_b * b * b
-    gap = float(g @ g) / (2.0 * problem.lam)
+    with np.errstate(over="ignore", invalid="ignore"):  # weights beyond all bounds: inf or nan
+        square, error = float(w @ w), float(g @ g)
+    objective = total.loss / n + 0.5 * problem.lam * square + 0.5 * problem.lam_b * b * b
+    gap = error / (2.0 * problem.lam)
     if problem.intercept:
         gap += (total.g_b / n + problem.lam_b * b) ** 2 / (2.0 * problem.lam_b)
     return Certificate(objective, min(gap, objective))
+
+
+def tightened(found: Certificate, lower: float) -> tuple[float, float]:
+    """Return the gap and the lower bound that follow when one was known before.
+
+    Objectives are sums over rows: what rounding can make of them is left as a gap.
+    """
+    lower = max(lower, found.objective - found.gap)
+    return min(found.gap, found.objective * (1.0 + RISE) - lower), lower
 
 
 @kernel

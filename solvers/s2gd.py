@@ -31,7 +31,7 @@ from solvers.anchor import (
     remember_anchor,
     rows_left,
 )
-from solvers.gradient import GRADIENT_AND_SLOPES, GradientPart, certificate
+from solvers.gradient import GRADIENT_AND_SLOPES, RISE, GradientPart, certificate
 from solvers.inner_length import inner_length
 from solvers.inner_loop import inner_steps
 from solvers.intercept import column_length, with_column
@@ -50,7 +50,6 @@ from solvers.protocol import (
 from solvers.sgd import Asgd, SgdState
 from solvers.spectrum import batch_factor
 
-RISE = 1e-12  # relative; less is rounding
 MOST_HALVINGS = 40
 INNER_LENGTH = 21  # what a random generator is for
 
@@ -85,6 +84,7 @@ class S2gd(Settings):
                 f"step = {h:g} times lam = {problem.lam:g} is not below 1, so a step would flip "
                 "the sign of the weights. Lower the step, or leave it out."
             )
+        self._refuse_convexity(problem, facts, h)
         return first_anchor(Weights(np.zeros(facts.d), 0.0), h, facts, self.secants)
 
     def program(self, epoch: int) -> tuple[Sweep, ...]:  # noqa: ARG002
@@ -145,6 +145,14 @@ class S2gd(Settings):
         )  # fmt: skip
         return state._replace(A=A, B=B, b=b * length, left=state.left - rows)
 
+    def _refuse_convexity(self, problem: Problem, facts: Facts, h: float) -> None:
+        nu, longest = self.nu or 0.0, self._batch_step(problem, facts, h)
+        if nu * longest >= 1.0:
+            raise ValueError(
+                f"nu = {nu:g} times a step of {longest:g} is not below 1, so the law of the inner "
+                "length has no meaning. Lower nu, or leave it out."
+            )
+
     def _go_back(self, state: S2gdState, objective: float) -> S2gdState:
         """Undo an epoch: without the secants if they had a part in it, else with half the step."""
         state.W[:, 0] = state.x
@@ -167,9 +175,9 @@ class S2gd(Settings):
         return 1.0 / (share * smoothness(problem, facts, square))
 
     def _batch_step(self, problem: Problem, facts: Facts, h: float) -> float:
-        """h b / beta_b, streams counted in, but never beyond 1/L."""
+        """h b / beta_b, streams counted in, but never beyond 1/L, nor to where h lam is 1."""
         b = self.batch_size * facts.streams
-        longest = 1.0 / smoothness(problem, facts, facts.mean_square)
+        longest = 1.0 / (smoothness(problem, facts, facts.mean_square) + problem.lam)
         scale = b / batch_factor(b, facts.sigma_square, facts.max_square)
         return max(h, min(scale * h, longest))
 

@@ -3,12 +3,36 @@
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import minimize
 
 from solvers.gradient import add_gradient, no_gradient
+from solvers.losses import LOSSES, Problem
 from solvers.protocol import Block, Facts
 from solvers.rows import DenseRows, SparseRows
 
 LISTEN = 0.01  # rate of the decaying average and of the smoothed losses, section 2.3
+
+INTERCEPTS = {"none": (0.0, 1.0), "regularised": (1.0, 1.0), "free": (1.0, 0.01)}
+
+
+def problem_of(loss, lam, intercept="none"):
+    column, share = INTERCEPTS[intercept]
+    return Problem(LOSSES[loss](), lam, column, share * lam)
+
+
+def rows_of(n, d, loss, seed=0, density=0.4):
+    """A sparse-ish dense matrix, targets of a noisy linear model, weights of mean about 1."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) * (rng.random((n, d)) < density)
+    X[rng.random(n) < 0.1] = 0.0
+    score = X @ rng.standard_normal(d) + 0.5 * rng.standard_normal(n)
+    y = score if loss == "squared" else np.where(score > 0.0, 1.0, -1.0)
+    return X, y, rng.choice([0.0, 0.5, 1.0, 2.0], n)
+
+
+def close(found, expected, tolerance):
+    scale = max(np.abs(expected).max(), 1e-3)
+    np.testing.assert_allclose(found, expected, rtol=0.0, atol=tolerance * scale)
 
 
 def phi(name, p, y, width=1.0):
@@ -78,6 +102,39 @@ def asgd(name, problem, X, y, weight, gamma0, a, c, t0, latest=None):
             eta = 1.0 / (t - t0)
             bar, b_bar = (1.0 - eta) * bar + eta * theta, (1.0 - eta) * b_bar + eta * b
     return Recursion(theta, float(b), bar, float(b_bar), t0, ema)
+
+
+def inner_loop(name, problem, X, y, weight, x, x_b, orders, h, batch, length):
+    """S2GD's Algorithm 1 from the anchor (x, x_b), with dense vectors.
+
+    `batch` rows share a step, a last batch of fewer makes a shorter one; the intercept is stepped
+    as if its column were `length` times as long.
+    """
+    slopes = weight * phi(name, X @ x + problem.intercept * x_b, y)[1]
+    G, G_b = X.T @ slopes / len(y), problem.intercept * slopes.mean()
+    w, b = x, x_b
+    for order in orders:
+        for rows in np.split(order, range(batch, len(order), batch)):
+            p = X[rows] @ w + problem.intercept * b
+            change = (weight[rows] * phi(name, p, y[rows])[1] - slopes[rows]) / batch
+            share = len(rows) / batch
+            g = share * (G + problem.lam * w) + X[rows].T @ change
+            g_b = share * (G_b + problem.lam_b * b) + problem.intercept * change.sum()
+            w, b = w - h * g, b - h * length**2 * g_b
+    return w, b
+
+
+def optimum(name, problem, X, y, weight):
+    """The least objective, to about 1e-13."""
+    d = X.shape[1]
+
+    def f(v):
+        value, g, g_b = objective(name, problem, X, y, weight, v[:d], v[d])
+        return value, np.append(g, g_b)
+
+    end = minimize(f, np.zeros(d + 1), jac=True, method="L-BFGS-B",
+                   options={"maxiter": 10_000, "ftol": 0.0, "gtol": 1e-11})  # fmt: skip
+    return end.fun
 
 
 def sparse_rows(X):

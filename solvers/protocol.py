@@ -148,6 +148,9 @@ class Solver(Protocol):
     def init(self, problem: Problem, facts: Facts) -> State:
         """Return the state before the first row; ValueError when a setting does not fit."""
 
+    def state_bytes(self, problem: Problem, facts: Facts) -> int:
+        """Return what the arrays of its largest state take."""
+
     def program(self, epoch: int) -> tuple[Sweep, ...]:
         """Return the sweeps of that epoch (0, 1, ...)."""
 
@@ -161,6 +164,11 @@ class Solver(Protocol):
 def add_parts(left: Part, right: Part) -> Part:
     """Field by field sum of two parts of one gather."""
     return type(left)(*(a + b for a, b in zip(left, right, strict=True)))
+
+
+def array_bytes(state: State) -> int:
+    """Return what the arrays of a state take."""
+    return sum(value.nbytes for value in state if isinstance(value, np.ndarray))
 
 
 def copy_state(state: State) -> State:

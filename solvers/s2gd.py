@@ -46,6 +46,7 @@ from solvers.protocol import (
     Sweep,
     Walk,
     Weights,
+    array_bytes,
 )
 from solvers.sgd import Asgd, SgdState
 from solvers.spectrum import batch_factor
@@ -86,6 +87,10 @@ class S2gd(Settings):
             )
         self._refuse_convexity(problem, facts, h)
         return first_anchor(Weights(np.zeros(facts.d), 0.0), h, facts, self.secants)
+
+    def state_bytes(self, problem: Problem, facts: Facts) -> int:
+        """Return what three vectors take, and two per secant."""
+        return array_bytes(S2gd.init(self, problem, facts))
 
     def program(self, epoch: int) -> tuple[Sweep, ...]:  # noqa: ARG002
         """One gradient and one inner loop."""

@@ -33,7 +33,7 @@ from solvers.calibration import TRIAL_ROWS, calibrate
 from solvers.dispatch import kernel
 from solvers.intercept import column_length, level, with_column
 from solvers.losses import Problem, Squared, slope, value
-from solvers.protocol import Block, Certificate, Facts, Settings, Walk, Weights
+from solvers.protocol import Block, Certificate, Facts, Settings, Walk, Weights, array_bytes
 from solvers.rows import add, add_both, add_vector, dot, dot_vector, look_ahead, paired_zeros
 from solvers.schedule import Schedule, step_size
 
@@ -124,6 +124,10 @@ class Sgd(Settings):
         t0 = state.t0 if state.t0 in (SOUGHT, NEVER) else rows_before + state.t0
         b = weights.intercept
         return state._replace(b=b, b_bar=b, b_ema=b, t=rows_before, t0=t0)
+
+    def state_bytes(self, problem: Problem, facts: Facts) -> int:
+        """Return what two vectors take, three while the start of averaging is looked for."""
+        return array_bytes(self.init(problem, facts))
 
     def program(self, epoch: int) -> tuple[Walk, ...]:
         """One walk an epoch; the first may take the rows as they lie."""

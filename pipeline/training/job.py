@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from pipeline.memory import return_freed_memory
 from pipeline.streaming.reader import row_view, unit_weights
 from pipeline.streaming.sweeps import Job
@@ -33,14 +31,13 @@ def make_job(plan: TrainingPlan, dataset: Dataset) -> Job:
     rule = target_rule(manifest, problem.loss, plan.positive)
     spread = sampled_sigma_square(dataset)
     facts = facts_of(manifest, rule, streams=plan.streams, seed=plan.seed, sigma_square=spread)
-    state = plan.solver.init(problem, facts)
-    arrays = sum(v.nbytes for v in state if isinstance(v, np.ndarray))
+    plan.solver.init(problem, facts)  # refuses settings that do not fit
     windows = plan_windows(
         manifest,
         memory=plan.memory,
         # Per stream what a span is given and its own copy; once a snapshot's copies, compressed
         # bytes, read-out and the sums of a gradient.
-        state_bytes=arrays * (2 * plan.streams + 5),
+        state_bytes=plan.solver.state_bytes(problem, facts) * (2 * plan.streams + 5),
         streams=plan.streams,
         seed=plan.seed,
     )

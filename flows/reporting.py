@@ -36,4 +36,5 @@ def shown_report(report: RunReport) -> dict[str, Any]:
         "took": f"{format_seconds(report.seconds)}, {format_bytes(report.bytes_read)} read",
         "waited for reading": f"{report.waiting_share:.0%} of the stepping time",
         "loss curve": report.image,
+        "convergence": report.convergence,
     }

@@ -16,11 +16,20 @@ class Point(NamedTuple):
     since_last: float | None  # since the point before
 
 
+class Certified(NamedTuple):
+    """What was proven at one moment."""
+
+    passes: float
+    rows: int  # visited by walks
+    objective: float
+    gap: float
+
+
 class History(NamedTuple):
     """What the log tells, with the rows that a crash threw away left out."""
 
     points: tuple[Point, ...]
-    certificates: tuple[tuple[int, float, float], ...]  # rows seen, objective, gap
+    certificates: tuple[Certified, ...]
     restarts: int
     resumed: int
     stepping_s: float
@@ -39,7 +48,7 @@ class _LogReader:
     def __init__(self) -> None:
         self._points: list[Point] = []
         self._heard: list[Heard] = [{}]  # before the first point, and after each
-        self._certificates: dict[tuple[int, float, float], None] = {}  # each once, in order
+        self._certificates: dict[Certified, None] = {}  # each once, in order
         self._counts = {"restart": 0, "resume": 0}
         self._stepping = self._waiting = 0.0
 
@@ -52,7 +61,8 @@ class _LogReader:
         elif kind == "resume":
             self._cut(sum(point.rows <= rows for point in self._points))
         elif kind == "certificate":
-            self._certificates[rows, event["objective"], event["gap"]] = None
+            found = Certified(event["passes"], rows, event["objective"], event["gap"])
+            self._certificates[found] = None
         elif kind == "span":
             self._add(rows, event)
 

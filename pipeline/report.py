@@ -1,21 +1,18 @@
-"""What a run did, and its loss curve as an image."""
+"""What a run did, in numbers and pictures."""
 
 from __future__ import annotations
 
-import io
 from typing import NamedTuple
-
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 from pipeline.errors import BadInput
 from pipeline.history import History, read_history
+from pipeline.pictures import convergence, loss_curve
 from pipeline.training.model import load_model
 from pipeline.training.plan import loss_name, problem_of
 from pipeline.training.run_folder import RunFolder, Saved
 
 IMAGE = "report/loss.png"
-MARKED = 60  # so many points of a curve can be told apart
+CONVERGENCE = "report/convergence.png"
 
 
 class RunReport(NamedTuple):
@@ -38,10 +35,11 @@ class RunReport(NamedTuple):
     bytes_read: int
     waiting_share: float  # of the spans' time, spent waiting for the reader
     image: str
+    convergence: str | None  # the picture of objective and certificate, where there are several
 
 
 def draw_report(run: RunFolder) -> RunReport:
-    """Write the loss curve into the run's folder and return what the run did.
+    """Write the pictures into the run's folder and return what the run did.
 
     Raises
     ------
@@ -74,33 +72,12 @@ def draw_report(run: RunFolder) -> RunReport:
         bytes_read=cursor.bytes_read,
         waiting_share=history.waiting_s / history.stepping_s if history.stepping_s else 0.0,
         image=run.folder.address(IMAGE),
+        convergence=_draw_convergence(run, history),
     )
 
 
-def loss_curve(history: History, name: str, n_rows: int) -> bytes:
-    """Draw progressive loss and certified objectives against passes; a PNG."""
-    figure = Figure(figsize=(8.0, 4.5), layout="constrained")
-    axes = figure.add_subplot()
-    style = "o-" if len(history.points) < MARKED else "-"
-    for field, label in (("since_last", "between two reports"), ("average", "since the start")):
-        known = [(p.rows / n_rows, getattr(p, field)) for p in history.points]
-        known = [(x, loss) for x, loss in known if loss is not None]
-        if known:
-            axes.plot(*zip(*known, strict=True), style, label=label)
-    if history.certificates:
-        rows, objectives, gaps = zip(*history.certificates, strict=True)
-        at = [r / n_rows for r in rows]
-        down = [min(f, gap) for f, gap in zip(objectives, gaps, strict=True)]  # no loss is below 0
-        axes.errorbar(at, objectives, yerr=(down, [0.0] * len(down)), fmt="k.", capsize=3,
-                      label="objective, and how far down the optimum can be")  # fmt: skip
-    axes.set(
-        xlabel="passes over the data",
-        ylabel="loss",
-        title=f"{name}: loss of rows before they were learnt from",
-    )
-    axes.grid(alpha=0.3)
-    axes.legend()
-    image = io.BytesIO()
-    FigureCanvasAgg(figure)
-    figure.savefig(image, format="png")
-    return image.getvalue()
+def _draw_convergence(run: RunFolder, history: History) -> str | None:
+    if len(history.certificates) < 2:
+        return None
+    run.folder.write(CONVERGENCE, convergence(history, run.folder.name))
+    return run.folder.address(CONVERGENCE)

@@ -99,11 +99,12 @@ def convergence_rows(history: History, n_rows: int) -> list[dict[str, Any]]:
         for p in shown
     ]  # fmt: skip
     rows += [
-        {"passes": round(seen / n_rows, 3), "rows": seen, "loss since start": "",
-         "loss since last": "", "objective": _six(objective), "at most above optimum": _six(gap)}
-        for seen, objective, gap in history.certificates
+        {"passes": round(c.passes, 3), "rows": c.rows, "loss since start": "",
+         "loss since last": "", "objective": _six(c.objective),
+         "at most above optimum": _six(c.gap)}
+        for c in history.certificates
     ]  # fmt: skip
-    return sorted(rows, key=lambda row: row["rows"])
+    return sorted(rows, key=lambda row: (row["rows"], row["passes"]))
 
 
 def _six(number: float | None) -> str:

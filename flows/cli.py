@@ -32,6 +32,8 @@ for command in (
     commands.report,
     commands.inspect,
     commands.verify,
+    commands.doctor,
+    commands.dashboard,
     commands.demo,
 ):
     app.command(command)

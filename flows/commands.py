@@ -194,6 +194,39 @@ def verify(path: str, /, *, output: Output = OUTPUT) -> int:
     return run_verify(path, output)
 
 
+def doctor(*runs: str, dry_run: bool = False, output: Output = OUTPUT) -> int:
+    """Find runs that are believed alive and are dead; free them, and say what would go on.
+
+    Looks at the run folders named, and at all runs of the Prefect server in PREFECT_API_URL.  A
+    dead flow run is marked crashed, which frees its concurrency slot, and its lease is removed.
+
+    Parameters
+    ----------
+    runs
+        Folders or addresses of runs.
+    dry_run
+        Change nothing; exit with 1 when something is dead.
+    """
+    from flows.doctor import run_doctor
+
+    return run_doctor(runs, dry_run, output)
+
+
+def dashboard(*runs: str, port: int = 8788, output: Output = OUTPUT) -> int:
+    """Serve the page about learning for runs, finished or not, on 127.0.0.1.
+
+    Parameters
+    ----------
+    runs
+        Folders or addresses of runs.
+    port
+        Port of this machine to serve on; 0 takes a free one [default: 8788].
+    """
+    from flows.looking import run_dashboard
+
+    return run_dashboard(runs, port, output)
+
+
 def demo(
     folder: str = "demo-output",
     /,

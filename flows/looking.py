@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,6 +48,19 @@ def run_verify(path: str, output: Output) -> int:
     count = f"{len(damaged)} damaged object{'s' * (len(damaged) != 1)}"
     terminal.result(facts, f"{path}: {kind}, {count if damaged else 'every byte as written'}.")
     return 1 if damaged else 0
+
+
+def run_dashboard(runs: Sequence[str], port: int, output: Output) -> int:
+    """Serve the page about learning until Ctrl-C."""
+    from pipeline.dashboard.server import serve  # noqa: PLC0415 - distributed takes half a second
+
+    if not runs:
+        raise BadInput("Name at least one run: fewpass dashboard RUN...")
+    for run in runs:
+        RunFolder(run).record()  # refuses what is no run
+    terminal = Terminal(output)
+    serve(runs, port, lambda url: terminal.result({"page": url}, url))
+    return 0
 
 
 def kind_of(path: str) -> str:

@@ -61,6 +61,14 @@ class Where:
     """Worker processes to start [default: threads of this process]."""
     threads: int | None = None
     """Threads per worker [default: the machine's cores, shared out]."""
+    tls_ca: str | None = None
+    """File of the authority that the cluster's certificates are checked by; turns TLS on."""
+    tls_cert: str | None = None
+    """File of this client's certificate."""
+    tls_key: str | None = None
+    """File of this client's key."""
+    encrypt: bool | None = None
+    """Talk to the worker processes of --workers over TLS, with keys made for the while."""
 
 
 @Parameter(name="*", group="Training")

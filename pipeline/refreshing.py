@@ -125,6 +125,12 @@ def _generations(store: Folder) -> list[Generation]:
         found.append(Generation(len(found) + 1, folder, files))
 
 
+def newest_run(store: str) -> str | None:
+    """Return where the newest generation is trained; None before the first one."""
+    known = _generations(Folder(store))
+    return known[-1].run if known else None
+
+
 def _found(sources: tuple[str, ...]) -> list[str]:
     names: list[str] = []
     for source in sources:

@@ -113,7 +113,9 @@ class Dataset:
             if stored is None:
                 continue
             padded = 0 if name in SPARSE_PARTS else self._full_size(room[name])
-            get_chunk(self.folder, key.format(chunk=k), stored, room[name], buffer.scratch, padded)
+            buffer.fetch_s += get_chunk(
+                self.folder, key.format(chunk=k), stored, room[name], buffer.scratch, padded
+            )
             n_bytes += stored.length
         if self.manifest.layout == "sparse":
             self._require_rows(k, room["indptr"], room["indices"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Annotated, Any, Literal, NamedTuple
@@ -174,8 +175,8 @@ def get_chunk(
     out: NDArray[Any],
     scratch: NDArray[np.uint8],
     padded: int = 0,
-) -> None:
-    """Read one chunk of an array into `out`.
+) -> float:
+    """Read one chunk of an array into `out`; return the seconds that the store took.
 
     Parameters
     ----------
@@ -191,17 +192,19 @@ def get_chunk(
     Damaged
         When the object is missing, or differs in length or checksum from what is on record.
     """
-    raw = scratch[: stored.length]
+    raw, began = scratch[: stored.length], time.perf_counter()
     try:
         found = folder.read_into(key, raw.data)
     except FileNotFoundError as error:
         raise missing(folder, key) from error
     if found != stored.length:
         raise wrong_length(folder, key, found, stored)
+    fetched = time.perf_counter() - began
     try:
         codec.decode_into(raw, out, padded, stored.crc32c)
     except ValueError as error:
         raise Damaged(f"{folder.address(key)} is damaged: {error}. {RESTORE}") from error
+    return fetched
 
 
 def get(folder: Folder, key: str, stored: Stored) -> bytes:

@@ -30,6 +30,8 @@ class TableBuffer:
         What is in it now.
     scratch : NDArray[np.uint8]
         For the encoded bytes of one object.
+    fetch_s : float
+        Seconds that the store took for all that was ever read into it, decoding left out.
     """
 
     def __init__(self, manifest: Manifest, rows: int, nnz: int) -> None:
@@ -46,6 +48,7 @@ class TableBuffer:
         if manifest.has_weight:
             self._arrays["weight"] = np.empty(rows, FLOAT64)
         self.scratch = np.empty(_largest_object(manifest), np.uint8)
+        self.fetch_s = 0.0
         self.clear()
 
     def clear(self) -> None:

@@ -84,14 +84,14 @@ class Server:
         except OSError:
             return False
 
-    def ask(self, path, body=None):
+    def ask(self, path, body=None, method=None):
         """GET, or POST with a body, what the API says."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(
-            f"{self.url}/{path}", data, {"Content-Type": "application/json"}
+            f"{self.url}/{path}", data, {"Content-Type": "application/json"}, method=method
         )
         with urllib.request.urlopen(request, timeout=30) as response:
-            return json.load(response)
+            return json.loads(response.read() or b"null")
 
     def run_of(self, name):
         """The newest flow run whose name ends so."""

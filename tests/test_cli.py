@@ -90,6 +90,8 @@ COMMANDS = [
     "report",
     "inspect",
     "verify",
+    "doctor",
+    "dashboard",
     "demo",
 ]
 

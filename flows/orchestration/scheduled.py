@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 from collections.abc import Callable
@@ -58,22 +59,29 @@ def durable_task(name: str) -> Callable[[Callable[P, R]], Task[P, R]]:
 
 def begin_flow() -> None:
     """Tell Prefect which process this flow run is, so that `fewpass doctor` can look for it."""
+    logging.getLogger("distributed").setLevel(logging.WARNING)  # it tells of every comm closed
     with get_client(sync_client=True) as client:
         client.update_flow_run(
             prefect.runtime.flow_run.id, infrastructure_pid=f"{socket.gethostname()}:{os.getpid()}"
         )
 
 
-def later_run_due() -> str | None:
-    """Name the newest run of the same schedule that is due as well, if this one was scheduled.
+def dated(url: str) -> str:
+    """Put the scheduled start into {date} and {time}: a repeated run finds its folder again.
 
-    After an outage the runs that were missed all start at once; for a training only the newest of
-    them has anything to add.
+    After an outage the runs that were missed are all due at once.  The first of them does the work
+    of the newest; those behind it find that done.
     """
+    return with_date(url, newest_due()) if "{" in url else url
+
+
+def newest_due() -> datetime:
+    """Return the scheduled start of this run, or of a later one of its schedule that is due."""
+    start: datetime = prefect.runtime.flow_run.scheduled_start_time
     with get_client(sync_client=True) as client:
         run = client.read_flow_run(prefect.runtime.flow_run.id)
         if not run.auto_scheduled or run.deployment_id is None:
-            return None
+            return start
         waiting = client.read_flow_runs(
             flow_run_filter=FlowRunFilter(
                 deployment_id=FlowRunFilterDeploymentId(any_=[run.deployment_id]),
@@ -82,13 +90,15 @@ def later_run_due() -> str | None:
                 ),
             )
         )
-    mine, now = prefect.runtime.flow_run.scheduled_start_time, datetime.now(UTC)
-    due = [r.expected_start_time for r in waiting if r.auto_scheduled and r.expected_start_time]
-    later = [time for time in due if mine < time <= now]
-    return max(later).isoformat() if later else None
+    starts: list[datetime] = [
+        r.expected_start_time for r in waiting if r.auto_scheduled and r.expected_start_time
+    ]
+    now = datetime.now(UTC)
+    return max([start, *(time for time in starts if time <= now)])
 
 
-def dated(url: str) -> str:
-    """Put the scheduled start into {date} and {time}: a late or repeated run finds its folder."""
-    start = prefect.runtime.flow_run.scheduled_start_time
+def with_date(url: str, start: datetime | None) -> str:
+    """Put a time into {date} and {time}."""
+    if start is None:
+        return url
     return url.replace("{date}", f"{start:%Y-%m-%d}").replace("{time}", f"{start:%H%M%S}")

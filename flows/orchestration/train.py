@@ -6,7 +6,6 @@ from dataclasses import asdict
 from typing import Any
 
 from prefect import flow
-from prefect.states import Completed
 
 from flows.orchestration.artifacts import (
     TrainingProgress,
@@ -14,7 +13,7 @@ from flows.orchestration.artifacts import (
     show_image,
     show_text,
 )
-from flows.orchestration.scheduled import HERE, begin_flow, dated, durable_task, later_run_due
+from flows.orchestration.scheduled import HERE, begin_flow, dated, durable_task
 from flows.orchestration.session import Session, Stage, stages
 from pipeline.history import read_history
 from pipeline.model_card import model_card
@@ -26,7 +25,7 @@ from pipeline.training.training_run import TrainingResult
 
 
 @flow(name="train", flow_run_name="train-{run}")
-def train(plan: TrainingPlan, run: str, where: Execution = HERE) -> Any:
+def train(plan: TrainingPlan, run: str, where: Execution = HERE) -> dict[str, Any]:
     """Train a model on a data set; a run that was cut short goes on.
 
     Parameters
@@ -39,9 +38,6 @@ def train(plan: TrainingPlan, run: str, where: Execution = HERE) -> Any:
         Where tasks run: a Dask scheduler's address, or a cluster in this process.
     """
     begin_flow()
-    if later := later_run_due():
-        why = f"The run scheduled for {later} is due, too, and makes this one needless."
-        return Completed(message=why, name="Skipped")
     return asdict(train_in_stages(plan, dated(run), where))
 
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, PositiveInt
+
+TOPIC = "fewpass-runs"  # of a scheduler's events: which runs were trained on it
 
 
 class Execution(BaseModel):
@@ -28,6 +31,14 @@ class Execution(BaseModel):
     """Worker processes; None: threads of this process."""
     threads: PositiveInt | None = None
     """Threads per worker; default: the machine's cores, shared out."""
+    tls_ca: str | None = None
+    """File of the authority that a cluster's certificates are checked by; turns TLS on."""
+    tls_cert: str | None = None
+    """File of this client's certificate."""
+    tls_key: str | None = None
+    """File of this client's key."""
+    encrypt: bool = False
+    """Talk to the worker processes started here over TLS, with keys made for the while."""
 
 
 class Executor(Protocol):
@@ -42,6 +53,9 @@ class Executor(Protocol):
 
     def result(self, handle: Any) -> Any:
         """Wait for a submission and fetch what it returned, or raise what it raised."""
+
+    def announce(self, run: str) -> None:
+        """Tell the cluster's dashboard which run is trained on it."""
 
 
 @dataclass
@@ -64,6 +78,9 @@ class InProcess:
         """Return the result."""
         return handle.value
 
+    def announce(self, run: str) -> None:
+        """Do nothing: there is no dashboard."""
+
 
 class OnDask:
     """Runs tasks on the cluster of a `distributed.Client`.
@@ -84,8 +101,21 @@ class OnDask:
         return self._client.submit(function, *args, key=key, pure=False)
 
     def result(self, handle: Any) -> Any:
-        """Wait and fetch."""
-        return handle.result()
+        """Wait and fetch; ConnectionError when the cluster is gone."""
+        from distributed.comm.core import CommClosedError  # noqa: PLC0415
+
+        try:
+            return handle.result()
+        except (CancelledError, CommClosedError) as error:
+            raise ConnectionError(
+                "The Dask scheduler is gone, and with it all that was computed since the last "
+                f"snapshot ({type(error).__name__}). Start it again, then the same command "
+                "or fewpass resume: it goes on from that snapshot."
+            ) from error
+
+    def announce(self, run: str) -> None:
+        """Leave the run's address among the scheduler's events, for the page /fewpass."""
+        self._client.log_event(TOPIC, {"run": run})
 
 
 @contextmanager
@@ -96,20 +126,40 @@ def open_executor(execution: Execution) -> Iterator[Executor]:
         return
     import distributed  # noqa: PLC0415 - half a second that a run without Dask need not wait
 
+    from pipeline.dashboard.routes import add_page  # noqa: PLC0415
+
     connect: Any = distributed.Client
     if execution.scheduler is not None:
-        with connect(execution.scheduler, set_as_default=False) as client:
+        security = _security(execution)
+        with connect(execution.scheduler, set_as_default=False, security=security) as client:
             yield OnDask(client, client.dashboard_link)
         return
+    security = distributed.Security.temporary() if execution.encrypt else None  # type: ignore[no-untyped-call]
     with (
-        _local_cluster(execution) as cluster,
-        connect(cluster, set_as_default=False) as client,
+        _local_cluster(execution, security) as cluster,
+        connect(cluster, set_as_default=False, security=security) as client,
     ):
+        add_page(cluster.scheduler)
         port = cluster.scheduler.http_server.port
-        yield OnDask(client, f"http://127.0.0.1:{port}/status")
+        yield OnDask(client, f"http://127.0.0.1:{port}/fewpass")
 
 
-def _local_cluster(execution: Execution) -> Any:
+def _security(execution: Execution) -> Any:
+    """Return how to talk to a given cluster: in the clear, or over TLS with the files named."""
+    import distributed  # noqa: PLC0415
+
+    if execution.tls_ca is None:
+        return None
+    make: Any = distributed.Security
+    return make(
+        tls_ca_file=execution.tls_ca,
+        tls_client_cert=execution.tls_cert,
+        tls_client_key=execution.tls_key,
+        require_encryption=True,
+    )
+
+
+def _local_cluster(execution: Execution, security: Any) -> Any:
     import distributed  # noqa: PLC0415
 
     cores = os.cpu_count() or 1
@@ -120,7 +170,8 @@ def _local_cluster(execution: Execution) -> Any:
         n_workers=workers,
         threads_per_worker=execution.threads or max(1, cores // workers),
         processes=not in_threads,
-        protocol=None if in_threads else "tcp",
+        protocol=None if in_threads else "tls" if execution.encrypt else "tcp",
+        security=security,
         host=None if in_threads else "127.0.0.1",
         dashboard_address="127.0.0.1:0",
         memory_limit=0,  # the plan's own budget holds; Dask would spill what it cannot weigh

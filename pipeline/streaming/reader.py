@@ -32,6 +32,7 @@ class ReadingStatistics:
     bytes_read: int = 0
     read_s: float = 0.0
     wait_s: float = 0.0
+    fetch_s: float = 0.0  # of read_s: the store's part, without checking and decoding
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ class WindowReader:
             ready.put(error)
 
     def _read(self, window: Window, buffer: TableBuffer) -> Block:
-        began = time.perf_counter()
+        began, fetched = time.perf_counter(), buffer.fetch_s
         buffer.clear()
         for chunk in window.chunks:
             self.statistics.bytes_read += self.dataset.read_into(chunk, buffer)
@@ -138,6 +139,7 @@ class WindowReader:
             row_state=self._row_state(window),
         )
         self.statistics.read_s += time.perf_counter() - began
+        self.statistics.fetch_s += buffer.fetch_s - fetched
         return block
 
     def _row_state(self, window: Window) -> NDArray[np.float64]:

@@ -7,6 +7,8 @@ carried exactly; a gather's spans are fixed by the data set, and so is the tree 
 
 from __future__ import annotations
 
+import os
+import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -69,6 +71,8 @@ class SpanReport(NamedTuple):
     metrics: dict[str, float]
     diverged: bool = False
     arrived: bool = False  # at the number of rows that the walk was to visit
+    fetch_s: float = 0.0  # of read_s: the store's part
+    worker: str = ""  # the process that did it
 
 
 class Position(NamedTuple):
@@ -107,7 +111,8 @@ def walk_span(
         stream, visited, rows, *_cost(reader.statistics, began), walk.metrics(state)
     )
     left = walk.rows is None or walk.rows(state) > 0
-    return state, report._replace(diverged=walk.diverged(state), arrived=not left)
+    report = report._replace(diverged=walk.diverged(state), arrived=not left)
+    return state, report._replace(fetch_s=reader.statistics.fetch_s, worker=this_worker())
 
 
 def windows_to_visit(
@@ -129,6 +134,11 @@ def windows_to_visit(
 def legal_order(job: Job, walk: Walk) -> Order:
     """Return the walk's order; rows that lie in no random order are never taken as they lie."""
     return walk.order if job.facts.shuffled else "random"
+
+
+def this_worker() -> str:
+    """Name the process that a span runs in."""
+    return f"{socket.gethostname()}:{os.getpid()}"
 
 
 def _cost(read: ReadingStatistics, began: float) -> tuple[int, float, float, float, int]:
@@ -247,6 +257,8 @@ class GatherReport(NamedTuple):
     read_s: float
     wait_s: float
     peak_memory: int
+    fetch_s: float = 0.0
+    worker: str = ""
 
 
 def gather_span(
@@ -273,7 +285,9 @@ def gather_span(
         part = what.add(job.problem, at, block, part)
         if kept is not None and what.row_state == "write":
             kept.write(sweep, window, chunk_rows(job.dataset, window), block)
-    return part, GatherReport(rows, *_cost(reader.statistics, began))
+    statistics = reader.statistics
+    cost = _cost(statistics, began)
+    return part, GatherReport(rows, *cost, statistics.fetch_s, this_worker())
 
 
 def gather(

@@ -175,6 +175,7 @@ class TrainingRun:
             self.cursor = self._saved.cursor
             self._seconds_before = self.cursor.seconds
         self._set_heads()
+        self._executor.announce(self.run.url)
         return self._event(
             "resume" if newest else "start",
             snapshot=newest.name if newest else None,
@@ -309,6 +310,7 @@ class TrainingRun:
         def count(report: GatherReport) -> None:
             self._peak_memory = max(self._peak_memory, report.peak_memory)
             self._advance(bytes_read=self.cursor.bytes_read + report.bytes_read)
+            self._event("gather", **report._asdict())
 
         return gather(self._executor, self.job, what, at, count, self.cursor.sweeps, version)
 

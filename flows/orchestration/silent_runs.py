@@ -1,0 +1,96 @@
+"""Flow runs that a Prefect server believes alive: whether their processes live, and what if not."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import psutil  # type: ignore[import-untyped]
+from prefect import get_client
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas.filters import (
+    FlowFilter,
+    FlowFilterName,
+    FlowRunFilter,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+)
+from prefect.client.schemas.objects import FlowRun, StateType
+from prefect.states import Crashed
+
+from flows.doctor import Finding, examine_folder, resume_outlook
+from flows.orchestration.command import FLOWS
+from flows.orchestration.scheduled import with_date
+from pipeline.refreshing import newest_run
+from pipeline.training.run_folder import RunFolder
+
+SLACK_S = 5.0  # a process that began later than its run (by more than this) is another one
+PAGE = 200
+
+
+def examine_server(*, fix: bool) -> list[Finding]:
+    """Look at every flow run of ours that the server believes alive; mark the dead crashed."""
+    with get_client(sync_client=True) as client:
+        return [_examine(client, run, fix=fix) for run in _believed_alive(client)]
+
+
+def _believed_alive(client: SyncPrefectClient) -> list[FlowRun]:
+    states = [StateType.RUNNING, StateType.CANCELLING, StateType.PENDING]
+    return client.read_flow_runs(
+        flow_filter=FlowFilter(name=FlowFilterName(any_=list(FLOWS))),
+        flow_run_filter=FlowRunFilter(
+            state=FlowRunFilterState(type=FlowRunFilterStateType(any_=states))
+        ),
+        limit=PAGE,
+    )
+
+
+def _examine(client: SyncPrefectClient, run: FlowRun, *, fix: bool) -> Finding:
+    what = f"flow run {run.name} ({run.state_name})"
+    folder = run_folder_of(run)
+    alive, why = process_state(run)
+    lease = examine_folder(folder, fix=False) if folder else None
+    if alive is None and lease is not None and lease.alive is False:
+        alive, why = False, f"its lease says that {lease.why}"
+    resume = resume_outlook(RunFolder(folder)) if folder else "the same command begins anew"
+    if alive is not False:
+        return Finding(what, alive, why, (), "nothing to resume: it is not known to be dead")
+    done: list[str] = []
+    if fix:
+        client.set_flow_run_state(run.id, Crashed(message=f"fewpass doctor: {why}"), force=True)
+        done.append("marked it crashed, which frees its concurrency slot")
+        if folder:
+            done += examine_folder(folder, fix=True).done
+    return Finding(what, False, why, tuple(done), resume)
+
+
+def process_state(run: FlowRun) -> tuple[bool | None, str]:
+    """Say whether a flow run's process lives; None when that cannot be seen from this machine."""
+    host, _, pid = (run.infrastructure_pid or "").rpartition(":")
+    if not pid.isdecimal():
+        return None, "no process is known for it yet"
+    if host != socket.gethostname():
+        return None, f"it runs as process {pid} on {host}: run fewpass doctor there"
+    who = f"process {pid} on this machine"
+    try:
+        process = psutil.Process(int(pid))
+        zombie = process.status() == psutil.STATUS_ZOMBIE
+        # A run that is tried again has a newer process, and became "Running" after that began.
+        latest = run.state.timestamp if run.state else run.start_time
+        other = latest is not None and process.create_time() > latest.timestamp() + SLACK_S
+    except psutil.NoSuchProcess:
+        return False, f"{who} is gone"
+    if zombie or other:
+        return False, f"{who} is {'dead' if zombie else 'another program now'}"
+    return True, f"{who} runs"
+
+
+def run_folder_of(run: FlowRun) -> str | None:
+    """Return the run folder that a flow run trains into, if it is one that trains."""
+    parameters: dict[str, Any] = run.parameters
+    if isinstance(parameters.get("run"), str):
+        return with_date(parameters["run"], run.expected_start_time)
+    plan = parameters.get("plan")
+    if isinstance(plan, dict) and isinstance(plan.get("store"), str):
+        return newest_run(plan["store"])
+    return None

@@ -1,0 +1,154 @@
+"""What the page shows of a run: its log, as series and sums."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from pipeline.history import Heard, mean_loss
+from pipeline.training.lease import holder_of
+from pipeline.training.plan import problem_of
+from pipeline.training.run_folder import RunFolder
+
+MOST_POINTS = 400  # of a curve: more than that cannot be told apart
+SHORTEST_S = 0.5  # of which a speed is told
+RECENT_S = 30.0  # what the shares of time look back on
+STEPS = ("step", "gamma", "h", "gamma0")  # what methods call the step in their metrics
+
+
+def learning(run: RunFolder) -> dict[str, Any]:
+    """Return everything that the page shows, JSON values.
+
+    Raises BadInput when there is no run.
+    """
+    record = run.record()
+    reader = _Reader(record.n_rows)
+    for event in run.events():
+        reader.take(event)
+    holder = holder_of(run.folder)
+    alive = holder is not None and not holder.is_dead()
+    state = "finished" if reader.finished else "running" if alive else "stopped"
+    return {
+        "run": run.url,
+        "state": state,
+        "method": record.plan.solver.kind,
+        "lam": problem_of(record.plan, record).lam,
+        "dataset": record.plan.dataset,
+        "rows": record.n_rows,
+        "passes": record.plan.passes,
+        "budget": record.plan.memory,
+    } | reader.told()
+
+
+class _Reader:
+    """Takes a log in, event by event; what was done again after a crash counts once."""
+
+    def __init__(self, n_rows: int) -> None:
+        self._n_rows = n_rows
+        self.finished = False
+        self._seconds, self._last = 0.0, 0.0
+        self._points: list[dict[str, Any]] = []
+        self._heard: Heard = {}
+        self._certificates: list[dict[str, float]] = []
+        self._spans: list[dict[str, Any]] = []
+        self._workers: dict[str, dict[str, float]] = {}
+        self._pass = -1
+
+    def take(self, event: dict[str, Any]) -> None:
+        """Count an event."""
+        kind, now = event["event"], datetime.fromisoformat(event["time"]).timestamp()
+        if kind not in ("start", "resume"):  # time between two sessions is nobody's
+            self._seconds += max(0.0, now - self._last)
+        self._last = now
+        self.finished = kind == "finish"
+        if kind in ("start", "restart"):
+            self._points, self._heard = [], {}
+        elif kind == "resume":
+            self._points = [p for p in self._points if p["rows"] <= event["rows_seen"]]
+        elif kind == "certificate":
+            self._certify(event)
+        elif kind in ("span", "gather"):
+            self._work(event)
+            if kind == "span":
+                self._point(event)
+
+    def _certify(self, event: dict[str, Any]) -> None:
+        self._certificates.append({
+            "passes": event["passes"], "seconds": self._seconds,
+            "objective": event["objective"], "gap": event["gap"],
+        })  # fmt: skip
+
+    def _work(self, event: dict[str, Any]) -> None:
+        """Count what a span of any kind cost, and who did it."""
+        self._spans.append({
+            "seconds": self._seconds, "rows": event["rows"], "bytes": event["bytes_read"],
+            "took": event["seconds"], "fetch": event.get("fetch_s", 0.0),
+            "decode": event["read_s"] - event.get("fetch_s", 0.0), "wait": event["wait_s"],
+        })  # fmt: skip
+        if int(event["passes"]) != self._pass:
+            self._pass = int(event["passes"])
+            for worker in self._workers.values():
+                worker["rows"] = 0
+        name = event.get("worker") or "one process"
+        worker = self._workers.setdefault(name, {"rows": 0, "memory": 0, "seconds": 0.0})
+        worker["rows"] += event["rows"]
+        worker["memory"] = max(worker["memory"], event["peak_memory"])
+        worker["seconds"] = self._seconds
+
+    def _point(self, event: dict[str, Any]) -> None:
+        metrics, before = event["metrics"], dict(self._heard)
+        if "loss_sum" in metrics:
+            self._heard[event["stream"]] = (metrics["loss_sum"], metrics["heard"])
+        step = next((metrics[name] for name in STEPS if name in metrics), None)
+        self._points.append({
+            "rows": event["rows_seen"], "passes": event["rows_seen"] / self._n_rows,
+            "seconds": self._seconds, "loss": mean_loss({}, self._heard),
+            "recent": mean_loss(before, self._heard), "step": step,
+        })  # fmt: skip
+
+    def told(self) -> dict[str, Any]:
+        """Return the series, thinned out, and the sums."""
+        return {
+            "seconds": self._seconds,
+            "done": self._points[-1]["passes"] if self._points else 0.0,
+            "points": _thinned(self._points),
+            "certificates": _thinned(self._certificates),
+            "speeds": _thinned(_speeds(self._spans)),
+            "shares": {"recent": _shares(self._recent()), "all": _shares(self._spans)},
+            "workers": self._workers,
+        }
+
+    def _recent(self) -> list[dict[str, Any]]:
+        return [s for s in self._spans if s["seconds"] > self._seconds - RECENT_S]
+
+
+def _speeds(spans: list[dict[str, Any]]) -> list[dict[str, float]]:
+    """Rows and bytes a second, over stretches of a hundredth of the time, of half a second."""
+    if not spans:
+        return []
+    stretch = max(SHORTEST_S, spans[-1]["seconds"] / 100)
+    found, began, rows, read = [], 0.0, 0, 0
+    for span in spans:
+        rows, read = rows + span["rows"], read + span["bytes"]
+        seconds = span["seconds"] - began
+        if seconds >= stretch:
+            found.append(
+                {"seconds": span["seconds"], "rows": rows / seconds, "bytes": read / seconds}
+            )
+            began, rows, read = span["seconds"], 0, 0
+    return found
+
+
+def _shares(spans: Iterable[dict[str, Any]]) -> dict[str, float]:
+    """Parts of the spans' time; reading goes on beside stepping, so they may add up to more."""
+    spans = list(spans)
+    whole = sum(s["took"] for s in spans) or 1.0
+    parts = {name: sum(s[name] for s in spans) / whole for name in ("fetch", "decode", "wait")}
+    return parts | {"step": max(0.0, 1.0 - parts["wait"])}
+
+
+def _thinned(series: list[Any]) -> list[Any]:
+    """Keep every k-th, and the last one."""
+    keep = -(-len(series) // MOST_POINTS) or 1
+    return [x for k, x in enumerate(series) if k % keep == 0 or k == len(series) - 1]

@@ -21,6 +21,12 @@ def cluster(place: Execution) -> Iterator[Executor]:
             f'--scheduler is "{scheduler}", which is no address. Give one like '
             'tcp://10.0.0.5:8786, or "none" to do without Dask.'
         )
+    files = (place.tls_ca, place.tls_cert, place.tls_key)
+    if any(files) != all(files) or (str(scheduler).startswith("tls://") and not any(files)):
+        raise BadPlace(
+            "A cluster that talks over TLS takes three files: give --tls-ca, --tls-cert and "
+            "--tls-key."
+        )
     with ExitStack() as stack:
         try:
             executor = stack.enter_context(open_executor(place))

@@ -22,7 +22,8 @@ class Terminal:
         self.err = Console(stderr=True, quiet=output.quiet, highlight=False)
         self.out = Console(quiet=output.quiet, highlight=False)
         if not output.debug:  # our own messages say what the cluster's log would, and how to go on
-            dask.config.set({"logging": {"distributed": "critical"}})
+            quiet = dict.fromkeys(("distributed", "distributed.client"), "critical")
+            dask.config.set({"logging": quiet})
 
     @property
     def live(self) -> bool:

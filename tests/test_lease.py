@@ -76,15 +76,17 @@ def test_a_killed_holder_is_known_to_be_dead_at_once(folder):
 @pytest.mark.parametrize(
     ("changes", "free"),
     [
-        ({"machine": "elsewhere", "renewed": time.time()}, False),
-        ({"machine": "elsewhere", "renewed": time.time() - LASTS_S - 60}, True),
-        ({"host": "other", "pid": 1, "renewed": time.time() - LASTS_S - 60}, True),
+        ({"machine": "elsewhere", "renewed": 0.0}, False),
+        ({"machine": "elsewhere", "renewed": -LASTS_S - 60.0}, True),
+        ({"host": "other", "pid": 1, "renewed": -LASTS_S - 60.0}, True),
         ({"started": 1.0}, True),  # our process id, used before by another process
         ({"pid": 2**22 + 1}, True),
         ({"pid": os.getppid(), "started": 1.0}, True),
     ],
 )
 def test_who_counts_as_dead(folder, changes, free):
+    if "renewed" in changes:  # seconds from now
+        changes = changes | {"renewed": time.time() + changes["renewed"]}
     left_behind(folder, **changes)
     if free:
         with Lease(folder) as lease:

@@ -17,7 +17,7 @@ from flows.orchestration.scheduled import HERE, begin_flow, dated, durable_task
 from flows.orchestration.session import Session, Stage, stages
 from pipeline.history import read_history
 from pipeline.model_card import model_card
-from pipeline.report import IMAGE, draw_report
+from pipeline.report import CONVERGENCE, IMAGE, draw_report
 from pipeline.streaming.executor import Execution
 from pipeline.training.plan import TrainingPlan
 from pipeline.training.run_folder import RunFolder
@@ -68,6 +68,9 @@ def make_passes(session: Session, stage: Stage, progress: TrainingProgress) -> N
 def show_run(run: RunFolder) -> None:
     """Draw the loss curve and write the model's card, in the run folder and for Prefect's pages."""
     if read_history(run.events()).points:  # a method of gathers alone has no loss on the way
-        draw_report(run)
+        report = draw_report(run)
         show_image(run.url, "loss", run.folder.read(IMAGE), f"loss of {run.url}")
+        if report.convergence is not None:
+            image = run.folder.read(CONVERGENCE)
+            show_image(run.url, "above-optimum", image, f"how far above the optimum {run.url} is")
     show_text(run.url, "card", model_card(run), f"model of {run.url}")

@@ -57,6 +57,30 @@ def ingest(
     return run_ingest((source, *more), dataset, ingest, reading, plan_source, output)
 
 
+def plan(
+    dataset: str,
+    /,
+    *,
+    training: Training = TRAINING,
+    where: Where = WHERE,
+    plan_source: PlanSource = PLAN_SOURCE,
+    output: Output = OUTPUT,
+) -> int:
+    """Foresee what a training takes: passes, bytes, memory, time, and what would help.
+
+    Takes the options of train.  Reads the data set's statistics and a few chunks, and writes
+    nothing.
+
+    Parameters
+    ----------
+    dataset
+        Data set made by ingest.
+    """
+    from flows.planning import run_plan
+
+    return run_plan(dataset, training, where, plan_source, output)
+
+
 def train(
     dataset: str,
     run: str,

@@ -4,19 +4,44 @@ from __future__ import annotations
 
 from typing import Any
 
+from rich.console import Group
+from rich.table import Table
+
 from flows.console import Terminal, facts_table, format_seconds
 from flows.options import Output
 from pipeline.report import RunReport, draw_report
 from pipeline.sizes import format_bytes
 from pipeline.training.run_folder import RunFolder
+from solvers.protocol import Certificate
 
 
 def run_report(run: str, output: Output) -> int:
     """Draw a run's loss curve, and tell what the run did."""
     terminal = Terminal(output)
     report = draw_report(RunFolder(run))
-    terminal.result(report._asdict(), facts_table("Run", shown_report(report)))
+    tables = [facts_table("Run", shown_report(report))]
+    if report.forecast is not None:
+        tables.append(comparison(report, report.forecast))
+    terminal.result(report._asdict(), Group(*tables))
     return 0
+
+
+def comparison(report: RunReport, foreseen: dict[str, Any]) -> Table:
+    """Set what was foreseen beside what came."""
+    table = Table(title="Foreseen and found", title_justify="left", title_style="bold", box=None)
+    for name in ("", "foreseen", "found"):
+        table.add_column(name, justify="right" if name else "left", no_wrap=True)
+    usual = "" if foreseen["usual_passes"] is None else "about "
+    table.add_row("passes", f"{usual}{foreseen['passes']:.0f}", f"{report.passes:.4g}")
+    read = (foreseen["bytes_read"], report.bytes_read)
+    table.add_row("read", *map(format_bytes, read))
+    if foreseen["tol"] is not None and report.certificate is not None:
+        assert report.objective is not None
+        gap = Certificate(report.objective, report.certificate).relative
+        table.add_row("relative gap", f"{foreseen['tol']:.2g}", f"{gap:.2g}")
+    if foreseen["theory_passes"] is not None:
+        table.add_row("passes by theory", f"at most {foreseen['theory_passes']:,.0f}", "")
+    return table
 
 
 def shown_report(report: RunReport) -> dict[str, Any]:

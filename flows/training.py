@@ -59,6 +59,8 @@ def _follow(terminal: Terminal, run: str, place: Execution, begin: Begin) -> Tra
     try:
         with cluster(place) as executor:
             training = begin(executor)
+            for sentence in training.warnings:
+                terminal.say(sentence, style="yellow")
             with training_display(terminal, training.plan) as show:
                 for event in training:
                     show(event)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pipeline.errors import BadInput
 from pipeline.history import History, read_history
@@ -36,6 +36,7 @@ class RunReport(NamedTuple):
     waiting_share: float  # of the spans' time, spent waiting for the reader
     image: str
     convergence: str | None  # the picture of objective and certificate, where there are several
+    forecast: dict[str, Any] | None  # what was foreseen; the fields of pipeline.training.forecast
 
 
 def draw_report(run: RunFolder) -> RunReport:
@@ -73,6 +74,7 @@ def draw_report(run: RunFolder) -> RunReport:
         waiting_share=history.waiting_s / history.stepping_s if history.stepping_s else 0.0,
         image=run.folder.address(IMAGE),
         convergence=_draw_convergence(run, history),
+        forecast=record.forecast.model_dump() if record.forecast else None,
     )
 
 

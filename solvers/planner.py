@@ -18,8 +18,6 @@ import math
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
-from scipy.optimize import minimize_scalar
-
 from solvers.inner_length import mean_inner_length
 
 Law = Literal["geometric", "uniform"]
@@ -148,6 +146,8 @@ def best_parameters(of: Curvature, n: int, law: Law, gradients: int = 2) -> Opti
 
 
 def _minimum(function: Callable[[float], float], bounds: tuple[float, float]) -> float:
+    from scipy.optimize import minimize_scalar  # noqa: PLC0415 - slow to load, and seldom asked for
+
     options = {"xatol": PRECISION, "maxiter": 500}
     found = minimize_scalar(function, bounds=bounds, method="bounded", options=options)
     return float(found.x)

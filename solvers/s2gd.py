@@ -17,7 +17,7 @@ run may start from a pass of averaged SGD, which is S2GD+.  docs/methods.md, sec
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
@@ -32,7 +32,7 @@ from solvers.anchor import (
     rows_left,
 )
 from solvers.gradient import GRADIENT_AND_SLOPES, RISE, GradientPart, certificate
-from solvers.inner_length import inner_length
+from solvers.inner_length import inner_length, mean_inner_length
 from solvers.inner_loop import inner_steps
 from solvers.intercept import column_length, with_column
 from solvers.losses import Hinge, Problem
@@ -53,6 +53,13 @@ from solvers.spectrum import batch_factor
 
 MOST_HALVINGS = 40
 INNER_LENGTH = 21  # what a random generator is for
+
+
+class Pace(NamedTuple):
+    """What an epoch amounts to."""
+
+    h: float  # step per row visited
+    inner_passes: float  # mean length of its inner loop
 
 
 class S2gd(Settings):
@@ -150,6 +157,12 @@ class S2gd(Settings):
         )  # fmt: skip
         return state._replace(A=A, B=B, b=b * length, left=state.left - rows)
 
+    def pace(self, problem: Problem, facts: Facts) -> Pace:
+        """Tell what an epoch amounts to before anything is halved."""
+        h = self._batch_step(problem, facts, self._first_step(problem, facts))
+        inner = self._mean_length(problem, facts, h) * self.batch_size / facts.n
+        return Pace(h / (self.batch_size * facts.streams), inner)
+
     def _refuse_convexity(self, problem: Problem, facts: Facts, h: float) -> None:
         nu, longest = self.nu or 0.0, self._batch_step(problem, facts, h)
         if nu * longest >= 1.0:
@@ -188,11 +201,19 @@ class S2gd(Settings):
 
     def _draw_length(self, problem: Problem, facts: Facts, state: S2gdState) -> int:
         """Rows that each stream visits: t steps of a batch each, t drawn anew for every epoch."""
-        m = self.m or max(1, 2 * facts.n // self.batch_size)
         U = 1.0 - np.random.default_rng([facts.seed, INNER_LENGTH, state.epoch]).random()
-        nu = problem.lam if self.nu is None else self.nu
-        t = inner_length(m, nu, self._batch_step(problem, facts, state.h), U)
+        h = self._batch_step(problem, facts, state.h)
+        t = inner_length(self._longest(facts), self._counted_on(problem), h, U)
         return -(-t * self.batch_size // facts.streams)
+
+    def _mean_length(self, problem: Problem, facts: Facts, h: float) -> float:
+        return mean_inner_length(self._longest(facts), self._counted_on(problem), h)
+
+    def _longest(self, facts: Facts) -> int:
+        return self.m or max(1, 2 * facts.n // self.batch_size)
+
+    def _counted_on(self, problem: Problem) -> float:
+        return problem.lam if self.nu is None else self.nu
 
 
 class Svrg(S2gd):
@@ -249,6 +270,9 @@ class S2gdPlus(S2gd):
 
     def _draw_length(self, _problem: Problem, facts: Facts, _state: S2gdState) -> int:
         return -(-(self.m * self.batch_size if self.m else facts.n) // facts.streams)
+
+    def _mean_length(self, _problem: Problem, facts: Facts, _h: float) -> float:
+        return self.m or facts.n / self.batch_size
 
 
 def refuse_kink(problem: Problem) -> None:

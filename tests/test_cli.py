@@ -83,6 +83,7 @@ def as_json(fewpass):
 
 COMMANDS = [
     "ingest",
+    "plan",
     "train",
     "resume",
     "evaluate",

@@ -8,6 +8,7 @@ from pipeline.streaming.sweeps import Job
 from pipeline.streaming.targets import TargetRule, target_rule
 from pipeline.streaming.windows import plan_windows
 from pipeline.training.plan import TrainingPlan, problem_of
+from solvers.losses import Problem
 from solvers.protocol import Facts
 from solvers.rows import DenseRows, SparseRows
 from solvers.spectrum import sigma_square
@@ -35,13 +36,20 @@ def make_job(plan: TrainingPlan, dataset: Dataset) -> Job:
     windows = plan_windows(
         manifest,
         memory=plan.memory,
-        # Per stream what a span is given and its own copy; once a snapshot's copies, compressed
-        # bytes, read-out and the sums of a gradient.
-        state_bytes=plan.solver.state_bytes(problem, facts) * (2 * plan.streams + 5),
+        state_bytes=bytes_of_states(plan, problem, facts),
         streams=plan.streams,
         seed=plan.seed,
     )
     return Job(dataset, problem, facts, rule, windows)
+
+
+def bytes_of_states(plan: TrainingPlan, problem: Problem, facts: Facts) -> int:
+    """Bytes of the method's arrays with all their copies.
+
+    Per stream what a span is given and its own copy; once a snapshot's copies, compressed bytes,
+    read-out and the sums of a gradient.
+    """
+    return plan.solver.state_bytes(problem, facts) * (2 * plan.streams + 5)
 
 
 def facts_of(

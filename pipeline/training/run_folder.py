@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pipeline.errors import BadInput, PlanMismatch
+from pipeline.training.forecast import Forecast
 from pipeline.training.plan import TrainingPlan
 from solvers.protocol import Certificate, State, Weights
 from storage.dataset import Dataset
@@ -45,6 +46,8 @@ class RunRecord(BaseModel):
     targets: Labels | Values
     scaling: Scaling
     versions: dict[str, str]
+    forecast: Forecast | None = None
+    """What the training was going to take; None in runs from before there were forecasts."""
 
 
 class Cursor(NamedTuple):
@@ -80,7 +83,7 @@ class RunFolder:
         """Whether a training has begun here."""
         return self.folder.exists("run.json")
 
-    def begin(self, plan: TrainingPlan, manifest: Manifest) -> None:
+    def begin(self, plan: TrainingPlan, manifest: Manifest, foreseen: Forecast) -> None:
         """Write down what is going to be done; refuses a folder with another plan in it."""
         record = RunRecord(
             plan=plan,
@@ -91,6 +94,7 @@ class RunFolder:
             targets=manifest.targets,
             scaling=manifest.scaling,
             versions={name: version(name) for name in ("fewpass", "numpy", "numba")},
+            forecast=foreseen,
         )
         if self.exists():
             self._require_same(record)

@@ -23,6 +23,8 @@ from pipeline.streaming.sweeps import (
     WalkDriver,
     gather,
 )
+from pipeline.training.advice import warnings
+from pipeline.training.forecast import forecast
 from pipeline.training.job import make_job
 from pipeline.training.lease import Lease
 from pipeline.training.model import weights_digest
@@ -118,7 +120,7 @@ class TrainingRun:
         plan = plan.model_copy(update={"dataset": dataset.folder.url})  # found from anywhere
         run = RunFolder(url, storage_options)
         job = make_job(plan, dataset)  # refuses what does not fit before anything is written
-        run.begin(plan, dataset.manifest)
+        run.begin(plan, dataset.manifest, forecast(plan, job))
         return cls(run, plan, job, executor)
 
     @classmethod
@@ -147,6 +149,11 @@ class TrainingRun:
             sweep = program[self.cursor.sweep]
             yield from self._walk(sweep) if isinstance(sweep, Walk) else self._gather(sweep)
         yield self._event("finish", **self._outcome())
+
+    @property
+    def warnings(self) -> list[str]:
+        """Why the training may not come to its end, in sentences."""
+        return warnings(self.plan, self.job, forecast(self.plan, self.job))
 
     @property
     def result(self) -> TrainingResult:

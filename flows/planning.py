@@ -1,0 +1,74 @@
+"""`fewpass plan`: what a training is going to take, before anything is written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flows.console import Terminal, facts_table, format_seconds
+from flows.options import Output, PlanSource, Training, Where
+from flows.settings import as_toml, as_values, training_settings
+from pipeline.sizes import format_bytes
+from pipeline.training.advice import advice
+from pipeline.training.forecast import Forecast, forecast
+from pipeline.training.job import make_job
+from pipeline.training.trial import Speed, seconds_of, threads_of, try_out
+from storage.dataset import Dataset
+
+
+def run_plan(
+    dataset: str, training: Training, where: Where, plan_source: PlanSource, output: Output
+) -> int:
+    """Forecast a training as the options say it."""
+    terminal = Terminal(output)
+    plan, place = training_settings(dataset, training, where, plan_source)
+    if plan_source.dry_run:
+        terminal.result(as_values(plan, place), as_toml(plan, place))
+        return 0
+    terminal.plan(as_toml(plan, place))
+    job = make_job(plan, Dataset.open(plan.dataset))
+    foreseen = forecast(plan, job)
+    said = advice(plan, job, foreseen)
+    speed = try_out(plan.solver, job)
+    seconds = seconds_of(foreseen, speed, plan.streams, threads_of(place))
+    facts = {"dataset": dataset} | foreseen.model_dump()
+    facts |= {"tried_rows": speed.rows, "seconds": seconds, "advice": said}
+    terminal.result(facts, facts_table("Forecast", shown(foreseen, speed, seconds)))
+    for sentence in said:
+        terminal.explain(sentence)
+    return 0
+
+
+def shown(foreseen: Forecast, speed: Speed, seconds: float) -> dict[str, Any]:
+    """Lay a forecast out for people."""
+    memory = foreseen.state_bytes + foreseen.window_bytes + foreseen.overhead_bytes
+    return {
+        "method": f"{foreseen.solver}, loss {foreseen.loss}, lam {foreseen.lam:.6g}",
+        "L": smoothness_line(foreseen),
+        "mu": foreseen.strong_convexity,
+        "kappa": foreseen.kappa,
+        "passes": passes_line(foreseen),
+        "to read": f"{format_bytes(foreseen.bytes_per_pass)} a pass, "
+        f"{format_bytes(foreseen.bytes_read)} in all",
+        "memory": f"{format_bytes(memory)} at most: state {format_bytes(foreseen.state_bytes)}, "
+        f"windows of {foreseen.window_rows:,} rows {format_bytes(foreseen.window_bytes)}, "
+        f"overhead {format_bytes(foreseen.overhead_bytes)}",
+        "time": f"about {format_seconds(seconds)}, as {speed.rows:,} rows went here",
+    }
+
+
+def smoothness_line(foreseen: Forecast) -> str:
+    """Write down both smoothness constants, or why there is none."""
+    if foreseen.largest_smoothness is None:
+        return "none: the loss has a kink"
+    return f"{foreseen.largest_smoothness:.4g} (mean {foreseen.mean_smoothness:.4g})"
+
+
+def passes_line(foreseen: Forecast) -> str:
+    """Tell passes: as allowed, as usual, as the theory has it."""
+    certifying = f" and {foreseen.certifying_passes:.0f} to certify"
+    line = f"{foreseen.passes:.0f}{certifying if foreseen.certifying_passes else ''}"
+    if foreseen.usual_passes is not None:
+        line += f", of about {foreseen.usual_passes:.0f} usual for {foreseen.tol:g}"
+    if foreseen.theory_passes is not None:
+        line += f" (theory: at most {foreseen.theory_passes:,.0f} on average)"
+    return line

@@ -1,0 +1,128 @@
+"""What a training is going to take, told before anything runs.
+
+All of it follows from the plan and from what ingest measured; not a row is read.  The forecast is
+kept in the run's record, where `fewpass report` sets the outcome beside it, and changes no bit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from pipeline.streaming.sweeps import Job
+from pipeline.streaming.windows import (
+    IN_FLIGHT,
+    OVERHEAD_BYTES,
+    chunk_bytes,
+    largest_window,
+)
+from pipeline.training.job import bytes_of_states
+from pipeline.training.plan import TrainingPlan, loss_name
+from solvers.outlook import Outlook, conditioning, outlook
+from storage.layout import chunk_parts
+from storage.manifest import Manifest
+
+
+class Forecast(BaseModel):
+    """Numbers of a training that has not begun; None where nothing can be said."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    solver: str
+    loss: str
+    lam: float
+    n_rows: int
+    largest_smoothness: float | None
+    """L: what every row's loss is smooth with, constant column and lam included; None: a kink."""
+    mean_smoothness: float | None
+    """The same on average over the rows."""
+    strong_convexity: float
+    """mu."""
+    kappa: float | None
+    """L / mu."""
+    tol: float | None
+    theory_passes: float | None
+    """Enough in expectation, with the best parameters, for f - f* to reach the tolerance."""
+    usual_passes: float | None
+    """What a certificate of the tolerance usually takes."""
+    passes: float
+    """What the plan allows, or the usual number where that is smaller."""
+    certifying_passes: float
+    """On top, where the plan asks for them and not the method."""
+    gather_passes: float
+    """Of all of these, those that add up and can go over the rows in any order."""
+    bytes_per_pass: int
+    bytes_read: int
+    state_bytes: int
+    """The method's own arrays with all their copies."""
+    window_bytes: int
+    """Rows in memory, at most."""
+    overhead_bytes: int
+    """Kernels, compressed chunks, the cluster in the process."""
+    window_rows: int
+
+
+def forecast(plan: TrainingPlan, job: Job) -> Forecast:
+    """Work out what the plan is going to take on the job's data set."""
+    manifest, problem = job.dataset.manifest, job.problem
+    known = conditioning(problem, job.facts)
+    ahead = outlook_of(plan, job)
+    passes = min(plan.passes, ahead.usual or plan.passes)
+    certifying = certifying_passes(plan, ahead, passes)
+    per_pass = stored_bytes(manifest)
+    return Forecast(
+        solver=plan.solver.kind,
+        loss=loss_name(problem.loss),
+        lam=problem.lam,
+        n_rows=job.facts.n,
+        largest_smoothness=known.largest if known else None,
+        mean_smoothness=known.mean if known else None,
+        strong_convexity=problem.lam,
+        kappa=known.kappa if known else None,
+        tol=plan.tol,
+        theory_passes=ahead.theory,
+        usual_passes=ahead.usual,
+        passes=passes,
+        certifying_passes=certifying,
+        gather_passes=ahead.gathers * passes + certifying,
+        bytes_per_pass=per_pass,
+        bytes_read=round(per_pass * (passes + certifying)),
+        overhead_bytes=OVERHEAD_BYTES,
+        **memory_of(plan, job),
+    )
+
+
+def outlook_of(plan: TrainingPlan, job: Job) -> Outlook:
+    """Ask how many passes the method takes; without a tolerance all that the plan allows."""
+    ahead = outlook(plan.solver, job.problem, job.facts, plan.tol or 1.0)
+    return ahead if plan.tol is not None else ahead._replace(theory=None, usual=None)
+
+
+def certifying_passes(plan: TrainingPlan, ahead: Outlook, passes: float) -> float:
+    """Count the passes that are made for a certificate alone.
+
+    One after every pass with a tolerance, one at the end when asked for; none where the method
+    takes gradients anyway.
+    """
+    if ahead.gathers > 0.0:
+        return 0.0
+    return passes if plan.tol is not None else float(plan.certify)
+
+
+def stored_bytes(manifest: Manifest) -> int:
+    """Bytes of all chunks: what a pass reads."""
+    parts = chunk_parts(manifest.layout, manifest.has_weight).values()
+    stored = (s for key in parts for s in manifest.chunks.objects[key] if s is not None)
+    return sum(s.length for s in stored)
+
+
+def memory_of(plan: TrainingPlan, job: Job) -> dict[str, Any]:
+    """Return what the budget goes to."""
+    manifest, windows = job.dataset.manifest, job.windows
+    in_flight = IN_FLIGHT * windows.streams * windows.chunks_per_window
+    return {
+        "state_bytes": bytes_of_states(plan, job.problem, job.facts),
+        "window_bytes": in_flight * chunk_bytes(manifest),
+        "window_rows": largest_window(manifest, windows)[0],
+    }

@@ -1,0 +1,111 @@
+"""How fast a method goes over the data here: an epoch over a few chunks, timed."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from pipeline.streaming.executor import Execution
+from pipeline.streaming.reader import row_view, unit_weights
+from pipeline.streaming.sweeps import Job
+from pipeline.training.forecast import Forecast
+from solvers.gradient import GRADIENT
+from solvers.protocol import Block, Gather, Solver, State, Sum, Walk
+
+MOST_CHUNKS = 4
+WARM_UP_ROWS = 1000  # kernels compile and a first step is found on them, untimed
+TYPICAL_EPOCH = 1  # the first may begin in a way of its own
+
+
+class Speed(NamedTuple):
+    """Seconds that every row of the data set takes one thread."""
+
+    rows: int  # that it was tried on
+    read_s: float
+    walk_s: float
+    gather_s: float
+
+
+def try_out(solver: Solver, job: Job) -> Speed:
+    """Read the first chunks and carry a state over them; nothing is written.
+
+    Raises
+    ------
+    Damaged
+        When a chunk is not as it was written.
+    """
+    began = time.perf_counter()
+    blocks = list(_first_blocks(job))
+    read_s = time.perf_counter() - began
+    start = blocks[0]._replace(order=blocks[0].order[:WARM_UP_ROWS])
+    state, _, _ = _epoch(solver, job, [start], solver.init(job.problem, job.facts))
+    _, walk_s, gather_s = _epoch(solver, job, blocks, state)
+    rows = sum(block.order.shape[0] for block in blocks)
+    return Speed(rows, read_s * job.facts.n / rows, walk_s * job.facts.n, gather_s * job.facts.n)
+
+
+def seconds_of(foreseen: Forecast, speed: Speed, streams: int, threads: int) -> float:
+    """Seconds of the passes foreseen: a walk reads ahead while it steps, a gather is shared out."""
+    walks = foreseen.passes + foreseen.certifying_passes - foreseen.gather_passes
+    walk = max(speed.read_s, speed.walk_s) / min(streams, threads)
+    gather = (speed.read_s + speed.gather_s) / threads
+    return walks * walk + foreseen.gather_passes * gather
+
+
+def threads_of(place: Execution) -> int:
+    """Threads that tasks run on; those of a cluster elsewhere are taken to be this machine's."""
+    if place.scheduler == "none":
+        return 1
+    cores = os.cpu_count() or 1
+    workers = place.workers or 1
+    return workers * (place.threads or max(1, cores // workers))
+
+
+def _first_blocks(job: Job) -> Iterator[Block]:
+    chunks = min(MOST_CHUNKS, job.windows.chunks_per_window, job.windows.n_chunks)
+    for chunk in range(chunks):
+        table = job.dataset.read_chunk(chunk)
+        yield Block(
+            rows=row_view(table),
+            y=np.ascontiguousarray(job.rule.read(table.target)),
+            weight=unit_weights(table, job.dataset),
+            order=np.random.default_rng(chunk).permutation(table.n_rows),
+            row_state=np.zeros(table.n_rows),
+        )
+
+
+def _epoch(
+    solver: Solver, job: Job, blocks: Sequence[Block], state: State
+) -> tuple[State, float, float]:
+    """Return the state after the sweeps of an epoch, and seconds per row of its walk and gather."""
+    walk_s = gather_s = 0.0
+    program = solver.program(TYPICAL_EPOCH)
+    if not any(isinstance(sweep, Gather) for sweep in program):
+        _, gather_s = _add_up(GRADIENT, solver.weights(state), job, blocks)
+    for sweep in program:
+        if isinstance(sweep, Walk):
+            state, walk_s = _step_over(sweep, job, blocks, state)
+        else:
+            part, gather_s = _add_up(sweep.sum, sweep.at(state), job, blocks)
+            state = sweep.absorb(job.problem, job.facts, state, part, 0)
+    return state, walk_s, gather_s
+
+
+def _step_over(walk: Walk, job: Job, blocks: Sequence[Block], state: State) -> tuple[State, float]:
+    began, rows = time.perf_counter(), 0
+    for block in blocks:
+        wanted = block.order.shape[0] if walk.rows is None else walk.rows(state)
+        state = walk.step(job.problem, job.facts, state, block)
+        rows += min(wanted, block.order.shape[0])
+    return state, (time.perf_counter() - began) / max(rows, 1)
+
+
+def _add_up(what: Sum, at: object, job: Job, blocks: Sequence[Block]) -> tuple[object, float]:
+    began, part = time.perf_counter(), what.zero(at)
+    for block in blocks:
+        part = what.add(job.problem, at, block, part)
+    return part, (time.perf_counter() - began) / sum(block.order.shape[0] for block in blocks)

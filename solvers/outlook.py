@@ -1,0 +1,133 @@
+"""How many passes a method is going to take: by theory, and as measured.
+
+A step h at each of n rows follows the slow directions of the objective for a time h n, so what
+decides for S2GD is
+
+    K = 1 / (4 h mu n)        for h = 1 / (4 L):  K = L / (mu n)
+
+To a relative certificate of 10^-D, epochs of one gradient and one pass of inner steps usually took
+
+    passes = 2 + D + 2.4 sqrt(K) D          (3 + 2 D + 0.3 K D^2 without secants)
+
+docs/forecasts.md tells on what that was measured, and how far single problems are off.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import singledispatch
+from typing import NamedTuple
+
+from solvers.losses import Problem, Squared, value
+from solvers.planner import Curvature, Law, plan_epochs
+from solvers.protocol import Facts, Solver
+from solvers.s2gd import S2gd, Svrg, smoothness
+
+PER_DIGIT, PER_ROOT = 1.0, 2.4
+PLAIN_PER_DIGIT, PLAIN_CURVED = 2.0, 0.3  # secants = 0
+
+
+class Conditioning(NamedTuple):
+    """What decides how hard a problem is."""
+
+    largest: float  # every row's loss is that smooth, constant column and regularisation included
+    mean: float  # the rows' smoothness on average
+    mu: float  # strong convexity: lam
+
+    @property
+    def kappa(self) -> float:
+        """The theory's condition number: the largest smoothness over mu."""
+        return self.largest / self.mu
+
+
+class Outlook(NamedTuple):
+    """Passes until a tolerance; None where nothing can be said."""
+
+    theory: float | None  # enough in expectation for f - f* <= tol, with the best parameters
+    usual: float | None  # what a certificate of the tolerance usually takes
+    gathers: float  # share of the passes that are gathers
+
+
+def conditioning(problem: Problem, facts: Facts) -> Conditioning | None:
+    """Work out L and mu from what ingest measured; None for a loss with a kink.
+
+    The intercept's own lam_b is left out of mu: the data decide it, not its regularisation.
+    """
+    if math.isinf(problem.loss.curvature):
+        return None
+    largest = facts.max_square * facts.max_weight
+    return Conditioning(
+        largest=smoothness(problem, facts, largest),
+        mean=smoothness(problem, facts, facts.mean_square),
+        mu=problem.lam,
+    )
+
+
+@singledispatch
+def outlook(solver: Solver, problem: Problem, facts: Facts, tol: float) -> Outlook:
+    """Tell how many passes `solver` takes until the gap over max(1, |objective|) is `tol`.
+
+    Methods of few passes come to no certificate in any number of passes worth telling.
+    """
+    return Outlook(theory=None, usual=None, gathers=0.0)
+
+
+@outlook.register
+def _(solver: S2gd, problem: Problem, facts: Facts, tol: float) -> Outlook:
+    """Semi-stochastic epochs; theory knows the random laws, whose best parameters it takes."""
+    known = conditioning(problem, facts)
+    if known is None or not tol < 1.0:
+        return Outlook(None, None, 0.5)
+    h, inner_passes = solver.pace(problem, facts)
+    return Outlook(
+        theory=theory_passes(known, problem, facts, tol, law_of(solver)),
+        usual=usual_passes(slowness(h, known.mu, facts.n), tol, inner_passes, solver.secants > 0),
+        gathers=1.0 / (1.0 + inner_passes),
+    )
+
+
+def law_of(solver: S2gd) -> Law:
+    """Return the law with which theory covers the method."""
+    return "uniform" if isinstance(solver, Svrg) or solver.nu == 0.0 else "geometric"
+
+
+def theory_passes(
+    known: Conditioning, problem: Problem, facts: Facts, tol: float, law: Law
+) -> float | None:
+    """Passes that Theorem 6 asks for at most, one gradient per inner step."""
+    share = tol / max(tol, zero_loss(problem, facts))  # f - f* <= f(0) at the start
+    if not known.mu < known.largest or not share < 1.0:
+        return None
+    of = Curvature(known.largest, known.mu)
+    return plan_epochs(of, facts.n, share, law, gradients=1).work / facts.n
+
+
+def zero_loss(problem: Problem, facts: Facts) -> float:
+    """Objective of zero weights."""
+    square = facts.target_square if isinstance(problem.loss, Squared) else 1.0
+    return float(value(problem.loss, 0.0, math.sqrt(square)))
+
+
+def slowness(h: float, mu: float, n: int) -> float:
+    """K of a step h per row visited."""
+    return 1.0 / (4.0 * h * mu * n)
+
+
+def usual_passes(K: float, tol: float, inner_passes: float = 1.0, secants: bool = True) -> float:
+    """Passes until the certificate, over max(1, |objective|), is at most `tol`.
+
+    An epoch is a gradient and `inner_passes` passes of inner steps.
+    """
+    D, K = max(0.0, -math.log10(tol)), K / inner_passes
+    if secants:
+        epochs = (1.0 + PER_DIGIT * D + PER_ROOT * math.sqrt(K) * D) / 2.0
+    else:
+        epochs = (2.0 + PLAIN_PER_DIGIT * D + PLAIN_CURVED * K * D**2) / 2.0
+    return 1.0 + epochs * (1.0 + inner_passes)
+
+
+def slowness_for(passes: float, tol: float) -> float | None:
+    """K at which `usual_passes` says that many with secants; None where none is small enough."""
+    D = max(0.0, -math.log10(tol))
+    left = passes - 2.0 - PER_DIGIT * D
+    return (left / (PER_ROOT * D)) ** 2 if left > 0.0 and D > 0.0 else None

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 from cyclopts import Parameter
 
-SolverName = Literal["sgd", "asgd", "s2gd", "s2gd+", "svrg"]
+SolverName = Literal["sgd", "asgd", "s2gd", "s2gd+", "svrg", "sdca"]
 LossName = Literal["hinge", "squared_hinge", "smoothed_hinge", "logistic", "squared"]
 Names = tuple[str, ...]
 

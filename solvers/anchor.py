@@ -102,7 +102,7 @@ def rows_left(state: S2gdState) -> int:
     return state.left
 
 
-def average(states: list[S2gdState]) -> S2gdState:
+def average(_problem: Problem, _facts: Facts, states: list[S2gdState]) -> S2gdState:
     """Average the streams' y; one stream stays as it is, bit for bit."""
     if len(states) == 1:
         return states[0]

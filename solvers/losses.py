@@ -92,6 +92,11 @@ def dual_step(loss: Loss, a: float, p: float, y: float, q: float) -> float:
     """argmax over delta of -phi*(-(a + delta)) - delta z - (q/2) delta^2, curvature q >= 0."""
 
 
+@by_type
+def direction(loss: Loss, y: float) -> float:
+    """What multiplies a x in w(a): y, and 1 for the squared loss."""
+
+
 # hinge
 
 
@@ -252,3 +257,19 @@ def _(loss: Any, a: Any, y: Any) -> Any:
 @dual_step.register(Squared)
 def _(loss: Any, a: Any, p: Any, y: Any, q: Any) -> Any:
     return (y - p - a) / (1.0 + q)
+
+
+# directions of the dual variables
+
+
+@direction.register(Hinge)
+@direction.register(SquaredHinge)
+@direction.register(SmoothedHinge)
+@direction.register(Logistic)
+def _(loss: Any, y: Any) -> Any:
+    return y
+
+
+@direction.register(Squared)
+def _(loss: Any, y: Any) -> Any:
+    return 1.0

@@ -32,7 +32,7 @@ class Block(NamedTuple):
     y: NDArray[np.float64]  # (n,) targets; -1 and +1 for classification
     weight: NDArray[np.float64]  # (n,) row weights, scaled so that their mean over the set is 1
     order: NDArray[np.int64]  # (m,) rows to visit
-    row_state: NDArray[np.float64]  # (n,) what the method keeps per row; (0,) if it keeps nothing
+    row_state: NDArray[np.float64]  # (n,), or (n, k) for k > 1 numbers a row; (0,) if none are kept
 
 
 class Facts(NamedTuple):
@@ -62,6 +62,16 @@ class Weights(NamedTuple):
 RowStateUse = Literal["none", "read", "write", "update"]
 
 
+def never(_state: State) -> bool:
+    """Say that a walk has not diverged: this one cannot, or something else finds out."""
+    return False
+
+
+def no_recovery(_problem: Problem, _facts: Facts, state: State) -> State:
+    """Return the state itself: nothing is ever recovered from."""
+    return state
+
+
 class Walk(NamedTuple):
     """A sequential pass: `step` carries a state over one block after the other.
 
@@ -76,11 +86,11 @@ class Walk(NamedTuple):
 
     name: str
     step: Callable[[Problem, Facts, State, Block], State]
-    join: Callable[[list[State]], State]
+    join: Callable[[Problem, Facts, list[State]], State]
     order: Literal["stored", "random"]  # "stored": legal on a shuffled set only
-    diverged: Callable[[State], bool]
-    recover: Callable[[Problem, Facts, State], State]
     metrics: Callable[[State], dict[str, float]]  # numbers for the log and the live display
+    diverged: Callable[[State], bool] = never
+    recover: Callable[[Problem, Facts, State], State] = no_recovery
     rows: Callable[[State], int] | None = None  # how many a stream visits; None: each of its once
     row_state: RowStateUse = "none"
 
@@ -133,6 +143,15 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
+    @property
+    def audit(self) -> Gather | None:
+        """See Solver; here for the methods that have nothing of their own to say."""
+        return None
+
+    def row_numbers(self, _facts: Facts) -> int:
+        """See Solver; here for the methods that keep one number a row, or none."""
+        return 1
+
 
 class Solver(Protocol):
     """The verbs of a method."""
@@ -144,6 +163,16 @@ class Solver(Protocol):
     @property
     def states(self) -> tuple[type, ...]:
         """Return the types that its states have, the first one's first."""
+
+    @property
+    def audit(self) -> Gather | None:
+        """Return what certifies the newest weights after a last pass.
+
+        Only for a method that certifies itself while it walks; None: the gradient does it.
+        """
+
+    def row_numbers(self, facts: Facts, /) -> int:
+        """Return how many numbers are kept per row, where any are."""
 
     def init(self, problem: Problem, facts: Facts) -> State:
         """Return the state before the first row; ValueError when a setting does not fit."""

@@ -37,7 +37,12 @@ Rows = DenseRows | SparseRows
 
 def paired_zeros(rows_kind: type, d: int) -> NDArray[np.float64]:
     """Two zero vectors of length d as one (d, 2) array, laid out for rows of that kind."""
-    return np.zeros((d, 2), order="F" if rows_kind is DenseRows else "C")
+    return side_by_side(rows_kind, d, 2)
+
+
+def side_by_side(rows_kind: type, d: int, k: int) -> NDArray[np.float64]:
+    """Return k zero vectors of length d as one (d, k) array, laid out for rows of that kind."""
+    return np.zeros((d, k), order="F" if rows_kind is DenseRows else "C")
 
 
 @by_type

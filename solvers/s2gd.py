@@ -107,8 +107,6 @@ class S2gd(Settings):
             step=self.step_rows,
             join=average,
             order="random",
-            diverged=never,
-            recover=no_recovery,
             metrics=inner_metrics,
             rows=rows_left,
             row_state="read",
@@ -289,16 +287,6 @@ def smoothness(problem: Problem, facts: Facts, square: float) -> float:
     """L of the loss of a row with that ||x||^2, the constant column and lam counted in."""
     column = column_length(problem, facts) * problem.intercept
     return problem.loss.curvature * (square + column**2) + problem.lam
-
-
-def never(_state: S2gdState) -> bool:
-    """An inner loop that went wrong shows in the next objective."""
-    return False
-
-
-def no_recovery(_problem: Problem, _facts: Facts, state: S2gdState) -> S2gdState:
-    """Return the state itself: nothing is ever recovered from."""
-    return state
 
 
 def inner_metrics(state: S2gdState) -> dict[str, float]:

@@ -263,7 +263,7 @@ def progressive_loss(state: SgdState) -> dict[str, float]:
     }
 
 
-def join_streams(states: list[SgdState]) -> SgdState:
+def join_streams(_problem: Problem, _facts: Facts, states: list[SgdState]) -> SgdState:
     """Average the streams' iterates and averages; one stream stays as it is, bit for bit."""
     if len(states) == 1:
         return states[0]

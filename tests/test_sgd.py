@@ -36,6 +36,7 @@ from tests.oracles import (
 
 #: Read-outs subtract numbers up to FLUSH_ABOVE times larger than their result.
 FLUSHED = 1e-9
+NO_FACTS = None  # joining streams needs none
 
 
 def visit(solver, problem, X, y, weight, kind=DenseRows, cuts=(), state=None):
@@ -219,9 +220,9 @@ def test_streams_join_to_the_mean():
     problem, solver = problem_of("logistic", 0.1, "free"), Asgd(gamma0=0.3, average_from=100)
     # the second stream is too short to have begun averaging: its average is its iterate
     ends = [visit(solver, problem, *rows_of(n, 7, "logistic", n)) for n in (300, 90)]
-    assert join_streams([ends[0]]) is ends[0]
+    assert join_streams(problem, NO_FACTS, [ends[0]]) is ends[0]
     before = [solver.weights(copy_state(s)) for s in ends]
-    joined = join_streams([copy_state(s) for s in ends])
+    joined = join_streams(problem, NO_FACTS, [copy_state(s) for s in ends])
     mean = solver.weights(joined)
     np.testing.assert_allclose(mean.coef, (before[0].coef + before[1].coef) / 2, rtol=ROUNDING)
     assert mean.intercept == pytest.approx((before[0].intercept + before[1].intercept) / 2)
@@ -234,7 +235,7 @@ def test_streams_join_to_the_mean():
 def test_streams_that_still_seek_their_start_join():
     problem, solver = problem_of("logistic", 0.1), Asgd(gamma0=0.3, average_from="auto")
     ends = [visit(solver, problem, *rows_of(60, 7, "logistic", s)) for s in (0, 1)]
-    joined = join_streams(ends)
+    joined = join_streams(problem, NO_FACTS, ends)
     theta = read_out(joined)[0].coef
     ema = (joined.ema_tau * joined.W[:, 0] + joined.ema_vector) / joined.ema_beta
     np.testing.assert_allclose(ema, theta, rtol=ROUNDING)

@@ -45,6 +45,8 @@ def quiet_runs(tmp_path_factory):
             found.append((plan, train(plan, folder / f"quiet{streams}")))
         plan = plan_for(dataset, solver={"kind": "s2gd"}, streams=2, passes=4)
         found.append((plan, train(plan, folder / "quiet-s2gd")))
+        plan = plan_for(dataset, solver={"kind": "sdca"}, streams=3, passes=3)
+        found.append((plan, train(plan, folder / "quiet-sdca")))
     return found
 
 
@@ -72,8 +74,10 @@ def test_bits_do_not_depend_on_where_it_runs(tmp_path, quiet_runs, execution):
         {"streams": 2, "passes": 2, "certify": True, "intercept": "regularised"},
         {"solver": {"kind": "s2gd+"}, "passes": 6},
         {"solver": {"kind": "s2gd", "m": 3000}, "passes": 4, "streams": 2, "lam": "30/n"},
+        {"solver": {"kind": "sdca"}, "loss": "hinge", "passes": 3},
+        {"solver": {"kind": "sdca"}, "streams": 2, "passes": 3},
     ],
-    ids=["auto", "t0", "sgd", "streams", "s2gd+", "s2gd-streams"],
+    ids=["auto", "t0", "sgd", "streams", "s2gd+", "s2gd-streams", "sdca", "sdca-streams"],
 )
 def test_interrupted_anywhere_equals_uninterrupted(tmp_path, layout, settings):
     dataset = make(tmp_path / "set", layout=layout, n=2500, chunk_rows=30)

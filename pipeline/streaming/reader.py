@@ -41,10 +41,12 @@ class RowStateSource:
 
     store: RowStateStore
     version: int = NOTHING_YET
+    numbers: int = 1  # per row
 
     def read(self, window: Window, rows: Sequence[int]) -> tuple[NDArray[np.float64], int]:
         """Return the numbers of a window's rows, chunk after chunk, and the bytes read."""
-        values, done, size = np.empty(sum(rows)), 0, 0
+        shape = (sum(rows), self.numbers)[: min(self.numbers, 2)]
+        values, done, size = np.empty(shape), 0, 0
         for chunk, count in zip(window.chunks, rows, strict=True):
             size += self.store.read_into(self.version, chunk, values[done : done + count])
             done += count

@@ -55,6 +55,7 @@ class Job(NamedTuple):
     rule: TargetRule
     windows: WindowPlan
     row_state: RowStateStore | None = None  # where a method's numbers per row are kept
+    row_numbers: int = 1  # how many per row
 
 
 class SpanReport(NamedTuple):
@@ -154,7 +155,7 @@ def _row_state(job: Job, use: str, version: int) -> RowStateSource | None:
     if use == "none":
         return None
     assert job.row_state is not None, "numbers per row need a place to be kept in"
-    return RowStateSource(job.row_state, version)
+    return RowStateSource(job.row_state, version, job.row_numbers)
 
 
 def state_of(result: tuple[State, SpanReport]) -> State:

@@ -28,11 +28,11 @@ class WindowPlan(NamedTuple):
     seed: int
 
 
-def chunk_bytes(manifest: Manifest) -> int:
-    """Bytes that the largest chunk takes in memory, with targets, weights and its order."""
+def chunk_bytes(manifest: Manifest, row_numbers: int = 1) -> int:
+    """Bytes that the largest chunk takes in memory, with all that is kept per row."""
     value = np.dtype(manifest.dtype).itemsize
     index = 8 if manifest.n_features > np.iinfo(np.int32).max else 4
-    per_row = 5 * 8  # target, y, weight, order, what a method keeps per row
+    per_row = (4 + row_numbers) * 8  # target, y, weight, order, what a method keeps per row
     if manifest.layout == "dense":
         per_row += manifest.n_features * value
         return max(manifest.chunks.rows) * per_row
@@ -42,7 +42,13 @@ def chunk_bytes(manifest: Manifest) -> int:
 
 
 def plan_windows(
-    manifest: Manifest, *, memory: int, state_bytes: int, streams: int, seed: int
+    manifest: Manifest,
+    *,
+    memory: int,
+    state_bytes: int,
+    streams: int,
+    seed: int,
+    row_numbers: int = 1,
 ) -> WindowPlan:
     """Fit windows into the budget: what the state leaves, shared by all windows in flight."""
     n_chunks = len(manifest.chunks.rows)
@@ -51,7 +57,7 @@ def plan_windows(
             f"{streams} streams need as many chunks, but the data set has {n_chunks}. "
             f"Use --streams {n_chunks} or fewer."
         )
-    one = chunk_bytes(manifest)
+    one = chunk_bytes(manifest, row_numbers)
     spare = memory - OVERHEAD_BYTES - state_bytes
     fitting = spare // (IN_FLIGHT * streams * one)
     if fitting < 1:

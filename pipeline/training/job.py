@@ -33,14 +33,16 @@ def make_job(plan: TrainingPlan, dataset: Dataset) -> Job:
     spread = sampled_sigma_square(dataset)
     facts = facts_of(manifest, rule, streams=plan.streams, seed=plan.seed, sigma_square=spread)
     plan.solver.init(problem, facts)  # refuses settings that do not fit
+    row_numbers = plan.solver.row_numbers(facts)
     windows = plan_windows(
         manifest,
+        row_numbers=row_numbers,
         memory=plan.memory,
         state_bytes=bytes_of_states(plan, problem, facts),
         streams=plan.streams,
         seed=plan.seed,
     )
-    return Job(dataset, problem, facts, rule, windows)
+    return Job(dataset, problem, facts, rule, windows, row_numbers=row_numbers)
 
 
 def bytes_of_states(plan: TrainingPlan, problem: Problem, facts: Facts) -> int:

@@ -23,13 +23,14 @@ from pipeline.errors import BadInput
 from pipeline.sizes import ByteSize
 from solvers.losses import LOSSES, Loss, Problem, SmoothedHinge, Squared
 from solvers.s2gd import S2gd, S2gdPlus, Svrg
+from solvers.sdca import Sdca
 from solvers.sgd import Asgd, Sgd
 from storage.manifest import Labels, Values
 
 LossName = Literal["hinge", "squared_hinge", "smoothed_hinge", "logistic", "squared"]
 Intercept = Literal["none", "regularised", "free"]
 OnePass = Sgd | Asgd  # done after as many passes as are asked for, one by default
-ManyPasses = S2gd | S2gdPlus | Svrg  # done when the tolerance is certified
+ManyPasses = S2gd | S2gdPlus | Svrg | Sdca  # done when the tolerance is certified
 SolverSettings = Annotated[OnePass | ManyPasses, Field(discriminator="kind")]
 
 DEFAULT_TOL = 1e-4

@@ -259,7 +259,9 @@ class TrainingRun:
             self._advance(windows=tuple(p.windows for p in driver.positions))
             yield self._save()
         version = self.cursor.sweeps if walk.row_state == "update" else NOTHING_YET
-        self._heads = [self._executor.submit("join", join_streams, walk, version, *self._heads)]
+        self._heads = [
+            self._executor.submit("join", join_streams, self.job, walk, version, *self._heads)
+        ]
         yield from self._end_sweep(self.cursor.rows_in_sweep / self.job.facts.n)
 
     def _positions(self) -> list[Position]:
@@ -269,20 +271,33 @@ class TrainingRun:
         return [Position(self._heads[min(k, last)], done) for k, done in enumerate(windows)]
 
     def _gather(self, sweep: Gather) -> Iterator[Event]:
+        certified = self._absorb(sweep)
+        yield from self._end_sweep(1.0, certified)
+        if certified:
+            yield self._event("certificate", objective=certified.objective, gap=certified.gap)
+
+    def _absorb(self, sweep: Gather) -> Certificate | None:
+        """Add up over all rows, give it to the state, and return what is proven then."""
         submit, result = self._executor.submit, self._executor.result
         head, number = self._heads[0], self.cursor.sweeps
         version = result(submit("version", row_version, head))
         total = self._add_up(sweep.sum, submit("weights", sweep.at, head), version)
         try:
             absorbed = submit("absorb", absorb_sum, self.job, sweep, head, total, number)
-            certified = result(submit("certificate", self.solver.certificate, absorbed))
+            certified: Certificate | None = result(
+                submit("certificate", self.solver.certificate, absorbed)
+            )
         except Diverged:
             self._save()  # of the state from before, whose weights are good
             raise
         self._heads = [absorbed]
-        yield from self._end_sweep(1.0, certified)
-        if certified:
-            yield self._event("certificate", objective=certified.objective, gap=certified.gap)
+        return certified
+
+    def _proven(self) -> Certificate | None:
+        """Return what the method itself has proven."""
+        certificate = self._executor.submit("certificate", self.solver.certificate, self._heads[0])
+        found: Certificate | None = self._executor.result(certificate)
+        return found
 
     def _end_sweep(self, passes: float, certified: Certificate | None = None) -> Iterator[Event]:
         """Count a sweep; take a snapshot if it is time for one, or the run has come to its end."""
@@ -308,8 +323,12 @@ class TrainingRun:
     def _is_enough(self, certified: Certificate | None) -> bool:
         """Whether to stop at a state with this certificate."""
         spent = self.cursor.passes >= self.plan.passes
-        reached = self.plan.tol is not None and certified and certified.relative <= self.plan.tol
-        return bool(certified) and bool(spent or reached)
+        return certified is not None and (spent or self._is_reached(certified))
+
+    def _is_reached(self, certified: Certificate | None) -> bool:
+        """Whether the tolerance is certified."""
+        wanted = self.plan.tol
+        return wanted is not None and certified is not None and certified.relative <= wanted
 
     def _add_up(self, what: Sum, at: Any, version: int = NOTHING_YET) -> Any:
         """Return a handle on the sum."""
@@ -360,9 +379,15 @@ class TrainingRun:
 
     def _judge(self) -> Iterator[Event]:
         spent = self.cursor.passes >= self.plan.passes
-        certified = None
-        if self.plan.tol is not None or (self.plan.certify and spent):
+        if self.solver.audit is not None:
+            certified = self._proven()
+            if spent and not self._is_reached(certified):
+                certified = self._absorb(self.solver.audit)
+        elif self.plan.tol is not None or (self.plan.certify and spent):
             certified = self._certify()
+        else:
+            certified = None
+        if certified:
             yield self._event("certificate", objective=certified.objective, gap=certified.gap)
         if spent or self._is_enough(certified):
             yield self._save(certified, finished=True)
@@ -393,7 +418,8 @@ class TrainingRun:
             return self.solver.weights(states[0])
         walk = self.solver.program(self.cursor.epoch)[self.cursor.sweep]
         assert isinstance(walk, Walk), "only a walk has several states"
-        return self.solver.weights(walk.join([copy_state(s) for s in states]))
+        copies = [copy_state(s) for s in states]
+        return self.solver.weights(walk.join(self.job.problem, self.job.facts, copies))
 
     def _advance(self, **changes: Any) -> None:
         seconds = self._seconds_before + time.perf_counter() - self._began
@@ -416,9 +442,9 @@ def absorb_sum(job: Job, sweep: Gather, state: State, total: Part, number: int) 
     return sweep.absorb(job.problem, job.facts, copy_state(state), total, number)
 
 
-def join_streams(walk: Walk, version: int, *states: State) -> State:
+def join_streams(job: Job, walk: Walk, version: int, *states: State) -> State:
     """Make one state of the streams' and note which numbers per row it goes with, if any."""
-    joined = walk.join([copy_state(state) for state in states])
+    joined = walk.join(job.problem, job.facts, [copy_state(state) for state in states])
     return joined if version == NOTHING_YET else joined._replace(row_version=version)
 
 

@@ -1,0 +1,312 @@
+"""Stochastic dual coordinate ascent: one dual variable per row, each step the best for its row.
+
+    for each row i:
+        p      <- w . x_i
+        delta  <- argmax over delta of D(a + delta e_i)     losses.py: dual_step, with curvature
+                                                            weight_i ||x_i||^2 / (lam n)
+        a_i    <- a_i + delta
+        w      <- w + weight_i delta s_i x_i / (lam n)
+
+There is no step size, and the dual objective D never falls.  Three vectors stand side by side: the
+weights w_t that the pass began with, the running ones, and one that adds up w(a) afresh from the
+rows' new dual variables and replaces the running one at the end of the pass, so that rounding
+never piles up.  A row's prediction by w_t, taken with that by the running weights, certifies w_t
+by the end of the pass without any reading of its own (duality.py).
+
+Several streams take steps of their own, each as if the others moved the weights `stretch` - 1
+times as far the same way; what they found is added up, shortened where it was too much (`combine`).
+
+Sources: Takac, Bijral, Richtarik and Srebro 2013, (14); Ma et al. 2015 for the streams.
+docs/methods.md, section 7.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.dispatch import kernel
+from solvers.duality import (
+    GAP,
+    DualPoint,
+    GapPart,
+    constant_column,
+    dual_variable,
+    gap_certificate,
+    per_row,
+)
+from solvers.losses import Problem, conjugate, direction, dual_step, value
+from solvers.protocol import (
+    Block,
+    Certificate,
+    Facts,
+    Gather,
+    Settings,
+    Walk,
+    Weights,
+    array_bytes,
+)
+from solvers.rows import add_both, dot_both, look_ahead, norm2, side_by_side
+
+START, RUNNING, NEXT = 0, 1, 2  # columns of W
+ROUNDING = 1e-15  # of a gap that is a difference, relative to the objective
+MARGIN = 1.1  # how much more alike than in the last pass streams may be
+
+
+class SdcaState(NamedTuple):
+    """Everything that changes.  Columns of W end in the constant column's weight."""
+
+    W: NDArray[np.float64]  # (d + 1, 3) columns START, RUNNING, NEXT
+    proven: NDArray[np.float64]  # (d,) the best weights with a certificate; zeros before any
+    proven_b: float  # their intercept
+    objective: float
+    gap: float  # at most this far are they above the optimum
+    certified: bool  # whether there are any
+    shares: NDArray[np.float64]  # (k,) of the numbers kept per row
+    stretch: float  # by how much a stream exaggerates its own moves
+    unit: float  # the intercept is this times the constant column's weight ...
+    offset: float  # ... plus this
+    rows: int  # visited in this pass
+    passes: int  # done
+    loss_start: float  # sum over the rows visited in this pass, at START
+    gap_start: float
+    gap_running: float  # the same at RUNNING, before each row's step: no proof, but about right
+    loss_sum: float  # at RUNNING before each row's step, over all passes
+    heard: int  # rows in it
+    row_version: int
+
+
+class Sdca(Settings):
+    """Dual coordinate ascent: no step size, any loss, and a certificate that costs no pass."""
+
+    kind: Literal["sdca"] = "sdca"
+    combine: Literal["damped", "average", "add"] = "damped"
+    """What becomes of several streams' moves: added, shortened where that was too much; averaged;
+    or added after steps so short that it never is."""
+
+    @property
+    def states(self) -> tuple[type, ...]:
+        """One type throughout."""
+        return (SdcaState,)
+
+    @property
+    def audit(self) -> Gather:
+        """The duality gap of the newest weights."""
+        return Gather(GAP, newest_point, prove_newest)
+
+    def row_numbers(self, facts: Facts) -> int:
+        """The dual variable; of several streams, what it was and how it moved."""
+        return 1 if facts.streams == 1 else 2
+
+    def init(self, problem: Problem, facts: Facts) -> SdcaState:
+        """Return zero weights, from zero dual variables."""
+        return SdcaState(
+            W=side_by_side(facts.rows_kind, facts.d + 1, 3), proven=np.zeros(facts.d),
+            proven_b=0.0, objective=0.0, gap=0.0, certified=False,
+            shares=np.ones(self.row_numbers(facts)),
+            stretch=1.0 if self.combine == "average" else float(facts.streams),
+            unit=constant_column(problem, facts).unit, offset=0.0, rows=0, passes=0,
+            loss_start=0.0, gap_start=0.0, gap_running=0.0, loss_sum=0.0, heard=0, row_version=-1,
+        )  # fmt: skip
+
+    def state_bytes(self, problem: Problem, facts: Facts) -> int:
+        """Return what four vectors take."""
+        return array_bytes(self.init(problem, facts))
+
+    def program(self, epoch: int) -> tuple[Walk, ...]:
+        """One walk an epoch; the first may take the rows as they lie."""
+        return (
+            Walk(
+                name=f"walk-{self.kind}",
+                step=self.step_rows,
+                join=self.end_pass,
+                order="stored" if epoch == 0 else "random",
+                metrics=running_gap,
+                row_state="update",
+            ),
+        )
+
+    def weights(self, state: SdcaState) -> Weights:
+        """Return the best certified weights; before there are any, the running ones."""
+        if state.certified:
+            return Weights(state.proven, state.proven_b)
+        return read_column(state, RUNNING)
+
+    def certificate(self, state: SdcaState) -> Certificate | None:
+        """Return what the passes so far proved: nothing before the second."""
+        return Certificate(state.objective, state.gap) if state.certified else None
+
+    def step_rows(
+        self, problem: Problem, facts: Facts, state: SdcaState, block: Block
+    ) -> SdcaState:
+        """Visit the rows of one block."""
+        found = visit_rows(
+            state.W, state.W[:, RUNNING:], problem, constant_column(problem, facts).value,
+            state.offset, 1.0 / (problem.lam * facts.n), state.stretch, state.shares,
+            *block[:4], per_row(block),
+        )  # fmt: skip
+        return count_rows(state, block.order.shape[0], *found)
+
+    def end_pass(self, problem: Problem, facts: Facts, states: list[SdcaState]) -> SdcaState:
+        """Add up what the streams found, and begin the next pass from there.
+
+        In the middle of a pass the result has the weights so far, to be looked at only.
+        """
+        state = states[0] if len(states) == 1 else self._add_moves(states)
+        if state.rows < facts.n:
+            return state
+        if state.passes > 0:
+            total = GapPart(state.loss_start, state.gap_start, state.rows)
+            state = prove(problem, facts, state, total)
+        state.W[:, START] = state.W[:, RUNNING] = state.W[:, NEXT]
+        state.W[:, NEXT] = 0.0
+        centre = read_column(state, START).intercept
+        return state._replace(
+            offset=constant_column(problem, facts).kept * centre,
+            rows=0, passes=state.passes + 1, loss_start=0.0, gap_start=0.0, gap_running=0.0,
+        )  # fmt: skip
+
+    def _add_moves(self, states: list[SdcaState]) -> SdcaState:
+        """Add the streams' moves; where D might fall, only a share of what they add up to.
+
+        Dual variables move by the same share: the next pass reads them so (`shares`).
+        """
+        state = sum_counts(states)
+        moves = np.zeros(len(state.W))
+        squares = 0.0
+        for s in states:
+            move = (s.W[:, RUNNING] - s.W[:, START]) / s.stretch
+            moves += move
+            squares += float(move @ move)
+        alike = float(moves @ moves) / squares if squares else 1.0
+        share, stretch = self._share(state.stretch, alike, len(states))
+        state.W[:, RUNNING] = state.W[:, START] + share * moves
+        fresh = np.sum([s.W[:, NEXT] for s in states], axis=0)
+        state.W[:, NEXT] = (1.0 - share) * state.W[:, START] + share * fresh
+        return state._replace(shares=np.array([1.0, share]), stretch=stretch)
+
+    def _share(self, stretch: float, alike: float, streams: int) -> tuple[float, float]:
+        """Return how much of the streams' moves to take, and the next pass's stretch.
+
+        By concavity D does not fall while share * alike <= stretch.
+        """
+        if self.combine != "damped":
+            return (1.0 / streams if self.combine == "average" else 1.0), stretch
+        share = min(1.0, stretch / alike)
+        wanted = MARGIN * alike
+        longer = wanted if share < 1.0 else math.sqrt(stretch * wanted)
+        return share, min(max(longer, 1.0), float(streams))
+
+
+def count_rows(
+    state: SdcaState, rows: int, loss_start: float, gap_start: float, loss: float, gap: float
+) -> SdcaState:
+    """Count the rows of a block, and what was summed over them."""
+    return state._replace(
+        rows=state.rows + rows,
+        loss_start=state.loss_start + loss_start,
+        gap_start=state.gap_start + gap_start,
+        gap_running=state.gap_running + gap,
+        loss_sum=state.loss_sum + loss,
+        heard=state.heard + rows,
+    )
+
+
+def sum_counts(states: list[SdcaState]) -> SdcaState:
+    """Return the first state with the counts of this pass of all."""
+    fields = ("rows", "loss_start", "gap_start", "gap_running")
+    return states[0]._replace(**{f: sum(getattr(s, f) for s in states) for f in fields})
+
+
+def read_column(state: SdcaState, column: int) -> Weights:
+    """Read weights out of a column of W."""
+    w = state.W[:, column].copy()
+    return Weights(w[:-1], state.unit * float(w[-1]) + state.offset)
+
+
+def newest_point(state: SdcaState) -> DualPoint:
+    """Read out the weights that a pass begins with, and how their dual variables are kept."""
+    return DualPoint(*read_column(state, START), state.shares)
+
+
+def prove_newest(
+    problem: Problem, facts: Facts, state: SdcaState, total: GapPart, _sweep: int
+) -> SdcaState:
+    """Take note of what a gather proved of the weights between two passes."""
+    return prove(problem, facts, state, total)
+
+
+def prove(problem: Problem, facts: Facts, state: SdcaState, total: GapPart) -> SdcaState:
+    """Keep START as the best certified weights, unless those there are have the smaller gap.
+
+    Theirs is known as a difference only: by how much D has risen since.
+    """
+    at = newest_point(state)
+    kept = constant_column(problem, facts).kept
+    b_dual = state.unit * float(state.W[-1, START]) / (1.0 - kept)
+    found = gap_certificate(problem, at, b_dual, total)
+    if state.certified:
+        higher = (found.objective - found.gap) - (state.objective - state.gap)
+        gap = max(0.0, state.gap - max(0.0, higher)) + ROUNDING * abs(state.objective)
+        if gap < found.gap:
+            return state._replace(gap=min(gap, state.gap))
+    state.proven[:] = at.coef
+    return state._replace(
+        proven_b=at.intercept, objective=found.objective, gap=found.gap, certified=True
+    )
+
+
+def running_gap(state: SdcaState) -> dict[str, float]:
+    """Return the losses of rows before their steps, and the gap as this pass has seen it."""
+    gap = state.gap_running / max(1, state.rows)
+    return {"loss_sum": state.loss_sum, "heard": state.heard, "gap": gap}
+
+
+@kernel
+def visit_rows(
+    W: Any, moving: Any, problem: Any, column: Any, offset: Any, scale: Any, stretch: Any,
+    shares: Any, rows: Any, y: Any, weight: Any, order: Any, kept: Any,
+) -> Any:  # fmt: skip
+    """Take the best step for each row in turn; `moving` sees W's columns RUNNING and NEXT.
+
+    Returns sums over the rows: loss and bracket at START, the same at RUNNING before the step.
+    """
+    loss, d, shift = problem.loss, W.shape[0] - 1, problem.intercept * offset
+    loss_start, gap_start, loss_running, gap_running = 0.0, 0.0, 0.0, 0.0
+    for r in range(order.shape[0]):
+        i = order[r]
+        look_ahead(rows, y, weight, order, r)
+        a, c, s = dual_variable(kept, i, shares), weight[i], direction(loss, y[i])
+        p_start, p = dot_both(rows, i, W)
+        p_start += column * W[d, 0] + shift
+        p += column * W[d, 1] + shift
+
+        dual = conjugate(loss, a, y[i])
+        phi_start, phi = value(loss, p_start, y[i]), value(loss, p, y[i])
+        loss_start += c * phi_start
+        gap_start += c * (phi_start + dual + a * s * p_start)
+        loss_running += c * phi
+        gap_running += c * (phi + dual + a * s * p)
+
+        q = stretch * scale * c * (norm2(rows, i) + column * column)
+        delta = dual_step(loss, a, p, y[i], q)
+        keep_step(kept, i, a, delta)
+        step, fresh = stretch * scale * c * s * delta, scale * c * s * (a + delta)
+        if step != 0.0 or fresh != 0.0:
+            add_both(rows, i, step, fresh, moving)
+            moving[d, 0] += step * column
+            moving[d, 1] += fresh * column
+    return loss_start, gap_start, loss_running, gap_running
+
+
+@kernel
+def keep_step(kept: Any, i: Any, a: Any, delta: Any) -> Any:
+    """Write a row's dual variable: as one number, or as what it was and how it moves."""
+    if kept.shape[1] == 1:
+        kept[i, 0] = a + delta
+    else:
+        kept[i, 0] = a
+        kept[i, 1] = delta

@@ -103,10 +103,12 @@ def certifying_passes(plan: TrainingPlan, ahead: Outlook, passes: float) -> floa
     """Count the passes that are made for a certificate alone.
 
     One after every pass with a tolerance, one at the end when asked for; none where the method
-    takes gradients anyway.
+    takes gradients anyway, and at most the last where it certifies itself while it walks.
     """
     if ahead.gathers > 0.0:
         return 0.0
+    if plan.solver.audit is not None:
+        return 1.0
     return passes if plan.tol is not None else float(plan.certify)
 
 
@@ -123,6 +125,6 @@ def memory_of(plan: TrainingPlan, job: Job) -> dict[str, Any]:
     in_flight = IN_FLIGHT * windows.streams * windows.chunks_per_window
     return {
         "state_bytes": bytes_of_states(plan, job.problem, job.facts),
-        "window_bytes": in_flight * chunk_bytes(manifest),
+        "window_bytes": in_flight * chunk_bytes(manifest, job.row_numbers),
         "window_rows": largest_window(manifest, windows)[0],
     }

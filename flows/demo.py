@@ -23,9 +23,9 @@ from pipeline.report import IMAGE, draw_report
 from pipeline.scoring.evaluate import Evaluation
 from pipeline.sizes import format_bytes, parse_bytes
 from pipeline.streaming.executor import Execution
+from pipeline.training.outcome import TrainingResult
 from pipeline.training.plan import TrainingPlan
 from pipeline.training.run_folder import RunFolder
-from pipeline.training.training_run import TrainingResult
 
 TEST_FRACTION = 0.1
 LAM = "100/n"

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import psutil  # type: ignore[import-untyped]
 
 from pipeline.history import Heard, mean_loss
+from pipeline.training.outcome import Event
 from pipeline.training.run_folder import Cursor
-from pipeline.training.training_run import Event
 
 RECENT_SECONDS = 10.0  # what rows/s and MB/s look back on
 

@@ -16,8 +16,8 @@ from flows.console import Terminal, format_seconds
 from flows.meter import Meter, Numbers
 from pipeline.ingest.progress import IngestProgress
 from pipeline.sizes import format_bytes
+from pipeline.training.outcome import Event
 from pipeline.training.plan import TrainingPlan
-from pipeline.training.training_run import Event
 
 FIRST_LINE_S, GROWTH = 1.0, 1.5  # seconds to the first plain line, and from then on
 

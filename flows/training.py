@@ -14,9 +14,10 @@ from flows.progress import training_display
 from flows.settings import as_toml, as_values, execution, training_settings
 from pipeline.sizes import format_bytes
 from pipeline.streaming.executor import Execution, Executor
+from pipeline.training.outcome import TrainingResult
 from pipeline.training.plan import TrainingPlan
 from pipeline.training.run_folder import RunFolder
-from pipeline.training.training_run import TrainingResult, TrainingRun
+from pipeline.training.training_run import TrainingRun
 
 Begin = Callable[[Executor], TrainingRun]
 

@@ -22,9 +22,9 @@ from pipeline.clicks import write_clicks
 from pipeline.errors import BadInput
 from pipeline.history import read_history
 from pipeline.streaming.executor import Execution
+from pipeline.training.outcome import Event
 from pipeline.training.plan import TrainingPlan
 from pipeline.training.run_folder import Cursor
-from pipeline.training.training_run import Event
 
 TRAINED = {
     "run", "snapshot", "solver", "loss", "lam", "passes", "rows_seen", "objective", "certificate",

@@ -22,7 +22,7 @@ from flows.console import format_seconds
 from flows.meter import Meter
 from pipeline.history import History
 from pipeline.sizes import format_bytes
-from pipeline.training.training_run import Event
+from pipeline.training.outcome import Event
 
 PROGRESS_EVERY_S = 2.0
 TABLE_ROWS = 40

@@ -9,9 +9,10 @@ from typing import NamedTuple, Self
 
 from flows.cluster import cluster
 from pipeline.streaming.executor import Execution
+from pipeline.training.outcome import Event, TrainingResult
 from pipeline.training.plan import TrainingPlan
 from pipeline.training.run_folder import Cursor, RunFolder, Saved
-from pipeline.training.training_run import Event, TrainingResult, TrainingRun
+from pipeline.training.training_run import TrainingRun
 
 MOST_STAGES = 20  # Prefect keeps every task's record: tens of them per run, not thousands
 

@@ -19,9 +19,9 @@ from pipeline.history import read_history
 from pipeline.model_card import model_card
 from pipeline.report import CONVERGENCE, IMAGE, draw_report
 from pipeline.streaming.executor import Execution
+from pipeline.training.outcome import TrainingResult
 from pipeline.training.plan import TrainingPlan
 from pipeline.training.run_folder import RunFolder
-from pipeline.training.training_run import TrainingResult
 
 
 @flow(name="train", flow_run_name="train-{run}")

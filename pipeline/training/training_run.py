@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from pipeline.errors import BadInput
@@ -28,6 +27,7 @@ from pipeline.training.forecast import forecast
 from pipeline.training.job import make_job
 from pipeline.training.lease import Lease
 from pipeline.training.model import weights_digest
+from pipeline.training.outcome import Event, TrainingResult, hinge_gap
 from pipeline.training.plan import TrainingPlan, loss_name
 from pipeline.training.run_folder import (
     Cursor,
@@ -36,13 +36,12 @@ from pipeline.training.run_folder import (
     read_state,
     save,
 )
+from pipeline.training.state_tasks import absorb_sum, join_streams, row_version, same
 from solvers.gradient import GRADIENT, certificate
-from solvers.losses import Problem, SmoothedHinge
 from solvers.protocol import (
     Certificate,
     Diverged,
     Gather,
-    Part,
     Solver,
     State,
     Sum,
@@ -57,38 +56,6 @@ MOST_RESTARTS = 30
 MOST_VERSIONS = 16  # of numbers kept per row between two snapshots, which let the old ones go
 
 Storage = dict[str, Any] | None  # what fsspec needs beyond the address
-
-
-@dataclass(frozen=True)
-class Event:
-    """What just happened.
-
-    `kind` is start, resume, span, snapshot, restart, certificate or finish.
-    """
-
-    kind: str
-    cursor: Cursor
-    facts: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class TrainingResult:
-    """What a finished run hands on; the fields that `fewpass train --json` prints."""
-
-    run: str
-    snapshot: str
-    solver: str
-    loss: str
-    lam: float
-    passes: float  # rows read over the rows of the data set; those of a last certificate not
-    rows_seen: int
-    objective: float | None  # mean loss + (lam/2) ||w||^2 over all rows, if a pass was paid for it
-    certificate: float | None  # at most this far above the optimum
-    hinge_certificate: float | None  # of the smoothed hinge: the same for the plain hinge
-    weights_sha256: str
-    seconds: float
-    bytes_read: int
-    peak_memory_bytes: int  # of the largest process that took part
 
 
 class TrainingRun:
@@ -428,31 +395,3 @@ class TrainingRun:
     def _event(self, kind: str, **facts: Any) -> Event:
         self.run.log(kind, passes=self.cursor.passes, rows_seen=self.cursor.rows_seen, **facts)
         return Event(kind, self.cursor, facts)
-
-
-def hinge_gap(problem: Problem, certified: Certificate | None) -> float | None:
-    """Carry a smoothed hinge's certificate over: it lies below the hinge by width / 2 at most."""
-    if certified is None or not isinstance(problem.loss, SmoothedHinge):
-        return None
-    return certified.gap + 0.5 * problem.loss.width
-
-
-def absorb_sum(job: Job, sweep: Gather, state: State, total: Part, number: int) -> State:
-    """Give a sum to a copy of the state."""
-    return sweep.absorb(job.problem, job.facts, copy_state(state), total, number)
-
-
-def join_streams(job: Job, walk: Walk, version: int, *states: State) -> State:
-    """Make one state of the streams' and note which numbers per row it goes with, if any."""
-    joined = walk.join(job.problem, job.facts, [copy_state(state) for state in states])
-    return joined if version == NOTHING_YET else joined._replace(row_version=version)
-
-
-def same(state: State) -> State:
-    """Return the state: how one gets onto a worker."""
-    return state
-
-
-def row_version(state: State) -> int:
-    """Return which version of the numbers kept per row a state goes with."""
-    return int(getattr(state, "row_version", NOTHING_YET))

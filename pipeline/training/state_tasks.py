@@ -1,0 +1,28 @@
+"""What a training has done to states on the workers: tasks, so none alters what it is given."""
+
+from __future__ import annotations
+
+from pipeline.streaming.sweeps import Job
+from solvers.protocol import Gather, Part, State, Walk, copy_state
+from storage.row_state import NOTHING_YET
+
+
+def absorb_sum(job: Job, sweep: Gather, state: State, total: Part, number: int) -> State:
+    """Give a sum to a copy of the state."""
+    return sweep.absorb(job.problem, job.facts, copy_state(state), total, number)
+
+
+def join_streams(job: Job, walk: Walk, version: int, *states: State) -> State:
+    """Make one state of the streams' and note which numbers per row it goes with, if any."""
+    joined = walk.join(job.problem, job.facts, [copy_state(state) for state in states])
+    return joined if version == NOTHING_YET else joined._replace(row_version=version)
+
+
+def same(state: State) -> State:
+    """Return the state: how one gets onto a worker."""
+    return state
+
+
+def row_version(state: State) -> int:
+    """Return which version of the numbers kept per row a state goes with."""
+    return int(getattr(state, "row_version", NOTHING_YET))

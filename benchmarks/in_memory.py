@@ -113,5 +113,5 @@ def _walk(sweep, problem, facts, state, block, kept, number, orders):
         visited, turn = visited + min(wanted, facts.n), turn + 1
         if sweep.diverged(state):
             return state, visited
-    state = sweep.join([state])
+    state = sweep.join(problem, facts, [state])
     return (state._replace(row_version=number) if sweep.row_state == "update" else state), visited

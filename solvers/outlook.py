@@ -18,10 +18,13 @@ import math
 from functools import singledispatch
 from typing import NamedTuple
 
+from solvers.gd import Gd
+from solvers.lbfgs import Lbfgs
 from solvers.losses import Problem, Squared, value
 from solvers.planner import Curvature, Law, plan_epochs
 from solvers.protocol import Facts, Solver
-from solvers.s2gd import S2gd, Svrg, smoothness
+from solvers.s2gd import S2gd, Svrg
+from solvers.smoothness import smoothness
 
 PER_DIGIT, PER_ROOT = 1.0, 2.4
 PLAIN_PER_DIGIT, PLAIN_CURVED = 2.0, 0.3  # secants = 0
@@ -84,6 +87,13 @@ def _(solver: S2gd, problem: Problem, facts: Facts, tol: float) -> Outlook:
         usual=usual_passes(slowness(h, known.mu, facts.n), tol, inner_passes, solver.secants > 0),
         gathers=1.0 / (1.0 + inner_passes),
     )
+
+
+@outlook.register(Gd)
+@outlook.register(Lbfgs)
+def _(solver: Solver, problem: Problem, facts: Facts, tol: float) -> Outlook:
+    """Every pass is a gather; how many depends on more than L and mu."""
+    return Outlook(theory=None, usual=None, gathers=1.0)
 
 
 def law_of(solver: S2gd) -> Law:

@@ -35,7 +35,7 @@ from solvers.gradient import GRADIENT_AND_SLOPES, RISE, GradientPart, certificat
 from solvers.inner_length import inner_length, mean_inner_length
 from solvers.inner_loop import inner_steps
 from solvers.intercept import column_length, with_column
-from solvers.losses import Hinge, Problem
+from solvers.losses import Problem
 from solvers.protocol import (
     Block,
     Certificate,
@@ -49,6 +49,7 @@ from solvers.protocol import (
     array_bytes,
 )
 from solvers.sgd import Asgd, SgdState
+from solvers.smoothness import refuse_kink, smoothness
 from solvers.spectrum import batch_factor
 
 MOST_HALVINGS = 40
@@ -271,22 +272,6 @@ class S2gdPlus(S2gd):
 
     def _mean_length(self, _problem: Problem, facts: Facts, _h: float) -> float:
         return self.m or facts.n / self.batch_size
-
-
-def refuse_kink(problem: Problem) -> None:
-    """Raise ValueError for the plain hinge."""
-    if isinstance(problem.loss, Hinge):
-        raise ValueError(  # noqa: TRY004 - a setting, not a type
-            "The hinge has a kink, and this method needs a smooth loss. Use the smoothed hinge "
-            "(--loss smoothed_hinge --smoothing 0.1): its optimum is one of the hinge to half "
-            "of the smoothing."
-        )
-
-
-def smoothness(problem: Problem, facts: Facts, square: float) -> float:
-    """L of the loss of a row with that ||x||^2, the constant column and lam counted in."""
-    column = column_length(problem, facts) * problem.intercept
-    return problem.loss.curvature * (square + column**2) + problem.lam
 
 
 def inner_metrics(state: S2gdState) -> dict[str, float]:

@@ -79,8 +79,9 @@ class Sgd(Settings):
     """First step: found on the first rows, 1/(max(1, q) M + lam), 1/(q M + lam), or a number."""
     a: PositiveFloat | None = None
     """Decay of the step; default lam."""
-    c: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
-    """Power of the decay; default 1 without averaging, else 2/3 (squared loss) or 3/4."""
+    c: Annotated[float, Field(ge=0.0, le=1.0)] | None = None
+    """Power of the decay, 0 for a constant step; default 1 without averaging, else 2/3 (squared
+    loss) or 3/4."""
 
     @property
     def states(self) -> tuple[type, ...]:
@@ -190,7 +191,8 @@ class Sgd(Settings):
         return self.init(problem, facts)._replace(gamma0=0.5 * state.gamma0)
 
     def _schedule(self, problem: Problem) -> Schedule:
-        return Schedule(self.a or problem.lam, self.c or self._default_power(problem))
+        c = self._default_power(problem) if self.c is None else self.c
+        return Schedule(self.a or problem.lam, c)
 
     def _default_power(self, _problem: Problem) -> float:
         return 1.0

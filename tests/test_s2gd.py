@@ -17,7 +17,8 @@ from solvers.losses import LOSSES, Problem, conjugate
 from solvers.planner import Curvature, best_parameters
 from solvers.protocol import Diverged, Gather, Weights, copy_state
 from solvers.rows import DenseRows, SparseRows
-from solvers.s2gd import S2gd, S2gdPlus, Svrg, smoothness
+from solvers.s2gd import S2gd, S2gdPlus, Svrg
+from solvers.smoothness import smoothness
 from tests import oracles
 from tests.conftest import ROUNDING
 from tests.oracles import (

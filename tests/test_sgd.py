@@ -149,7 +149,7 @@ def test_dense_sparse_and_python_agree(seed, density, t0, loss):
 
 def test_steps_decay_as_equation_3_says():
     t = np.arange(1, 2000)
-    for c in (0.75, 1.0, 2 / 3, 0.5):
+    for c in (0.75, 1.0, 2 / 3, 0.5, 0.0):
         found = [step_size(Schedule(0.02, c), 0.3, k) for k in t]
         np.testing.assert_allclose(found, oracles.gamma(0.3, 0.02, c, t), rtol=ROUNDING)
 
@@ -286,7 +286,7 @@ def test_a_step_that_turns_the_decay_negative_is_refused():
             Sgd(gamma0=name).init(problem_of("logistic", lam), facts(X, DenseRows))
 
 
-@pytest.mark.parametrize("setting", [{"average_from": -1}, {"average_from": 1.5}, {"c": 0.0}])
+@pytest.mark.parametrize("setting", [{"average_from": -1}, {"average_from": 1.5}, {"c": -0.1}])
 def test_settings_out_of_range_are_refused(setting):
     with pytest.raises(ValueError, match=next(iter(setting))):
         Asgd(**setting)
@@ -299,6 +299,20 @@ def test_first_steps_are_the_papers():
     assert Sgd(gamma0="paper").init(problem, known).gamma0 == 1 / (15 + 0.5)
     assert Sgd(gamma0="curvature").init(problem, known).gamma0 == 1 / (15 / 4 + 0.5)
     assert Sgd().init(problem, known).gamma0 == 0.0
+
+
+@pytest.mark.parametrize("kind", [DenseRows, SparseRows])
+def test_a_constant_step_is_c_0(kind):
+    X, y, weight = rows_of(400, 6, "logistic", seed=8)
+    problem, solver = problem_of("logistic", 0.05, "free"), Sgd(gamma0=0.3, c=0.0)
+    assert solver._schedule(problem) == Schedule(0.05, 0.0)
+    w, b = np.zeros(6), 0.0
+    for x, target, v in zip(X, y, weight, strict=True):
+        slope = v * oracles.phi("logistic", x @ w + b, target)[1]
+        w, b = w - 0.3 * (0.05 * w + slope * x), b - 0.3 * (problem.lam_b * b + slope)
+    found = solver.weights(visit(solver, problem, X, y, weight, kind))
+    close(found.coef, w, 1e-10)
+    close(found.intercept, b, 1e-10)
 
 
 def test_plain_sgd_returns_its_last_iterate():

@@ -47,6 +47,8 @@ def quiet_runs(tmp_path_factory):
         found.append((plan, train(plan, folder / "quiet-s2gd")))
         plan = plan_for(dataset, solver={"kind": "sdca"}, streams=3, passes=3)
         found.append((plan, train(plan, folder / "quiet-sdca")))
+        plan = plan_for(dataset, solver={"kind": "sag"}, passes=2)
+        found.append((plan, train(plan, folder / "quiet-sag")))
     return found
 
 
@@ -76,10 +78,13 @@ def test_bits_do_not_depend_on_where_it_runs(tmp_path, quiet_runs, execution):
         {"solver": {"kind": "s2gd", "m": 3000}, "passes": 4, "streams": 2, "lam": "30/n"},
         {"solver": {"kind": "sdca"}, "loss": "hinge", "passes": 3},
         {"solver": {"kind": "sdca"}, "streams": 2, "passes": 3},
+        {"solver": {"kind": "sag+"}, "passes": 4, "lam": "30/n", "certify": True},
+        {"solver": {"kind": "lbfgs", "memory": 2}, "passes": 7},
     ],
-    ids=["auto", "t0", "sgd", "streams", "s2gd+", "s2gd-streams", "sdca", "sdca-streams"],
+    ids=lambda settings: settings.get("solver", {}).get("kind", "streams"),
 )
-def test_interrupted_anywhere_equals_uninterrupted(tmp_path, layout, settings):
+def test_interrupted_anywhere_equals_uninterrupted(tmp_path, layout, settings, monkeypatch):
+    monkeypatch.setattr("solvers.sag.RENEW_EVERY", 2)
     dataset = make(tmp_path / "set", layout=layout, n=2500, chunk_rows=30)
     plan = plan_for(dataset, **settings)
     quiet = train(plan, tmp_path / "quiet")

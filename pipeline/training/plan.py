@@ -21,8 +21,11 @@ from pydantic import (
 
 from pipeline.errors import BadInput
 from pipeline.sizes import ByteSize
+from solvers.gd import Gd
+from solvers.lbfgs import Lbfgs
 from solvers.losses import LOSSES, Loss, Problem, SmoothedHinge, Squared
 from solvers.s2gd import S2gd, S2gdPlus, Svrg
+from solvers.sag import Sag, SagPlus
 from solvers.sdca import Sdca
 from solvers.sgd import Asgd, Sgd
 from storage.manifest import Labels, Values
@@ -30,7 +33,8 @@ from storage.manifest import Labels, Values
 LossName = Literal["hinge", "squared_hinge", "smoothed_hinge", "logistic", "squared"]
 Intercept = Literal["none", "regularised", "free"]
 OnePass = Sgd | Asgd  # done after as many passes as are asked for, one by default
-ManyPasses = S2gd | S2gdPlus | Svrg | Sdca  # done when the tolerance is certified
+# Done when the tolerance is certified:
+ManyPasses = S2gd | S2gdPlus | Svrg | Sdca | Gd | Sag | SagPlus | Lbfgs
 SolverSettings = Annotated[OnePass | ManyPasses, Field(discriminator="kind")]
 
 DEFAULT_TOL = 1e-4

@@ -1,0 +1,291 @@
+"""Gradient descent, SAG and L-BFGS against dense recursions, each other and SciPy."""
+
+from itertools import islice
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from scipy.sparse import csr_matrix
+
+from benchmarks.in_memory import permutations, sweeps
+from solvers.gd import Gd
+from solvers.gradient import RISE
+from solvers.intercept import column_length, with_column
+from solvers.lbfgs import DECREASE, FLATTENING, Lbfgs, direction
+from solvers.losses import LOSSES
+from solvers.protocol import Diverged, Gather, Weights, copy_state
+from solvers.rows import DenseRows, SparseRows
+from solvers.s2gd import S2gd
+from solvers.sag import RENEW_EVERY, Sag, SagPlus, visit_rows
+from solvers.sgd import EXPLODED
+from tests import oracles
+from tests.conftest import CONVERGED, ROUNDING
+from tests.oracles import (
+    INTERCEPTS,
+    block,
+    close,
+    dense_rows,
+    facts,
+    gradient_part,
+    problem_of,
+    rows_of,
+    sparse_rows,
+)
+
+SMOOTH = [name for name in LOSSES if name != "hinge"]
+KINDS = [DenseRows, SparseRows]
+ALL = [Gd(), Sag(), SagPlus(), Lbfgs()]
+
+
+def as_block(kind, X, y, weight):
+    rows = dense_rows(X) if kind is DenseRows else sparse_rows(csr_matrix(X))
+    return block(rows, y, weight)
+
+
+def in_memory(solver, problem, kind, X, y, weight, **known):
+    measured = facts(X, kind, weight, y)._replace(**known)
+    return sweeps(solver, problem, measured, as_block(kind, X, y, weight))
+
+
+# All of them
+
+
+@pytest.mark.parametrize("solver", ALL, ids=lambda s: s.kind)
+@pytest.mark.parametrize("loss", SMOOTH)
+@pytest.mark.parametrize("intercept", ["none", "free"])
+def test_reaches_the_optimum_and_certifies_no_more_than_is_true(loss, intercept, solver):
+    X, y, weight = rows_of(200, 5, loss, seed=1)
+    problem = problem_of(loss, 0.05, intercept)
+    best = oracles.optimum(loss, problem, X, y, weight)
+    for moment in in_memory(solver, problem, SparseRows, X, y, weight):
+        found = solver.certificate(moment.state)
+        if found is None:
+            continue
+        at = solver.weights(moment.state)
+        true = oracles.objective(loss, problem, X, y, weight, *at)[0]
+        assert found.objective == pytest.approx(true, rel=ROUNDING)
+        assert found.gap >= max(0.0, true - best - 1e-12)
+        if found.gap < CONVERGED or moment.passes > 3000:
+            break
+    assert found.gap < CONVERGED
+
+
+@pytest.mark.parametrize("solver", ALL, ids=lambda s: s.kind)
+def test_the_plain_hinge_is_refused(solver):
+    with pytest.raises(ValueError, match="smoothed hinge"):
+        solver.init(problem_of("hinge", 0.1), facts(np.ones((3, 2)), DenseRows))
+
+
+# Gradient descent
+
+
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradient_descent_is_s2gd_with_one_inner_step(kind, intercept):
+    X, y, weight = rows_of(150, 6, "logistic", seed=2)
+    problem, h = problem_of("logistic", 0.01, intercept), 0.4
+    s2gd, gd = S2gd(m=1, step=h, secants=0), Gd(step=h)
+    inner = in_memory(s2gd, problem, kind, X, y, weight)
+    for mine in islice(in_memory(gd, problem, kind, X, y, weight), 40):
+        theirs = next(inner).state
+        close(gd.weights(mine.state).coef, theirs.x, ROUNDING)
+        close(gd.weights(mine.state).intercept, theirs.x_b, ROUNDING)
+        next(inner)
+
+
+def test_a_step_that_raises_the_objective_is_undone_and_halved():
+    X, y, weight = rows_of(150, 6, "squared", seed=3)
+    problem = problem_of("squared", 0.01)
+    moments = in_memory(Gd(), problem, DenseRows, X, y, weight, sigma_square=0.01)
+    objective, x, rejected = np.inf, b"", 0
+    for state in (m.state for m in islice(moments, 60)):
+        assert state.objective <= objective * (1.0 + RISE)
+        if state.rejected > rejected:
+            assert (state.x.tobytes(), state.objective) == (x, objective)
+        objective, x, rejected = state.objective, state.x.tobytes(), state.rejected
+    assert rejected >= 3
+    with pytest.raises(Diverged, match="Leave the step out"):
+        list(islice(in_memory(Gd(step=30.0), problem, DenseRows, X, y, weight), 10))
+
+
+# SAG
+
+
+def sag(loss, problem, X, y, weight, orders, h, length, *, counts_all):
+    """The recursion of solvers/sag.py with dense vectors; yields after every order."""
+    n = len(y)
+    w, b, a, D, D_b, seen = np.zeros(X.shape[1]), 0.0, np.zeros(n), 0.0, 0.0, set()
+    for order in orders:
+        for i in order:
+            seen.add(i)
+            p = X[i] @ w + problem.intercept * b
+            new = weight[i] * oracles.phi(loss, p, y[i])[1]
+            D, D_b = D + (new - a[i]) * X[i], D_b + problem.intercept * (new - a[i])
+            a[i] = new
+            N = n if counts_all else len(seen)
+            w = w - h * (problem.lam * w + D / N)
+            b = b - h * length**2 * (problem.lam_b * b + D_b / N)
+        yield w, b, a, D
+
+
+@settings(max_examples=30)
+@given(
+    seed=st.integers(0, 2**32),
+    loss=st.sampled_from(["logistic", "squared"]),  # each loss takes seconds to compile
+    intercept=st.sampled_from(list(INTERCEPTS)),
+    kind=st.sampled_from(KINDS),
+    solver=st.sampled_from([Sag(), SagPlus(), Sag(step="quarter")]),
+    lam=st.floats(-6, 2).map(lambda e: 10.0**e),
+)
+def test_sag_is_the_dense_recursion(seed, loss, intercept, kind, solver, lam):
+    X, y, weight = rows_of(40, 5, loss, seed)
+    problem, known = problem_of(loss, lam, intercept), facts(X, kind, weight, y)
+    length, orders = column_length(problem, known), permutations(40)
+    h = solver.init(problem, known).h
+    visits = [orders(sweep, 0) for sweep in range(RENEW_EVERY)]
+    dense = sag(loss, problem, X, y, weight, visits, h, length, counts_all=solver.kind == "sag")
+    rows = as_block(kind, X, y, weight)
+    slow, slopes = solver.init(problem, known), np.zeros(40)
+    moments = sweeps(solver, problem, known, rows)
+    for k, ((w, b, a, D), moment) in enumerate(zip(dense, moments, strict=False)):
+        found = solver.weights(moment.state)
+        close(found.coef, w, 1e-10)
+        close(found.intercept, b, 1e-10)
+        close(moment.state.W[:, 1], D, 1e-10)
+        if k < 2:  # and so is the kernel's text in plain Python
+            part = rows._replace(order=visits[k], row_state=slopes)
+            scaled = slow._replace(b=slow.b / length, D_b=slow.D_b * length)
+            slow = visit_rows.py_func(
+                scaled, with_column(problem, length), 1.0, 40, solver.kind == "sag", *part
+            )
+            slow = slow._replace(b=slow.b * length, D_b=slow.D_b / length)
+            close(solver.weights(slow).coef, w, 1e-10)
+        if k == 1:
+            close(slopes, a, 1e-10)
+    renewed = next(moments).state  # the twentieth pass is followed by fresh slopes
+    assert solver.certificate(renewed) is not None
+    close(solver.weights(renewed).coef, w, 1e-10)
+    part = gradient_part(problem, solver.weights(renewed), rows)
+    close(renewed.W[:, 1], part.G, 1e-10)
+    assert solver.certificate(next(moments).state) is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_cut_of_a_sag_pass_gives_the_same_bits_across_folds(kind):
+    X, y, weight = rows_of(300, 6, "logistic", seed=5)
+    problem, solver = problem_of("logistic", 3.0, "free"), SagPlus(step=0.05)
+    known, rows = facts(X, kind, weight, y), as_block(kind, X, y, weight)
+    fold_at = int(np.log(1e-4) / np.log1p(-0.15)) + 1
+    ends = set()
+    for cuts in [[], [1], [fold_at - 1], [fold_at], [fold_at + 1], [8, 150, 299]]:
+        state, slopes = solver.init(problem, known), np.zeros(300)
+        for order in np.split(np.arange(300), cuts):
+            part = rows._replace(order=order, row_state=slopes)
+            state = copy_state(solver.step_rows(problem, known, state, part))
+        ends.add((state.W.tobytes(), slopes.tobytes(), *state[1:12]))
+    assert len(ends) == 1
+    assert 1.0 > state.P > 1e-4
+
+
+def test_sag_refuses_streams_and_steps_that_flip_signs():
+    known = facts(np.ones((3, 2)), DenseRows)
+    with pytest.raises(ValueError, match=r"cannot walk 2 streams.*--streams 1"):
+        Sag().init(problem_of("logistic", 0.1), known._replace(streams=2))
+    with pytest.raises(ValueError, match=r"step = 10 times lam = 0\.1"):
+        Sag(step=10.0).init(problem_of("logistic", 0.1), known)
+
+
+def test_an_absurd_step_of_sag_is_noticed_and_halved_until_it_holds():
+    X, y, weight = rows_of(2000, 6, "squared", seed=6, density=1.0)
+    problem = problem_of("squared", 1e-3)
+    end = list(islice(in_memory(Sag(step=50.0), problem, DenseRows, X, y, weight), 40))[-1].state
+    assert 50.0 / 2**20 < end.h < 50.0
+    at_zero = oracles.objective("squared", problem, X, y, weight, np.zeros(6))[0]
+    found = oracles.objective("squared", problem, X, y, weight, Sag().weights(end).coef)[0]
+    assert found < EXPLODED * at_zero
+
+
+# L-BFGS
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+def test_lbfgs_needs_hardly_more_gradients_than_scipys(loss):
+    X, y, weight = rows_of(400, 30, loss, seed=7)
+    X *= 10.0 ** np.linspace(0, -2, 30)
+    problem = problem_of(loss, 1e-4)
+
+    def f(w):
+        return oracles.objective(loss, problem, X, y, weight, w)[:2]
+
+    theirs = minimize(f, np.zeros(30), jac=True, method="L-BFGS-B",
+                      options={"ftol": 0.0, "gtol": 1e-7, "maxiter": 1000})  # fmt: skip
+    for evaluations, moment in enumerate(in_memory(Lbfgs(), problem, SparseRows, X, y, weight)):
+        if moment.state.objective <= theirs.fun + 1e-12 and evaluations:
+            break
+    assert evaluations < 1.5 * theirs.nfev
+
+
+@pytest.mark.parametrize("sigma_square", [1e-6, 1e6], ids=["too long", "too short"])
+def test_every_search_ends_with_wolfes_conditions_wherever_it_begins(sigma_square):
+    X, y, weight = rows_of(300, 8, "logistic", seed=8)
+    problem, solver = problem_of("logistic", 1e-3), Lbfgs(memory=3)
+    moments = in_memory(solver, problem, DenseRows, X, y, weight, sigma_square=sigma_square)
+    before, searches, trials = copy_state(next(moments).state), 0, []
+    for moment in islice(moments, 60):
+        state = moment.state
+        trials.append(state.trials)
+        if state.x.tobytes() == before.x.tobytes():
+            continue
+        step, searches = state.x - before.x, searches + 1
+        at_start, at_end = step @ before.g, step @ state.g
+        assert at_start < 0.0
+        assert at_end >= FLATTENING * at_start
+        assert state.objective <= before.objective + DECREASE * at_start + RISE
+        before = copy_state(state)
+        if state.gap < 1e-9:
+            break
+    assert 1 <= max(trials) < 15
+    assert searches > 8
+    assert state.gap < 1e-9
+
+
+def test_the_two_loops_are_the_bfgs_matrix(rng):
+    start = Lbfgs(memory=4).init(problem_of("logistic", 0.1), facts(rng.random((9, 5)), DenseRows))
+    A = rng.standard_normal((6, 6))
+    A = A @ A.T + np.eye(6)
+    state, pairs = start._replace(g=rng.standard_normal(6)), []
+    close(direction(state), -state.g / state.L, ROUNDING)
+    for k in range(7):  # around the memory
+        s = rng.standard_normal(6)
+        pairs.append((s, A @ s))
+        state.S[k % 4], state.Y[k % 4] = pairs[-1]
+        state = state._replace(pairs=k + 1)
+        s, y = pairs[-1]
+        H = np.eye(6) * (s @ y) / (y @ y)
+        for s, y in pairs[-4:]:
+            V = np.eye(6) - np.outer(y, s) / (s @ y)
+            H = V.T @ H @ V + np.outer(s, s) / (s @ y)
+        close(direction(state), -H @ state.g, 1e-10)
+
+
+def test_lbfgs_stays_where_nothing_can_be_gained():
+    """Rows of zeros: zero weights are the optimum, and no division is by zero."""
+    X, y = np.zeros((20, 3)), np.ones(20)
+    problem = problem_of("logistic", 0.1)
+    for moment in islice(in_memory(Lbfgs(), problem, SparseRows, X, y, np.ones(20)), 5):
+        at = Lbfgs().weights(moment.state)
+        assert (at.coef.tolist(), at.intercept, moment.state.gap) == ([0.0] * 3, 0.0, 0.0)
+
+
+def test_lbfgs_goes_on_at_the_floor_of_rounding():
+    X, y, weight = rows_of(300, 8, "logistic", seed=9)
+    problem = problem_of("logistic", 1e-3)
+    moments = list(islice(in_memory(Lbfgs(), problem, DenseRows, X, y, weight), 150))
+    best = oracles.optimum("logistic", problem, X, y, weight)
+    end = moments[-1].state
+    assert abs(end.objective - best) < 1e-12
+    assert 0.0 <= end.gap < 1e-12
+    assert isinstance(moments[-1].sweep, Gather)
+    assert isinstance(Lbfgs().weights(end), Weights)

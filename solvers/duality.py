@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from solvers.dispatch import kernel
 from solvers.losses import Problem, conjugate, direction, value
 from solvers.protocol import Block, Certificate, Facts, Sum
-from solvers.rows import dot_vector, look_ahead
+from solvers.rows import add_both, dot_vector, look_ahead
 
 
 class Column(NamedTuple):
@@ -126,3 +126,23 @@ def sum_brackets(
         total += weight[i] * phi
         gap += weight[i] * (phi + conjugate(loss, a, y[i]) + a * direction(loss, y[i]) * p)
     return total, gap
+
+
+@kernel
+def keep_step(kept: Any, i: Any, a: Any, delta: Any) -> Any:
+    """Write a row's dual variable: as one number, or as what it was and how it moves."""
+    if kept.shape[1] == 1:
+        kept[i, 0] = a + delta
+    else:
+        kept[i, 0] = a
+        kept[i, 1] = delta
+
+
+@kernel
+def move_weights(rows: Any, i: Any, step: Any, fresh: Any, column: Any, moving: Any) -> Any:
+    """Add a row, constant column included, to both columns of `moving` (d + 1, 2)."""
+    if step != 0.0 or fresh != 0.0:
+        d = moving.shape[0] - 1
+        add_both(rows, i, step, fresh, moving)
+        moving[d, 0] += step * column
+        moving[d, 1] += fresh * column

@@ -95,6 +95,11 @@ def add_four(
 
 
 @by_type
+def clear(rows: Rows, i: int, v: NDArray[np.float64]) -> None:
+    """v = 0 wherever row i has a value, for a plain vector v (d,)."""
+
+
+@by_type
 def norm2(rows: Rows, i: int) -> float:
     """||x_i||^2."""
 
@@ -256,6 +261,18 @@ def _(rows: Any, order: Any, r: Any, a: Any, v: Any) -> Any:
     for k in range(4):
         if a[k] != 0.0:
             add_vector(rows, order[r + k], a[k], v)
+
+
+@clear.register(DenseRows)
+def _(rows: Any, i: Any, v: Any) -> Any:
+    for j in range(rows.X.shape[1]):
+        v[j] = 0.0
+
+
+@clear.register(SparseRows)
+def _(rows: Any, i: Any, v: Any) -> Any:
+    for k in positions(rows, i):
+        v[rows.indices[k]] = 0.0
 
 
 @norm2.register(DenseRows, fastmath=VECTORISED)

@@ -27,6 +27,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import PositiveInt
 
 from solvers.dispatch import kernel
 from solvers.duality import (
@@ -36,6 +37,8 @@ from solvers.duality import (
     constant_column,
     dual_variable,
     gap_certificate,
+    keep_step,
+    move_weights,
     per_row,
 )
 from solvers.losses import Problem, conjugate, direction, dual_step, value
@@ -49,7 +52,8 @@ from solvers.protocol import (
     Weights,
     array_bytes,
 )
-from solvers.rows import add_both, dot_both, look_ahead, norm2, side_by_side
+from solvers.rows import dot_both, look_ahead, norm2, side_by_side
+from solvers.sdca_batches import Batch, curvatures, visit_batches
 
 START, RUNNING, NEXT = 0, 1, 2  # columns of W
 ROUNDING = 1e-15  # of a gap that is a difference, relative to the objective
@@ -66,6 +70,7 @@ class SdcaState(NamedTuple):
     gap: float  # at most this far are they above the optimum
     certified: bool  # whether there are any
     shares: NDArray[np.float64]  # (k,) of the numbers kept per row
+    beta: float  # curvature of a batch's first steps; 0 before the first batch
     stretch: float  # by how much a stream exaggerates its own moves
     unit: float  # the intercept is this times the constant column's weight ...
     offset: float  # ... plus this
@@ -83,6 +88,11 @@ class Sdca(Settings):
     """Dual coordinate ascent: no step size, any loss, and a certificate that costs no pass."""
 
     kind: Literal["sdca"] = "sdca"
+    batch: Batch = "serial"
+    """Rows one by one, or in mini-batches whose steps are as they come (naive: it may diverge),
+    short enough on average (safe), or measured (aggressive)."""
+    batch_size: PositiveInt = 16
+    """Rows of a mini-batch."""
     combine: Literal["damped", "average", "add"] = "damped"
     """What becomes of several streams' moves: added, shortened where that was too much; averaged;
     or added after steps so short that it never is."""
@@ -107,7 +117,7 @@ class Sdca(Settings):
             W=side_by_side(facts.rows_kind, facts.d + 1, 3), proven=np.zeros(facts.d),
             proven_b=0.0, objective=0.0, gap=0.0, certified=False,
             shares=np.ones(self.row_numbers(facts)),
-            stretch=1.0 if self.combine == "average" else float(facts.streams),
+            beta=0.0, stretch=1.0 if self.combine == "average" else float(facts.streams),
             unit=constant_column(problem, facts).unit, offset=0.0, rows=0, passes=0,
             loss_start=0.0, gap_start=0.0, gap_running=0.0, loss_sum=0.0, heard=0, row_version=-1,
         )  # fmt: skip
@@ -143,12 +153,17 @@ class Sdca(Settings):
         self, problem: Problem, facts: Facts, state: SdcaState, block: Block
     ) -> SdcaState:
         """Visit the rows of one block."""
-        found = visit_rows(
-            state.W, state.W[:, RUNNING:], problem, constant_column(problem, facts).value,
-            state.offset, 1.0 / (problem.lam * facts.n), state.stretch, state.shares,
-            *block[:4], per_row(block),
+        column = constant_column(problem, facts).value
+        inputs = (
+            state.W, state.W[:, RUNNING:], problem, column, state.offset,
+            1.0 / (problem.lam * facts.n), state.stretch, state.shares, *block[:4], per_row(block),
         )  # fmt: skip
-        return count_rows(state, block.order.shape[0], *found)
+        if self.batch == "serial":
+            return count_rows(state, block.order.shape[0], *visit_rows(*inputs))
+        known = curvatures(block, facts.d, column, self.batch, self.batch_size)
+        scratch = np.zeros(facts.d + 1)
+        beta, *sums = visit_batches(*inputs, self.batch_size, known, state.beta, scratch)
+        return count_rows(state._replace(beta=beta), block.order.shape[0], *sums)
 
     def end_pass(self, problem: Problem, facts: Facts, states: list[SdcaState]) -> SdcaState:
         """Add up what the streams found, and begin the next pass from there.
@@ -294,19 +309,6 @@ def visit_rows(
         q = stretch * scale * c * (norm2(rows, i) + column * column)
         delta = dual_step(loss, a, p, y[i], q)
         keep_step(kept, i, a, delta)
-        step, fresh = stretch * scale * c * s * delta, scale * c * s * (a + delta)
-        if step != 0.0 or fresh != 0.0:
-            add_both(rows, i, step, fresh, moving)
-            moving[d, 0] += step * column
-            moving[d, 1] += fresh * column
+        unit = scale * c * s
+        move_weights(rows, i, stretch * unit * delta, unit * (a + delta), column, moving)
     return loss_start, gap_start, loss_running, gap_running
-
-
-@kernel
-def keep_step(kept: Any, i: Any, a: Any, delta: Any) -> Any:
-    """Write a row's dual variable: as one number, or as what it was and how it moves."""
-    if kept.shape[1] == 1:
-        kept[i, 0] = a + delta
-    else:
-        kept[i, 0] = a
-        kept[i, 1] = delta

@@ -9,6 +9,7 @@ from pipeline.training.clustering import clustering_warning
 from pipeline.training.forecast import Forecast
 from pipeline.training.plan import TrainingPlan
 from solvers.outlook import Conditioning, conditioning, slowness, slowness_for, usual_passes
+from solvers.sdca import Sdca
 
 MANY_PASSES = 100
 FEW_PASSES = 30  # what a larger lam is proposed for
@@ -27,6 +28,11 @@ def warnings(plan: TrainingPlan, job: Job, foreseen: Forecast) -> list[str]:
             f"--passes allows {plan.passes}. Raise it, ask for a larger --tol, or see what "
             "fewpass plan advises."
         )
+    if isinstance(plan.solver, Sdca) and plan.solver.batch == "naive":
+        said.append(
+            "Naive batches step too far where rows are alike, and may circle or diverge. They are "
+            "there to be compared with; use --set solver.batch=aggressive."
+        )
     return said
 
 
@@ -36,11 +42,13 @@ def advice(plan: TrainingPlan, job: Job, foreseen: Forecast) -> list[str]:
 
 
 def _hints(plan: TrainingPlan, job: Job, foreseen: Forecast) -> Iterator[str]:
+    if plan.solver.audit is not None:
+        return  # the duality gap goes to zero for any loss
     known = conditioning(job.problem, job.facts)
     if known is None:
         yield (
-            "The hinge has a kink, so its certificate does not go to zero. Use --loss "
-            "smoothed_hinge for one that does."
+            "The hinge has a kink, so its certificate does not go to zero. Use --solver sdca, or "
+            "--loss smoothed_hinge, for one that does."
         )
         return
     usual = foreseen.usual_passes

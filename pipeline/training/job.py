@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from pipeline.memory import return_freed_memory
 from pipeline.streaming.reader import row_view, unit_weights
 from pipeline.streaming.sweeps import Job
@@ -11,11 +13,9 @@ from pipeline.training.plan import TrainingPlan, problem_of
 from solvers.losses import Problem
 from solvers.protocol import Facts
 from solvers.rows import DenseRows, SparseRows
-from solvers.spectrum import sigma_square
+from solvers.spectrum import SAMPLED_TOO_LOW, sigma_square
 from storage.dataset import Dataset
 from storage.manifest import Manifest
-
-SAMPLED_TOO_LOW = 1.05  # the sample's power iteration ends a little below
 
 
 def make_job(plan: TrainingPlan, dataset: Dataset) -> Job:
@@ -86,5 +86,6 @@ def sampled_sigma_square(dataset: Dataset) -> float:
     table = dataset.read_chunk(0)
     weight = unit_weights(table, dataset)
     norms = dataset.manifest.norms
-    found = sigma_square(row_view(table), weight, dataset.manifest.n_features)
+    order, d = np.arange(table.n_rows), dataset.manifest.n_features
+    found = sigma_square(row_view(table), weight, d, order)
     return min(SAMPLED_TOO_LOW * found, norms.max_square)

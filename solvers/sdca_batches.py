@@ -1,0 +1,176 @@
+"""Mini-batches of dual steps: all rows of a batch are predicted by the same weights.
+
+Moves that point the same way add up to more than each of them counted on.  So each row's step uses
+a curvature v_i / (lam n) that makes up for it:
+
+    naive       v_i = ||x_i||^2                              may circle or blow up: to compare with
+    safe        v_i = own ||x_i||^2 + shared                 D rises in expectation
+                own = 1 - (b-1)/(n_c-1),  shared = (b-1)/(n_c-1) n_c sigma^2
+    aggressive  v_i = rho, as measured on steps tried first  D never falls: what a batch gains is
+                                                             known exactly, and one that would lose
+                                                             is shortened
+
+Batches are drawn from the window in memory, so n_c, sigma^2 and the longest row are the window's.
+`safe` is what Lemma 1 says before ||x_i|| is rounded up to the longest, and is the serial step at
+b = 1.  rho = ||sum of moves||^2 / sum of delta^2, clipped to what one row and a safe batch need;
+`beta`, its running geometric mean, is the curvature of the steps that are tried first.
+
+Source: Takac, Bijral, Richtarik and Srebro 2013, section 4 and Algorithm 2; docs/methods.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from solvers.dispatch import kernel
+from solvers.duality import dual_variable, keep_step, move_weights
+from solvers.losses import conjugate, direction, dual_step, value
+from solvers.protocol import Block
+from solvers.rows import add_vector, clear, dot_both, dot_vector, look_ahead, norm2
+from solvers.spectrum import SAMPLED_TOO_LOW, sigma_square
+
+Batch = Literal["serial", "naive", "safe", "aggressive"]
+REMEMBERED = 0.95  # of log beta, from batch to batch
+
+
+class Curvatures(NamedTuple):
+    """What a window says of its batches; v_i = own * square_i + shared."""
+
+    own: float
+    shared: float
+    largest: float  # v of the longest row
+    adaptive: bool  # v is measured, and `largest` its bound
+
+
+def curvatures(block: Block, d: int, column: float, kind: Batch, b: int) -> Curvatures:
+    """Work out the curvatures of batches of b rows of a block."""
+    n = block.order.shape[0]
+    if kind == "naive" or n == 1:
+        return Curvatures(1.0, 0.0, 0.0, False)
+    longest = float(longest_row(block.rows, block.weight, block.order, column))
+    spread = sigma_square(block.rows, block.weight, d, block.order)
+    spread = SAMPLED_TOO_LOW * spread + column**2 * float(np.mean(block.weight))
+    share = (min(b, n) - 1) / (n - 1)
+    own, shared = 1.0 - share, share * n * min(spread, longest)
+    return Curvatures(own, shared, own * longest + shared, kind == "aggressive")
+
+
+@kernel
+def longest_row(rows: Any, weight: Any, order: Any, column: Any) -> Any:
+    """Largest weighted square of a row, constant column included."""
+    largest = 0.0
+    for i in order:
+        largest = max(largest, weight[i] * (norm2(rows, i) + column * column))
+    return largest
+
+
+@kernel
+def visit_batches(
+    W: Any, moving: Any, problem: Any, column: Any, offset: Any, scale: Any, stretch: Any,
+    shares: Any, rows: Any, y: Any, weight: Any, order: Any, kept: Any,
+    batch: Any, known: Any, beta: Any, scratch: Any,
+) -> Any:  # fmt: skip
+    """Step batches of rows in turn; `scratch` (d + 1,) is zero and is left so.
+
+    Returns beta and the four sums of `visit_rows`.
+    """
+    loss, d, shift = problem.loss, W.shape[0] - 1, problem.intercept * offset
+    a, p, square = np.empty(batch), np.empty(batch), np.empty(batch)
+    v, delta, sums = np.empty(batch), np.empty(batch), np.zeros(4)
+    for start in range(0, order.shape[0], batch):
+        chosen = order[start : start + batch]
+        for k in range(chosen.shape[0]):
+            i = chosen[k]
+            look_ahead(rows, y, weight, order, start + k)
+            a[k], c, s = dual_variable(kept, i, shares), weight[i], direction(loss, y[i])
+            p_start, p[k] = dot_both(rows, i, W)
+            p_start += column * W[d, 0] + shift
+            p[k] += column * W[d, 1] + shift
+            square[k] = c * (norm2(rows, i) + column * column)
+
+            dual = conjugate(loss, a[k], y[i])
+            phi_start, phi = value(loss, p_start, y[i]), value(loss, p[k], y[i])
+            sums[0] += c * phi_start
+            sums[1] += c * (phi_start + dual + a[k] * s * p_start)
+            sums[2] += c * phi
+            sums[3] += c * (phi + dual + a[k] * s * p[k])
+
+        if known.adaptive:
+            v[:] = beta if beta > 0.0 else known.largest
+            propose(loss, y, chosen, a, p, v, stretch * scale, delta)
+            own, together = squares(loss, rows, y, weight, chosen, delta, column, scratch)
+            rho = min(together / own, known.largest) if own > 0.0 else 0.0
+            for k in range(chosen.shape[0]):
+                v[k] = max(rho, square[k])
+            if rho > 0.0:
+                beta = rho if beta <= 0.0 else beta**REMEMBERED * rho ** (1.0 - REMEMBERED)
+        else:
+            for k in range(chosen.shape[0]):
+                v[k] = known.own * square[k] + known.shared
+        propose(loss, y, chosen, a, p, v, stretch * scale, delta)
+        if known.adaptive:
+            own, together = squares(loss, rows, y, weight, chosen, delta, column, scratch)
+            q = stretch * scale
+            if gain(loss, y, weight, chosen, a, p, delta) < 0.5 * q * together:
+                shorten(weight, chosen, v, delta, together)
+
+        for k in range(chosen.shape[0]):
+            i = chosen[k]
+            unit = scale * weight[i] * direction(loss, y[i])
+            keep_step(kept, i, a[k], delta[k])
+            fresh = unit * (a[k] + delta[k])
+            move_weights(rows, i, stretch * unit * delta[k], fresh, column, moving)
+    return beta, sums[0], sums[1], sums[2], sums[3]
+
+
+@kernel
+def propose(loss: Any, y: Any, chosen: Any, a: Any, p: Any, v: Any, scale: Any, delta: Any) -> Any:
+    """Fill delta with each row's best step under its curvature."""
+    for k in range(chosen.shape[0]):
+        delta[k] = dual_step(loss, a[k], p[k], y[chosen[k]], scale * v[k])
+
+
+@kernel
+def squares(
+    loss: Any, rows: Any, y: Any, weight: Any, chosen: Any, delta: Any, column: Any, scratch: Any
+) -> Any:
+    """Weighted sum of delta^2, and the square of the rows' moves added up."""
+    own, together, d = 0.0, 0.0, scratch.shape[0] - 1
+    for k in range(chosen.shape[0]):
+        i = chosen[k]
+        step = weight[i] * direction(loss, y[i]) * delta[k]
+        own += weight[i] * delta[k] * delta[k]
+        add_vector(rows, i, step, scratch)
+        scratch[d] += step * column
+    for k in range(chosen.shape[0]):
+        i = chosen[k]
+        step = weight[i] * direction(loss, y[i]) * delta[k]
+        together += step * (dot_vector(rows, i, scratch) + column * scratch[d])
+    for k in range(chosen.shape[0]):
+        clear(rows, chosen[k], scratch)
+    scratch[d] = 0.0
+    return own, together
+
+
+@kernel
+def gain(loss: Any, y: Any, weight: Any, chosen: Any, a: Any, p: Any, delta: Any) -> Any:
+    """What the batch adds to n D, but for the square of its moves."""
+    total = 0.0
+    for k in range(chosen.shape[0]):
+        i = chosen[k]
+        moved = conjugate(loss, a[k] + delta[k], y[i])
+        change = conjugate(loss, a[k], y[i]) - moved
+        total += weight[i] * (change - delta[k] * direction(loss, y[i]) * p[k])
+    return total
+
+
+@kernel
+def shorten(weight: Any, chosen: Any, v: Any, delta: Any, together: Any) -> Any:
+    """Take the share of the moves that, by concavity, cannot lower D."""
+    counted = 0.0
+    for k in range(chosen.shape[0]):
+        counted += weight[chosen[k]] * v[k] * delta[k] * delta[k]
+    for k in range(chosen.shape[0]):
+        delta[k] *= min(1.0, counted / together)

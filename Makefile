@@ -47,7 +47,7 @@ check: lint test
 deploy: install
 	@test -n "$$PREFECT_API_URL" || { echo "Say which server: PREFECT_API_URL=http://... make deploy" \
 	  "(prefect server start --host 127.0.0.1 starts one here)." >&2; exit 2; }
-	$(BIN)/prefect --no-prompt work-pool create fewpass --type process --overwrite
+	$(BIN)/python -m flows.orchestration.work_pool
 	FEWPASS_HOME=$(CURDIR) FEWPASS_STORE=$(STORE) $(BIN)/prefect --no-prompt deploy --all
 	@$(BIN)/prefect --no-prompt automation delete fewpass-crash-silent-runs >/dev/null 2>&1 || true
 	$(BIN)/prefect --no-prompt automation create --from-file automation.yaml

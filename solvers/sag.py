@@ -8,6 +8,11 @@ gradient made of slopes of different age.  A visit makes its own slope new and s
 N is n ("sag") or the number of rows seen so far ("sag+", whose first steps are not held back by
 rows that nobody has visited; Konecny and Richtarik 2013, section 7.4).
 
+Rows are drawn with replacement from those in memory: when every row comes once a pass, in whatever
+order, D answers a pass late and w swings without end (docs/methods.md, "SAG").  Where memory holds
+only a part of the rows at a time that cannot be helped, and h is at most 4/(n L_f), with which it
+converges, slowly.
+
 D and the decay touch every weight.  With w = P (v - S D) they cost two numbers,
 
     a slope changes by c:   D += c x,   v += S c x               (w stays)
@@ -49,6 +54,8 @@ from solvers.smoothness import refuse_kink, smoothness
 
 FOLD_BELOW = 1e-4  # P
 RENEW_EVERY = 20  # passes
+LATE = 4.0  # h n L_f while not all rows can be drawn; swings grow from pi^2 on
+DRAWS = 23  # what a random generator is for
 
 
 class SagState(NamedTuple):
@@ -60,6 +67,7 @@ class SagState(NamedTuple):
     P: float
     S: float
     t: int  # rows visited
+    seen: int  # of them different ones
     h: float  # step
     heard: int  # rows whose loss before the step was taken
     loss_sum: float  # over them
@@ -76,7 +84,7 @@ class Sag(Settings):
     """Stochastic average gradient; one stream."""
 
     kind: Literal["sag"] = "sag"
-    step: Literal["quarter", "safe"] | PositiveFloat = "safe"
+    step: Literal["quarter", "safe"] | PositiveFloat = "quarter"
     """h: 1/(4 L), 1/(16 L) as the theory asks, L the largest of the rows, or a number."""
 
     @property
@@ -99,8 +107,8 @@ class Sag(Settings):
                 "the sign of the weights. Lower the step, or leave it out."
             )
         return SagState(
-            paired_zeros(facts.rows_kind, facts.d), b=0.0, D_b=0.0, P=1.0, S=0.0, t=0, h=h,
-            heard=0, loss_sum=0.0, loss=0.0, loss_zero=0.0, lost=0, row_version=-1, renewed=0,
+            paired_zeros(facts.rows_kind, facts.d), b=0.0, D_b=0.0, P=1.0, S=0.0, t=0, seen=0,
+            h=h, heard=0, loss_sum=0.0, loss=0.0, loss_zero=0.0, lost=0, row_version=-1, renewed=0,
             objective=0.0, gap=0.0,
         )  # fmt: skip
 
@@ -133,12 +141,16 @@ class Sag(Settings):
         return Certificate(state.objective, state.gap) if state.renewed else None
 
     def step_rows(self, problem: Problem, facts: Facts, state: SagState, block: Block) -> SagState:
-        """Visit the rows of one block; their slopes are changed in place."""
+        """Visit as many rows of one block as it has; their slopes are changed in place."""
+        m = block.order.shape[0]
+        draws = np.random.default_rng([facts.seed, DRAWS, state.t]).integers(m, size=m)
+        block = block._replace(order=block.order[draws])
+        h = state.h if m == facts.n else min(state.h, self._longest_late_step(problem, facts))
         length = column_length(problem, facts)
         usual = value(problem.loss, 0.0, math.sqrt(facts.target_square))
         state = state._replace(b=state.b / length, D_b=state.D_b * length)
         visited: SagState = visit_rows(
-            state, with_column(problem, length), usual, facts.n, self._counts_all, *block
+            state, with_column(problem, length), usual, h, facts.n, self._counts_all, *block
         )
         return visited._replace(b=visited.b * length, D_b=visited.D_b / length)
 
@@ -166,6 +178,9 @@ class Sag(Settings):
     @property
     def _counts_all(self) -> bool:
         return True
+
+    def _longest_late_step(self, problem: Problem, facts: Facts) -> float:
+        return LATE / (facts.n * smoothness(problem, facts, facts.sigma_square))
 
     def _first_step(self, problem: Problem, facts: Facts) -> float:
         if not isinstance(self.step, str):
@@ -205,11 +220,14 @@ def settle(_problem: Problem, _facts: Facts, states: list[SagState]) -> SagState
 
 @kernel
 def visit_rows(
-    state: Any, problem: Any, usual: Any, n: Any, counts_all: Any,
+    state: Any, problem: Any, usual: Any, h: Any, n: Any, counts_all: Any,
     rows: Any, y: Any, weight: Any, order: Any, slopes: Any,
 ) -> Any:  # fmt: skip
-    """Visit rows in their order; `usual` is zero weights' mean loss (for the guard of SGD)."""
-    W, b, D_b, P, S, t, h, heard, loss_sum, smooth, smooth_zero, lost = state[:12]
+    """Visit rows in their order; `usual` is zero weights' mean loss (for the guard of SGD).
+
+    A slope of 0 counts as that of a row not seen before, `seen` ending at n.
+    """
+    W, b, D_b, P, S, t, seen, _, heard, loss_sum, smooth, smooth_zero, lost = state[:13]
     loss, lam, intercept, lam_b = problem
     for r in range(order.shape[0]):
         i = order[r]
@@ -229,12 +247,14 @@ def visit_rows(
                 lost = 1
                 break
 
+        if slopes[i] == 0.0:
+            seen = min(seen + 1, n)
         change = weight[i] * slope(loss, p, y[i]) - slopes[i]
         if change != 0.0:
             slopes[i] += change
             add_both(rows, i, S * change, change, W)
             D_b += intercept * change
-        N = n if counts_all else min(t, n)
+        N = n if counts_all else seen
         P *= 1.0 - h * lam
         S += h / (N * P)
         b -= h * (lam_b * b + D_b / N)
@@ -242,6 +262,6 @@ def visit_rows(
             fold(W, P, P * S)
             P, S = 1.0, 0.0
     return SagState(
-        W, b, D_b, P, S, t, h, heard, loss_sum, smooth, smooth_zero, lost,
+        W, b, D_b, P, S, t, seen, state.h, heard, loss_sum, smooth, smooth_zero, lost,
         state.row_version, 0, state.objective, state.gap,
     )  # fmt: skip

@@ -1,6 +1,6 @@
 """Gradient descent, SAG and L-BFGS against dense recursions, each other and SciPy."""
 
-from itertools import islice
+from itertools import islice, pairwise
 
 import numpy as np
 import pytest
@@ -10,16 +10,18 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 
 from benchmarks.in_memory import permutations, sweeps
+from benchmarks.papers.acceptance_primal import excess_after
+from benchmarks.papers.synthetic import sparse_logistic
 from solvers.gd import Gd
 from solvers.gradient import RISE
 from solvers.intercept import column_length, with_column
 from solvers.lbfgs import DECREASE, FLATTENING, Lbfgs, direction
-from solvers.losses import LOSSES
+from solvers.losses import LOSSES, Problem
 from solvers.protocol import Diverged, Gather, Weights, copy_state
 from solvers.rows import DenseRows, SparseRows
-from solvers.s2gd import S2gd
+from solvers.s2gd import S2gd, S2gdPlus
 from solvers.sag import DRAWS, RENEW_EVERY, Sag, SagPlus, visit_rows
-from solvers.sgd import EXPLODED
+from solvers.sgd import EXPLODED, Sgd
 from tests import oracles
 from tests.conftest import CONVERGED, ROUNDING
 from tests.oracles import (
@@ -76,6 +78,23 @@ def test_reaches_the_optimum_and_certifies_no_more_than_is_true(loss, intercept,
 def test_the_plain_hinge_is_refused(solver):
     with pytest.raises(ValueError, match="smoothed hinge"):
         solver.init(problem_of("hinge", 0.1), facts(np.ones((3, 2)), DenseRows))
+
+
+def test_the_order_of_the_methods_on_sparse_logistic_data():
+    """After 20 passes; constant-step SGD stays where its noise is."""
+    X, y = sparse_logistic()
+    problem = Problem(LOSSES["logistic"](), 1.0 / len(y), 0.0, 1.0)
+    ends = [
+        excess_after(solver, problem, X, y, 0.4221829267, (20,))[0]
+        for solver in (
+            S2gdPlus(secants=0),
+            Sag(step="safe"),
+            Lbfgs(),
+            Sgd(gamma0=0.5, c=0.0),
+        )
+    ]
+    assert all(10.0 * better < worse for better, worse in pairwise(ends[:3]))
+    assert 2.0 * ends[2] < ends[3] < 0.05
 
 
 # Gradient descent

@@ -15,6 +15,7 @@ FEWPASS = str(Path(sys.executable).with_name("fewpass"))
 METHODS = {
     "asgd": ["--solver", "asgd", "--set", "solver.average_from=0.5", "--certify"],
     "s2gd+": ["--solver", "s2gd+"],
+    "sdca": ["--solver", "sdca", "--loss", "hinge", "--streams", "2"],
 }
 SCHEDULERS = (["--scheduler", "none"], [], ["--scheduler", "none"], ["--workers", "2"])
 POLL_S = 0.0005
@@ -74,7 +75,7 @@ class Victim:
         outcomes, run = [], self.folder / "run0"
         while len(self.kills) < kills:
             number = len(self.kills)
-            target = (None, "inner walk", "gather")[number % 3] if self.method != "asgd" else None
+            target = (None, "inner walk", "gather")[number % 3] if self.method == "s2gd+" else None
             if self._strikes(run, SCHEDULERS[number % len(SCHEDULERS)], target, chance):
                 continue
             outcomes.append(said_in(run))

@@ -105,6 +105,8 @@ def _step_over(walk: Walk, job: Job, blocks: Sequence[Block], state: State) -> t
 
 
 def _add_up(what: Sum, at: object, job: Job, blocks: Sequence[Block]) -> tuple[object, float]:
+    if what.row_state == "none":  # where there is room, a gradient leaves its slopes
+        blocks = [block._replace(row_state=np.empty(0)) for block in blocks]
     began, part = time.perf_counter(), what.zero(at)
     for block in blocks:
         part = what.add(job.problem, at, block, part)

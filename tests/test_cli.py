@@ -28,7 +28,7 @@ from pipeline.training.run_folder import Cursor
 
 TRAINED = {
     "run", "snapshot", "solver", "loss", "lam", "passes", "rows_seen", "objective", "certificate",
-    "weights_sha256", "seconds", "bytes_read", "peak_memory_bytes",
+    "hinge_certificate", "weights_sha256", "seconds", "bytes_read", "peak_memory_bytes",
 }  # fmt: skip
 INGESTED = {
     "dataset", "rows", "features", "nnz", "labels", "seconds", "bytes_in", "bytes_out",
@@ -362,9 +362,13 @@ def test_columns_are_names_or_positions():
 # -- displays ---------------------------------------------------------------------------------------
 
 
-def span(rows, loss_sum, heard, stream=0):
+def span(rows, loss_sum, heard, stream=0, lost=0):
     metrics = {"loss": 0.5, "loss_sum": loss_sum, "heard": heard}
-    return Event("span", Cursor(rows_seen=rows), {"stream": stream, "metrics": metrics})
+    return Event(
+        "span",
+        Cursor(rows_seen=rows, rows_in_sweep=rows - lost),
+        {"stream": stream, "metrics": metrics},
+    )
 
 
 def test_meter_tells_the_loss_since_the_last_line():
@@ -377,7 +381,7 @@ def test_meter_tells_the_loss_since_the_last_line():
     numbers = meter.read()
     assert (numbers.since_last, numbers.passes, numbers.fraction) == (1.0, 1.5, 0.75)
     meter.take(Event("restart", Cursor(rows_seen=150), {}))
-    meter.take(span(200, 4.0, 2))
+    meter.take(span(200, 4.0, 2, lost=150))
     numbers = meter.read()
     assert (numbers.since_last, numbers.fraction) == (2.0, 0.25)
 

@@ -9,6 +9,8 @@ To a relative certificate of 10^-D, epochs of one gradient and one pass of inner
 
     passes = 2 + D + 2.4 sqrt(K) D          (3 + 2 D + 0.3 K D^2 without secants)
 
+Dual coordinate ascent, with the same K for the mean L, took 1 + D + 1.2 K D, and L-BFGS
+4 + 0.5 kappa_f^(1/3) D with kappa_f = L_f / mu, L_f the smoothness of the objective as a whole.
 docs/forecasts.md tells on what that was measured, and how far single problems are off.
 """
 
@@ -24,10 +26,13 @@ from solvers.losses import Problem, Squared, value
 from solvers.planner import Curvature, Law, plan_epochs
 from solvers.protocol import Facts, Solver
 from solvers.s2gd import S2gd, Svrg
+from solvers.sdca import Sdca
 from solvers.smoothness import smoothness
 
 PER_DIGIT, PER_ROOT = 1.0, 2.4
 PLAIN_PER_DIGIT, PLAIN_CURVED = 2.0, 0.3  # secants = 0
+DUAL_PER_K = 1.2
+LBFGS_START, LBFGS_PER_DIGIT = 4.0, 0.5
 
 
 class Conditioning(NamedTuple):
@@ -89,11 +94,42 @@ def _(solver: S2gd, problem: Problem, facts: Facts, tol: float) -> Outlook:
     )
 
 
-@outlook.register(Gd)
-@outlook.register(Lbfgs)
-def _(solver: Solver, problem: Problem, facts: Facts, tol: float) -> Outlook:
-    """Every pass is a gather; how many depends on more than L and mu."""
-    return Outlook(theory=None, usual=None, gathers=1.0)
+@outlook.register
+def _(solver: Sdca, problem: Problem, facts: Facts, tol: float) -> Outlook:
+    """Dual ascent row by row; theory for the gap (Shalev-Shwartz and Zhang 2013, Theorem 2)."""
+    known, serial = conditioning(problem, facts), solver.batch == "serial" and facts.streams == 1
+    if known is None or not serial or not tol < 1.0:
+        return Outlook(None, None, 0.0)
+    worst = known.kappa / facts.n
+    return Outlook(
+        theory=(1.0 + worst) * math.log(facts.n * (1.0 + worst) / tol),
+        usual=1.0 + digits(tol) * (1.0 + DUAL_PER_K * known.mean / (known.mu * facts.n)),
+        gathers=0.0,
+    )
+
+
+@outlook.register
+def _(solver: Gd, problem: Problem, facts: Facts, tol: float) -> Outlook:
+    """One gradient a pass: f - f* falls by mu / L_f each time."""
+    share = tol / max(tol, zero_loss(problem, facts))
+    if conditioning(problem, facts) is None or not share < 1.0:
+        return Outlook(None, None, 1.0)
+    left = math.log1p(-1.0 / condition_of_all(problem, facts))
+    return Outlook(theory=math.log(share) / left, usual=None, gathers=1.0)
+
+
+@outlook.register
+def _(solver: Lbfgs, problem: Problem, facts: Facts, tol: float) -> Outlook:
+    """One gradient a trial; there is no theory with numbers in it."""
+    if conditioning(problem, facts) is None or not tol < 1.0:
+        return Outlook(None, None, 1.0)
+    per_digit = LBFGS_PER_DIGIT * condition_of_all(problem, facts) ** (1.0 / 3.0)
+    return Outlook(theory=None, usual=LBFGS_START + per_digit * digits(tol), gathers=1.0)
+
+
+def condition_of_all(problem: Problem, facts: Facts) -> float:
+    """kappa_f: smoothness of the objective as a whole over mu, a little above 1 at least."""
+    return max(1.0 + 1e-6, smoothness(problem, facts, facts.sigma_square) / problem.lam)
 
 
 def law_of(solver: S2gd) -> Law:
@@ -118,6 +154,11 @@ def zero_loss(problem: Problem, facts: Facts) -> float:
     return float(value(problem.loss, 0.0, math.sqrt(square)))
 
 
+def digits(tol: float) -> float:
+    """D of a tolerance."""
+    return max(0.0, -math.log10(tol))
+
+
 def slowness(h: float, mu: float, n: int) -> float:
     """K of a step h per row visited."""
     return 1.0 / (4.0 * h * mu * n)
@@ -128,7 +169,7 @@ def usual_passes(K: float, tol: float, inner_passes: float = 1.0, secants: bool 
 
     An epoch is a gradient and `inner_passes` passes of inner steps.
     """
-    D, K = max(0.0, -math.log10(tol)), K / inner_passes
+    D, K = digits(tol), K / inner_passes
     if secants:
         epochs = (1.0 + PER_DIGIT * D + PER_ROOT * math.sqrt(K) * D) / 2.0
     else:
@@ -138,6 +179,6 @@ def usual_passes(K: float, tol: float, inner_passes: float = 1.0, secants: bool 
 
 def slowness_for(passes: float, tol: float) -> float | None:
     """K at which `usual_passes` says that many with secants; None where none is small enough."""
-    D = max(0.0, -math.log10(tol))
+    D = digits(tol)
     left = passes - 2.0 - PER_DIGIT * D
     return (left / (PER_ROOT * D)) ** 2 if left > 0.0 and D > 0.0 else None

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from typing import get_args
 
 import numpy as np
@@ -18,6 +19,8 @@ from pipeline.training.job import make_job
 from pipeline.training.plan import SolverSettings, TrainingPlan
 from pipeline.training.training_run import TrainingRun
 from pipeline.training.trial import try_out
+from solvers.gd import Gd
+from solvers.lbfgs import Lbfgs
 from solvers.losses import LOSSES, Problem
 from solvers.outlook import (
     conditioning,
@@ -31,6 +34,8 @@ from solvers.planner import Curvature, plan_epochs
 from solvers.protocol import Facts
 from solvers.rows import SparseRows
 from solvers.s2gd import S2gd, S2gdPlus, Svrg
+from solvers.sdca import Sdca
+from solvers.smoothness import smoothness
 from storage.dataset import Dataset
 from tests.conftest import ROUNDING
 from tests.datasets import make, random_table, write
@@ -153,18 +158,29 @@ def dense(tmp_path_factory):
 # -- prediction and outcome --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
-def test_a_run_takes_about_what_was_foreseen(data_folder, tmp_path, fewpass, as_json, loss):
-    fewpass("ingest", data_folder / "reuters/reuters.trn.bz2", tmp_path / "d", "-q")
-    asked = ["--solver", "s2gd+", "--loss", loss, "--tol", "1e-3"]
-    told = as_json("plan", tmp_path / "d", *asked)
-    fewpass("train", tmp_path / "d", tmp_path / "r", *asked, *NO_DASK, "-q")
+@pytest.fixture(scope="module")
+def reuters(data_folder, tmp_path_factory):
+    place = tmp_path_factory.mktemp("reuters") / "d"
+    source = data_folder / "reuters/reuters.trn.bz2"
+    assert cli.main(["ingest", str(source), str(place), "-q"]) == 0
+    return place
+
+
+@pytest.mark.parametrize(
+    ("solver", "loss"),
+    [("s2gd+", "squared_hinge"), ("sdca", "logistic"), ("lbfgs", "logistic")],
+)
+def test_a_run_takes_about_what_was_foreseen(reuters, tmp_path, fewpass, as_json, solver, loss):
+    asked = ["--solver", solver, "--loss", loss, "--tol", "1e-3"]
+    told = as_json("plan", reuters, *asked)
+    fewpass("train", reuters, tmp_path / "r", *asked, *NO_DASK, "-q")
     report = as_json("report", tmp_path / "r")
     assert report["forecast"].items() <= told.items()
     assert report["certificate"] <= 1e-3
     assert told["usual_passes"] / FACTOR < report["passes"] < told["usual_passes"] * FACTOR
-    assert report["passes"] < told["theory_passes"]
-    assert report["bytes_read"] == pytest.approx(told["bytes_per_pass"] * report["passes"], rel=0.2)
+    assert report["passes"] < (told["theory_passes"] or math.inf)
+    share = report["bytes_read"] / (told["bytes_per_pass"] * report["passes"])
+    assert 1.0 <= share < 1.2 + 1.5 / report["passes"]  # numbers per row, a last certificate
     side_by_side = fewpass("report", tmp_path / "r").out
     assert "found" in side_by_side
     assert f"{report['passes']:.4g}" in side_by_side
@@ -242,20 +258,39 @@ def test_a_hard_problem_is_foreseen_with_its_cures(tmp_path, fewpass, as_json):
     assert unit["usual_passes"] < 30
     advice = " ".join(raw["advice"])
     assert "--passes allows 100" in advice
-    assert f"--scale unit-rows, it usually takes about {unit['usual_passes']:.0f} passes" in advice
+    promised = re.search(r"--scale unit-rows, (\S+) usually takes about (\d+) passes", advice)
+    kept = as_json("plan", tmp_path / "unit-rows", *asked[2:], "--solver", promised[1])
+    assert kept["usual_passes"] == pytest.approx(int(promised[2]), abs=1.0)
     lam = next(word for word in advice.partition("With --lam ")[2].split())
     milder = as_json("plan", tmp_path / "none", *asked, "--lam", lam)
     assert milder["usual_passes"] == pytest.approx(30, rel=0.3)
-    assert unit["advice"] == milder["advice"] == []
+    assert "hard" not in " ".join(unit["advice"] + milder["advice"])
 
 
 def test_a_tolerance_for_a_one_pass_method_names_a_better_one(tmp_path, as_json):
     make(tmp_path / "d")
-    (said,) = as_json("plan", tmp_path / "d", "--tol", "1e-4", "--lam", "1e-2")["advice"]
-    better = as_json("plan", tmp_path / "d", "--tol", "1e-4", "--lam", "1e-2", "--solver", "s2gd+")
-    assert f"--solver s2gd+ usually takes about {better['usual_passes']:.0f} passes" in said
-    (said,) = as_json("plan", tmp_path / "d", "--tol", "1e-4", "--loss", "hinge")["advice"]
+    asked = ["plan", tmp_path / "d", "--tol", "1e-4", "--lam", "1e-2"]
+    (said,) = as_json(*asked)["advice"]
+    kind, number = re.search(r"--solver (\S+) usually takes about (\d+)", said).groups()
+    assert as_json(*asked, "--solver", kind)["usual_passes"] == pytest.approx(int(number), abs=0.5)
+    (said,) = as_json(*asked, "--loss", "hinge")["advice"]
     assert "smoothed_hinge" in said
+    assert "sdca" in said
+    assert as_json(*asked, "--loss", "hinge", "--solver", "sdca")["advice"] == []
+
+
+def test_each_method_has_its_theory():
+    problem, facts = Problem(LOSSES["logistic"](), 1e-4, 1.0, 1e-6), known_facts()
+    known = conditioning(problem, facts)
+    kappa_f = smoothness(problem, facts, facts.sigma_square) / problem.lam
+    steps = outlook(Gd(), problem, facts, 1e-5).theory
+    assert (1.0 - 1.0 / kappa_f) ** steps * math.log(2.0) == pytest.approx(1e-5, rel=1e-6)
+    n, kappa = facts.n, known.kappa
+    dual = outlook(Sdca(), problem, facts, 1e-5)
+    assert dual.theory == pytest.approx((1 + kappa / n) * math.log((n + kappa) / 1e-5))
+    assert dual.usual < dual.theory
+    assert outlook(Sdca(), problem, known_facts(streams=2), 1e-5).usual is None
+    assert outlook(Lbfgs(), problem, facts, 1e-5).usual < steps
 
 
 def test_the_cap_is_told_of_before_training(tmp_path, fewpass):

@@ -8,7 +8,10 @@ from pipeline.streaming.sweeps import Job
 from pipeline.training.clustering import clustering_warning
 from pipeline.training.forecast import Forecast
 from pipeline.training.plan import TrainingPlan
-from solvers.outlook import Conditioning, conditioning, slowness, slowness_for, usual_passes
+from solvers.losses import Problem
+from solvers.outlook import Conditioning, conditioning, outlook, slowness, slowness_for
+from solvers.protocol import Facts
+from solvers.s2gd import S2gd, S2gdPlus
 from solvers.sdca import Sdca
 
 MANY_PASSES = 100
@@ -42,25 +45,17 @@ def advice(plan: TrainingPlan, job: Job, foreseen: Forecast) -> list[str]:
 
 
 def _hints(plan: TrainingPlan, job: Job, foreseen: Forecast) -> Iterator[str]:
-    if plan.solver.audit is not None:
-        return  # the duality gap goes to zero for any loss
     known = conditioning(job.problem, job.facts)
     if known is None:
-        yield (
-            "The hinge has a kink, so its certificate does not go to zero. Use --solver sdca, or "
-            "--loss smoothed_hinge, for one that does."
-        )
+        if plan.solver.audit is None:
+            yield (
+                "The hinge has a kink, so that gradients do not certify it. Use --solver sdca, "
+                "whose certificate holds for it, or --loss smoothed_hinge."
+            )
         return
-    usual = foreseen.usual_passes
-    if plan.tol is not None and usual is None:
-        usual = passes_of_s2gd(known, job.facts.n, plan.tol)
-        yield (
-            f"{foreseen.solver} is made for few passes, and its certificate falls slowly. "
-            f"--solver s2gd+ usually takes about {usual:.0f} passes to a tolerance of {plan.tol:g}."
-        )
-    if plan.tol is not None and usual is not None and usual > MANY_PASSES:
-        yield from _cures(plan, job, known, usual)
-    if foreseen.usual_passes is not None and known.largest > HEAVY_TAIL * known.mean:
+    if plan.tol is not None:
+        yield from _shorter(plan, job, known, foreseen)
+    if isinstance(plan.solver, S2gd) and known.largest > HEAVY_TAIL * known.mean:
         yield (
             f"The longest row's loss is {known.largest / known.mean:.0f} times as curved as the "
             "mean, so the first step may be too long; each halving costs an epoch. "
@@ -68,28 +63,54 @@ def _hints(plan: TrainingPlan, job: Job, foreseen: Forecast) -> Iterator[str]:
         )
 
 
-def _cures(plan: TrainingPlan, job: Job, known: Conditioning, usual: float) -> Iterator[str]:
+def _shorter(
+    plan: TrainingPlan, job: Job, known: Conditioning, foreseen: Forecast
+) -> Iterator[str]:
     assert plan.tol is not None
-    K = known.mean / (known.mu * job.facts.n)
+    usual, (kind, best) = foreseen.usual_passes, best_method(job.problem, job.facts, plan.tol)
+    if usual is None:
+        yield (
+            f"How many passes {foreseen.solver} takes to a certificate of {plan.tol:g} cannot be "
+            f"foreseen. --solver {kind} usually takes about {best:.0f}."
+        )
+    elif best <= BETTER * usual:
+        yield f"--solver {kind} usually takes about {best:.0f} passes to {plan.tol:g}."
+    if min(best, usual or best) > MANY_PASSES:
+        yield from _cures(plan.tol, job, known, best)
+
+
+def _cures(tol: float, job: Job, known: Conditioning, best: float) -> Iterator[str]:
     yield (
         f"The problem is hard: the mean curvature over lam is {known.mean / known.mu:.2g}, "
-        f"{K:.3g} times the number of rows. What helps is rows of smaller norm, a larger --lam, or "
-        "a larger --tol."
+        f"{slowness_of(known, job.facts.n):.3g} times the number of rows. What helps is rows of "
+        "smaller norm, a larger --lam, or a larger --tol."
     )
     for scale, square in scaled_squares(job).items():
-        scaled = conditioning(
-            job.problem, job.facts._replace(mean_square=square, max_square=square)
-        )
-        assert scaled is not None
-        passes = passes_of_s2gd(scaled, job.facts.n, plan.tol)
-        if passes <= BETTER * usual:
-            yield f"Ingested with --scale {scale}, it usually takes about {passes:.0f} passes."
-    lam = lam_for(FEW_PASSES, known, job.facts.n, plan.tol)
+        scaled = job.facts._replace(mean_square=square, max_square=square, sigma_square=square)
+        kind, passes = best_method(job.problem, scaled, tol)
+        if passes <= BETTER * best:
+            yield f"Ingested with --scale {scale}, {kind} usually takes about {passes:.0f} passes."
+    lam = lam_for(FEW_PASSES, known, job.facts.n, tol)
     if lam is not None:
         yield (
-            f"With --lam {lam:.1g} ({lam * job.facts.n:.2g}/n) it usually takes about "
+            f"With --lam {lam:.1g} ({lam * job.facts.n:.2g}/n) s2gd+ usually takes about "
             f"{FEW_PASSES} passes; the model is then another."
         )
+
+
+def best_method(problem: Problem, facts: Facts, tol: float) -> tuple[str, float]:
+    """Return which method of many passes usually takes the fewest, and how many."""
+    single = facts._replace(streams=1, stream_rows=facts.n)
+    passes = {
+        solver.kind: outlook(solver, problem, single, tol).usual for solver in (S2gdPlus(), Sdca())
+    }
+    known = {kind: number for kind, number in passes.items() if number is not None}
+    return min(known.items(), key=lambda item: item[1])
+
+
+def slowness_of(known: Conditioning, n: int) -> float:
+    """K of S2GD's default step."""
+    return slowness(1.0 / (4.0 * known.mean), known.mu, n)
 
 
 def scaled_squares(job: Job) -> dict[str, float]:
@@ -99,11 +120,6 @@ def scaled_squares(job: Job) -> dict[str, float]:
     if manifest.layout == "dense":
         others[STANDARD] = float(manifest.n_features)
     return {kind: square for kind, square in others.items() if kind != manifest.scaling.kind}
-
-
-def passes_of_s2gd(known: Conditioning, n: int, tol: float) -> float:
-    """Passes that S2GD with its default step usually takes."""
-    return usual_passes(slowness(1.0 / (4.0 * known.mean), known.mu, n), tol)
 
 
 def lam_for(passes: float, known: Conditioning, n: int, tol: float) -> float | None:

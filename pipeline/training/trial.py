@@ -14,9 +14,10 @@ from pipeline.streaming.reader import row_view, unit_weights
 from pipeline.streaming.sweeps import Job
 from pipeline.training.forecast import Forecast
 from solvers.gradient import GRADIENT
-from solvers.protocol import Block, Gather, Solver, State, Sum, Walk
+from solvers.protocol import Block, Diverged, Gather, Solver, State, Sum, Walk
 
 MOST_CHUNKS = 4
+MOST_RESTARTS = 30
 WARM_UP_ROWS = 1000  # kernels compile and a first step is found on them, untimed
 TYPICAL_EPOCH = 1  # the first may begin in a way of its own
 
@@ -96,12 +97,24 @@ def _epoch(
 
 
 def _step_over(walk: Walk, job: Job, blocks: Sequence[Block], state: State) -> tuple[State, float]:
-    began, rows = time.perf_counter(), 0
-    for block in blocks:
-        wanted = block.order.shape[0] if walk.rows is None else walk.rows(state)
-        state = walk.step(job.problem, job.facts, state, block)
-        rows += min(wanted, block.order.shape[0])
-    return state, (time.perf_counter() - began) / max(rows, 1)
+    """Begin again as the method says where the loss explodes; a few rows are more easily lost."""
+    for _attempt in range(MOST_RESTARTS):
+        began, rows = time.perf_counter(), 0
+        for block in blocks:
+            wanted = block.order.shape[0] if walk.rows is None else walk.rows(state)
+            state = walk.step(job.problem, job.facts, state, block)
+            rows += min(wanted, block.order.shape[0])
+            if walk.diverged(state):
+                break
+        else:
+            return state, (time.perf_counter() - began) / max(rows, 1)
+        state = walk.recover(job.problem, job.facts, state)
+        for block in blocks:
+            block.row_state[:] = 0.0
+    raise Diverged(
+        f"The loss explodes on the first {rows} rows whatever the step. Scale the features (ingest "
+        "--scale), or raise --lam."
+    )
 
 
 def _add_up(what: Sum, at: object, job: Job, blocks: Sequence[Block]) -> tuple[object, float]:

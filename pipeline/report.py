@@ -34,7 +34,7 @@ class RunReport(NamedTuple):
     seconds: float
     bytes_read: int
     waiting_share: float  # of the spans' time, spent waiting for the reader
-    image: str
+    image: str | None  # the loss curve; None where every pass is a gather
     convergence: str | None  # the picture of objective and certificate, where there are several
     forecast: dict[str, Any] | None  # what was foreseen; the fields of pipeline.training.forecast
 
@@ -51,10 +51,9 @@ def draw_report(run: RunFolder) -> RunReport:
     model = load_model(run)
     saved = Saved.of(run.snapshots.load(model.snapshot))
     record, cursor = model.record, saved.cursor
-    if not history.points:
+    if not (history.points or history.certificates):
         raise BadInput(f"The log of {run.url} holds no step yet. Go on with fewpass resume.")
     problem = problem_of(record.plan, record)
-    run.folder.write(IMAGE, loss_curve(history, run.folder.name, record.n_rows))
     return RunReport(
         run=run.url,
         dataset=record.plan.dataset,
@@ -64,7 +63,7 @@ def draw_report(run: RunFolder) -> RunReport:
         finished=saved.finished,
         passes=cursor.passes,
         rows_seen=cursor.rows_seen,
-        last_loss=history.points[-1].since_last,
+        last_loss=history.points[-1].since_last if history.points else None,
         objective=saved.certified.objective if saved.certified else None,
         certificate=saved.certified.gap if saved.certified else None,
         restarts=history.restarts,
@@ -72,10 +71,17 @@ def draw_report(run: RunFolder) -> RunReport:
         seconds=cursor.seconds,
         bytes_read=cursor.bytes_read,
         waiting_share=history.waiting_s / history.stepping_s if history.stepping_s else 0.0,
-        image=run.folder.address(IMAGE),
+        image=_draw_losses(run, history, record.n_rows),
         convergence=_draw_convergence(run, history),
         forecast=record.forecast.model_dump() if record.forecast else None,
     )
+
+
+def _draw_losses(run: RunFolder, history: History, n_rows: int) -> str | None:
+    if not history.points:
+        return None
+    run.folder.write(IMAGE, loss_curve(history, run.folder.name, n_rows))
+    return run.folder.address(IMAGE)
 
 
 def _draw_convergence(run: RunFolder, history: History) -> str | None:

@@ -45,7 +45,7 @@ def quiet_runs(tmp_path_factory):
             found.append((plan, train(plan, folder / f"quiet{streams}")))
         plan = plan_for(dataset, solver={"kind": "s2gd"}, streams=2, passes=4)
         found.append((plan, train(plan, folder / "quiet-s2gd")))
-        plan = plan_for(dataset, solver={"kind": "sdca"}, streams=3, passes=3)
+        plan = plan_for(dataset, solver={"kind": "sdca"}, streams=2, passes=3)
         found.append((plan, train(plan, folder / "quiet-sdca")))
         plan = plan_for(dataset, solver={"kind": "sag"}, passes=2)
         found.append((plan, train(plan, folder / "quiet-sag")))

@@ -30,10 +30,8 @@ def main() -> None:
         outcomes = victim.finish_after(chosen.kills, chosen.seed)
     for kill in victim.kills:
         print(f"{kill.scheduler:16} {kill.place:11} after {kill.passes:6.2f} passes")
-    places = ", ".join(
-        f"{n} in {place}" for place, n in Counter(k.place for k in victim.kills).items()
-    )
-    print(f"{len(victim.kills)} kills ({places}); {len(outcomes)} runs came to their end")
+    struck = ", ".join(f"{n} in {place}" for place, n in Counter(victim.places()).items())
+    print(f"{len(victim.kills)} kills ({struck}); {len(outcomes)} runs came to their end")
     print(f"a quiet run: {quiet.weights_sha256}, certificate {quiet.certificate:g}")
     if set(outcomes) != {quiet}:
         sys.exit(f"Not the same: {set(outcomes) - {quiet}}")

@@ -20,6 +20,8 @@ METHODS = {
 SCHEDULERS = (["--scheduler", "none"], [], ["--scheduler", "none"], ["--workers", "2"])
 POLL_S = 0.0005
 PASSES = 25
+#: Where kills are to strike, in turn; None: anywhere.
+TARGETS = {"asgd": (None,), "s2gd+": (None, "inner walk", "gather"), "sdca": (None,)}
 
 
 class Outcome(NamedTuple):
@@ -67,21 +69,26 @@ class Victim:
         ]  # fmt: skip
 
     def finish_after(self, kills: int, seed: int = 0) -> list[Outcome]:
-        """Kill so many times; a run that came to its end is followed by a new one.
+        """Kill so many times, or more until every target was hit.
 
-        Returns what every run that was tormented came to, the last one resumed quietly.
+        A run that came to its end is followed by a new one.  Returns what all of them came to,
+        the last one resumed quietly.
         """
-        chance = random.Random(seed)
+        chance, targets = random.Random(seed), TARGETS[self.method]
         outcomes, run = [], self.folder / "run0"
-        while len(self.kills) < kills:
+        while len(self.kills) < kills or not {None, *self.places()} >= set(targets):
             number = len(self.kills)
-            target = (None, "inner walk", "gather")[number % 3] if self.method == "s2gd+" else None
+            target = targets[number % len(targets)]
             if self._strikes(run, SCHEDULERS[number % len(SCHEDULERS)], target, chance):
                 continue
             outcomes.append(said_in(run))
             run = self.folder / f"run{len(outcomes)}"
         resume = [FEWPASS, "resume", str(run), "--json", "--scheduler", "none"]
         return [*outcomes, self._finish(resume)]
+
+    def places(self) -> list[str]:
+        """Where kills struck."""
+        return [kill.place for kill in self.kills]
 
     def _strikes(
         self, run: Path, scheduler: list[str], target: str | None, chance: random.Random

@@ -4,14 +4,15 @@
 
 Trains every set, loss and lam to a certified relative gap of 1e-8 or for 200 passes, and prints a
 table of the passes after which each tolerance was certified beside those that `fewpass plan`
-foresees for it, and how far all are from each other.  `--secants 0` does so for the method without
-secants.
+foresees for it, and how far all are from each other.  `--solver '{"kind": "sdca"}'` does so for
+another method.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,13 +52,15 @@ class Comparison(NamedTuple):
     passes: list[tuple[float, float | None]]  # foreseen and found, per number of digits
 
 
-def compare(study: Study, loss: str, lam: float | str, secants: int, folder: Path) -> Comparison:
+def compare(
+    study: Study, loss: str, lam: float | str, solver: dict[str, Any], folder: Path
+) -> Comparison:
     """Foresee, then train."""
     dataset = training_rows(study, folder)
-    solver: Any = {"kind": "s2gd+", "secants": secants}
     last, passes = (1e-6, 400) if study.name == HARD else (1e-8, 200)
     plan = TrainingPlan(
-        dataset=dataset.folder.url, solver=solver, loss=loss, lam=lam, tol=last, passes=passes
+        dataset=dataset.folder.url, solver=solver,
+        loss=loss, lam=lam, tol=last, passes=passes
     )  # fmt: skip
     job = make_job(plan, dataset)
     told = [
@@ -116,7 +119,7 @@ def spread(rows: list[Comparison]) -> str:
 def main() -> None:
     """Measure and print."""
     options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    options.add_argument("--secants", type=int, default=2)
+    options.add_argument("--solver", type=json.loads, default={"kind": "s2gd+"})
     options.add_argument("--sets", nargs="*", default=[study.name for study in SETS])
     options.add_argument(
         "--folder", type=Path, default=Path(tempfile.gettempdir()) / "fewpass-real"
@@ -126,7 +129,7 @@ def main() -> None:
     rows = []
     for study, loss, lam in problems():
         if study.name in chosen.sets:
-            rows.append(compare(study, loss, lam, chosen.secants, chosen.folder))
+            rows.append(compare(study, loss, lam, chosen.solver, chosen.folder))
             print(cells(rows[-1]), flush=True)
     print("\n" + table(HEAD, [cells(row) for row in rows], HEAD[:3]))
     print("\n" + spread(rows))

@@ -2,7 +2,7 @@
 
 Methods that go through the rows in stored order, or through random windows of them, count on
 every window being like the whole.  On rows sorted by label they stand still or move away from the
-optimum, whatever the order inside a window (docs/methods.md, section 6).
+optimum, whatever the order inside a window (docs/forecasts.md, section 4).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from storage.manifest import Labels, Manifest, Values
 
 CLUSTERED = 0.05  # share of the variance that lies between chunks
 DEVIATIONS = 5.0  # of what a random order leaves between them
-ENOUGH_IN_MEMORY = 0.2  # of the rows in one window: slower, but no longer astray
+ENOUGH_IN_MEMORY = 0.2  # of the rows in one window: more passes, but they arrive
 
 
 class Clustering(NamedTuple):
@@ -80,13 +80,12 @@ def clustering_warning(manifest: Manifest, windows: WindowPlan) -> str | None:
     if not found.found:
         return None
     what = "targets" if found.targets >= found.norms else "row norms"
+    harm, cure = "Training takes more passes for it", ""
+    if in_memory < ENOUGH_IN_MEMORY:
+        harm = "Training may stand still or diverge"
+        cure = f", or give --memory enough for {ENOUGH_IN_MEMORY:.0%} of the rows in a window"
     return (
         f"The rows are stored sorted: {max(found):.0%} of the variance of their {what} lies "
-        f"between chunks, and a window holds {in_memory:.0%} of the rows. Training may stand "
-        "still or diverge. Ingest again without --no-shuffle"
-        + (
-            f", or give --memory enough for {ENOUGH_IN_MEMORY:.0%} of the rows in a window."
-            if in_memory < ENOUGH_IN_MEMORY
-            else "."
-        )
+        f"between chunks, and a window holds {in_memory:.0%} of the rows. {harm}. Ingest again "
+        f"without --no-shuffle{cure}."
     )

@@ -247,9 +247,8 @@ def test_the_page_in_a_browser(tmp_path):
             [CHROMIUM, *flags, "--dump-dom", url], capture_output=True, text=True, timeout=120
         )
     finally:
-        process.send_signal(signal.SIGINT)
-        process.wait(30)
-        process.stdout.close()
+        process.kill()
+        process.communicate()
     page = looked.stdout
     assert 'class="state finished"' in page
     assert page.count("<svg") == 5

@@ -91,7 +91,10 @@ class Training:
     """No intercept, one charged like a weight, or one charged a hundredth of it
     [default: free]."""
     positive: str | None = None
-    """The label that counts as +1, all others as -1 [default: the larger one of two]."""
+    """The label that counts as +1, all others as -1 [default: the larger one of two; of more
+    labels each in its turn, a model per class]."""
+    class_weight: str | None = None
+    """What rows count by their label: "balanced", or numbers such as spam=10,ham=1."""
     tol: float | None = None
     """Stop when the certified gap to the optimum, over max(1, |objective|), is at most this."""
     passes: int | None = None

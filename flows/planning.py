@@ -10,7 +10,7 @@ from flows.settings import as_toml, as_values, training_settings
 from pipeline.sizes import format_bytes
 from pipeline.training.advice import advice
 from pipeline.training.forecast import Forecast, forecast
-from pipeline.training.job import make_job
+from pipeline.training.job import make_job, solver_of
 from pipeline.training.trial import Speed, seconds_of, threads_of, try_out
 from storage.dataset import Dataset
 
@@ -28,7 +28,7 @@ def run_plan(
     job = make_job(plan, Dataset.open(plan.dataset))
     foreseen = forecast(plan, job)
     said = advice(plan, job, foreseen)
-    speed = try_out(plan.solver, job)
+    speed = try_out(solver_of(plan, job.rule), job)
     seconds = seconds_of(foreseen, speed, plan.streams, threads_of(place))
     facts = {"dataset": dataset} | foreseen.model_dump()
     facts |= {"tried_rows": speed.rows, "seconds": seconds, "advice": said}

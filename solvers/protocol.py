@@ -22,7 +22,7 @@ from solvers.losses import Problem
 from solvers.rows import Rows
 
 State = Any  # a NamedTuple of arrays and numbers; a method may have one type per phase
-Part = Any  # a NamedTuple of arrays and numbers that add up, one type per gather
+Part = Any  # a tuple of arrays, numbers and parts that add up, one type per gather
 
 
 class Block(NamedTuple):
@@ -53,10 +53,10 @@ class Facts(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """The linear function x -> coef . x + intercept."""
+    """The linear function x -> coef . x + intercept, or one per class."""
 
-    coef: NDArray[np.float64]  # (d,)
-    intercept: float
+    coef: NDArray[np.float64]  # (d,), or (n_classes, d)
+    intercept: Any  # a number, or (n_classes,)
 
 
 RowStateUse = Literal["none", "read", "write", "update"]
@@ -125,8 +125,9 @@ Sweep = Walk | Gather
 class Certificate(NamedTuple):
     """What a full gradient or a duality gap proves of a state's weights."""
 
-    objective: float
-    gap: float  # at most this far above the optimum
+    objective: float  # of several models: their mean
+    gap: float  # at most this far above the optimum; of several models: the largest
+    models: tuple[tuple[float, float], ...] = ()  # objective and gap of each, where there are more
 
     @property
     def relative(self) -> float:
@@ -192,7 +193,12 @@ class Solver(Protocol):
 
 def add_parts(left: Part, right: Part) -> Part:
     """Field by field sum of two parts of one gather."""
-    return type(left)(*(a + b for a, b in zip(left, right, strict=True)))
+    return _each_field(_add_values, left, right)
+
+
+def _add_values(left: Any, right: Any) -> Any:
+    """Add two fields of parts."""
+    return add_parts(left, right) if isinstance(left, tuple) else left + right
 
 
 def array_bytes(state: State) -> int:
@@ -202,4 +208,29 @@ def array_bytes(state: State) -> int:
 
 def copy_state(state: State) -> State:
     """Copy a state's arrays (layout kept); its numbers are immutable."""
-    return type(state)(*(v.copy(order="K") if isinstance(v, np.ndarray) else v for v in state))
+    return _each_field(_copy_value, state)
+
+
+def _copy_value(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return copy_state(value)
+    return value.copy(order="K") if isinstance(value, np.ndarray) else value
+
+
+def _each_field(change: Callable[..., Any], *tuples: Any) -> Any:
+    """Return a tuple of the same type, plain or named, made of its fields changed."""
+    kind, fields = type(tuples[0]), (change(*values) for values in zip(*tuples, strict=True))
+    return tuple(fields) if kind is tuple else kind(*fields)
+
+
+def row_versions(state: State) -> tuple[int, ...]:
+    """Return which versions of the numbers kept per row a state goes with: one per model."""
+    models = getattr(state, "models", (state,))
+    return tuple(m.row_version for m in models if hasattr(m, "row_version"))
+
+
+def with_row_version(state: State, version: int) -> State:
+    """Return a state, all its models, with the version of the numbers that were kept last."""
+    if not hasattr(state, "models"):
+        return state._replace(row_version=version)
+    return state._replace(models=tuple(m._replace(row_version=version) for m in state.models))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,42 @@ def scores(coef: NDArray[np.float64], intercept: float, rows: Rows) -> NDArray[n
     p: NDArray[np.float64] = all_dots(rows, coef)
     p += intercept
     return p
+
+
+class Ranking(NamedTuple):
+    """What several functions say of rows, all arrays (n,)."""
+
+    best: NDArray[np.int64]  # the function with the highest score
+    score: NDArray[np.float64]  # that score
+    share: NDArray[np.float64]  # its sigmoid over the sum of all functions'
+
+
+def rank(
+    coef: NDArray[np.float64],
+    intercept: NDArray[np.float64],
+    rows: Rows,
+    heard: Callable[[int, NDArray[np.float64]], None] = lambda _k, _p: None,
+) -> Ranking:
+    """Find every row's best of K functions, coef (K, d) and intercept (K,), one after the other.
+
+    `heard` gets each function's number and its scores of all rows (n,).
+    """
+    n = count(rows)
+    best, score = np.zeros(n, np.int64), np.full(n, -np.inf)
+    total = np.zeros(n)
+    for k in range(len(coef)):
+        p = scores(coef[k], float(intercept[k]), rows)
+        heard(k, p)
+        best[p > score] = k
+        np.maximum(score, p, out=score)
+        total += sigmoid(p)
+    return Ranking(best, score, sigmoid(score) / total)
+
+
+def sigmoid(p: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return 1 / (1 + exp(-p)), kept above 0."""
+    share: NDArray[np.float64] = 1.0 / (1.0 + np.exp(-np.clip(p, -700.0, 700.0)))
+    return share
 
 
 def loss_sum(

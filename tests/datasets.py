@@ -9,8 +9,10 @@ from storage.table import DenseTable, SparseTable, cut
 from storage.writer import DatasetWriter
 
 
-def random_table(n, d, *, layout="dense", targets="labels", weighted=False, seed=0, nnz=8):
-    """Rows of a noisy linear model; labels are stored as codes 0 and 1."""
+def random_table(
+    n, d, *, layout="dense", targets="labels", weighted=False, seed=0, nnz=8, classes=2
+):
+    """Rows of a noisy linear model; labels are stored as codes 0, 1, ..."""
     rng = np.random.default_rng(seed)
     truth = rng.standard_normal(d)
     weight = rng.integers(1, 4, n).astype(float) if weighted else None
@@ -22,7 +24,8 @@ def random_table(n, d, *, layout="dense", targets="labels", weighted=False, seed
         X = rng.standard_normal((n, nnz)).astype(np.float32)
         score = (X * truth[indices]).sum(axis=1)
     noisy = score + rng.standard_normal(n) * score.std() * 0.5
-    target = (noisy > 0).astype(float) if targets == "labels" else noisy
+    edges = np.quantile(noisy, np.arange(1, classes) / classes) if classes > 2 else [0.0]
+    target = np.searchsorted(edges, noisy).astype(float) if targets == "labels" else noisy
     if layout == "dense":
         return DenseTable(X, target, weight)
     indptr = np.arange(n + 1, dtype=np.int64) * nnz
@@ -43,7 +46,9 @@ def write(url, table, d, chunk_rows, *, targets="labels", shuffled=True):
     ]
     y = table.target
     if targets == "labels":
-        described = Labels(labels=(-1.0, 1.0), counts=(int((y == 0).sum()), int((y == 1).sum())))
+        counts = tuple(np.bincount(y.astype(int), minlength=2).tolist())
+        labels = (-1.0, 1.0) if len(counts) == 2 else tuple(float(k) for k in range(len(counts)))
+        described = Labels(labels=labels, counts=counts)
     else:
         described = Values(mean=y.mean(), variance=y.var(), minimum=y.min(), maximum=y.max())
     weights = None

@@ -8,18 +8,27 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.errors import BadInput
+from pipeline.scoring.evaluate_classes import (
+    CLASS_SCORES,
+    ClassFigures,
+    ClassPart,
+    class_figures,
+    penalty,
+    top_error,
+)
 from pipeline.streaming.executor import Executor
 from pipeline.streaming.sweeps import GatherReport, Job, gather
-from pipeline.streaming.targets import label_text, target_rule
+from pipeline.streaming.targets import TargetRule, label_text, shown, target_rule
 from pipeline.streaming.windows import plan_windows
 from pipeline.training.job import facts_of
-from pipeline.training.model import Model, require_same_columns
+from pipeline.training.model import Model, read_weights, require_same_columns
 from pipeline.training.plan import TrainingPlan, problem_of
 from solvers.losses import Problem, Squared
 from solvers.protocol import Block, Sum, Weights, add_parts
 from solvers.scores import loss_sum, scores
 from storage.dataset import Dataset
-from storage.manifest import Labels
+from storage.manifest import Labels, Values
 
 HISTOGRAM_BITS = 18  # of a score's 32: sign, exponent and 9 bits of the number, 0.2 % apart
 
@@ -30,11 +39,12 @@ class Evaluation(NamedTuple):
     rows: int
     objective: float  # mean loss + (lam/2) ||w||^2 (+ what the intercept is charged)
     loss: float  # mean, weighted by row weights
-    error: float | None  # weighted share of rows on the wrong side
+    error: float | None  # weighted share of rows that are given another label than theirs
     auc: float | None  # area under the ROC curve
     auc_within: float | None  # the true area differs by this at most (scores are binned)
     mse: float | None
     r2: float | None
+    classes: tuple[ClassFigures, ...] | None = None  # where there are more than two
 
 
 class ScorePart(NamedTuple):
@@ -63,13 +73,12 @@ def evaluate(
     """
     require_same_columns(model, dataset)
     job = _job(model.record.plan, model, dataset)
-    at = executor.submit("weights", _same, model.weights)
-    total: ScorePart = executor.result(gather(executor, job, SCORES, at, on_report))
+    at = executor.submit("weights", read_weights, model.run, model.snapshot)
+    what = CLASS_SCORES if job.rule.n_classes else SCORES
+    total = executor.result(gather(executor, job, what, at, on_report))
+    if job.rule.n_classes:
+        return class_summary(job.problem, model, total)
     return summary(job.problem, model.weights, total)
-
-
-def _same(weights: Weights) -> Weights:
-    return weights
 
 
 def _job(plan: TrainingPlan, model: Model, dataset: Dataset) -> Job:
@@ -78,9 +87,32 @@ def _job(plan: TrainingPlan, model: Model, dataset: Dataset) -> Job:
     trained = model.record
     # lam, "10/n" and the default label are those of the training set.
     problem = problem_of(plan, trained)
-    rule = target_rule(manifest, problem.loss, _positive_label(plan, model))
+    trained_rule = target_rule(trained, problem.loss, plan.positive)
+    if trained_rule.n_classes:
+        rule = _same_classes(manifest.targets, trained.targets)
+    else:
+        rule = target_rule(manifest, problem.loss, _positive_label(plan, model))
     windows = plan_windows(manifest, memory=plan.memory, state_bytes=0, streams=1, seed=0)
     return Job(dataset, problem, facts_of(manifest, rule), rule, windows)
+
+
+def _same_classes(targets: Labels | Values, trained: Labels | Values) -> TargetRule:
+    """Number a set's labels as the model's classes are numbered."""
+    assert isinstance(trained, Labels), "classes were trained on"
+    if not isinstance(targets, Labels):
+        raise BadInput(
+            f"The targets are numbers, but the model tells the labels {shown(trained)} apart. "
+            "Ingest the rows with --like the training set."
+        )
+    names = [label_text(label) for label in trained.labels]
+    unknown = [label for label in map(label_text, targets.labels) if label not in names]
+    if unknown:
+        raise BadInput(
+            f'The label "{unknown[0]}" is unknown to the model, which has {shown(trained)}. '
+            "Ingest the rows with --like the training set to find where it is."
+        )
+    values = tuple(float(names.index(label_text(label))) for label in targets.labels)
+    return TargetRule(values=values, n_classes=len(names))
 
 
 def _positive_label(plan: TrainingPlan, model: Model) -> str | None:
@@ -140,8 +172,6 @@ def score_bins(p: NDArray[np.float64]) -> NDArray[np.int64]:
 def summary(problem: Problem, at: Weights, total: ScorePart) -> Evaluation:
     """Turn sums over all rows into the figures."""
     loss = total.loss / total.weight
-    penalty = 0.5 * problem.lam * float(at.coef @ at.coef)
-    penalty += 0.5 * problem.lam_b * at.intercept**2
     figures: dict[str, Any] = dict.fromkeys(("error", "auc", "auc_within", "mse", "r2"))
     if isinstance(problem.loss, Squared):
         mean = total.y / total.weight
@@ -151,7 +181,22 @@ def summary(problem: Problem, at: Weights, total: ScorePart) -> Evaluation:
     else:
         figures["error"] = total.wrong / total.weight
         figures["auc"], figures["auc_within"] = area(total.positive, total.negative)
-    return Evaluation(rows=total.rows, objective=loss + penalty, loss=loss, **figures)
+    return Evaluation(rows=total.rows, objective=loss + penalty(problem, at), loss=loss, **figures)
+
+
+def class_summary(problem: Problem, model: Model, total: ClassPart) -> Evaluation:
+    """Turn sums over all rows into the figures of several classes; losses are their mean."""
+    loss = float(total.losses.mean()) / total.weight
+    targets = model.record.targets
+    assert isinstance(targets, Labels), "classes were trained on"
+    return Evaluation(
+        rows=total.rows,
+        objective=loss + penalty(problem, model.weights),
+        loss=loss,
+        error=top_error(total),
+        **dict.fromkeys(("auc", "auc_within", "mse", "r2")),
+        classes=class_figures(total, [label_text(label) for label in targets.labels]),
+    )
 
 
 def area(

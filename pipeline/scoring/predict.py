@@ -22,7 +22,7 @@ from pipeline.streaming.targets import label_text
 from pipeline.training.model import Model, require_same_columns
 from pipeline.training.plan import loss_of
 from solvers.losses import Logistic, Squared
-from solvers.scores import scores
+from solvers.scores import rank, scores, sigmoid
 from storage.dataset import Dataset
 from storage.folder import Folder
 from storage.table import Table
@@ -44,7 +44,8 @@ class Predictor(NamedTuple):
     """Turns rows into the columns of the output."""
 
     model: Model
-    labels: tuple[Any, Any] | None  # of negative and positive scores; None: numbers are predicted
+    labels: tuple[Any, ...] | None  # of negative and positive scores, or of the classes; None:
+    # numbers are predicted
     probability: bool
     scaler: Scaler | None  # None: rows come scaled as the model wants them
 
@@ -59,14 +60,16 @@ class Predictor(NamedTuple):
         """Predict the rows of a table."""
         if self.scaler is not None:
             table = self.scaler.apply(table)
-        weights = self.model.weights
-        score = scores(weights.coef, weights.intercept, row_view(table))
+        weights, rows = self.model.weights, row_view(table)
+        if weights.coef.ndim == 2:
+            best, score, probability = rank(weights.coef, weights.intercept, rows)
+        else:
+            score = scores(weights.coef, weights.intercept, rows)
+            best, probability = (score > 0).astype(np.int64), sigmoid(score)
         if self.labels is None:
             return {"prediction": score}
-        found = {"label": np.where(score > 0, self.labels[1], self.labels[0]), "score": score}
-        if self.probability:
-            found["probability"] = 1.0 / (1.0 + np.exp(-np.clip(score, -700, 700)))
-        return found
+        found = {"label": np.array(self.labels)[best], "score": score}
+        return found | {"probability": probability} if self.probability else found
 
 
 def predict(
@@ -94,7 +97,8 @@ def predict(
     options
         How to read the inputs.
     probability
-        Add the probability of the positive label; logistic loss only.
+        Add the probability of the positive label, of several classes that of the label predicted
+        (its model's over the sum of all models'); logistic loss only.
     memory
         Budget in bytes beyond what importing the libraries takes.
     threads
@@ -136,17 +140,17 @@ def make_predictor(model: Model, *, probability: bool, raw: bool) -> Predictor:
         )
     scaler = Scaler(model.record.scaling.kind, model.scale, model.shift) if raw else None
     squared = isinstance(loss, Squared) and model.record.plan.positive is None
-    return Predictor(model, None if squared else label_pair(model), probability, scaler)
+    return Predictor(model, None if squared else label_names(model), probability, scaler)
 
 
-def label_pair(model: Model) -> tuple[Any, Any]:
-    """Return what negative and positive scores are called."""
+def label_names(model: Model) -> tuple[Any, ...]:
+    """Return what negative and positive scores, or the classes, are called."""
     targets = model.record.targets
     assert targets.kind == "labels", "losses other than the squared one are refused on numbers"
     names: list[Any] = list(targets.labels)
     positive = model.record.plan.positive
     if positive is None:
-        return names[0], names[1]
+        return tuple(names)
     others = [name for name in names if label_text(name) != positive]
     found = next(name for name in names if name not in others)
     return (others[0] if len(others) == 1 else f"not {positive}"), found

@@ -37,10 +37,13 @@ class ReadingStatistics:
 
 @dataclass(frozen=True)
 class RowStateSource:
-    """Where the numbers kept per row come from; without a version they are 0."""
+    """Where the numbers kept per row come from; without a version they are 0.
+
+    Several models have a version each, and as many numbers each.
+    """
 
     store: RowStateStore
-    version: int = NOTHING_YET
+    versions: tuple[int, ...] = ()
     numbers: int = 1  # per row
 
     def read(self, window: Window, rows: Sequence[int]) -> tuple[NDArray[np.float64], int]:
@@ -48,9 +51,19 @@ class RowStateSource:
         shape = (sum(rows), self.numbers)[: min(self.numbers, 2)]
         values, done, size = np.empty(shape), 0, 0
         for chunk, count in zip(window.chunks, rows, strict=True):
-            size += self.store.read_into(self.version, chunk, values[done : done + count])
+            size += self._read_chunk(chunk, values[done : done + count])
             done += count
         return values, size
+
+    def _read_chunk(self, chunk: int, out: NDArray[np.float64]) -> int:
+        newest, *older = sorted(set(self.versions), reverse=True) or [NOTHING_YET]
+        size = self.store.read_into(newest, chunk, out)
+        for version in older:
+            kept = np.empty_like(out)
+            size += self.store.read_into(version, chunk, kept)
+            mine = np.repeat(np.array(self.versions) == version, self.numbers // len(self.versions))
+            out[:, mine] = kept[:, mine]
+        return size
 
     def write(self, sweep: int, window: Window, rows: Sequence[int], block: Block) -> None:
         """Write the numbers of a window's rows as the version of a sweep."""
@@ -136,7 +149,7 @@ class WindowReader:
         block = Block(
             rows=row_view(table),
             y=np.ascontiguousarray(self.rule.read(table.target)),
-            weight=unit_weights(table, self.dataset),
+            weight=unit_weights(table, self.dataset, self.rule),
             order=row_order(self.plan, window, table.n_rows),
             row_state=self._row_state(window),
         )
@@ -165,9 +178,9 @@ def row_view(table: Table) -> Rows:
     return SparseRows(table.data, table.indices.view(unsigned), table.indptr)
 
 
-def unit_weights(table: Table, dataset: Dataset) -> NDArray[np.float64]:
-    """Row weights scaled so that their mean over the whole set is 1."""
+def unit_weights(table: Table, dataset: Dataset, rule: TargetRule) -> NDArray[np.float64]:
+    """Row weights scaled so that their mean over the whole set is 1, times their class's."""
     weights = dataset.manifest.weights
     if table.weight is None or weights is None:
-        return np.ones(table.n_rows)
-    return table.weight * (dataset.manifest.n_rows / weights.total)
+        return rule.weigh(table.target)
+    return rule.weigh(table.target) * table.weight * (dataset.manifest.n_rows / weights.total)

@@ -32,9 +32,18 @@ from pipeline.streaming.windows import (
     windows_per_turn,
 )
 from solvers.losses import Problem
-from solvers.protocol import Facts, Part, State, Sum, Walk, add_parts, copy_state
+from solvers.protocol import (
+    Facts,
+    Part,
+    State,
+    Sum,
+    Walk,
+    add_parts,
+    copy_state,
+    row_versions,
+)
 from storage.dataset import Dataset
-from storage.row_state import NOTHING_YET, RowStateStore
+from storage.row_state import RowStateStore
 
 SPAN_SECONDS = 1.0  # what a span should take: a thousand times what Dask asks for a task
 SPAN_VALUES = 1e8  # values at most that a gather's span adds up, in a few tenths of that time ...
@@ -96,7 +105,7 @@ def walk_span(
     began = time.perf_counter()
     state = copy_state(state)
     windows = windows_to_visit(job, walk, sweep, stream, first, stop, state)
-    kept = _row_state(job, walk.row_state, getattr(state, "row_version", NOTHING_YET))
+    kept = _row_state(job, walk.row_state, row_versions(state))
     reader = _reader(job, largest_window(job.dataset.manifest, job.windows), kept)
     visited = rows = 0
     with closing(reader.blocks(windows)) as blocks:
@@ -151,11 +160,11 @@ def _reader(job: Job, capacity: tuple[int, int], kept: RowStateSource | None) ->
     return WindowReader(job.dataset, job.windows, job.rule, capacity, kept)
 
 
-def _row_state(job: Job, use: str, version: int) -> RowStateSource | None:
+def _row_state(job: Job, use: str, versions: tuple[int, ...]) -> RowStateSource | None:
     if use == "none":
         return None
     assert job.row_state is not None, "numbers per row need a place to be kept in"
-    return RowStateSource(job.row_state, version, job.row_numbers)
+    return RowStateSource(job.row_state, versions, job.row_numbers)
 
 
 def state_of(result: tuple[State, SpanReport]) -> State:
@@ -263,15 +272,15 @@ class GatherReport(NamedTuple):
 
 
 def gather_span(
-    job: Job, what: Sum, at: Any, sweep: int, version: int, first: int, stop: int
+    job: Job, what: Sum, at: Any, sweep: int, versions: tuple[int, ...], first: int, stop: int
 ) -> tuple[Part, GatherReport]:
     """Add up chunks first <= k < stop, one after the other into one part.
 
-    Numbers kept per row are read in the given version, or written as that of this sweep.
+    Numbers kept per row are read in the given versions, or written as that of this sweep.
     """
     return_freed_memory()
     began = time.perf_counter()
-    kept = _row_state(job, what.row_state, version if what.row_state == "read" else NOTHING_YET)
+    kept = _row_state(job, what.row_state, versions if what.row_state == "read" else ())
     chunks = job.dataset.manifest.chunks
     windows = [Window(group, "stored", sweep, 0) for group in small_groups(chunks.nnz, first, stop)]
     sizes = [
@@ -298,7 +307,7 @@ def gather(
     at: Any,
     on_report: Callable[[GatherReport], None],
     sweep: int = 0,
-    version: int = NOTHING_YET,
+    versions: tuple[int, ...] = (),
 ) -> Any:
     """Add up `what` over all chunks and return a handle on the sum; `at` may be a handle, too.
 
@@ -310,7 +319,9 @@ def gather(
     stack: list[tuple[int, Any]] = []  # subtree sizes and sums, as in binary counting
     for first in range(0, n_chunks, step):
         stop = min(first + step, n_chunks)
-        result = executor.submit(what.name, gather_span, job, what, at, sweep, version, first, stop)
+        result = executor.submit(
+            what.name, gather_span, job, what, at, sweep, versions, first, stop
+        )
         reports.append(executor.submit("report", report_of, result))
         size, total = 1, executor.submit("part", state_of, result)
         del result

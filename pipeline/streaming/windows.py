@@ -49,6 +49,7 @@ def plan_windows(
     streams: int,
     seed: int,
     row_numbers: int = 1,
+    models: int = 1,
 ) -> WindowPlan:
     """Fit windows into the budget: what the state leaves, shared by all windows in flight."""
     n_chunks = len(manifest.chunks.rows)
@@ -62,8 +63,9 @@ def plan_windows(
     fitting = spare // (IN_FLIGHT * streams * one)
     if fitting < 1:
         least = IN_FLIGHT * streams * one + OVERHEAD_BYTES + state_bytes
+        state = "the state" if models == 1 else f"the state of {models} models"
         raise BadInput(
-            f"A memory budget of {format_bytes(memory)} is too small: the state takes "
+            f"A memory budget of {format_bytes(memory)} is too small: {state} takes "
             f"{format_bytes(state_bytes)} and {IN_FLIGHT * streams} windows of one chunk "
             f"({format_bytes(one)}) each. Use --memory {-(-least // 10**6)}MB or more."
         )

@@ -17,7 +17,7 @@ from pipeline.streaming.windows import (
     chunk_bytes,
     largest_window,
 )
-from pipeline.training.job import bytes_of_states
+from pipeline.training.job import bytes_of_states, solver_of
 from pipeline.training.plan import TrainingPlan, loss_name
 from solvers.outlook import Outlook, conditioning, outlook
 from storage.layout import chunk_parts
@@ -124,7 +124,7 @@ def memory_of(plan: TrainingPlan, job: Job) -> dict[str, Any]:
     manifest, windows = job.dataset.manifest, job.windows
     in_flight = IN_FLIGHT * windows.streams * windows.chunks_per_window
     return {
-        "state_bytes": bytes_of_states(plan, job.problem, job.facts),
+        "state_bytes": bytes_of_states(solver_of(plan, job.rule), job.problem, job.facts),
         "window_bytes": in_flight * chunk_bytes(manifest, job.row_numbers),
         "window_rows": largest_window(manifest, windows)[0],
     }

@@ -11,9 +11,10 @@ from pipeline.streaming.targets import TargetRule, target_rule
 from pipeline.streaming.windows import plan_windows
 from pipeline.training.plan import TrainingPlan, problem_of
 from solvers.losses import Problem
-from solvers.protocol import Facts
+from solvers.protocol import Facts, Solver
 from solvers.rows import DenseRows, SparseRows
 from solvers.spectrum import SAMPLED_TOO_LOW, sigma_square
+from solvers.together import Together
 from storage.dataset import Dataset
 from storage.manifest import Manifest
 
@@ -29,29 +30,36 @@ def make_job(plan: TrainingPlan, dataset: Dataset) -> Job:
     return_freed_memory()
     manifest = dataset.manifest
     problem = problem_of(plan, manifest)
-    rule = target_rule(manifest, problem.loss, plan.positive)
-    spread = sampled_sigma_square(dataset)
+    rule = target_rule(manifest, problem.loss, plan.positive, plan.class_weight)
+    spread = sampled_sigma_square(dataset, rule)
     facts = facts_of(manifest, rule, streams=plan.streams, seed=plan.seed, sigma_square=spread)
     plan.solver.init(problem, facts)  # refuses settings that do not fit
-    row_numbers = plan.solver.row_numbers(facts)
+    solver = solver_of(plan, rule)
+    row_numbers = solver.row_numbers(facts)
     windows = plan_windows(
         manifest,
         row_numbers=row_numbers,
+        models=rule.n_classes or 1,
         memory=plan.memory,
-        state_bytes=bytes_of_states(plan, problem, facts),
+        state_bytes=bytes_of_states(solver, problem, facts),
         streams=plan.streams,
         seed=plan.seed,
     )
     return Job(dataset, problem, facts, rule, windows, row_numbers=row_numbers)
 
 
-def bytes_of_states(plan: TrainingPlan, problem: Problem, facts: Facts) -> int:
+def solver_of(plan: TrainingPlan, rule: TargetRule) -> Solver:
+    """Return the plan's method, for as many models as there are classes."""
+    return Together(plan.solver, rule.n_classes) if rule.n_classes else plan.solver
+
+
+def bytes_of_states(solver: Solver, problem: Problem, facts: Facts) -> int:
     """Bytes of the method's arrays with all their copies.
 
     Per stream what a span is given and its own copy; once a snapshot's copies, compressed bytes,
     read-out and the sums of a gradient.
     """
-    return plan.solver.state_bytes(problem, facts) * (2 * plan.streams + 5)
+    return solver.state_bytes(problem, facts) * (2 * facts.streams + 5)
 
 
 def facts_of(
@@ -63,15 +71,15 @@ def facts_of(
     sigma_square: float | None = None,
 ) -> Facts:
     """Return what ingest measured, as step sizes need it; sigma^2 is max ||x||^2 at most."""
-    weights, n = manifest.weights, manifest.n_rows
-    norms = manifest.norms
+    weights, n, norms = manifest.weights, manifest.n_rows, manifest.norms
+    max_weight = weights.maximum * n / weights.total if weights else 1.0
     return Facts(
         n=n,
         d=manifest.n_features,
         rows_kind=DenseRows if manifest.layout == "dense" else SparseRows,
         mean_square=norms.mean_square,
         max_square=norms.max_square,
-        max_weight=weights.maximum * n / weights.total if weights else 1.0,
+        max_weight=max_weight * max(rule.class_weight, default=1.0),
         stream_rows=n // streams,
         shuffled=manifest.shuffle.seed is not None,
         target_square=rule.mean_square(manifest.targets),
@@ -81,10 +89,10 @@ def facts_of(
     )
 
 
-def sampled_sigma_square(dataset: Dataset) -> float:
+def sampled_sigma_square(dataset: Dataset, rule: TargetRule) -> float:
     """Estimate the largest eigenvalue of mean x x^T from above, on rows of the first chunk."""
     table = dataset.read_chunk(0)
-    weight = unit_weights(table, dataset)
+    weight = unit_weights(table, dataset, rule)
     norms = dataset.manifest.norms
     order, d = np.arange(table.n_rows), dataset.manifest.n_features
     found = sigma_square(row_view(table), weight, d, order)

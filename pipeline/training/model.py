@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import BadInput
+from pipeline.streaming.sweeps import Job
 from pipeline.training.run_folder import RunFolder, RunRecord, Saved
 from solvers.protocol import Weights
 from storage.dataset import Dataset
@@ -17,6 +18,7 @@ from storage.dataset import Dataset
 class Model(NamedTuple):
     """A run's newest weights with the record of what they were trained on."""
 
+    run: RunFolder
     record: RunRecord
     snapshot: str
     weights: Weights
@@ -31,9 +33,13 @@ def load_model(run: RunFolder) -> Model:
     if snapshot is None:
         raise BadInput(f"The run {run.url} has no snapshot yet. Finish it with fewpass resume.")
     arrays = snapshot.arrays
-    return Model(
-        record, snapshot.name, Saved.of(snapshot).weights, arrays.get("scale"), arrays.get("shift")
-    )
+    weights = Saved.of(snapshot).weights
+    return Model(run, record, snapshot.name, weights, arrays.get("scale"), arrays.get("shift"))
+
+
+def read_weights(run: RunFolder, snapshot: str) -> Weights:
+    """Read the weights of one snapshot: how they get onto a worker."""
+    return Saved.of(run.snapshots.load(snapshot)).weights
 
 
 def require_same_columns(model: Model, dataset: Dataset) -> None:
@@ -52,8 +58,18 @@ def require_same_columns(model: Model, dataset: Dataset) -> None:
         )
 
 
+def weights_shape(job: Job) -> tuple[int, ...]:
+    """Return the shape of the coefficients that a job trains."""
+    return (job.rule.n_classes, job.facts.d) if job.rule.n_classes else (job.facts.d,)
+
+
+def told_shape(shape: tuple[int, ...]) -> str:
+    """Say what a shape of coefficients means."""
+    return f"{shape[-1]} features" + (f" and {shape[0]} classes" if len(shape) == 2 else "")
+
+
 def weights_digest(weights: Weights) -> str:
     """SHA-256 over the bytes of the coefficients and the intercept."""
     digest = hashlib.sha256(np.ascontiguousarray(weights.coef).tobytes())
-    digest.update(np.float64(weights.intercept).tobytes())
+    digest.update(np.asarray(weights.intercept, np.float64).tobytes())
     return digest.hexdigest()

@@ -61,7 +61,11 @@ class TrainingPlan(BaseModel):
     intercept: Intercept = "free"
     """None, charged like a weight, or charged a hundredth of it."""
     positive: str | None = None
-    """The label that counts as +1, all others as -1; default the larger one of two."""
+    """The label that counts as +1, all others as -1; default the larger one of two, and of more
+    labels each in its turn: a model per class, against the rest."""
+    class_weight: Literal["balanced"] | dict[str, PositiveFloat] | None = None
+    """What a row counts by its label: a number by label (1 where a label is not named), or
+    "balanced": every class the same in all.  Scaled so that rows count once on average."""
     tol: PositiveFloat | None = None
     """Stop when the certified gap over max(1, |objective|) is at most this; default 1e-4 for
     methods of many passes that were given no number of them."""
@@ -93,6 +97,20 @@ class TrainingPlan(BaseModel):
         if values.get("passes") is None and (many or values.get("tol") is not None):
             values = values | {"passes": MOST_PASSES}
         return values
+
+    @field_validator("class_weight", mode="before")
+    @classmethod
+    def _readable_weights(cls, weights: Any) -> Any:
+        """Read "spam=10,ham=1" as a number by label."""
+        if not isinstance(weights, str) or weights == "balanced":
+            return weights
+        pairs = [pair.rpartition("=") for pair in weights.split(",")]
+        if not all(name and equals for name, equals, _ in pairs):
+            raise BadInput(
+                f'class_weight is "{weights}". Write balanced, or LABEL=NUMBER for some labels, '
+                "separated by commas."
+            )
+        return {name.strip(): number for name, _, number in pairs}
 
     @field_validator("lam")
     @classmethod

@@ -13,11 +13,11 @@ from importlib.metadata import version
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pipeline.errors import BadInput, PlanMismatch
 from pipeline.training.forecast import Forecast
+from pipeline.training.packing import pack_states, state_name, unpack_state, versions_in
 from pipeline.training.plan import TrainingPlan
 from solvers.protocol import Certificate, State, Weights
 from storage.dataset import Dataset
@@ -171,11 +171,16 @@ class Saved(NamedTuple):
         return cls(
             name=snapshot.name,
             cursor=Cursor(**cursor),
-            weights=Weights(snapshot.arrays["coef"], told["intercept"]),
+            weights=Weights(snapshot.arrays["coef"], intercept_of(told["intercept"])),
             streams=len(told["streams"]),
             certified=Certificate(**certified) if certified else None,
             finished=told["finished"],
         )
+
+
+def intercept_of(told: float | list[float]) -> Any:
+    """Read a snapshot's intercept: a number, or one per class (n_classes,)."""
+    return np.array(told) if isinstance(told, list) else told
 
 
 def save(
@@ -191,9 +196,9 @@ def save(
     numbers, arrays = pack_states(states)
     attributes = {
         "cursor": cursor._asdict(),
-        "state": type(states[0]).__name__,
+        "state": state_name(states[0]),
         "streams": numbers,
-        "intercept": float(weights.intercept),
+        "intercept": np.asarray(weights.intercept).tolist(),
         "certificate": certified._asdict() if certified else None,
         "finished": finished,
     }
@@ -212,8 +217,7 @@ def versions_of(attributes: dict[str, Any]) -> set[int]:
 
     Inside a walk that updates them, the windows visited have the version of that sweep.
     """
-    streams = attributes["streams"]
-    versions = {numbers["row_version"] for numbers in streams if "row_version" in numbers}
+    versions = set[int]().union(*map(versions_in, attributes["streams"]))
     return versions | {attributes["cursor"]["sweeps"]} if versions else versions
 
 
@@ -222,34 +226,6 @@ def drop_versions(run: RunFolder) -> None:
     if run.row_state.versions():
         kept = [versions_of(run.snapshots.attributes(name)) for name in run.snapshots.names()]
         run.row_state.keep_only(set().union(*kept))
-
-
-def pack_states(states: list[State]) -> tuple[list[dict[str, Any]], dict[str, NDArray[Any]]]:
-    """Split states into numbers (JSON) and arrays; column-major arrays are stored transposed."""
-    numbers: list[dict[str, Any]] = []
-    arrays: dict[str, NDArray[Any]] = {}
-    for stream, state in enumerate(states):
-        plain: dict[str, Any] = {}
-        for field, value in state._asdict().items():
-            if isinstance(value, np.ndarray):
-                turned = value.flags.f_contiguous and not value.flags.c_contiguous
-                arrays[f"{stream}.{field}{'.T' if turned else ''}"] = value.T if turned else value
-            else:
-                plain[field] = value
-        numbers.append(plain)
-    return numbers, arrays
-
-
-def unpack_state(kinds: tuple[type, ...], snapshot: Snapshot, stream: int) -> State:
-    """Rebuild one stream's state, array layouts included: layout decides the order of sums."""
-    kind = next(k for k in kinds if k.__name__ == snapshot.attributes["state"])
-    fields = dict(snapshot.attributes["streams"][stream])
-    for name, array in snapshot.arrays.items():
-        head, _, field = name.partition(".")
-        if head == str(stream):
-            turned = field.endswith(".T")
-            fields[field.removesuffix(".T")] = array.T if turned else array
-    return kind(**fields)
 
 
 def read_state(run: RunFolder, name: str, kinds: tuple[type, ...], stream: int) -> State:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipeline.streaming.sweeps import Job
-from solvers.protocol import Gather, Part, State, Walk, copy_state
+from solvers.protocol import Gather, Part, State, Walk, copy_state, with_row_version
 from storage.row_state import NOTHING_YET
 
 
@@ -15,14 +15,9 @@ def absorb_sum(job: Job, sweep: Gather, state: State, total: Part, number: int) 
 def join_streams(job: Job, walk: Walk, version: int, *states: State) -> State:
     """Make one state of the streams' and note which numbers per row it goes with, if any."""
     joined = walk.join(job.problem, job.facts, [copy_state(state) for state in states])
-    return joined if version == NOTHING_YET else joined._replace(row_version=version)
+    return joined if version == NOTHING_YET else with_row_version(joined, version)
 
 
 def same(state: State) -> State:
     """Return the state: how one gets onto a worker."""
     return state
-
-
-def row_version(state: State) -> int:
-    """Return which version of the numbers kept per row a state goes with."""
-    return int(getattr(state, "row_version", NOTHING_YET))

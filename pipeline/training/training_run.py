@@ -24,9 +24,9 @@ from pipeline.streaming.sweeps import (
 )
 from pipeline.training.advice import warnings
 from pipeline.training.forecast import forecast
-from pipeline.training.job import make_job
+from pipeline.training.job import make_job, solver_of
 from pipeline.training.lease import Lease
-from pipeline.training.model import weights_digest
+from pipeline.training.model import told_shape, weights_digest, weights_shape
 from pipeline.training.outcome import Event, TrainingResult, hinge_gap
 from pipeline.training.plan import TrainingPlan, loss_name
 from pipeline.training.run_folder import (
@@ -36,19 +36,19 @@ from pipeline.training.run_folder import (
     read_state,
     save,
 )
-from pipeline.training.state_tasks import absorb_sum, join_streams, row_version, same
-from solvers.gradient import GRADIENT, certificate
+from pipeline.training.state_tasks import absorb_sum, join_streams, same
 from solvers.protocol import (
     Certificate,
     Diverged,
     Gather,
-    Solver,
     State,
     Sum,
     Walk,
     Weights,
     copy_state,
+    row_versions,
 )
+from solvers.together import appraisal
 from storage.dataset import Dataset
 from storage.row_state import NOTHING_YET
 
@@ -64,7 +64,7 @@ class TrainingRun:
     def __init__(self, run: RunFolder, plan: TrainingPlan, job: Job, executor: Executor) -> None:
         self.run, self.plan = run, plan
         self.job = job._replace(row_state=run.row_state)
-        self.solver: Solver = plan.solver
+        self.solver = solver_of(plan, job.rule)
         self.cursor = Cursor()
         self._executor = executor
         self._saved: Saved | None = None
@@ -171,10 +171,11 @@ class TrainingRun:
         if newest is None:
             raise BadInput(f"The run {model} has no snapshot to start from. Finish it first.")
         saved = Saved.of(newest)
-        if len(saved.weights.coef) != self.job.facts.d:
+        shape, found = weights_shape(self.job), saved.weights.coef.shape
+        if found != shape:
             raise BadInput(
-                f"The model of {model} has {len(saved.weights.coef)} features, but "
-                f"{self.plan.dataset} has {self.job.facts.d}. Ingest the data with --like."
+                f"The model of {model} has {told_shape(found)}, but {self.plan.dataset} needs "
+                f"{told_shape(shape)}. Ingest the data with --like."
             )
         self._advance(rows_before=saved.cursor.rows_before + saved.cursor.rows_seen)
         state: State = begin(
@@ -247,8 +248,8 @@ class TrainingRun:
         """Add up over all rows, give it to the state, and return what is proven then."""
         submit, result = self._executor.submit, self._executor.result
         head, number = self._heads[0], self.cursor.sweeps
-        version = result(submit("version", row_version, head))
-        total = self._add_up(sweep.sum, submit("weights", sweep.at, head), version)
+        versions = result(submit("version", row_versions, head))
+        total = self._add_up(sweep.sum, submit("weights", sweep.at, head), versions)
         try:
             absorbed = submit("absorb", absorb_sum, self.job, sweep, head, total, number)
             certified: Certificate | None = result(
@@ -297,7 +298,7 @@ class TrainingRun:
         wanted = self.plan.tol
         return wanted is not None and certified is not None and certified.relative <= wanted
 
-    def _add_up(self, what: Sum, at: Any, version: int = NOTHING_YET) -> Any:
+    def _add_up(self, what: Sum, at: Any, versions: tuple[int, ...] = ()) -> Any:
         """Return a handle on the sum."""
 
         def count(report: GatherReport) -> None:
@@ -305,7 +306,7 @@ class TrainingRun:
             self._advance(bytes_read=self.cursor.bytes_read + report.bytes_read)
             self._event("gather", **report._asdict())
 
-        return gather(self._executor, self.job, what, at, count, self.cursor.sweeps, version)
+        return gather(self._executor, self.job, what, at, count, self.cursor.sweeps, versions)
 
     def _count_span(self, report: SpanReport) -> Event:
         self._peak_memory = max(self._peak_memory, report.peak_memory)
@@ -361,9 +362,10 @@ class TrainingRun:
 
     def _certify(self) -> Certificate:
         """Pay a gather for objective and certificate of the newest weights."""
-        at = self._executor.submit("weights", self.solver.weights, self._heads[0])
-        total = self._add_up(GRADIENT, at)
-        found = self._executor.submit("certificate", certificate, self.job.problem, at, total)
+        what, point, prove = appraisal(self.solver)
+        at = self._executor.submit("weights", point, self._heads[0])
+        total = self._add_up(what, at)
+        found = self._executor.submit("certificate", prove, self.job.problem, at, total)
         certified: Certificate = self._executor.result(found)
         return certified
 

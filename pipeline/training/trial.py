@@ -13,8 +13,8 @@ from pipeline.streaming.executor import Execution
 from pipeline.streaming.reader import row_view, unit_weights
 from pipeline.streaming.sweeps import Job
 from pipeline.training.forecast import Forecast
-from solvers.gradient import GRADIENT
 from solvers.protocol import Block, Diverged, Gather, Solver, State, Sum, Walk
+from solvers.together import appraisal
 
 MOST_CHUNKS = 4
 MOST_RESTARTS = 30
@@ -73,9 +73,9 @@ def _first_blocks(job: Job) -> Iterator[Block]:
         yield Block(
             rows=row_view(table),
             y=np.ascontiguousarray(job.rule.read(table.target)),
-            weight=unit_weights(table, job.dataset),
+            weight=unit_weights(table, job.dataset, job.rule),
             order=np.random.default_rng(chunk).permutation(table.n_rows),
-            row_state=np.zeros(table.n_rows),
+            row_state=np.zeros((table.n_rows, job.row_numbers)[: min(job.row_numbers, 2)]),
         )
 
 
@@ -86,7 +86,8 @@ def _epoch(
     walk_s = gather_s = 0.0
     program = solver.program(TYPICAL_EPOCH)
     if not any(isinstance(sweep, Gather) for sweep in program):
-        _, gather_s = _add_up(GRADIENT, solver.weights(state), job, blocks)
+        what = appraisal(solver)
+        _, gather_s = _add_up(what.sum, what.at(state), job, blocks)
     for sweep in program:
         if isinstance(sweep, Walk):
             state, walk_s = _step_over(sweep, job, blocks, state)

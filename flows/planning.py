@@ -43,6 +43,7 @@ def shown(foreseen: Forecast, speed: Speed, seconds: float) -> dict[str, Any]:
     memory = foreseen.state_bytes + foreseen.window_bytes + foreseen.overhead_bytes
     return {
         "method": f"{foreseen.solver}, loss {foreseen.loss}, lam {foreseen.lam:.6g}",
+        "models": f"{foreseen.models}, one per class" if foreseen.models > 1 else None,
         "L": smoothness_line(foreseen),
         "mu": foreseen.strong_convexity,
         "kappa": foreseen.kappa,

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
 
 from flows.cluster import cluster
 from flows.console import Terminal, facts_table, format_seconds
@@ -10,19 +14,23 @@ from flows.options import Output, Reading, Where, given
 from flows.settings import execution, source_options
 from pipeline.publishing import run_at
 from pipeline.scoring.evaluate import Evaluation, evaluate
+from pipeline.scoring.evaluate_classes import ClassFigures
 from pipeline.scoring.predict import predict
 from pipeline.sizes import format_bytes, parse_bytes
 from pipeline.training.model import Model, load_model
 from storage.dataset import Dataset
+
+MOST_CLASSES = 20  # that are shown one by one; --json has all
 
 
 def run_evaluate(run: str, dataset: str, memory: str | None, where: Where, output: Output) -> int:
     """Evaluate a run's model on a data set, and report."""
     terminal = Terminal(output)
     evaluation = evaluate_shown(terminal, run, dataset, memory, where)
-    terminal.result(
-        evaluation_facts(evaluation), facts_table(f"{run} on {dataset}", _shown(evaluation))
-    )
+    shown: list[RenderableType] = [facts_table(f"{run} on {dataset}", _shown(evaluation))]
+    if evaluation.classes:
+        shown.append(class_table(evaluation.classes))
+    terminal.result(evaluation_facts(evaluation), Group(*shown))
     return 0
 
 
@@ -46,14 +54,39 @@ def _within(model: Model, memory: str | None) -> Model:
 
 
 def evaluation_facts(evaluation: Evaluation) -> dict[str, Any]:
-    """Return what --json prints: error and auc for labels, mse and r2 for numbers."""
+    """Return what --json prints: error and auc for labels, mse and r2 for numbers.
+
+    Of more than two classes, the error and what becomes of each.
+    """
     figures = ("error", "auc") if evaluation.mse is None else ("mse", "r2")
     names = ("rows", "objective", "loss", *figures)
-    return {name: getattr(evaluation, name) for name in names}
+    facts = {name: getattr(evaluation, name) for name in names}
+    if evaluation.classes:
+        del facts["auc"]
+        facts["classes"] = [figures._asdict() for figures in evaluation.classes]
+    return facts
+
+
+def class_table(classes: Sequence[ClassFigures]) -> Table:
+    """Lay out what becomes of each class, those that fare worst first."""
+    shown = sorted(classes, key=lambda c: 1.0 if c.recall is None else c.recall)[:MOST_CLASSES]
+    title = (
+        "Classes"
+        if len(shown) == len(classes)
+        else f"The {len(shown)} of {len(classes)} classes that fare worst"
+    )
+    table = Table(title=title, title_justify="left", title_style="bold", box=None)
+    for name in ("label", "rows", "recall", "precision", "mistaken for"):
+        table.add_column(name, justify="left" if name == "label" else "right", no_wrap=True)
+    for c in shown:
+        shares = ("-" if share is None else f"{share:.4f}" for share in (c.recall, c.precision))
+        table.add_row(c.label, f"{c.rows:,.0f}", *shares, c.mistaken_for or "-")
+    return table
 
 
 def _shown(evaluation: Evaluation) -> dict[str, Any]:
     facts = evaluation_facts(evaluation)
+    facts.pop("classes", None)
     if evaluation.auc is not None and evaluation.auc_within is not None:
         facts["auc"] = f"{evaluation.auc:.6f} (exact to {evaluation.auc_within:.1g})"
     return facts

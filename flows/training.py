@@ -82,6 +82,7 @@ def _shown(result: TrainingResult) -> dict[str, Any]:
         "at": result.run,
         "snapshot": result.snapshot,
         "solver": f"{result.solver}, loss {result.loss}, lam {result.lam:.6g}",
+        "models": f"{result.classes}, one per class" if result.classes else None,
         "passes": f"{result.passes:.4g}, {result.rows_seen:,} rows",
         "objective": result.objective,
         "read": format_bytes(result.bytes_read),
@@ -101,8 +102,9 @@ def certificate_sentence(result: TrainingResult) -> str:
         )
     relative = result.certificate / max(1.0, abs(result.objective))
     hinge = result.hinge_certificate
+    whose = f"of each of the {result.classes} models " if result.classes else ""
     return (
-        f"Certificate: the objective is at most {result.certificate:.3g} above the optimum "
+        f"Certificate: the objective {whose}is at most {result.certificate:.3g} above the optimum "
         f"(relative {relative:.2g})."
         + (f" With the plain hinge for a loss, at most {hinge:.3g} above its." if hinge else "")
     )

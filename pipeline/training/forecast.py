@@ -33,6 +33,8 @@ class Forecast(BaseModel):
     loss: str
     lam: float
     n_rows: int
+    models: int = 1
+    """One per class where there are more than two."""
     largest_smoothness: float | None
     """L: what every row's loss is smooth with, constant column and lam included; None: a kink."""
     mean_smoothness: float | None
@@ -76,6 +78,7 @@ def forecast(plan: TrainingPlan, job: Job) -> Forecast:
         loss=loss_name(problem.loss),
         lam=problem.lam,
         n_rows=job.facts.n,
+        models=job.rule.n_classes or 1,
         largest_smoothness=known.largest if known else None,
         mean_smoothness=known.mean if known else None,
         strong_convexity=problem.lam,

@@ -132,6 +132,7 @@ class TrainingRun:
             solver=self.solver.kind,
             loss=loss_name(self.job.problem.loss),
             lam=self.job.problem.lam,
+            classes=self.job.rule.n_classes or None,
             passes=self.cursor.passes,
             rows_seen=self.cursor.rows_seen,
             seconds=self.cursor.seconds,

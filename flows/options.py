@@ -85,8 +85,10 @@ class Training:
     smoothing: float | None = None
     """Width over which the smoothed hinge rounds its kink [default: 1]."""
     lam: str | None = None
-    """Strength of the regularisation: a number, or a multiple of 1/n such as 10/n
-    [default: 1/n]."""
+    """Strength of the regularisation: a number, or a multiple of 1/n such as 10/n; several,
+    such as 1e-2,1e-3,1/n, are trained in the same passes, and the best is kept [default: 1/n]."""
+    held_out: str | None = None
+    """Data set to judge the model by at the end; several lam need one to choose by."""
     intercept: Literal["none", "regularised", "free"] | None = None
     """No intercept, one charged like a weight, or one charged a hundredth of it
     [default: free]."""

@@ -28,7 +28,7 @@ def run_plan(
     job = make_job(plan, Dataset.open(plan.dataset))
     foreseen = forecast(plan, job)
     said = advice(plan, job, foreseen)
-    speed = try_out(solver_of(plan, job.rule), job)
+    speed = try_out(solver_of(plan, job.rule, job.facts.n), job)
     seconds = seconds_of(foreseen, speed, plan.streams, threads_of(place))
     facts = {"dataset": dataset} | foreseen.model_dump()
     facts |= {"tried_rows": speed.rows, "seconds": seconds, "advice": said}
@@ -43,7 +43,7 @@ def shown(foreseen: Forecast, speed: Speed, seconds: float) -> dict[str, Any]:
     memory = foreseen.state_bytes + foreseen.window_bytes + foreseen.overhead_bytes
     return {
         "method": f"{foreseen.solver}, loss {foreseen.loss}, lam {foreseen.lam:.6g}",
-        "models": f"{foreseen.models}, one per class" if foreseen.models > 1 else None,
+        "models": models_line(foreseen.models),
         "L": smoothness_line(foreseen),
         "mu": foreseen.strong_convexity,
         "kappa": foreseen.kappa,
@@ -55,6 +55,11 @@ def shown(foreseen: Forecast, speed: Speed, seconds: float) -> dict[str, Any]:
         f"overhead {format_bytes(foreseen.overhead_bytes)}",
         "time": f"about {format_seconds(seconds)}, as {speed.rows:,} rows went here",
     }
+
+
+def models_line(models: int) -> str | None:
+    """Say how many models there are, if several."""
+    return f"{models}: one per class and value of lam" if models > 1 else None
 
 
 def smoothness_line(foreseen: Forecast) -> str:

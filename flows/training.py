@@ -6,6 +6,9 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
+from rich.console import Group, RenderableType
+from rich.table import Table
+
 from flows.cluster import cluster
 from flows.console import Terminal, facts_table, format_seconds
 from flows.errors import Interrupted
@@ -18,6 +21,8 @@ from pipeline.training.outcome import TrainingResult
 from pipeline.training.plan import TrainingPlan
 from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingRun
+
+CANDIDATE_STYLES = {"error": ".2%", "objective": ".8f", "gap": ".2e"}
 
 Begin = Callable[[Executor], TrainingRun]
 
@@ -73,8 +78,30 @@ def _follow(terminal: Terminal, run: str, place: Execution, begin: Begin) -> Tra
 
 
 def _report(terminal: Terminal, result: TrainingResult) -> None:
-    terminal.result(asdict(result), facts_table("Run", _shown(result)))
+    shown: list[RenderableType] = [facts_table("Run", _shown(result))]
+    if result.candidates:
+        shown.append(candidate_table(result))
+    terminal.result(asdict(result), Group(*shown))
     terminal.say(certificate_sentence(result))
+
+
+def candidate_table(result: TrainingResult) -> Table:
+    """Lay out what became of every lam, the one that was chosen marked."""
+    table = Table(title="On held-out rows", title_justify="left", title_style="bold", box=None)
+    for name in ("lam", "loss", "error", "objective", "above optimum", ""):
+        table.add_column(name, justify="right", no_wrap=True)
+    for found in result.candidates:
+        table.add_row(
+            f"{found['lam']:.6g}",
+            f"{found['loss']:.6f}",
+            *(_unless_none(found[name], style) for name, style in CANDIDATE_STYLES.items()),
+            "chosen" if found["lam"] == result.lam else "",
+        )
+    return table
+
+
+def _unless_none(number: float | None, style: str) -> str:
+    return "-" if number is None else format(number, style)
 
 
 def _shown(result: TrainingResult) -> dict[str, Any]:

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline.scoring.evaluate import Evaluation
-from pipeline.training.model import load_model, weights_digest
-from pipeline.training.plan import problem_of
+from pipeline.training.model import load_model, trained_lam, weights_digest
 from pipeline.training.run_folder import RunFolder, RunRecord, Saved
 
 CARD = "report/model-card.md"
@@ -44,13 +43,12 @@ def model_card(run: RunFolder, evaluations: Mapping[str, Evaluation] | None = No
 
 
 def _model_facts(run: RunFolder, record: RunRecord, saved: Saved) -> dict[str, Any]:
-    problem = problem_of(record.plan, record)
     return {
         "run": run.url,
         "snapshot": saved.name,
         "state": "finished" if saved.finished else "unfinished",
         "method": record.plan.solver.kind,
-        "lam": f"{problem.lam:.6g}",
+        "lam": f"{trained_lam(record, saved):.6g}",
         "passes": f"{saved.cursor.passes:g}",
         "rows seen": f"{saved.cursor.rows_seen:,}",
         "weights, SHA-256": weights_digest(saved.weights),

@@ -21,7 +21,7 @@ from pipeline.errors import BadInput
 from pipeline.ingest.plan import IngestPlan
 from pipeline.publishing import publish, published
 from pipeline.sources.streams import find
-from pipeline.training.plan import TrainingPlan, regularisation
+from pipeline.training.plan import TrainingPlan, regularisations
 from storage.dataset import Dataset
 from storage.folder import Folder
 
@@ -159,11 +159,14 @@ def training_plan(plan: RefreshPlan, generation: Generation) -> TrainingPlan:
     n in a strength like "1/n" is the number of all rows so far: the model has learnt from them.
     """
     current = published(plan.store)
-    changed = {
+    lam = regularisations(plan.training.lam, rows_so_far(plan, generation))
+    changed: dict[str, Any] = {
         "dataset": generation.data,
         "start_from": current.run if current else None,
-        "lam": regularisation(plan.training.lam, rows_so_far(plan, generation)),
+        "lam": lam[0] if len(lam) == 1 else ",".join(map(repr, lam)),
     }
+    if len(lam) > 1:
+        changed["held_out"] = held_out(plan)
     return TrainingPlan.model_validate(plan.training.model_dump() | changed)
 
 

@@ -53,7 +53,7 @@ def draw_report(run: RunFolder) -> RunReport:
     record, cursor = model.record, saved.cursor
     if not (history.points or history.certificates):
         raise BadInput(f"The log of {run.url} holds no step yet. Go on with fewpass resume.")
-    problem = problem_of(record.plan, record)
+    problem = problem_of(record.plan, record, model.lam)
     return RunReport(
         run=run.url,
         dataset=record.plan.dataset,

@@ -131,8 +131,9 @@ class Certificate(NamedTuple):
 
     @property
     def relative(self) -> float:
-        """The gap over max(1, |objective|): what `tol` is compared with."""
-        return self.gap / max(1.0, abs(self.objective))
+        """The gap over max(1, |objective|), of several models the largest: what `tol` is about."""
+        each = self.models or ((self.objective, self.gap),)
+        return max(gap / max(1.0, abs(objective)) for objective, gap in each)
 
 
 class Diverged(ArithmeticError):  # noqa: N818  users read the name, and it says enough

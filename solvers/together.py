@@ -1,4 +1,4 @@
-"""Several models of one method, trained in the same passes: one per class, each against the rest.
+"""Several models of one method, trained in the same passes: of several classes, of several lam.
 
     for each window of rows
         for each model k
@@ -35,6 +35,7 @@ from solvers.protocol import (
     Sweep,
     Walk,
     Weights,
+    with_row_version,
 )
 
 
@@ -44,12 +45,33 @@ class States(NamedTuple):
     models: tuple[State, ...]
 
 
+class View(NamedTuple):
+    """What one model sees of the problem and of the targets."""
+
+    label: int = -1  # the class that it tells from the rest; -1: targets are taken as they are
+    lam: float = 0.0  # its strength of regularisation; 0: the problem's
+
+    def problem(self, problem: Problem) -> Problem:
+        """Return the problem with the model's own strength, the intercept's in proportion."""
+        if self.lam == 0.0:
+            return problem
+        return problem._replace(lam=self.lam, lam_b=problem.lam_b / problem.lam * self.lam)
+
+    def targets(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return class `label` as +1 and all others as -1, or y itself."""
+        return y if self.label < 0 else np.where(y == self.label, 1.0, -1.0)
+
+
+Views = tuple[View, ...]
+
+
 @dataclass(frozen=True)
 class Together:
-    """One model per class: targets are class numbers 0 ... n_classes - 1."""
+    """A model per view."""
 
     solver: Solver
-    n_classes: int
+    views: Views
+    tol: float | None = None  # a model whose certificate is at most this is left as it is
 
     @property
     def kind(self) -> str:
@@ -64,40 +86,46 @@ class Together:
     @property
     def audit(self) -> Gather | None:
         """Return the method's own audit, for all models."""
-        return None if self.solver.audit is None else gather_each(self.solver.audit)
+        return None if self.solver.audit is None else gather_each(self, self.solver.audit)
 
     @property
     def start_at(self) -> Callable[..., States] | None:
         """Return what begins at given weights, if the method can."""
         begin = getattr(self.solver, "start_at", None)
-        return None if begin is None else partial(start_each, begin)
+        return None if begin is None else partial(start_each, begin, self.views)
 
     def row_numbers(self, facts: Facts) -> int:
         """Return how many numbers all models together keep per row."""
-        return self.n_classes * self.solver.row_numbers(facts)
+        return len(self.views) * self.solver.row_numbers(facts)
 
     def init(self, problem: Problem, facts: Facts) -> States:
         """Return the states before the first row; ValueError when a setting does not fit."""
-        return States(tuple(self.solver.init(problem, facts) for _ in range(self.n_classes)))
+        return States(tuple(self.solver.init(v.problem(problem), facts) for v in self.views))
 
     def state_bytes(self, problem: Problem, facts: Facts) -> int:
         """Return what the arrays of all states take."""
-        return self.n_classes * self.solver.state_bytes(problem, facts)
+        return len(self.views) * self.solver.state_bytes(problem, facts)
 
     def program(self, epoch: int) -> tuple[Sweep, ...]:
         """Return the method's sweeps, each for all models."""
         sweeps = self.solver.program(epoch)
         return tuple(
-            walk_each(s, self.solver) if isinstance(s, Walk) else gather_each(s) for s in sweeps
+            walk_each(self, sweep) if isinstance(sweep, Walk) else gather_each(self, sweep)
+            for sweep in sweeps
         )
 
     def weights(self, state: States) -> Weights:
-        """Return coef (n_classes, d) and intercept (n_classes,)."""
+        """Return coef (models, d) and intercept (models,)."""
         return stacked([self.solver.weights(s) for s in state.models])
 
     def certificate(self, state: States) -> Certificate | None:
         """Return what is proven of all models, None while something is missing of one."""
         return jointly([self.solver.certificate(s) for s in state.models])
+
+    def is_settled(self, model: State) -> bool:
+        """Say whether a model needs no more; that changes only where a sweep ends."""
+        certified = None if self.tol is None else self.solver.certificate(model)
+        return certified is not None and certified.relative <= (self.tol or 0.0)
 
 
 def stacked(weights: list[Weights]) -> Weights:
@@ -115,14 +143,12 @@ def jointly(certificates: list[Certificate | None]) -> Certificate | None:
     return Certificate(objective, max(found.gap for found in known), each)
 
 
-def as_model_sees(block: Block, k: int, models: int) -> Block:
-    """Return a block with class k at +1 and all others at -1, and model k's numbers per row.
+def as_model_sees(block: Block, view: View, k: int, models: int) -> Block:
+    """Return a block with the targets and the numbers per row of model k.
 
     These are copies: contiguous, as a model of its own would have them.
     """
-    return block._replace(
-        y=np.where(block.y == k, 1.0, -1.0), row_state=numbers_of(block.row_state, k, models)
-    )
+    return block._replace(y=view.targets(block.y), row_state=numbers_of(block.row_state, k, models))
 
 
 def numbers_of(row_state: NDArray[np.float64], k: int, models: int) -> NDArray[np.float64]:
@@ -144,34 +170,43 @@ def keep_numbers(row_state: NDArray[np.float64], k: int, mine: NDArray[np.float6
 # -- walks ------------------------------------------------------------------------------------
 
 
-def walk_each(walk: Walk, solver: Solver) -> Walk:
+def walk_each(together: Together, walk: Walk) -> Walk:
     """Make a walk of one model one of all."""
     return walk._replace(
-        step=partial(step_each, walk),
-        join=partial(join_each, walk),
+        step=partial(step_each, together, walk),
+        join=partial(join_each, together, walk),
         metrics=partial(mean_metrics, walk),
         diverged=partial(any_diverged, walk),
-        recover=partial(recover_each, walk, solver),
-        rows=None if walk.rows is None else partial(most_rows, walk.rows),
+        recover=partial(recover_each, together, walk),
+        rows=None if walk.rows is None else partial(most_rows, together, walk.rows),
     )
 
 
-def step_each(walk: Walk, problem: Problem, facts: Facts, state: States, block: Block) -> States:
-    """Carry every model over a block that still has rows to visit."""
+def step_each(
+    together: Together, walk: Walk, problem: Problem, facts: Facts, state: States, block: Block
+) -> States:
+    """Carry every model over a block that still has rows to visit and is not settled."""
     models = list(state.models)
-    for k, model in enumerate(models):
-        if walk.rows is None or walk.rows(model) > 0:
-            mine = as_model_sees(block, k, len(models))
-            models[k] = walk.step(problem, facts, model, mine)
+    for k, (view, model) in enumerate(zip(together.views, state.models, strict=True)):
+        arrived = walk.rows is not None and walk.rows(model) <= 0
+        if not arrived and not together.is_settled(model):
+            mine = as_model_sees(block, view, k, len(models))
+            models[k] = walk.step(view.problem(problem), facts, model, mine)
             if walk.row_state == "update":
                 keep_numbers(block.row_state, k, mine.row_state)
     return States(tuple(models))
 
 
-def join_each(walk: Walk, problem: Problem, facts: Facts, states: list[States]) -> States:
+def join_each(
+    together: Together, walk: Walk, problem: Problem, facts: Facts, states: list[States]
+) -> States:
     """Join every model's streams."""
-    each = zip(*(state.models for state in states), strict=True)
-    return States(tuple(walk.join(problem, facts, list(streams)) for streams in each))
+    models = []
+    for view, *streams in zip(together.views, *(state.models for state in states), strict=True):
+        settled = together.is_settled(streams[0])
+        joined = streams[0] if settled else walk.join(view.problem(problem), facts, streams)
+        models.append(joined)
+    return States(tuple(models))
 
 
 def mean_metrics(walk: Walk, state: States) -> dict[str, float]:
@@ -186,79 +221,107 @@ def any_diverged(walk: Walk, state: States) -> bool:
 
 
 def recover_each(
-    walk: Walk, solver: Solver, problem: Problem, facts: Facts, state: States
+    together: Together, walk: Walk, problem: Problem, facts: Facts, state: States
 ) -> States:
     """Let the models that diverged recover; the others begin as they did."""
-    return States(
-        tuple(
-            walk.recover(problem, facts, s) if walk.diverged(s) else solver.init(problem, facts)
-            for s in state.models
-        )
-    )
+    models = []
+    for view, model in zip(together.views, state.models, strict=True):
+        own = view.problem(problem)
+        lost, begin = walk.diverged(model), together.solver.init
+        models.append(walk.recover(own, facts, model) if lost else begin(own, facts))
+    return States(tuple(models))
 
 
-def most_rows(rows: Callable[[State], int], state: States) -> int:
+def most_rows(together: Together, rows: Callable[[State], int], state: States) -> int:
     """Return how many rows the model with the longest way wants."""
-    return max(rows(model) for model in state.models)
+    return max((rows(m) for m in state.models if not together.is_settled(m)), default=0)
 
 
 def start_each(
-    begin: Callable[..., State], problem: Problem, facts: Facts, weights: Weights, *told: Any
+    begin: Callable[..., State],
+    views: Views,
+    problem: Problem,
+    facts: Facts,
+    weights: Weights,
+    *told: Any,
 ) -> States:
-    """Let every model begin at its own weights."""
-    each = zip(weights.coef, np.asarray(weights.intercept).tolist(), strict=True)
-    return States(tuple(begin(problem, facts, Weights(*own), *told) for own in each))
+    """Let every model begin at its class's weights, or all at the same."""
+    coef, intercept = np.atleast_2d(weights.coef), np.atleast_1d(weights.intercept)
+    models = []
+    for view in views:
+        k = max(view.label, 0)
+        own = Weights(coef[k], float(intercept[k]))
+        models.append(begin(view.problem(problem), facts, own, *told))
+    return States(tuple(models))
 
 
 # -- gathers ----------------------------------------------------------------------------------
 
 
-def sum_each(what: Sum) -> Sum:
-    """Make a sum for one model one for all; it is taken at a tuple, and so are its parts."""
-    return what._replace(zero=partial(zero_each, what), add=partial(add_each, what))
+def sum_each(what: Sum, views: Views) -> Sum:
+    """Make a sum for one model one for all, taken at a tuple: None of models left out.
+
+    Its parts are tuples, too.
+    """
+    return what._replace(zero=partial(zero_each, what), add=partial(add_each, what, views))
 
 
 def zero_each(what: Sum, at: tuple[Any, ...]) -> tuple[Part, ...]:
     """Return every model's sum over no rows."""
-    return tuple(what.zero(own) for own in at)
+    return tuple(() if own is None else what.zero(own) for own in at)
 
 
 def add_each(
-    what: Sum, problem: Problem, at: tuple[Any, ...], block: Block, parts: tuple[Part, ...]
+    what: Sum,
+    views: Views,
+    problem: Problem,
+    at: tuple[Any, ...],
+    block: Block,
+    parts: tuple[Part, ...],
 ) -> tuple[Part, ...]:
     """Add a block to every model's sum."""
-    added = []
-    for k, (own, part) in enumerate(zip(at, parts, strict=True)):
-        mine = as_model_sees(block, k, len(at))
-        added.append(what.add(problem, own, mine, part))
-        if what.row_state == "write":
-            keep_numbers(block.row_state, k, mine.row_state)
+    added = list(parts)
+    for k, (view, own) in enumerate(zip(views, at, strict=True)):
+        if own is not None:
+            mine = as_model_sees(block, view, k, len(at))
+            added[k] = what.add(view.problem(problem), own, mine, parts[k])
+            if what.row_state == "write":
+                keep_numbers(block.row_state, k, mine.row_state)
     return tuple(added)
 
 
-def gather_each(gather: Gather) -> Gather:
+def gather_each(together: Together, gather: Gather) -> Gather:
     """Make a gather of one model one of all."""
     return Gather(
-        sum_each(gather.sum), partial(at_each, gather.at), partial(absorb_each, gather.absorb)
+        sum_each(gather.sum, together.views),
+        partial(at_each, together, gather.at),
+        partial(absorb_each, together, gather),
     )
 
 
-def at_each(at: Callable[[State], Any], state: States) -> tuple[Any, ...]:
+def at_each(together: Together, at: Callable[[State], Any], state: States) -> tuple[Any, ...]:
     """Return what every model's sum is taken at."""
-    return tuple(at(model) for model in state.models)
+    return tuple(None if together.is_settled(model) else at(model) for model in state.models)
 
 
 def absorb_each(
-    absorb: Callable[..., State],
+    together: Together,
+    gather: Gather,
     problem: Problem,
     facts: Facts,
     state: States,
     total: tuple[Part, ...],
     sweep: int,
 ) -> States:
-    """Give every model its sum."""
-    each = zip(state.models, total, strict=True)
-    return States(tuple(absorb(problem, facts, s, part, sweep) for s, part in each))
+    """Give every model its sum; what is settled has none, and follows the numbers per row."""
+    models = []
+    for view, model, part in zip(together.views, state.models, total, strict=True):
+        if not together.is_settled(model):
+            models.append(gather.absorb(view.problem(problem), facts, model, part, sweep))
+        else:
+            written = gather.sum.row_state == "write"
+            models.append(with_row_version(model, sweep) if written else model)
+    return States(tuple(models))
 
 
 # -- the gradient's certificate, for methods that have none of their own ------------------------
@@ -276,14 +339,21 @@ def appraisal(solver: Solver) -> Appraisal:
     """Return how the gradient certifies a method's newest weights."""
     if not isinstance(solver, Together):
         return Appraisal(GRADIENT, solver.weights, certificate)
-    at = partial(at_each, solver.solver.weights)
-    return Appraisal(sum_each(GRADIENT), at, certificate_each)
+    at = partial(weights_each, solver.solver)
+    prove = partial(certificate_each, solver.views)
+    return Appraisal(sum_each(GRADIENT, solver.views), at, prove)
+
+
+def weights_each(solver: Solver, state: States) -> tuple[Weights, ...]:
+    """Read every model out of a state, settled or not."""
+    return tuple(solver.weights(model) for model in state.models)
 
 
 def certificate_each(
-    problem: Problem, at: tuple[Weights, ...], total: tuple[GradientPart, ...]
+    views: Views, problem: Problem, at: tuple[Weights, ...], total: tuple[GradientPart, ...]
 ) -> Certificate:
     """Return what the gradients of all models prove."""
-    found = jointly([certificate(problem, *own) for own in zip(at, total, strict=True)])
+    each = zip(views, at, total, strict=True)
+    found = jointly([certificate(view.problem(problem), w, part) for view, w, part in each])
     assert found is not None, "every model's gradient proves something"
     return found

@@ -27,7 +27,7 @@ from pipeline.training.plan import TrainingPlan
 from pipeline.training.run_folder import Cursor
 
 TRAINED = {
-    "run", "snapshot", "solver", "loss", "lam", "classes", "passes", "rows_seen", "objective",
+    "run", "snapshot", "solver", "loss", "lam", "classes", "candidates", "passes", "rows_seen", "objective",
     "certificate", "hinge_certificate", "weights_sha256", "seconds", "bytes_read", "peak_memory_bytes",
 }  # fmt: skip
 INGESTED = {

@@ -124,6 +124,52 @@ def test_a_model_that_goes_back_keeps_its_own_slopes(tmp_path, dataset):
     assert versions == {1, 2}, "no model went back alone: the test shows nothing"
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("method", ["asgd", "s2gd+", "sdca"])
+def test_a_grid_of_lam_is_a_run_for_each_and_the_best_on_held_out_rows(tmp_path, classes, method):
+    dataset = make(tmp_path / "set", n=1200, chunk_rows=50, classes=classes)
+    fresh = make(tmp_path / "fresh", n=900, chunk_rows=50, classes=classes, seed=0)
+    lams = ("1e-1", "3/n", "1e-3")
+    plan = plan_for(dataset, **METHODS[method], lam=",".join(lams), held_out=fresh.folder.url)
+    model, result = train(plan, tmp_path / "run")
+    losses = []
+    for k, (lam, found) in enumerate(zip(lams, result.candidates, strict=True)):
+        alone, own = train(plan.model_copy(update={"lam": lam}), tmp_path / f"run{k}")
+        figures = evaluate(alone, fresh, InProcess())
+        assert (found["loss"], found["error"]) == (figures.loss, figures.error)
+        assert (found["objective"], found["gap"]) == (own.objective, own.certificate)
+        losses.append(figures.loss)
+        if found["lam"] == result.lam:
+            assert np.array_equal(model.weights.coef, alone.weights.coef)
+            assert np.array_equal(model.weights.intercept, alone.weights.intercept)
+            assert result.objective == own.objective
+            assert evaluate(model, fresh, InProcess()) == figures
+    assert result.lam == result.candidates[int(np.argmin(losses))]["lam"] == model.lam
+
+
+@pytest.mark.parametrize("method", ["s2gd+", "sdca", "svrg", "lbfgs"])
+def test_a_model_that_has_reached_the_tolerance_stays_as_it_is(tmp_path, dataset, method):
+    """As it would have stopped alone, whatever the others still need."""
+    settings = METHODS[method] | {"passes": 60, "tol": 1e-6, "lam": "10/n", "loss": "logistic"}
+    plan = plan_for(dataset, **settings, class_weight={"0": 20.0})
+    together, result = train(plan, tmp_path / "run")
+    passes = []
+    for k in range(CLASSES):
+        model, alone = train(plan.model_copy(update={"positive": str(k)}), tmp_path / f"run{k}")
+        assert np.array_equal(together.weights.coef[k], model.weights.coef)
+        passes.append(alone.passes)
+    assert result.certificate <= 1e-6
+    assert len(set(passes)) > 1, "all take as many passes: the test shows nothing"
+    assert result.passes == max(passes)
+
+
+def test_several_lam_need_rows_to_choose_by():
+    with pytest.raises(ValueError, match="--held-out"):
+        TrainingPlan(dataset="x", lam="1e-3,1e-4")
+    with pytest.raises(ValueError, match="same value twice"):
+        TrainingPlan(dataset="x", lam="1e-3,0.001", held_out="y")
+
+
 def rows_of(dataset):
     tables = [dataset.read_chunk(k) for k in range(dataset.n_chunks)]
     return (

@@ -24,6 +24,7 @@ from pipeline.streaming.windows import plan_windows
 from pipeline.training.job import facts_of
 from pipeline.training.model import Model, read_weights, require_same_columns
 from pipeline.training.plan import TrainingPlan, problem_of
+from pipeline.training.run_folder import RunRecord
 from solvers.losses import Problem, Squared
 from solvers.protocol import Block, Sum, Weights, add_parts
 from solvers.scores import loss_sum, scores
@@ -71,27 +72,40 @@ def evaluate(
 
     Raises BadInput when the data set's columns, scaling or labels are not the model's.
     """
-    require_same_columns(model, dataset)
-    job = _job(model.record.plan, model, dataset)
+    job = evaluation_job(model.record, dataset, model.lam)
     at = executor.submit("weights", read_weights, model.run, model.snapshot)
-    what = CLASS_SCORES if job.rule.n_classes else SCORES
-    total = executor.result(gather(executor, job, what, at, on_report))
-    if job.rule.n_classes:
-        return class_summary(job.problem, model, total)
-    return summary(job.problem, model.weights, total)
+    total = executor.result(gather(executor, job, sum_of(job), at, on_report))
+    return figures_of(job, model.record, model.weights, total)
 
 
-def _job(plan: TrainingPlan, model: Model, dataset: Dataset) -> Job:
-    """Read this set's targets by the training set's labels."""
-    manifest = dataset.manifest
-    trained = model.record
+def sum_of(job: Job) -> Sum:
+    """Return what is added up to evaluate one model."""
+    return CLASS_SCORES if job.rule.n_classes else SCORES
+
+
+def figures_of(
+    job: Job, trained: RunRecord, at: Weights, total: ScorePart | ClassPart
+) -> Evaluation:
+    """Turn the sums over all rows into the figures of one model."""
+    if isinstance(total, ClassPart):
+        return class_summary(job.problem, trained, at, total)
+    return summary(job.problem, at, total)
+
+
+def evaluation_job(trained: RunRecord, dataset: Dataset, lam: float | None = None) -> Job:
+    """Read a data set's targets by the labels of the set that was trained on.
+
+    Raises BadInput when columns, scaling or labels are not those that were trained on.
+    """
+    require_same_columns(trained, dataset)
+    plan, manifest = trained.plan, dataset.manifest
     # lam, "10/n" and the default label are those of the training set.
-    problem = problem_of(plan, trained)
+    problem = problem_of(plan, trained, lam)
     trained_rule = target_rule(trained, problem.loss, plan.positive)
     if trained_rule.n_classes:
         rule = _same_classes(manifest.targets, trained.targets)
     else:
-        rule = target_rule(manifest, problem.loss, _positive_label(plan, model))
+        rule = target_rule(manifest, problem.loss, _positive_label(plan, trained))
     windows = plan_windows(manifest, memory=plan.memory, state_bytes=0, streams=1, seed=0)
     return Job(dataset, problem, facts_of(manifest, rule), rule, windows)
 
@@ -115,8 +129,8 @@ def _same_classes(targets: Labels | Values, trained: Labels | Values) -> TargetR
     return TargetRule(values=values, n_classes=len(names))
 
 
-def _positive_label(plan: TrainingPlan, model: Model) -> str | None:
-    targets = model.record.targets
+def _positive_label(plan: TrainingPlan, trained: RunRecord) -> str | None:
+    targets = trained.targets
     if plan.positive is None and isinstance(targets, Labels) and len(targets.labels) == 2:
         squared = (plan.loss or "logistic") == "squared"
         return None if squared else label_text(targets.labels[1])
@@ -184,14 +198,16 @@ def summary(problem: Problem, at: Weights, total: ScorePart) -> Evaluation:
     return Evaluation(rows=total.rows, objective=loss + penalty(problem, at), loss=loss, **figures)
 
 
-def class_summary(problem: Problem, model: Model, total: ClassPart) -> Evaluation:
+def class_summary(
+    problem: Problem, trained: RunRecord, at: Weights, total: ClassPart
+) -> Evaluation:
     """Turn sums over all rows into the figures of several classes; losses are their mean."""
     loss = float(total.losses.mean()) / total.weight
-    targets = model.record.targets
+    targets = trained.targets
     assert isinstance(targets, Labels), "classes were trained on"
     return Evaluation(
         rows=total.rows,
-        objective=loss + penalty(problem, model.weights),
+        objective=loss + penalty(problem, at),
         loss=loss,
         error=top_error(total),
         **dict.fromkeys(("auc", "auc_within", "mse", "r2")),

@@ -121,7 +121,7 @@ def predict(
         if dataset is None:
             batches = _of_files(predictor, inputs, options, memory, pool, storage_options)
         else:
-            require_same_columns(model, dataset)
+            require_same_columns(model.record, dataset)
             batches = _of_dataset(predictor, dataset, pool)
         for batch in batches:
             rows += _keep(out, batch)

@@ -17,7 +17,7 @@ from pipeline.streaming.windows import (
     chunk_bytes,
     largest_window,
 )
-from pipeline.training.job import bytes_of_states, solver_of
+from pipeline.training.job import bytes_of_states, solver_of, views_of
 from pipeline.training.plan import TrainingPlan, loss_name
 from solvers.outlook import Outlook, conditioning, outlook
 from storage.layout import chunk_parts
@@ -34,7 +34,7 @@ class Forecast(BaseModel):
     lam: float
     n_rows: int
     models: int = 1
-    """One per class where there are more than two."""
+    """One per class where there are more than two, and that per value of lam."""
     largest_smoothness: float | None
     """L: what every row's loss is smooth with, constant column and lam included; None: a kink."""
     mean_smoothness: float | None
@@ -78,7 +78,7 @@ def forecast(plan: TrainingPlan, job: Job) -> Forecast:
         loss=loss_name(problem.loss),
         lam=problem.lam,
         n_rows=job.facts.n,
-        models=job.rule.n_classes or 1,
+        models=len(views_of(plan, job.rule, job.facts.n)),
         largest_smoothness=known.largest if known else None,
         mean_smoothness=known.mean if known else None,
         strong_convexity=problem.lam,
@@ -126,8 +126,9 @@ def memory_of(plan: TrainingPlan, job: Job) -> dict[str, Any]:
     """Return what the budget goes to."""
     manifest, windows = job.dataset.manifest, job.windows
     in_flight = IN_FLIGHT * windows.streams * windows.chunks_per_window
+    solver = solver_of(plan, job.rule, job.facts.n)
     return {
-        "state_bytes": bytes_of_states(solver_of(plan, job.rule), job.problem, job.facts),
+        "state_bytes": bytes_of_states(solver, job.problem, job.facts),
         "window_bytes": in_flight * chunk_bytes(manifest, job.row_numbers),
         "window_rows": largest_window(manifest, windows)[0],
     }

@@ -9,12 +9,12 @@ from pipeline.streaming.reader import row_view, unit_weights
 from pipeline.streaming.sweeps import Job
 from pipeline.streaming.targets import TargetRule, target_rule
 from pipeline.streaming.windows import plan_windows
-from pipeline.training.plan import TrainingPlan, problem_of
+from pipeline.training.plan import TrainingPlan, problem_of, regularisations
 from solvers.losses import Problem
 from solvers.protocol import Facts, Solver
 from solvers.rows import DenseRows, SparseRows
 from solvers.spectrum import SAMPLED_TOO_LOW, sigma_square
-from solvers.together import Together
+from solvers.together import Together, View
 from storage.dataset import Dataset
 from storage.manifest import Manifest
 
@@ -34,12 +34,12 @@ def make_job(plan: TrainingPlan, dataset: Dataset) -> Job:
     spread = sampled_sigma_square(dataset, rule)
     facts = facts_of(manifest, rule, streams=plan.streams, seed=plan.seed, sigma_square=spread)
     plan.solver.init(problem, facts)  # refuses settings that do not fit
-    solver = solver_of(plan, rule)
+    solver = solver_of(plan, rule, manifest.n_rows)
     row_numbers = solver.row_numbers(facts)
     windows = plan_windows(
         manifest,
         row_numbers=row_numbers,
-        models=rule.n_classes or 1,
+        models=len(views_of(plan, rule, manifest.n_rows)),
         memory=plan.memory,
         state_bytes=bytes_of_states(solver, problem, facts),
         streams=plan.streams,
@@ -48,9 +48,16 @@ def make_job(plan: TrainingPlan, dataset: Dataset) -> Job:
     return Job(dataset, problem, facts, rule, windows, row_numbers=row_numbers)
 
 
-def solver_of(plan: TrainingPlan, rule: TargetRule) -> Solver:
-    """Return the plan's method, for as many models as there are classes."""
-    return Together(plan.solver, rule.n_classes) if rule.n_classes else plan.solver
+def solver_of(plan: TrainingPlan, rule: TargetRule, n_rows: int) -> Solver:
+    """Return the plan's method, for as many models as there are classes and values of lam."""
+    views = views_of(plan, rule, n_rows)
+    return Together(plan.solver, views, plan.tol) if len(views) > 1 else plan.solver
+
+
+def views_of(plan: TrainingPlan, rule: TargetRule, n_rows: int) -> tuple[View, ...]:
+    """Return what each model is of: for every lam, every class."""
+    labels = range(rule.n_classes) if rule.n_classes else (-1,)
+    return tuple(View(k, lam) for lam in regularisations(plan.lam, n_rows) for k in labels)
 
 
 def bytes_of_states(solver: Solver, problem: Problem, facts: Facts) -> int:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import BadInput
 from pipeline.streaming.sweeps import Job
+from pipeline.training.plan import problem_of
 from pipeline.training.run_folder import RunFolder, RunRecord, Saved
 from solvers.protocol import Weights
 from storage.dataset import Dataset
@@ -22,6 +23,7 @@ class Model(NamedTuple):
     record: RunRecord
     snapshot: str
     weights: Weights
+    lam: float
     scale: NDArray[np.float64] | None  # (d,) stored value = (raw - shift) * scale
     shift: NDArray[np.float64] | None  # (d,)
 
@@ -33,8 +35,16 @@ def load_model(run: RunFolder) -> Model:
     if snapshot is None:
         raise BadInput(f"The run {run.url} has no snapshot yet. Finish it with fewpass resume.")
     arrays = snapshot.arrays
-    weights = Saved.of(snapshot).weights
-    return Model(run, record, snapshot.name, weights, arrays.get("scale"), arrays.get("shift"))
+    saved = Saved.of(snapshot)
+    return Model(
+        run, record, snapshot.name, saved.weights, trained_lam(record, saved),
+        arrays.get("scale"), arrays.get("shift"),
+    )  # fmt: skip
+
+
+def trained_lam(record: RunRecord, saved: Saved) -> float:
+    """Return the strength of regularisation that a snapshot's weights were trained with."""
+    return saved.choice.lam if saved.choice else problem_of(record.plan, record).lam
 
 
 def read_weights(run: RunFolder, snapshot: str) -> Weights:
@@ -42,9 +52,9 @@ def read_weights(run: RunFolder, snapshot: str) -> Weights:
     return Saved.of(run.snapshots.load(snapshot)).weights
 
 
-def require_same_columns(model: Model, dataset: Dataset) -> None:
-    """Refuse a data set whose columns are not those that the model was trained on."""
-    record, manifest = model.record, dataset.manifest
+def require_same_columns(record: RunRecord, dataset: Dataset) -> None:
+    """Refuse a data set whose columns are not those that a model was trained on."""
+    manifest = dataset.manifest
     if manifest.n_features != record.n_features:
         raise BadInput(
             f"{dataset.folder.url} has {manifest.n_features} features, but the model has "

@@ -33,6 +33,8 @@ class TrainingResult:
     lam: float
     classes: int | None  # a model for each, where there are more than two: the objective is their
     # mean, and the certificate the largest
+    candidates: list[dict[str, Any]]  # where rows were held out, what became of every lam: the
+    # fields of pipeline.training.grid.Candidate
     passes: float  # rows read over the rows of the data set; those of a last certificate not
     rows_seen: int
     objective: float | None  # mean loss + (lam/2) ||w||^2 over all rows, if a pass was paid for it

@@ -57,7 +57,11 @@ class TrainingPlan(BaseModel):
     smoothing: PositiveFloat = 1.0
     """Width over which the smoothed hinge rounds its kink."""
     lam: PositiveFloat | str = "1/n"
-    """Strength of the regularisation: a number, or a multiple of 1/n such as "10/n"."""
+    """Strength of the regularisation: a number, or a multiple of 1/n such as "10/n"; several,
+    separated by commas, are all trained in the same passes."""
+    held_out: str | None = None
+    """Data set by whose mean loss the model is judged at the end; of several lam, the best one by
+    it is returned."""
     intercept: Intercept = "free"
     """None, charged like a weight, or charged a hundredth of it."""
     positive: str | None = None
@@ -115,9 +119,17 @@ class TrainingPlan(BaseModel):
     @field_validator("lam")
     @classmethod
     def _readable_lam(cls, lam: float | str) -> float | str:
-        if isinstance(lam, str):
-            regularisation(lam, 1)
+        regularisations(lam, 1)
         return lam
+
+    @model_validator(mode="after")
+    def _judged(self) -> TrainingPlan:
+        if len(regularisations(self.lam, 1)) > 1 and self.held_out is None:
+            raise BadInput(
+                f'Several values of lam ("{self.lam}") need rows to choose by that none has learnt '
+                "from. Name a data set with --held-out; fewpass ingest --test-fraction makes one."
+            )
+        return self
 
 
 def kind_of(solver: Any) -> str:
@@ -130,10 +142,17 @@ def kind_of(solver: Any) -> str:
 KINDS_OF_ONE_PASS = {kind.model_fields["kind"].default for kind in get_args(OnePass)}
 
 
-def regularisation(lam: float | str, n_rows: int) -> float:
-    """Return lam as a number: itself, or A / n for "A/n"."""
+def regularisations(lam: float | str, n_rows: int) -> tuple[float, ...]:
+    """Return the values of lam as numbers: each itself, or A / n for "A/n"."""
     if not isinstance(lam, str):
-        return lam
+        return (lam,)
+    found = tuple(_regularisation(one, n_rows) for one in lam.split(","))
+    if len(set(found)) < len(found):
+        raise BadInput(f'lam is "{lam}", with the same value twice. Leave one out.')
+    return found
+
+
+def _regularisation(lam: str, n_rows: int) -> float:
     head, slash, tail = lam.partition("/")
     try:
         number = float(head) / n_rows if slash and tail.strip() == "n" else float(lam)
@@ -174,9 +193,9 @@ def loss_name(loss: Loss) -> str:
     return next(name for name, kind in LOSSES.items() if isinstance(loss, kind))
 
 
-def problem_of(plan: TrainingPlan, data: TrainingData) -> Problem:
-    """Return what the plan minimises on that data set."""
-    lam = regularisation(plan.lam, data.n_rows)
+def problem_of(plan: TrainingPlan, data: TrainingData, lam: float | None = None) -> Problem:
+    """Return what the plan minimises on that data set: of several lam that one, or the hardest."""
+    lam = lam or min(regularisations(plan.lam, data.n_rows))
     return Problem(
         loss=loss_of(plan, data),
         lam=lam,

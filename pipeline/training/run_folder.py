@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pipeline.errors import BadInput, PlanMismatch
 from pipeline.training.forecast import Forecast
+from pipeline.training.grid import Choice
 from pipeline.training.packing import pack_states, state_name, unpack_state, versions_in
 from pipeline.training.plan import TrainingPlan
 from solvers.protocol import Certificate, State, Weights
@@ -161,6 +162,7 @@ class Saved(NamedTuple):
     streams: int  # states kept: one per stream inside a walk, one after it
     certified: Certificate | None
     finished: bool
+    choice: Choice | None = None  # where there are several lam, or rows to judge by
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Saved:
@@ -175,6 +177,7 @@ class Saved(NamedTuple):
             streams=len(told["streams"]),
             certified=Certificate(**certified) if certified else None,
             finished=told["finished"],
+            choice=Choice.read(told.get("choice")),
         )
 
 
@@ -191,6 +194,7 @@ def save(
     weights: Weights,
     certified: Certificate | None,
     finished: bool,
+    choice: Choice | None = None,
 ) -> Saved:
     """Write a snapshot, from which a run goes on and a model predicts; old ones are let go."""
     numbers, arrays = pack_states(states)
@@ -201,6 +205,7 @@ def save(
         "intercept": np.asarray(weights.intercept).tolist(),
         "certificate": certified._asdict() if certified else None,
         "finished": finished,
+        "choice": choice.told() if choice else None,
     }
     kept = [name for name in ("scale", "shift") if name in dataset.manifest.columns]
     scaling = {name: dataset.column(name) for name in kept}
@@ -209,7 +214,7 @@ def save(
     name = run.snapshots.save(attributes, arrays | scaling | {"coef": weights.coef})
     run.snapshots.prune(SNAPSHOTS_KEPT)
     drop_versions(run)
-    return Saved(name, cursor, weights, len(states), certified, finished)
+    return Saved(name, cursor, weights, len(states), certified, finished, choice)
 
 
 def versions_of(attributes: dict[str, Any]) -> set[int]:

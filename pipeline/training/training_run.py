@@ -13,6 +13,7 @@ from typing import Any
 
 from pipeline.errors import BadInput
 from pipeline.memory import peak_memory_bytes
+from pipeline.scoring.held_out import held_out_figures
 from pipeline.streaming.executor import Executor
 from pipeline.streaming.sweeps import (
     GatherReport,
@@ -24,11 +25,12 @@ from pipeline.streaming.sweeps import (
 )
 from pipeline.training.advice import warnings
 from pipeline.training.forecast import forecast
+from pipeline.training.grid import Candidate, Choice, best_of, certificate_of, weights_of
 from pipeline.training.job import make_job, solver_of
 from pipeline.training.lease import Lease
 from pipeline.training.model import told_shape, weights_digest, weights_shape
 from pipeline.training.outcome import Event, TrainingResult, hinge_gap
-from pipeline.training.plan import TrainingPlan, loss_name
+from pipeline.training.plan import TrainingPlan, loss_name, regularisations
 from pipeline.training.run_folder import (
     Cursor,
     RunFolder,
@@ -61,10 +63,19 @@ Storage = dict[str, Any] | None  # what fsspec needs beyond the address
 class TrainingRun:
     """One training, new or continued; iterate over it, then ask for `result`."""
 
-    def __init__(self, run: RunFolder, plan: TrainingPlan, job: Job, executor: Executor) -> None:
+    def __init__(
+        self,
+        run: RunFolder,
+        plan: TrainingPlan,
+        job: Job,
+        executor: Executor,
+        storage_options: Storage = None,
+    ) -> None:
         self.run, self.plan = run, plan
         self.job = job._replace(row_state=run.row_state)
-        self.solver = solver_of(plan, job.rule)
+        self.solver = solver_of(plan, job.rule, job.facts.n)
+        self._lams = regularisations(plan.lam, job.facts.n)
+        self._storage = storage_options
         self.cursor = Cursor()
         self._executor = executor
         self._saved: Saved | None = None
@@ -88,7 +99,7 @@ class TrainingRun:
         run = RunFolder(url, storage_options)
         job = make_job(plan, dataset)  # refuses what does not fit before anything is written
         run.begin(plan, dataset.manifest, forecast(plan, job))
-        return cls(run, plan, job, executor)
+        return cls(run, plan, job, executor, storage_options)
 
     @classmethod
     def resume(cls, url: str, executor: Executor, storage_options: Storage = None) -> TrainingRun:
@@ -97,7 +108,7 @@ class TrainingRun:
         record = run.record()
         dataset = Dataset.open(record.plan.dataset, storage_options)
         run.require_data(record, dataset.manifest.fingerprint)
-        return cls(run, record.plan, make_job(record.plan, dataset), executor)
+        return cls(run, record.plan, make_job(record.plan, dataset), executor, storage_options)
 
     def __iter__(self) -> Iterator[Event]:
         with Lease(self.run.folder) as self._lease:
@@ -126,13 +137,15 @@ class TrainingRun:
     def result(self) -> TrainingResult:
         """What came out; the run must be finished."""
         assert self._saved is not None
+        choice = self._saved.choice
         return TrainingResult(
             run=self.run.url,
             snapshot=self._saved.name,
             solver=self.solver.kind,
             loss=loss_name(self.job.problem.loss),
-            lam=self.job.problem.lam,
+            lam=choice.lam if choice else self.job.problem.lam,
             classes=self.job.rule.n_classes or None,
+            candidates=choice.told()["candidates"] if choice else [],
             passes=self.cursor.passes,
             rows_seen=self.cursor.rows_seen,
             seconds=self.cursor.seconds,
@@ -375,13 +388,32 @@ class TrainingRun:
         self._lease.check()
         states = [self._executor.result(head) for head in self._heads]
         certified = certified or self.solver.certificate(states[0])
+        choice = self._choose(certified, finished)
+        k = self._lams.index(choice.lam) if choice else 0
+        weights = weights_of(self._read_out(states), len(self._lams), k)
         self._saved = save(
-            self.run, self.job.dataset, self.cursor, states, self._read_out(states), certified,
-            finished,
+            self.run, self.job.dataset, self.cursor, states, weights,
+            certificate_of(certified, len(self._lams), k), finished, choice,
         )  # fmt: skip
         self._last_save = (time.perf_counter(), self.cursor.sweeps)
         self._set_heads()
         return self._event("snapshot", name=self._saved.name)
+
+    def _choose(self, certified: Certificate | None, finished: bool) -> Choice | None:
+        """Say which lam's model is handed on: the best on held-out rows, before the end any."""
+        lams = self._lams
+        if not (finished and self.plan.held_out):
+            return Choice(lams[0]) if len(lams) > 1 else None
+        dataset = Dataset.open(self.plan.held_out, self._storage)
+        found = held_out_figures(
+            self.run.record(), dataset, self.solver, len(lams), self._heads[0], self._executor
+        )
+        candidates = []
+        for k, (lam, figures) in enumerate(zip(lams, found, strict=True)):
+            own = certificate_of(certified, len(lams), k)
+            proven = (own.objective, own.gap) if own else ()
+            candidates.append(Candidate(lam, figures.loss, figures.error, *proven))
+        return best_of(candidates)
 
     def _read_out(self, states: list[State]) -> Weights:
         if len(states) == 1:

@@ -1,0 +1,44 @@
+"""Which of several models is best, told by rows that none of them has learnt from."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from pipeline.scoring.evaluate import Evaluation, evaluation_job, figures_of, sum_of
+from pipeline.streaming.executor import Executor
+from pipeline.streaming.sweeps import Job, gather
+from pipeline.training.grid import weights_of
+from pipeline.training.run_folder import RunRecord
+from solvers.protocol import Solver, State, Weights
+from solvers.together import View, sum_each
+from storage.dataset import Dataset
+
+
+def held_out_figures(
+    record: RunRecord, dataset: Dataset, solver: Solver, lams: int, head: Any, executor: Executor
+) -> list[Evaluation]:
+    """Evaluate the models of all lams, in a state given as a handle; rows are read once for all.
+
+    Raises BadInput when columns, scaling or labels are not those that were trained on.
+    """
+    job = evaluation_job(record, dataset)
+    at = executor.submit("weights", partial(weights_of_each, solver, lams), head)
+    total = gather(executor, job, sum_each(sum_of(job), (View(),) * lams), at, lambda _report: None)
+    found: list[Evaluation] = executor.result(
+        executor.submit("figures", partial(figures_of_each, job, record), at, total)
+    )
+    return found
+
+
+def weights_of_each(solver: Solver, lams: int, state: State) -> tuple[Weights, ...]:
+    """Read the model of every lam out of a state."""
+    weights = solver.weights(state)
+    return tuple(weights_of(weights, lams, k) for k in range(lams))
+
+
+def figures_of_each(
+    job: Job, record: RunRecord, at: tuple[Weights, ...], totals: tuple[Any, ...]
+) -> list[Evaluation]:
+    """Turn every model's sums into its figures."""
+    return [figures_of(job, record, *own) for own in zip(at, totals, strict=True)]

@@ -20,19 +20,23 @@ import math
 from functools import singledispatch
 from typing import NamedTuple
 
+from solvers.duality import constant_column
 from solvers.gd import Gd
 from solvers.lbfgs import Lbfgs
 from solvers.losses import Problem, Squared, value
+from solvers.pegasos import Pegasos
 from solvers.planner import Curvature, Law, plan_epochs
 from solvers.protocol import Facts, Solver
 from solvers.s2gd import S2gd, Svrg
 from solvers.sdca import Sdca
 from solvers.smoothness import smoothness
+from solvers.spectrum import batch_factor
 
 PER_DIGIT, PER_ROOT = 1.0, 2.4
 PLAIN_PER_DIGIT, PLAIN_CURVED = 2.0, 0.3  # secants = 0
 DUAL_PER_K = 1.5
 LBFGS_START, LBFGS_PER_DIGIT = 4.0, 0.5
+PEGASOS_BOUND = 30.0  # Takac et al. 2013, Theorem 1
 
 
 class Conditioning(NamedTuple):
@@ -106,6 +110,18 @@ def _(solver: Sdca, problem: Problem, facts: Facts, tol: float) -> Outlook:
         usual=1.0 + digits(tol) * (1.0 + DUAL_PER_K * known.mean / (known.mu * facts.n)),
         gathers=0.0,
     )
+
+
+@outlook.register
+def _(solver: Pegasos, problem: Problem, facts: Facts, tol: float) -> Outlook:
+    """Subgradient steps: E f - f* <= (beta_b / b) 30 R^2 / (lam T) after T batches of b rows."""
+    if facts.streams > 1 or not tol < 1.0:
+        return Outlook(None, None, 0.0)
+    column = constant_column(problem, facts).value
+    largest = (facts.max_square + column**2) * facts.max_weight
+    beta = batch_factor(solver.batch_size, facts.sigma_square + column**2, largest)
+    steps = PEGASOS_BOUND * largest * beta / (problem.lam * tol)  # times b
+    return Outlook(theory=steps / facts.n, usual=None, gathers=0.0)
 
 
 @outlook.register

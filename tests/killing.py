@@ -16,12 +16,18 @@ METHODS = {
     "asgd": ["--solver", "asgd", "--set", "solver.average_from=0.5", "--certify"],
     "s2gd+": ["--solver", "s2gd+"],
     "sdca": ["--solver", "sdca", "--loss", "hinge", "--streams", "2"],
+    "pegasos": ["--solver", "pegasos", "--loss", "hinge", "--set", "solver.batch_size=7"],
 }
 SCHEDULERS = (["--scheduler", "none"], [], ["--scheduler", "none"], ["--workers", "2"])
 POLL_S = 0.0005
 PASSES = 25
 #: Where kills are to strike, in turn; None: anywhere.
-TARGETS = {"asgd": (None,), "s2gd+": (None, "inner walk", "gather"), "sdca": (None,)}
+TARGETS = {
+    "asgd": (None,),
+    "s2gd+": (None, "inner walk", "gather"),
+    "sdca": (None,),
+    "pegasos": (None,),
+}
 
 
 class Outcome(NamedTuple):

@@ -47,6 +47,8 @@ def quiet_runs(tmp_path_factory):
         found.append((plan, train(plan, folder / "quiet-s2gd")))
         plan = plan_for(dataset, solver={"kind": "sdca"}, streams=2, passes=3)
         found.append((plan, train(plan, folder / "quiet-sdca")))
+        plan = plan_for(dataset, solver={"kind": "pegasos"}, loss="hinge", streams=2, passes=3)
+        found.append((plan, train(plan, folder / "quiet-pegasos")))
         plan = plan_for(dataset, solver={"kind": "sag"}, passes=2)
         found.append((plan, train(plan, folder / "quiet-sag")))
     return found
@@ -77,6 +79,7 @@ def test_bits_do_not_depend_on_where_it_runs(tmp_path, quiet_runs, execution):
         {"solver": {"kind": "s2gd+"}, "passes": 6},
         {"solver": {"kind": "s2gd", "m": 3000}, "passes": 4, "streams": 2, "lam": "30/n"},
         {"solver": {"kind": "sdca"}, "loss": "hinge", "passes": 3},
+        {"solver": {"kind": "pegasos"}, "loss": "hinge", "passes": 3},
         {"solver": {"kind": "sdca", "batch": "aggressive"}, "streams": 2, "passes": 3},
         {"solver": {"kind": "sag+"}, "passes": 4, "lam": "30/n", "certify": True},
         {"solver": {"kind": "lbfgs", "memory": 2}, "passes": 7},

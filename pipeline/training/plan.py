@@ -24,6 +24,7 @@ from pipeline.sizes import ByteSize
 from solvers.gd import Gd
 from solvers.lbfgs import Lbfgs
 from solvers.losses import LOSSES, Loss, Problem, SmoothedHinge, Squared
+from solvers.pegasos import Pegasos
 from solvers.s2gd import S2gd, S2gdPlus, Svrg
 from solvers.sag import Sag, SagPlus
 from solvers.sdca import Sdca
@@ -32,7 +33,7 @@ from storage.manifest import Labels, Values
 
 LossName = Literal["hinge", "squared_hinge", "smoothed_hinge", "logistic", "squared"]
 Intercept = Literal["none", "regularised", "free"]
-OnePass = Sgd | Asgd  # done after as many passes as are asked for, one by default
+OnePass = Sgd | Asgd | Pegasos  # done after as many passes as are asked for, one by default
 # Done when the tolerance is certified:
 ManyPasses = S2gd | S2gdPlus | Svrg | Sdca | Gd | Sag | SagPlus | Lbfgs
 SolverSettings = Annotated[OnePass | ManyPasses, Field(discriminator="kind")]

@@ -105,6 +105,16 @@ def norm2(rows: Rows, i: int) -> float:
 
 
 @by_type
+def norm2_scaled(rows: Rows, i: int, v: NDArray[np.float64]) -> float:
+    """Sum over j of v_j x_ij^2 for a plain vector v (d,)."""
+
+
+@by_type
+def count_values(rows: Rows, i: int, v: NDArray[np.float64]) -> None:
+    """v_j += 1 wherever row i has a value other than 0, for a plain vector v (d,)."""
+
+
+@by_type
 def look_ahead(
     rows: Rows,
     y: NDArray[np.float64],
@@ -289,6 +299,34 @@ def _(rows: Any, i: Any) -> Any:
     for k in positions(rows, i):
         total += np.float64(rows.data[k]) * rows.data[k]
     return total
+
+
+@norm2_scaled.register(DenseRows, fastmath=VECTORISED)
+def _(rows: Any, i: Any, v: Any) -> Any:
+    total = 0.0
+    for j in range(rows.X.shape[1]):
+        total += v[j] * np.float64(rows.X[i, j]) * rows.X[i, j]
+    return total
+
+
+@norm2_scaled.register(SparseRows, fastmath=FUSED)
+def _(rows: Any, i: Any, v: Any) -> Any:
+    total = 0.0
+    for k in positions(rows, i):
+        total += v[rows.indices[k]] * np.float64(rows.data[k]) * rows.data[k]
+    return total
+
+
+@count_values.register(DenseRows)
+def _(rows: Any, i: Any, v: Any) -> Any:
+    for j in range(rows.X.shape[1]):
+        v[j] += rows.X[i, j] != 0.0
+
+
+@count_values.register(SparseRows)
+def _(rows: Any, i: Any, v: Any) -> Any:
+    for k in positions(rows, i):
+        v[rows.indices[k]] += rows.data[k] != 0.0
 
 
 LOOK_AHEAD = 4  # rows between asking for a row and using it

@@ -90,7 +90,8 @@ class Sdca(Settings):
     kind: Literal["sdca"] = "sdca"
     batch: Batch = "serial"
     """Rows one by one, or in mini-batches whose steps are as they come (naive: it may diverge),
-    short enough on average (safe), or measured (aggressive)."""
+    short enough on average by the rows' spectral norm (safe) or by their columns' counts (sparse),
+    or measured (aggressive)."""
     batch_size: PositiveInt = 16
     """Rows of a mini-batch."""
     combine: Literal["damped", "average", "add"] = "damped"

@@ -5,12 +5,15 @@ a curvature v_i / (lam n) that makes up for it:
 
     naive       v_i = ||x_i||^2                              may circle or blow up: to compare with
     safe        v_i = own ||x_i||^2 + shared                 D rises in expectation
-                own = 1 - (b-1)/(n_c-1),  shared = (b-1)/(n_c-1) n_c sigma^2
+                own = 1 - r,  shared = r n_c sigma^2,  r = (b-1)/(n_c-1)
+    sparse      v_i = own ||x_i||^2 + r sum over j of        the same, without a spectral norm: good
+                m_j x_ij^2                                   for sparse rows, useless for dense ones
     aggressive  v_i = rho, as measured on steps tried first  D never falls: what a batch gains is
                                                              known exactly, and one that would lose
                                                              is shortened
 
-Batches are drawn from the window in memory, so n_c, sigma^2 and the longest row are the window's.
+Batches are drawn from the window in memory, so the number of rows n_c, sigma^2, the longest row and
+m_j, the number of rows with a value in column j, are the window's.
 `safe` is what Lemma 1 says before ||x_i|| is rounded up to the longest, and is the serial step at
 b = 1.  rho = ||sum of moves||^2 / sum of delta^2, clipped to what one row and a safe batch need;
 `beta`, its running geometric mean, is the curvature of the steps that are tried first.
@@ -23,38 +26,84 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from solvers.dispatch import kernel
 from solvers.duality import dual_variable, keep_step, move_weights
 from solvers.losses import conjugate, direction, dual_step, value
 from solvers.protocol import Block
-from solvers.rows import add_vector, clear, dot_both, dot_vector, look_ahead, norm2
+from solvers.rows import (
+    add_vector,
+    clear,
+    count_values,
+    dot_both,
+    dot_vector,
+    look_ahead,
+    norm2,
+    norm2_scaled,
+)
 from solvers.spectrum import SAMPLED_TOO_LOW, sigma_square
 
-Batch = Literal["serial", "naive", "safe", "aggressive"]
+Batch = Literal["serial", "naive", "safe", "sparse", "aggressive"]
+NOTHING: NDArray[np.float64] = np.zeros(0)
 REMEMBERED = 0.95  # of log beta, from batch to batch
 
 
 class Curvatures(NamedTuple):
-    """What a window says of its batches; v_i = own * square_i + shared."""
+    """What a window says of its batches.
+
+    v_i = own * square_i + shared + share * weight_i * sum over j of counts_j x_ij^2.
+    """
 
     own: float
-    shared: float
-    largest: float  # v of the longest row
-    adaptive: bool  # v is measured, and `largest` its bound
+    shared: float = 0.0
+    share: float = 0.0
+    counts: NDArray[np.float64] = NOTHING  # (d + 1,) rows with a value in each column
+    largest: float = 0.0  # v of the longest row
+    adaptive: bool = False  # v is measured, and `largest` its bound
 
 
 def curvatures(block: Block, d: int, column: float, kind: Batch, b: int) -> Curvatures:
     """Work out the curvatures of batches of b rows of a block."""
     n = block.order.shape[0]
     if kind == "naive" or n == 1:
-        return Curvatures(1.0, 0.0, 0.0, False)
+        return Curvatures(1.0)
+    share = (min(b, n) - 1) / (n - 1)
+    own = 1.0 - share
+    if kind == "sparse":
+        return Curvatures(own, share=share, counts=column_counts(block, d))
     longest = float(longest_row(block.rows, block.weight, block.order, column))
     spread = sigma_square(block.rows, block.weight, d, block.order)
     spread = SAMPLED_TOO_LOW * spread + column**2 * float(np.mean(block.weight))
-    share = (min(b, n) - 1) / (n - 1)
-    own, shared = 1.0 - share, share * n * min(spread, longest)
-    return Curvatures(own, shared, own * longest + shared, kind == "aggressive")
+    shared = share * n * min(spread, longest)
+    largest = own * longest + shared
+    return Curvatures(own, shared, largest=largest, adaptive=kind == "aggressive")
+
+
+def column_counts(block: Block, d: int) -> NDArray[np.float64]:
+    """Count the rows with a value in each column; the constant column has one in all."""
+    counts = np.zeros(d + 1)
+    count_rows_with_values(block.rows, block.order, counts[:d])
+    counts[d] = block.order.shape[0]
+    return counts
+
+
+@kernel
+def count_rows_with_values(rows: Any, order: Any, counts: Any) -> Any:
+    """Add 1 to a column's count for every row with a value there."""
+    for i in order:
+        count_values(rows, i, counts)
+
+
+@kernel
+def curvature(known: Any, rows: Any, i: Any, weight: Any, square: Any, column: Any) -> Any:
+    """v_i where it is not measured; `square` is weight_i ||x_i||^2, constant column included."""
+    v = known.own * square + known.shared
+    if known.share > 0.0:
+        d = known.counts.shape[0] - 1
+        spread = norm2_scaled(rows, i, known.counts) + known.counts[d] * column * column
+        v += known.share * weight[i] * spread
+    return v
 
 
 @kernel
@@ -108,7 +157,7 @@ def visit_batches(
                 beta = rho if beta <= 0.0 else beta**REMEMBERED * rho ** (1.0 - REMEMBERED)
         else:
             for k in range(chosen.shape[0]):
-                v[k] = known.own * square[k] + known.shared
+                v[k] = curvature(known, rows, chosen[k], weight, square[k], column)
         propose(loss, y, chosen, a, p, v, stretch * scale, delta)
         if known.adaptive:
             own, together = squares(loss, rows, y, weight, chosen, delta, column, scratch)

@@ -1,6 +1,7 @@
 """Dual coordinate ascent: against the formulas, other programs, and its own certificate."""
 
 from bz2 import BZ2File
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -8,9 +9,10 @@ from sklearn.datasets import load_svmlight_file
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
-from solvers.losses import LOSSES, Problem, dual_step
+from solvers.losses import LOSSES, Problem, conjugate, dual_step
 from solvers.rows import SparseRows
 from solvers.sdca import Sdca
+from solvers.sdca_batches import curvature, curvatures
 from tests import oracles
 from tests.dual import (
     Data,
@@ -166,7 +168,7 @@ def test_identical_rows_circle_where_steps_are_naive():
     naive = Run(Sdca(batch="naive", batch_size=2), problem, of)
     for expected in ([1.0, 1.0], [0.0, 0.0], [1.0, 1.0]):
         assert naive.one_pass().dual_variables.tolist() == expected
-    for kind in ("safe", "aggressive"):
+    for kind in ("safe", "sparse", "aggressive"):
         run = Run(Sdca(batch=kind, batch_size=2), problem, of).one_pass()
         np.testing.assert_allclose(run.dual_variables, 0.5, atol=1e-12)
         assert dual_objective(problem, of, run.dual_variables) == pytest.approx(0.25, abs=1e-12)
@@ -177,7 +179,7 @@ def test_batches_of_one_row_are_the_serial_steps(loss, rng):
     of = data(*rows(rng, loss=loss), sparse=True)
     problem = Problem(LOSSES[loss](), 0.05, 1.0, 0.005)
     serial = Run(Sdca(), problem, of).passes(3)
-    for kind in ("naive", "safe", "aggressive"):
+    for kind in ("naive", "safe", "sparse", "aggressive"):
         run = Run(Sdca(batch=kind, batch_size=1), problem, of).passes(3)
         np.testing.assert_allclose(run.dual_variables, serial.dual_variables, atol=1e-12)
 
@@ -195,6 +197,38 @@ def test_aggressive_batches_never_lower_the_dual_objective(loss, sparse, rng):
         D = now
     np.testing.assert_allclose(run.state.W[:-1, 0], weights_of(problem, of, run.dual_variables)[0])
     assert run.audited().gap < 1e-3
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+@pytest.mark.parametrize("kind", ["safe", "sparse"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_batches_gain_on_average_what_lemma_3_says(loss, kind, sparse, rng):
+    """Mean over every batch of 3 of 7 rows: E D(a + delta_A) >= (1 - b/n) D(a) + (b/n) H."""
+    n, b, column = 7, 3, 0.5
+    of = data(*rows(rng, n=n, d=5), sparse=sparse)
+    problem = Problem(LOSSES[loss](), 0.05, column, 0.05)
+    known = curvatures(Run(Sdca(), problem, of).block(np.arange(n)), 5, column, kind, b)
+    c, y = of.weight, of.y
+    square = c * ((of.X**2).sum(axis=1) + column**2)
+    v = np.array([curvature(known, of.rows, i, c, square[i], column) for i in range(n)])
+    if kind == "sparse":
+        m = np.append((of.X != 0.0).sum(axis=0), n)
+        Z = np.column_stack([of.X, np.full(n, column)])
+        np.testing.assert_allclose(v, c * (Z**2 @ (1.0 + (b - 1) * (m - 1.0) / (n - 1))))
+    for a in rng.uniform(0.05, 0.95, (20, n)):
+        w, b_of_a = weights_of(problem, of, a)
+        p = of.X @ w + column * b_of_a
+        q = v / (problem.lam * n)
+        delta = np.array([dual_step(problem.loss, *each) for each in zip(a, p, y, q, strict=True)])
+        before, gain = dual_objective(problem, of, a), []
+        for batch in combinations(range(n), b):
+            chosen = np.isin(np.arange(n), batch)
+            gain.append(dual_objective(problem, of, a + chosen * delta) - before)
+        moved = [conjugate(problem.loss, s, t) - conjugate(problem.loss, r, t)
+                 for r, s, t in zip(a, a + delta, y, strict=True)]  # fmt: skip
+        promised = -np.mean(c * (moved + delta * y * p + 0.5 * q * delta**2))
+        assert promised >= 0.0
+        assert np.mean(gain) >= b / n * promised - 1e-15
 
 
 def test_batches_of_like_rows_fail_only_where_they_are_naive():

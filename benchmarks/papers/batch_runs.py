@@ -56,7 +56,7 @@ class Case(NamedTuple):
     def error(self, w: np.ndarray) -> float:
         """Share of the test rows on the wrong side."""
         X, y = self.test or (self.of.X, self.of.y)
-        return float(np.mean(y * (X @ w) <= 0.0))
+        return float(np.mean((X @ w > 0.0) != (y > 0.0)))
 
     def factor(self, b: int) -> float:
         """beta_b of batches of b out of all rows."""
@@ -85,8 +85,15 @@ class Ascent:
 
     def advance(self, steps: int) -> None:
         """Step so many batches."""
-        problem, n = self.case.problem, self.case.n
-        block = block_of(self.case, drawn(self.rng, n, self.b, steps))
+        if steps:
+            self.visit(drawn(self.rng, self.case.n, self.b, steps))
+
+    def block(self, order: np.ndarray) -> Block:
+        return block_of(self.case, order)
+
+    def visit(self, order: np.ndarray) -> None:
+        """Step these rows, batch by batch."""
+        problem, n, block = self.case.problem, self.case.n, self.block(order)
         self.beta, *_ = visit_batches(
             self.W, self.W[:, RUNNING:], problem, 0.0, 0.0, 1.0 / (problem.lam * n), 1.0,
             np.ones(1), *block[:4], self.kept, self.b, self.known, self.beta, self.scratch,

@@ -14,7 +14,8 @@ from typing import Annotated, Any, Literal, get_args, get_type_hints
 from cyclopts import Parameter
 
 SolverName = Literal[
-    "sgd", "asgd", "pegasos", "s2gd", "s2gd+", "svrg", "sdca", "gd", "sag", "sag+", "lbfgs"
+    "sgd", "asgd", "pegasos", "s2gd", "s2gd+", "svrg", "sdca", "asdca", "gd", "agd", "sag", "sag+",
+    "lbfgs",
 ]  # fmt: skip
 LossName = Literal["hinge", "squared_hinge", "smoothed_hinge", "logistic", "squared"]
 Names = tuple[str, ...]

@@ -8,7 +8,7 @@ D is never above the optimum, whatever a is, and at w = w(a)
     f(w) - D(a) = (1/n) sum_i weight_i [ phi(p_i) + phi*(-a_i) + a_i s_i p_i ],   p_i = x_i . w
 
 where no term is negative: summed like this, a gap of 1e-19 is still seen, while a difference ends
-at 1e-16.
+at 1e-16.  At any other weights w the gap is that sum, taken there, plus (lam/2) ||w - w(a)||^2.
 
 The intercept is the weight of one more, constant column.  Charged lam / 100, the column would be
 ten times as long as a unit row, every row would point its way, and steps would be slow.  It is
@@ -33,6 +33,8 @@ from solvers.losses import Problem, conjugate, direction, value
 from solvers.protocol import Block, Certificate, Facts, Sum
 from solvers.rows import add_both, dot_vector, look_ahead
 
+ROUNDING = 1e-15  # of a gap that is a difference, relative to the objective
+
 
 class Column(NamedTuple):
     """The constant column, scaled so that its weight v is charged lam; intercept = unit v + kept c.
@@ -45,12 +47,12 @@ class Column(NamedTuple):
     kept: float  # 1 - lam_b / lam_p
 
 
-def constant_column(problem: Problem, facts: Facts) -> Column:
-    """Return the column: no longer than a typical row, unless lam_b alone makes it shorter."""
+def constant_column(problem: Problem, facts: Facts, least: float = 0.0) -> Column:
+    """Return the column: no longer than a typical row, shorter where lam_p has to be `least`."""
     if problem.intercept == 0.0:
         return Column(0.0, 0.0, 0.0)
     typical = problem.lam * problem.intercept**2 / (facts.mean_square or 1.0)
-    charge = max(problem.lam_b, typical)
+    charge = max(problem.lam_b, typical, least)
     unit = math.sqrt(problem.lam / charge)
     return Column(problem.intercept * unit, unit, 1.0 - problem.lam_b / charge)
 
@@ -86,14 +88,28 @@ def add_gap(problem: Problem, at: DualPoint, block: Block, part: GapPart) -> Gap
 GAP = Sum("gather-gap", no_gap, add_gap, row_state="read")
 
 
-def gap_certificate(problem: Problem, at: DualPoint, b_dual: float, total: GapPart) -> Certificate:
-    """Turn the sums over all rows, taken at w(a) and any intercept, into objective and gap.
+def gap_certificate(
+    problem: Problem, at: DualPoint, b_dual: float, total: GapPart, away: float = 0.0
+) -> Certificate:
+    """Turn the sums over all rows, taken at any weights and intercept, into objective and gap.
 
-    `b_dual` is b(a), the intercept that goes with the dual variables under lam_b alone.
+    `b_dual` is b(a), the intercept that goes with the dual variables under lam_b alone, and `away`
+    the square of the weights' distance from w(a).
     """
     square = problem.lam * float(at.coef @ at.coef) + problem.lam_b * at.intercept**2
-    gap = total.gap / total.rows + 0.5 * problem.lam_b * (at.intercept - b_dual) ** 2
+    far = problem.lam * away + problem.lam_b * (at.intercept - b_dual) ** 2
+    gap = total.gap / total.rows + 0.5 * far
     return Certificate(total.loss / total.rows + 0.5 * square, max(0.0, gap))
+
+
+def lowered_gap(known: Certificate, found: Certificate) -> float:
+    """Gap of weights with a certificate, now that another one is known: D has been as high.
+
+    By how much D has risen since is known as a difference only.
+    """
+    higher = (found.objective - found.gap) - (known.objective - known.gap)
+    gap = max(0.0, known.gap - max(0.0, higher)) + ROUNDING * abs(known.objective)
+    return min(gap, known.gap)
 
 
 def per_row(block: Block) -> NDArray[np.float64]:

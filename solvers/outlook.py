@@ -9,8 +9,9 @@ To a relative certificate of 10^-D, epochs of one gradient and one pass of inner
 
     passes = 2 + D + 2.4 sqrt(K) D          (3 + 2 D + 0.3 K D^2 without secants)
 
-Dual coordinate ascent, with the same K for the mean L, took 1 + D + 1.5 K D, and L-BFGS
-4 + 0.5 kappa_f^(1/3) D with kappa_f = L_f / mu, L_f the smoothness of the objective as a whole.
+Dual coordinate ascent, with the same K for the mean L, took 1 + D + 1.5 K D, its accelerated form
+1 + 1.2 D / theta, L-BFGS 4 + 0.5 kappa_f^(1/3) D and accelerated gradient descent
+1 + 1.1 kappa_f^(1/2) D, with kappa_f = L_f / mu, L_f the smoothness of the objective as a whole.
 docs/forecasts.md tells on what that was measured, and how far single problems are off.
 """
 
@@ -20,6 +21,8 @@ import math
 from functools import singledispatch
 from typing import NamedTuple
 
+from solvers.agd import Agd
+from solvers.asdca import Asdca
 from solvers.duality import constant_column
 from solvers.gd import Gd
 from solvers.lbfgs import Lbfgs
@@ -35,6 +38,7 @@ from solvers.spectrum import batch_factor
 PER_DIGIT, PER_ROOT = 1.0, 2.4
 PLAIN_PER_DIGIT, PLAIN_CURVED = 2.0, 0.3  # secants = 0
 DUAL_PER_K = 1.5
+ASDCA_PER_DIGIT, AGD_PER_DIGIT = 1.2, 1.1
 LBFGS_START, LBFGS_PER_DIGIT = 4.0, 0.5
 PEGASOS_BOUND = 30.0  # Takac et al. 2013, Theorem 1
 
@@ -122,6 +126,36 @@ def _(solver: Pegasos, problem: Problem, facts: Facts, tol: float) -> Outlook:
     beta = batch_factor(solver.batch_size, facts.sigma_square + column**2, largest)
     steps = PEGASOS_BOUND * largest * beta / (problem.lam * tol)  # times b
     return Outlook(theory=steps / facts.n, usual=None, gathers=0.0)
+
+
+@outlook.register
+def _(solver: Asdca, problem: Problem, facts: Facts, tol: float) -> Outlook:
+    """Dual ascent in batches; theory for the gap: m gap <= m (P - P*) + n (D* - D), Theorem 1."""
+    theta = solver.foreseen_theta(problem, facts)
+    if conditioning(problem, facts) is None or theta is None or not tol < 1.0:
+        return Outlook(None, None, 0.0)
+    n, m = facts.n, solver.rows_per_batch(problem, facts)
+    most = math.log(n * zero_loss(problem, facts) / (m * tol))
+    step = math.log1p(-min(theta * m / n, 1.0 - 1e-12))
+    return Outlook(
+        theory=None if isinstance(solver.theta, float) else max(0.0, -most / step * m / n),
+        usual=1.0 + ASDCA_PER_DIGIT * digits(tol) / theta,
+        gathers=0.0,
+    )
+
+
+@outlook.register
+def _(solver: Agd, problem: Problem, facts: Facts, tol: float) -> Outlook:
+    """One gradient a pass: f - f* is at most 2 (1 - sqrt(mu / L_f))^t of what it was."""
+    share = tol / max(tol, zero_loss(problem, facts))
+    if conditioning(problem, facts) is None or not share < 1.0:
+        return Outlook(None, None, 1.0)
+    root = math.sqrt(condition_of_all(problem, facts))
+    return Outlook(
+        theory=math.log(0.5 * share) / math.log1p(-1.0 / root),
+        usual=1.0 + AGD_PER_DIGIT * root * digits(tol),
+        gathers=1.0,
+    )
 
 
 @outlook.register

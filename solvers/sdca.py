@@ -38,6 +38,7 @@ from solvers.duality import (
     dual_variable,
     gap_certificate,
     keep_step,
+    lowered_gap,
     move_weights,
     per_row,
 )
@@ -56,7 +57,6 @@ from solvers.rows import dot_both, look_ahead, norm2, side_by_side
 from solvers.sdca_batches import Batch, curvatures, visit_batches
 
 START, RUNNING, NEXT = 0, 1, 2  # columns of W
-ROUNDING = 1e-15  # of a gap that is a difference, relative to the objective
 MARGIN = 1.1  # how much more alike than in the last pass streams may be
 
 
@@ -256,19 +256,15 @@ def prove_newest(
 
 
 def prove(problem: Problem, facts: Facts, state: SdcaState, total: GapPart) -> SdcaState:
-    """Keep START as the best certified weights, unless those there are have the smaller gap.
-
-    Theirs is known as a difference only: by how much D has risen since.
-    """
+    """Keep START as the best certified weights, unless those there are have the smaller gap."""
     at = newest_point(state)
     kept = constant_column(problem, facts).kept
     b_dual = state.unit * float(state.W[-1, START]) / (1.0 - kept)
     found = gap_certificate(problem, at, b_dual, total)
     if state.certified:
-        higher = (found.objective - found.gap) - (state.objective - state.gap)
-        gap = max(0.0, state.gap - max(0.0, higher)) + ROUNDING * abs(state.objective)
+        gap = lowered_gap(Certificate(state.objective, state.gap), found)
         if gap < found.gap:
-            return state._replace(gap=min(gap, state.gap))
+            return state._replace(gap=gap)
     state.proven[:] = at.coef
     return state._replace(
         proven_b=at.intercept, objective=found.objective, gap=found.gap, certified=True

@@ -26,6 +26,20 @@ def gen_dense(n, d, seed, noise=0.1, rho=0.0):
     return X, np.where(s + noise * s.std() * rng.standard_normal(n) >= 0.0, 1.0, -1.0)
 
 
+def gen_clustered():
+    """Twenty clusters of a hundred rows, one behind the other; labels go by cluster, mostly."""
+    rng = np.random.default_rng(5)
+    X, y = [], []
+    for k in range(20):
+        c = rng.standard_normal(60)
+        Z = rng.standard_normal((100, 60))
+        Z /= np.linalg.norm(Z, axis=1, keepdims=True)
+        Z = np.sqrt(0.9) * c / np.linalg.norm(c) + np.sqrt(0.1) * Z
+        X.append(Z / np.linalg.norm(Z, axis=1, keepdims=True))
+        y.append(np.where(rng.random(100) < (0.9 if k % 2 else 0.1), 1.0, -1.0))
+    return np.vstack(X), np.concatenate(y)
+
+
 class Data(NamedTuple):
     """Rows in memory with what a solver is told of them."""
 
@@ -83,7 +97,8 @@ class Run:
 
     @property
     def dual_variables(self):
-        return self.kept.reshape(len(self.of.y), -1) @ self.state.shares
+        shares = getattr(self.state, "shares", np.ones(1))
+        return self.kept.reshape(len(self.of.y), -1) @ shares
 
     def audited(self):
         """The certificate after the gather that ends a run."""

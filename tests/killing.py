@@ -17,6 +17,7 @@ METHODS = {
     "s2gd+": ["--solver", "s2gd+"],
     "sdca": ["--solver", "sdca", "--loss", "hinge", "--streams", "2"],
     "pegasos": ["--solver", "pegasos", "--loss", "hinge", "--set", "solver.batch_size=7"],
+    "asdca": ["--solver", "asdca", "--loss", "smoothed_hinge", "--set", "solver.batch_size=50"],
 }
 SCHEDULERS = (["--scheduler", "none"], [], ["--scheduler", "none"], ["--workers", "2"])
 POLL_S = 0.0005
@@ -27,6 +28,7 @@ TARGETS = {
     "s2gd+": (None, "inner walk", "gather"),
     "sdca": (None,),
     "pegasos": (None,),
+    "asdca": (None,),
 }
 
 

@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
-from solvers.gradient import add_gradient, no_gradient
+from solvers.gradient import add_gradient, certificate, no_gradient
 from solvers.losses import LOSSES, Problem
-from solvers.protocol import Block, Facts
+from solvers.protocol import Block, Facts, Weights
 from solvers.rows import DenseRows, SparseRows
 
 LISTEN = 0.01  # rate of the decaying average and of the smoothed losses, section 2.3
@@ -165,6 +165,12 @@ def facts(X, rows_kind, weight=None, y=None):
 
 def dense_rows(X):
     return DenseRows(np.ascontiguousarray(X))
+
+
+def objective_at(problem, w, block):
+    """The objective at weights without an intercept."""
+    at = Weights(w, 0.0)
+    return certificate(problem, at, gradient_part(problem, at, block)).objective
 
 
 def gradient_part(problem, at, block):

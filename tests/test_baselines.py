@@ -12,6 +12,7 @@ from scipy.sparse import csr_matrix
 from benchmarks.in_memory import permutations, sweeps
 from benchmarks.papers.acceptance_primal import excess_after
 from benchmarks.papers.synthetic import sparse_logistic
+from solvers.agd import Agd, step_from
 from solvers.gd import Gd
 from solvers.gradient import RISE
 from solvers.intercept import column_length, with_column
@@ -38,7 +39,7 @@ from tests.oracles import (
 
 SMOOTH = [name for name in LOSSES if name != "hinge"]
 KINDS = [DenseRows, SparseRows]
-ALL = [Gd(), Sag(), SagPlus(), Lbfgs()]
+ALL = [Gd(), Agd(), Sag(), SagPlus(), Lbfgs()]
 
 
 def as_block(kind, X, y, weight):
@@ -127,6 +128,50 @@ def test_a_step_that_raises_the_objective_is_undone_and_halved():
     assert rejected >= 3
     with pytest.raises(Diverged, match="Leave the step out"):
         list(islice(in_memory(Gd(step=30.0), problem, DenseRows, X, y, weight), 10))
+
+
+# Accelerated gradient descent
+
+
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_accelerated_gradient_descent_is_the_dense_recursion(kind, intercept):
+    X, y, weight = rows_of(150, 6, "logistic", seed=2)
+    problem, known = problem_of("logistic", 0.05, intercept), facts(X, kind, weight, y)
+    L, square = 2.0, column_length(problem, known) ** 2
+    mu = 0.05 if intercept == "none" else square * problem.lam_b
+    beta = (1.0 - np.sqrt(mu / L)) / (1.0 + np.sqrt(mu / L))
+    x = v = np.zeros(7)
+    for moment in islice(in_memory(Agd(smoothness=L), problem, kind, X, y, weight), 12):
+        found = Agd().weights(moment.state)
+        close(np.append(found.coef, found.intercept), v, ROUNDING)
+        _, g, g_b = oracles.objective("logistic", problem, X, y, weight, v[:6], v[6])
+        step = v - np.append(g, square * g_b) / L
+        x, v = step, step + beta * (step - x)
+    assert moment.state.restarts == 0
+
+
+def test_momentum_saves_most_gradients_and_what_raises_the_objective_is_undone():
+    X, y, weight = rows_of(400, 30, "logistic", seed=7)
+    X *= 10.0 ** np.linspace(0, -2, 30)
+    problem, passes = problem_of("logistic", 1e-4), {}
+    for solver in (Gd(), Agd()):
+        for moment in in_memory(solver, problem, SparseRows, X, y, weight):
+            if solver.certificate(moment.state).gap < 1e-6:
+                break
+        passes[solver.kind] = moment.passes
+    assert 5.0 * passes["agd"] < passes["gd"]
+    moments = in_memory(Agd(), problem, SparseRows, X, y, weight, sigma_square=1e-3)
+    before = copy_state(next(moments).state)
+    for state in (m.state for m in islice(moments, 300)):
+        assert state.objective <= before.objective * (1.0 + RISE)
+        if state.restarts + state.doubled > before.restarts + before.doubled:
+            assert state.v.tobytes() == before.v.tobytes()
+            close(Agd().newest(state).coef, step_from(state).coef, ROUNDING)
+        before = copy_state(state)
+    assert min(state.restarts, state.doubled) >= 3
+    with pytest.raises(Diverged, match=r"Leave solver\.smoothness out"):
+        list(islice(in_memory(Agd(smoothness=1e-3), problem, SparseRows, X, y, weight), 20))
 
 
 # SAG

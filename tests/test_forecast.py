@@ -19,6 +19,8 @@ from pipeline.training.job import make_job
 from pipeline.training.plan import SolverSettings, TrainingPlan
 from pipeline.training.training_run import TrainingRun
 from pipeline.training.trial import try_out
+from solvers.agd import Agd
+from solvers.asdca import Asdca
 from solvers.gd import Gd
 from solvers.lbfgs import Lbfgs
 from solvers.losses import LOSSES, Problem
@@ -291,6 +293,19 @@ def test_each_method_has_its_theory():
     assert dual.theory == pytest.approx((1 + kappa / n) * math.log((n + kappa) / 1e-5))
     assert dual.usual < dual.theory
     assert outlook(Sdca(), problem, known_facts(streams=2), 1e-5).usual is None
+    fast = outlook(Agd(), problem, facts, 1e-5)
+    left = 2.0 * (1.0 - kappa_f**-0.5) ** fast.theory * math.log(2.0)
+    assert left == pytest.approx(1e-5, rel=1e-6)
+    assert fast.usual < fast.theory < steps
+    for m in (1, 100, n):
+        solver = Asdca(batch_size=m)
+        found, theta = outlook(solver, problem, facts, 1e-5), solver.foreseen_theta(problem, facts)
+        left = (1.0 - min(theta * m / n, 1.0 - 1e-12)) ** (found.theory * n / m) * n / m
+        assert left * math.log(2.0) == pytest.approx(1e-5, rel=1e-6)
+        assert found.usual == pytest.approx(1.0 + 6.0 / theta)
+    assert outlook(Asdca(theta=0.1), problem, facts, 1e-5).theory is None
+    sorted_rows = facts._replace(shuffled=False)
+    assert outlook(Asdca(batch_size=9), problem, sorted_rows, 1e-5).usual is None
     assert outlook(Lbfgs(), problem, facts, 1e-5).usual < steps
 
 

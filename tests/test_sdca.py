@@ -19,6 +19,7 @@ from tests.dual import (
     Run,
     data,
     dual_objective,
+    gen_clustered,
     gen_dense,
     nearer,
     primal_objective,
@@ -246,16 +247,7 @@ def test_batches_of_like_rows_fail_only_where_they_are_naive():
 
 def test_windows_of_like_rows_need_their_own_spectrum():
     """Rows stored cluster by cluster, every cluster a window of its own."""
-    rng = np.random.default_rng(5)
-    X, y = [], []
-    for k in range(20):
-        c = rng.standard_normal(60)
-        Z = rng.standard_normal((100, 60))
-        Z /= np.linalg.norm(Z, axis=1, keepdims=True)
-        Z = np.sqrt(0.9) * c / np.linalg.norm(c) + np.sqrt(0.1) * Z
-        X.append(Z / np.linalg.norm(Z, axis=1, keepdims=True))
-        y.append(np.where(rng.random(100) < (0.9 if k % 2 else 0.1), 1.0, -1.0))
-    of, lam = data(np.vstack(X), np.concatenate(y)), 1.0 / 2000
+    of, lam = data(*gen_clustered()), 1.0 / 2000
     run = Run(Sdca(batch="safe", batch_size=50), Problem(LOSSES["hinge"](), lam, 0.0, lam), of)
     for _ in range(40):
         clusters = run.rng.permutation(20)

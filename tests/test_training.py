@@ -49,6 +49,8 @@ def quiet_runs(tmp_path_factory):
         found.append((plan, train(plan, folder / "quiet-sdca")))
         plan = plan_for(dataset, solver={"kind": "pegasos"}, loss="hinge", streams=2, passes=3)
         found.append((plan, train(plan, folder / "quiet-pegasos")))
+        plan = plan_for(dataset, solver={"kind": "asdca"}, passes=3)
+        found.append((plan, train(plan, folder / "quiet-asdca")))
         plan = plan_for(dataset, solver={"kind": "sag"}, passes=2)
         found.append((plan, train(plan, folder / "quiet-sag")))
     return found
@@ -81,6 +83,8 @@ def test_bits_do_not_depend_on_where_it_runs(tmp_path, quiet_runs, execution):
         {"solver": {"kind": "sdca"}, "loss": "hinge", "passes": 3},
         {"solver": {"kind": "pegasos"}, "loss": "hinge", "passes": 3},
         {"solver": {"kind": "sdca", "batch": "aggressive"}, "streams": 2, "passes": 3},
+        {"solver": {"kind": "asdca", "batch_size": 40}, "passes": 4},
+        {"solver": {"kind": "agd"}, "passes": 7},
         {"solver": {"kind": "sag+"}, "passes": 4, "lam": "30/n", "certify": True},
         {"solver": {"kind": "lbfgs", "memory": 2}, "passes": 7},
     ],

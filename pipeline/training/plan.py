@@ -21,6 +21,8 @@ from pydantic import (
 
 from pipeline.errors import BadInput
 from pipeline.sizes import ByteSize
+from solvers.agd import Agd
+from solvers.asdca import Asdca
 from solvers.gd import Gd
 from solvers.lbfgs import Lbfgs
 from solvers.losses import LOSSES, Loss, Problem, SmoothedHinge, Squared
@@ -35,7 +37,7 @@ LossName = Literal["hinge", "squared_hinge", "smoothed_hinge", "logistic", "squa
 Intercept = Literal["none", "regularised", "free"]
 OnePass = Sgd | Asgd | Pegasos  # done after as many passes as are asked for, one by default
 # Done when the tolerance is certified:
-ManyPasses = S2gd | S2gdPlus | Svrg | Sdca | Gd | Sag | SagPlus | Lbfgs
+ManyPasses = S2gd | S2gdPlus | Svrg | Sdca | Asdca | Gd | Agd | Sag | SagPlus | Lbfgs
 SolverSettings = Annotated[OnePass | ManyPasses, Field(discriminator="kind")]
 
 DEFAULT_TOL = 1e-4

@@ -23,7 +23,7 @@ Theorem 1 bounds m (P(x) - P*) + n (D* - D(a)).  Its change over a pass is known
 are not: where it has grown, sigma^2 was too small, and is doubled.
 
 Source: Shalev-Shwartz and Zhang 2013, "Accelerated Mini-Batch Stochastic Dual Coordinate Ascent".
-docs/methods.md, section 7.6.
+docs/methods.md, section 7.7.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ lie together.  Their mean is off by what the whole set's S does not know, and Le
 al. with the window's own n_c and sigma_c^2 takes the place of the variance (sdca_batches.py):
 V R^2 = (1 - r) R_c^2 + r n_c sigma_c^2, r = (m-1)/(n_c-1).
 
-Source: Shalev-Shwartz and Zhang 2013, Theorem 1 and (3); docs/methods.md, section 7.6.
+Source: Shalev-Shwartz and Zhang 2013, Theorem 1 and (3); docs/methods.md, section 7.7.
 """
 
 from __future__ import annotations

@@ -41,6 +41,8 @@ METHODS = {
     "sag": {"solver": {"kind": "sag"}, "passes": 3, "lam": "30/n"},
     "lbfgs": {"solver": {"kind": "lbfgs"}, "passes": 6},
     "gd": {"solver": {"kind": "gd"}, "passes": 4},
+    "agd": {"solver": {"kind": "agd"}, "passes": 4},
+    "asdca": {"solver": {"kind": "asdca"}, "passes": 3},
 }
 
 

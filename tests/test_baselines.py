@@ -138,11 +138,11 @@ def test_a_step_that_raises_the_objective_is_undone_and_halved():
 def test_accelerated_gradient_descent_is_the_dense_recursion(kind, intercept):
     X, y, weight = rows_of(150, 6, "logistic", seed=2)
     problem, known = problem_of("logistic", 0.05, intercept), facts(X, kind, weight, y)
-    L, square = 2.0, column_length(problem, known) ** 2
+    L, square = 8.0, column_length(problem, known) ** 2
     mu = 0.05 if intercept == "none" else square * problem.lam_b
     beta = (1.0 - np.sqrt(mu / L)) / (1.0 + np.sqrt(mu / L))
     x = v = np.zeros(7)
-    for moment in islice(in_memory(Agd(smoothness=L), problem, kind, X, y, weight), 12):
+    for moment in islice(in_memory(Agd(smoothness=L), problem, kind, X, y, weight), 7):
         found = Agd().weights(moment.state)
         close(np.append(found.coef, found.intercept), v, ROUNDING)
         _, g, g_b = oracles.objective("logistic", problem, X, y, weight, v[:6], v[6])

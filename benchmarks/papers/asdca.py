@@ -1,0 +1,231 @@
+"""Figure 1 of Shalev-Shwartz and Zhang (2013), ASDCA, on data that we have, and what theta does.
+
+    python -m benchmarks.papers.asdca --results asdca.jsonl [--sets reuters ...]
+
+Smoothed hinge of width 1, lam = 1/n, rows of unit length, no intercept.  Methods are the project's
+own, on rows in memory.  The figure visits every row once a pass, as the project does; the table
+does so and draws batches independently, too, as the theory has it.  What is in `--results` already
+is not run again; the table is printed and the picture written to docs/figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import math
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.data_sets import STUDIES, in_memory, training_rows
+from benchmarks.in_memory import block_of, facts_of, sweeps
+from benchmarks.papers.curves import FIGURES, Case, objective
+from benchmarks.papers.drawn_batches import DrawnAsdca, DrawnSdca
+from benchmarks.papers.synthetic import text_rows
+from benchmarks.results import append
+from solvers.agd import Agd
+from solvers.asdca import X_START, Asdca
+from solvers.losses import Problem, SmoothedHinge
+from solvers.protocol import Weights
+from solvers.sdca import RUNNING, Sdca
+from solvers.spectrum import SAMPLED_TOO_LOW
+
+SYNTHETIC = "synthetic text"
+SETS = ("reuters", "a9a, unit rows", SYNTHETIC)
+THETAS = ("paper", "exact", "sigma")
+BATCHES = (1, 10, 100, 1000, None)  # None: all rows
+EXCESSES = (1e-3, 1e-6)
+OPTIMAL = 1e-13  # gap
+SHOWN = 1e-9  # of P(x) - P*, in the figure
+PASSES = 300  # of the figure
+MOST = 2600  # of the table
+COLOURS = ("tab:blue", "tab:cyan", "tab:green", "tab:orange", "tab:red")
+
+
+# -- problems --------------------------------------------------------------------------------------
+
+
+def case_of(name: str, folder: Path) -> Case:
+    """A set with its optimum, which SDCA certifies."""
+    X, y = rows_of(name, folder)
+    facts, block = facts_of(X, y), block_of(X, y)
+    facts = facts._replace(sigma_square=SAMPLED_TOO_LOW * facts.sigma_square)
+    problem = Problem(SmoothedHinge(), 1.0 / facts.n, 0.0, 1.0)
+    for moment in sweeps(Sdca(), problem, facts, block):
+        found = Sdca().certificate(moment.state)
+        if found and found.gap < OPTIMAL:
+            return Case(problem, facts, block, found.objective)
+    raise AssertionError("sweeps never end")
+
+
+def rows_of(name: str, folder: Path) -> tuple[Any, np.ndarray]:
+    if name == SYNTHETIC:
+        return text_rows(8000, 10_000, 3, noise=0.05)
+    word, _, scaled = name.partition(", ")
+    study = next(s for s in STUDIES if s.name == word)
+    study = dataclasses.replace(study, name=name, scale="unit-rows" if scaled else "none")
+    half = in_memory(training_rows(study, folder), "logistic", study.positive)
+    return half.X, half.y
+
+
+# -- running ---------------------------------------------------------------------------------------
+
+
+class Course(NamedTuple):
+    """Passes made and how far above the minimum the newest weights are."""
+
+    passes: list[float]
+    excess: list[float]
+
+    def first_below(self, excess: float) -> float | None:
+        return next((p for p, e in zip(self.passes, self.excess, strict=True) if e <= excess), None)
+
+
+def follow(case: Case, points: Iterator[tuple[float, np.ndarray]], most: float, end: float):
+    """Look at a method's weights as they come, until it is done."""
+    course = Course([], [])
+    for passes, w in points:
+        course.passes.append(passes)
+        course.excess.append(objective(case, Weights(w, 0.0)) - case.lowest)
+        if passes >= most or course.excess[-1] <= end:
+            return course
+    return course
+
+
+def walked(case: Case, solver: Any) -> Iterator[tuple[float, np.ndarray]]:
+    """The newest weights of one of the project's methods, pass by pass."""
+    for moment in sweeps(solver, case.problem, case.facts, case.block):
+        state = moment.state
+        if isinstance(solver, Agd):
+            yield moment.passes, state.v
+        else:
+            yield moment.passes, state.W[:-1, X_START if isinstance(solver, Asdca) else RUNNING]
+
+
+def drawn(case: Case, m: int | None, theta: str) -> Iterator[tuple[float, np.ndarray]]:
+    """The same with batches drawn independently, ten times a pass or batch by batch."""
+    problem, facts, block, _ = case
+    run: Any = DrawnSdca(problem, facts, block)
+    if m is not None:
+        share = Asdca(batch_size=m, theta=theta).foreseen_theta(problem, facts)
+        assert share is not None, "rows in memory are as good as shuffled"
+        run = DrawnAsdca(problem, facts, block, m, share)
+    count = max(1, facts.n // 10 // (m or 1))
+    visited = 0
+    while True:
+        run.step(count)
+        visited += count * (m or 1)
+        yield visited / facts.n, run.x
+
+
+def measure(case: Case, name: str) -> Iterator[dict[str, Any]]:
+    """Everything that the page tells of a set, a line each."""
+    for method, solver in (("SDCA", Sdca()), ("AGD", Agd())):
+        yield line(name, method, None, "", follow(case, walked(case, solver), MOST, SHOWN))
+    for m in BATCHES:
+        for theta in THETAS:
+            solver = Asdca(batch_size=m or case.facts.n, theta=theta)
+            most = PASSES if name != SYNTHETIC else MOST
+            yield line(name, "ASDCA", m, theta, follow(case, walked(case, solver), most, SHOWN))
+    if name == SYNTHETIC:
+        found = follow(case, drawn(case, None, ""), MOST, EXCESSES[-1])
+        yield line(name, "SDCA, drawn", None, "", found)
+        for m in BATCHES:
+            for theta in THETAS:
+                points = drawn(case, m or case.facts.n, theta)
+                found = follow(case, points, MOST, EXCESSES[-1])
+                yield line(name, "ASDCA, drawn", m, theta, found)
+
+
+def line(name: str, method: str, m: int | None, theta: str, course: Course) -> dict[str, Any]:
+    return {"set": name, "method": method, "m": m, "theta": theta, **course._asdict()}
+
+
+# -- telling ---------------------------------------------------------------------------------------
+
+
+class Results:
+    """Lines by set, method, m and theta."""
+
+    def __init__(self, path: Path) -> None:
+        rows = [json.loads(x) for x in path.read_text().splitlines()] if path.exists() else []
+        self.courses = {
+            (r["set"], r["method"], r["m"], r["theta"]): Course(r["passes"], r["excess"])
+            for r in rows
+        }
+
+    def cell(self, name: str, method: str, m: int | None = None, theta: str = "") -> str:
+        """Passes to both excesses."""
+        course = self.courses[name, method, m, theta]
+        found = [course.first_below(e) for e in EXCESSES]
+        return " / ".join("-" if p is None else f"{p:.1f}".removesuffix(".0") for p in found)
+
+
+def print_table(results: Results, name: str, kind: str = "") -> None:
+    """Passes per m and theta."""
+    heads = [str(m) if m else "n" for m in BATCHES]
+    print(f"\n| {name}{kind} | {' | '.join(heads)} |\n|---|{'---:|' * len(heads)}")
+    for theta in THETAS:
+        cells = [results.cell(name, f"ASDCA{kind}", m, theta) for m in BATCHES]
+        print(f"| {theta} | {' | '.join(cells)} |")
+    print(f"\nSDCA {results.cell(name, f'SDCA{kind}')}; AGD {results.cell(name, 'AGD')}")
+
+
+def draw(path: Path, results: Results) -> None:
+    """A panel per set and theta, a line per m."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(2, 3, figsize=(11, 6.4), layout="constrained", sharey=True)
+    for across, theta in zip(axes, ("sigma", "paper"), strict=True):
+        for place, name in zip(across, SETS, strict=True):
+            lines = [(f"ASDCA, m = {m or 'n'}", ("ASDCA", m, theta)) for m in BATCHES]
+            styles = [
+                *({"color": c} for c in COLOURS),
+                *({"color": "black", "ls": s} for s in "-:"),
+            ]
+            lines += [("SDCA", ("SDCA", None, "")), ("AGD", ("AGD", None, ""))]
+            for (label, key), style in zip(lines, styles, strict=True):
+                found = results.courses[name, *key]
+                shown = [max(e, SHOWN) if math.isfinite(e) else math.nan for e in found.excess]
+                place.loglog(found.passes, shown, label=label, linewidth=1.3, **style)
+            place.set(title=f"{name}, theta: {theta}", xlim=(1, PASSES), ylim=(SHOWN, 1))
+            place.grid(visible=True, alpha=0.3)
+    for place in axes[1]:
+        place.set_xlabel("passes over the data")
+    for place in axes[:, 0]:
+        place.set_ylabel("P(x) - P*")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=7)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    options.add_argument("--results", type=Path, required=True, help="file of JSON lines")
+    options.add_argument("--sets", nargs="*", default=list(SETS), choices=list(SETS))
+    options.add_argument(
+        "--folder", type=Path, default=Path(tempfile.gettempdir()) / "fewpass-real"
+    )
+    chosen = options.parse_args()
+    for name in chosen.sets:
+        if (name, "SDCA", None, "") not in Results(chosen.results).courses:
+            for row in measure(case_of(name, chosen.folder), name):
+                append(chosen.results, row)
+    results = Results(chosen.results)
+    for name in chosen.sets:
+        print_table(results, name)
+    if SYNTHETIC in chosen.sets:
+        print_table(results, SYNTHETIC, ", drawn")
+    draw(FIGURES / "asdca.png", results)
+
+
+if __name__ == "__main__":
+    main()

@@ -193,8 +193,10 @@ def figure_2(_chosen: Any) -> None:
         case = case_named(name)
         for method in METHODS[:-1]:
             found = evolution(case, method, b)
-            last = (found.primal[-1], found.dual[-1], found.error[-1])
-            print("| {}, {} | {} | {:.1e} | {:.1e} | {:.4f} |".format(name, b, method, *last))
+            dual = found.dual[-1]
+            told = f"{dual:.1e}" if math.isfinite(dual) else "-"
+            last = (found.primal[-1], told, found.error[-1])
+            print("| {}, {} | {} | {:.1e} | {} | {:.4f} |".format(name, b, method, *last))
             above.loglog(found.steps, found.primal, color=COLOURS[method], label=method)
             above.loglog(found.steps, found.dual, "--", color=COLOURS[method], linewidth=1)
             below.semilogx(found.steps, found.error, color=COLOURS[method])

@@ -25,6 +25,7 @@ app = App(
 )
 app.command(commands.ingest, usage="Usage: fewpass ingest SOURCE... DATASET [OPTIONS]")
 for command in (
+    commands.columns,
     commands.plan,
     commands.train,
     commands.resume,

@@ -57,6 +57,24 @@ def ingest(
     return run_ingest((source, *more), dataset, ingest, reading, plan_source, output)
 
 
+def columns(dataset: str, /, *, memory: str = "1GiB", output: Output = OUTPUT) -> int:
+    """Keep a data set by column, too, in files that can be mapped: what --solver simba reads.
+
+    The copy lies in DATASET/by-column, uncompressed, by row and by column.  Killed half-way, it
+    leaves nothing that looks complete.
+
+    Parameters
+    ----------
+    dataset
+        Data set made by ingest, on this machine.
+    memory
+        Memory to use at most beyond what the libraries take [default: 1GiB].
+    """
+    from flows.ingesting import run_columns
+
+    return run_columns(dataset, memory, output)
+
+
 def plan(
     dataset: str,
     /,

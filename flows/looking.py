@@ -14,6 +14,7 @@ from pipeline.sizes import format_bytes
 from pipeline.streaming.targets import label_text
 from pipeline.training.plan import loss_name, problem_of
 from pipeline.training.run_folder import RunFolder
+from storage import columns
 from storage.dataset import Dataset
 from storage.folder import Damaged, Folder
 from storage.manifest import Labels
@@ -90,7 +91,9 @@ def faults(path: str) -> Iterator[str]:
     kind = kind_of(path)
     if kind == "dataset":
         try:
-            yield from Dataset.open(path).verify()
+            dataset = Dataset.open(path)
+            yield from dataset.verify()
+            yield from columns.faults(dataset)
         except Damaged as error:
             yield str(error)
     elif kind == "snapshot":

@@ -15,7 +15,7 @@ from cyclopts import Parameter
 
 SolverName = Literal[
     "sgd", "asgd", "pegasos", "s2gd", "s2gd+", "svrg", "sdca", "asdca", "gd", "agd", "sag", "sag+",
-    "lbfgs",
+    "lbfgs", "simba",
 ]  # fmt: skip
 LossName = Literal["hinge", "squared_hinge", "smoothed_hinge", "logistic", "squared"]
 Names = tuple[str, ...]

@@ -13,12 +13,13 @@ from flows.cluster import cluster
 from flows.console import Terminal, facts_table, format_seconds
 from flows.errors import Interrupted
 from flows.options import Output, PlanSource, Training, Where
-from flows.progress import training_display
+from flows.progress import GrowingIntervals, training_display
 from flows.settings import as_toml, as_values, execution, training_settings
 from pipeline.sizes import format_bytes
 from pipeline.streaming.executor import Execution, Executor
-from pipeline.training.outcome import TrainingResult
-from pipeline.training.plan import TrainingPlan
+from pipeline.training.feature_run import FeatureResult, FeatureRun
+from pipeline.training.outcome import Event, TrainingResult
+from pipeline.training.plan import ByFeatures, TrainingPlan
 from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingRun
 
@@ -49,6 +50,9 @@ def run_train(
 def run_resume(run: str, where: Where, output: Output) -> int:
     """Continue a run, and report."""
     terminal = Terminal(output)
+    if isinstance(RunFolder(run).record().plan.solver, ByFeatures):
+        _report(terminal, _follow_features(terminal, run, lambda: FeatureRun.resume(run)))
+        return 0
     result = _follow(terminal, run, execution(where), lambda e: TrainingRun.resume(run, e))
     _report(terminal, result)
     return 0
@@ -58,6 +62,8 @@ def train_shown(
     terminal: Terminal, plan: TrainingPlan, run: str, place: Execution
 ) -> TrainingResult:
     """Train with a live display."""
+    if isinstance(plan.solver, ByFeatures):
+        return _follow_features(terminal, run, lambda: FeatureRun.start(plan, run))
     return _follow(terminal, run, place, lambda e: TrainingRun.start(plan, run, e))
 
 
@@ -72,9 +78,33 @@ def _follow(terminal: Terminal, run: str, place: Execution, begin: Begin) -> Tra
                     show(event)
             return training.result
     except KeyboardInterrupt:
-        begun = RunFolder(run).exists()
-        how = f"`fewpass resume {run}` continues." if begun else "Nothing was written yet."
-        raise Interrupted(f"Interrupted. {how}") from None
+        raise _interrupted(run) from None
+
+
+def _follow_features(
+    terminal: Terminal, run: str, begin: Callable[[], FeatureRun]
+) -> FeatureResult:
+    """Train in this process, a line now and then."""
+    intervals = GrowingIntervals()
+    try:
+        training = begin()
+        for event in training:
+            if event.kind == "span" and intervals.due():
+                terminal.say(_step_line(training, event))
+    except KeyboardInterrupt:
+        raise _interrupted(run) from None
+    return training.result
+
+
+def _step_line(training: FeatureRun, event: Event) -> str:
+    told = event.facts["metrics"]
+    return f"step {told['steps']:,} of {training.of.iterations:,}, {told['accesses']:,} accesses"
+
+
+def _interrupted(run: str) -> Interrupted:
+    begun = RunFolder(run).exists()
+    how = f"`fewpass resume {run}` continues." if begun else "Nothing was written yet."
+    return Interrupted(f"Interrupted. {how}")
 
 
 def _report(terminal: Terminal, result: TrainingResult) -> None:
@@ -105,16 +135,31 @@ def _unless_none(number: float | None, style: str) -> str:
 
 
 def _shown(result: TrainingResult) -> dict[str, Any]:
+    by_features = _shown_features(result) if isinstance(result, FeatureResult) else {}
     return {
         "at": result.run,
         "snapshot": result.snapshot,
         "solver": f"{result.solver}, loss {result.loss}, lam {result.lam:.6g}",
         "models": f"{result.classes}, one per class" if result.classes else None,
         "passes": f"{result.passes:.4g}, {result.rows_seen:,} rows",
+        **by_features,
         "objective": result.objective,
         "read": format_bytes(result.bytes_read),
         "took": f"{format_seconds(result.seconds)}, at most "
         f"{format_bytes(result.peak_memory_bytes)} of memory",
+    }
+
+
+def _shown_features(result: FeatureResult) -> dict[str, Any]:
+    """Lay out what counts where single features are read."""
+    share = result.accesses / max(result.passes, 1e-300)  # values of the data set
+    pilot = f", and {result.pilot_accesses:,} to find nu" if result.pilot_accesses else ""
+    where = "mapped from files" if result.mapped else "in memory"
+    return {
+        "passes": f"none; {result.iterations:,} steps, rows and columns {where}",
+        "accesses": f"{result.accesses:,}{pilot}; the data have {share:,.0f} values",
+        "nu": result.nu,
+        "margin": f"{result.margin:.6g}, at most {result.margin_bound:.6g} is possible",
     }
 
 

@@ -17,7 +17,7 @@ from pipeline.streaming.windows import (
     chunk_bytes,
     largest_window,
 )
-from pipeline.training.job import bytes_of_states, solver_of, views_of
+from pipeline.training.job import bytes_of_states, solver_of, streaming, views_of
 from pipeline.training.plan import TrainingPlan, loss_name
 from solvers.outlook import Outlook, conditioning, outlook
 from storage.layout import chunk_parts
@@ -98,7 +98,7 @@ def forecast(plan: TrainingPlan, job: Job) -> Forecast:
 
 def outlook_of(plan: TrainingPlan, job: Job) -> Outlook:
     """Ask how many passes the method takes; without a tolerance all that the plan allows."""
-    ahead = outlook(plan.solver, job.problem, job.facts, plan.tol or 1.0)
+    ahead = outlook(streaming(plan), job.problem, job.facts, plan.tol or 1.0)
     return ahead if plan.tol is not None else ahead._replace(theory=None, usual=None)
 
 

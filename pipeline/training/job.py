@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from pipeline.errors import BadInput
 from pipeline.memory import return_freed_memory
 from pipeline.streaming.reader import row_view, unit_weights
 from pipeline.streaming.sweeps import Job
 from pipeline.streaming.targets import TargetRule, target_rule
 from pipeline.streaming.windows import plan_windows
-from pipeline.training.plan import TrainingPlan, problem_of, regularisations
+from pipeline.training.plan import ByFeatures, TrainingPlan, problem_of, regularisations
 from solvers.losses import Problem
 from solvers.protocol import Facts, Solver
 from solvers.rows import DenseRows, SparseRows
@@ -27,13 +28,14 @@ def make_job(plan: TrainingPlan, dataset: Dataset) -> Job:
     BadInput
         When plan and data set do not fit: loss and targets, streams and chunks, memory.
     """
+    method = streaming(plan)
     return_freed_memory()
     manifest = dataset.manifest
     problem = problem_of(plan, manifest)
     rule = target_rule(manifest, problem.loss, plan.positive, plan.class_weight)
     spread = sampled_sigma_square(dataset, rule)
     facts = facts_of(manifest, rule, streams=plan.streams, seed=plan.seed, sigma_square=spread)
-    plan.solver.init(problem, facts)  # refuses settings that do not fit
+    method.init(problem, facts)  # refuses settings that do not fit
     solver = solver_of(plan, rule, manifest.n_rows)
     row_numbers = solver.row_numbers(facts)
     windows = plan_windows(
@@ -50,14 +52,25 @@ def make_job(plan: TrainingPlan, dataset: Dataset) -> Job:
 
 def solver_of(plan: TrainingPlan, rule: TargetRule, n_rows: int) -> Solver:
     """Return the plan's method, for as many models as there are classes and values of lam."""
-    views = views_of(plan, rule, n_rows)
-    return Together(plan.solver, views, plan.tol) if len(views) > 1 else plan.solver
+    method, views = streaming(plan), views_of(plan, rule, n_rows)
+    return Together(method, views, plan.tol) if len(views) > 1 else method
 
 
 def views_of(plan: TrainingPlan, rule: TargetRule, n_rows: int) -> tuple[View, ...]:
     """Return what each model is of: for every lam, every class."""
     labels = range(rule.n_classes) if rule.n_classes else (-1,)
     return tuple(View(k, lam) for lam in regularisations(plan.lam, n_rows) for k in labels)
+
+
+def streaming(plan: TrainingPlan) -> Solver:
+    """Return the plan's method; BadInput when it is one that does not walk over windows."""
+    if isinstance(plan.solver, ByFeatures):
+        raise BadInput(
+            f"{plan.solver.kind} reads single rows and columns, not passes: there is nothing to "
+            "foresee or to spread over workers. Train with `fewpass train --solver simba`, or "
+            "choose sdca."
+        )
+    return plan.solver
 
 
 def bytes_of_states(solver: Solver, problem: Problem, facts: Facts) -> int:

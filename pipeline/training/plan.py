@@ -31,6 +31,7 @@ from solvers.s2gd import S2gd, S2gdPlus, Svrg
 from solvers.sag import Sag, SagPlus
 from solvers.sdca import Sdca
 from solvers.sgd import Asgd, Sgd
+from solvers.simba import Simba
 from storage.manifest import Labels, Values
 
 LossName = Literal["hinge", "squared_hinge", "smoothed_hinge", "logistic", "squared"]
@@ -38,7 +39,8 @@ Intercept = Literal["none", "regularised", "free"]
 OnePass = Sgd | Asgd | Pegasos  # done after as many passes as are asked for, one by default
 # Done when the tolerance is certified:
 ManyPasses = S2gd | S2gdPlus | Svrg | Sdca | Asdca | Gd | Agd | Sag | SagPlus | Lbfgs
-SolverSettings = Annotated[OnePass | ManyPasses, Field(discriminator="kind")]
+ByFeatures = Simba  # done after as many steps as it is told, each far less than a pass
+SolverSettings = Annotated[OnePass | ManyPasses | ByFeatures, Field(discriminator="kind")]
 
 DEFAULT_TOL = 1e-4
 MOST_PASSES = 100
@@ -98,12 +100,36 @@ class TrainingPlan(BaseModel):
         """Fill in when to stop, which depends on the method."""
         if not isinstance(values, dict):
             return values
-        many = kind_of(values.get("solver")) not in KINDS_OF_ONE_PASS
+        kind = kind_of(values.get("solver"))
+        if kind == BY_FEATURES and values.get("loss") is None:
+            values = values | {"loss": "hinge"}
+        many = kind not in {*KINDS_OF_ONE_PASS, BY_FEATURES}
         if many and values.get("passes") is None and values.get("tol") is None:
             values = values | {"tol": DEFAULT_TOL}
         if values.get("passes") is None and (many or values.get("tol") is not None):
             values = values | {"passes": MOST_PASSES}
         return values
+
+    @model_validator(mode="after")
+    def _by_features(self) -> TrainingPlan:
+        """Refuse what a method that reads single rows and columns cannot do."""
+        given = {
+            "loss": self.loss != "hinge",
+            "tol": self.tol is not None,
+            "passes": self.passes != 1,
+            "streams": self.streams != 1,
+            "start_from": self.start_from is not None,
+            "class_weight": self.class_weight is not None,
+            "held_out": self.held_out is not None,
+        }
+        wrong = [name for name, is_wrong in given.items() if is_wrong]
+        if isinstance(self.solver, ByFeatures) and wrong:
+            raise BadInput(
+                f"simba cannot do with {wrong[0]} = {getattr(self, wrong[0])}: it has the hinge "
+                "for a loss, one stream, and ends after --set solver.iterations=... steps. "
+                "Leave it out, or choose sdca."
+            )
+        return self
 
     @field_validator("class_weight", mode="before")
     @classmethod
@@ -142,6 +168,7 @@ def kind_of(solver: Any) -> str:
     return str(getattr(solver, "kind", TrainingPlan.model_fields["solver"].default.kind))
 
 
+BY_FEATURES = ByFeatures.model_fields["kind"].default
 KINDS_OF_ONE_PASS = {kind.model_fields["kind"].default for kind in get_args(OnePass)}
 
 

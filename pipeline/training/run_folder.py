@@ -48,7 +48,7 @@ class RunRecord(BaseModel):
     scaling: Scaling
     versions: dict[str, str]
     forecast: Forecast | None = None
-    """What the training was going to take; None in runs from before there were forecasts."""
+    """What the training was going to take; None where nothing was foreseen."""
 
 
 class Cursor(NamedTuple):
@@ -84,7 +84,7 @@ class RunFolder:
         """Whether a training has begun here."""
         return self.folder.exists("run.json")
 
-    def begin(self, plan: TrainingPlan, manifest: Manifest, foreseen: Forecast) -> None:
+    def begin(self, plan: TrainingPlan, manifest: Manifest, foreseen: Forecast | None) -> None:
         """Write down what is going to be done; refuses a folder with another plan in it."""
         record = RunRecord(
             plan=plan,

@@ -53,8 +53,8 @@ class Simba(Settings):
     rates: Literal["adaptive", "constant"] = "adaptive"
     """Rates that fall with the steps, or those of the proof."""
     hysteresis: NonNegativeFloat = 16.0
-    """Sparse data: a row's weight must pass another's by this times sqrt(ln n / T), in
-    logarithms, to get its slack."""
+    """Sparse data: a row's weight must pass another's by this times eta_t, in logarithms, to get
+    its slack."""
     pilot_passes: PositiveInt = 3
     """Passes of dual coordinate ascent that find nu."""
     beyond_memory: bool = False

@@ -12,12 +12,12 @@ groups g = 2 [has slack] + [y = 1], with one offset for all of a group:
         j     ~  z_j^2
         O_g   <- O_g + log f(2 [slack] + b y)     f(v) = 1 - eta v + eta^2 v^2, v clipped
         r_i   <- r_i + log f(v_i) - log f(2 [slack] + b y)      rows of column j alone
-        while max_{no slack} log q > min_{slack} log q + tau:   trees of maxima
+        while max_{no slack} log q > min_{slack} log q + tau eta:   trees of maxima
             the two rows change places
 
 S is the sum of the scales 1/max(c_t, ||z||), V adds S x_i as of before each step.  With tau = 0 the
 k rows of largest q have the slack, as in simba.py, at a price: among rows of nearly equal q some
-k swap at every step.  tau = 16 sqrt(ln n / T) makes these a dozen and leaves the margin as it was.
+k swap at every step.  tau = 16 makes that an eighth and leaves the margin as it was.
 Offsets and r are put together again when they grow large.  What is left of the allowance after k
 rows, less than two for one row, is not used.
 
@@ -108,11 +108,12 @@ def lazy_stretch(
 ) -> tuple[LazyState, NDArray[np.int64]]:
     """Make len(u) steps in place; return the state and the rows and columns drawn (steps, 2)."""
     drawn = np.empty((len(u), 2), np.int64)
-    tau = solver.hysteresis * math.sqrt(math.log(max(of.n, 2)) / of.iterations)
     every = max(1, of.n // SAMPLES)
     adaptive = solver.rates == "adaptive"
     forest = Forest.room(of)
-    numbers = lazy_steps(*state[:14], *data, y, of, tau, adaptive, every, forest, u, drawn)
+    numbers = lazy_steps(
+        *state[:14], *data, y, of, solver.hysteresis, adaptive, every, forest, u, drawn
+    )
     names = ("S", "b_sum", "samples", "t", "accesses", "moves", "rebases")
     return state._replace(**dict(zip(names, numbers, strict=True))), drawn
 
@@ -179,7 +180,7 @@ def lazy_steps(
         for g in range(4):
             O[g] += factor[g]
 
-        moves += exchange(forest, O, r, group, tau)
+        moves += exchange(forest, O, r, group, tau * eta)
         if is_far(forest, O):
             rebase(forest, O, r, group)
             plant(forest, r, group, z)

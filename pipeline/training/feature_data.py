@@ -22,7 +22,7 @@ from solvers.simba_lazy import SparseCopies
 from storage.columns import Arrays, copy_bytes, has_columns, load_columns, map_columns
 from storage.dataset import Dataset
 
-BYTES_PER_ROW, BYTES_PER_COLUMN = 256, 64  # of the state, its trees and its copy in a snapshot
+BYTES_PER_ROW, BYTES_PER_COLUMN = 400, 100  # of the state, its trees and its copy in a snapshot
 PILOT = 31  # what a random generator is for
 
 

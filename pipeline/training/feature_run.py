@@ -116,6 +116,7 @@ class FeatureRun:
             loss=loss_name(self.data.problem.loss),
             lam=self.data.problem.lam,
             classes=None,
+            candidates=[],
             passes=self.cursor.passes,
             rows_seen=self.cursor.rows_seen,
             seconds=self.cursor.seconds,

@@ -26,7 +26,7 @@ from typing import Any, Protocol, TypeVar, cast
 import numba
 import numpy as np
 from numba import config, types
-from numba.extending import overload
+from numba.extending import overload, register_jitable
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -98,6 +98,12 @@ def kernel(function: Function) -> Function:
     with _numba_cache(Path(function.__code__.co_filename).parent):
         compiled = numba.njit(nogil=True, error_model="numpy", cache=True)(function)
     return cast("Function", compiled)
+
+
+def part_of_kernels(function: Function) -> Function:
+    """Let kernels call `function`, compiled into them; called from plain Python it is itself."""
+    made = register_jitable(forceinline=True, error_model="numpy")(function)
+    return cast("Function", made)
 
 
 class Verb(Protocol):

@@ -72,6 +72,47 @@ def no_recovery(_problem: Problem, _facts: Facts, state: State) -> State:
     return state
 
 
+def copy_state(state: State) -> State:
+    """Copy a state's arrays (layout kept); its numbers are immutable."""
+    return _each_field(_copy_value, state)
+
+
+def _copy_value(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return copy_state(value)
+    return value.copy(order="K") if isinstance(value, np.ndarray) else value
+
+
+def _each_field(change: Callable[..., Any], *tuples: Any) -> Any:
+    """Return a tuple of the same type, plain or named, made of its fields changed."""
+    kind, fields = type(tuples[0]), (change(*values) for values in zip(*tuples, strict=True))
+    return tuple(fields) if kind is tuple else kind(*fields)
+
+
+def same(state: State) -> State:
+    """Return the state itself."""
+    return state
+
+
+def as_sides(y: NDArray[np.float64], label: int) -> NDArray[np.float64]:
+    """Return class `label` as +1 and all others as -1; for label -1, y itself."""
+    return y if label < 0 else np.where(y == label, 1.0, -1.0)
+
+
+class Abreast(NamedTuple):
+    """How a walk carries several models at once, their weights side by side (rows_abreast.py).
+
+    `step` gets the models' problems, states (their field W left empty), weights W (d, C K) and
+    labels: the class that counts as +1, -1 where targets are taken as they are.  It changes W in
+    place.  Every model comes to the bits that it would come to alone.
+    """
+
+    fits: Callable[[list[State]], bool]  # whether these can go together now
+    step: Callable[
+        [list[Problem], Facts, list[State], NDArray[np.float64], Block, list[int]], list[State]
+    ]
+
+
 class Walk(NamedTuple):
     """A sequential pass: `step` carries a state over one block after the other.
 
@@ -93,6 +134,9 @@ class Walk(NamedTuple):
     recover: Callable[[Problem, Facts, State], State] = no_recovery
     rows: Callable[[State], int] | None = None  # how many a stream visits; None: each of its once
     row_state: RowStateUse = "none"
+    abreast: Abreast | None = None
+    enter: Callable[[State], State] = copy_state  # once before any number of steps, ...
+    leave: Callable[[State], State] = same  # ... and after them
 
 
 class Sum(NamedTuple):
@@ -205,23 +249,6 @@ def _add_values(left: Any, right: Any) -> Any:
 def array_bytes(state: State) -> int:
     """Return what the arrays of a state take."""
     return sum(value.nbytes for value in state if isinstance(value, np.ndarray))
-
-
-def copy_state(state: State) -> State:
-    """Copy a state's arrays (layout kept); its numbers are immutable."""
-    return _each_field(_copy_value, state)
-
-
-def _copy_value(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return copy_state(value)
-    return value.copy(order="K") if isinstance(value, np.ndarray) else value
-
-
-def _each_field(change: Callable[..., Any], *tuples: Any) -> Any:
-    """Return a tuple of the same type, plain or named, made of its fields changed."""
-    kind, fields = type(tuples[0]), (change(*values) for values in zip(*tuples, strict=True))
-    return tuple(fields) if kind is tuple else kind(*fields)
 
 
 def row_versions(state: State) -> tuple[int, ...]:

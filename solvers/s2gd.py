@@ -48,7 +48,8 @@ from solvers.protocol import (
     Weights,
     array_bytes,
 )
-from solvers.sgd import Asgd, SgdState
+from solvers.sgd import Asgd
+from solvers.sgd_steps import SgdState
 from solvers.smoothness import refuse_kink, smoothness
 from solvers.spectrum import batch_factor
 

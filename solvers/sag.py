@@ -49,7 +49,7 @@ from solvers.protocol import (
     array_bytes,
 )
 from solvers.rows import add_both, dot_both, look_ahead, paired_zeros
-from solvers.sgd import EMA_RATE, EXPLODED, LISTEN_EVERY
+from solvers.sgd_steps import EMA_RATE, EXPLODED, LISTEN_EVERY
 from solvers.smoothness import refuse_kink, smoothness
 
 FOLD_BELOW = 1e-4  # P

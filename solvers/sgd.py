@@ -23,7 +23,7 @@ section 3, tells the same at leisure.
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,42 +33,33 @@ from solvers.calibration import TRIAL_ROWS, calibrate
 from solvers.dispatch import kernel
 from solvers.intercept import column_length, level, with_column
 from solvers.losses import Problem, Squared, slope, value
-from solvers.protocol import Block, Certificate, Facts, Settings, Walk, Weights, array_bytes
-from solvers.rows import add, add_both, add_vector, dot, dot_vector, look_ahead, paired_zeros
+from solvers.protocol import (
+    Abreast,
+    Block,
+    Certificate,
+    Facts,
+    Settings,
+    Walk,
+    Weights,
+    array_bytes,
+    as_sides,
+)
+from solvers.rows import add, add_vector, dot, dot_vector, paired_zeros
 from solvers.schedule import Schedule, step_size
+from solvers.sgd_steps import (
+    EMA_RATE,
+    EXPLODED,
+    FLUSH_ABOVE,
+    FLUSH_BETA_ABOVE,
+    NEVER,
+    SOUGHT,
+    SgdState,
+    at_one_row,
+    visit_rows,
+    walk_abreast,
+)
 
-FLUSH_ABOVE = 1e6  # alpha: the relative error of bar is about 1e-16 alpha
-FLUSH_BETA_ABOVE = 1e200  # the decaying average's divisor grows like 0.99^-t
-LISTEN_EVERY = 8  # rows between two that are asked for their loss before the step
-EXPLODED = 10.0  # a smoothed loss this many times that of zero weights is a lost pass
-NEVER = 1 << 62  # t0 of plain SGD: no row is late enough
-SOUGHT = -1  # t0 while the rule of section 2.3 looks for it
 SOONEST_START = 100  # rows that the rule waits at least
-EMA_RATE = 0.01
-
-
-class SgdState(NamedTuple):
-    """Everything that changes; `ema_*` lives only while the start of averaging is looked for."""
-
-    W: NDArray[np.float64]  # (d, 2) columns u and uh
-    ema_vector: NDArray[np.float64]  # (d,), or (0,): ema = (ema_tau u + ema_vector) / ema_beta
-    b: float  # intercept of theta
-    b_bar: float  # intercept of bar
-    b_ema: float
-    alpha: float
-    beta: float
-    tau: float
-    ema_beta: float
-    ema_tau: float
-    t: int  # rows visited
-    t0: int  # averaging starts after it; SOUGHT, NEVER or a row count
-    gamma0: float  # 0 until the first block calibrates it
-    heard: int  # rows whose loss before the step was taken
-    loss_sum: float  # over them
-    loss: float  # smoothed
-    loss_zero: float  # the same smoothing of the loss of zero weights
-    loss_ema: float  # the same smoothing of the decaying average's loss, while t0 is looked for
-    lost: int  # 1 once the loss exploded
 
 
 class Sgd(Settings):
@@ -141,6 +132,7 @@ class Sgd(Settings):
                 diverged=has_exploded,
                 recover=self.halve_step,
                 metrics=progressive_loss,
+                abreast=Abreast(at_one_row, self.step_abreast),
             ),
         )
 
@@ -154,12 +146,43 @@ class Sgd(Settings):
 
     def step(self, problem: Problem, facts: Facts, state: SgdState, block: Block) -> SgdState:
         """Visit the rows of one block."""
+        problem, state, length = self._prepare(problem, facts, state, block)
+        return scale_intercept(self._visit(problem, facts, state, block), length)
+
+    def step_abreast(
+        self,
+        problems: list[Problem],
+        facts: Facts,
+        models: list[SgdState],
+        W: NDArray[np.float64],
+        block: Block,
+        labels: list[int],
+    ) -> list[SgdState]:
+        """Visit the rows of one block with several models, see protocol.py: Abreast."""
+        ready = [
+            self._prepare(problem, facts, state, block._replace(y=as_sides(block.y, label)))
+            for problem, state, label in zip(problems, models, labels, strict=True)
+        ]
+        own, states, lengths = zip(*ready, strict=True)
+        schedules = [self._schedule(problem) for problem in problems]
+        usual = usual_loss(problems[0], facts)
+        stepped = walk_abreast(list(own), schedules, list(states), labels, usual, W, block)
+        each = zip(stepped, lengths, strict=True)
+        return [scale_intercept(state, length) for state, length in each]
+
+    def _prepare(
+        self, problem: Problem, facts: Facts, state: SgdState, block: Block
+    ) -> tuple[Problem, SgdState, float]:
+        """Return problem and state with the constant column's own length, and that length.
+
+        Before the first row its step is found, too.
+        """
         length = column_length(problem, facts) if self.gamma0 == "calibrated" else 1.0
         problem = with_column(problem, length)
         state = scale_intercept(state, 1.0 / length)
         if self.gamma0 == "calibrated" and (state.t == 0 or state.gamma0 == 0.0):
             state = self._begin(problem, facts, state, block)
-        return scale_intercept(self._visit(problem, facts, state, block), length)
+        return problem, state, length
 
     def _begin(self, problem: Problem, facts: Facts, state: SgdState, block: Block) -> SgdState:
         """Start the intercept at the targets' level and find the first step, on the first rows."""
@@ -176,7 +199,7 @@ class Sgd(Settings):
 
     def _visit(self, problem: Problem, facts: Facts, state: SgdState, block: Block) -> SgdState:
         schedule = self._schedule(problem)
-        usual = value(problem.loss, 0.0, math.sqrt(facts.target_square))
+        usual = usual_loss(problem, facts)
         start = 0
         if state.t0 == SOUGHT:
             latest = max(SOONEST_START, facts.stream_rows // 2)
@@ -226,6 +249,11 @@ class Asgd(Sgd):
         if isinstance(self.average_from, int):
             return self.average_from
         return int(float(self.average_from) * facts.stream_rows)
+
+
+def usual_loss(problem: Problem, facts: Facts) -> float:
+    """Return the mean loss of zero weights, or about that."""
+    return float(value(problem.loss, 0.0, math.sqrt(facts.target_square)))
 
 
 def largest_square(problem: Problem, facts: Facts) -> float:
@@ -279,72 +307,6 @@ def join_streams(_problem: Problem, _facts: Facts, states: list[SgdState]) -> Sg
     return first._replace(
         b=b, b_bar=b_bar, b_ema=b, alpha=1.0, beta=1.0, tau=0.0, ema_beta=1.0, ema_tau=1.0
     )
-
-
-@kernel
-def visit_rows(
-    state: Any, schedule: Any, problem: Any, usual: Any, start: Any,
-    rows: Any, y: Any, weight: Any, order: Any,
-) -> Any:  # fmt: skip
-    """Algorithm 1 over rows order[start:]; t0 is known, `usual` is zero weights' mean loss."""
-    W, ema_vector, b, b_bar, b_ema, alpha, beta, tau, ema_beta, ema_tau, t, t0, gamma0 = state[:13]
-    heard, loss_sum, smooth, smooth_zero, loss_ema, lost = state[13:]
-    loss, lam, intercept, lam_b = problem
-    inverse = 1.0 / alpha  # divided before the dot product, for which all else waits
-    for r in range(start, order.shape[0]):
-        i = order[r]
-        look_ahead(rows, y, weight, order, r)
-        t += 1
-        gamma = step_size(schedule, gamma0, t)
-        p = dot(rows, i, W) * inverse + intercept * b
-
-        if t % LISTEN_EVERY == 0:
-            heard += 1
-            rate = max(EMA_RATE, 1.0 / heard)
-            now = value(loss, p, y[i])
-            loss_sum += now
-            smooth += rate * (now - smooth)
-            smooth_zero += rate * (value(loss, 0.0, y[i]) - smooth_zero)
-            # A few rows prove little: the bound is 100 times as wide for one row alone.
-            if not smooth <= EXPLODED * max(smooth_zero, usual) * rate / EMA_RATE:
-                lost = 1
-                break
-
-        g = weight[i] * slope(loss, p, y[i])
-        alpha /= 1.0 - lam * gamma
-        inverse = 1.0 / alpha
-        k = alpha * gamma * g
-        b -= gamma * (lam_b * b + intercept * g)
-        if t <= t0:
-            if k != 0.0:
-                add(rows, i, -k, W)
-        elif t == t0 + 1:  # bar <- theta
-            add(rows, i, -k, W)
-            W[:, 1] = 0.0
-            beta, tau, b_bar = 1.0, inverse, b
-        else:
-            eta = 1.0 / (t - t0)
-            beta /= 1.0 - eta
-            if k != 0.0:
-                add_both(rows, i, -k, tau * k, W)
-            tau += eta * beta * inverse
-            b_bar += eta * (b - b_bar)
-
-        if alpha > FLUSH_ABOVE or beta > FLUSH_BETA_ABOVE:
-            flush(W, alpha, beta, tau)
-            alpha, beta, tau, inverse = 1.0, 1.0, 0.0, 1.0
-    return SgdState(
-        W, ema_vector, b, b_bar, b_ema, alpha, beta, tau, ema_beta, ema_tau, t, t0, gamma0,
-        heard, loss_sum, smooth, smooth_zero, loss_ema, lost,
-    )  # fmt: skip
-
-
-@kernel
-def flush(W: Any, alpha: Any, beta: Any, tau: Any) -> Any:
-    """Write theta and bar back into W, for alpha = beta = 1 and tau = 0."""
-    for j in range(W.shape[0]):
-        W[j, 1] = (tau * W[j, 0] + W[j, 1]) / beta
-        W[j, 0] /= alpha
 
 
 @kernel

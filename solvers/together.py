@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from solvers.gradient import GRADIENT, GradientPart, certificate
 from solvers.losses import Problem
 from solvers.protocol import (
+    Abreast,
     Block,
     Certificate,
     Facts,
@@ -35,14 +36,24 @@ from solvers.protocol import (
     Sweep,
     Walk,
     Weights,
+    as_sides,
+    copy_state,
     with_row_version,
 )
 
+EMPTY = np.empty((0, 0))
+
 
 class States(NamedTuple):
-    """The state of every model."""
+    """The state of every model.
+
+    Inside a walk some may go abreast: their weights then lie side by side in W, (d, C K), and
+    their own field W is empty.
+    """
 
     models: tuple[State, ...]
+    abreast: tuple[int, ...] = ()
+    W: NDArray[np.float64] = EMPTY
 
 
 class View(NamedTuple):
@@ -59,7 +70,7 @@ class View(NamedTuple):
 
     def targets(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return class `label` as +1 and all others as -1, or y itself."""
-        return y if self.label < 0 else np.where(y == self.label, 1.0, -1.0)
+        return as_sides(y, self.label)
 
 
 Views = tuple[View, ...]
@@ -179,6 +190,8 @@ def walk_each(together: Together, walk: Walk) -> Walk:
         diverged=partial(any_diverged, walk),
         recover=partial(recover_each, together, walk),
         rows=None if walk.rows is None else partial(most_rows, together, walk.rows),
+        enter=copy_state if walk.abreast is None else partial(go_abreast, together, walk.abreast),
+        leave=part_ways,
     )
 
 
@@ -187,13 +200,51 @@ def step_each(
 ) -> States:
     """Carry every model over a block that still has rows to visit and is not settled."""
     models = list(state.models)
+    if state.abreast:
+        assert walk.abreast is not None, "models go abreast in walks that know how"
+        chosen, views = state.abreast, [together.views[k] for k in state.abreast]
+        stepped = walk.abreast.step(
+            [view.problem(problem) for view in views], facts, [models[k] for k in chosen], state.W,
+            block,
+            [view.label for view in views],
+        )  # fmt: skip
+        for k, model in zip(chosen, stepped, strict=True):
+            models[k] = model
     for k, (view, model) in enumerate(zip(together.views, state.models, strict=True)):
         arrived = walk.rows is not None and walk.rows(model) <= 0
-        if not arrived and not together.is_settled(model):
+        if not arrived and k not in state.abreast and not together.is_settled(model):
             mine = as_model_sees(block, view, k, len(models))
             models[k] = walk.step(view.problem(problem), facts, model, mine)
             if walk.row_state == "update":
                 keep_numbers(block.row_state, k, mine.row_state)
+    return state._replace(models=tuple(models))
+
+
+def go_abreast(together: Together, how: Abreast, state: States) -> States:
+    """Copy a state; models that are not settled go abreast where that pays and they can.
+
+    It pays for sparse rows, whose weights are (d, C) with the vectors side by side: for each value
+    of a row, what it touches then lies in a few cache lines for all models together.
+    """
+    chosen = [k for k, model in enumerate(state.models) if not together.is_settled(model)]
+    going = [state.models[k] for k in chosen]
+    if len(going) < 2 or not going[0].W.flags.c_contiguous or not how.fits(going):
+        return States(tuple(copy_state(model) for model in state.models))
+    models = list(state.models)
+    for k, model in enumerate(models):
+        models[k] = copy_state(model._replace(W=EMPTY) if k in chosen else model)
+    d, C = going[0].W.shape
+    W = np.empty((d, C, len(going)))
+    for place, model in enumerate(going):
+        W[:, :, place] = model.W
+    return States(tuple(models), tuple(chosen), W.reshape(d, C * len(going)))
+
+
+def part_ways(state: States) -> States:
+    """Give models that went abreast their own weights back."""
+    models, K = list(state.models), len(state.abreast)
+    for place, k in enumerate(state.abreast):
+        models[k] = models[k]._replace(W=np.ascontiguousarray(state.W[:, place::K]))
     return States(tuple(models))
 
 

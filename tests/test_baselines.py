@@ -22,7 +22,8 @@ from solvers.protocol import Diverged, Gather, Weights, copy_state
 from solvers.rows import DenseRows, SparseRows
 from solvers.s2gd import S2gd, S2gdPlus
 from solvers.sag import DRAWS, RENEW_EVERY, Sag, SagPlus, visit_rows
-from solvers.sgd import EXPLODED, Sgd
+from solvers.sgd import Sgd
+from solvers.sgd_steps import EXPLODED
 from tests import oracles
 from tests.conftest import CONVERGED, ROUNDING
 from tests.oracles import (

@@ -11,16 +11,8 @@ from solvers.losses import LOSSES
 from solvers.protocol import copy_state
 from solvers.rows import DenseRows, SparseRows
 from solvers.schedule import Schedule, step_size
-from solvers.sgd import (
-    EXPLODED,
-    FLUSH_ABOVE,
-    Asgd,
-    Sgd,
-    SgdState,
-    join_streams,
-    read_out,
-    visit_rows,
-)
+from solvers.sgd import Asgd, Sgd, join_streams, read_out
+from solvers.sgd_steps import EXPLODED, FLUSH_ABOVE, SgdState, visit_rows
 from tests import oracles
 from tests.conftest import ROUNDING
 from tests.oracles import (

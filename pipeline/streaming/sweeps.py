@@ -39,7 +39,6 @@ from solvers.protocol import (
     Sum,
     Walk,
     add_parts,
-    copy_state,
     row_versions,
 )
 from storage.dataset import Dataset
@@ -103,7 +102,7 @@ def walk_span(
     """
     return_freed_memory()
     began = time.perf_counter()
-    state = copy_state(state)
+    state = walk.enter(state)
     windows = windows_to_visit(job, walk, sweep, stream, first, stop, state)
     kept = _row_state(job, walk.row_state, row_versions(state))
     reader = _reader(job, largest_window(job.dataset.manifest, job.windows), kept)
@@ -117,6 +116,7 @@ def walk_span(
                 break
             if kept is not None and walk.row_state == "update":
                 kept.write(sweep, window, chunk_rows(job.dataset, window), block)
+    state = walk.leave(state)
     report = SpanReport(
         stream, visited, rows, *_cost(reader.statistics, began), walk.metrics(state)
     )

@@ -16,8 +16,3 @@ def join_streams(job: Job, walk: Walk, version: int, *states: State) -> State:
     """Make one state of the streams' and note which numbers per row it goes with, if any."""
     joined = walk.join(job.problem, job.facts, [copy_state(state) for state in states])
     return joined if version == NOTHING_YET else with_row_version(joined, version)
-
-
-def same(state: State) -> State:
-    """Return the state: how one gets onto a worker."""
-    return state

@@ -38,7 +38,7 @@ from pipeline.training.run_folder import (
     read_state,
     save,
 )
-from pipeline.training.state_tasks import absorb_sum, join_streams, same
+from pipeline.training.state_tasks import absorb_sum, join_streams
 from solvers.protocol import (
     Certificate,
     Diverged,
@@ -49,6 +49,7 @@ from solvers.protocol import (
     Weights,
     copy_state,
     row_versions,
+    same,
 )
 from solvers.together import appraisal
 from storage.dataset import Dataset

@@ -101,13 +101,15 @@ def _step_over(walk: Walk, job: Job, blocks: Sequence[Block], state: State) -> t
     """Begin again as the method says where the loss explodes; a few rows are more easily lost."""
     for _attempt in range(MOST_RESTARTS):
         began, rows = time.perf_counter(), 0
+        state = walk.enter(state)
         for block in blocks:
             wanted = block.order.shape[0] if walk.rows is None else walk.rows(state)
             state = walk.step(job.problem, job.facts, state, block)
             rows += min(wanted, block.order.shape[0])
             if walk.diverged(state):
                 break
-        else:
+        state = walk.leave(state)
+        if not walk.diverged(state):
             return state, (time.perf_counter() - began) / max(rows, 1)
         state = walk.recover(job.problem, job.facts, state)
         for block in blocks:

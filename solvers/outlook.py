@@ -10,7 +10,7 @@ To a relative certificate of 10^-D, epochs of one gradient and one pass of inner
     passes = 2 + D + 2.4 sqrt(K) D          (3 + 2 D + 0.3 K D^2 without secants)
 
 Dual coordinate ascent, with the same K for the mean L, took 1 + D + 1.5 K D, its accelerated form
-1 + 1.2 D / theta, L-BFGS 4 + 0.5 kappa_f^(1/3) D and accelerated gradient descent
+1 + D / theta, L-BFGS 4 + 0.5 kappa_f^(1/3) D and accelerated gradient descent
 1 + 1.1 kappa_f^(1/2) D, with kappa_f = L_f / mu, L_f the smoothness of the objective as a whole.
 docs/forecasts.md tells on what that was measured, and how far single problems are off.
 """
@@ -38,7 +38,7 @@ from solvers.spectrum import batch_factor
 PER_DIGIT, PER_ROOT = 1.0, 2.4
 PLAIN_PER_DIGIT, PLAIN_CURVED = 2.0, 0.3  # secants = 0
 DUAL_PER_K = 1.5
-ASDCA_PER_DIGIT, AGD_PER_DIGIT = 1.2, 1.1
+AGD_PER_DIGIT = 1.1
 LBFGS_START, LBFGS_PER_DIGIT = 4.0, 0.5
 PEGASOS_BOUND = 30.0  # Takac et al. 2013, Theorem 1
 
@@ -139,7 +139,7 @@ def _(solver: Asdca, problem: Problem, facts: Facts, tol: float) -> Outlook:
     step = math.log1p(-min(theta * m / n, 1.0 - 1e-12))
     return Outlook(
         theory=None if isinstance(solver.theta, float) else max(0.0, -most / step * m / n),
-        usual=1.0 + ASDCA_PER_DIGIT * digits(tol) / theta,
+        usual=1.0 + digits(tol) / theta,
         gathers=0.0,
     )
 

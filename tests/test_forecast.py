@@ -302,7 +302,7 @@ def test_each_method_has_its_theory():
         found, theta = outlook(solver, problem, facts, 1e-5), solver.foreseen_theta(problem, facts)
         left = (1.0 - min(theta * m / n, 1.0 - 1e-12)) ** (found.theory * n / m) * n / m
         assert left * math.log(2.0) == pytest.approx(1e-5, rel=1e-6)
-        assert found.usual == pytest.approx(1.0 + 6.0 / theta)
+        assert found.usual == pytest.approx(1.0 + 5.0 / theta)
     assert outlook(Asdca(theta=0.1), problem, facts, 1e-5).theory is None
     sorted_rows = facts._replace(shuffled=False)
     assert outlook(Asdca(batch_size=9), problem, sorted_rows, 1e-5).usual is None

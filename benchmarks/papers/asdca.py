@@ -1,11 +1,12 @@
 """Figure 1 of Shalev-Shwartz and Zhang (2013), ASDCA, on data that we have, and what theta does.
 
-    python -m benchmarks.papers.asdca --results asdca.jsonl [--sets reuters ...]
+    python -m benchmarks.papers.asdca --results asdca.jsonl [--sets reuters ...] [--theorem]
 
 Smoothed hinge of width 1, lam = 1/n, rows of unit length, no intercept.  Methods are the project's
 own, on rows in memory.  The figure visits every row once a pass, as the project does; the table
 does so and draws batches independently, too, as the theory has it.  What is in `--results` already
-is not run again; the table is printed and the picture written to docs/figures.
+is not run again; the table is printed and the picture written to docs/figures.  `--theorem` sets
+both sides of Theorem 1 beside each other.
 """
 
 from __future__ import annotations
@@ -24,15 +25,17 @@ import numpy as np
 from benchmarks.data_sets import STUDIES, in_memory, training_rows
 from benchmarks.in_memory import block_of, facts_of, sweeps
 from benchmarks.papers.curves import FIGURES, Case, objective
-from benchmarks.papers.drawn_batches import DrawnAsdca, DrawnSdca
+from benchmarks.papers.drawn_batches import DrawnAsdca, DrawnSdca, dual_objective
 from benchmarks.papers.synthetic import text_rows
 from benchmarks.results import append
 from solvers.agd import Agd
 from solvers.asdca import X_START, Asdca
 from solvers.losses import Problem, SmoothedHinge
-from solvers.protocol import Weights
+from solvers.outlook import zero_loss
+from solvers.protocol import Block, Facts, Weights
 from solvers.sdca import RUNNING, Sdca
 from solvers.spectrum import SAMPLED_TOO_LOW
+from tests.dual import gen_dense
 
 SYNTHETIC = "synthetic text"
 SETS = ("reuters", "a9a, unit rows", SYNTHETIC)
@@ -55,10 +58,15 @@ def case_of(name: str, folder: Path) -> Case:
     facts, block = facts_of(X, y), block_of(X, y)
     facts = facts._replace(sigma_square=SAMPLED_TOO_LOW * facts.sigma_square)
     problem = Problem(SmoothedHinge(), 1.0 / facts.n, 0.0, 1.0)
+    return Case(problem, facts, block, minimum(problem, facts, block))
+
+
+def minimum(problem: Problem, facts: Facts, block: Block) -> float:
+    """P*, as SDCA certifies it."""
     for moment in sweeps(Sdca(), problem, facts, block):
         found = Sdca().certificate(moment.state)
         if found and found.gap < OPTIMAL:
-            return Case(problem, facts, block, found.objective)
+            return found.objective
     raise AssertionError("sweeps never end")
 
 
@@ -145,6 +153,38 @@ def line(name: str, method: str, m: int | None, theta: str, course: Course) -> d
     return {"set": name, "method": method, "m": m, "theta": theta, **course._asdict()}
 
 
+# -- the theorem -----------------------------------------------------------------------------------
+
+
+def print_theorem() -> None:
+    """Left over right side of Theorem 1 after about two times n / (m theta) batches."""
+    n, seeds = 1000, 5
+    X, y = gen_dense(n, 40, 5)
+    for k in (0.1, 1.0, 10.0, 100.0):
+        problem = Problem(SmoothedHinge(), k / n, 0.0, k / n)
+        facts, block = facts_of(X, y), block_of(X, y)
+        case = Case(problem, facts, block, minimum(problem, facts, block))
+        for theta in THETAS:
+            cells = []
+            for m in (1, 10, 100, 1000):
+                share = Asdca(batch_size=m, theta=theta).foreseen_theta(problem, facts)
+                assert share is not None, "rows in memory are as good as shuffled"
+                steps = min(math.ceil(2.0 * n / (m * share)), 200 * n // m)
+                at_zero = m * (zero_loss(problem, facts) - case.lowest) + n * case.lowest
+                runs = [DrawnAsdca(problem, facts, block, m, share, s) for s in range(seeds)]
+                left = np.mean([left_side(case, run, steps) for run in runs])
+                cells.append(f"{left / ((1.0 - share * m / n) ** steps * at_zero):.2g}")
+            print(f"| {k:g} | {theta} | {' | '.join(cells)} |")
+
+
+def left_side(case: Case, run: DrawnAsdca, steps: int) -> float:
+    """m (P(x) - P*) + n (D* - D(a)) after so many batches."""
+    run.step(steps)
+    excess = objective(case, Weights(run.x, 0.0)) - case.lowest
+    lack = case.lowest - dual_objective(case.problem, case.block, run.a, run.w)
+    return run.m * excess + case.facts.n * lack
+
+
 # -- telling ---------------------------------------------------------------------------------------
 
 
@@ -211,10 +251,13 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     options.add_argument("--results", type=Path, required=True, help="file of JSON lines")
     options.add_argument("--sets", nargs="*", default=list(SETS), choices=list(SETS))
+    options.add_argument("--theorem", action="store_true", help="Theorem 1, too")
     options.add_argument(
         "--folder", type=Path, default=Path(tempfile.gettempdir()) / "fewpass-real"
     )
     chosen = options.parse_args()
+    if chosen.theorem:
+        print_theorem()
     for name in chosen.sets:
         if (name, "SDCA", None, "") not in Results(chosen.results).courses:
             for row in measure(case_of(name, chosen.folder), name):

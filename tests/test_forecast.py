@@ -32,6 +32,7 @@ from solvers.outlook import (
     usual_passes,
     zero_loss,
 )
+from solvers.pegasos import Pegasos
 from solvers.planner import Curvature, plan_epochs
 from solvers.protocol import Facts
 from solvers.rows import SparseRows
@@ -280,6 +281,8 @@ def test_a_tolerance_for_a_one_pass_method_names_a_better_one(tmp_path, as_json)
     assert "smoothed_hinge" in said
     assert "sdca" in said
     assert as_json(*asked, "--loss", "hinge", "--solver", "sdca")["advice"] == []
+    (said,) = as_json(*asked, "--loss", "hinge", "--solver", "pegasos")["advice"]
+    assert "--solver sdca" in said
 
 
 def test_each_method_has_its_theory():
@@ -293,6 +296,12 @@ def test_each_method_has_its_theory():
     assert dual.theory == pytest.approx((1 + kappa / n) * math.log((n + kappa) / 1e-5))
     assert dual.usual < dual.theory
     assert outlook(Sdca(), problem, known_facts(streams=2), 1e-5).usual is None
+    hinge = problem._replace(loss=LOSSES["hinge"](), intercept=0.0)
+    square, spread = facts.max_square * facts.max_weight, facts.sigma_square
+    for b in (1, 10):
+        found = outlook(Pegasos(batch_size=b), hinge, facts, 1e-3).theory
+        beta = 1.0 + (b - 1) * min(1.0, spread / square)
+        assert found == pytest.approx(30.0 * square * beta / (hinge.lam * 1e-3 * n))
     fast = outlook(Agd(), problem, facts, 1e-5)
     left = 2.0 * (1.0 - kappa_f**-0.5) ** fast.theory * math.log(2.0)
     assert left == pytest.approx(1e-5, rel=1e-6)

@@ -1,5 +1,6 @@
 """Dual coordinate ascent: against the formulas, other programs, and its own certificate."""
 
+import math
 from bz2 import BZ2File
 from itertools import combinations
 
@@ -9,10 +10,20 @@ from sklearn.datasets import load_svmlight_file
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
+from benchmarks.papers.batch_runs import unit_data
+from benchmarks.papers.minibatch_svm import (
+    fixed_chunks,
+    passes_in_memory,
+    passes_through_pipeline,
+    permuted,
+    stored,
+)
+from benchmarks.papers.synthetic import text_rows
 from solvers.losses import LOSSES, Problem, conjugate, dual_step
 from solvers.rows import SparseRows
 from solvers.sdca import Sdca
 from solvers.sdca_batches import curvature, curvatures
+from solvers.spectrum import SAMPLED_TOO_LOW, sigma_square
 from tests import oracles
 from tests.dual import (
     Data,
@@ -230,6 +241,49 @@ def test_batches_gain_on_average_what_lemma_3_says(loss, kind, sparse, rng):
         promised = -np.mean(c * (moved + delta * y * p + 0.5 * q * delta**2))
         assert promised >= 0.0
         assert np.mean(gain) >= b / n * promised - 1e-15
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.5])
+@pytest.mark.parametrize("kind", ["safe", "sparse", "aggressive"])
+@pytest.mark.parametrize("b", [4, 64, 250])
+def test_a_gap_is_reached_in_the_steps_of_theorem_2(kind, rho, b):
+    """Its mean of a over the last steps has no larger gap than a typical one of them."""
+    of, problem, eps = data(*gen_dense(500, 30, 11, rho=rho)), hinge(0.01), 0.05
+    n, lam = 500, problem.lam
+    beta = 1.0 + (b - 1) * (n * of.facts.sigma_square - 1.0) / (n - 1)
+    beta = b if kind == "sparse" else beta  # every column is full
+    t0 = max(0, math.ceil(n / b * math.log(2.0 * lam * n / beta)))
+    first = t0 + beta / b * max(0.0, 4.0 / (lam * eps) - 2.0 * n / beta)
+    steps = first + max(math.ceil(n / b), beta / b / (lam * eps))
+    run = Run(Sdca(batch=kind, batch_size=b), problem, of).passes(math.ceil(steps * b / n))
+    a = run.dual_variables
+    w, _ = weights_of(problem, of, a)
+    gap = primal_objective(problem, of, w, 0.0) - dual_objective(problem, of, a)
+    assert gap <= eps / 10.0  # measured far below the bound
+
+
+def hinge(lam):
+    return Problem(LOSSES["hinge"](), lam, 0.0, lam)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_the_spectral_norm_is_found_from_below_and_sampled_about_right(sparse, rng):
+    X = np.abs(rng.standard_normal((4000, 40))) * (rng.random((4000, 40)) < 0.2)
+    of = data(X, np.ones(4000), rng.uniform(0.5, 1.5, 4000), sparse=sparse)
+    exact = [np.linalg.norm(np.sqrt(of.weight[:m, None]) * X[:m], 2) ** 2 / m for m in (1000, 4000)]
+    found = sigma_square(of.rows, of.weight, 40, np.arange(4000))  # of the first thousand
+    assert 0.998 * exact[0] <= found <= exact[0] * (1.0 + 1e-12)
+    assert SAMPLED_TOO_LOW * found == pytest.approx(exact[1], rel=0.1)
+
+
+def test_mixed_chunks_of_a_sorted_store_are_as_good_as_a_permutation_of_all(tmp_path):
+    X, y = text_rows(3000, 4000, 7, noise=0.05)
+    by_label = np.argsort(y, kind="stable")
+    permutation = passes_in_memory(unit_data(X, y), permuted)[1]
+    mixed = passes_through_pipeline(stored(tmp_path, X[by_label], y[by_label], shuffle=False), 8)
+    assert mixed[1] <= permutation + 2
+    fixed = passes_in_memory(unit_data(X[by_label], y[by_label]), fixed_chunks)
+    assert fixed[1] > 4 * permutation
 
 
 def test_batches_of_like_rows_fail_only_where_they_are_naive():

@@ -38,6 +38,7 @@ METHODS = {
     "svrg": {"solver": {"kind": "svrg"}, "passes": 6, "streams": 2},
     "sdca": {"solver": {"kind": "sdca"}, "loss": "hinge", "passes": 3},
     "sdca in streams": {"solver": {"kind": "sdca"}, "streams": 2, "passes": 3},
+    "pegasos": {"solver": {"kind": "pegasos"}, "loss": "hinge", "streams": 2, "passes": 3},
     "sag": {"solver": {"kind": "sag"}, "passes": 3, "lam": "30/n"},
     "lbfgs": {"solver": {"kind": "lbfgs"}, "passes": 6},
     "gd": {"solver": {"kind": "gd"}, "passes": 4},

@@ -263,7 +263,7 @@ def passes_through_pipeline(dataset: Dataset, chunks: int) -> list[float]:
     )  # fmt: skip
     job = make_job(plan, dataset)
     windows = IN_FLIGHT * (chunks + 0.5) * chunk_bytes(dataset.manifest, job.row_numbers)
-    states = bytes_of_states(plan, job.problem, job.facts)
+    states = bytes_of_states(plan.solver, job.problem, job.facts)
     plan = plan.model_copy(update={"memory": int(OVERHEAD_BYTES + states + windows)})
     assert make_job(plan, dataset).windows.chunks_per_window == chunks
     with tempfile.TemporaryDirectory() as place:

@@ -10,6 +10,7 @@ from pipeline.training.forecast import Forecast
 from pipeline.training.plan import TrainingPlan
 from solvers.losses import Problem
 from solvers.outlook import Conditioning, conditioning, outlook, slowness, slowness_for
+from solvers.pegasos import Pegasos
 from solvers.protocol import Facts
 from solvers.s2gd import S2gd, S2gdPlus
 from solvers.sdca import Sdca
@@ -51,6 +52,11 @@ def _hints(plan: TrainingPlan, job: Job, foreseen: Forecast) -> Iterator[str]:
             yield (
                 "The hinge has a kink, so that gradients do not certify it. Use --solver sdca, "
                 "whose certificate holds for it, or --loss smoothed_hinge."
+            )
+        elif isinstance(plan.solver, Pegasos) and plan.tol is not None:
+            yield (
+                "The certificate of pegasos remembers its first passes and falls like one over "
+                f"their number, so {plan.tol:g} may take many. --solver sdca proves it sooner."
             )
         return
     if plan.tol is not None:

@@ -2,6 +2,7 @@
 
 W has shape (d, C K): column c of model k at c K + k, so that what several models keep of a feature
 lies together.  Each model's sums run in the order that they have alone, and have the same bits.
+The loop over models is over a vector of its own: an index into W there keeps LLVM from using SIMD.
 """
 
 from __future__ import annotations
@@ -29,31 +30,31 @@ def adds(rows: Rows, i: int, a: NDArray[np.float64], first: int, W: NDArray[np.f
 def _(rows: Any, i: Any, W: Any, p: Any) -> Any:
     p[:] = 0.0
     for j in range(rows.X.shape[1]):
-        x = np.float64(rows.X[i, j])
+        w, x = W[j], np.float64(rows.X[i, j])
         for q in range(p.shape[0]):
-            p[q] += x * W[j, q]
+            p[q] += x * w[q]
 
 
 @dots.register(SparseRows, fastmath=FUSED)
 def _(rows: Any, i: Any, W: Any, p: Any) -> Any:
     p[:] = 0.0
     for n in positions(rows, i):
-        j, x = rows.indices[n], np.float64(rows.data[n])
+        w, x = W[rows.indices[n]], np.float64(rows.data[n])
         for q in range(p.shape[0]):
-            p[q] += x * W[j, q]
+            p[q] += x * w[q]
 
 
 @adds.register(DenseRows, fastmath=VECTORISED)
 def _(rows: Any, i: Any, a: Any, first: Any, W: Any) -> Any:
     for j in range(rows.X.shape[1]):
-        x = np.float64(rows.X[i, j])
+        w, x = W[j, first:], np.float64(rows.X[i, j])
         for q in range(a.shape[0]):
-            W[j, first + q] += a[q] * x
+            w[q] += a[q] * x
 
 
 @adds.register(SparseRows, fastmath=FUSED)
 def _(rows: Any, i: Any, a: Any, first: Any, W: Any) -> Any:
     for n in positions(rows, i):
-        j, x = rows.indices[n], np.float64(rows.data[n])
+        w, x = W[rows.indices[n], first:], np.float64(rows.data[n])
         for q in range(a.shape[0]):
-            W[j, first + q] += a[q] * x
+            w[q] += a[q] * x

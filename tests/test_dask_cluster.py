@@ -24,6 +24,9 @@ FEWPASS = str(Path(sys.executable).with_name("fewpass"))
 CHROMIUM = (
     shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 )
+needs_browser = pytest.mark.skipif(
+    CHROMIUM is None and "CI" not in os.environ, reason="needs a Chromium to look at the page"
+)
 PLAN = {
     "passes": 40,
     "lam": "10/n",
@@ -227,7 +230,7 @@ def test_the_page_counts_once_what_was_done_twice(tmp_path):
     assert seconds == sorted(seconds)
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="needs a Chromium to look at the page")
+@needs_browser
 def test_the_page_in_a_browser(tmp_path):
     """It draws every panel, and nothing on it comes from elsewhere."""
     dataset = make(tmp_path / "set", n=20000, d=40, chunk_rows=200).folder.url

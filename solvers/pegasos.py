@@ -18,8 +18,10 @@ these moments, at most the later three quarters between them.
 
 Rows are visited in permutations, so after E passes a_i = (violations of row i) / E lies in [0, 1]
 and w = w(a) exactly: these are dual variables, and the next pass, or one last reading, certifies
-last iterate and mean by the gap of duality.py.  It is true and pessimistic: a_i remembers the
-first passes, so the gap falls like 1/E where the excess falls faster.
+last iterate and mean by the gap of duality.py.  But a remembers the first passes.  The violations
+since the running tail began, e passes ago, make dual variables, too, and their w(a) is what was
+added to G since, over lam n e.  For the hinge, D takes no more than their number, so each pass
+brings a second and soon better lower bound for nothing.
 
 Several streams take steps as if the rows of the others were like their own; the mean of their G is
 what all rows together add up to, so a stays what w comes from.
@@ -52,18 +54,20 @@ from solvers.protocol import (
 )
 from solvers.rows import add_both, dot, dot_both, look_ahead, side_by_side
 
-LAST, MEAN, ADDED, LATER, BEFORE = range(5)  # columns of W
+LAST, MEAN, ADDED, LATER, BEFORE, FROM = range(6)  # columns of W
 ROUNDING = 1e-15  # of a gap that is a difference, relative to the objective
 
 
 class PegasosState(NamedTuple):
     """Everything that changes.  Columns of W end in the constant column's weight."""
 
-    W: NDArray[np.float64]  # (d + 1, 5) LAST, MEAN: where the pass began; G, V; the tail before
+    W: NDArray[np.float64]  # (d + 1, 6) LAST, MEAN: where the pass began; G, V; the sum of the
+    # iterates of the tail before; G where the running tail began
     proven: NDArray[np.float64]  # (d,) the best weights with a certificate; zeros before any
     proven_b: float  # their intercept
     objective: float
     gap: float  # at most this far are they above the optimum
+    lower: float  # the best D of the violations of one tail; 0 is that of none
     certified: bool  # whether there are any
     rows: int  # visited, of several streams as if each visited all: b (t - 1)
     scale: float  # c
@@ -74,7 +78,10 @@ class PegasosState(NamedTuple):
     offset: float  # ... plus this
     b_dual: float  # the intercept that goes with a under lam_b alone
     visited: int  # rows, in this pass
+    violated: float  # weight of those of them that were violated ...
+    violated_before: float  # ... and of those in the running tail's passes before
     passes: int  # done
+    tail_from: int  # passes done when the running tail began
     losses: NDArray[np.float64]  # (2,) over the rows visited in this pass, at LAST and at MEAN
     gaps: NDArray[np.float64]  # (2,) brackets of the gap, likewise
     loss_sum: float  # before each row's step, over all passes
@@ -125,16 +132,17 @@ class Pegasos(Settings):
                 "0 or 1. Use --loss hinge, or --solver asgd or sdca for other losses."
             )
         return PegasosState(
-            W=side_by_side(facts.rows_kind, facts.d + 1, 5), proven=np.zeros(facts.d),
-            proven_b=0.0, objective=0.0, gap=0.0, certified=False,
+            W=side_by_side(facts.rows_kind, facts.d + 1, 6), proven=np.zeros(facts.d),
+            proven_b=0.0, objective=0.0, gap=0.0, lower=0.0, certified=False,
             rows=0, scale=0.0, tail=0, tail_before=0, shares=np.ones(1),
             unit=constant_column(problem, facts).unit, offset=0.0, b_dual=0.0,
-            visited=0, passes=0, losses=np.zeros(2), gaps=np.zeros(2),
+            visited=0, violated=0.0, violated_before=0.0, passes=0, tail_from=0,
+            losses=np.zeros(2), gaps=np.zeros(2),
             loss_sum=0.0, heard=0, row_version=-1,
         )  # fmt: skip
 
     def state_bytes(self, problem: Problem, facts: Facts) -> int:
-        """Return what six vectors take."""
+        """Return what seven vectors take."""
         return array_bytes(self.init(problem, facts))
 
     def program(self, epoch: int) -> tuple[Walk, ...]:
@@ -180,8 +188,8 @@ class Pegasos(Settings):
     ) -> PegasosState:
         visited = block.order.shape[0]
         at = TwoPoints(state.W[:, :ADDED], state.unit, state.offset, state.shares)
-        scale, loss, *sums = visit_batches(
-            at, state.passes > 0, state.W[:, ADDED:], problem, facts.streams, self.batch_size,
+        scale, loss, violated, *sums = visit_batches(
+            at, state.passes > 0, state.W[:, ADDED:BEFORE], problem, facts.streams, self.batch_size,
             state.rows, state.scale, *block[:4], per_row(block),
         )  # fmt: skip
         return state._replace(
@@ -189,6 +197,7 @@ class Pegasos(Settings):
             rows=state.rows + facts.streams * visited,
             tail=state.tail + facts.streams * visited,
             visited=state.visited + visited,
+            violated=state.violated + violated,
             losses=state.losses + sums[:2],
             gaps=state.gaps + sums[2:],
             loss_sum=state.loss_sum + loss,
@@ -219,11 +228,14 @@ def end_pass(problem: Problem, facts: Facts, states: list[PegasosState]) -> Pega
     state = states[0] if len(states) == 1 else mean_of_streams(states)
     if state.visited < facts.n:
         return state
+    state = raise_bound(problem, facts, state)
     if state.passes > 0:
         state = prove(problem, facts, state, TwoGaps(state.losses, state.gaps, state.visited))
     passes = state.passes + 1
     doubled = passes & (passes - 1) == 0
-    state = begin_tail(state) if doubled else state
+    if doubled:
+        state = begin_tail(state)._replace(tail_from=passes, violated_before=0.0)
+        state.W[:, FROM] = state.W[:, ADDED]
     state.W[:, LAST] = state.W[:, ADDED] / (problem.lam * state.rows)
     state.W[:, MEAN] = tail_mean(state)
     column = constant_column(problem, facts)
@@ -235,6 +247,17 @@ def end_pass(problem: Problem, facts: Facts, states: list[PegasosState]) -> Pega
     return move_centre(state, column) if doubled else state
 
 
+def raise_bound(problem: Problem, facts: Facts, state: PegasosState) -> PegasosState:
+    """Add up the violations since the running tail began, and keep their D if it is the best."""
+    violated = state.violated_before + state.violated
+    count = facts.n * (state.passes + 1 - state.tail_from)
+    w = (state.W[:, ADDED] - state.W[:, FROM]) / (problem.lam * count)
+    b = state.unit * float(w[-1]) / (1.0 - constant_column(problem, facts).kept)
+    square = problem.lam * float(w[:-1] @ w[:-1]) + problem.lam_b * b * b
+    lower = max(state.lower, violated / count - 0.5 * square)
+    return state._replace(lower=lower, violated=0.0, violated_before=violated)
+
+
 def mean_of_streams(states: list[PegasosState]) -> PegasosState:
     """Return the mean of what the streams added to G, and of their tails."""
     first, total = states[0], sum(s.scale * s.W[:, ADDED] - s.W[:, LATER] for s in states)
@@ -242,7 +265,9 @@ def mean_of_streams(states: list[PegasosState]) -> PegasosState:
     for k in (ADDED, BEFORE):
         W[:, k] = np.mean([s.W[:, k] for s in states], axis=0)
     W[:, LATER] = -total / len(states)
-    counts = {f: sum(getattr(s, f) for s in states) for f in ("visited", "losses", "gaps")}
+    counts = {
+        f: sum(getattr(s, f) for s in states) for f in ("visited", "violated", "losses", "gaps")
+    }
     means = ("rows", "tail", "tail_before")
     counts |= {f: sum(getattr(s, f) for s in states) // len(states) for f in means}
     return first._replace(W=W, scale=0.0, **counts)
@@ -287,7 +312,7 @@ def prove(problem: Problem, _facts: Facts, state: PegasosState, total: TwoGaps) 
     """Keep the better of LAST and MEAN if it is better than what there is.
 
     MEAN is not w(a) but LAST is: the gap at u is the sum of brackets plus (lam/2) ||u - w(a)||^2.
-    The largest dual objective so far counts, of whichever pass.
+    The largest dual objective so far counts, of whichever passes' violations.
     """
     found = []
     for k in (LAST, MEAN):
@@ -299,6 +324,7 @@ def prove(problem: Problem, _facts: Facts, state: PegasosState, total: TwoGaps) 
         part = GapPart(float(total.losses[k]), float(gap), total.rows)
         found.append((gap_certificate(problem, at, state.b_dual, part), at))
     new, at = min(found, key=lambda pair: pair[0].objective)
+    new = new._replace(gap=tighter(new, Certificate(state.lower, 0.0)))
     if not state.certified:
         return take(state, new, at)
     old = Certificate(state.objective, state.gap)
@@ -334,11 +360,12 @@ def visit_batches(
 ) -> Any:  # fmt: skip
     """Algorithm 1 over batches of rows; `moving` sees W's columns G and V.
 
-    Returns c, the sum of losses before the steps, and the four sums of `sum_both`.
+    Returns c, the sum of losses before the steps, the weight of the rows violated, and the four
+    sums of `sum_both`.
     """
     loss, d, n = problem.loss, moving.shape[0] - 1, order.shape[0]
     column, shift = problem.intercept * at.unit, problem.intercept * at.offset
-    violated, heard, sums = np.zeros(batch, np.bool_), 0.0, np.zeros(4)
+    violated, sums, heard, total = np.zeros(batch, np.bool_), np.zeros(4), 0.0, 0.0
     for start in range(0, n, batch):
         stop = min(start + batch, n)
         if proving:
@@ -359,11 +386,12 @@ def visit_batches(
             if violated[r - start]:
                 i = order[r]
                 kept[i, 0] += 1.0
+                total += weight[i]
                 step = streams * weight[i] * y[i]
                 add_both(rows, i, step, scale * step, moving)
                 moving[d, 0] += step * column
                 moving[d, 1] += scale * step * column
-    return scale, heard, sums[0], sums[1], sums[2], sums[3]
+    return scale, heard, total, sums[0], sums[1], sums[2], sums[3]
 
 
 @kernel

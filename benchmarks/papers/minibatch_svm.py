@@ -330,7 +330,7 @@ def certificate(_chosen: Any) -> None:
                     found = run.audited()
                     pairs.append((found.objective - best, found.gap))
             excess, gap = zip(*pairs, strict=True)
-            ratio = " / ".join(f"{g / e:.0f}" for e, g in pairs)
+            ratio = " / ".join(f"{g / e:.1f}" for e, g in pairs)
             print(f"| {name} | {times} | {cells(excess)} | {cells(gap)} | {ratio} |", flush=True)
 
 

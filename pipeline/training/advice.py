@@ -55,8 +55,8 @@ def _hints(plan: TrainingPlan, job: Job, foreseen: Forecast) -> Iterator[str]:
             )
         elif isinstance(plan.solver, Pegasos) and plan.tol is not None:
             yield (
-                "The certificate of pegasos remembers its first passes and falls like one over "
-                f"their number, so {plan.tol:g} may take many. --solver sdca proves it sooner."
+                "The excess of pegasos falls like one over the number of passes, and its "
+                f"certificate no faster. --solver sdca proves {plan.tol:g} sooner."
             )
         return
     if plan.tol is not None:

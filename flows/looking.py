@@ -28,6 +28,9 @@ class Found(NamedTuple):
     facts: dict[str, Any]
 
 
+MOST_LISTED = 10  # numbers that people are shown one by one
+
+
 def run_inspect(path: str, output: Output) -> int:
     """Tell what lies at a path."""
     terminal = Terminal(output)
@@ -208,8 +211,14 @@ def _written(name: str, value: Any) -> Any:
         inner = next(iter(value.values())) if len(value) == 1 else value
         return _pairs(inner)
     if isinstance(value, list):
-        return ", ".join(map(str, value))
+        return _listed(value)
     return value
+
+
+def _listed(values: list[Any]) -> str:
+    if len(values) > MOST_LISTED and all(isinstance(value, float) for value in values):
+        return f"{len(values)} numbers from {min(values):.6g} to {max(values):.6g}"
+    return ", ".join(map(str, values))
 
 
 def _pairs(values: dict[str, Any]) -> str:

@@ -5,6 +5,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from benchmarks.papers.batch_runs import unit_data
+from benchmarks.papers.synthetic import text_rows
 from solvers.losses import LOSSES, Problem
 from solvers.pegasos import ADDED, LAST, MEAN, Pegasos
 from solvers.sdca import Sdca
@@ -136,6 +138,17 @@ def check(problem, of, run, found, lower, lowest):
     assert found.gap == pytest.approx(at - lower, rel=1e-9, abs=1e-12)
     assert found.gap >= at - lowest.objective - 1e-12
     assert at >= lowest.objective - lowest.gap - 1e-12
+
+
+def test_the_later_violations_prove_nearly_all_that_is_true():
+    """Those of all passes alone prove five times less here: they remember the first."""
+    of, problem = unit_data(*text_rows(1500, 2000, 3, noise=0.05)), hinge(10.0 / 1500)
+    lowest = Run(Sdca(), problem, of).passes(60).audited()
+    run = Run(Pegasos(), problem, of).passes(32)
+    found = run.audited()
+    excess = found.objective - lowest.objective
+    assert lowest.gap < 0.01 * excess < excess < found.gap < 2.0 * excess
+    assert found.objective - dual_objective(problem, of, run.dual_variables) > 5.0 * excess
 
 
 def test_two_equal_rows_by_hand():

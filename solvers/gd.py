@@ -59,6 +59,17 @@ class Gd(Settings):
             x, g, b=0.0, g_b=0.0, h=h, epoch=0, objective=0.0, gap=0.0, lower=0.0, rejected=0
         )
 
+    def start_at(
+        self,
+        problem: Problem,
+        facts: Facts,
+        weights: Weights,
+        rows_before: int,  # noqa: ARG002
+    ) -> GdState:
+        """Return the state whose first gradient is taken at given weights."""
+        state = self.init(problem, facts)
+        return state._replace(x=weights.coef.copy(), b=weights.intercept)
+
     def state_bytes(self, problem: Problem, facts: Facts) -> int:
         """Return what two vectors take."""
         return array_bytes(self.init(problem, facts))

@@ -102,6 +102,17 @@ class Lbfgs(Settings):
             L=smoothness(problem, facts, facts.sigma_square),
         )  # fmt: skip
 
+    def start_at(
+        self,
+        problem: Problem,
+        facts: Facts,
+        weights: Weights,
+        rows_before: int,  # noqa: ARG002
+    ) -> LbfgsState:
+        """Return the state whose first gradient is taken at given weights."""
+        state = self.init(problem, facts)
+        return state._replace(x=np.append(weights.coef, weights.intercept / state.length))
+
     def state_bytes(self, problem: Problem, facts: Facts) -> int:
         """Return what three vectors take, and two per pair."""
         return array_bytes(self.init(problem, facts))

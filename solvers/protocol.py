@@ -194,6 +194,16 @@ class Settings(BaseModel):
         """See Solver; here for the methods that have nothing of their own to say."""
         return None
 
+    @property
+    def opening(self) -> Gather | None:
+        """See Solver; here for the methods that can go on from any weights as they are."""
+        return None
+
+    @property
+    def warm_epoch(self) -> int:
+        """See Solver; here for the methods whose epochs are all alike."""
+        return 0
+
     def row_numbers(self, _facts: Facts) -> int:
         """See Solver; here for the methods that keep one number a row, or none."""
         return 1
@@ -217,11 +227,22 @@ class Solver(Protocol):
         Only for a method that certifies itself while it walks; None: the gradient does it.
         """
 
+    @property
+    def opening(self) -> Gather | None:
+        """Return the pass that makes what goes with given weights, after `start_at`; None: none."""
+
+    @property
+    def warm_epoch(self) -> int:
+        """Return the epoch that follows `start_at`; above 0 where the first ones seek a start."""
+
     def row_numbers(self, facts: Facts, /) -> int:
         """Return how many numbers are kept per row, where any are."""
 
     def init(self, problem: Problem, facts: Facts) -> State:
         """Return the state before the first row; ValueError when a setting does not fit."""
+
+    def start_at(self, problem: Problem, facts: Facts, weights: Weights, rows_before: int) -> State:
+        """Return the state before the first row, at a model that has learnt from so many rows."""
 
     def state_bytes(self, problem: Problem, facts: Facts) -> int:
         """Return what the arrays of its largest state take."""

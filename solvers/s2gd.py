@@ -97,6 +97,17 @@ class S2gd(Settings):
         self._refuse_convexity(problem, facts, h)
         return first_anchor(Weights(np.zeros(facts.d), 0.0), h, facts, self.secants)
 
+    def start_at(
+        self,
+        problem: Problem,
+        facts: Facts,
+        weights: Weights,
+        rows_before: int,  # noqa: ARG002
+    ) -> S2gdState:
+        """Make given weights the first anchor."""
+        S2gd.init(self, problem, facts)  # refuses what does not fit
+        return first_anchor(weights, self._first_step(problem, facts), facts, self.secants)
+
     def state_bytes(self, problem: Problem, facts: Facts) -> int:
         """Return what three vectors take, and two per secant."""
         return array_bytes(S2gd.init(self, problem, facts))
@@ -235,6 +246,11 @@ class S2gdPlus(S2gd):
         """The state that it begins with, and the one of its epochs."""
         return SgdState, S2gdState
 
+    @property
+    def warm_epoch(self) -> int:
+        """Given weights need no averaged pass before them."""
+        return 1
+
     def init(self, problem: Problem, facts: Facts) -> Any:
         """Return the first state of the averaged pass."""
         super().init(problem, facts)  # refuses what would only show after it
@@ -264,8 +280,7 @@ class S2gdPlus(S2gd):
     ) -> S2gdState:
         """Make the average, later y, the anchor."""
         if isinstance(state, SgdState):
-            h = self._first_step(problem, facts)
-            state = first_anchor(self.newest(state), h, facts, self.secants)
+            state = self.start_at(problem, facts, self.newest(state), state.t)
         return super().absorb(problem, facts, state, total, sweep)
 
     def _draw_length(self, _problem: Problem, facts: Facts, _state: S2gdState) -> int:

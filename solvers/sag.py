@@ -112,6 +112,23 @@ class Sag(Settings):
             objective=0.0, gap=0.0,
         )  # fmt: skip
 
+    @property
+    def opening(self) -> Gather:
+        """All slopes at given weights: without them D would be 0, and w decay meanwhile."""
+        return Gather(GRADIENT_AND_SLOPES, self.weights, self.absorb)
+
+    def start_at(
+        self,
+        problem: Problem,
+        facts: Facts,
+        weights: Weights,
+        rows_before: int,  # noqa: ARG002
+    ) -> SagState:
+        """Return given weights; the opening finds the slopes that go with them."""
+        state = self.init(problem, facts)
+        state.W[:, 0] = weights.coef
+        return state._replace(b=weights.intercept, seen=facts.n)
+
     def state_bytes(self, problem: Problem, facts: Facts) -> int:
         """Return what two vectors take; the slopes lie beside the data."""
         return array_bytes(self.init(problem, facts))

@@ -23,6 +23,7 @@ docs/methods.md, section 7.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ from numpy.typing import NDArray
 from pydantic import PositiveInt
 
 from solvers.dispatch import kernel
+from solvers.dual_start import SLOPES_AS_DUALS, begin_at_duals
 from solvers.duality import (
     GAP,
     DualPoint,
@@ -123,6 +125,23 @@ class Sdca(Settings):
             loss_start=0.0, gap_start=0.0, gap_running=0.0, loss_sum=0.0, heard=0, row_version=-1,
         )  # fmt: skip
 
+    @property
+    def opening(self) -> Gather:
+        """The dual variables that given weights stand for."""
+        return Gather(SLOPES_AS_DUALS, partial(read_column, column=START), begin_at_duals)
+
+    def start_at(
+        self,
+        problem: Problem,
+        facts: Facts,
+        weights: Weights,
+        rows_before: int,  # noqa: ARG002
+    ) -> SdcaState:
+        """Return given weights; the opening finds dual variables for them."""
+        state = self.init(problem, facts)
+        state.W[:-1, START] = weights.coef
+        return state._replace(offset=weights.intercept)
+
     def state_bytes(self, problem: Problem, facts: Facts) -> int:
         """Return what four vectors take."""
         return array_bytes(self.init(problem, facts))
@@ -182,6 +201,7 @@ class Sdca(Settings):
         centre = read_column(state, START).intercept
         return state._replace(
             offset=constant_column(problem, facts).kept * centre,
+            shares=state.shares if len(states) > 1 else np.ones(1),
             rows=0, passes=state.passes + 1, loss_start=0.0, gap_start=0.0, gap_running=0.0,
         )  # fmt: skip
 

@@ -9,6 +9,7 @@ import pytest
 
 from pipeline.clicks import write_clicks
 from pipeline.publishing import published
+from pipeline.training.run_folder import RunFolder
 from tests.datasets import make
 from tests.prefect_server import clean_environment, prefect, run
 
@@ -18,7 +19,7 @@ FLOWS = ("ingest", "train", "evaluate", "predict", "refresh")
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory):
     folder = tmp_path_factory.mktemp("flows")
-    for seed in (1, 2, 3):
+    for seed in (1, 2, 3, 4):
         write_clicks(folder / f"clicks{seed}.svm", 400_000, seed)
     return folder
 
@@ -93,6 +94,10 @@ def test_refresh_publishes_what_is_not_worse(flow_runner, sources):
     assert json.loads((store / "generations/000003/files.json").read_text()) == [
         str(folder / "third.svm")
     ]
+    os.link(sources / "clicks4.svm", folder / "fourth.svm")
+    fourth = refreshed(training__solver__kind="sdca", margin=0.5)  # from averaged SGD's model on
+    warm = RunFolder(fourth["model"]).record().plan
+    assert (warm.solver.kind, warm.start_from, warm.tol) == ("sdca", third["model"], 1e-4)
     assert refreshed()["generation"] is None
 
 

@@ -118,8 +118,7 @@ class TrainingRun:
     def _train(self) -> Iterator[Event]:
         yield self._pick_up()
         if self._saved is None and self.plan.start_from is not None:
-            self._heads = [self._executor.submit("state", same, self._warm_state())]
-            yield self._save()
+            yield from self._start_warm()
         while not self._finished():
             program = self.solver.program(self.cursor.epoch)
             if self.cursor.sweep == len(program):
@@ -173,15 +172,21 @@ class TrainingRun:
             n_rows=self.job.facts.n,
         )
 
+    def _start_warm(self) -> Iterator[Event]:
+        """Begin at another run's weights; from the snapshot on that run is not needed."""
+        self._heads = [self._executor.submit("state", same, self._warm_state())]
+        certified = None
+        if self.solver.opening is not None:
+            certified = self._absorb(self.solver.opening)
+            self._advance(passes=1.0, sweeps=1)
+        self._advance(epoch=self.solver.warm_epoch)
+        yield self._save(certified, finished=self._is_enough(certified))
+        if certified:
+            yield self._event("certificate", objective=certified.objective, gap=certified.gap)
+
     def _warm_state(self) -> State:
-        """Put another run's weights into the first state; from then on that run is not needed."""
+        """Put another run's weights into the first state."""
         model = str(self.plan.start_from)
-        begin = getattr(self.solver, "start_at", None)
-        if begin is None:
-            raise BadInput(
-                f"{self.solver.kind} cannot start from another model. Leave start_from out, or "
-                "choose sgd or asgd."
-            )
         newest, _ = RunFolder(model).snapshots.latest()
         if newest is None:
             raise BadInput(f"The run {model} has no snapshot to start from. Finish it first.")
@@ -193,8 +198,11 @@ class TrainingRun:
                 f"{told_shape(shape)}. Ingest the data with --like."
             )
         self._advance(rows_before=saved.cursor.rows_before + saved.cursor.rows_seen)
-        state: State = begin(
-            self.job.problem, self.job.facts, saved.weights, self.cursor.rows_before
+        at = saved.weights
+        if self.job.problem.intercept == 0.0:
+            at = at._replace(intercept=0.0)
+        state: State = self.solver.start_at(
+            self.job.problem, self.job.facts, at, self.cursor.rows_before
         )
         return state
 

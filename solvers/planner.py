@@ -22,6 +22,7 @@ from solvers.inner_length import mean_inner_length
 
 Law = Literal["geometric", "uniform"]
 
+MOST_DIGITS = 100  # that an epoch is asked for; lengths go with 1/delta^2, which must stay finite
 LONGEST = 1e3  # times n + kappa: no best inner loop comes near it
 PRECISION = 1e-10  # of log m and log h
 
@@ -114,7 +115,8 @@ def plan_epochs(of: Curvature, n: int, eps: float, law: Law, gradients: int = 2)
     if not 0.0 < eps < 1.0:
         raise ValueError(f"eps is {eps}. Ask for a share between 0 and 1.")
     least = n + gradients * length_for(_checked(of).kappa, 1.0, law)
-    best, j = plan_with_epochs(of, n, eps, 1, law, gradients), 2
+    j = 1 + int(-math.log10(eps) / MOST_DIGITS)
+    best, j = plan_with_epochs(of, n, eps, j, law, gradients), j + 1
     while j * least < best.work:
         best = min(best, plan_with_epochs(of, n, eps, j, law, gradients), key=_work)
         j += 1

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -230,8 +231,21 @@ def test_the_page_counts_once_what_was_done_twice(tmp_path):
     assert seconds == sorted(seconds)
 
 
+def seen(url):
+    """The page as Chromium has it after some seconds."""
+    flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=6000"]
+    looked = subprocess.run(
+        [CHROMIUM, *flags, "--dump-dom", url], capture_output=True, text=True, timeout=120
+    )
+    page = looked.stdout
+    assert page.count("<svg") == 6
+    assert "NaN" not in page
+    assert "http://" not in page.replace("http://www.w3.org/2000/svg", "")
+    return page
+
+
 @needs_browser
-def test_the_page_in_a_browser(tmp_path):
+def test_the_page_of_a_finished_run_in_a_browser(tmp_path):
     """It draws every panel, and nothing on it comes from elsewhere."""
     dataset = make(tmp_path / "set", n=20000, d=40, chunk_rows=200).folder.url
     plan = TrainingPlan(dataset=dataset, **PLAN | {"passes": 4, "tol": 1e-9})
@@ -243,18 +257,53 @@ def test_the_page_in_a_browser(tmp_path):
         text=True,
     )
     try:
-        url = process.stdout.readline().strip()
-        flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=6000"]
-        looked = subprocess.run(
-            [CHROMIUM, *flags, "--dump-dom", url], capture_output=True, text=True, timeout=120
-        )
+        page = seen(process.stdout.readline().strip())
     finally:
         process.kill()
         process.communicate()
-    page = looked.stdout
     assert 'class="state finished"' in page
-    assert page.count("<svg") == 5
-    assert "NaN" not in page
     assert "4 of 4 passes" in page
     assert "above the optimum" in page
-    assert "http://" not in page.replace("http://www.w3.org/2000/svg", "")
+
+
+@needs_browser
+def test_the_page_of_a_running_run_in_a_browser(tmp_path):
+    """On the dashboard of the training's own cluster: twice, and further the second time."""
+    dataset = make(tmp_path / "set", n=20000, d=40, chunk_rows=200).folder.url
+    words = ["--solver", "s2gd", "--tol", "1e-300", "--passes", "100000", "--memory", "97MB"]
+    process = start(
+        [FEWPASS, "train", dataset, str(tmp_path / "run"), *words], os.environ, tmp_path / "said"
+    )
+    try:
+        begun = wait_for(lambda: first_event(tmp_path / "run", "certificate"), 120, "a pass")
+        assert begun["event"] == "certificate"
+        address = first_event(tmp_path / "run", "start")["dashboard"]
+        passes = []
+        for _ in range(2):
+            page = seen(address)
+            assert 'class="state running"' in page
+            assert "above the optimum" in page
+            passes.append(float(re.search(r"([\d.e+]+) of 100000 passes", page)[1]))
+        assert 1.0 <= passes[0] < passes[1]
+    finally:
+        stop(process)
+
+
+def first_event(run, kind):
+    """The first line of that kind in a run's log."""
+    return next((e for e in RunFolder(str(run)).events() if e["event"] == kind), None)
+
+
+def test_the_page_counts_passes_that_add_up(tmp_path):
+    """Gathers are passes, too: of a method of gathers alone, and of one that does both."""
+    dataset = make(tmp_path / "set", n=2500, chunk_rows=30).folder.url
+    for kind, passes in (("lbfgs", 5), ("s2gd+", 6), ("sdca", 3)):
+        plan = TrainingPlan(dataset=dataset, solver={"kind": kind}, passes=passes, tol=1e-300)
+        training = TrainingRun.start(plan, str(tmp_path / kind), InProcess())
+        for _ in training:
+            pass
+        told = learning(RunFolder(str(tmp_path / kind)))
+        assert told["done"] == training.result.passes
+        ends = [point["passes"] for point in told["points"]]
+        assert ends == sorted(ends)
+        assert all(end <= told["done"] for end in ends)

@@ -109,6 +109,7 @@ def test_a_store_that_refuses_the_kth_request(tmp_path, monkeypatch):
 
 
 def test_s3_that_refuses_the_kth_request(tmp_path, monkeypatch):
+    """For every seventh k: each of the 104 was refused once by hand, which takes two minutes."""
     from moto.server import ThreadedMotoServer
     from s3fs import S3FileSystem
 
@@ -118,11 +119,11 @@ def test_s3_that_refuses_the_kth_request(tmp_path, monkeypatch):
     options = {"key": "testing", "secret": "testing", "endpoint_url": f"http://{host}:{port}"}
     fs = fsspec.filesystem("s3", **options)
     fs.mkdir("faults")
-    local = make(tmp_path / "set", n=900, chunk_rows=90, d=5)
+    local = make(tmp_path / "set", n=900, chunk_rows=450, d=5)
     fs.put(local.folder.url, "faults/set", recursive=True)
     plan = TrainingPlan(dataset="s3://faults/set", memory="96.1MB")
     store = Store(monkeypatch, S3FileSystem, ["_call_s3"])
     try:
-        assert refuse_each(store, plan, "s3://faults", options, 17) >= 3
+        assert refuse_each(store, plan, "s3://faults", options, 7) > 10
     finally:
         server.stop()

@@ -139,6 +139,12 @@ def test_no_other_number_of_epochs_is_cheaper(law, n, log_kappa, log_eps, gradie
 
 
 @pytest.mark.parametrize("law", LAWS)
+def test_no_accuracy_is_too_high_to_plan_for(law):
+    usual, extreme = (plan_epochs(Curvature(1e9, 1.0), 10, e, law) for e in (1e-30, 1e-300))
+    assert 8.0 * usual.work < extreme.work < 12.0 * usual.work
+
+
+@pytest.mark.parametrize("law", LAWS)
 @given(
     log_kappa=st.floats(1e-3, 9), delta=st.floats(1e-3, 0.99), scale=st.sampled_from([1e-6, 1, 1e6])
 )

@@ -45,6 +45,7 @@ def test_ingest_train_evaluate_predict(prefect_server, flow_runner, sources):
 
     flow_run = server.run_of("train-{}".format(str(folder / "run-{date}")))
     assert flow_run["state"]["type"] == "COMPLETED"
+    assert flow_run["parameters"]["run"] == trained["run"]  # what the date was, is on record
     tasks = server.ask(
         "task_runs/filter", {"task_runs": {"flow_run_id": {"any_": [flow_run["id"]]}}}
     )
@@ -63,6 +64,21 @@ def test_ingest_train_evaluate_predict(prefect_server, flow_runner, sources):
     assert f"at most {trained['certificate']:.3g} above the optimum" in card
     manifest = json.loads((folder / "d/manifest.json").read_text())
     assert manifest["fingerprint"] in card
+
+
+def test_a_method_of_gathers_alone_shows_how_it_converged(prefect_server, flow_runner, tmp_path):
+    """No loss on the way, but certificates: a table and a picture of these."""
+    dataset = make(tmp_path / "set", n=2000).folder.url
+    trained = flow_runner.result(
+        "train", dataset=dataset, run=tmp_path / "run", solver__kind="lbfgs", tol="1e-6",
+        scheduler="none",
+    )  # fmt: skip
+    shown = prefect_server.artifacts(prefect_server.run_of(str(tmp_path / "run")))
+    kinds = {key.partition("-run-")[2]: a for key, a in shown.items()}
+    assert set(kinds) == {"progress", "convergence", "above-optimum", "card"}
+    rows = json.loads(kinds["convergence"]["data"])
+    assert rows[-1]["objective"] == f"{trained['objective']:.6g}"
+    assert [row["passes"] for row in rows] == list(range(1, len(rows) + 1))
 
 
 def test_refresh_publishes_what_is_not_worse(flow_runner, sources):

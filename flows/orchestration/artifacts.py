@@ -71,12 +71,13 @@ class TrainingProgress:
         if event.kind in ("span", "finish"):
             numbers = self._meter.read()
             loss = "" if numbers.average is None else f", loss {numbers.average:.5f}"
-            left = "" if numbers.left_s is None else f", {format_seconds(numbers.left_s)} left"
+            done = event.kind == "finish"
+            known = numbers.left_s is not None and not done
+            left = f", {format_seconds(numbers.left_s or 0.0)} left" if known else ""
             text = (
                 f"{numbers.passes:.2f} passes{loss}, {numbers.rows_per_s:,.0f} rows/s, "
                 f"{numbers.bytes_per_s / 1e6:.1f} MB/s, {format_bytes(numbers.memory)}{left}"
             )
-            done = event.kind == "finish"
             self._bar.show(1.0 if done else numbers.fraction, text, now=done)
 
 
@@ -90,7 +91,7 @@ def show_convergence(url: str, history: History, n_rows: int) -> None:
 
 def convergence_rows(history: History, n_rows: int) -> list[dict[str, Any]]:
     """Lay progressive losses and certified objectives out by passes, at most some forty lines."""
-    points = history.points
+    points = [p for p in history.points if p.average is not None]  # inner loops tell no loss
     keep = max(1, -(-len(points) // TABLE_ROWS))
     shown = [p for k, p in enumerate(points) if k % keep == keep - 1 or k == len(points) - 1]
     rows: list[dict[str, Any]] = [

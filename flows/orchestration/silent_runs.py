@@ -20,7 +20,6 @@ from prefect.states import Crashed
 
 from flows.doctor import Finding, examine_folder, resume_outlook
 from flows.orchestration.command import FLOWS
-from flows.orchestration.scheduled import with_date
 from pipeline.refreshing import newest_run
 from pipeline.training.run_folder import RunFolder
 
@@ -89,7 +88,8 @@ def run_folder_of(run: FlowRun) -> str | None:
     """Return the run folder that a flow run trains into, if it is one that trains."""
     parameters: dict[str, Any] = run.parameters
     if isinstance(parameters.get("run"), str):
-        return with_date(parameters["run"], run.expected_start_time)
+        chosen = "{" not in parameters["run"]  # else it died before it chose a folder
+        return parameters["run"] if chosen else None
     plan = parameters.get("plan")
     if isinstance(plan, dict) and isinstance(plan.get("store"), str):
         return newest_run(plan["store"])

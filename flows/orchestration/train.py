@@ -60,17 +60,17 @@ def make_passes(session: Session, stage: Stage, progress: TrainingProgress) -> N
     for event in session.advance(stage):
         progress.show(event)
     history = read_history(session.run.events())
-    if history.points:
+    if history.points or history.certificates:
         show_convergence(session.run.url, history, session.training.job.facts.n)
 
 
 @durable_task("report")
 def show_run(run: RunFolder) -> None:
     """Draw the loss curve and write the model's card, in the run folder and for Prefect's pages."""
-    if read_history(run.events()).points:  # a method of gathers alone has no loss on the way
-        report = draw_report(run)
+    report = draw_report(run)
+    if report.image is not None:  # a method of gathers alone has no loss on the way
         show_image(run.url, "loss", run.folder.read(IMAGE), f"loss of {run.url}")
-        if report.convergence is not None:
-            image = run.folder.read(CONVERGENCE)
-            show_image(run.url, "above-optimum", image, f"how far above the optimum {run.url} is")
+    if report.convergence is not None:
+        image = run.folder.read(CONVERGENCE)
+        show_image(run.url, "above-optimum", image, f"how far above the optimum {run.url} is")
     show_text(run.url, "card", model_card(run), f"model of {run.url}")

@@ -54,6 +54,8 @@ class _Reader:
         self._spans: list[dict[str, Any]] = []
         self._workers: dict[str, dict[str, float]] = {}
         self._pass = -1
+        self._rows_at: dict[float, int] = {}  # passes made -> rows visited when they were
+        self._done = 0.0
 
     def take(self, event: dict[str, Any]) -> None:
         """Count an event."""
@@ -62,6 +64,7 @@ class _Reader:
             self._seconds += max(0.0, now - self._last)
         self._last = now
         self.finished = kind == "finish"
+        self._count_passes(event)
         if kind in ("start", "restart"):
             self._points, self._heard = [], {}
         elif kind == "resume":
@@ -72,6 +75,14 @@ class _Reader:
             self._work(event)
             if kind == "span":
                 self._point(event)
+
+    def _count_passes(self, event: dict[str, Any]) -> None:
+        """Passes, gathers among them, are told when they are whole; rows visited fill them up."""
+        if event["event"] in ("start", "restart"):
+            self._rows_at = {}
+        visited = event["rows"] if event["event"] == "span" else 0
+        before = self._rows_at.setdefault(event["passes"], event["rows_seen"] - visited)
+        self._done = event["passes"] + (event["rows_seen"] - before) / self._n_rows
 
     def _certify(self, event: dict[str, Any]) -> None:
         self._certificates.append({
@@ -102,7 +113,7 @@ class _Reader:
             self._heard[event["stream"]] = (metrics["loss_sum"], metrics["heard"])
         step = next((metrics[name] for name in STEPS if name in metrics), None)
         self._points.append({
-            "rows": event["rows_seen"], "passes": event["rows_seen"] / self._n_rows,
+            "rows": event["rows_seen"], "passes": self._done,
             "seconds": self._seconds, "loss": mean_loss({}, self._heard),
             "recent": mean_loss(before, self._heard), "step": step,
         })  # fmt: skip
@@ -111,7 +122,7 @@ class _Reader:
         """Return the series, thinned out, and the sums."""
         return {
             "seconds": self._seconds,
-            "done": self._points[-1]["passes"] if self._points else 0.0,
+            "done": self._done,
             "points": _thinned(self._points),
             "certificates": _thinned(self._certificates),
             "speeds": _thinned(_speeds(self._spans)),

@@ -100,10 +100,14 @@ class Together:
         return None if self.solver.audit is None else gather_each(self, self.solver.audit)
 
     @property
-    def start_at(self) -> Callable[..., States] | None:
-        """Return what begins at given weights, if the method can."""
-        begin = getattr(self.solver, "start_at", None)
-        return None if begin is None else partial(start_each, begin, self.views)
+    def opening(self) -> Gather | None:
+        """Return the method's own opening, for all models."""
+        return None if self.solver.opening is None else gather_each(self, self.solver.opening)
+
+    @property
+    def warm_epoch(self) -> int:
+        """Return the method's own."""
+        return self.solver.warm_epoch
 
     def row_numbers(self, facts: Facts) -> int:
         """Return how many numbers all models together keep per row."""
@@ -112,6 +116,18 @@ class Together:
     def init(self, problem: Problem, facts: Facts) -> States:
         """Return the states before the first row; ValueError when a setting does not fit."""
         return States(tuple(self.solver.init(v.problem(problem), facts) for v in self.views))
+
+    def start_at(
+        self, problem: Problem, facts: Facts, weights: Weights, rows_before: int
+    ) -> States:
+        """Let every model begin at its class's weights, or all at the same."""
+        coef, intercept = np.atleast_2d(weights.coef), np.atleast_1d(weights.intercept)
+        models = []
+        for view in self.views:
+            own = Weights(coef[max(view.label, 0)], float(intercept[max(view.label, 0)]))
+            problem_of_it = view.problem(problem)
+            models.append(self.solver.start_at(problem_of_it, facts, own, rows_before))
+        return States(tuple(models))
 
     def state_bytes(self, problem: Problem, facts: Facts) -> int:
         """Return what the arrays of all states take."""
@@ -286,24 +302,6 @@ def recover_each(
 def most_rows(together: Together, rows: Callable[[State], int], state: States) -> int:
     """Return how many rows the model with the longest way wants."""
     return max((rows(m) for m in state.models if not together.is_settled(m)), default=0)
-
-
-def start_each(
-    begin: Callable[..., State],
-    views: Views,
-    problem: Problem,
-    facts: Facts,
-    weights: Weights,
-    *told: Any,
-) -> States:
-    """Let every model begin at its class's weights, or all at the same."""
-    coef, intercept = np.atleast_2d(weights.coef), np.atleast_1d(weights.intercept)
-    models = []
-    for view in views:
-        k = max(view.label, 0)
-        own = Weights(coef[k], float(intercept[k]))
-        models.append(begin(view.problem(problem), facts, own, *told))
-    return States(tuple(models))
 
 
 # -- gathers ----------------------------------------------------------------------------------

@@ -46,6 +46,16 @@ def first_gap(dataset, plan, run):
     return certificate(job.problem, at, total).gap
 
 
+def test_models_of_several_classes_go_on_too(tmp_path):
+    dataset = make(tmp_path / "set", n=1500, chunk_rows=50, classes=4)
+    plan = TrainingPlan(dataset=dataset.folder.url, lam="10/n")
+    good = train(with_solver(plan, "sdca", tol=1e-6), tmp_path / "good")
+    for kind in MANY_PASSES:
+        warm = train(with_solver(plan, kind, tol=1e-3, start_from=good.run), tmp_path / kind)
+        assert warm.passes == 1
+        assert warm.objective == pytest.approx(good.objective, rel=1e-12)
+
+
 @pytest.mark.parametrize("kind", ["s2gd+", "sdca", "sag"])
 def test_a_warm_start_that_is_cut_short_has_the_quiet_runs_bits(tmp_path, kind):
     """A poor model to start from: what goes with its weights is made anew, or lies in the folder."""

@@ -200,7 +200,7 @@ class TrainingRun:
         self._advance(rows_before=saved.cursor.rows_before + saved.cursor.rows_seen)
         at = saved.weights
         if self.job.problem.intercept == 0.0:
-            at = at._replace(intercept=0.0)
+            at = at._replace(intercept=0.0 * at.intercept)
         state: State = self.solver.start_at(
             self.job.problem, self.job.facts, at, self.cursor.rows_before
         )

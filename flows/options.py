@@ -14,8 +14,8 @@ from typing import Annotated, Any, Literal, get_args, get_type_hints
 from cyclopts import Parameter
 
 SolverName = Literal[
-    "sgd", "asgd", "pegasos", "s2gd", "s2gd+", "svrg", "sdca", "asdca", "gd", "agd", "sag", "sag+",
-    "lbfgs", "simba",
+    "auto", "sgd", "asgd", "pegasos", "s2gd", "s2gd+", "svrg", "sdca", "asdca", "gd", "agd", "sag",
+    "sag+", "lbfgs", "simba",
 ]  # fmt: skip
 LossName = Literal["hinge", "squared_hinge", "smoothed_hinge", "logistic", "squared"]
 Names = tuple[str, ...]
@@ -80,7 +80,8 @@ class Training:
     """What to train, and how far."""
 
     solver: SolverName | None = None
-    """Method [default: asgd, averaged stochastic gradient descent]."""
+    """Method [default: auto, which takes asgd, averaged stochastic gradient descent, without a
+    tolerance, else what usually takes the fewest passes]."""
     loss: LossName | None = None
     """Loss [default: logistic for labels, squared for numbers]."""
     smoothing: float | None = None
@@ -116,7 +117,8 @@ class Training:
     snapshot_every: float | None = None
     """Seconds between snapshots [default: 30]."""
     set: Annotated[Names, Parameter(consume_multiple=False)] = ()
-    """A setting of the method itself, such as --set solver.gamma0=0.5; may be repeated."""
+    """A setting of the method itself, such as --set solver.gamma0=0.5; may be repeated.  Without
+    --solver of asgd."""
 
 
 @Parameter(name="*", group="Reading the source")

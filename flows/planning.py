@@ -10,7 +10,7 @@ from flows.settings import as_toml, as_values, training_settings
 from pipeline.sizes import format_bytes
 from pipeline.training.advice import advice
 from pipeline.training.forecast import Forecast, forecast
-from pipeline.training.job import make_job, solver_of
+from pipeline.training.job import make_job, settle, solver_of
 from pipeline.training.trial import Speed, seconds_of, threads_of, try_out
 from storage.dataset import Dataset
 
@@ -25,14 +25,20 @@ def run_plan(
         terminal.result(as_values(plan, place), as_toml(plan, place))
         return 0
     terminal.plan(as_toml(plan, place))
-    job = make_job(plan, Dataset.open(plan.dataset))
+    data = Dataset.open(plan.dataset)
+    choice = settle(plan, data)
+    plan = choice.plan(plan) if choice else plan
+    job = make_job(plan, data)
     foreseen = forecast(plan, job)
     said = advice(plan, job, foreseen)
     speed = try_out(solver_of(plan, job.rule, job.facts.n), job)
     seconds = seconds_of(foreseen, speed, plan.streams, threads_of(place))
     facts = {"dataset": dataset} | foreseen.model_dump()
     facts |= {"tried_rows": speed.rows, "seconds": seconds, "advice": said}
+    facts |= {"chosen": choice.reason if choice else None}
     terminal.result(facts, facts_table("Forecast", shown(foreseen, speed, seconds)))
+    if choice:
+        terminal.explain(f"Chosen: {choice.reason}.")
     for sentence in said:
         terminal.explain(sentence)
     return 0

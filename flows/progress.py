@@ -154,6 +154,10 @@ def _tell(terminal: Terminal, event: Event) -> None:
             terminal.say(f"Passed over a damaged snapshot. {problem}", style="yellow")
         rows = f"{event.cursor.rows_seen:,}"
         terminal.say(f"Continuing from snapshot {event.facts['snapshot']}, {rows} rows seen.")
+    elif event.kind == "start" and event.facts["chosen"]:
+        terminal.say(f"Chosen: {event.facts['chosen']}.")
+    elif event.kind == "switch":
+        terminal.say(f"Falling back: {event.facts['why']}", style="yellow")
     elif event.kind == "restart":
         step = event.facts.get("gamma0", 0.0)
         terminal.say(f"The loss exploded; starting again with the step {step:g}.", style="yellow")

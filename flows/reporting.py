@@ -51,6 +51,7 @@ def shown_report(report: RunReport) -> dict[str, Any]:
         "at": report.run,
         "data set": report.dataset,
         "method": f"{report.solver}, loss {report.loss}, lam {report.lam:.6g}",
+        "chosen": report.chosen,
         "state": "finished" if report.finished else "unfinished: fewpass resume continues it",
         "passes": f"{report.passes:.4g}, {report.rows_seen:,} rows",
         "loss, last rows": report.last_loss,

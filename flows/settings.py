@@ -81,7 +81,7 @@ def _solver(configured: Any, kind: str | None, settings: Iterable[str]) -> Value
         name, value = _assignment(setting)
         values[name] = value
     if values:
-        values.setdefault("kind", TrainingPlan.model_fields["solver"].default.kind)
+        values.setdefault("kind", "asgd")  # `auto` has no settings of its own
     return values
 
 

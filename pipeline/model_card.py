@@ -47,7 +47,7 @@ def _model_facts(run: RunFolder, record: RunRecord, saved: Saved) -> dict[str, A
         "run": run.url,
         "snapshot": saved.name,
         "state": "finished" if saved.finished else "unfinished",
-        "method": record.plan.solver.kind,
+        "method": record.method(saved.cursor.method),
         "lam": f"{trained_lam(record, saved):.6g}",
         "passes": f"{saved.cursor.passes:g}",
         "rows seen": f"{saved.cursor.rows_seen:,}",

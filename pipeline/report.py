@@ -21,6 +21,7 @@ class RunReport(NamedTuple):
     run: str
     dataset: str
     solver: str
+    chosen: str | None  # why, where `auto` chose it
     loss: str
     lam: float
     finished: bool
@@ -57,7 +58,8 @@ def draw_report(run: RunFolder) -> RunReport:
     return RunReport(
         run=run.url,
         dataset=record.plan.dataset,
-        solver=record.plan.solver.kind,
+        solver=record.method(cursor.method),
+        chosen=record.methods.reason if record.methods else None,
         loss=loss_name(problem.loss),
         lam=problem.lam,
         finished=saved.finished,

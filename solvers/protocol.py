@@ -204,6 +204,15 @@ class Settings(BaseModel):
         """See Solver; here for the methods whose epochs are all alike."""
         return 0
 
+    def start_at(
+        self, _problem: Problem, _facts: Facts, _weights: Weights, _rows_before: int
+    ) -> State:
+        """See Solver; here for the methods whose weights are sums over their own steps."""
+        raise ValueError(
+            f"{getattr(self, 'kind', 'This method')} cannot start from another model. Leave "
+            "start_from out, or choose another method."
+        )
+
     def row_numbers(self, _facts: Facts) -> int:
         """See Solver; here for the methods that keep one number a row, or none."""
         return 1

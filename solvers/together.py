@@ -120,13 +120,13 @@ class Together:
     def start_at(
         self, problem: Problem, facts: Facts, weights: Weights, rows_before: int
     ) -> States:
-        """Let every model begin at its class's weights, or all at the same."""
+        """Let every model begin at its own weights, at its class's, or all at the same."""
         coef, intercept = np.atleast_2d(weights.coef), np.atleast_1d(weights.intercept)
         models = []
-        for view in self.views:
-            own = Weights(coef[max(view.label, 0)], float(intercept[max(view.label, 0)]))
-            problem_of_it = view.problem(problem)
-            models.append(self.solver.start_at(problem_of_it, facts, own, rows_before))
+        for k, view in enumerate(self.views):
+            row = k if len(coef) == len(self.views) else max(view.label, 0)
+            at = Weights(coef[row], float(intercept[row]))
+            models.append(self.solver.start_at(view.problem(problem), facts, at, rows_before))
         return States(tuple(models))
 
     def state_bytes(self, problem: Problem, facts: Facts) -> int:

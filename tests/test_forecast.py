@@ -38,6 +38,7 @@ from solvers.protocol import Facts
 from solvers.rows import SparseRows
 from solvers.s2gd import S2gd, S2gdPlus, Svrg
 from solvers.sdca import Sdca
+from solvers.sgd import Asgd
 from solvers.smoothness import smoothness
 from storage.dataset import Dataset
 from tests.conftest import ROUNDING
@@ -103,7 +104,8 @@ def test_theory_is_the_planners(tmp_path, as_json):
     assert told["theory_passes"] == pytest.approx(planned.work / 900, rel=ROUNDING)
     uniform = as_json("plan", tmp_path / "d", "--solver", "svrg", "--tol", "1e-5")
     assert uniform["theory_passes"] > told["theory_passes"]
-    assert as_json("plan", tmp_path / "d", "--tol", "1e-5")["theory_passes"] is None
+    asgd = as_json("plan", tmp_path / "d", "--solver", "asgd", "--tol", "1e-5")
+    assert asgd["theory_passes"] is None
 
 
 @given(K=st.floats(1e-3, 1e4), log_tol=st.floats(-9.0, -0.1), inner=st.floats(0.5, 2.0))
@@ -194,7 +196,7 @@ def test_a_run_takes_about_what_was_foreseen(reuters, tmp_path, fewpass, as_json
     [
         ([], 1, 0),
         (["--passes", 3, "--certify"], 3, 1),
-        (["--passes", 2, "--tol", 1e-9], 2, 2),
+        (["--passes", 2, "--tol", 1e-9, "--solver", "asgd"], 2, 2),
     ],
 )
 def test_passes_of_a_one_pass_method_are_known(
@@ -243,7 +245,7 @@ def test_trying_out_leaves_no_trace_in_the_result(tmp_path):
         run = TrainingRun.start(plan, str(tmp_path / name), InProcess())
         list(run)
         digests.append(run.result.weights_sha256)
-        try_out(plan.solver, make_job(plan, dataset))
+        try_out(Asgd(), make_job(plan, dataset))
     assert digests[0] == digests[1]
 
 
@@ -273,7 +275,7 @@ def test_a_hard_problem_is_foreseen_with_its_cures(tmp_path, fewpass, as_json):
 
 def test_a_tolerance_for_a_one_pass_method_names_a_better_one(tmp_path, as_json):
     make(tmp_path / "d")
-    asked = ["plan", tmp_path / "d", "--tol", "1e-4", "--lam", "1e-2"]
+    asked = ["plan", tmp_path / "d", "--tol", "1e-4", "--lam", "1e-2", "--solver", "asgd"]
     (said,) = as_json(*asked)["advice"]
     kind, number = re.search(r"--solver (\S+) usually takes about (\d+)", said).groups()
     assert as_json(*asked, "--solver", kind)["usual_passes"] == pytest.approx(int(number), abs=0.5)

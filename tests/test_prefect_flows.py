@@ -50,7 +50,7 @@ def test_ingest_train_evaluate_predict(prefect_server, flow_runner, sources):
         "task_runs/filter", {"task_runs": {"flow_run_id": {"any_": [flow_run["id"]]}}}
     )
     assert {t["name"].partition("-")[0] for t in tasks} == {
-        f"asgd: pass {k} of 3" for k in (1, 2, 3)
+        f"auto: pass {k} of 3" for k in (1, 2, 3)
     } | {"report"}
     shown = {key.rpartition("-")[2]: a for key, a in server.artifacts(flow_run).items()}
     assert {a["type"] for a in shown.values()} >= {"progress", "table", "image", "markdown"}
@@ -167,7 +167,7 @@ def test_help_lists_every_parameter_with_its_default():
         assert "required" in text
         assert "PydanticUndefined" not in text
     text = _help(_flow("train"))
-    for line in ("solver.kind  (sgd, asgd, ", 'lam  (number, text; default "1/n")',
+    for line in ("solver.kind  (auto, sgd, asgd, ", 'lam  (number, text; default "1/n")',
                  "passes  (number; default 1)", "dataset  (text; required)"):  # fmt: skip
         assert line in text
 

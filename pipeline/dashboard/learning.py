@@ -32,7 +32,7 @@ def learning(run: RunFolder) -> dict[str, Any]:
     return {
         "run": run.url,
         "state": state,
-        "method": record.plan.solver.kind,
+        "method": record.method(),
         "lam": problem_of(record.plan, record).lam,
         "dataset": record.plan.dataset,
         "rows": record.n_rows,

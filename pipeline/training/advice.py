@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pipeline.streaming.sweeps import Job
 from pipeline.training.clustering import clustering_warning
 from pipeline.training.forecast import Forecast
+from pipeline.training.job import settled, streaming
 from pipeline.training.plan import TrainingPlan
 from solvers.losses import Problem
 from solvers.outlook import Conditioning, conditioning, outlook, slowness, slowness_for
@@ -25,6 +26,7 @@ UNIT_ROWS, STANDARD = "unit-rows", "standard"
 def warnings(plan: TrainingPlan, job: Job, foreseen: Forecast) -> list[str]:
     """Return what `fewpass train` says before it begins: why it may not come to its end."""
     sorted_rows = clustering_warning(job.dataset.manifest, job.windows)
+    plan = settled(plan, job.dataset)
     usual, said = foreseen.usual_passes, [sorted_rows] if sorted_rows else []
     if usual is not None and usual > plan.passes:
         said.append(
@@ -42,13 +44,14 @@ def warnings(plan: TrainingPlan, job: Job, foreseen: Forecast) -> list[str]:
 
 def advice(plan: TrainingPlan, job: Job, foreseen: Forecast) -> list[str]:
     """Return the warnings and what would make the training shorter or surer."""
+    plan = settled(plan, job.dataset)
     return [*warnings(plan, job, foreseen), *_hints(plan, job, foreseen)]
 
 
 def _hints(plan: TrainingPlan, job: Job, foreseen: Forecast) -> Iterator[str]:
     known = conditioning(job.problem, job.facts)
     if known is None:
-        if plan.solver.audit is None:
+        if streaming(plan).audit is None:
             yield (
                 "The hinge has a kink, so that gradients do not certify it. Use --solver sdca, "
                 "whose certificate holds for it, or --loss smoothed_hinge."

@@ -17,7 +17,7 @@ from pipeline.streaming.windows import (
     chunk_bytes,
     largest_window,
 )
-from pipeline.training.job import bytes_of_states, solver_of, streaming, views_of
+from pipeline.training.job import bytes_of_states, settled, solver_of, streaming, views_of
 from pipeline.training.plan import TrainingPlan, loss_name
 from solvers.outlook import Outlook, conditioning, outlook
 from storage.layout import chunk_parts
@@ -67,6 +67,7 @@ class Forecast(BaseModel):
 
 def forecast(plan: TrainingPlan, job: Job) -> Forecast:
     """Work out what the plan is going to take on the job's data set."""
+    plan = settled(plan, job.dataset)
     manifest, problem = job.dataset.manifest, job.problem
     known = conditioning(problem, job.facts)
     ahead = outlook_of(plan, job)
@@ -74,7 +75,7 @@ def forecast(plan: TrainingPlan, job: Job) -> Forecast:
     certifying = certifying_passes(plan, ahead, passes)
     per_pass = stored_bytes(manifest)
     return Forecast(
-        solver=plan.solver.kind,
+        solver=streaming(plan).kind,
         loss=loss_name(problem.loss),
         lam=problem.lam,
         n_rows=job.facts.n,
@@ -110,7 +111,7 @@ def certifying_passes(plan: TrainingPlan, ahead: Outlook, passes: float) -> floa
     """
     if ahead.gathers > 0.0:
         return 0.0
-    if plan.solver.audit is not None:
+    if streaming(plan).audit is not None:
         return 1.0
     return passes if plan.tol is not None else float(plan.certify)
 

@@ -10,10 +10,20 @@ from pipeline.streaming.reader import row_view, unit_weights
 from pipeline.streaming.sweeps import Job
 from pipeline.streaming.targets import TargetRule, target_rule
 from pipeline.streaming.windows import plan_windows
-from pipeline.training.plan import ByFeatures, TrainingPlan, problem_of, regularisations
+from pipeline.training.choice import MethodChoice, choose
+from pipeline.training.clustering import clustering_warning
+from pipeline.training.plan import (
+    Auto,
+    ByFeatures,
+    Method,
+    TrainingPlan,
+    problem_of,
+    regularisations,
+)
 from solvers.losses import Problem
 from solvers.protocol import Facts, Solver
 from solvers.rows import DenseRows, SparseRows
+from solvers.sgd import Asgd
 from solvers.spectrum import SAMPLED_TOO_LOW, sigma_square
 from solvers.together import Together, View
 from storage.dataset import Dataset
@@ -30,6 +40,7 @@ def make_job(plan: TrainingPlan, dataset: Dataset) -> Job:
     """
     method = streaming(plan)
     return_freed_memory()
+    plan = settled(plan, dataset)
     manifest = dataset.manifest
     problem = problem_of(plan, manifest)
     rule = target_rule(manifest, problem.loss, plan.positive, plan.class_weight)
@@ -70,7 +81,34 @@ def streaming(plan: TrainingPlan) -> Solver:
             "foresee or to spread over workers. Train with `fewpass train --solver simba`, or "
             "choose sdca."
         )
+    assert not isinstance(plan.solver, Auto), "auto is settled before"
     return plan.solver
+
+
+def settle(plan: TrainingPlan, dataset: Dataset) -> MethodChoice | None:
+    """Choose the method of a plan that leaves it to us; None where it names one."""
+    if not isinstance(plan.solver, Auto):
+        return None
+
+    def with_method(method: Method) -> TrainingPlan:
+        return plan.model_copy(update={"solver": method})
+
+    def fits(method: Method) -> bool:
+        try:
+            make_job(with_method(method), dataset)
+        except BadInput:
+            return False
+        return True
+
+    job = make_job(with_method(Asgd()), dataset)  # the smallest state
+    sorted_rows = clustering_warning(dataset.manifest, job.windows) is not None
+    return choose(plan, job.problem, job.facts, sorted_rows=sorted_rows, fits=fits)
+
+
+def settled(plan: TrainingPlan, dataset: Dataset) -> TrainingPlan:
+    """Return the plan with the method that is chosen for it, if it names none."""
+    choice = settle(plan, dataset)
+    return choice.plan(plan) if choice else plan
 
 
 def bytes_of_states(solver: Solver, problem: Problem, facts: Facts) -> int:

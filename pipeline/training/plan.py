@@ -40,7 +40,18 @@ OnePass = Sgd | Asgd | Pegasos  # done after as many passes as are asked for, on
 # Done when the tolerance is certified:
 ManyPasses = S2gd | S2gdPlus | Svrg | Sdca | Asdca | Gd | Agd | Sag | SagPlus | Lbfgs
 ByFeatures = Simba  # done after as many steps as it is told, each far less than a pass
-SolverSettings = Annotated[OnePass | ManyPasses | ByFeatures, Field(discriminator="kind")]
+Method = Annotated[OnePass | ManyPasses, Field(discriminator="kind")]
+
+
+class Auto(BaseModel):
+    """The method is chosen from what is asked for and what ingest measured (choice.py)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["auto"] = "auto"
+
+
+SolverSettings = Annotated[Auto | OnePass | ManyPasses | ByFeatures, Field(discriminator="kind")]
 
 DEFAULT_TOL = 1e-4
 MOST_PASSES = 100
@@ -55,8 +66,8 @@ class TrainingPlan(BaseModel):
 
     dataset: str
     """URL or path of a data set."""
-    solver: SolverSettings = Asgd()
-    """Method and its own settings."""
+    solver: SolverSettings = Auto()
+    """Method and its own settings; default the one that suits data, loss and tolerance."""
     loss: LossName | None = None
     """Default: logistic for labels, squared for numbers."""
     smoothing: PositiveFloat = 1.0
@@ -103,7 +114,7 @@ class TrainingPlan(BaseModel):
         kind = kind_of(values.get("solver"))
         if kind == BY_FEATURES and values.get("loss") is None:
             values = values | {"loss": "hinge"}
-        many = kind not in {*KINDS_OF_ONE_PASS, BY_FEATURES}
+        many = kind not in {"auto", *KINDS_OF_ONE_PASS, BY_FEATURES}
         if many and values.get("passes") is None and values.get("tol") is None:
             values = values | {"tol": DEFAULT_TOL}
         if values.get("passes") is None and (many or values.get("tol") is not None):

@@ -16,6 +16,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pipeline.errors import BadInput, PlanMismatch
+from pipeline.training.choice import MethodChoice
 from pipeline.training.forecast import Forecast
 from pipeline.training.grid import Choice
 from pipeline.training.packing import pack_states, state_name, unpack_state, versions_in
@@ -49,6 +50,14 @@ class RunRecord(BaseModel):
     versions: dict[str, str]
     forecast: Forecast | None = None
     """What the training was going to take; None where nothing was foreseen."""
+    methods: MethodChoice | None = None
+    """The methods in place of `auto`; None where the plan names one."""
+
+    def method(self, number: int = 0) -> str:
+        """Tell the method; of those that `auto` chose the first, or that and the one after it."""
+        if self.methods is None:
+            return self.plan.solver.kind
+        return ", then ".join(m.kind for m in self.methods.methods[: number + 1])
 
 
 class Cursor(NamedTuple):
@@ -65,6 +74,9 @@ class Cursor(NamedTuple):
     bytes_read: int = 0
     seconds: float = 0.0
     rows_before: int = 0  # seen by the model that the run started from
+    method: int = 0  # of those that `auto` chose: 1 after falling back
+    marked_passes: float = 0.0  # when progress was last looked at ...
+    marked_digits: float = 0.0  # ... and what was certified then
 
 
 class RunFolder:
@@ -84,7 +96,13 @@ class RunFolder:
         """Whether a training has begun here."""
         return self.folder.exists("run.json")
 
-    def begin(self, plan: TrainingPlan, manifest: Manifest, foreseen: Forecast | None) -> None:
+    def begin(
+        self,
+        plan: TrainingPlan,
+        manifest: Manifest,
+        foreseen: Forecast | None,
+        methods: MethodChoice | None = None,
+    ) -> None:
         """Write down what is going to be done; refuses a folder with another plan in it."""
         record = RunRecord(
             plan=plan,
@@ -96,6 +114,7 @@ class RunFolder:
             scaling=manifest.scaling,
             versions={name: version(name) for name in ("fewpass", "numpy", "numba")},
             forecast=foreseen,
+            methods=methods,
         )
         if self.exists():
             self._require_same(record)

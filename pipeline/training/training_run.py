@@ -17,16 +17,16 @@ from pipeline.scoring.held_out import held_out_figures
 from pipeline.streaming.executor import Executor
 from pipeline.streaming.sweeps import (
     GatherReport,
-    Job,
     Position,
     SpanReport,
     WalkDriver,
     gather,
 )
 from pipeline.training.advice import warnings
+from pipeline.training.choice import STRETCH, Mark, MethodChoice, far_behind
 from pipeline.training.forecast import forecast
 from pipeline.training.grid import Candidate, Choice, best_of, certificate_of, weights_of
-from pipeline.training.job import make_job, solver_of
+from pipeline.training.job import make_job, settle, solver_of
 from pipeline.training.lease import Lease
 from pipeline.training.model import told_shape, weights_digest, weights_shape
 from pipeline.training.outcome import Event, TrainingResult, hinge_gap
@@ -68,15 +68,15 @@ class TrainingRun:
         self,
         run: RunFolder,
         plan: TrainingPlan,
-        job: Job,
+        dataset: Dataset,
         executor: Executor,
+        methods: MethodChoice | None = None,
         storage_options: Storage = None,
     ) -> None:
-        self.run, self.plan = run, plan
-        self.job = job._replace(row_state=run.row_state)
-        self.solver = solver_of(plan, job.rule, job.facts.n)
-        self._lams = regularisations(plan.lam, job.facts.n)
-        self._storage = storage_options
+        self.run, self.methods = run, methods
+        self._asked, self._dataset, self._storage = plan, dataset, storage_options
+        self._take_method(0)
+        self._lams = regularisations(plan.lam, self.job.facts.n)
         self.cursor = Cursor()
         self._executor = executor
         self._saved: Saved | None = None
@@ -85,6 +85,13 @@ class TrainingRun:
         self._began = time.perf_counter()
         self._seconds_before = 0.0
         self._peak_memory = 0
+
+    def _take_method(self, number: int) -> None:
+        """Work with one of the methods that were chosen, or with the plan's own."""
+        methods, asked = self.methods, self._asked
+        self.plan = methods.plan(asked, number) if methods else asked
+        self.job = make_job(self.plan, self._dataset)._replace(row_state=self.run.row_state)
+        self.solver = solver_of(self.plan, self.job.rule, self.job.facts.n)
 
     @classmethod
     def start(
@@ -98,9 +105,12 @@ class TrainingRun:
         dataset = Dataset.open(plan.dataset, storage_options)
         plan = plan.model_copy(update={"dataset": dataset.folder.url})  # found from anywhere
         run = RunFolder(url, storage_options)
-        job = make_job(plan, dataset)  # refuses what does not fit before anything is written
-        run.begin(plan, dataset.manifest, forecast(plan, job))
-        return cls(run, plan, job, executor, storage_options)
+        # Refuses what does not fit before anything is written.
+        made = cls(run, plan, dataset, executor, settle(plan, dataset), storage_options)
+        run.begin(plan, dataset.manifest, forecast(made.plan, made.job), made.methods)
+        begun = run.record().methods  # an older version may have chosen otherwise
+        same_ones = begun == made.methods
+        return made if same_ones else cls(run, plan, dataset, executor, begun, storage_options)
 
     @classmethod
     def resume(cls, url: str, executor: Executor, storage_options: Storage = None) -> TrainingRun:
@@ -109,7 +119,7 @@ class TrainingRun:
         record = run.record()
         dataset = Dataset.open(record.plan.dataset, storage_options)
         run.require_data(record, dataset.manifest.fingerprint)
-        return cls(run, record.plan, make_job(record.plan, dataset), executor, storage_options)
+        return cls(run, record.plan, dataset, executor, record.methods, storage_options)
 
     def __iter__(self) -> Iterator[Event]:
         with Lease(self.run.folder) as self._lease:
@@ -118,7 +128,7 @@ class TrainingRun:
     def _train(self) -> Iterator[Event]:
         yield self._pick_up()
         if self._saved is None and self.plan.start_from is not None:
-            yield from self._start_warm()
+            yield from self._begin_at(self._given_weights())
         while not self._finished():
             program = self.solver.program(self.cursor.epoch)
             if self.cursor.sweep == len(program):
@@ -162,6 +172,8 @@ class TrainingRun:
             self._saved = Saved.of(newest)
             self.cursor = self._saved.cursor
             self._seconds_before = self.cursor.seconds
+            if self.cursor.method > 0:
+                self._take_method(self.cursor.method)
         self._set_heads()
         self._executor.announce(self.run.url)
         return self._event(
@@ -170,22 +182,29 @@ class TrainingRun:
             damaged=damaged,
             dashboard=self._executor.dashboard,
             n_rows=self.job.facts.n,
+            method=self.solver.kind,
+            chosen=self.methods.reason if self.methods else None,
         )
 
-    def _start_warm(self) -> Iterator[Event]:
-        """Begin at another run's weights; from the snapshot on that run is not needed."""
-        self._heads = [self._executor.submit("state", same, self._warm_state())]
-        certified = None
+    def _begin_at(self, weights: Weights) -> Iterator[Event]:
+        """Begin with the method's first epoch at given weights, which only the snapshot keeps."""
+        if self.job.problem.intercept == 0.0:
+            weights = weights._replace(intercept=0.0 * weights.intercept)
+        state = self.solver.start_at(
+            self.job.problem, self.job.facts, weights, self.cursor.rows_before
+        )
+        self._heads = [self._executor.submit("state", same, state)]
+        certified, cursor = None, self.cursor
         if self.solver.opening is not None:
             certified = self._absorb(self.solver.opening)
-            self._advance(passes=1.0, sweeps=1)
-        self._advance(epoch=self.solver.warm_epoch)
+            self._advance(passes=cursor.passes + 1.0, sweeps=cursor.sweeps + 1)
+        self._advance(epoch=self.solver.warm_epoch, sweep=0)
         yield self._save(certified, finished=self._is_enough(certified))
         if certified:
             yield self._event("certificate", objective=certified.objective, gap=certified.gap)
 
-    def _warm_state(self) -> State:
-        """Put another run's weights into the first state."""
+    def _given_weights(self) -> Weights:
+        """Return another run's weights, and count the rows that they have learnt from."""
         model = str(self.plan.start_from)
         newest, _ = RunFolder(model).snapshots.latest()
         if newest is None:
@@ -198,13 +217,7 @@ class TrainingRun:
                 f"{told_shape(shape)}. Ingest the data with --like."
             )
         self._advance(rows_before=saved.cursor.rows_before + saved.cursor.rows_seen)
-        at = saved.weights
-        if self.job.problem.intercept == 0.0:
-            at = at._replace(intercept=0.0 * at.intercept)
-        state: State = self.solver.start_at(
-            self.job.problem, self.job.facts, at, self.cursor.rows_before
-        )
-        return state
+        return saved.weights
 
     def _finished(self) -> bool:
         return self._saved is not None and self._saved.finished
@@ -366,7 +379,34 @@ class TrainingRun:
         """
         if not any(isinstance(sweep, Gather) for sweep in self.solver.program(self.cursor.epoch)):
             yield from self._judge()
-        self._advance(epoch=self.cursor.epoch + 1, sweep=0)
+        if why := self._why_fall_back():
+            yield from self._fall_back(why)
+        else:
+            self._advance(epoch=self.cursor.epoch + 1, sweep=0)
+
+    def _why_fall_back(self) -> str | None:
+        """Say why the other method that was chosen should go on, if it should."""
+        chosen, tol = self.methods, self.plan.tol
+        if chosen is None or tol is None or self._finished():
+            return None
+        if self.cursor.method + 1 == len(chosen.methods) or not (found := self._proven()):
+            return None
+        now = Mark.of(self.cursor.passes, found)
+        before = Mark(self.cursor.marked_passes, self.cursor.marked_digits)
+        if now.passes < STRETCH * before.passes:
+            return None
+        self._advance(marked_passes=now.passes, marked_digits=now.digits)
+        return far_behind(chosen, self.job.problem, self.job.facts, tol, before, now)
+
+    def _fall_back(self, why: str) -> Iterator[Event]:
+        """Go on with the other method, from the best weights."""
+        at: Weights = self._executor.result(
+            self._executor.submit("weights", self.solver.weights, self._heads[0])
+        )
+        self._advance(method=self.cursor.method + 1)
+        self._take_method(self.cursor.method)
+        yield self._event("switch", method=self.solver.kind, why=why)
+        yield from self._begin_at(at)
 
     def _judge(self) -> Iterator[Event]:
         spent = self.cursor.passes >= self.plan.passes

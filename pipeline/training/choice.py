@@ -1,0 +1,132 @@
+"""`auto`: which method a plan is trained with, and when to fall back on another.
+
+Without a tolerance, or in one pass, averaged SGD: nothing comes nearer by then.  To a tolerance,
+the method that usually takes the fewest passes (solvers/outlook.py).  Both candidates begin where
+one pass brings them: S2GD+ with a pass of averaged SGD, SDCA because its first pass is one, with
+steps that suit each row.  The plain hinge is certified by SDCA alone.  Where rows lie sorted, SDCA
+again: its objective never falls, whatever the order.
+
+All of it follows from the plan and from what ingest measured, and is written down in the run's
+record, so that a run goes on with what it began with.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+from pydantic import BaseModel, ConfigDict
+
+from pipeline.training.plan import Method, TrainingPlan
+from solvers.losses import Problem
+from solvers.outlook import conditioning, outlook
+from solvers.protocol import Certificate, Facts, Solver
+from solvers.s2gd import S2gdPlus
+from solvers.sdca import Sdca
+from solvers.sgd import Asgd
+
+FAR_BEHIND = 2.0  # times what is foreseen to be left
+PATIENCE = {"sdca": 0.5, "s2gd+": 2.0}  # times what is foreseen in all, before it is judged
+STRETCH = 1.5  # from one look at the progress to the next, in passes
+NOTHING, SMALLEST = 1.0 - 1e-9, 1e-300  # relative gaps
+
+
+class MethodChoice(BaseModel):
+    """What `auto` came to."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    methods: tuple[Method, ...]
+    """The method to train with, then the one to fall back on, if there is one."""
+    reason: str
+    """A sentence."""
+
+    def plan(self, plan: TrainingPlan, number: int = 0) -> TrainingPlan:
+        """Return the plan with one of the methods in place of `auto`."""
+        return plan.model_copy(update={"solver": self.methods[number]})
+
+
+def choose(
+    plan: TrainingPlan,
+    problem: Problem,
+    facts: Facts,
+    *,
+    sorted_rows: bool,
+    fits: Callable[[Method], bool],
+) -> MethodChoice:
+    """Choose a plan's method.
+
+    Parameters
+    ----------
+    plan
+        Tolerance and passes decide whether one pass is enough.
+    problem, facts
+        Loss, lam, rows, norms, streams: what the passes of a method follow from.
+    sorted_rows
+        Whether windows of rows do not stand for the whole set.
+    fits
+        Whether a method's state fits into the plan's memory.
+    """
+    if plan.tol is None or plan.passes == 1:
+        asked = "no tolerance" if plan.tol is None else "one pass"
+        return MethodChoice(methods=(Asgd(),), reason=f"asgd, as {asked} was asked for")
+    if conditioning(problem, facts) is None:
+        return MethodChoice(methods=(Sdca(),), reason="sdca, which alone certifies the plain hinge")
+    usual = {m.kind: (m, passes_of(m, problem, facts, plan.tol)) for m in (Sdca(), S2gdPlus())}
+    known = {k: (m, p) for k, (m, p) in usual.items() if p is not None and fits(m)}
+    if not known:
+        return MethodChoice(methods=(Asgd(),), reason="asgd, as no other method fits into --memory")
+    if sorted_rows and "sdca" in known:
+        return MethodChoice(methods=(Sdca(),), reason="sdca, as the rows lie sorted")
+    ranked = sorted(known.values(), key=lambda found: found[1])
+    told = ", ".join(f"{m.kind} about {p:.0f}" for m, p in ranked)
+    reason = f"{ranked[0][0].kind}: passes to {plan.tol:g} usually are {told}"
+    return MethodChoice(methods=tuple(m for m, _ in ranked), reason=reason)
+
+
+def passes_of(method: Solver, problem: Problem, facts: Facts, tol: float) -> float | None:
+    """Return how many passes a method usually takes."""
+    return outlook(method, problem, facts, tol).usual
+
+
+class Mark(NamedTuple):
+    """How far a training was at some moment."""
+
+    passes: float
+    digits: float  # of the certificate: 3 for a relative gap of 1e-3
+
+    @classmethod
+    def of(cls, passes: float, found: Certificate) -> Mark:
+        """Read a certificate; one that proves nothing has no digits."""
+        return cls(passes, -math.log10(min(1.0, max(found.relative, SMALLEST))))
+
+
+def far_behind(
+    choice: MethodChoice, problem: Problem, facts: Facts, tol: float, before: Mark, now: Mark
+) -> str | None:
+    """Say in a sentence why the second method should go on; None while it should not.
+
+    It should when the passes since `before` brought so little that what is left, at that rate, is
+    twice what was foreseen and more than all that the other usually takes.  SDCA's gap falls
+    evenly, and its rate tells early.  What S2GD+ proves may stand still for long before it falls.
+    """
+    first, second = choice.methods
+    so_far = passes_of(first, problem, facts, min(10.0**-now.digits, NOTHING))
+    whole, other = (passes_of(method, problem, facts, tol) for method in choice.methods)
+    if (
+        so_far is None
+        or whole is None
+        or other is None
+        or now.passes < PATIENCE[first.kind] * whole
+    ):
+        return None
+    rate = (now.digits - before.digits) / (now.passes - before.passes)
+    left = (-math.log10(tol) - now.digits) / rate if rate > 0.0 else math.inf
+    if left < FAR_BEHIND * (whole - so_far) or left < 1.0 + other:
+        return None
+    return (
+        f"{first.kind} gained {now.digits - before.digits:.2g} digits in "
+        f"{now.passes - before.passes:.0f} passes, too few for the "
+        f"{-math.log10(tol) - now.digits:.2g} that are missing; {second.kind} goes on from there."
+    )

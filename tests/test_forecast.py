@@ -16,7 +16,7 @@ from pipeline.streaming.windows import plan_windows
 from pipeline.training.clustering import between_share, clustering, clustering_warning
 from pipeline.training.forecast import forecast
 from pipeline.training.job import make_job
-from pipeline.training.plan import SolverSettings, TrainingPlan
+from pipeline.training.plan import ManyPasses, OnePass, TrainingPlan
 from pipeline.training.training_run import TrainingRun
 from pipeline.training.trial import try_out
 from solvers.agd import Agd
@@ -45,7 +45,7 @@ from tests.conftest import ROUNDING
 from tests.datasets import make, random_table, write
 
 NO_DASK = ["--scheduler", "none"]
-KINDS = [kind.model_fields["kind"].default for kind in get_args(get_args(SolverSettings)[0])]
+KINDS = [kind.model_fields["kind"].default for kind in get_args(OnePass | ManyPasses)]
 #: The forecast of passes is of a typical problem: measured ones are within that factor of it.
 FACTOR = 3.0
 
@@ -275,11 +275,12 @@ def test_a_hard_problem_is_foreseen_with_its_cures(tmp_path, fewpass, as_json):
 
 def test_a_tolerance_for_a_one_pass_method_names_a_better_one(tmp_path, as_json):
     make(tmp_path / "d")
-    asked = ["plan", tmp_path / "d", "--tol", "1e-4", "--lam", "1e-2", "--solver", "asgd"]
-    (said,) = as_json(*asked)["advice"]
+    asked = ["plan", tmp_path / "d", "--tol", "1e-4", "--lam", "1e-2"]
+    asgd = ["--solver", "asgd"]
+    (said,) = as_json(*asked, *asgd)["advice"]
     kind, number = re.search(r"--solver (\S+) usually takes about (\d+)", said).groups()
     assert as_json(*asked, "--solver", kind)["usual_passes"] == pytest.approx(int(number), abs=0.5)
-    (said,) = as_json(*asked, "--loss", "hinge")["advice"]
+    (said,) = as_json(*asked, *asgd, "--loss", "hinge")["advice"]
     assert "smoothed_hinge" in said
     assert "sdca" in said
     assert as_json(*asked, "--loss", "hinge", "--solver", "sdca")["advice"] == []

@@ -38,9 +38,9 @@ def make_job(plan: TrainingPlan, dataset: Dataset) -> Job:
     BadInput
         When plan and data set do not fit: loss and targets, streams and chunks, memory.
     """
+    plan = settled(plan, dataset)
     method = streaming(plan)
     return_freed_memory()
-    plan = settled(plan, dataset)
     manifest = dataset.manifest
     problem = problem_of(plan, manifest)
     rule = target_rule(manifest, problem.loss, plan.positive, plan.class_weight)

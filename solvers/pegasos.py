@@ -39,23 +39,22 @@ from numpy.typing import NDArray
 from pydantic import PositiveInt
 
 from solvers.dispatch import kernel
-from solvers.duality import Column, DualPoint, GapPart, constant_column, gap_certificate, per_row
-from solvers.losses import Hinge, Problem, conjugate, value
+from solvers.duality import Column, DualPoint, constant_column, lowered_gap, per_row
+from solvers.losses import Hinge, Problem, value
 from solvers.protocol import (
     Block,
     Certificate,
     Facts,
     Gather,
     Settings,
-    Sum,
     Walk,
     Weights,
     array_bytes,
 )
-from solvers.rows import add_both, dot, dot_both, look_ahead, side_by_side
+from solvers.rows import add_both, dot, look_ahead, side_by_side
+from solvers.two_gaps import TWO_GAPS, TwoGaps, TwoPoints, better_of_both, sum_both
 
 LAST, MEAN, ADDED, LATER, BEFORE, FROM = range(6)  # columns of W
-ROUNDING = 1e-15  # of a gap that is a difference, relative to the objective
 
 
 class PegasosState(NamedTuple):
@@ -89,23 +88,6 @@ class PegasosState(NamedTuple):
     row_version: int
 
 
-class TwoPoints(NamedTuple):
-    """The weights that a pass begins with, and what makes a row's violations its dual variable."""
-
-    W: NDArray[np.float64]  # (d + 1, 2) columns LAST and MEAN
-    unit: float  # of the constant column's weight
-    offset: float
-    shares: NDArray[np.float64]
-
-
-class TwoGaps(NamedTuple):
-    """Sums over some rows at two points, weighted; parts add."""
-
-    losses: NDArray[np.float64]
-    gaps: NDArray[np.float64]
-    rows: int
-
-
 class Pegasos(Settings):
     """Stochastic subgradient descent for the plain hinge, averaged over the later passes."""
 
@@ -121,8 +103,7 @@ class Pegasos(Settings):
     @property
     def audit(self) -> Gather:
         """The duality gaps of the newest iterate and of the newest mean."""
-        what = Sum("gather-gap", no_gaps, add_gaps, row_state="read")
-        return Gather(what, newest_points, prove_newest)
+        return Gather(TWO_GAPS, newest_points, prove_newest)
 
     def init(self, problem: Problem, facts: Facts) -> PegasosState:
         """Return zero weights; ValueError for a loss that is not the hinge."""
@@ -289,18 +270,6 @@ def newest_points(state: PegasosState) -> TwoPoints:
     return TwoPoints(state.W[:, :ADDED].copy(order="K"), state.unit, state.offset, state.shares)
 
 
-def no_gaps(_at: TwoPoints) -> TwoGaps:
-    """Return the sums over no rows."""
-    return TwoGaps(np.zeros(2), np.zeros(2), 0)
-
-
-def add_gaps(problem: Problem, at: TwoPoints, block: Block, part: TwoGaps) -> TwoGaps:
-    """Add one block's losses and brackets."""
-    m = block.order.shape[0]
-    sums = sum_both(at, problem, *block[:4], per_row(block), 0, m)
-    return TwoGaps(part.losses + sums[:2], part.gaps + sums[2:], part.rows + m)
-
-
 def prove_newest(
     problem: Problem, facts: Facts, state: PegasosState, total: TwoGaps, _sweep: int
 ) -> PegasosState:
@@ -311,26 +280,16 @@ def prove_newest(
 def prove(problem: Problem, _facts: Facts, state: PegasosState, total: TwoGaps) -> PegasosState:
     """Keep the better of LAST and MEAN if it is better than what there is.
 
-    MEAN is not w(a) but LAST is: the gap at u is the sum of brackets plus (lam/2) ||u - w(a)||^2.
     The largest dual objective so far counts, of whichever passes' violations.
     """
-    found = []
-    for k in (LAST, MEAN):
-        at = DualPoint(
-            state.W[:-1, k], state.unit * float(state.W[-1, k]) + state.offset, state.shares
-        )
-        apart = at.coef - state.W[:-1, LAST]
-        gap = total.gaps[k] + 0.5 * problem.lam * float(apart @ apart) * total.rows
-        part = GapPart(float(total.losses[k]), float(gap), total.rows)
-        found.append((gap_certificate(problem, at, state.b_dual, part), at))
-    new, at = min(found, key=lambda pair: pair[0].objective)
-    new = new._replace(gap=tighter(new, Certificate(state.lower, 0.0)))
+    new, at = better_of_both(problem, newest_points(state), state.b_dual, total)
+    new = new._replace(gap=lowered_gap(new, Certificate(state.lower, 0.0)))
     if not state.certified:
         return take(state, new, at)
     old = Certificate(state.objective, state.gap)
     if old.objective <= new.objective:
-        return state._replace(gap=tighter(old, new))
-    return take(state, new._replace(gap=tighter(new, old)), at)
+        return state._replace(gap=lowered_gap(old, new))
+    return take(state, new._replace(gap=lowered_gap(new, old)), at)
 
 
 def take(state: PegasosState, found: Certificate, at: DualPoint) -> PegasosState:
@@ -339,12 +298,6 @@ def take(state: PegasosState, found: Certificate, at: DualPoint) -> PegasosState
     return state._replace(
         proven_b=at.intercept, objective=found.objective, gap=found.gap, certified=True
     )
-
-
-def tighter(own: Certificate, other: Certificate) -> float:
-    """Return the gap of the first by the larger of both lower bounds."""
-    lower = other.objective - other.gap
-    return min(own.gap, max(0.0, own.objective - lower) + ROUNDING * abs(own.objective))
 
 
 def progress(state: PegasosState) -> dict[str, float]:
@@ -392,28 +345,3 @@ def visit_batches(
                 moving[d, 0] += step * column
                 moving[d, 1] += scale * step * column
     return scale, heard, total, sums[0], sums[1], sums[2], sums[3]
-
-
-@kernel
-def sum_both(
-    at: Any, problem: Any, rows: Any, y: Any, weight: Any, order: Any, kept: Any,
-    start: Any, stop: Any,
-) -> Any:  # fmt: skip
-    """Weighted losses at LAST and MEAN over order[start:stop], then the brackets of the gap."""
-    loss, d = problem.loss, at.W.shape[0] - 1
-    column, shift = problem.intercept * at.unit, problem.intercept * at.offset
-    loss_last, loss_mean, gap_last, gap_mean = 0.0, 0.0, 0.0, 0.0
-    for r in range(start, stop):
-        i = order[r]
-        look_ahead(rows, y, weight, order, r)
-        last, mean = dot_both(rows, i, at.W)
-        last += column * at.W[d, 0] + shift
-        mean += column * at.W[d, 1] + shift
-        a = at.shares[0] * kept[i, 0]
-        dual = conjugate(loss, a, y[i])
-        phi_last, phi_mean = value(loss, last, y[i]), value(loss, mean, y[i])
-        loss_last += weight[i] * phi_last
-        loss_mean += weight[i] * phi_mean
-        gap_last += weight[i] * (phi_last + dual + a * y[i] * last)
-        gap_mean += weight[i] * (phi_mean + dual + a * y[i] * mean)
-    return loss_last, loss_mean, gap_last, gap_mean

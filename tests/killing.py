@@ -18,6 +18,7 @@ METHODS = {
     "sdca": ["--solver", "sdca", "--loss", "hinge", "--streams", "2"],
     "pegasos": ["--solver", "pegasos", "--loss", "hinge", "--set", "solver.batch_size=7"],
     "asdca": ["--solver", "asdca", "--loss", "smoothed_hinge", "--set", "solver.batch_size=50"],
+    "simba": ["--solver", "simba", "--set", "solver.iterations=8000"],
 }
 SCHEDULERS = (["--scheduler", "none"], [], ["--scheduler", "none"], ["--workers", "2"])
 POLL_S = 0.0005
@@ -29,6 +30,7 @@ TARGETS = {
     "sdca": (None,),
     "pegasos": (None,),
     "asdca": (None,),
+    "simba": (None,),
 }
 
 
@@ -70,10 +72,10 @@ class Victim:
 
     def command(self, run: Path, scheduler: list[str]) -> list[str]:
         """Train into a run's folder, or go on with what is there."""
+        passes = [] if self.method == "simba" else ["--passes", str(PASSES)]
         return [
-            FEWPASS, "train", self.dataset, str(run), "--passes", str(PASSES), "--memory", "97MB",
-            "--json", "--config", str(self.folder / "often.toml"), *METHODS[self.method],
-            *scheduler,
+            FEWPASS, "train", self.dataset, str(run), *passes, "--memory", "97MB", "--json",
+            "--config", str(self.folder / "often.toml"), *METHODS[self.method], *scheduler,
         ]  # fmt: skip
 
     def finish_after(self, kills: int, seed: int = 0) -> list[Outcome]:

@@ -41,6 +41,7 @@ from storage.dataset import Dataset
 Storage = dict[str, Any] | None
 POSITION_BYTES = 16  # where a row or a column begins and ends
 JUDGING = 3  # passes: margins, and two combinations of rows
+JUDGED_SHARE = 0.1  # of the time at most: large data are judged less often
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,7 @@ class FeatureRun:
         self._saved: Saved | None = None
         self._state: Any = None
         self._last_save = self._began = time.perf_counter()
+        self._judging_s = 0.0  # what the last one took
         self._seconds_before = 0.0
 
     @classmethod
@@ -97,7 +99,7 @@ class FeatureRun:
             while not (self._saved and self._saved.finished):
                 yield self._step()
                 done = self._state.t >= self.of.iterations
-                if done or time.perf_counter() - self._last_save >= self.plan.snapshot_every:
+                if done or self._is_time():
                     lease.check()
                     yield from self._save(finished=done)
             self.found = self.found or self._judge()
@@ -195,8 +197,14 @@ class FeatureRun:
             metrics={"steps": self._state.t, "accesses": self._state.accesses},
         )  # fmt: skip
 
+    def _is_time(self) -> bool:
+        wait = max(self.plan.snapshot_every, self._judging_s / JUDGED_SHARE)
+        return time.perf_counter() - self._last_save >= wait
+
     def _save(self, *, finished: bool) -> Iterator[Event]:
+        began = time.perf_counter()
         found = self.found = self._judge()
+        self._judging_s = time.perf_counter() - began
         self._read(JUDGING * self.data.values)
         self._advance()
         yield self._event(

@@ -28,7 +28,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import PositiveInt
+from pydantic import NonNegativeInt, PositiveInt
 
 from solvers.dispatch import kernel
 from solvers.dual_start import SLOPES_AS_DUALS, begin_at_duals
@@ -55,6 +55,7 @@ from solvers.protocol import (
     Weights,
     array_bytes,
 )
+from solvers.revisits import Stepping, revisit
 from solvers.rows import dot_both, look_ahead, norm2, side_by_side
 from solvers.sdca_batches import Batch, curvatures, visit_batches
 
@@ -83,6 +84,8 @@ class SdcaState(NamedTuple):
     gap_running: float  # the same at RUNNING, before each row's step: no proof, but about right
     loss_sum: float  # at RUNNING before each row's step, over all passes
     heard: int  # rows in it
+    visits: int  # in the passes done
+    revisits: int  # in this pass, beyond one a row
     row_version: int
 
 
@@ -99,6 +102,9 @@ class Sdca(Settings):
     combine: Literal["damped", "average", "add"] = "damped"
     """What becomes of several streams' moves: added, shortened where that was too much; averaged;
     or added after steps so short that it never is."""
+    revisits: NonNegativeInt = 0
+    """How often the rows of a window that moved are visited again at most, while they are in
+    memory: fewer passes for more arithmetic. 100 is a good number for the hinge."""
 
     @property
     def states(self) -> tuple[type, ...]:
@@ -115,14 +121,20 @@ class Sdca(Settings):
         return 1 if facts.streams == 1 else 2
 
     def init(self, problem: Problem, facts: Facts) -> SdcaState:
-        """Return zero weights, from zero dual variables."""
+        """Return zero weights, from zero dual variables; ValueError for batches visited again."""
+        if self.revisits and self.batch != "serial":
+            raise ValueError(
+                f"Rows are visited again one by one, not in {self.batch} batches. Leave "
+                "solver.revisits out, or solver.batch."
+            )
         return SdcaState(
             W=side_by_side(facts.rows_kind, facts.d + 1, 3), proven=np.zeros(facts.d),
             proven_b=0.0, objective=0.0, gap=0.0, certified=False,
             shares=np.ones(self.row_numbers(facts)),
             beta=0.0, stretch=1.0 if self.combine == "average" else float(facts.streams),
             unit=constant_column(problem, facts).unit, offset=0.0, rows=0, passes=0,
-            loss_start=0.0, gap_start=0.0, gap_running=0.0, loss_sum=0.0, heard=0, row_version=-1,
+            loss_start=0.0, gap_start=0.0, gap_running=0.0, loss_sum=0.0, heard=0, visits=0,
+            revisits=0, row_version=-1,
         )  # fmt: skip
 
     @property
@@ -179,7 +191,13 @@ class Sdca(Settings):
             1.0 / (problem.lam * facts.n), state.stretch, state.shares, *block[:4], per_row(block),
         )  # fmt: skip
         if self.batch == "serial":
-            return count_rows(state, block.order.shape[0], *visit_rows(*inputs))
+            kept = per_row(block)
+            before = state.shares[0] * kept[:, 0]
+            state = count_rows(state, block.order.shape[0], *visit_rows(*inputs))
+            key = [facts.seed, state.passes, state.rows]
+            how = Stepping(*inputs[1:7])
+            more = revisit(how, block, kept, before, self.revisits, key) if self.revisits else 0
+            return state._replace(revisits=state.revisits + more)
         known = curvatures(block, facts.d, column, self.batch, self.batch_size)
         scratch = np.zeros(facts.d + 1)
         beta, *sums = visit_batches(*inputs, self.batch_size, known, state.beta, scratch)
@@ -202,7 +220,8 @@ class Sdca(Settings):
         return state._replace(
             offset=constant_column(problem, facts).kept * centre,
             shares=state.shares if len(states) > 1 else np.ones(1),
-            rows=0, passes=state.passes + 1, loss_start=0.0, gap_start=0.0, gap_running=0.0,
+            rows=0, passes=state.passes + 1, visits=state.visits + state.rows + state.revisits,
+            revisits=0, loss_start=0.0, gap_start=0.0, gap_running=0.0,
         )  # fmt: skip
 
     def _add_moves(self, states: list[SdcaState]) -> SdcaState:
@@ -253,7 +272,7 @@ def count_rows(
 
 def sum_counts(states: list[SdcaState]) -> SdcaState:
     """Return the first state with the counts of this pass of all."""
-    fields = ("rows", "loss_start", "gap_start", "gap_running")
+    fields = ("rows", "loss_start", "gap_start", "gap_running", "revisits")
     return states[0]._replace(**{f: sum(getattr(s, f) for s in states) for f in fields})
 
 
@@ -294,7 +313,8 @@ def prove(problem: Problem, facts: Facts, state: SdcaState, total: GapPart) -> S
 def running_gap(state: SdcaState) -> dict[str, float]:
     """Return the losses of rows before their steps, and the gap as this pass has seen it."""
     gap = state.gap_running / max(1, state.rows)
-    return {"loss_sum": state.loss_sum, "heard": state.heard, "gap": gap}
+    visits = state.visits + state.rows + state.revisits
+    return {"loss_sum": state.loss_sum, "heard": state.heard, "gap": gap, "visits": visits}
 
 
 @kernel

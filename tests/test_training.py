@@ -81,6 +81,7 @@ def test_bits_do_not_depend_on_where_it_runs(tmp_path, quiet_runs, execution):
         {"solver": {"kind": "s2gd+"}, "passes": 6},
         {"solver": {"kind": "s2gd", "m": 3000}, "passes": 4, "streams": 2, "lam": "30/n"},
         {"solver": {"kind": "sdca"}, "loss": "hinge", "passes": 3},
+        {"solver": {"kind": "sdca", "revisits": 9}, "loss": "hinge", "streams": 2, "passes": 3},
         {"solver": {"kind": "pegasos"}, "loss": "hinge", "passes": 3},
         {"solver": {"kind": "sdca", "batch": "aggressive"}, "streams": 2, "passes": 3},
         {"solver": {"kind": "asdca", "batch_size": 40}, "passes": 4},

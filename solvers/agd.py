@@ -77,6 +77,17 @@ class Agd(Settings):
             gap=0.0, lower=0.0, restarts=0, doubled=0,
         )  # fmt: skip
 
+    def start_at(
+        self,
+        problem: Problem,
+        facts: Facts,
+        weights: Weights,
+        rows_before: int,  # noqa: ARG002
+    ) -> AgdState:
+        """Return the state whose first gradient is taken at given weights."""
+        x, v, b = weights.coef.copy(), weights.coef.copy(), weights.intercept
+        return self.init(problem, facts)._replace(x=x, v=v, x_b=b, v_b=b)
+
     def state_bytes(self, problem: Problem, facts: Facts) -> int:
         """Return what three vectors take."""
         return array_bytes(self.init(problem, facts))

@@ -13,7 +13,7 @@ from solvers.gradient import GRADIENT, certificate
 from tests.datasets import make
 from tests.test_training import plan_for, train
 
-MANY_PASSES = ("s2gd", "s2gd+", "svrg", "sdca", "gd", "sag", "sag+", "lbfgs")
+MANY_PASSES = ("s2gd", "s2gd+", "svrg", "sdca", "gd", "agd", "sag", "sag+", "lbfgs")
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])

@@ -8,9 +8,9 @@ from typing import Any
 from pipeline.scoring.evaluate import Evaluation, evaluation_job, figures_of, sum_of
 from pipeline.streaming.executor import Executor
 from pipeline.streaming.sweeps import Job, gather
-from pipeline.training.grid import weights_of
+from pipeline.training.grid import Candidate, Choice, best_of, certificate_of, weights_of
 from pipeline.training.run_folder import RunRecord
-from solvers.protocol import Solver, State, Weights
+from solvers.protocol import Certificate, Solver, State, Weights
 from solvers.together import View, sum_each
 from storage.dataset import Dataset
 
@@ -29,6 +29,25 @@ def held_out_figures(
         executor.submit("figures", partial(figures_of_each, job, record), at, total)
     )
     return found
+
+
+def choose_lam(
+    record: RunRecord,
+    dataset: Dataset,
+    solver: Solver,
+    lams: tuple[float, ...],
+    head: Any,
+    certified: Certificate | None,
+    executor: Executor,
+) -> Choice:
+    """Choose the lam whose model does best on a data set; `certified` is what is proven of all."""
+    found = held_out_figures(record, dataset, solver, len(lams), head, executor)
+    candidates = []
+    for k, (lam, figures) in enumerate(zip(lams, found, strict=True)):
+        own = certificate_of(certified, len(lams), k)
+        proven = (own.objective, own.gap) if own else ()
+        candidates.append(Candidate(lam, figures.loss, figures.error, *proven))
+    return best_of(candidates)
 
 
 def weights_of_each(solver: Solver, lams: int, state: State) -> tuple[Weights, ...]:

@@ -68,6 +68,24 @@ def require_same_columns(record: RunRecord, dataset: Dataset) -> None:
         )
 
 
+def weights_to_start_at(run: str, job: Job) -> tuple[Weights, int]:
+    """Return a run's newest weights for another training, and the rows that they learnt from.
+
+    Raises BadInput when there are none yet, or they are of other columns or classes.
+    """
+    newest, _ = RunFolder(run).snapshots.latest()
+    if newest is None:
+        raise BadInput(f"The run {run} has no snapshot to start from. Finish it first.")
+    saved = Saved.of(newest)
+    shape, found = weights_shape(job), saved.weights.coef.shape
+    if found != shape:
+        raise BadInput(
+            f"The model of {run} has {told_shape(found)}, but {job.dataset.folder.url} needs "
+            f"{told_shape(shape)}. Ingest the data with --like."
+        )
+    return saved.weights, saved.cursor.rows_before + saved.cursor.rows_seen
+
+
 def weights_shape(job: Job) -> tuple[int, ...]:
     """Return the shape of the coefficients that a job trains."""
     return (job.rule.n_classes, job.facts.d) if job.rule.n_classes else (job.facts.d,)

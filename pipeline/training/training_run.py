@@ -11,9 +11,8 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from pipeline.errors import BadInput
 from pipeline.memory import peak_memory_bytes
-from pipeline.scoring.held_out import held_out_figures
+from pipeline.scoring.held_out import choose_lam
 from pipeline.streaming.executor import Executor
 from pipeline.streaming.sweeps import (
     GatherReport,
@@ -25,10 +24,10 @@ from pipeline.streaming.sweeps import (
 from pipeline.training.advice import warnings
 from pipeline.training.choice import STRETCH, Mark, MethodChoice, far_behind
 from pipeline.training.forecast import forecast
-from pipeline.training.grid import Candidate, Choice, best_of, certificate_of, weights_of
+from pipeline.training.grid import Choice, certificate_of, weights_of
 from pipeline.training.job import make_job, settle, solver_of
 from pipeline.training.lease import Lease
-from pipeline.training.model import told_shape, weights_digest, weights_shape
+from pipeline.training.model import weights_digest, weights_to_start_at
 from pipeline.training.outcome import Event, TrainingResult, hinge_gap
 from pipeline.training.plan import TrainingPlan, loss_name, regularisations
 from pipeline.training.run_folder import (
@@ -128,7 +127,9 @@ class TrainingRun:
     def _train(self) -> Iterator[Event]:
         yield self._pick_up()
         if self._saved is None and self.plan.start_from is not None:
-            yield from self._begin_at(self._given_weights())
+            weights, rows = weights_to_start_at(self.plan.start_from, self.job)
+            self._advance(rows_before=rows)
+            yield from self._begin_at(weights)
         while not self._finished():
             program = self.solver.program(self.cursor.epoch)
             if self.cursor.sweep == len(program):
@@ -202,22 +203,6 @@ class TrainingRun:
         yield self._save(certified, finished=self._is_enough(certified))
         if certified:
             yield self._event("certificate", objective=certified.objective, gap=certified.gap)
-
-    def _given_weights(self) -> Weights:
-        """Return another run's weights, and count the rows that they have learnt from."""
-        model = str(self.plan.start_from)
-        newest, _ = RunFolder(model).snapshots.latest()
-        if newest is None:
-            raise BadInput(f"The run {model} has no snapshot to start from. Finish it first.")
-        saved = Saved.of(newest)
-        shape, found = weights_shape(self.job), saved.weights.coef.shape
-        if found != shape:
-            raise BadInput(
-                f"The model of {model} has {told_shape(found)}, but {self.plan.dataset} needs "
-                f"{told_shape(shape)}. Ingest the data with --like."
-            )
-        self._advance(rows_before=saved.cursor.rows_before + saved.cursor.rows_seen)
-        return saved.weights
 
     def _finished(self) -> bool:
         return self._saved is not None and self._saved.finished
@@ -453,16 +438,10 @@ class TrainingRun:
         lams = self._lams
         if not (finished and self.plan.held_out):
             return Choice(lams[0]) if len(lams) > 1 else None
-        dataset = Dataset.open(self.plan.held_out, self._storage)
-        found = held_out_figures(
-            self.run.record(), dataset, self.solver, len(lams), self._heads[0], self._executor
+        judges = Dataset.open(self.plan.held_out, self._storage)
+        return choose_lam(
+            self.run.record(), judges, self.solver, lams, self._heads[0], certified, self._executor
         )
-        candidates = []
-        for k, (lam, figures) in enumerate(zip(lams, found, strict=True)):
-            own = certificate_of(certified, len(lams), k)
-            proven = (own.objective, own.gap) if own else ()
-            candidates.append(Candidate(lam, figures.loss, figures.error, *proven))
-        return best_of(candidates)
 
     def _read_out(self, states: list[State]) -> Weights:
         if len(states) == 1:

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from flows.cli import main
+from pipeline.dashboard.learning import learning
 from pipeline.errors import BadInput
 from pipeline.history import read_history
+from pipeline.model_card import model_card
 from pipeline.scoring.evaluate import evaluate
 from pipeline.streaming.executor import Execution, open_executor
 from pipeline.training.feature_data import feature_data, find_nu, memory_for
@@ -116,6 +118,16 @@ def test_bytes_are_those_of_the_values_read(tmp_path):
     judging = 3 * 600 * 30
     expected = copy_bytes(dataset) + 4 * (result.accesses + judging) + 2 * 3500 * 16
     assert result.bytes_read == expected
+    spans = [e for e in RunFolder(str(tmp_path / "run")).events() if e["event"] == "span"]
+    assert sum(span["bytes_read"] for span in spans) == 4 * result.accesses + 2 * 3500 * 16
+
+
+def test_the_page_about_learning_and_the_model_card_know_it(tmp_path):
+    make(tmp_path / "set", "sparse")
+    finish(FeatureRun.start(plan(tmp_path / "set"), str(tmp_path / "run")))
+    run = RunFolder(str(tmp_path / "run"))
+    assert learning(run)["method"] == "simba"
+    assert "simba" in model_card(run)
 
 
 @pytest.mark.parametrize(

@@ -176,7 +176,7 @@ class FeatureRun:
 
     def _step(self) -> Event:
         """Make one stretch of steps."""
-        began, before = time.perf_counter(), self._state
+        began, before, read = time.perf_counter(), self._state, self.cursor.bytes_read
         steps = min(STRETCH, self.of.iterations - before.t)
         u = uniforms(self.plan.seed, self.cursor.epoch, steps)
         data = self.data
@@ -191,7 +191,7 @@ class FeatureRun:
             passes=self._state.accesses / max(1, data.values),
         )
         return self._event(
-            "span", stream=0, windows=0, rows=steps, bytes_read=self.cursor.bytes_read,
+            "span", stream=0, windows=0, rows=steps, bytes_read=self.cursor.bytes_read - read,
             seconds=time.perf_counter() - began, read_s=0.0, wait_s=0.0,
             peak_memory=peak_memory_bytes(), diverged=False, arrived=False,
             metrics={"steps": self._state.t, "accesses": self._state.accesses},

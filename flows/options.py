@@ -183,6 +183,8 @@ class Ingest:
     """Threads that parse and compress [default: one per core]."""
     overwrite: bool | None = None
     """Replace a data set that is there already."""
+    columns: bool | None = None
+    """Keep the data set by column, too, as `fewpass columns` does."""
 
 
 def given(options: Any) -> dict[str, Any]:

@@ -17,9 +17,10 @@ from pipeline.training.feature_run import FeatureRun
 from pipeline.training.model import load_model
 from pipeline.training.plan import TrainingPlan
 from pipeline.training.run_folder import RunFolder, Saved
-from storage.columns import copy_bytes
+from storage.columns import copy_bytes, map_columns
 from storage.columns_writer import write_columns
 from storage.dataset import Dataset
+from storage.folder import NotADataset
 from tests import datasets
 
 LAYOUTS = ["dense", "sparse"]
@@ -175,3 +176,20 @@ def test_the_commands(tmp_path, capsys):
     assert main(["plan", url, "--solver", "simba"]) == 2
     (tmp_path / "set" / "by-column" / "target").write_bytes(b"")
     assert main(["verify", url, "-q"]) == 1
+
+
+def test_ingest_keeps_columns_when_asked(tmp_path, capsys):
+    X, y = np.random.default_rng(0).random((300, 12)), np.arange(300) % 2
+    np.savez(tmp_path / "data.npz", X=X.astype(np.float32), y=y)
+    ingest = ["ingest", str(tmp_path / "data.npz"), str(tmp_path / "set"), "-q", "--columns"]
+    for again in ([], [], ["--overwrite", "--seed", "1"]):  # made, left alone, made of other rows
+        assert main([*ingest, *again]) == 0
+        dataset = Dataset.open(str(tmp_path / "set"))
+        found = map_columns(dataset)
+        assert np.array_equal(found["rows"][:50], dataset.read_chunk(0).X[:50])
+        assert np.array_equal(found["columns"], found["rows"].T)
+    remote = ["ingest", str(tmp_path / "data.npz"), "memory://columns/set", "--columns"]
+    assert main(remote) == 2
+    assert "not on this machine" in capsys.readouterr().err
+    with pytest.raises(NotADataset):
+        Dataset.open("memory://columns/set")

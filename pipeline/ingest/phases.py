@@ -31,6 +31,8 @@ from pipeline.ingest.writing import ChunkMaker, write_chunks
 from pipeline.memory import peak_memory_bytes, return_freed_memory
 from pipeline.sources import open_source
 from pipeline.sources.source import Source
+from storage.columns import has_columns
+from storage.columns_writer import write_columns
 from storage.dataset import Dataset, DatasetWriter
 from storage.folder import Damaged, Folder
 from storage.manifest import KEY, Shuffle
@@ -64,14 +66,24 @@ def ingest(
     Raises
     ------
     BadInput
-        Bad rows, labels or settings, a target that holds something else, another ingest at work.
+        Bad rows, labels or settings, a target that holds something else, another ingest at work,
+        columns of a data set that is not on this machine.
     FileNotFoundError, PermissionError
         A source that is not there, a target that cannot be written.
     OSError
         A full disk. Free some space and call again.
     """
     return_freed_memory()
-    return _Ingest(plan, threads or plan.threads or len(os.sched_getaffinity(0)), progress).run()
+    if plan.columns and not Folder(plan.dataset, plan.storage_options).is_local:
+        raise BadInput(
+            f"{plan.dataset} is not on this machine, and a column copy is for mapping files into "
+            "memory. Leave --columns out, or ingest into a local folder."
+        )
+    cores = len(os.sched_getaffinity(0))
+    result = _Ingest(plan, threads or plan.threads or cores, progress).run()
+    if plan.columns and not has_columns(dataset := Dataset.open(plan.dataset)):
+        write_columns(dataset, plan.memory_for_rows)
+    return result
 
 
 class _Ingest:

@@ -29,6 +29,7 @@ _EXECUTION = {
     "memory",
     "spill",
     "threads",
+    "columns",
     "storage_options",
     "overwrite",
 }
@@ -72,6 +73,9 @@ class IngestPlan(BaseModel):
     )
     threads: int | None = Field(None, ge=1, description="Threads; default one per processor.")
     overwrite: bool = Field(default=False, description="Replace a data set that is there already.")
+    columns: bool = Field(
+        default=False, description="Keep the data set by column, too; local data sets only."
+    )
     storage_options: dict[str, Any] = Field(
         default_factory=dict, description="For fsspec: endpoint, credentials.", repr=False
     )

@@ -59,6 +59,7 @@ def test_what_is_chosen_and_why(asked, about, methods, why):
     )  # fmt: skip
     assert [m.kind for m in chosen.methods] == methods
     assert why in chosen.reason
+    assert (chosen.methods[0] == Sdca(revisits=100)) == ("hinge" in why)
 
 
 def test_progress_far_below_what_is_foreseen():

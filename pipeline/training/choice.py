@@ -26,6 +26,7 @@ from solvers.s2gd import S2gdPlus
 from solvers.sdca import Sdca
 from solvers.sgd import Asgd
 
+KINKED = Sdca(revisits=100)  # most dual variables sit at a bound: the others are worth more visits
 FAR_BEHIND = 2.0  # times what is foreseen to be left
 PATIENCE = {"sdca": 0.5, "s2gd+": 2.0}  # times what is foreseen in all, before it is judged
 STRETCH = 1.5  # from one look at the progress to the next, in passes
@@ -72,7 +73,7 @@ def choose(
         asked = "no tolerance" if plan.tol is None else "one pass"
         return MethodChoice(methods=(Asgd(),), reason=f"asgd, as {asked} was asked for")
     if conditioning(problem, facts) is None:
-        return MethodChoice(methods=(Sdca(),), reason="sdca, which alone certifies the plain hinge")
+        return MethodChoice(methods=(KINKED,), reason="sdca, which alone certifies the plain hinge")
     usual = {m.kind: (m, passes_of(m, problem, facts, plan.tol)) for m in (Sdca(), S2gdPlus())}
     known = {k: (m, p) for k, (m, p) in usual.items() if p is not None and fits(m)}
     if not known:

@@ -15,6 +15,7 @@ from flows.errors import Interrupted
 from flows.options import Output, PlanSource, Training, Where
 from flows.progress import GrowingIntervals, training_display
 from flows.settings import as_toml, as_values, execution, training_settings
+from pipeline.errors import BadInput
 from pipeline.sizes import format_bytes
 from pipeline.streaming.executor import Execution, Executor
 from pipeline.training.feature_run import FeatureResult, FeatureRun
@@ -51,6 +52,7 @@ def run_resume(run: str, where: Where, output: Output) -> int:
     """Continue a run, and report."""
     terminal = Terminal(output)
     if isinstance(RunFolder(run).record().plan.solver, ByFeatures):
+        require_one_process(execution(where))
         _report(terminal, _follow_features(terminal, run, lambda: FeatureRun.resume(run)))
         return 0
     result = _follow(terminal, run, execution(where), lambda e: TrainingRun.resume(run, e))
@@ -63,8 +65,18 @@ def train_shown(
 ) -> TrainingResult:
     """Train with a live display."""
     if isinstance(plan.solver, ByFeatures):
+        require_one_process(place)
         return _follow_features(terminal, run, lambda: FeatureRun.start(plan, run))
     return _follow(terminal, run, place, lambda e: TrainingRun.start(plan, run, e))
+
+
+def require_one_process(place: Execution) -> None:
+    """Refuse a cluster for a method that reads single rows and columns at random."""
+    if place.scheduler not in (None, "none") or place.workers is not None:
+        raise BadInput(
+            "simba reads single rows and columns at random and runs in one process. Leave "
+            "--scheduler and --workers out, or choose another --solver."
+        )
 
 
 def _follow(terminal: Terminal, run: str, place: Execution, begin: Begin) -> TrainingResult:

@@ -178,6 +178,12 @@ def test_the_commands(tmp_path, capsys):
     assert main(["verify", url, "-q"]) == 1
 
 
+def test_a_cluster_is_refused(tmp_path, capsys):
+    url = make(tmp_path / "set", "sparse").folder.url
+    assert main(["train", url, str(tmp_path / "run"), "--solver", "simba", "--workers", "2"]) == 2
+    assert "runs in one process" in capsys.readouterr().err
+
+
 def test_ingest_keeps_columns_when_asked(tmp_path, capsys):
     X, y = np.random.default_rng(0).random((300, 12)), np.arange(300) % 2
     np.savez(tmp_path / "data.npz", X=X.astype(np.float32), y=y)

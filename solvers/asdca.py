@@ -29,6 +29,7 @@ docs/methods.md, section 7.7.
 from __future__ import annotations
 
 import math
+import sys
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -36,6 +37,7 @@ from numpy.typing import NDArray
 from pydantic import PositiveInt
 
 from solvers.asdca_batches import GAP_U, GAP_W, GAP_X, LOSS_U, LOSS_W, LOSS_X, SUMS, visit_batches
+from solvers.dual_start import SLOPES_AS_DUALS, DualsPart, best_share, proven_of_given
 from solvers.duality import (
     GAP,
     DualPoint,
@@ -71,6 +73,7 @@ from solvers.rows import side_by_side
 from solvers.smoothness import refuse_kink
 
 X_START, W_START, RUNNING, LAG, NEXT = 0, 1, 2, 3, 4  # columns of W; LAG: h, x = w + s h
+ANY = sys.float_info.max  # a potential that none exceeds, for infinity is not stored
 RISE = 1e-12  # of the potential, relative; less is rounding
 
 
@@ -92,6 +95,7 @@ class AsdcaState(NamedTuple):
     offset: float  # ... plus this
     offset_before: float  # the same, a pass ago
     potential: float  # m P(x) - n D(a) at the start of the pass before
+    share: float  # of the numbers kept per row; 1 after the first pass
     rows: int  # visited in this pass
     passes: int  # done
     sums: NDArray[np.float64]  # (6,) over this pass: asdca_batches.py
@@ -134,9 +138,26 @@ class Asdca(Settings):
             proven_b=0.0, objective=0.0, gap=0.0, certified=False, s=1.0, theta=0.0,
             spread=self._first_spread(problem, facts), doubled=0, batch=1,
             unit=short_column(problem, facts).unit, offset=0.0, offset_before=0.0,
-            potential=0.0, rows=0, passes=0, sums=np.zeros(SUMS), loss_sum=0.0, heard=0,
+            potential=0.0, share=1.0, rows=0, passes=0, sums=np.zeros(SUMS), loss_sum=0.0, heard=0,
             row_version=-1,
         )  # fmt: skip
+
+    @property
+    def opening(self) -> Gather:
+        """The dual variables that a given x stands for."""
+        return Gather(SLOPES_AS_DUALS, given_weights, begin_at_duals)
+
+    def start_at(
+        self,
+        problem: Problem,
+        facts: Facts,
+        weights: Weights,
+        rows_before: int,  # noqa: ARG002
+    ) -> AsdcaState:
+        """Return given weights; the opening finds dual variables for them."""
+        state = self.init(problem, facts)
+        state.W[:-1, X_START] = weights.coef
+        return state._replace(offset=weights.intercept)
 
     def state_bytes(self, problem: Problem, facts: Facts) -> int:
         """Return what six vectors take."""
@@ -178,7 +199,7 @@ class Asdca(Settings):
         before = state.sums[LOSS_U]
         s = visit_batches(
             state.W, state.W[:, RUNNING:], state.W[:, NEXT:], state.s, theta, problem, column,
-            state.offset, 1.0 / (problem.lam * facts.n), *block, batches, state.sums,
+            state.offset, 1.0 / (problem.lam * facts.n), state.share, *block, batches, state.sums,
         )  # fmt: skip
         return state._replace(
             s=s, theta=theta, batch=m, rows=state.rows + rows,
@@ -247,8 +268,33 @@ def begin_pass(problem: Problem, facts: Facts, state: AsdcaState) -> AsdcaState:
         W[-1, LAG] = (b - offset) / state.unit - W[-1, RUNNING]
     W[:, X_START] = W[:, RUNNING] + W[:, LAG]
     return state._replace(
-        s=1.0, offset=offset, offset_before=state.offset, rows=0, passes=state.passes + 1,
-        sums=np.zeros(SUMS),
+        s=1.0, share=1.0, offset=offset, offset_before=state.offset, rows=0,
+        passes=state.passes + 1, sums=np.zeros(SUMS),
+    )  # fmt: skip
+
+
+def given_weights(state: AsdcaState) -> Weights:
+    """Read out the x that a pass begins with."""
+    return read_out(state, state.W[:, X_START])
+
+
+def begin_at_duals(
+    problem: Problem, facts: Facts, state: AsdcaState, total: DualsPart, sweep: int
+) -> AsdcaState:
+    """Begin the first pass at a given x and at its dual variables, as many of them as help."""
+    W, b, column = state.W, state.offset, short_column(problem, facts)
+    centre = column.kept * b
+    w = np.append(total.V, column.unit * total.v_b) / (problem.lam * total.rows)
+    worth = (total.worth - total.v_b * centre) / total.rows
+    share = best_share(worth, 0.5 * problem.lam * float(w @ w))
+    state.proven[:] = W[:-1, X_START]
+    objective, gap = proven_of_given(problem, Weights(state.proven, b), total)
+    W[:, W_START] = W[:, RUNNING] = share * w
+    W[-1, X_START] = (b - centre) / column.unit if column.unit > 0.0 else 0.0
+    W[:, LAG] = W[:, X_START] - W[:, RUNNING]
+    return state._replace(
+        offset=centre, offset_before=centre, share=share, proven_b=b, objective=objective,
+        gap=gap, certified=True, passes=1, potential=ANY, row_version=sweep,
     )  # fmt: skip
 
 
@@ -259,7 +305,7 @@ def read_out(state: AsdcaState, v: NDArray[np.float64]) -> Weights:
 
 def newest_point(state: AsdcaState) -> DualPoint:
     """Read out the x that a pass begins with, and how its dual variables are kept."""
-    return DualPoint(*read_out(state, state.W[:, X_START]), np.ones(1))
+    return DualPoint(*read_out(state, state.W[:, X_START]), np.array([state.share]))
 
 
 def prove_newest(

@@ -28,13 +28,14 @@ SUMS = 6
 @kernel
 def visit_batches(
     W: Any, running: Any, fresh: Any, s: Any, theta: Any, problem: Any, column: Any, offset: Any,
-    scale: Any, rows: Any, y: Any, weight: Any, order: Any, kept: Any, batches: Any, sums: Any,
+    scale: Any, share: Any, rows: Any, y: Any, weight: Any, order: Any, kept: Any, batches: Any,
+    sums: Any,
 ) -> Any:  # fmt: skip
-    """Step so many batches of rows, as even as can be.  Returns s.
+    """Step so many batches of rows, as even as can be; dual variables are `share` of what is kept.
 
     W (d + 1, 5) has x and w of the pass's start; `running` sees its columns from w on, h and the
-    fresh sum after it, `fresh` that alone.  `kept` (n,) are the dual variables, `sums` (6,) is
-    added to.
+    fresh sum after it, `fresh` that alone.  `kept` (n,) gets the new dual variables, `sums` (6,) is
+    added to.  Returns s.
     """
     loss, d, shift = problem.loss, W.shape[0] - 1, problem.intercept * offset
     m = order.shape[0]
@@ -45,7 +46,7 @@ def visit_batches(
         for r in range(first, last):
             i = order[r]
             look_ahead(rows, y, weight, order, r)
-            a, c, t = kept[i], weight[i], direction(loss, y[i])
+            a, c, t = share * kept[i], weight[i], direction(loss, y[i])
             p_x, p_w = dot_both(rows, i, W)
             p, p_lag = dot_both(rows, i, running)
             p_x += column * W[d, 0] + shift
@@ -68,7 +69,7 @@ def visit_batches(
 
         for r in range(first, last):
             i = order[r]
-            a, unit = kept[i], scale * weight[i] * direction(loss, y[i])
+            a, unit = share * kept[i], scale * weight[i] * direction(loss, y[i])
             new = (1.0 - theta) * a + theta * wish[r - first]
             kept[i] = new
             step, whole = unit * (new - a), unit * new

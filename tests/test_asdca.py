@@ -33,7 +33,7 @@ from solvers.momentum import (
     short_column,
     usual_batch,
 )
-from solvers.protocol import Diverged, copy_state
+from solvers.protocol import Diverged, Weights, copy_state
 from solvers.sdca import Sdca
 from tests import oracles
 from tests.conftest import CONVERGED
@@ -102,7 +102,7 @@ def test_kernels_are_their_own_text_in_plain_python_across_folds(theta, sparse, 
         part = oracles.block(of.rows, of.y, of.weight)._replace(row_state=kept)
         s = visit(
             state.W, state.W[:, RUNNING:], state.W[:, NEXT:], 1.0, theta, problem, 0.5, 0.1,
-            1.0 / 3.0, *part, 12, state.sums,
+            1.0 / 3.0, 1.0, *part, 12, state.sums,
         )  # fmt: skip
         ends.append((state.W[:, RUNNING] + s * state.W[:, LAG], state.W[:, NEXT], kept, state.sums))
     for kernels, plain in zip(*ends, strict=True):
@@ -143,6 +143,28 @@ def test_the_free_certificates_are_the_true_gaps(loss, column, lam_b, sparse, rn
     x = run.state.W[:, X_START]
     P = primal_objective(problem, of, x[:-1], run.state.unit * x[-1] + run.state.offset)
     assert run.audited().gap <= P - dual_objective(problem, of, run.dual_variables) + 1e-12
+
+
+@pytest.mark.parametrize("loss", SMOOTH)
+def test_a_given_model_is_gone_on_from_at_dual_variables_that_suit_it(loss, rng):
+    problem = Problem(LOSSES[loss](), 0.05, 1.0, 0.0005)
+    of, solver, given = data(*rows(rng, loss=loss)), Asdca(), Weights(rng.standard_normal(7), 0.3)
+    run = Run(solver, problem, of)
+    state = solver.start_at(problem, of.facts, given, 60)
+    opening = solver.opening
+    total = opening.sum.zero(opening.at(state))
+    total = opening.sum.add(problem, given, run.block(np.arange(60)), total)
+    state = opening.absorb(problem, of.facts, state, total, 0)
+    P = primal_objective(problem, of, *given)
+    D = dual_objective(problem, of, state.share * run.kept)
+    assert D >= -1e-12
+    assert solver.certificate(state).objective == pytest.approx(P, abs=1e-12)
+    state = solver.step_rows(problem, of.facts, state, run.block(np.arange(60)))
+    found = certificate_of(problem, of.facts, state, X_START, sums_at_x(state))
+    assert (found.objective, found.gap) == pytest.approx((P, P - D), abs=1e-11)
+    run.state = solver.end_pass(problem, of.facts, [state])
+    assert run.state.doubled == 0
+    assert run.passes(60).audited().gap < 1e-4
 
 
 @pytest.mark.parametrize("loss", SMOOTH)

@@ -13,7 +13,7 @@ from solvers.gradient import GRADIENT, certificate
 from tests.datasets import make
 from tests.test_training import plan_for, train
 
-MANY_PASSES = ("s2gd", "s2gd+", "svrg", "sdca", "gd", "agd", "sag", "sag+", "lbfgs")
+MANY_PASSES = ("s2gd", "s2gd+", "svrg", "sdca", "asdca", "gd", "agd", "sag", "sag+", "lbfgs")
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
@@ -56,7 +56,7 @@ def test_models_of_several_classes_go_on_too(tmp_path):
         assert warm.objective == pytest.approx(good.objective, rel=1e-12)
 
 
-@pytest.mark.parametrize("kind", ["s2gd+", "sdca", "sag"])
+@pytest.mark.parametrize("kind", ["s2gd+", "sdca", "asdca", "sag"])
 def test_a_warm_start_that_is_cut_short_has_the_quiet_runs_bits(tmp_path, kind):
     """A poor model to start from: what goes with its weights is made anew, or lies in the folder."""
     dataset = make(tmp_path / "set", n=2500, chunk_rows=30)

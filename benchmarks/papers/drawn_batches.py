@@ -41,7 +41,7 @@ class DrawnAsdca:
         rows = self.block._replace(order=order, row_state=self.a)
         scale, W = 1.0 / (self.problem.lam * self.facts.n), self.W
         self.s = visit_batches(
-            W, W[:, RUNNING:], W[:, NEXT:], self.s, self.theta, self.problem, 0.0, 0.0, scale,
+            W, W[:, RUNNING:], W[:, NEXT:], self.s, self.theta, self.problem, 0.0, 0.0, scale, 1.0,
             *rows, count, np.zeros(SUMS),
         )  # fmt: skip
 

@@ -146,7 +146,7 @@ def test_the_free_certificates_are_the_true_gaps(loss, column, lam_b, sparse, rn
 
 
 @pytest.mark.parametrize("loss", SMOOTH)
-def test_a_given_model_is_gone_on_from_at_dual_variables_that_suit_it(loss, rng):
+def test_a_given_model_is_gone_on_from_with_a_true_certificate(loss, rng):
     problem = Problem(LOSSES[loss](), 0.05, 1.0, 0.0005)
     of, solver, given = data(*rows(rng, loss=loss)), Asdca(), Weights(rng.standard_normal(7), 0.3)
     run = Run(solver, problem, of)
@@ -157,7 +157,6 @@ def test_a_given_model_is_gone_on_from_at_dual_variables_that_suit_it(loss, rng)
     state = opening.absorb(problem, of.facts, state, total, 0)
     P = primal_objective(problem, of, *given)
     D = dual_objective(problem, of, state.share * run.kept)
-    assert D >= -1e-12
     assert solver.certificate(state).objective == pytest.approx(P, abs=1e-12)
     state = solver.step_rows(problem, of.facts, state, run.block(np.arange(60)))
     found = certificate_of(problem, of.facts, state, X_START, sums_at_x(state))

@@ -62,6 +62,11 @@ class Weights(NamedTuple):
 RowStateUse = Literal["none", "read", "write", "update"]
 
 
+def always(_states: list[State]) -> bool:
+    """Say that models can go abreast, whatever their states."""
+    return True
+
+
 def never(_state: State) -> bool:
     """Say that a walk has not diverged: this one cannot, or something else finds out."""
     return False
@@ -102,14 +107,24 @@ def as_sides(y: NDArray[np.float64], label: int) -> NDArray[np.float64]:
 class Abreast(NamedTuple):
     """How a walk carries several models at once, their weights side by side (rows_abreast.py).
 
-    `step` gets the models' problems, states (their field W left empty), weights W (d, C K) and
-    labels: the class that counts as +1, -1 where targets are taken as they are.  It changes W in
-    place.  Every model comes to the bits that it would come to alone.
+    `step` gets the models' problems, states (their field W left empty), weights W (d, C K), labels
+    (the class that counts as +1, -1 where targets are taken as they are), and which of all models
+    they are: where their numbers per row stand in the block's.  It changes W and these in place.
+    Every model comes to the bits that it would come to alone.
     """
 
     fits: Callable[[list[State]], bool]  # whether these can go together now
     step: Callable[
-        [list[Problem], Facts, list[State], NDArray[np.float64], Block, list[int]], list[State]
+        [
+            list[Problem],
+            Facts,
+            list[State],
+            NDArray[np.float64],
+            Block,
+            list[int],
+            tuple[int, ...],
+        ],
+        list[State],
     ]
 
 

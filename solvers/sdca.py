@@ -24,28 +24,25 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import NonNegativeInt, PositiveInt
 
-from solvers.dispatch import kernel
 from solvers.dual_start import SLOPES_AS_DUALS, begin_at_duals
 from solvers.duality import (
     GAP,
     DualPoint,
     GapPart,
     constant_column,
-    dual_variable,
     gap_certificate,
-    keep_step,
     lowered_gap,
-    move_weights,
     per_row,
 )
-from solvers.losses import Problem, conjugate, direction, dual_step, value
+from solvers.losses import Problem
 from solvers.protocol import (
+    Abreast,
     Block,
     Certificate,
     Facts,
@@ -53,11 +50,13 @@ from solvers.protocol import (
     Settings,
     Walk,
     Weights,
+    always,
     array_bytes,
 )
 from solvers.revisits import Stepping, revisit
-from solvers.rows import dot_both, look_ahead, norm2, side_by_side
+from solvers.rows import side_by_side
 from solvers.sdca_batches import Batch, curvatures, visit_batches
+from solvers.sdca_steps import visit_abreast, visit_rows
 
 START, RUNNING, NEXT = 0, 1, 2  # columns of W
 MARGIN = 1.1  # how much more alike than in the last pass streams may be
@@ -168,6 +167,7 @@ class Sdca(Settings):
                 order="stored" if epoch == 0 else "random",
                 metrics=running_gap,
                 row_state="update",
+                abreast=Abreast(always, self.step_abreast) if self._is_plain() else None,
             ),
         )
 
@@ -202,6 +202,38 @@ class Sdca(Settings):
         scratch = np.zeros(facts.d + 1)
         beta, *sums = visit_batches(*inputs, self.batch_size, known, state.beta, scratch)
         return count_rows(state._replace(beta=beta), block.order.shape[0], *sums)
+
+    def _is_plain(self) -> bool:
+        """Say whether every row is visited once and by itself."""
+        return self.batch == "serial" and self.revisits == 0
+
+    def step_abreast(
+        self,
+        problems: list[Problem],
+        facts: Facts,
+        models: list[SdcaState],
+        W: NDArray[np.float64],
+        block: Block,
+        labels: list[int],
+        places: tuple[int, ...],
+    ) -> list[SdcaState]:
+        """Visit the rows of one block with several models, see protocol.py: Abreast."""
+        numbers = [
+            (
+                constant_column(problem, facts).value,
+                problem.intercept * state.offset,
+                1.0 / (problem.lam * facts.n),
+                state.stretch,
+            )
+            for problem, state in zip(problems, models, strict=True)
+        ]
+        shares = np.array([state.shares for state in models])
+        sums = visit_abreast(
+            W, problems[0].loss, np.array(numbers), shares, np.array(labels), np.array(places),
+            *block[:4], per_row(block),
+        )  # fmt: skip
+        each, rows = zip(models, sums.tolist(), strict=True), block.order.shape[0]
+        return [count_rows(state, rows, *own) for state, own in each]
 
     def end_pass(self, problem: Problem, facts: Facts, states: list[SdcaState]) -> SdcaState:
         """Add up what the streams found, and begin the next pass from there.
@@ -315,37 +347,3 @@ def running_gap(state: SdcaState) -> dict[str, float]:
     gap = state.gap_running / max(1, state.rows)
     visits = state.visits + state.rows + state.revisits
     return {"loss_sum": state.loss_sum, "heard": state.heard, "gap": gap, "visits": visits}
-
-
-@kernel
-def visit_rows(
-    W: Any, moving: Any, problem: Any, column: Any, offset: Any, scale: Any, stretch: Any,
-    shares: Any, rows: Any, y: Any, weight: Any, order: Any, kept: Any,
-) -> Any:  # fmt: skip
-    """Take the best step for each row in turn; `moving` sees W's columns RUNNING and NEXT.
-
-    Returns sums over the rows: loss and bracket at START, the same at RUNNING before the step.
-    """
-    loss, d, shift = problem.loss, W.shape[0] - 1, problem.intercept * offset
-    loss_start, gap_start, loss_running, gap_running = 0.0, 0.0, 0.0, 0.0
-    for r in range(order.shape[0]):
-        i = order[r]
-        look_ahead(rows, y, weight, order, r)
-        a, c, s = dual_variable(kept, i, shares), weight[i], direction(loss, y[i])
-        p_start, p = dot_both(rows, i, W)
-        p_start += column * W[d, 0] + shift
-        p += column * W[d, 1] + shift
-
-        dual = conjugate(loss, a, y[i])
-        phi_start, phi = value(loss, p_start, y[i]), value(loss, p, y[i])
-        loss_start += c * phi_start
-        gap_start += c * (phi_start + dual + a * s * p_start)
-        loss_running += c * phi
-        gap_running += c * (phi + dual + a * s * p)
-
-        q = stretch * scale * c * (norm2(rows, i) + column * column)
-        delta = dual_step(loss, a, p, y[i], q)
-        keep_step(kept, i, a, delta)
-        unit = scale * c * s
-        move_weights(rows, i, stretch * unit * delta, unit * (a + delta), column, moving)
-    return loss_start, gap_start, loss_running, gap_running

@@ -157,6 +157,7 @@ class Sgd(Settings):
         W: NDArray[np.float64],
         block: Block,
         labels: list[int],
+        _places: tuple[int, ...],
     ) -> list[SgdState]:
         """Visit the rows of one block with several models, see protocol.py: Abreast."""
         ready = [

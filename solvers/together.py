@@ -222,7 +222,7 @@ def step_each(
         stepped = walk.abreast.step(
             [view.problem(problem) for view in views], facts, [models[k] for k in chosen], state.W,
             block,
-            [view.label for view in views],
+            [view.label for view in views], chosen,
         )  # fmt: skip
         for k, model in zip(chosen, stepped, strict=True):
             models[k] = model

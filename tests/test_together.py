@@ -13,12 +13,17 @@ from pipeline.scoring.evaluate import evaluate
 from pipeline.scoring.predict import predict
 from pipeline.sources import SourceOptions
 from pipeline.streaming.executor import Execution, InProcess, open_executor
+from pipeline.streaming.reader import row_view
 from pipeline.streaming.targets import target_rule
+from pipeline.training.job import make_job, solver_of
 from pipeline.training.model import load_model
 from pipeline.training.plan import TrainingPlan
 from pipeline.training.run_folder import RunFolder, Saved
 from pipeline.training.training_run import TrainingRun
 from solvers.losses import Logistic
+from solvers.protocol import Block, copy_state
+from solvers.sdca import Sdca
+from solvers.sgd import Asgd
 from tests.conftest import CONVERGED
 from tests.datasets import make
 
@@ -164,6 +169,29 @@ def test_a_model_that_has_reached_the_tolerance_stays_as_it_is(tmp_path, dataset
     assert result.certificate <= 1e-6
     assert len(set(passes)) > 1, "all take as many passes: the test shows nothing"
     assert result.passes == max(passes)
+
+
+@pytest.mark.parametrize("solver", [Asgd(), Sdca()], ids=lambda solver: solver.kind)
+def test_side_by_side_is_one_after_the_other(tmp_path, solver):
+    """Sparse rows are taken by all models at once: the same bits as when that is switched off."""
+    dataset = make(tmp_path / "set", n=400, chunk_rows=100, layout="sparse", classes=CLASSES)
+    plan = plan_for(dataset, solver=solver)
+    job = make_job(plan, dataset)
+    method = solver_of(plan, job.rule, 400)
+    walk = method.program(0)[0]
+    table = dataset.read_chunk(0)
+    kept = np.zeros((100, job.row_numbers))
+    block = Block(row_view(table), table.target, np.ones(100), np.arange(100), kept)
+    ends = []
+    for enter in (walk.enter, copy_state):
+        kept[:] = 0.0
+        state = enter(method.init(job.problem, job.facts))
+        assert len(state.abreast) == (CLASSES if enter is walk.enter else 0)
+        ends.append((walk.leave(walk.step(job.problem, job.facts, state, block)), kept.copy()))
+    (together, numbers), (in_turn, same_numbers) = ends
+    assert np.array_equal(numbers, same_numbers)
+    for a, b in zip(together.models, in_turn.models, strict=True):
+        assert all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
 
 
 def test_several_lam_need_rows_to_choose_by():

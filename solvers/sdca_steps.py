@@ -1,0 +1,109 @@
+"""The steps of SDCA over rows: one model alone, or several side by side.
+
+`row_sums` and `best_step` are the algorithm (sdca.py); what differs is only how rows and weights
+meet: `visit_rows` for one model, `visit_abreast` for several.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from solvers.dispatch import kernel, part_of_kernels
+from solvers.duality import dual_variable, keep_step, move_weights
+from solvers.losses import conjugate, direction, dual_step, value
+from solvers.rows import dot_both, look_ahead, norm2
+from solvers.rows_abreast import adds, dots
+
+
+@kernel
+def visit_rows(
+    W: Any, moving: Any, problem: Any, column: Any, offset: Any, scale: Any, stretch: Any,
+    shares: Any, rows: Any, y: Any, weight: Any, order: Any, kept: Any,
+) -> Any:  # fmt: skip
+    """Take the best step for each row in turn; `moving` sees W's columns RUNNING and NEXT.
+
+    Returns sums over the rows: loss and bracket at START, the same at RUNNING before the step.
+    """
+    loss, d, shift = problem.loss, W.shape[0] - 1, problem.intercept * offset
+    loss_start, gap_start, loss_running, gap_running = 0.0, 0.0, 0.0, 0.0
+    for r in range(order.shape[0]):
+        i = order[r]
+        look_ahead(rows, y, weight, order, r)
+        a, c = dual_variable(kept, i, shares), weight[i]
+        p_start, p = dot_both(rows, i, W)
+        p_start += column * W[d, 0] + shift
+        p += column * W[d, 1] + shift
+        first, second, third, fourth = row_sums(loss, a, y[i], c, p_start, p)
+        loss_start += first
+        gap_start += second
+        loss_running += third
+        gap_running += fourth
+
+        square = norm2(rows, i) + column * column
+        delta, step, fresh = best_step(loss, a, y[i], c, p, square, scale, stretch)
+        keep_step(kept, i, a, delta)
+        move_weights(rows, i, step, fresh, column, moving)
+    return loss_start, gap_start, loss_running, gap_running
+
+
+@part_of_kernels
+def row_sums(loss: Any, a: Any, y: Any, c: Any, p_start: Any, p: Any) -> Any:
+    """Return a row's weighted loss and bracket at START, and the same at RUNNING."""
+    s, dual = direction(loss, y), conjugate(loss, a, y)
+    phi_start, phi = value(loss, p_start, y), value(loss, p, y)
+    at_start = c * phi_start, c * (phi_start + dual + a * s * p_start)
+    return at_start[0], at_start[1], c * phi, c * (phi + dual + a * s * p)
+
+
+@part_of_kernels
+def best_step(
+    loss: Any, a: Any, y: Any, c: Any, p: Any, square: Any, scale: Any, stretch: Any
+) -> Any:
+    """Return the best step of a dual variable, and what RUNNING and NEXT gain of the row."""
+    delta = dual_step(loss, a, p, y, stretch * scale * c * square)
+    unit = scale * c * direction(loss, y)
+    return delta, stretch * unit * delta, unit * (a + delta)
+
+
+@kernel
+def visit_abreast(
+    W: Any, loss: Any, numbers: Any, shares: Any, labels: Any, places: Any,
+    rows: Any, y: Any, weight: Any, order: Any, kept: Any,
+) -> Any:  # fmt: skip
+    """visit_rows for K models side by side, W (d + 1, 3 K); returns their sums, (K, 4).
+
+    `numbers` (K, 4) are the constant column's value, what it adds to predictions beside its
+    weight, scale and stretch; `shares` (K, m); model k's numbers per row are columns places[k] m
+    and on of `kept`; `labels` (K,) as in protocol.py: Abreast.
+    """
+    K, m, d = shares.shape[0], shares.shape[1], W.shape[0] - 1
+    p, step, sums = np.empty(2 * K), np.empty(2 * K), np.zeros((K, 4))
+    for r in range(order.shape[0]):
+        i = order[r]
+        look_ahead(rows, y, weight, order, r)
+        dots(rows, i, W, p)
+        square, c, moves = norm2(rows, i), weight[i], False
+        for k in range(K):
+            column, shift, scale, stretch = numbers[k]
+            mine = kept[:, places[k] * m : (places[k] + 1) * m]
+            target = y[i] if labels[k] < 0 else (1.0 if y[i] == labels[k] else -1.0)
+            a = dual_variable(mine, i, shares[k])
+            p_start = p[k] + (column * W[d, k] + shift)
+            p_running = p[K + k] + (column * W[d, K + k] + shift)
+            first, second, third, fourth = row_sums(loss, a, target, c, p_start, p_running)
+            sums[k, 0] += first
+            sums[k, 1] += second
+            sums[k, 2] += third
+            sums[k, 3] += fourth
+            delta, step[k], step[K + k] = best_step(
+                loss, a, target, c, p_running, square + column * column, scale, stretch
+            )
+            keep_step(mine, i, a, delta)
+            W[d, K + k] += step[k] * column
+            W[d, 2 * K + k] += step[K + k] * column
+            moves = moves or step[k] != 0.0 or step[K + k] != 0.0
+        if moves:
+            adds(rows, i, step, K, W)
+    return sums

@@ -22,9 +22,8 @@ docs/methods.md, section 7.
 
 from __future__ import annotations
 
-import math
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,11 +32,8 @@ from pydantic import NonNegativeInt, PositiveInt
 from solvers.dual_start import SLOPES_AS_DUALS, begin_at_duals
 from solvers.duality import (
     GAP,
-    DualPoint,
     GapPart,
     constant_column,
-    gap_certificate,
-    lowered_gap,
     per_row,
 )
 from solvers.losses import Problem
@@ -56,36 +52,20 @@ from solvers.protocol import (
 from solvers.revisits import Stepping, revisit
 from solvers.rows import side_by_side
 from solvers.sdca_batches import Batch, curvatures, visit_batches
+from solvers.sdca_state import (
+    NEXT,
+    RUNNING,
+    START,
+    SdcaState,
+    count_rows,
+    newest_point,
+    prove,
+    prove_newest,
+    read_column,
+    running_gap,
+)
 from solvers.sdca_steps import visit_abreast, visit_rows
-
-START, RUNNING, NEXT = 0, 1, 2  # columns of W
-MARGIN = 1.1  # how much more alike than in the last pass streams may be
-
-
-class SdcaState(NamedTuple):
-    """Everything that changes.  Columns of W end in the constant column's weight."""
-
-    W: NDArray[np.float64]  # (d + 1, 3) columns START, RUNNING, NEXT
-    proven: NDArray[np.float64]  # (d,) the best weights with a certificate; zeros before any
-    proven_b: float  # their intercept
-    objective: float
-    gap: float  # at most this far are they above the optimum
-    certified: bool  # whether there are any
-    shares: NDArray[np.float64]  # (k,) of the numbers kept per row
-    beta: float  # curvature of a batch's first steps; 0 before the first batch
-    stretch: float  # by how much a stream exaggerates its own moves
-    unit: float  # the intercept is this times the constant column's weight ...
-    offset: float  # ... plus this
-    rows: int  # visited in this pass
-    passes: int  # done
-    loss_start: float  # sum over the rows visited in this pass, at START
-    gap_start: float
-    gap_running: float  # the same at RUNNING, before each row's step: no proof, but about right
-    loss_sum: float  # at RUNNING before each row's step, over all passes
-    heard: int  # rows in it
-    visits: int  # in the passes done
-    revisits: int  # in this pass, beyond one a row
-    row_version: int
+from solvers.sdca_streams import Combine, add_moves
 
 
 class Sdca(Settings):
@@ -98,7 +78,7 @@ class Sdca(Settings):
     or measured (aggressive)."""
     batch_size: PositiveInt = 16
     """Rows of a mini-batch."""
-    combine: Literal["damped", "average", "add"] = "damped"
+    combine: Combine = "damped"
     """What becomes of several streams' moves: added, shortened where that was too much; averaged;
     or added after steps so short that it never is."""
     revisits: NonNegativeInt = 0
@@ -240,7 +220,7 @@ class Sdca(Settings):
 
         In the middle of a pass the result has the weights so far, to be looked at only.
         """
-        state = states[0] if len(states) == 1 else self._add_moves(states)
+        state = states[0] if len(states) == 1 else add_moves(states, self.combine)
         if state.rows < facts.n:
             return state
         if state.passes > 0:
@@ -255,95 +235,3 @@ class Sdca(Settings):
             rows=0, passes=state.passes + 1, visits=state.visits + state.rows + state.revisits,
             revisits=0, loss_start=0.0, gap_start=0.0, gap_running=0.0,
         )  # fmt: skip
-
-    def _add_moves(self, states: list[SdcaState]) -> SdcaState:
-        """Add the streams' moves; where D might fall, only a share of what they add up to.
-
-        Dual variables move by the same share: the next pass reads them so (`shares`).
-        """
-        state = sum_counts(states)
-        moves = np.zeros(len(state.W))
-        squares = 0.0
-        for s in states:
-            move = (s.W[:, RUNNING] - s.W[:, START]) / s.stretch
-            moves += move
-            squares += float(move @ move)
-        alike = float(moves @ moves) / squares if squares else 1.0
-        share, stretch = self._share(state.stretch, alike, len(states))
-        state.W[:, RUNNING] = state.W[:, START] + share * moves
-        fresh = np.sum([s.W[:, NEXT] for s in states], axis=0)
-        state.W[:, NEXT] = (1.0 - share) * state.W[:, START] + share * fresh
-        return state._replace(shares=np.array([1.0, share]), stretch=stretch)
-
-    def _share(self, stretch: float, alike: float, streams: int) -> tuple[float, float]:
-        """Return how much of the streams' moves to take, and the next pass's stretch.
-
-        By concavity D does not fall while share * alike <= stretch.
-        """
-        if self.combine != "damped":
-            return (1.0 / streams if self.combine == "average" else 1.0), stretch
-        share = min(1.0, stretch / alike)
-        wanted = MARGIN * alike
-        longer = wanted if share < 1.0 else math.sqrt(stretch * wanted)
-        return share, min(max(longer, 1.0), float(streams))
-
-
-def count_rows(
-    state: SdcaState, rows: int, loss_start: float, gap_start: float, loss: float, gap: float
-) -> SdcaState:
-    """Count the rows of a block, and what was summed over them."""
-    return state._replace(
-        rows=state.rows + rows,
-        loss_start=state.loss_start + loss_start,
-        gap_start=state.gap_start + gap_start,
-        gap_running=state.gap_running + gap,
-        loss_sum=state.loss_sum + loss,
-        heard=state.heard + rows,
-    )
-
-
-def sum_counts(states: list[SdcaState]) -> SdcaState:
-    """Return the first state with the counts of this pass of all."""
-    fields = ("rows", "loss_start", "gap_start", "gap_running", "revisits")
-    return states[0]._replace(**{f: sum(getattr(s, f) for s in states) for f in fields})
-
-
-def read_column(state: SdcaState, column: int) -> Weights:
-    """Read weights out of a column of W."""
-    w = state.W[:, column].copy()
-    return Weights(w[:-1], state.unit * float(w[-1]) + state.offset)
-
-
-def newest_point(state: SdcaState) -> DualPoint:
-    """Read out the weights that a pass begins with, and how their dual variables are kept."""
-    return DualPoint(*read_column(state, START), state.shares)
-
-
-def prove_newest(
-    problem: Problem, facts: Facts, state: SdcaState, total: GapPart, _sweep: int
-) -> SdcaState:
-    """Take note of what a gather proved of the weights between two passes."""
-    return prove(problem, facts, state, total)
-
-
-def prove(problem: Problem, facts: Facts, state: SdcaState, total: GapPart) -> SdcaState:
-    """Keep START as the best certified weights, unless those there are have the smaller gap."""
-    at = newest_point(state)
-    kept = constant_column(problem, facts).kept
-    b_dual = state.unit * float(state.W[-1, START]) / (1.0 - kept)
-    found = gap_certificate(problem, at, b_dual, total)
-    if state.certified:
-        gap = lowered_gap(Certificate(state.objective, state.gap), found)
-        if gap < found.gap:
-            return state._replace(gap=gap)
-    state.proven[:] = at.coef
-    return state._replace(
-        proven_b=at.intercept, objective=found.objective, gap=found.gap, certified=True
-    )
-
-
-def running_gap(state: SdcaState) -> dict[str, float]:
-    """Return the losses of rows before their steps, and the gap as this pass has seen it."""
-    gap = state.gap_running / max(1, state.rows)
-    visits = state.visits + state.rows + state.revisits
-    return {"loss_sum": state.loss_sum, "heard": state.heard, "gap": gap, "visits": visits}

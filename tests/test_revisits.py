@@ -11,7 +11,8 @@ from solvers.losses import LOSSES, Problem
 from solvers.protocol import copy_state
 from solvers.revisits import Stepping, revisit, visit_again
 from solvers.rows import SparseRows
-from solvers.sdca import NEXT, RUNNING, START, Sdca
+from solvers.sdca import Sdca
+from solvers.sdca_state import NEXT, RUNNING, START
 from tests import oracles
 from tests.dual import Data, Run, data, dual_objective, gen_dense, primal_objective, weights_of
 from tests.test_sdca import KNOWN, rows

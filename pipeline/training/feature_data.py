@@ -16,7 +16,8 @@ from solvers.losses import Problem
 from solvers.protocol import Block, Facts, Walk
 from solvers.rows import DenseRows, Rows, SparseRows
 from solvers.scores import scores
-from solvers.sdca import RUNNING, Sdca, read_column
+from solvers.sdca import Sdca
+from solvers.sdca_state import RUNNING, read_column
 from solvers.simba import DenseCopies
 from solvers.simba_lazy import SparseCopies
 from storage.columns import Arrays, copy_bytes, has_columns, load_columns, map_columns

@@ -72,10 +72,11 @@ class Victim:
 
     def command(self, run: Path, scheduler: list[str]) -> list[str]:
         """Train into a run's folder, or go on with what is there."""
-        passes = [] if self.method == "simba" else ["--passes", str(PASSES)]
+        streamed = ["--passes", str(PASSES), *scheduler]  # simba makes no passes, in one process
         return [
-            FEWPASS, "train", self.dataset, str(run), *passes, "--memory", "97MB", "--json",
-            "--config", str(self.folder / "often.toml"), *METHODS[self.method], *scheduler,
+            FEWPASS, "train", self.dataset, str(run), "--memory", "97MB", "--json",
+            "--config", str(self.folder / "often.toml"), *METHODS[self.method],
+            *([] if self.method == "simba" else streamed),
         ]  # fmt: skip
 
     def finish_after(self, kills: int, seed: int = 0) -> list[Outcome]:

@@ -201,6 +201,14 @@ def test_several_lam_need_rows_to_choose_by():
         TrainingPlan(dataset="x", lam="1e-3,0.001", held_out="y")
 
 
+def test_rows_to_choose_by_that_do_not_fit_are_refused_before_anything_is_written(tmp_path):
+    dataset = make(tmp_path / "set", n=400, chunk_rows=100)
+    other = make(tmp_path / "other", n=400, d=7, chunk_rows=100)
+    with pytest.raises(BadInput, match="has 7 features, but the model has 30"):
+        train(plan_for(dataset, lam="1e-2,1e-3", held_out=other.folder.url), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def rows_of(dataset):
     tables = [dataset.read_chunk(k) for k in range(dataset.n_chunks)]
     return (

@@ -109,7 +109,8 @@ def _named(targets: Labels, weights: dict[str, float]) -> NDArray[np.float64]:
     unknown = [name for name in given if name not in names]
     if unknown:
         raise BadInput(
-            f'--class-weight names "{unknown[0]}", but the data set has {shown(targets)}.'
+            f'--class-weight names "{unknown[0]}", but the data set has {shown(targets)}. '
+            "Name one of these."
         )
     return np.array([given.get(name, 1.0) for name in names])
 

@@ -18,7 +18,7 @@ from pipeline.training.lease import Lease
 from pipeline.training.model import weights_digest
 from pipeline.training.outcome import Event, TrainingResult
 from pipeline.training.plan import ByFeatures, TrainingPlan, loss_name
-from pipeline.training.run_folder import Cursor, RunFolder, Saved, read_state, save
+from pipeline.training.run_folder import Cursor, RunFolder, RunRecord, Saved, read_state, save
 from solvers.simba import (
     STRETCH,
     SimbaState,
@@ -81,7 +81,7 @@ class FeatureRun:
         plan = plan.model_copy(update={"dataset": dataset.folder.url})
         run = RunFolder(url, storage_options)
         data = feature_data(plan, dataset)
-        run.begin(plan, dataset.manifest, None)
+        run.begin(RunRecord.of(plan, dataset.manifest, None))
         return cls(run, plan, data)
 
     @classmethod

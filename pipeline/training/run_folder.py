@@ -59,6 +59,28 @@ class RunRecord(BaseModel):
             return self.plan.solver.kind
         return ", then ".join(m.kind for m in self.methods.methods[: number + 1])
 
+    @classmethod
+    def of(
+        cls,
+        plan: TrainingPlan,
+        manifest: Manifest,
+        foreseen: Forecast | None,
+        methods: MethodChoice | None = None,
+    ) -> RunRecord:
+        """Return the record of a run that is about to begin on a data set."""
+        return cls(
+            plan=plan,
+            fingerprint=manifest.fingerprint,
+            layout=manifest.layout,
+            n_rows=manifest.n_rows,
+            n_features=manifest.n_features,
+            targets=manifest.targets,
+            scaling=manifest.scaling,
+            versions={name: version(name) for name in ("fewpass", "numpy", "numba")},
+            forecast=foreseen,
+            methods=methods,
+        )
+
 
 class Cursor(NamedTuple):
     """Where in the plan a run stands, and what it took so far."""
@@ -96,26 +118,8 @@ class RunFolder:
         """Whether a training has begun here."""
         return self.folder.exists("run.json")
 
-    def begin(
-        self,
-        plan: TrainingPlan,
-        manifest: Manifest,
-        foreseen: Forecast | None,
-        methods: MethodChoice | None = None,
-    ) -> None:
+    def begin(self, record: RunRecord) -> None:
         """Write down what is going to be done; refuses a folder with another plan in it."""
-        record = RunRecord(
-            plan=plan,
-            fingerprint=manifest.fingerprint,
-            layout=manifest.layout,
-            n_rows=manifest.n_rows,
-            n_features=manifest.n_features,
-            targets=manifest.targets,
-            scaling=manifest.scaling,
-            versions={name: version(name) for name in ("fewpass", "numpy", "numba")},
-            forecast=foreseen,
-            methods=methods,
-        )
         if self.exists():
             self._require_same(record)
         else:

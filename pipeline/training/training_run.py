@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipeline.memory import peak_memory_bytes
+from pipeline.scoring.evaluate import evaluation_job
 from pipeline.scoring.held_out import choose_lam
 from pipeline.streaming.executor import Executor
 from pipeline.streaming.sweeps import (
@@ -33,6 +34,7 @@ from pipeline.training.plan import TrainingPlan, loss_name, regularisations
 from pipeline.training.run_folder import (
     Cursor,
     RunFolder,
+    RunRecord,
     Saved,
     read_state,
     save,
@@ -102,11 +104,17 @@ class TrainingRun:
         set do not fit, NotADataset when there is none (all are ValueErrors).
         """
         dataset = Dataset.open(plan.dataset, storage_options)
-        plan = plan.model_copy(update={"dataset": dataset.folder.url})  # found from anywhere
+        judges = Dataset.open(plan.held_out, storage_options) if plan.held_out else None
+        found = {"dataset": dataset.folder.url, "held_out": judges.folder.url if judges else None}
+        plan = plan.model_copy(update=found)  # found from anywhere
         run = RunFolder(url, storage_options)
         # Refuses what does not fit before anything is written.
         made = cls(run, plan, dataset, executor, settle(plan, dataset), storage_options)
-        run.begin(plan, dataset.manifest, forecast(made.plan, made.job), made.methods)
+        foreseen = forecast(made.plan, made.job)
+        record = RunRecord.of(plan, dataset.manifest, foreseen, made.methods)
+        if judges:
+            evaluation_job(record, judges)
+        run.begin(record)
         begun = run.record().methods  # an older version may have chosen otherwise
         same_ones = begun == made.methods
         return made if same_ones else cls(run, plan, dataset, executor, begun, storage_options)

@@ -75,6 +75,11 @@ def format_value(value: Any) -> str:
     return str(value)
 
 
+def or_dash(number: float | None, style: str) -> str:
+    """Write a number in a style, or a dash where there is none."""
+    return "-" if number is None else format(number, style)
+
+
 def format_seconds(seconds: float) -> str:
     """Write a duration: 4.2 s, 3:07, 1:02:03."""
     if seconds < 60.0:

@@ -12,7 +12,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from flows.console import Terminal, format_seconds
+from flows.console import Terminal, format_seconds, or_dash
 from flows.meter import Meter, Numbers
 from pipeline.ingest.progress import IngestProgress
 from pipeline.sizes import format_bytes
@@ -130,10 +130,10 @@ def cells(columns: tuple[str, ...], numbers: Numbers) -> tuple[str, ...]:
     known = {
         "rows": f"{numbers.rows:,}",
         "passes": f"{numbers.passes:.2f}",
-        "average": _unless_none(numbers.average, ".5f"),
-        "since last": _unless_none(numbers.since_last, ".5f"),
-        "objective": _unless_none(numbers.objective, ".8f"),
-        "above optimum": _unless_none(numbers.gap, ".2e"),
+        "average": or_dash(numbers.average, ".5f"),
+        "since last": or_dash(numbers.since_last, ".5f"),
+        "objective": or_dash(numbers.objective, ".8f"),
+        "above optimum": or_dash(numbers.gap, ".2e"),
         "rows/s": f"{numbers.rows_per_s:,.0f}",
         "MB/s": f"{numbers.bytes_per_s / 1e6:.1f}",
         "memory": format_bytes(numbers.memory),
@@ -141,10 +141,6 @@ def cells(columns: tuple[str, ...], numbers: Numbers) -> tuple[str, ...]:
     }
     known["at most left"] = known["left"]
     return tuple(known[column] for column in columns)
-
-
-def _unless_none(number: float | None, style: str) -> str:
-    return "-" if number is None else format(number, style)
 
 
 def _tell(terminal: Terminal, event: Event) -> None:

@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from flows.cluster import cluster
-from flows.console import Terminal, facts_table, format_seconds
+from flows.console import Terminal, facts_table, format_seconds, or_dash
 from flows.errors import Interrupted
 from flows.options import Output, PlanSource, Training, Where
 from flows.progress import GrowingIntervals, training_display
@@ -136,14 +136,10 @@ def candidate_table(result: TrainingResult) -> Table:
         table.add_row(
             f"{found['lam']:.6g}",
             f"{found['loss']:.6f}",
-            *(_unless_none(found[name], style) for name, style in CANDIDATE_STYLES.items()),
+            *(or_dash(found[name], style) for name, style in CANDIDATE_STYLES.items()),
             "chosen" if found["lam"] == result.lam else "",
         )
     return table
-
-
-def _unless_none(number: float | None, style: str) -> str:
-    return "-" if number is None else format(number, style)
 
 
 def _shown(result: TrainingResult) -> dict[str, Any]:

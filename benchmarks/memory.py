@@ -40,10 +40,11 @@ TRAIN = """
 import json, sys
 from dataclasses import asdict
 from pipeline.streaming.executor import Execution, open_executor
+from pipeline.memory import peak_memory_bytes
 from pipeline.training import training_run as room
 plan = room.TrainingPlan.model_validate_json(sys.argv[1])
 with open_executor(Execution()) as executor:
-    imported = room.peak_memory_bytes()
+    imported = peak_memory_bytes()
     run = room.TrainingRun.start(plan, sys.argv[2], executor)
     for event in run:
         pass

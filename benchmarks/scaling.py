@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import distributed
 
-from pipeline.streaming.sweeps import MOST_SPANS
+from pipeline.streaming.gather import MOST_SPANS
 
 WORKERS = (1, 16, 256)
 TASKS = 200

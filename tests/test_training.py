@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.errors import BadInput, PlanMismatch
 from pipeline.streaming.executor import Execution, InProcess, open_executor
-from pipeline.streaming.sweeps import gather
+from pipeline.streaming.gather import gather
 from pipeline.training.job import make_job
 from pipeline.training.model import load_model
 from pipeline.training.plan import TrainingPlan

@@ -3,7 +3,7 @@
 import pytest
 
 from pipeline.streaming.executor import InProcess
-from pipeline.streaming.sweeps import gather
+from pipeline.streaming.gather import gather
 from pipeline.training.job import make_job
 from pipeline.training.model import load_model
 from pipeline.training.plan import TrainingPlan

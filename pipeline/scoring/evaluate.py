@@ -18,7 +18,8 @@ from pipeline.scoring.evaluate_classes import (
     top_error,
 )
 from pipeline.streaming.executor import Executor
-from pipeline.streaming.sweeps import GatherReport, Job, gather
+from pipeline.streaming.gather import GatherReport, gather
+from pipeline.streaming.span import Job
 from pipeline.streaming.targets import TargetRule, label_text, shown, target_rule
 from pipeline.streaming.windows import plan_windows
 from pipeline.training.job import facts_of

@@ -7,7 +7,8 @@ from typing import Any
 
 from pipeline.scoring.evaluate import Evaluation, evaluation_job, figures_of, sum_of
 from pipeline.streaming.executor import Executor
-from pipeline.streaming.sweeps import Job, gather
+from pipeline.streaming.gather import gather
+from pipeline.streaming.span import Job
 from pipeline.training.grid import Candidate, Choice, best_of, certificate_of, weights_of
 from pipeline.training.run_folder import RunRecord
 from solvers.protocol import Certificate, Solver, State, Weights

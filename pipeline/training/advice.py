@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipeline.streaming.sweeps import Job
+from pipeline.streaming.span import Job
 from pipeline.training.clustering import clustering_warning
 from pipeline.training.forecast import Forecast
 from pipeline.training.job import settled, streaming

@@ -17,7 +17,7 @@ from pipeline.training.feature_data import FeatureData, feature_data, find_nu
 from pipeline.training.lease import Lease
 from pipeline.training.model import weights_digest
 from pipeline.training.outcome import Event, TrainingResult
-from pipeline.training.plan import ByFeatures, TrainingPlan, loss_name
+from pipeline.training.plan import ByFeatures, Storage, TrainingPlan, loss_name
 from pipeline.training.run_folder import Cursor, RunFolder, RunRecord, Saved, read_state, save
 from solvers.simba import (
     STRETCH,
@@ -38,7 +38,6 @@ from solvers.soft_margin import Found, SoftMargin, judge
 from storage.columns import copy_bytes
 from storage.dataset import Dataset
 
-Storage = dict[str, Any] | None
 POSITION_BYTES = 16  # where a row or a column begins and ends
 JUDGING = 3  # passes: margins, and two combinations of rows
 JUDGED_SHARE = 0.1  # of the time at most: large data are judged less often

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from pipeline.streaming.sweeps import Job
+from pipeline.streaming.span import Job
 from pipeline.streaming.windows import (
     IN_FLIGHT,
     OVERHEAD_BYTES,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import BadInput
-from pipeline.streaming.sweeps import Job
+from pipeline.streaming.span import Job
 from pipeline.training.plan import problem_of
 from pipeline.training.run_folder import RunFolder, RunRecord, Saved
 from solvers.protocol import Weights

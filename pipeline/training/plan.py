@@ -53,6 +53,8 @@ class Auto(BaseModel):
 
 SolverSettings = Annotated[Auto | OnePass | ManyPasses | ByFeatures, Field(discriminator="kind")]
 
+Storage = dict[str, Any] | None  # what fsspec needs beyond an address
+
 DEFAULT_TOL = 1e-4
 MOST_PASSES = 100
 

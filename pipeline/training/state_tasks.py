@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline.streaming.sweeps import Job
+from pipeline.streaming.span import Job
 from solvers.protocol import Gather, Part, State, Walk, copy_state, with_row_version
 from storage.row_state import NOTHING_YET
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from pipeline.streaming.executor import Execution
 from pipeline.streaming.reader import row_view, unit_weights
-from pipeline.streaming.sweeps import Job
+from pipeline.streaming.span import Job
 from pipeline.training.forecast import Forecast
 from solvers.protocol import Block, Diverged, Gather, Solver, State, Sum, Walk
 from solvers.together import appraisal

@@ -1,69 +1,40 @@
-"""The two ways over the data: a walk carries a state along, a gather adds parts up.
+"""A walk: a state carried from window to window, in spans that follow each other.
 
-What runs on a worker is `walk_span` and `gather_span`, pure functions of their arguments that read
-their own data; the rest drives them.  A walk's span boundaries change no bit, as its state is
-carried exactly; a gather's spans are fixed by the data set, and so is the tree that adds them.
+What runs on a worker is `walk_span`, a pure function of its arguments that reads its own data;
+`WalkDriver` drives it.  Span boundaries change no bit, as the state is carried exactly.
 """
 
 from __future__ import annotations
 
-import os
-import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 from typing import Any, NamedTuple
 
-from pipeline.memory import peak_memory_bytes, return_freed_memory
+from pipeline.memory import return_freed_memory
 from pipeline.streaming.executor import Executor
-from pipeline.streaming.reader import (
-    ReadingStatistics,
-    RowStateSource,
-    WindowReader,
-    chunk_rows,
+from pipeline.streaming.reader import chunk_rows
+from pipeline.streaming.span import (
+    Job,
+    cost_of,
+    report_of,
+    row_state_source,
+    state_of,
+    this_worker,
+    window_reader,
 )
-from pipeline.streaming.targets import TargetRule
 from pipeline.streaming.windows import (
     Order,
     Window,
-    WindowPlan,
     largest_window,
     windows_between,
     windows_per_turn,
 )
-from solvers.losses import Problem
-from solvers.protocol import (
-    Facts,
-    Part,
-    State,
-    Sum,
-    Walk,
-    add_parts,
-    row_versions,
-)
-from storage.dataset import Dataset
-from storage.row_state import RowStateStore
+from solvers.protocol import State, Walk, row_versions
 
 SPAN_SECONDS = 1.0  # what a span should take: a thousand times what Dask asks for a task
-SPAN_VALUES = 1e8  # values at most that a gather's span adds up, in a few tenths of that time ...
-SMALL_SPAN_VALUES = 4e6  # ... unless there are fewer than 16 spans of at least so many
-READ_TOGETHER = 1e6  # values; a thread's hand-over costs more than a smaller chunk's sum
-MOST_SPANS = 64  # of a gather: few sums wait for their neighbour, however much is read
-LEAST_SPANS = 16  # so that as many workers find work
 ENDLESS = 1 << 62  # windows of a walk whose end its own state knows
 SPANS_SUBMITTED = 2  # per stream: one runs, one waits for its result
-
-
-class Job(NamedTuple):
-    """Everything that a span needs to know; small, so that each task may carry it."""
-
-    dataset: Dataset
-    problem: Problem
-    facts: Facts
-    rule: TargetRule
-    windows: WindowPlan
-    row_state: RowStateStore | None = None  # where a method's numbers per row are kept
-    row_numbers: int = 1  # how many per row
 
 
 class SpanReport(NamedTuple):
@@ -104,8 +75,8 @@ def walk_span(
     began = time.perf_counter()
     state = walk.enter(state)
     windows = windows_to_visit(job, walk, sweep, stream, first, stop, state)
-    kept = _row_state(job, walk.row_state, row_versions(state))
-    reader = _reader(job, largest_window(job.dataset.manifest, job.windows), kept)
+    kept = row_state_source(job, walk.row_state, row_versions(state))
+    reader = window_reader(job, largest_window(job.dataset.manifest, job.windows), kept)
     visited = rows = 0
     with closing(reader.blocks(windows)) as blocks:
         for window, block in zip(windows, blocks, strict=False):
@@ -118,7 +89,7 @@ def walk_span(
                 kept.write(sweep, window, chunk_rows(job.dataset, window), block)
     state = walk.leave(state)
     report = SpanReport(
-        stream, visited, rows, *_cost(reader.statistics, began), walk.metrics(state)
+        stream, visited, rows, *cost_of(reader.statistics, began), walk.metrics(state)
     )
     left = walk.rows is None or walk.rows(state) > 0
     report = report._replace(diverged=walk.diverged(state), arrived=not left)
@@ -144,37 +115,6 @@ def windows_to_visit(
 def legal_order(job: Job, walk: Walk) -> Order:
     """Return the walk's order; rows that lie in no random order are never taken as they lie."""
     return walk.order if job.facts.shuffled else "random"
-
-
-def this_worker() -> str:
-    """Name the process that a span runs in."""
-    return f"{socket.gethostname()}:{os.getpid()}"
-
-
-def _cost(read: ReadingStatistics, began: float) -> tuple[int, float, float, float, int]:
-    seconds = time.perf_counter() - began
-    return read.bytes_read, seconds, read.read_s, read.wait_s, peak_memory_bytes()
-
-
-def _reader(job: Job, capacity: tuple[int, int], kept: RowStateSource | None) -> WindowReader:
-    return WindowReader(job.dataset, job.windows, job.rule, capacity, kept)
-
-
-def _row_state(job: Job, use: str, versions: tuple[int, ...]) -> RowStateSource | None:
-    if use == "none":
-        return None
-    assert job.row_state is not None, "numbers per row need a place to be kept in"
-    return RowStateSource(job.row_state, versions, job.row_numbers)
-
-
-def state_of(result: tuple[State, SpanReport]) -> State:
-    """Return the state that a span came to."""
-    return result[0]
-
-
-def report_of(result: tuple[State, SpanReport]) -> SpanReport:
-    """Return the report of a span: small, so that it can be fetched without the state."""
-    return result[1]
 
 
 class WalkDriver:
@@ -256,102 +196,3 @@ class WalkDriver:
         state = submit("state", state_of, result)
         self._pending.append((stream, state, submit("report", report_of, result)))
         self._submitted[stream], self._heads[stream] = stop, state
-
-
-class GatherReport(NamedTuple):
-    """What one span of a gather read."""
-
-    rows: int
-    bytes_read: int
-    seconds: float
-    read_s: float
-    wait_s: float
-    peak_memory: int
-    fetch_s: float = 0.0
-    worker: str = ""
-
-
-def gather_span(
-    job: Job, what: Sum, at: Any, sweep: int, versions: tuple[int, ...], first: int, stop: int
-) -> tuple[Part, GatherReport]:
-    """Add up chunks first <= k < stop, one after the other into one part.
-
-    Numbers kept per row are read in the given versions, or written as that of this sweep.
-    """
-    return_freed_memory()
-    began = time.perf_counter()
-    kept = _row_state(job, what.row_state, versions if what.row_state == "read" else ())
-    chunks = job.dataset.manifest.chunks
-    windows = [Window(group, "stored", sweep, 0) for group in small_groups(chunks.nnz, first, stop)]
-    sizes = [
-        [sum(count[k] for k in window.chunks) for window in windows]
-        for count in (chunks.rows, chunks.nnz)
-    ]
-    reader = _reader(job, (max(sizes[0]), max(sizes[1])), kept)
-    reader.ahead = 1  # every thread of the process may be at a span of its own
-    rows, part = 0, what.zero(at)
-    for window, block in zip(windows, reader.blocks(windows), strict=True):
-        rows += block.order.shape[0]
-        part = what.add(job.problem, at, block, part)
-        if kept is not None and what.row_state == "write":
-            kept.write(sweep, window, chunk_rows(job.dataset, window), block)
-    statistics = reader.statistics
-    cost = _cost(statistics, began)
-    return part, GatherReport(rows, *cost, statistics.fetch_s, this_worker())
-
-
-def gather(
-    executor: Executor,
-    job: Job,
-    what: Sum,
-    at: Any,
-    on_report: Callable[[GatherReport], None],
-    sweep: int = 0,
-    versions: tuple[int, ...] = (),
-) -> Any:
-    """Add up `what` over all chunks and return a handle on the sum; `at` may be a handle, too.
-
-    Spans and the tree that adds them are fixed by the data set, so the sum has the same bits for
-    any number of workers.
-    """
-    step, n_chunks = chunks_per_span(job), job.windows.n_chunks
-    reports: list[Any] = []
-    stack: list[tuple[int, Any]] = []  # subtree sizes and sums, as in binary counting
-    for first in range(0, n_chunks, step):
-        stop = min(first + step, n_chunks)
-        result = executor.submit(
-            what.name, gather_span, job, what, at, sweep, versions, first, stop
-        )
-        reports.append(executor.submit("report", report_of, result))
-        size, total = 1, executor.submit("part", state_of, result)
-        del result
-        while stack and stack[-1][0] == size:
-            size, total = 2 * size, executor.submit("add", add_parts, stack.pop()[1], total)
-        stack.append((size, total))
-        if first == 0:  # compiles once before the work fans out
-            executor.result(reports[0])
-    for report in reports:
-        on_report(executor.result(report))
-    total = stack.pop()[1]
-    while stack:
-        total = executor.submit("add", add_parts, stack.pop()[1], total)
-    return total
-
-
-def small_groups(nnz: Sequence[int], first: int, stop: int) -> Iterator[tuple[int, ...]]:
-    """Group chunks first <= k < stop so that small ones are read together."""
-    group: list[int] = []
-    for k in range(first, stop):
-        if group and sum(nnz[j] for j in group) + nnz[k] > READ_TOGETHER:
-            yield tuple(group)
-            group = []
-        group.append(k)
-    yield tuple(group)
-
-
-def chunks_per_span(job: Job) -> int:
-    """Chunks of one gather span: some tenths of a second of work, in 16 to 64 spans at best."""
-    nnz, n_chunks = job.dataset.manifest.chunks.nnz, job.windows.n_chunks
-    values = min(max(sum(nnz) / LEAST_SPANS, SMALL_SPAN_VALUES), SPAN_VALUES)
-    wanted = min(int(values * n_chunks / max(sum(nnz), 1)), n_chunks)
-    return max(1, wanted, -(-n_chunks // MOST_SPANS))

@@ -1,0 +1,131 @@
+"""A gather: parts added up over all chunks, whatever their order.
+
+What runs on a worker is `gather_span`, a pure function of its arguments that reads its own data.
+Spans are fixed by the data set, and so is the tree that adds them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from pipeline.memory import return_freed_memory
+from pipeline.streaming.executor import Executor
+from pipeline.streaming.reader import chunk_rows
+from pipeline.streaming.span import (
+    Job,
+    cost_of,
+    report_of,
+    row_state_source,
+    state_of,
+    this_worker,
+    window_reader,
+)
+from pipeline.streaming.windows import Window
+from solvers.protocol import Part, Sum, add_parts
+
+SPAN_VALUES = 1e8  # values at most that a span adds up, in a few tenths of a second ...
+SMALL_SPAN_VALUES = 4e6  # ... unless there are fewer than 16 spans of at least so many
+READ_TOGETHER = 1e6  # values; a thread's hand-over costs more than a smaller chunk's sum
+MOST_SPANS = 64  # few sums wait for their neighbour, however much is read
+LEAST_SPANS = 16  # so that as many workers find work
+
+
+class GatherReport(NamedTuple):
+    """What one span of a gather read."""
+
+    rows: int
+    bytes_read: int
+    seconds: float
+    read_s: float
+    wait_s: float
+    peak_memory: int
+    fetch_s: float = 0.0
+    worker: str = ""
+
+
+def gather_span(
+    job: Job, what: Sum, at: Any, sweep: int, versions: tuple[int, ...], first: int, stop: int
+) -> tuple[Part, GatherReport]:
+    """Add up chunks first <= k < stop, one after the other into one part.
+
+    Numbers kept per row are read in the given versions, or written as that of this sweep.
+    """
+    return_freed_memory()
+    began = time.perf_counter()
+    kept = row_state_source(job, what.row_state, versions if what.row_state == "read" else ())
+    chunks = job.dataset.manifest.chunks
+    windows = [Window(group, "stored", sweep, 0) for group in small_groups(chunks.nnz, first, stop)]
+    sizes = [
+        [sum(count[k] for k in window.chunks) for window in windows]
+        for count in (chunks.rows, chunks.nnz)
+    ]
+    reader = window_reader(job, (max(sizes[0]), max(sizes[1])), kept)
+    reader.ahead = 1  # every thread of the process may be at a span of its own
+    rows, part = 0, what.zero(at)
+    for window, block in zip(windows, reader.blocks(windows), strict=True):
+        rows += block.order.shape[0]
+        part = what.add(job.problem, at, block, part)
+        if kept is not None and what.row_state == "write":
+            kept.write(sweep, window, chunk_rows(job.dataset, window), block)
+    statistics = reader.statistics
+    cost = cost_of(statistics, began)
+    return part, GatherReport(rows, *cost, statistics.fetch_s, this_worker())
+
+
+def gather(
+    executor: Executor,
+    job: Job,
+    what: Sum,
+    at: Any,
+    on_report: Callable[[GatherReport], None],
+    sweep: int = 0,
+    versions: tuple[int, ...] = (),
+) -> Any:
+    """Add up `what` over all chunks and return a handle on the sum; `at` may be a handle, too.
+
+    Spans and the tree that adds them are fixed by the data set, so the sum has the same bits for
+    any number of workers.
+    """
+    step, n_chunks = chunks_per_span(job), job.windows.n_chunks
+    reports: list[Any] = []
+    stack: list[tuple[int, Any]] = []  # subtree sizes and sums, as in binary counting
+    for first in range(0, n_chunks, step):
+        stop = min(first + step, n_chunks)
+        result = executor.submit(
+            what.name, gather_span, job, what, at, sweep, versions, first, stop
+        )
+        reports.append(executor.submit("report", report_of, result))
+        size, total = 1, executor.submit("part", state_of, result)
+        del result
+        while stack and stack[-1][0] == size:
+            size, total = 2 * size, executor.submit("add", add_parts, stack.pop()[1], total)
+        stack.append((size, total))
+        if first == 0:  # compiles once before the work fans out
+            executor.result(reports[0])
+    for report in reports:
+        on_report(executor.result(report))
+    total = stack.pop()[1]
+    while stack:
+        total = executor.submit("add", add_parts, stack.pop()[1], total)
+    return total
+
+
+def small_groups(nnz: Sequence[int], first: int, stop: int) -> Iterator[tuple[int, ...]]:
+    """Group chunks first <= k < stop so that small ones are read together."""
+    group: list[int] = []
+    for k in range(first, stop):
+        if group and sum(nnz[j] for j in group) + nnz[k] > READ_TOGETHER:
+            yield tuple(group)
+            group = []
+        group.append(k)
+    yield tuple(group)
+
+
+def chunks_per_span(job: Job) -> int:
+    """Chunks of one gather span: some tenths of a second of work, in 16 to 64 spans at best."""
+    nnz, n_chunks = job.dataset.manifest.chunks.nnz, job.windows.n_chunks
+    values = min(max(sum(nnz) / LEAST_SPANS, SMALL_SPAN_VALUES), SPAN_VALUES)
+    wanted = min(int(values * n_chunks / max(sum(nnz), 1)), n_chunks)
+    return max(1, wanted, -(-n_chunks // MOST_SPANS))

@@ -1,6 +1,9 @@
 # Two commands do everything on a fresh machine with Python and make:
 #   make demo    the main job on data made on the spot
 #   make test    all tests
+# With an environment of their own, in which the libraries that fewpass is compared with are, too:
+#   make bench        the benchmarks, and docs/performance.md made of them
+#   make bench-quick  the same at toy sizes, to see that they run
 # With a Prefect server at PREFECT_API_URL:
 #   make deploy  its work pool, deployments and automation
 
@@ -10,6 +13,9 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PEERS := .venv-peers
+PEERS_STAMP := $(PEERS)/.installed
+BENCH_FOLDER ?= $${TMPDIR:-/tmp}/fewpass-bench
 SIZE ?= 600MB
 MEMORY ?= 256MB
 FOLDER ?= demo-output
@@ -17,7 +23,7 @@ STORE ?= $(CURDIR)/store
 # Tests make thousands of small files durable: in memory, where there is any, that takes no time.
 TEST_TMP ?= $(shell test -w /dev/shm && echo /dev/shm || echo "$${TMPDIR:-/tmp}")
 
-.PHONY: install demo test lint check deploy clean
+.PHONY: install demo test lint check bench bench-quick deploy clean
 
 install: $(STAMP)
 
@@ -44,6 +50,25 @@ lint: install
 
 check: lint test
 
+$(PEERS_STAMP): pyproject.toml constraints.txt benchmarks/peers.txt
+	@echo "Installing fewpass and what it is compared with into $(PEERS)"
+	@test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
+	@$(PEERS)/bin/python -m pip install -qq --disable-pip-version-check \
+	  -c constraints.txt -r benchmarks/peers.txt -e .
+	@touch $(PEERS_STAMP)
+
+# On a machine that does nothing else; half an hour and 20 GB of disk.
+bench: $(PEERS_STAMP)
+	$(PEERS)/bin/python -m benchmarks.suite --folder "$(BENCH_FOLDER)"
+	$(PEERS)/bin/python -m benchmarks.suite.page
+
+bench-quick: $(PEERS_STAMP)
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
+	  $(PEERS)/bin/python -m benchmarks.suite --quick --folder "$$folder" \
+	    --results "$$folder/results.jsonl" && \
+	  $(PEERS)/bin/python -m benchmarks.suite.page --quick --results "$$folder/results.jsonl" \
+	    --page "$$folder/performance.md"
+
 deploy: install
 	@test -n "$$PREFECT_API_URL" || { echo "Say which server: PREFECT_API_URL=http://... make deploy" \
 	  "(prefect server start --host 127.0.0.1 starts one here)." >&2; exit 2; }
@@ -53,6 +78,6 @@ deploy: install
 	$(BIN)/prefect --no-prompt automation create --from-file automation.yaml
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info demo-output .pytest_cache .mypy_cache .ruff_cache \
+	rm -rf $(VENV) $(PEERS) build dist *.egg-info demo-output .pytest_cache .mypy_cache .ruff_cache \
 	  .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,148 @@
+"""Contestants that do the same work in turns, each in a process of its own.
+
+A contestant is a function that makes everything ready and returns another one, the work.  Its
+process makes it ready, does the work once (which compiles and fills caches), and then once per
+turn; turns go round, so that whatever else happens on the machine happens to all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+MB = 1e6
+
+
+class Contestant(NamedTuple):
+    """Who competes: `make` names a function of this package, as "module:function"."""
+
+    name: str
+    make: str
+    options: dict[str, Any]
+    threads: int = 1  # that BLAS, OpenMP and numba may use
+    is_limit: bool = False  # what the machine can do at best, not a competitor
+
+
+class Target(NamedTuple):
+    """What a ratio should be: the peer's over ours, of the medians."""
+
+    number: int  # in the list of targets
+    ours: str
+    peer: str  # several, separated by " | ": the best of them
+    at_least: float
+    measure: str = "cpu_s"
+
+
+class Contest(NamedTuple):
+    """The same work for all."""
+
+    name: str
+    title: str
+    workload: str
+    contestants: tuple[Contestant, ...]
+    targets: tuple[Target, ...] = ()
+    unit: str = ""  # of what a cost is told per piece: "row", "value", "MB"
+    count: float = 0.0  # how many of them
+    turns: int = 7
+
+
+class LostError(RuntimeError):
+    """A contestant that did not come through."""
+
+
+class Running:
+    """A contestant's process."""
+
+    def __init__(self, contestant: Contestant) -> None:
+        self.contestant = contestant
+        threads = str(contestant.threads)
+        limits = dict.fromkeys(
+            ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"),
+            threads,
+        )
+        command = [sys.executable, "-m", "benchmarks.suite.child", contestant.make]
+        self._process = subprocess.Popen(
+            [*command, json.dumps(contestant.options)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,
+            env={**os.environ, **limits},
+        )  # fmt: skip
+        self.ready: dict[str, Any] = {}
+        self.turns: list[dict[str, Any]] = []
+
+    def answer(self) -> dict[str, Any]:
+        """Wait for a line of the process."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise LostError(f"{self.contestant.name} ended with status {self._process.wait()}.")
+        return json.loads(line)
+
+    def take_turn(self) -> None:
+        """Let it do the work once."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("go\n")
+        self._process.stdin.flush()
+        self.turns.append(self.answer())
+
+    def close(self) -> None:
+        """Let it go."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+
+@contextmanager
+def running(contestant: Contestant) -> Iterator[Running]:
+    """Start a contestant; it is ready once it has answered."""
+    process = Running(contestant)
+    try:
+        yield process
+    finally:
+        process.close()
+
+
+def hold(contest: Contest) -> list[dict[str, Any]]:
+    """Run a contest; returns a row per contestant and one per target."""
+    with ExitStack() as stack:
+        all_ = [stack.enter_context(running(c)) for c in contest.contestants]
+        for process in all_:
+            process.ready = process.answer()
+        for _ in range(contest.turns):
+            for process in all_:
+                process.take_turn()
+    rows = [row_of(contest, process) for process in all_]
+    costs = {row["contestant"]: row for row in rows}
+    return rows + [judged(contest, target, costs) for target in contest.targets]
+
+
+def row_of(contest: Contest, process: Running) -> dict[str, Any]:
+    """Return what is kept of a contestant's turns."""
+    turns, ready = process.turns, process.ready
+    row = {"kind": "time", "contest": contest.name, "workload": contest.workload,
+           "contestant": process.contestant.name, "is_limit": process.contestant.is_limit,
+           "threads": process.contestant.threads, "turns": len(turns), "unit": contest.unit,
+           "count": contest.count, "found": turns[-1]["found"]}  # fmt: skip
+    for measure in ("wall_s", "cpu_s"):
+        # Where the work says how much of it there was (passes, say), its cost is told for one.
+        taken = [turn[measure] / turn["found"].get("pieces", 1.0) for turn in turns]
+        row[measure] = {"median": median(taken), "least": min(taken)}
+    peak = turns[-1]["peak_rss"]
+    return row | {"peak_rss_mb": peak / MB, "beyond_imports_mb": (peak - ready["imported"]) / MB}
+
+
+def judged(contest: Contest, target: Target, rows: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return a target's row: the ratio that came out."""
+    peers = [rows[name] for name in target.peer.split(" | ")]
+    best = min(peers, key=lambda row: row[target.measure]["median"])
+    ratio = best[target.measure]["median"] / rows[target.ours][target.measure]["median"]
+    return {"kind": "target", "contest": contest.name, "number": target.number,
+            "ours": target.ours, "peer": best["contestant"], "measure": target.measure,
+            "at_least": target.at_least, "ratio": ratio}  # fmt: skip

@@ -1,0 +1,141 @@
+"""One pass of averaged SGD, and other single passes over rows in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from benchmarks.in_memory import block_of
+from benchmarks.suite.workloads import load
+from pipeline.streaming.windows import Window, WindowPlan, row_order
+from solvers.gradient import GRADIENT_AND_SLOPES
+from solvers.losses import LOSSES, Problem
+from solvers.protocol import Block, Facts, Solver, Walk
+from solvers.s2gd import S2gd
+from solvers.sgd import Asgd
+
+LAM = 1e-5
+LOSS_NAMES = {"hinge": "hinge", "squared_hinge": "squared_hinge", "logistic": "log_loss"}
+
+Work = Callable[[], dict[str, Any] | None]
+
+
+def problem_of(loss: str, lam: float = LAM) -> Problem:
+    """The objective without an intercept."""
+    return Problem(LOSSES[loss](), lam, 0.0, lam)
+
+
+def facts_of(X: Any) -> Facts:
+    """What the methods are told; steps are given, so that little of it matters."""
+    kind = type(block_of(X[:1], np.ones(1)).rows)
+    n, d = X.shape
+    return Facts(n, d, kind, 1.0, 1.0, 1.0, n, shuffled=True, target_square=1.0,
+                 sigma_square=1.0, streams=1, seed=0)  # fmt: skip
+
+
+def rows_of(place: str, order: str, columns: str = "source") -> tuple[Block, Facts]:
+    """Load a set as kernels see it, to be visited in "stored" or in "random" order."""
+    X, y = load(Path(place))
+    if columns == "popularity":  # as ingest stores it
+        X = renumbered(X)
+    block, known = block_of(X, y), facts_of(X)
+    if order == "random":
+        plan, window = WindowPlan(1, 1, 1, 0), Window((0,), "random", 0, 0)
+        block = block._replace(order=row_order(plan, window, known.n))
+    return block, known
+
+
+def renumbered(X: Any) -> Any:
+    """Columns in the order of how many rows have a value there, most first."""
+    order = np.argsort(-np.bincount(X.indices, minlength=X.shape[1]), kind="stable")
+    rank = np.empty(X.shape[1], np.int32)
+    rank[order] = np.arange(X.shape[1], dtype=np.int32)
+    X = csr_matrix((X.data, rank[X.indices], X.indptr), shape=X.shape)
+    X.sort_indices()
+    return X
+
+
+def averaged_sgd(place: str, loss: str, order: str = "stored", columns: str = "source") -> Work:
+    """Ours: the step is given, as scikit-learn's rule for it needs no search either."""
+    block, known = rows_of(place, order, columns)
+    solver, problem = Asgd(gamma0=0.1 if loss == "squared_hinge" else 1.0), problem_of(loss)
+
+    def work() -> dict[str, Any]:
+        state = solver.step(problem, known, solver.init(problem, known), block)
+        return {"loss": state.loss_sum / state.heard}
+
+    return work
+
+
+def scikit_learn(place: str, loss: str, *, shuffle: bool = False, average: bool = True) -> Work:
+    """SGDClassifier on float32, one epoch without a stopping rule; input checks switched off."""
+    from sklearn import config_context
+    from sklearn.linear_model import SGDClassifier
+
+    X, y = load(Path(place))
+    model = SGDClassifier(loss=LOSS_NAMES[loss], alpha=LAM, average=average, shuffle=shuffle,
+                          max_iter=1, tol=None, fit_intercept=False, random_state=0)  # fmt: skip
+
+    def work() -> None:
+        with config_context(assume_finite=True):
+            model.fit(X, y)
+
+    return work
+
+
+def inner_step(place: str, order: str = "random", columns: str = "source") -> Work:
+    """S2GD's inner loop, logistic loss: as many steps as there are rows."""
+    block, known = rows_of(place, order, columns)
+    problem, solver = problem_of("logistic"), S2gd(secants=0)
+    anchor, slopes = solver.init(problem, known), np.empty(known.n)
+    at, what = solver.newest(anchor), GRADIENT_AND_SLOPES
+    stored = block._replace(order=np.arange(known.n), row_state=slopes)
+    total = what.add(problem, at, stored, what.zero(at))
+    anchor = solver.absorb(problem, known, anchor, total, 0)._replace(left=known.n)
+    walk = block._replace(row_state=slopes)
+
+    def work() -> None:
+        solver.step_rows(problem, known, anchor, walk)
+
+    return work
+
+
+def several(place: str, models: int, method: str, *, abreast: bool = True,
+            columns: str = "popularity") -> Work:  # fmt: skip
+    """One pass of logistic models side by side, lam falling by two from one to the next."""
+    from solvers.sdca import Sdca
+    from solvers.together import Together, View
+
+    block, known = rows_of(place, "random", columns)
+    solver: Solver = Asgd(gamma0=1.0) if method == "asgd" else Sdca()
+    if models > 1:
+        solver = Together(solver, tuple(View(lam=LAM * 2.0**-k) for k in range(models)))
+    problem, walk = problem_of("logistic"), solver.program(0)[0]
+    assert isinstance(walk, Walk)
+    if not abreast:
+        walk = walk._replace(enter=lambda state: state)
+    numbers = solver.row_numbers(known) if walk.row_state != "none" else 0
+    kept = np.zeros((known.n, numbers)[: min(numbers, 2)]) if numbers else block.row_state
+
+    def work() -> None:
+        kept[:] = 0.0
+        state = walk.enter(solver.init(problem, known))
+        walk.leave(walk.step(problem, known, state, block._replace(row_state=kept)))
+
+    return work
+
+
+def memory_read(place: str, threads: int = 1) -> Work:
+    """Limit: every byte of the values, and of their columns, read once."""
+    X, _ = load(Path(place))
+    parts = [X] if isinstance(X, np.ndarray) else [X.data, X.indices]
+    words = [part.reshape(-1) for part in parts]
+    words = [w[: w.size // 2 * 2].view(np.int64) for w in words]
+    shares = [share for w in words for share in np.array_split(w, threads)]
+    pool = ThreadPoolExecutor(threads)
+    return lambda: {"sum": sum(map(int, pool.map(np.sum, shares)))}

@@ -1,0 +1,242 @@
+"""All contests: what is measured, against whom, and what the ratios should be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks.suite import reading
+from benchmarks.suite.contest import Contest, Contestant, Target
+from benchmarks.suite.sector import sector_set
+from benchmarks.suite.streaming import stored
+from benchmarks.suite.workloads import DENSE, MADE, SPARSE, prepare, shape
+
+OURS, POPULAR, SOURCE = "fewpass", "fewpass, columns by popularity", "fewpass, columns as given"
+RANDOM = "fewpass, random order"
+PEER, SHUFFLING = "scikit-learn, averaged", "scikit-learn, averaged, shuffled"
+ASGD_TARGETS = {
+    **dict.fromkeys(
+        (("D1", "hinge"), ("D1", "logistic"), ("D2", "hinge"), ("D2", "logistic")), 5.0
+    ),
+    ("S1", "logistic"): 1.7,
+    ("S2", "logistic"): 2.2,
+}
+
+
+class Programme:
+    """The contests on sets that lie below a folder, made when they are first needed."""
+
+    def __init__(self, folder: Path, *, quick: bool) -> None:
+        self._folder, self._quick = folder, quick
+        self._turns = 1 if quick else 7
+
+    def contests(self) -> dict[str, Callable[[], Iterator[Contest]]]:
+        """Return the rooms of the programme by name."""
+        return {
+            "one-pass": self.one_pass,
+            "inner-step": self.inner_step,
+            "gradient": self.gradient,
+            "streaming": self.streaming,
+            "out-of-core": self.out_of_core,
+            "many-models": self.many_models,
+            "classes": self.classes,
+            "reading": self.reading,
+        }
+
+    def _place(self, name: str) -> Path:
+        return prepare(name, self._folder, quick=self._quick)
+
+    def _few(self, *names: str) -> tuple[str, ...]:
+        """Of toy sets one dense and one sparse show that all runs."""
+        return tuple(n for n in names if n in ("D1", "S1")) if self._quick else names
+
+    def one_pass(self) -> Iterator[Contest]:
+        """Averaged SGD over rows in memory, in stored and in random order."""
+        for name in self._few(*DENSE, *SPARSE):
+            for loss in ("hinge", "logistic") if name in MADE else ("logistic",):
+                yield self._one_pass(name, loss)
+
+    def _one_pass(self, name: str, loss: str) -> Contest:
+        place = self._place(name)
+        size, at = shape(place), {"place": str(place), "loss": loss}
+        mine = "one_pass:averaged_sgd"
+        if name in DENSE:
+            best, all_ours = OURS, [Contestant(OURS, mine, at)]
+        else:
+            best, popular = POPULAR, {"columns": "popularity"}
+            all_ours = [Contestant(SOURCE, mine, at), Contestant(POPULAR, mine, at | popular)]
+            at = at | popular
+        all_ours.append(Contestant(RANDOM, mine, at | {"order": "random"}))
+        at = {"place": str(place), "loss": loss}
+        targets = [Target(3, RANDOM, best, 1 / 1.4)]
+        if (name, loss) in ASGD_TARGETS:
+            number = 1 if name in DENSE else 2
+            targets.append(Target(number, best, PEER, ASGD_TARGETS[name, loss]))
+        if (name, loss) == ("S1", "logistic"):
+            targets.append(Target(2, best, SHUFFLING, 3.8))
+        if (name, loss) == ("D2", "hinge"):
+            targets.append(Target(1, best, "memory read", 0.35))
+        return Contest(
+            f"one-pass {name} {loss}", f"One pass of averaged SGD: {name}, {loss} loss", name,
+            (*all_ours, Contestant(PEER, "one_pass:scikit_learn", at),
+             Contestant(SHUFFLING, "one_pass:scikit_learn", at | {"shuffle": True}),
+             Contestant("memory read", "one_pass:memory_read", {"place": str(place)}, 1, True)),
+            tuple(targets), *per_piece(name, size), self._turns,
+        )  # fmt: skip
+
+    def inner_step(self) -> Iterator[Contest]:
+        """S2GD's inner loop beside averaged SGD, both in random order."""
+        for name in self._few("S1", "S2"):
+            place = self._place(name)
+            at = {"place": str(place), "columns": "popularity", "order": "random"}
+            averaged, inner = "averaged SGD", "S2GD, inner step"
+            yield Contest(
+                f"inner-step {name}", f"A step per row: {name}, logistic loss, random order", name,
+                (Contestant(averaged, "one_pass:averaged_sgd", at | {"loss": "logistic"}),
+                 Contestant(inner, "one_pass:inner_step", at)),
+                (Target(4, inner, averaged, 1 / 1.25),), *per_piece(name, shape(place)),
+                self._turns,
+            )  # fmt: skip
+
+    def gradient(self) -> Iterator[Contest]:
+        """The full gradient, one and two threads."""
+        for name in self._few("D1", "D2", "S1"):
+            place = self._place(name)
+            at = {"place": str(place)}
+            mine = [
+                Contestant("fewpass", "full_gradient:ours", at),
+                Contestant("fewpass, 2 threads", "full_gradient:ours", at | {"threads": 2}, 2),
+            ]
+            if name == "S1":
+                peers = [Contestant("scipy, float64", "full_gradient:scipy_products", at)]
+                targets = [Target(5, "fewpass", "scipy, float64", 2.0, "wall_s")]
+            else:
+                peers = [
+                    Contestant("numpy", "full_gradient:numpy_products", at),
+                    Contestant("numpy, 2 threads", "full_gradient:numpy_products", at, 2),
+                    Contestant("dask.array, 2 workers", "full_gradient:dask_products", at),
+                ]
+                two = "fewpass, 2 threads"
+                targets = [Target(5, "fewpass", "numpy", 1.8, "wall_s")] if name == "D1" else [
+                    Target(5, two, "numpy, 2 threads", 1.4, "wall_s"),
+                    Target(5, two, "dask.array, 2 workers", 3.5, "wall_s"),
+                ]  # fmt: skip
+            limits = [
+                Contestant("memory read", "one_pass:memory_read", at, 1, True),
+                Contestant(
+                    "memory read, 2 threads", "one_pass:memory_read", at | {"threads": 2}, 2, True
+                ),
+            ]
+            yield Contest(
+                f"gradient {name}", f"The full logistic gradient: {name}", name,
+                (*mine, *peers, *limits), tuple(targets), *per_piece(name, shape(place)),
+                self._turns,
+            )  # fmt: skip
+
+    def streaming(self) -> Iterator[Contest]:
+        """One pass over a Zarr set on disk, from the page cache and from the disk."""
+        for name in self._few("D2", "S1"):
+            place = self._place(name)
+            dataset = {"dataset": str(stored(place))}
+            for state in ("warm", "cold"):
+                at = dataset | {"cold": state == "cold"}
+                peers = ("dask-ml Incremental", "scikit-learn over Zarr")
+                limits = ("file read", "file read and decode")
+                targets = [
+                    Target(7, OURS, peer, 3.0, "wall_s") for peer in peers if state == "warm"
+                ] or [Target(7, OURS, "file read", 0.8, "wall_s")]
+                yield Contest(
+                    f"streaming {name} {state}", f"One pass over a Zarr set, {state}: {name}", name,
+                    (Contestant(OURS, "streaming:Streamed", at, 2),
+                     Contestant("fewpass, no Dask", "streaming:Streamed", at | {"dask": False}),
+                     Contestant(peers[0], "streaming:Incremental", at, 2),
+                     Contestant(peers[1], "streaming:PartialFit", at),
+                     Contestant(limits[0], "streaming:FileRead", at, 1, True),
+                     Contestant(limits[1], "streaming:Decoding", at, 1, True)),
+                    tuple(targets), *per_piece(name, shape(place)), min(self._turns, 5),
+                )  # fmt: skip
+
+    def out_of_core(self) -> Iterator[Contest]:
+        """Seconds per pass from disk over seconds per pass on the same rows in memory."""
+        for name in self._few("D1", "S1", "imdb"):
+            place = self._place(name)
+            for method, passes in (("asgd", 5), ("s2gd+", 8), ("sdca", 6)):
+                at = {"dataset": str(stored(place)), "method": method, "passes": passes,
+                      "lam": 1e-4}  # fmt: skip
+                big = at | {"memory": "2GB"}
+                yield Contest(
+                    f"out-of-core {name} {method}", f"Seconds per pass: {name}, {method}", name,
+                    (Contestant("in memory", "streaming:InMemory", at),
+                     Contestant("fewpass, fits into the budget", "streaming:Streamed", big, 2),
+                     Contestant("fewpass, 256MB, warm", "streaming:Streamed", at, 2),
+                     Contestant("fewpass, 256MB, cold", "streaming:Streamed",
+                                at | {"cold": True}, 2)),
+                    (Target(9, "fewpass, fits into the budget", "in memory", 1 / 1.2, "wall_s"),),
+                    *per_piece(name, shape(place)), min(self._turns, 3),
+                )  # fmt: skip
+
+    def many_models(self) -> Iterator[Contest]:
+        """Eight values of lam in one reading against one."""
+        for name in self._few("S1", "imdb"):
+            for method in ("asgd", "sdca"):
+                at = {"place": str(self._place(name)), "method": method}
+                grid = "8 values of lam, side by side"
+                yield Contest(
+                    f"many-models {name} {method}", f"Several lam in one pass: {name}, {method}",
+                    name,
+                    (Contestant("one lam", "one_pass:several", at | {"models": 1}),
+                     Contestant(grid, "one_pass:several", at | {"models": 8}),
+                     Contestant("8 values of lam, in turn", "one_pass:several",
+                                at | {"models": 8, "abreast": False})),
+                    (Target(10, grid, "one lam", 0.5),),
+                    *per_piece(name, shape(self._place(name))), min(self._turns, 3),
+                )  # fmt: skip
+
+    def classes(self) -> Iterator[Contest]:
+        """105 classes one against the rest, each certified to 1e-3, against LIBLINEAR's default."""
+        ours, peer = "fewpass, sdca", "LIBLINEAR (LinearSVC)"
+        at = {"dataset": str(sector_set(self._folder)), "method": "sdca", "loss": "squared_hinge",
+              "lam": "0.5/n", "memory": "2GB", "passes": 100, "tol": 1e-3}  # fmt: skip
+        yield Contest(
+            "classes sector", "105 classes one against the rest: sector, squared hinge", "sector",
+            (Contestant(ours, "streaming:Streamed", at, 2),
+             Contestant(peer, "sector:linear_svc", {})),
+            (Target(11, ours, peer, 1.0, "wall_s"),), turns=min(self._turns, 3),
+        )  # fmt: skip
+
+    def reading(self) -> Iterator[Contest]:
+        """Text to rows."""
+        quick, turns = self._quick, min(self._turns, 3)
+        libsvm = reading.libsvm_text(self._place("S1"), quick=quick)
+        csv = reading.csv_text(self._place("D1"), quick=quick)
+        for path, name, d in ((libsvm, "S1", MADE["S1"][1]), (csv, "D1", None)):
+            at: dict[str, Any] = {"path": str(path)}
+            mine = [
+                Contestant(OURS, "reading:ours", at | {"n_features": d}),
+                Contestant("fewpass, 2 threads", "reading:ours", at | {"threads": 2}, 2),
+                Contestant("fewpass ingest, 2 threads", "reading:whole_ingest", at, 2),
+            ]
+            peers = [
+                Contestant("scikit-learn", "reading:scikit_learn", at),
+                Contestant("Vowpal Wabbit, to its cache", "reading:vowpal_wabbit", at),
+            ] if name == "S1" else [
+                Contestant("pandas", "reading:pandas_csv", at),
+                Contestant("pyarrow", "reading:pyarrow_csv", at),
+                Contestant("polars", "reading:polars_csv", at),
+            ]  # fmt: skip
+            targets = [
+                Target(8, OURS, "scikit-learn", 8.0),
+                Target(8, OURS, "Vowpal Wabbit, to its cache", 1.5),
+            ] if name == "S1" else []  # fmt: skip
+            kind = "LIBSVM" if name == "S1" else "CSV"
+            yield Contest(
+                f"reading {kind}", f"{kind} text to rows: {name}", name,
+                (*mine, *peers, Contestant("file read", "reading:file_read", at, 1, True)),
+                tuple(targets), "MB", path.stat().st_size / 1e6, turns,
+            )  # fmt: skip
+
+
+def per_piece(name: str, size: Any) -> tuple[str, float]:
+    """Return what a cost is told per piece of, and how many there are."""
+    return ("row", size.n) if name in DENSE else ("value", size.values)

@@ -17,7 +17,7 @@ from pipeline.training.run_folder import RunFolder
 from storage import columns
 from storage.dataset import Dataset
 from storage.folder import Damaged, Folder
-from storage.manifest import Labels
+from storage.manifest import COLUMN_ORDER, Labels
 from storage.snapshot import Snapshot, SnapshotStore
 
 
@@ -138,6 +138,7 @@ def _of_dataset(path: str) -> dict[str, Any]:
         "largest_row_norm": float(np.sqrt(manifest.norms.max_square)),
         "scaling": manifest.scaling.kind,
         "shuffle_seed": manifest.shuffle.seed,
+        "columns_stored_by": "popularity" if COLUMN_ORDER in manifest.columns else "source",
         "chunks": manifest.n_chunks,
         "chunk_rows": manifest.chunk_rows,
         "stored_bytes": sum(stored.length for stored in chunks),

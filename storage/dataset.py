@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from storage.column_order import ColumnOrder, is_order
 from storage.folder import Damaged, Folder, NotADataset
 from storage.layout import SPARSE_PARTS, chunk_parts, chunk_templates, root_keys
-from storage.manifest import KEY, Manifest, UnknownVersion, read_manifest
+from storage.manifest import COLUMN_ORDER, KEY, Manifest, UnknownVersion, read_manifest
 from storage.objects import RESTORE, fault, get_array, get_chunk, require_keys
 from storage.table import Table
 from storage.table_buffer import TableBuffer
@@ -81,8 +83,31 @@ class Dataset:
         """Chunks that the rows are in."""
         return self.manifest.n_chunks
 
+    @cached_property
+    def column_order(self) -> ColumnOrder:
+        """How the columns lie: what `read_into` and `read_stored` see, nobody outside.
+
+        Raises
+        ------
+        Damaged
+            As for `read_into`, or when it is no order of the columns.
+        """
+        if COLUMN_ORDER not in self.manifest.columns:
+            return ColumnOrder()
+        source = self._column(COLUMN_ORDER)
+        if not is_order(source, self.n_features):
+            raise Damaged(
+                f"columns/{COLUMN_ORDER} of {self.folder.url} is no order of its "
+                f"{self.n_features} columns. Do not use this data set; ingest the source again."
+            )
+        return ColumnOrder(source)
+
     def read_chunk(self, k: int) -> Table:
-        """Return the rows of chunk `k` in memory of their own."""
+        """Return the rows of chunk `k` in memory of their own, columns as in the source."""
+        return self.column_order.sourced_rows(self.read_stored(k))
+
+    def read_stored(self, k: int) -> Table:
+        """Return the rows of chunk `k` in memory of their own, columns in stored order."""
         chunks = self.manifest.chunks
         buffer = TableBuffer(self.manifest, chunks.rows[k], chunks.nnz[k])
         self.read_into(k, buffer)
@@ -90,6 +115,8 @@ class Dataset:
 
     def read_into(self, k: int, buffer: TableBuffer) -> int:
         """Append the rows of chunk `k` to the buffer, which stays as it was when that fails.
+
+        Columns are in stored order.
 
         Several threads may read at once, each into a buffer of its own; the interpreter is free
         while bytes are read, checked and decompressed.
@@ -125,6 +152,8 @@ class Dataset:
     def column(self, name: str) -> NDArray[np.float64]:
         """Statistic `name` of every feature: ``count``, ``max_abs``, ``mean``, ``variance``, ...
 
+        In the order of the source, like all that leaves a data set.
+
         Returns
         -------
         numpy.ndarray
@@ -137,12 +166,14 @@ class Dataset:
         Damaged
             As for `read_into`.
         """
-        manifest = self.manifest
-        if name not in manifest.columns:
-            raise KeyError(
-                f"{self.folder.url} has no column statistic {name!r}, but {[*manifest.columns]}."
-            )
-        return get_array(self.folder, f"columns/{name}", manifest.columns[name], manifest.objects)
+        known = [each for each in self.manifest.columns if each != COLUMN_ORDER]
+        if name not in known:
+            raise KeyError(f"{self.folder.url} has no column statistic {name!r}, but {known}.")
+        return self._column(name)
+
+    def _column(self, name: str) -> NDArray[Any]:
+        layout, objects = self.manifest.columns[name], self.manifest.objects
+        return get_array(self.folder, f"columns/{name}", layout, objects)
 
     def verify(self) -> Iterator[str]:
         """Read every object and yield a sentence for each that is not as it was written."""

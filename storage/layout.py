@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from storage.codec import array_metadata, group_metadata
-from storage.manifest import FORMAT, FORMAT_VERSION, Layout, Manifest, index_dtype
+from storage.manifest import FORMAT, Layout, Manifest, index_dtype
 
 FLOAT64 = np.dtype(np.float64)
 INDPTR = np.dtype(np.int64)
@@ -60,16 +60,21 @@ def root_keys(manifest: Manifest) -> list[str]:
     """Return the keys of `root_documents`."""
     m = manifest
     shape, dtype = (m.n_rows, m.n_features), np.dtype(m.dtype)
-    return list(root_documents(m.layout, shape, m.chunk_rows, dtype, m.has_weight))
+    return list(root_documents(m.version, m.layout, shape, m.chunk_rows, dtype, m.has_weight))
 
 
 def root_documents(
-    layout: Layout, shape: tuple[int, int], chunk_rows: int, dtype: np.dtype[Any], has_weight: bool
+    version: int,
+    layout: Layout,
+    shape: tuple[int, int],
+    chunk_rows: int,
+    dtype: np.dtype[Any],
+    has_weight: bool,
 ) -> dict[str, bytes]:
     """Zarr metadata of everything that belongs to no chunk, but the columns."""
     n_rows, n_features = shape
     documents = {
-        "zarr.json": group_metadata({"format": FORMAT, "version": FORMAT_VERSION}),
+        "zarr.json": group_metadata({"format": FORMAT, "version": version}),
         "columns/zarr.json": group_metadata(),
     }
     if layout == "dense":

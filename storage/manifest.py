@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Annotated, Any, Final, Literal
 
@@ -14,8 +14,12 @@ from storage.objects import ArrayLayout, Stored
 from storage.seal import seal, unseal
 
 FORMAT: Final = "fewpass-dataset"
-FORMAT_VERSION: Final = 1
+#: Sets whose columns are renumbered; a reader that knows none but the first would misread them.
+FORMAT_VERSION: Final = 2
+#: All others are written as before.
+FORMAT_IN_SOURCE_ORDER: Final = 1
 KEY = "manifest.json"
+COLUMN_ORDER: Final = "source"  # the array below columns/ that says which column is stored where
 
 Layout = Literal["dense", "sparse"]
 Natural = Annotated[int, Field(ge=0)]
@@ -124,7 +128,7 @@ class Manifest(Part):
     """Everything a data set says of itself, and the proof that it is complete."""
 
     format: Literal["fewpass-dataset"] = FORMAT
-    version: Literal[1] = FORMAT_VERSION
+    version: Literal[1, 2] = FORMAT_IN_SOURCE_ORDER
     layout: Layout
     n_rows: Positive
     n_features: Positive
@@ -140,7 +144,7 @@ class Manifest(Part):
     sources: tuple[Source, ...]
     bad_rows: dict[str, Natural]  # rows skipped at ingest, by source
     versions: dict[str, str]
-    columns: dict[str, ArrayLayout]  # statistics of the features, below columns/
+    columns: dict[str, ArrayLayout]  # statistics of the features and their order, below columns/
     objects: dict[str, Stored]  # all objects that belong to no chunk, but this manifest
     chunks: ChunkTable
     fingerprint: str = ""  # SHA-256 of all of the above, as written
@@ -153,7 +157,16 @@ class Manifest(Part):
             raise ValueError("the chunks do not add up to the rows and values of the data set")
         if self.has_weight != (self.weights is not None):
             raise ValueError("has_weight and weights contradict each other")
+        if format_version(self.columns) != self.version:
+            raise ValueError("its version and its columns contradict each other")
+        if self.version == FORMAT_VERSION:
+            self._orders_columns(self.columns[COLUMN_ORDER])
         return self
+
+    def _orders_columns(self, order: ArrayLayout) -> None:
+        expected = (self.index_dtype.name, (self.n_features,))
+        if self.layout == "dense" or (order.dtype, order.shape) != expected:
+            raise ValueError("its columns are in an order that they cannot have")
 
     @property
     def n_chunks(self) -> int:
@@ -168,6 +181,11 @@ class Manifest(Part):
     def sealed(self) -> bytes:
         """Bytes of ``manifest.json``."""
         return seal(self.model_dump(mode="json", exclude={"fingerprint"}))
+
+
+def format_version(columns: Mapping[str, ArrayLayout]) -> Literal[1, 2]:
+    """Return the version that a set with these arrays below ``columns/`` is written in."""
+    return FORMAT_VERSION if COLUMN_ORDER in columns else FORMAT_IN_SOURCE_ORDER
 
 
 def index_dtype(n_features: int) -> np.dtype[Any]:
@@ -191,11 +209,11 @@ def read_manifest(raw: bytes) -> Manifest:
         When a byte differs from what was written.
     """
     document = unseal(raw)
-    known = (FORMAT, FORMAT_VERSION)
-    if (document.get("format"), document.get("version")) != known:
+    found, version = document.get("format"), document.get("version")
+    if found != FORMAT or version not in (FORMAT_IN_SOURCE_ORDER, FORMAT_VERSION):
         raise UnknownVersion(
-            f"it is {document.get('format')!r} version {document.get('version')!r}, where "
-            f"{known[0]!r} version {known[1]} was expected"
+            f"it is {found!r} version {version!r}, where {FORMAT!r} version "
+            f"{FORMAT_IN_SOURCE_ORDER} or {FORMAT_VERSION} was expected"
         )
     try:
         return Manifest.model_validate(document)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from storage import codec
+from storage.column_order import ColumnOrder, is_order
 from storage.folder import Folder
 from storage.layout import (
     SPARSE_PARTS,
@@ -18,6 +19,7 @@ from storage.layout import (
     root_documents,
 )
 from storage.manifest import (
+    COLUMN_ORDER,
     KEY,
     ChunkRecord,
     Labels,
@@ -29,6 +31,7 @@ from storage.manifest import (
     Values,
     Weights,
     chunk_table,
+    format_version,
     index_dtype,
     norms,
     read_manifest,
@@ -139,9 +142,28 @@ class DatasetWriter:
                     f"Column statistic {name!r} has shape {values.shape}, where "
                     f"({self.n_features},) was expected. Hand over one number per feature."
                 )
-            array = np.ascontiguousarray(values, np.float64)
-            self._columns[name] = ArrayLayout.of(array)
-            self._objects.update(put_array(self.folder, f"columns/{name}", array))
+            self._put_column(name, np.ascontiguousarray(values, np.float64))
+
+    def write_column_order(self, order: ColumnOrder) -> None:
+        """Write the order that the columns of all chunks are stored in; none where it is theirs.
+
+        Raises
+        ------
+        ValueError
+            When it is of other columns, or the set is dense: its columns stay where they are.
+        """
+        if order.source is None:
+            return
+        if self.layout == "dense" or not is_order(order.source, self.n_features):
+            raise ValueError(
+                f"An order of {order.source.size} columns was given for a {self.layout} set of "
+                f"{self.n_features}. Give one of all columns of a sparse set."
+            )
+        self._put_column(COLUMN_ORDER, order.source)
+
+    def _put_column(self, name: str, array: NDArray[Any]) -> None:
+        self._columns[name] = ArrayLayout.of(array)
+        self._objects.update(put_array(self.folder, f"columns/{name}", array))
 
     def commit(
         self,
@@ -174,10 +196,14 @@ class DatasetWriter:
         self._require_all(records)
         shape = (self.n_rows, self.n_features)
         dtype = np.dtype(self.dtype)
-        documents = root_documents(self.layout, shape, self.chunk_rows, dtype, self.has_weight)
+        version = format_version(self._columns)
+        documents = root_documents(
+            version, self.layout, shape, self.chunk_rows, dtype, self.has_weight
+        )
         objects = {key: put(self.folder, key, data) for key, data in documents.items()}
         objects |= self._objects
         manifest = Manifest(
+            version=version,
             layout=self.layout,
             n_rows=self.n_rows,
             n_features=self.n_features,

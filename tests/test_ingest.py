@@ -354,9 +354,9 @@ def test_bad_input_is_refused(tmp_path):
 
 def test_too_many_columns_for_the_memory(tmp_path):
     (tmp_path / "wide.svm").write_text("1 1:1\n-1 900000:1\n")
-    with pytest.raises(BadInput, match=r"900000 columns take 72 MB.*Give at least 168 MB"):
+    with pytest.raises(BadInput, match=r"900000 columns take 108 MB.*Give at least 204 MB"):
         ingest(plan(tmp_path / "wide.svm", tmp_path / "set", memory="128MB"))
-    result = ingest(plan(tmp_path / "wide.svm", tmp_path / "set", memory="168MB"))
+    result = ingest(plan(tmp_path / "wide.svm", tmp_path / "set", memory="204MB"))
     assert result.features == 900000
 
 

@@ -109,7 +109,7 @@ def fingerprints(place):
 
 def write_rows(path, n):
     random = np.random.default_rng(0)
-    columns = np.sort(random.integers(1, 3000, (n, 60)), axis=1)
+    columns = np.sort(random.integers(1, 6000, (n, 60)), axis=1)
     values = random.integers(1, 1000, (n, 60))
     with path.open("w") as file:
         for label, row, numbers in zip(

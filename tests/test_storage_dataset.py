@@ -349,8 +349,8 @@ def test_places_without_a_data_set_are_told_apart_from_damage(tmp_path):
     for place in (tmp_path, tmp_path / "absent"):
         with pytest.raises(NotADataset, match=f"{place} holds no data set.*fewpass ingest"):
             Dataset.open(str(place))
-    (tmp_path / "manifest.json").write_bytes(seal({"format": "fewpass-dataset", "version": 2}))
-    with pytest.raises(NotADataset, match=r"version 2, where 'fewpass-dataset' version 1"):
+    (tmp_path / "manifest.json").write_bytes(seal({"format": "fewpass-dataset", "version": 3}))
+    with pytest.raises(NotADataset, match=r"version 3, where 'fewpass-dataset' version 1 or 2"):
         Dataset.open(str(tmp_path))
 
 

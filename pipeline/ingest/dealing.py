@@ -14,11 +14,13 @@ from pipeline.errors import BadInput
 from pipeline.ingest.buckets import Buckets, Keys, RowKind, buckets_needed
 from pipeline.ingest.column_statistics import ColumnStatistics
 from pipeline.ingest.plan import IngestPlan
+from pipeline.ingest.popularity import ColumnCounts, orders_as_state, orders_from_state
 from pipeline.ingest.scaling import Scaler, needs_columns
 from pipeline.ingest.target_map import TargetCensus
 from pipeline.ordered import ordered_map
 from pipeline.sizes import format_bytes
 from pipeline.sources.source import Parsed, Piece, Source
+from storage.column_order import ColumnOrder
 from storage.table import SparseTable, Table, n_bytes, take
 
 #: Raw bytes parsed at a time. Part of what a seed means: keys are drawn piece by piece.
@@ -30,20 +32,28 @@ DEAL = 1
 #: Skipped rows that are kept with their reason; all are counted.
 LISTED = 20
 
-#: Memory per column: running statistics, and the copies made of them at the end.
-BYTES_PER_COLUMN = 80
+#: Memory per column: running statistics, the copies made of them at the end, and two orders.
+BYTES_PER_COLUMN = 120
 
 TRAINING, TEST = 0, 1
 
 
+class Share(NamedTuple):
+    """The training rows of a piece, or its test rows."""
+
+    group: int
+    rows: NDArray[np.int64] | None  # which of the piece they are; None: all
+    table: Table
+    keys: Keys | None  # (n,) None: rows keep their order
+
+
 class Prepared(NamedTuple):
-    """A parsed piece with its random numbers."""
+    """A parsed piece, its rows shared out with their random numbers."""
 
     parsed: Parsed
     piece_bytes: int
     where: str
-    keys: Keys | None  # (n,) None: rows keep their order
-    group: NDArray[np.bool_] | None  # (n,) True: a test row; None: no row is
+    shares: tuple[Share, ...]
 
 
 class Dealt(NamedTuple):
@@ -57,6 +67,7 @@ class Dealt(NamedTuple):
     n_skipped: dict[str, int]  # per file
     skipped: list[str]  # the first of them, as sentences
     n_merged: int  # values added to the one before, of the same index in the row
+    orders: tuple[ColumnOrder, ...]  # of the columns, for each of the buckets
 
 
 class Dealer:
@@ -82,6 +93,8 @@ class Dealer:
         self.buckets = tuple(self._buckets(path))
         width = source.n_features or 0
         self.columns = ColumnStatistics(source.layout, width) if needs_columns(plan.scale) else None
+        renumbers = source.layout == "sparse" and plan.column_order == "popularity"
+        self.counts = [ColumnCounts() for _ in self.buckets] if renumbers else []
         self.max_index = -1
         self.n_skipped: dict[str, int] = {}
         self.n_merged = 0
@@ -119,8 +132,13 @@ class Dealer:
             scaler = Scaler.fitted(self.plan.scale, self.columns, n_features)
         return Dealt(
             self.kind, n_features, self.census, scaler, self.buckets,
-            self.n_skipped, self.skipped, self.n_merged,
+            self.n_skipped, self.skipped, self.n_merged, self._orders(n_features),
         )  # fmt: skip
+
+    def _orders(self, n_features: int) -> tuple[ColumnOrder, ...]:
+        if not self.counts:
+            return tuple(ColumnOrder() for _ in self.buckets)
+        return tuple(counts.order(n_features) for counts in self.counts)
 
     def _in_flight(self, threads: int) -> int:
         fits = self.plan.memory_for_rows // 2 // (PIECE_COPIES * PIECE_BYTES)
@@ -132,27 +150,30 @@ class Dealer:
     def _prepare(self, numbered: tuple[int, Piece]) -> Prepared:
         number, piece = numbered
         parsed = self.source.parse(piece)
+        self._refuse_wide(parsed.max_index)
         random = np.random.default_rng([self.plan.seed, DEAL, number])
         n = parsed.table.n_rows
-        keys = random.random(n)
-        group = random.random(n) < self.plan.test_fraction if self.plan.test_fraction else None
+        drawn = random.random(n)
+        keys = drawn if self.plan.shuffle else None
+        shares = [Share(TRAINING, None, parsed.table, keys)]
+        if self.plan.test_fraction:
+            test = random.random(n) < self.plan.test_fraction
+            shares = [_share(group, parsed.table, keys, test) for group in (TRAINING, TEST)]
+        for share in shares if self.counts else ():
+            self.counts[share.group].add(share.table, parsed.max_index)
         where = f"{piece.file}, after line {piece.first_line - 1}"
-        return Prepared(parsed, piece.n_bytes, where, keys if self.plan.shuffle else None, group)
+        return Prepared(parsed, piece.n_bytes, where, tuple(shares))
 
     def _take_in(self, prepared: Prepared) -> None:
-        parsed, keys, group = prepared.parsed, prepared.keys, prepared.group
+        parsed = prepared.parsed
         self._note_skipped(parsed)
         self.n_merged += parsed.n_merged
         self.max_index = max(self.max_index, parsed.max_index)
-        self._refuse_wide()
         target = self.census.encode(parsed.table.target, parsed.labels, prepared.where)
-        table: Table = parsed.table._replace(target=target)
-        if group is None:
-            self._add(TRAINING, table, keys)
-        else:
-            for number, rows in ((TRAINING, np.flatnonzero(~group)), (TEST, np.flatnonzero(group))):
-                self._add(number, take(table, rows), None if keys is None else keys[rows])
-        self.report(prepared.piece_bytes, table.n_rows, n_bytes(table))
+        for group, rows, table, keys in prepared.shares:
+            own = target if rows is None else target[rows]
+            self._add(group, table._replace(target=own), keys)
+        self.report(prepared.piece_bytes, parsed.table.n_rows, n_bytes(parsed.table))
 
     def _add(self, number: int, table: Table, keys: Keys | None) -> None:
         self.census.count(table.target, number)
@@ -190,8 +211,8 @@ class Dealer:
         if not (self.source.n_features or self.max_index + 1):
             raise BadInput("No row has a feature. Check the sources, or give their width.")
 
-    def _refuse_wide(self) -> None:
-        n_features = self.source.n_features or self.max_index + 1
+    def _refuse_wide(self, max_index: int) -> None:
+        n_features = self.source.n_features or max_index + 1
         need = n_features * BYTES_PER_COLUMN
         if need > self.plan.memory_for_rows:
             least = format_bytes(self.plan.memory + need - self.plan.memory_for_rows)
@@ -199,6 +220,11 @@ class Dealer:
                 f"The statistics of {n_features} columns take {format_bytes(need)}, more than "
                 f"the memory has room for. Give at least {least}."
             )
+
+
+def _share(group: int, table: Table, keys: Keys | None, test: NDArray[np.bool_]) -> Share:
+    rows = np.flatnonzero(test if group == TEST else ~test)
+    return Share(group, rows, take(table, rows), None if keys is None else keys[rows])
 
 
 def dealt_as_state(dealt: Dealt) -> dict[str, Any]:
@@ -212,6 +238,7 @@ def dealt_as_state(dealt: Dealt) -> dict[str, Any]:
         "n_skipped": dealt.n_skipped,
         "skipped": dealt.skipped,
         "n_merged": dealt.n_merged,
+        "orders": orders_as_state(dealt.orders),
     }
 
 
@@ -236,4 +263,5 @@ def dealt_from_state(plan: IngestPlan, path: Path, state: dict[str, Any]) -> Dea
         n_skipped=state["n_skipped"],
         skipped=state["skipped"],
         n_merged=state["n_merged"],
+        orders=orders_from_state(state["orders"]),
     )

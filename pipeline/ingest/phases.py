@@ -196,15 +196,16 @@ class _Ingest:
         return [done[number] for number in sorted(done)]
 
     def _write_one(self, dealt: Dealt, number: int, scaler: Scaler) -> Dataset:
-        target, buckets = self.targets[number], dealt.buckets[number]
+        target, buckets, order = self.targets[number], dealt.buckets[number], dealt.orders[number]
         target_map = TargetMap(dealt.census, self._like_targets())
         writer = self._writer(dealt, target.folder, buckets)
         name = ("training", "test")[number]
-        maker = ChunkMaker(writer, target_map, scaler, self.workplace, name)
+        maker = ChunkMaker(writer, target_map, scaler, order, self.workplace, name)
         memory = int(WRITING * self.plan.memory_for_rows)
         selections = buckets.selections()
         written = write_chunks(maker, selections, self.threads, memory, self.ticker.wrote)
         writer.write_columns({**written.columns, **scaler.columns()})
+        writer.write_column_order(order)
         target.mark(self._facts(dealt))
         writer.commit(
             written.records,

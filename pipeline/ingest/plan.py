@@ -61,6 +61,10 @@ class IngestPlan(BaseModel):
         None, description="Data set whose width, labels, task and scaling are taken over."
     )
     shuffle: bool = Field(default=True, description="Lay the rows down in one random order.")
+    column_order: Literal["popularity", "source"] = Field(
+        "popularity",
+        description="Which columns of sparse rows are stored first; nobody outside notices.",
+    )
     seed: int = Field(0, ge=0, description="Where all randomness comes from.")
     memory: ByteSize = Field(
         1 << 30, description="Bytes to use at most, beyond what importing the libraries takes."

@@ -10,10 +10,12 @@ import numpy as np
 
 from pipeline.ingest.chunking import ChunkOrder, Selection, cut_into_chunks
 from pipeline.ingest.column_statistics import ColumnStatistics, Vector
+from pipeline.ingest.popularity import renumber
 from pipeline.ingest.scaling import Scaler
 from pipeline.ingest.target_map import TargetMap
 from pipeline.ingest.workplace import Workplace
 from pipeline.ordered import ordered_map
+from storage.column_order import ColumnOrder
 from storage.dataset import DatasetWriter
 from storage.manifest import ChunkRecord, Weights, index_dtype
 from storage.objects import fault
@@ -36,8 +38,8 @@ class ChunkMaker:
 
     Parameters
     ----------
-    writer, targets, scaler
-        Where to, and what the spilled targets and features become.
+    writer, targets, scaler, order
+        Where to, what the spilled targets and features become, and where each column goes.
     workplace, name
         Where finished chunks are recorded, so that an ingest that was killed does not write them
         again. Their bytes are checked before they are believed.
@@ -48,10 +50,11 @@ class ChunkMaker:
         writer: DatasetWriter,
         targets: TargetMap,
         scaler: Scaler,
+        order: ColumnOrder,
         workplace: Workplace,
         name: str,
     ) -> None:
-        self.writer, self.targets, self.scaler = writer, targets, scaler
+        self.writer, self.targets, self.scaler, self.order = writer, targets, scaler, order
         self.workplace, self.name = workplace, f"chunks-{name}"
         entries = workplace.entries(self.name)
         self.known = {e["k"]: ChunkRecord.model_validate(e["record"]) for e in entries}
@@ -78,7 +81,9 @@ class ChunkMaker:
         if isinstance(table, DenseTable):
             return table
         dtype = index_dtype(self.writer.n_features)
-        return table._replace(indices=table.indices.astype(dtype, copy=False))
+        table = table._replace(indices=table.indices.astype(dtype, copy=False))
+        renumber(table, self.order)  # in place: the rows were copied out of their bucket
+        return table
 
     def _is_whole(self, record: ChunkRecord) -> bool:
         folder = self.writer.folder
@@ -118,7 +123,8 @@ def write_chunks(
             largest = max(largest, float(table.weight.max()))
         report(record.rows, sum(stored.length for stored in record.objects.values()))
     weights = Weights(total=total, maximum=largest) if writer.has_weight else None
-    return Written(records, columns.columns(writer.n_features), weights)
+    found = columns.columns(writer.n_features)
+    return Written(records, {name: maker.order.sourced(v) for name, v in found.items()}, weights)
 
 
 def _made(

@@ -74,7 +74,7 @@ def evaluate(
     Raises BadInput when the data set's columns, scaling or labels are not the model's.
     """
     job = evaluation_job(model.record, dataset, model.lam)
-    at = executor.submit("weights", read_weights, model.run, model.snapshot)
+    at = executor.submit("weights", read_weights, model.run, model.snapshot, dataset)
     total = executor.result(gather(executor, job, sum_of(job), at, on_report))
     return figures_of(job, model.record, model.weights, total)
 

@@ -10,6 +10,7 @@ from pipeline.streaming.executor import Executor
 from pipeline.streaming.gather import gather
 from pipeline.streaming.span import Job
 from pipeline.training.grid import Candidate, Choice, best_of, certificate_of, weights_of
+from pipeline.training.model import sourced_weights, stored_weights
 from pipeline.training.run_folder import RunRecord
 from solvers.protocol import Certificate, Solver, State, Weights
 from solvers.together import View, sum_each
@@ -17,14 +18,21 @@ from storage.dataset import Dataset
 
 
 def held_out_figures(
-    record: RunRecord, dataset: Dataset, solver: Solver, lams: int, head: Any, executor: Executor
+    record: RunRecord,
+    trained: Dataset,
+    dataset: Dataset,
+    solver: Solver,
+    lams: int,
+    head: Any,
+    executor: Executor,
 ) -> list[Evaluation]:
     """Evaluate the models of all lams, in a state given as a handle; rows are read once for all.
 
     Raises BadInput when columns, scaling or labels are not those that were trained on.
     """
     job = evaluation_job(record, dataset)
-    at = executor.submit("weights", partial(weights_of_each, solver, lams), head)
+    read = partial(weights_of_each, solver, lams, trained, dataset)
+    at = executor.submit("weights", read, head)
     total = gather(executor, job, sum_each(sum_of(job), (View(),) * lams), at, lambda _report: None)
     found: list[Evaluation] = executor.result(
         executor.submit("figures", partial(figures_of_each, job, record), at, total)
@@ -34,6 +42,7 @@ def held_out_figures(
 
 def choose_lam(
     record: RunRecord,
+    trained: Dataset,
     dataset: Dataset,
     solver: Solver,
     lams: tuple[float, ...],
@@ -41,8 +50,11 @@ def choose_lam(
     certified: Certificate | None,
     executor: Executor,
 ) -> Choice:
-    """Choose the lam whose model does best on a data set; `certified` is what is proven of all."""
-    found = held_out_figures(record, dataset, solver, len(lams), head, executor)
+    """Choose the lam whose model does best on a data set; `certified` is what is proven of all.
+
+    `head` is a handle on the state that was trained on the data set `trained`.
+    """
+    found = held_out_figures(record, trained, dataset, solver, len(lams), head, executor)
     candidates = []
     for k, (lam, figures) in enumerate(zip(lams, found, strict=True)):
         own = certificate_of(certified, len(lams), k)
@@ -51,9 +63,11 @@ def choose_lam(
     return best_of(candidates)
 
 
-def weights_of_each(solver: Solver, lams: int, state: State) -> tuple[Weights, ...]:
-    """Read the model of every lam out of a state."""
-    weights = solver.weights(state)
+def weights_of_each(
+    solver: Solver, lams: int, trained: Dataset, dataset: Dataset, state: State
+) -> tuple[Weights, ...]:
+    """Read the model of every lam out of a state, for the stored rows of the data set to judge."""
+    weights = stored_weights(sourced_weights(solver.weights(state), trained), dataset)
     return tuple(weights_of(weights, lams, k) for k in range(lams))
 
 

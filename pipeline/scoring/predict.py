@@ -19,7 +19,7 @@ from pipeline.scoring.predictions import PredictionFile, open_predictions
 from pipeline.sources import SourceOptions, open_source
 from pipeline.streaming.reader import row_view
 from pipeline.streaming.targets import label_text
-from pipeline.training.model import Model, require_same_columns
+from pipeline.training.model import Model, require_same_columns, stored_weights
 from pipeline.training.plan import loss_of
 from solvers.losses import Logistic, Squared
 from solvers.scores import rank, scores, sigmoid
@@ -185,8 +185,11 @@ def _of_files(
 def _of_dataset(
     predictor: Predictor, dataset: Dataset, pool: ThreadPoolExecutor
 ) -> Iterator[dict[str, NDArray[Any]]]:
+    weights = stored_weights(predictor.model.weights, dataset)
+    predictor = predictor._replace(model=predictor.model._replace(weights=weights))
+
     def job(k: int) -> dict[str, NDArray[Any]]:
-        return predictor(dataset.read_chunk(k))
+        return predictor(dataset.read_stored(k))
 
     return ordered_map(pool, job, range(dataset.n_chunks), 2)
 

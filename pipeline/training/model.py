@@ -47,9 +47,19 @@ def trained_lam(record: RunRecord, saved: Saved) -> float:
     return saved.choice.lam if saved.choice else problem_of(record.plan, record).lam
 
 
-def read_weights(run: RunFolder, snapshot: str) -> Weights:
-    """Read the weights of one snapshot: how they get onto a worker."""
-    return Saved.of(run.snapshots.load(snapshot)).weights
+def read_weights(run: RunFolder, snapshot: str, dataset: Dataset) -> Weights:
+    """Read the weights of one snapshot for a data set's stored rows: how they get onto a worker."""
+    return stored_weights(Saved.of(run.snapshots.load(snapshot)).weights, dataset)
+
+
+def stored_weights(weights: Weights, dataset: Dataset) -> Weights:
+    """Return weights, which are in the order of the source, as a data set's stored rows are."""
+    return weights._replace(coef=dataset.column_order.stored(weights.coef))
+
+
+def sourced_weights(weights: Weights, dataset: Dataset) -> Weights:
+    """Return weights that were found on a data set's stored rows in the order of the source."""
+    return weights._replace(coef=dataset.column_order.sourced(weights.coef))
 
 
 def require_same_columns(record: RunRecord, dataset: Dataset) -> None:
@@ -71,6 +81,8 @@ def require_same_columns(record: RunRecord, dataset: Dataset) -> None:
 def weights_to_start_at(run: str, job: Job) -> tuple[Weights, int]:
     """Return a run's newest weights for another training, and the rows that they learnt from.
 
+    They are in the stored order of the job's columns.
+
     Raises BadInput when there are none yet, or they are of other columns or classes.
     """
     newest, _ = RunFolder(run).snapshots.latest()
@@ -83,7 +95,8 @@ def weights_to_start_at(run: str, job: Job) -> tuple[Weights, int]:
             f"The model of {run} has {told_shape(found)}, but {job.dataset.folder.url} needs "
             f"{told_shape(shape)}. Ingest the data with --like."
         )
-    return saved.weights, saved.cursor.rows_before + saved.cursor.rows_seen
+    weights = stored_weights(saved.weights, job.dataset)
+    return weights, saved.cursor.rows_before + saved.cursor.rows_seen
 
 
 def weights_shape(job: Job) -> tuple[int, ...]:

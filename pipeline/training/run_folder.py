@@ -219,7 +219,10 @@ def save(
     finished: bool,
     choice: Choice | None = None,
 ) -> Saved:
-    """Write a snapshot, from which a run goes on and a model predicts; old ones are let go."""
+    """Write a snapshot, from which a run goes on and a model predicts; old ones are let go.
+
+    Weights come in the order of the source; states are as the data set's stored rows made them.
+    """
     numbers, arrays = pack_states(states)
     attributes = {
         "cursor": cursor._asdict(),

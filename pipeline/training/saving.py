@@ -6,6 +6,7 @@ import time
 
 from pipeline.scoring.held_out import choose_lam
 from pipeline.training.grid import Choice, certificate_of, weights_of
+from pipeline.training.model import sourced_weights
 from pipeline.training.plan import Storage, TrainingPlan, regularisations
 from pipeline.training.run_folder import RunFolder, Saved, save
 from pipeline.training.standing import Standing
@@ -61,7 +62,8 @@ class Saving:
         certified = certified or sweeps.solver.certificate(states[0])
         choice = self._choose(sweeps, certified, finished)
         k = self._lams.index(choice.lam) if choice else 0
-        weights = weights_of(sweeps.weights_of(states), len(self._lams), k)
+        found = weights_of(sweeps.weights_of(states), len(self._lams), k)
+        weights = sourced_weights(found, self._dataset)
         self.newest = save(
             self._run, self._dataset, self._standing.cursor, states, weights,
             certificate_of(certified, len(self._lams), k), finished, choice,
@@ -80,4 +82,6 @@ class Saving:
             return Choice(lams[0]) if len(lams) > 1 else None
         judges = Dataset.open(self._plan.held_out, self._storage)
         record, state = self._run.record(), sweeps.heads[0]
-        return choose_lam(record, judges, sweeps.solver, lams, state, certified, sweeps.executor)
+        return choose_lam(
+            record, self._dataset, judges, sweeps.solver, lams, state, certified, sweeps.executor
+        )

@@ -69,7 +69,7 @@ def threads_of(place: Execution) -> int:
 def _first_blocks(job: Job) -> Iterator[Block]:
     chunks = min(MOST_CHUNKS, job.windows.chunks_per_window, job.windows.n_chunks)
     for chunk in range(chunks):
-        table = job.dataset.read_chunk(chunk)
+        table = job.dataset.read_stored(chunk)
         yield Block(
             rows=row_view(table),
             y=np.ascontiguousarray(job.rule.read(table.target)),

@@ -1,21 +1,25 @@
 """The benchmarks against what users would take instead: python -m benchmarks.suite.
 
-Every contest's rows are added to a file of results, one JSON line each; the page is made of that
-file and nothing else (python -m benchmarks.suite.page).
+Every contest adds a line to a file of results, with the machine and the versions of all; the page is
+made of that file and nothing else (python -m benchmarks.suite.page).
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 import time
 import uuid
 from pathlib import Path
+from typing import Any
 
 from benchmarks.results import append
 from benchmarks.suite.contest import hold
 from benchmarks.suite.machine import machine, versions
 from benchmarks.suite.programme import Programme
+
+RESULTS = Path("docs/performance.jsonl")
 
 
 def main() -> None:
@@ -23,14 +27,14 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     options.add_argument("--quick", action="store_true", help="toy sizes: shows that it runs")
     options.add_argument("--only", nargs="+", default=[], help="parts, or contests by their name")
-    options.add_argument("--results", type=Path, default=Path("benchmarks/results.jsonl"))
+    options.add_argument("--results", type=Path, default=RESULTS)
     options.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "fewpass")
     chosen = options.parse_args()
     chosen.folder.mkdir(parents=True, exist_ok=True)
     chosen.results.parent.mkdir(parents=True, exist_ok=True)
     parts = Programme(chosen.folder, quick=chosen.quick).contests()
     asked, began = set(chosen.only), time.perf_counter()
-    about = {"run": uuid.uuid4().hex[:8], "quick": chosen.quick}
+    run = uuid.uuid4().hex[:8]
     for part, contests in parts.items():
         if asked and not any(name.split()[0] == part for name in asked):
             continue
@@ -38,27 +42,22 @@ def main() -> None:
             if asked and not asked & {part, contest.name}:
                 continue
             print(f"{time.perf_counter() - began:5.0f} s  {contest.name}", flush=True)
-            stamp = {"at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
-            for row in hold(contest):
-                told = about | stamp | {"title": contest.title} | row
-                append(chosen.results, told | {"machine": machine(), "versions": versions()})
-                show(row)
+            at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            load = os.getloadavg()[0]
+            held = {"run": run, "at": at, "quick": chosen.quick, "load": load, **hold(contest)}
+            append(chosen.results, held | {"machine": machine(), "versions": versions()})
+            show(held)
 
 
-def show(row: dict) -> None:
-    """Print a row."""
-    if row["kind"] == "time":
-        wall, cpu = row["wall_s"], row["cpu_s"]
-        each = (
-            f"{cpu['median'] / row['count'] * 1e9:10.1f} ns/{row['unit']}" if row["count"] else ""
-        )
-        print(f"    {row['contestant']:34}{wall['median']:9.4f}{cpu['median']:9.4f}"
-              f"{each}{row['beyond_imports_mb']:9.0f} MB", flush=True)  # fmt: skip
-    else:
-        sign = ">=" if row["ratio"] >= row["at_least"] else "<"
-        print(f"    target {row['number']}: {row['ours']} / {row['peer']}: "
-              f"{row['ratio']:.2f} {sign} {row['at_least']:.2f}, {row['measure']}",
-              flush=True)  # fmt: skip
+def show(held: dict[str, Any]) -> None:
+    """Print what came out of a contest."""
+    for name, row in held["contestants"].items():
+        wall, cpu = (row[measure]["median"] for measure in ("wall_s", "cpu_s"))
+        print(f"    {name:34}{wall:9.4f} s{cpu:9.4f} CPU s{row['peak_rss_mb']:9.0f} MB", flush=True)
+    for target in held["targets"]:
+        sign = ">=" if target["ratio"] >= target["at_least"] else "<"
+        print(f"    {target['peer']} / {target['ours']}: {target['ratio']:.2f} {sign} "
+              f"{target['at_least']:.2f}, {target['measure']}", flush=True)  # fmt: skip
 
 
 if __name__ == "__main__":

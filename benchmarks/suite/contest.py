@@ -36,7 +36,7 @@ class Target(NamedTuple):
 
     number: int  # in the list of targets
     ours: str
-    peer: str  # several, separated by " | ": the best of them
+    peer: str
     at_least: float
     measure: str = "cpu_s"
 
@@ -109,8 +109,8 @@ def running(contestant: Contestant) -> Iterator[Running]:
         process.close()
 
 
-def hold(contest: Contest) -> list[dict[str, Any]]:
-    """Run a contest; returns a row per contestant and one per target."""
+def hold(contest: Contest) -> dict[str, Any]:
+    """Run a contest; returns its results, JSON values."""
     with ExitStack() as stack:
         all_ = [stack.enter_context(running(c)) for c in contest.contestants]
         for process in all_:
@@ -118,31 +118,37 @@ def hold(contest: Contest) -> list[dict[str, Any]]:
         for _ in range(contest.turns):
             for process in all_:
                 process.take_turn()
-    rows = [row_of(contest, process) for process in all_]
-    costs = {row["contestant"]: row for row in rows}
-    return rows + [judged(contest, target, costs) for target in contest.targets]
+    rows = {process.contestant.name: row_of(process) for process in all_}
+    return {
+        "contest": contest.name,
+        "title": contest.title,
+        "workload": contest.workload,
+        "unit": contest.unit,
+        "count": contest.count,
+        "turns": contest.turns,
+        "contestants": rows,
+        "targets": [judged(target, rows) for target in contest.targets],
+    }
 
 
-def row_of(contest: Contest, process: Running) -> dict[str, Any]:
+def row_of(process: Running) -> dict[str, Any]:
     """Return what is kept of a contestant's turns."""
-    turns, ready = process.turns, process.ready
-    row = {"kind": "time", "contest": contest.name, "workload": contest.workload,
-           "contestant": process.contestant.name, "is_limit": process.contestant.is_limit,
-           "threads": process.contestant.threads, "turns": len(turns), "unit": contest.unit,
-           "count": contest.count, "found": turns[-1]["found"]}  # fmt: skip
+    turns, row = process.turns, {}
     for measure in ("wall_s", "cpu_s"):
         # Where the work says how much of it there was (passes, say), its cost is told for one.
         taken = [turn[measure] / turn["found"].get("pieces", 1.0) for turn in turns]
         row[measure] = {"median": median(taken), "least": min(taken)}
     peak = turns[-1]["peak_rss"]
-    return row | {"peak_rss_mb": peak / MB, "beyond_imports_mb": (peak - ready["imported"]) / MB}
+    return row | {
+        "threads": process.contestant.threads,
+        "is_limit": process.contestant.is_limit,
+        "peak_rss_mb": peak / MB,
+        "beyond_imports_mb": (peak - process.ready["imported"]) / MB,
+        "found": turns[-1]["found"],
+    }
 
 
-def judged(contest: Contest, target: Target, rows: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return a target's row: the ratio that came out."""
-    peers = [rows[name] for name in target.peer.split(" | ")]
-    best = min(peers, key=lambda row: row[target.measure]["median"])
-    ratio = best[target.measure]["median"] / rows[target.ours][target.measure]["median"]
-    return {"kind": "target", "contest": contest.name, "number": target.number,
-            "ours": target.ours, "peer": best["contestant"], "measure": target.measure,
-            "at_least": target.at_least, "ratio": ratio}  # fmt: skip
+def judged(target: Target, rows: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return the ratio that came out."""
+    ours, peer = (rows[name][target.measure]["median"] for name in (target.ours, target.peer))
+    return target._asdict() | {"ratio": peer / ours}

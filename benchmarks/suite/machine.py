@@ -18,7 +18,7 @@ def machine() -> dict[str, Any]:
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return {"processor": processor(), "cores": len(os.sched_getaffinity(0)),
             "memory_gb": round(pages / 1e9, 1), "caches": caches(),
-            "system": platform.system(), "load": os.getloadavg()[0]}  # fmt: skip
+            "system": platform.system()}  # fmt: skip
 
 
 def processor() -> str:

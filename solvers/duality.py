@@ -28,10 +28,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispatch import kernel
+from solvers.dispatch import kernel, part_of_kernels
 from solvers.losses import Problem, conjugate, direction, value
+from solvers.prefetch import touch_line
 from solvers.protocol import Block, Certificate, Facts, Sum
-from solvers.rows import add_both, dot_vector, look_ahead
+from solvers.rows import LOOK_AHEAD, add, add_both, dot_vector, look_ahead
 
 ROUNDING = 1e-15  # of a gap that is a difference, relative to the objective
 
@@ -117,6 +118,12 @@ def per_row(block: Block) -> NDArray[np.float64]:
     return block.row_state.reshape(block.y.shape[0], -1)
 
 
+@part_of_kernels
+def look_ahead_kept(kept: Any, order: Any, r: Any) -> None:
+    """Ask the memory for the numbers of a row to come, as `look_ahead` does for the row."""
+    touch_line(kept, order[min(r + LOOK_AHEAD, order.shape[0] - 1)] * kept.shape[1])
+
+
 @kernel
 def dual_variable(kept: Any, i: Any, shares: Any) -> Any:
     """a_i out of the numbers that are kept."""
@@ -136,6 +143,7 @@ def sum_brackets(
     for r in range(order.shape[0]):
         i = order[r]
         look_ahead(rows, y, weight, order, r)
+        look_ahead_kept(kept, order, r)
         a = dual_variable(kept, i, shares)
         p = dot_vector(rows, i, w) + problem.intercept * b
         phi = value(loss, p, y[i])
@@ -157,8 +165,11 @@ def keep_step(kept: Any, i: Any, a: Any, delta: Any) -> Any:
 @kernel
 def move_weights(rows: Any, i: Any, step: Any, fresh: Any, column: Any, moving: Any) -> Any:
     """Add a row, constant column included, to both columns of `moving` (d + 1, 2)."""
-    if step != 0.0 or fresh != 0.0:
-        d = moving.shape[0] - 1
+    d = moving.shape[0] - 1
+    if fresh != 0.0:
         add_both(rows, i, step, fresh, moving)
         moving[d, 0] += step * column
         moving[d, 1] += fresh * column
+    elif step != 0.0:
+        add(rows, i, step, moving)
+        moving[d, 0] += step * column

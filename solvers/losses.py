@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from solvers.dispatch import by_type, kernel
+from solvers.dispatch import by_type, part_of_kernels
 
 
 class Hinge(NamedTuple):
@@ -204,36 +204,43 @@ def _(loss: Any, a: Any, y: Any) -> Any:
     return total
 
 
-@kernel
+@part_of_kernels
 def sigmoid(s: Any) -> Any:
     """1 / (1 + exp(-s)) without overflow."""
     e = math.exp(-abs(s))
-    return 1.0 / (1.0 + e) if s >= 0.0 else e / (1.0 + e)
+    return (1.0 if s >= 0.0 else e) / (1.0 + e)
+
+
+#: A step of Halley's this short leaves an error of its cube: below what rounding leaves.
+LAST_STEP = 1e-5
 
 
 @dual_step.register(Logistic)
 def _(loss: Any, a: Any, p: Any, y: Any, q: Any) -> Any:
     # a + delta = sigmoid(s) with s the root of F(s) = s + z + q (sigmoid(s) - a), which increases.
+    # sigmoid(s) is a to begin with, and follows from its derivatives after the last step.
     z = y * p
     low, high = -z - q * (1.0 - a), -z + q * a
-    s = 0.5 * (low + high)
-    if 0.0 < a < 1.0:
-        s = min(max(math.log(a / (1.0 - a)), low), high)
-    for _step in range(60):
+    s, g = math.log(a / (1.0 - a)) if 0.0 < a < 1.0 else math.inf, a
+    if not low <= s <= high:
+        s = low if s < low else 0.5 * (low + high) if s == math.inf else high
         g = sigmoid(s)
-        F = s + z + q * (g - a)
+    for _step in range(60):
+        bend = g * (1.0 - g)
+        F, slant = s + z + q * (g - a), 1.0 + q * bend
         if F > 0.0:
             high = s
         else:
             low = s
-        new = s - F / (1.0 + q * g * (1.0 - g))
+        new = s - F * slant / (slant * slant - 0.5 * F * q * bend * (1.0 - 2.0 * g))
         if not low <= new <= high:
             new = 0.5 * (low + high)
-        moved = abs(new - s)
-        s = new
-        if moved <= 1e-14 * (1.0 + abs(s)):
-            break
-    return sigmoid(s) - a
+        step, s = new - s, new
+        if abs(step) <= LAST_STEP:
+            g += bend * step * (1.0 + (0.5 - g) * step)
+            return min(max(g, 0.0), 1.0) - a
+        g = sigmoid(s)
+    return g - a
 
 
 # squared

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dispatch import kernel
-from solvers.duality import move_weights
+from solvers.duality import look_ahead_kept, move_weights
 from solvers.losses import Problem, conjugate, direction, dual_step, value
 from solvers.protocol import Block
 from solvers.rows import dot, look_ahead, norm2
@@ -37,6 +37,7 @@ class Stepping(NamedTuple):
     offset: float
     scale: float
     stretch: float
+    refresh: float  # 1 where the fresh sum is added up, else 0
 
 
 def revisit(
@@ -63,7 +64,7 @@ def revisit(
 @kernel
 def visit_again(
     moving: Any, problem: Any, column: Any, offset: Any, scale: Any, stretch: Any,
-    rows: Any, y: Any, weight: Any, order: Any, kept: Any,
+    refresh: Any, rows: Any, y: Any, weight: Any, order: Any, kept: Any,
 ) -> Any:  # fmt: skip
     """Take the best step for each row in turn, once more in the same pass.
 
@@ -75,6 +76,7 @@ def visit_again(
     for r in range(order.shape[0]):
         i = order[r]
         look_ahead(rows, y, weight, order, r)
+        look_ahead_kept(kept, order, r)
         c, s, a = weight[i], direction(loss, y[i]), 0.0
         for k in range(kept.shape[1]):
             a += kept[i, k]
@@ -85,5 +87,5 @@ def visit_again(
         delta = dual_step(loss, a, p, y[i], q)
         kept[i, last] += delta
         unit = scale * c * s
-        move_weights(rows, i, stretch * unit * delta, unit * delta, column, moving)
+        move_weights(rows, i, stretch * unit * delta, refresh * unit * delta, column, moving)
     return total

@@ -293,7 +293,7 @@ def _(rows: Any, i: Any) -> Any:
     return total
 
 
-@norm2.register(SparseRows, fastmath=FUSED)
+@norm2.register(SparseRows, fastmath=VECTORISED)
 def _(rows: Any, i: Any) -> Any:
     total = 0.0
     for k in positions(rows, i):

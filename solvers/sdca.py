@@ -8,10 +8,11 @@
         w      <- w + weight_i delta s_i x_i / (lam n)
 
 There is no step size, and the dual objective D never falls.  Three vectors stand side by side: the
-weights w_t that the pass began with, the running ones, and one that adds up w(a) afresh from the
-rows' new dual variables and replaces the running one at the end of the pass, so that rounding
-never piles up.  A row's prediction by w_t, taken with that by the running weights, certifies w_t
-by the end of the pass without any reading of its own (duality.py).
+weights w_t that the pass began with, the running ones, and one that in every 16th pass adds up
+w(a) afresh from the rows' new dual variables and replaces the running one at the end of the pass,
+so that rounding never piles up; in the others, a row that stays where it is writes nothing.  A
+row's prediction by w_t, taken with that by the running weights, certifies w_t by the end of the
+pass without any reading of its own (duality.py).
 
 Several streams take steps of their own, each as if the others moved the weights `stretch` - 1
 times as far the same way; what they found is added up, shortened where it was too much (`combine`).
@@ -168,14 +169,15 @@ class Sdca(Settings):
         column = constant_column(problem, facts).value
         inputs = (
             state.W, state.W[:, RUNNING:], problem, column, state.offset,
-            1.0 / (problem.lam * facts.n), state.stretch, state.shares, *block[:4], per_row(block),
+            1.0 / (problem.lam * facts.n), state.stretch, float(state.refreshing), state.shares,
+            *block[:4], per_row(block),
         )  # fmt: skip
         if self.batch == "serial":
             kept = per_row(block)
             before = state.shares[0] * kept[:, 0]
             state = count_rows(state, block.order.shape[0], *visit_rows(*inputs))
             key = [facts.seed, state.passes, state.rows]
-            how = Stepping(*inputs[1:7])
+            how = Stepping(*inputs[1:8])
             more = revisit(how, block, kept, before, self.revisits, key) if self.revisits else 0
             return state._replace(revisits=state.revisits + more)
         known = curvatures(block, facts.d, column, self.batch, self.batch_size)
@@ -208,9 +210,10 @@ class Sdca(Settings):
             for problem, state in zip(problems, models, strict=True)
         ]
         shares = np.array([state.shares for state in models])
+        refresh = np.array([float(state.refreshing) for state in models])
         sums = visit_abreast(
-            W, problems[0].loss, np.array(numbers), shares, np.array(labels), np.array(places),
-            *block[:4], per_row(block),
+            W, problems[0].loss, np.array(numbers), refresh, shares, np.array(labels),
+            np.array(places), *block[:4], per_row(block),
         )  # fmt: skip
         each, rows = zip(models, sums.tolist(), strict=True), block.order.shape[0]
         return [count_rows(state, rows, *own) for state, own in each]
@@ -226,8 +229,10 @@ class Sdca(Settings):
         if state.passes > 0:
             total = GapPart(state.loss_start, state.gap_start, state.rows)
             state = prove(problem, facts, state, total)
-        state.W[:, START] = state.W[:, RUNNING] = state.W[:, NEXT]
-        state.W[:, NEXT] = 0.0
+        if state.refreshing:
+            state.W[:, RUNNING] = state.W[:, NEXT]
+            state.W[:, NEXT] = 0.0
+        state.W[:, START] = state.W[:, RUNNING]
         centre = read_column(state, START).intercept
         return state._replace(
             offset=constant_column(problem, facts).kept * centre,

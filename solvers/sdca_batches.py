@@ -118,7 +118,7 @@ def longest_row(rows: Any, weight: Any, order: Any, column: Any) -> Any:
 @kernel
 def visit_batches(
     W: Any, moving: Any, problem: Any, column: Any, offset: Any, scale: Any, stretch: Any,
-    shares: Any, rows: Any, y: Any, weight: Any, order: Any, kept: Any,
+    refresh: Any, shares: Any, rows: Any, y: Any, weight: Any, order: Any, kept: Any,
     batch: Any, known: Any, beta: Any, scratch: Any,
 ) -> Any:  # fmt: skip
     """Step batches of rows in turn; `scratch` (d + 1,) is zero and is left so.
@@ -169,7 +169,7 @@ def visit_batches(
             i = chosen[k]
             unit = scale * weight[i] * direction(loss, y[i])
             keep_step(kept, i, a[k], delta[k])
-            fresh = unit * (a[k] + delta[k])
+            fresh = refresh * unit * (a[k] + delta[k])
             move_weights(rows, i, stretch * unit * delta[k], fresh, column, moving)
     return beta, sums[0], sums[1], sums[2], sums[3]
 

@@ -12,12 +12,15 @@ from solvers.losses import Problem
 from solvers.protocol import Certificate, Facts, Weights
 
 START, RUNNING, NEXT = 0, 1, 2  # columns of W
+REFRESHED = (
+    16  # passes between two that add up w(a) afresh: by then rounding is about 4 times one's
+)
 
 
 class SdcaState(NamedTuple):
     """Everything that changes.  Columns of W end in the constant column's weight."""
 
-    W: NDArray[np.float64]  # (d + 1, 3) columns START, RUNNING, NEXT
+    W: NDArray[np.float64]  # (d + 1, 3) columns START, RUNNING, NEXT (0 unless refreshing)
     proven: NDArray[np.float64]  # (d,) the best weights with a certificate; zeros before any
     proven_b: float  # their intercept
     objective: float
@@ -38,6 +41,11 @@ class SdcaState(NamedTuple):
     visits: int  # in the passes done
     revisits: int  # in this pass, beyond one a row
     row_version: int
+
+    @property
+    def refreshing(self) -> bool:
+        """Whether this pass adds up w(a) afresh, in NEXT."""
+        return self.passes % REFRESHED == REFRESHED - 1
 
 
 def count_rows(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from solvers.dispatch import kernel, part_of_kernels
-from solvers.duality import dual_variable, keep_step, move_weights
+from solvers.duality import dual_variable, keep_step, look_ahead_kept, move_weights
 from solvers.losses import conjugate, direction, dual_step, value
 from solvers.rows import dot_both, look_ahead, norm2
 from solvers.rows_abreast import adds, dots
@@ -20,17 +20,19 @@ from solvers.rows_abreast import adds, dots
 @kernel
 def visit_rows(
     W: Any, moving: Any, problem: Any, column: Any, offset: Any, scale: Any, stretch: Any,
-    shares: Any, rows: Any, y: Any, weight: Any, order: Any, kept: Any,
+    refresh: Any, shares: Any, rows: Any, y: Any, weight: Any, order: Any, kept: Any,
 ) -> Any:  # fmt: skip
     """Take the best step for each row in turn; `moving` sees W's columns RUNNING and NEXT.
 
-    Returns sums over the rows: loss and bracket at START, the same at RUNNING before the step.
+    `refresh` is 1 where NEXT is added up, else 0.  Returns sums over the rows: loss and
+    bracket at START, the same at RUNNING before the step.
     """
     loss, d, shift = problem.loss, W.shape[0] - 1, problem.intercept * offset
     loss_start, gap_start, loss_running, gap_running = 0.0, 0.0, 0.0, 0.0
     for r in range(order.shape[0]):
         i = order[r]
         look_ahead(rows, y, weight, order, r)
+        look_ahead_kept(kept, order, r)
         a, c = dual_variable(kept, i, shares), weight[i]
         p_start, p = dot_both(rows, i, W)
         p_start += column * W[d, 0] + shift
@@ -44,7 +46,7 @@ def visit_rows(
         square = norm2(rows, i) + column * column
         delta, step, fresh = best_step(loss, a, y[i], c, p, square, scale, stretch)
         keep_step(kept, i, a, delta)
-        move_weights(rows, i, step, fresh, column, moving)
+        move_weights(rows, i, step, refresh * fresh, column, moving)
     return loss_start, gap_start, loss_running, gap_running
 
 
@@ -69,14 +71,14 @@ def best_step(
 
 @kernel
 def visit_abreast(
-    W: Any, loss: Any, numbers: Any, shares: Any, labels: Any, places: Any,
+    W: Any, loss: Any, numbers: Any, refresh: Any, shares: Any, labels: Any, places: Any,
     rows: Any, y: Any, weight: Any, order: Any, kept: Any,
 ) -> Any:  # fmt: skip
     """visit_rows for K models side by side, W (d + 1, 3 K); returns their sums, (K, 4).
 
     `numbers` (K, 4) are the constant column's value, what it adds to predictions beside its
-    weight, scale and stretch; `shares` (K, m); model k's numbers per row are columns places[k] m
-    and on of `kept`; `labels` (K,) as in protocol.py: Abreast.
+    weight, scale and stretch; `refresh` (K,) is as above; `shares` (K, m); model k's numbers per
+    row are columns places[k] m and on of `kept`; `labels` (K,) as in protocol.py: Abreast.
     """
     K, m, d = shares.shape[0], shares.shape[1], W.shape[0] - 1
     p, step, sums = np.empty(2 * K), np.empty(2 * K), np.zeros((K, 4))
@@ -100,6 +102,7 @@ def visit_abreast(
             delta, step[k], step[K + k] = best_step(
                 loss, a, target, c, p_running, square + column * column, scale, stretch
             )
+            step[K + k] *= refresh[k]
             keep_step(mine, i, a, delta)
             W[d, K + k] += step[k] * column
             W[d, 2 * K + k] += step[K + k] * column

@@ -36,8 +36,9 @@ def add_moves(states: list[SdcaState], combine: Combine) -> SdcaState:
     alike = float(moves @ moves) / squares if squares else 1.0
     share, stretch = share_of(combine, state.stretch, alike, len(states))
     state.W[:, RUNNING] = state.W[:, START] + share * moves
-    fresh = np.sum([s.W[:, NEXT] for s in states], axis=0)
-    state.W[:, NEXT] = (1.0 - share) * state.W[:, START] + share * fresh
+    if state.refreshing:
+        fresh = np.sum([s.W[:, NEXT] for s in states], axis=0)
+        state.W[:, NEXT] = (1.0 - share) * state.W[:, START] + share * fresh
     return state._replace(shares=np.array([1.0, share]), stretch=stretch)
 
 

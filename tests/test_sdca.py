@@ -23,6 +23,7 @@ from solvers.losses import LOSSES, Problem, conjugate, dual_step
 from solvers.rows import SparseRows
 from solvers.sdca import Sdca
 from solvers.sdca_batches import curvature, curvatures
+from solvers.sdca_state import START
 from solvers.spectrum import SAMPLED_TOO_LOW, sigma_square
 from tests import oracles
 from tests.dual import (
@@ -319,3 +320,18 @@ def test_reuters_is_proven_to_four_digits_in_a_dozen_passes(data_folder):
     found = run.solver.certificate(run.state)  # of the weights after 14 passes, or some before
     assert found.gap <= 1e-4
     assert found.objective == pytest.approx(0.04896, abs=1e-4)
+
+
+@pytest.mark.parametrize("streams", [1, 3])
+def test_weights_added_up_afresh_now_and_then_are_those_of_every_pass(streams, monkeypatch, rng):
+    of, problem = data(*rows(rng), streams=streams), Problem(LOSSES["logistic"](), 0.05, 1.0, 0.005)
+    ends = []
+    for often in (1, 4, 1000):
+        monkeypatch.setattr("solvers.sdca_state.REFRESHED", often)
+        run = Run(Sdca(revisits=2), problem, of).passes(9)
+        ends.append((run.state.W[:, START], run.dual_variables, run.audited()))
+    assert not np.array_equal(ends[0][0], ends[2][0])  # they do differ in their rounding
+    for w, a, found in ends[1:]:
+        np.testing.assert_allclose(w, ends[0][0], rtol=1e-11, atol=1e-13)
+        np.testing.assert_allclose(a, ends[0][1], rtol=1e-11, atol=1e-13)
+        assert found.objective == pytest.approx(ends[0][2].objective, rel=1e-13)

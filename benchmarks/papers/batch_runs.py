@@ -95,7 +95,7 @@ class Ascent:
         """Step these rows, batch by batch."""
         problem, n, block = self.case.problem, self.case.n, self.block(order)
         self.beta, *_ = visit_batches(
-            self.W, self.W[:, RUNNING:], problem, 0.0, 0.0, 1.0 / (problem.lam * n), 1.0,
+            self.W, self.W[:, RUNNING:], problem, 0.0, 0.0, 1.0 / (problem.lam * n), 1.0, 0.0,
             np.ones(1), *block[:4], self.kept, self.b, self.known, self.beta, self.scratch,
         )  # fmt: skip
 

@@ -1,7 +1,7 @@
 """The benchmarks against what users would take instead: python -m benchmarks.suite.
 
-Every contest adds a line to a file of results, with the machine and the versions of all; the page is
-made of that file and nothing else (python -m benchmarks.suite.page).
+Every contest adds a line to a file of results, with the machine and the versions of all; the page
+is made of that file and nothing else (python -m benchmarks.suite.page).
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.results import append
-from benchmarks.suite.contest import hold
 from benchmarks.suite.machine import machine, versions
 from benchmarks.suite.programme import Programme
 
@@ -44,19 +43,21 @@ def main() -> None:
             print(f"{time.perf_counter() - began:5.0f} s  {contest.name}", flush=True)
             at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             load = os.getloadavg()[0]
-            held = {"run": run, "at": at, "quick": chosen.quick, "load": load, **hold(contest)}
+            held = {"run": run, "at": at, "quick": chosen.quick, "load": load, **contest.held()}
             append(chosen.results, held | {"machine": machine(), "versions": versions()})
             show(held)
 
 
 def show(held: dict[str, Any]) -> None:
     """Print what came out of a contest."""
-    for name, row in held["contestants"].items():
+    for name, row in held.get("contestants", {}).items():
         wall, cpu = (row[measure]["median"] for measure in ("wall_s", "cpu_s"))
         print(f"    {name:34}{wall:9.4f} s{cpu:9.4f} CPU s{row['peak_rss_mb']:9.0f} MB", flush=True)
+    for name, row in held.get("courses", {}).items():
+        print(f"    {name:34}{row['seconds_to']}{' chosen' if row['chosen'] else ''}", flush=True)
     for target in held["targets"]:
-        sign = ">=" if target["ratio"] >= target["at_least"] else "<"
-        print(f"    {target['peer']} / {target['ours']}: {target['ratio']:.2f} {sign} "
+        ratio = "-" if target["ratio"] is None else f"{target['ratio']:.2f}"
+        print(f"    {target['peer']} / {target['ours']}: {ratio}, wanted "
               f"{target['at_least']:.2f}, {target['measure']}", flush=True)  # fmt: skip
 
 

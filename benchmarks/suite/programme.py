@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.suite import reading
+from benchmarks.suite.accuracy import AccuracyContest
 from benchmarks.suite.contest import Contest, Contestant, Target
 from benchmarks.suite.sector import sector_set
-from benchmarks.suite.streaming import stored
+from benchmarks.suite.streaming import BUDGET_MB, stored
 from benchmarks.suite.workloads import DENSE, MADE, SPARSE, prepare, shape
 
 OURS, POPULAR, SOURCE = "fewpass", "fewpass, columns by popularity", "fewpass, columns as given"
@@ -31,12 +32,13 @@ class Programme:
         self._folder, self._quick = folder, quick
         self._turns = 1 if quick else 7
 
-    def contests(self) -> dict[str, Callable[[], Iterator[Contest]]]:
+    def contests(self) -> dict[str, Callable[[], Iterator[Contest | AccuracyContest]]]:
         """Return the rooms of the programme by name."""
         return {
             "one-pass": self.one_pass,
             "inner-step": self.inner_step,
             "gradient": self.gradient,
+            "accuracy": self.accuracy,
             "streaming": self.streaming,
             "out-of-core": self.out_of_core,
             "many-models": self.many_models,
@@ -134,6 +136,13 @@ class Programme:
                 self._turns,
             )  # fmt: skip
 
+    def accuracy(self) -> Iterator[AccuracyContest]:
+        """Seconds to a given suboptimality."""
+        for name in self._few("D1", "S1"):
+            for loss in ("logistic", "hinge"):
+                for lam in ("1e-4",) if self._quick else ("1e-4", "1/n"):
+                    yield AccuracyContest(name, self._place(name), loss, lam, self._quick)
+
     def streaming(self) -> Iterator[Contest]:
         """One pass over a Zarr set on disk, from the page cache and from the disk."""
         for name in self._few("D2", "S1"):
@@ -146,6 +155,7 @@ class Programme:
                 targets = [
                     Target(7, OURS, peer, 3.0, "wall_s") for peer in peers if state == "warm"
                 ] or [Target(7, OURS, "file read", 0.8, "wall_s")]
+                targets.append(Target(7, OURS, "the budget", 1.0, "beyond_imports_mb", BUDGET_MB))
                 yield Contest(
                     f"streaming {name} {state}", f"One pass over a Zarr set, {state}: {name}", name,
                     (Contestant(OURS, "streaming:Streamed", at, 2),

@@ -22,7 +22,8 @@ from pipeline.training.plan import TrainingPlan
 from pipeline.training.training_run import TrainingRun
 from storage.dataset import Dataset, TableBuffer
 
-MEMORY = "256MB"
+BUDGET_MB = 256.0
+MEMORY = f"{BUDGET_MB:.0f}MB"
 TINY, WARM_UP_ROWS = "tiny", 2_000
 
 

@@ -1,0 +1,85 @@
+"""The figures of docs/performance.md."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+
+Held = dict[str, Any]
+OURS, PEER, LIMIT = "#1f77b4", "#c9c9c9", "#7fbf7f"
+
+
+def draw_ratios(path: Path, held: list[Held]) -> None:
+    """CPU seconds of a pass over those of reading the bytes, a group of bars per contest."""
+    figure, axes = plt.subplots(figsize=(9, 0.55 * len(held) + 1.2), layout="constrained")
+    shown = ("fewpass", "scikit-learn, averaged")
+    labels = []
+    for k, one in enumerate(reversed(held)):
+        rows = one["contestants"]
+        limit = next(row["cpu_s"]["median"] for row in rows.values() if row["is_limit"])
+        ours = "fewpass" if "fewpass" in rows else "fewpass, columns by popularity"
+        for j, name in enumerate((shown[1], ours)):
+            ratio = rows[name]["cpu_s"]["median"] / limit
+            at = k + 0.19 - 0.38 * (1 - j)
+            axes.barh(at, ratio, 0.36, color=(PEER, OURS)[j],
+                      label=shown[1 - j] if k == 0 else None)  # fmt: skip
+            axes.text(
+                ratio * 1.03, k + 0.19 - 0.38 * (1 - j), f"{ratio:.1f}", va="center", fontsize=8
+            )
+        labels.append(" ".join(one["contest"].split()[1:]))
+    axes.set_yticks(range(len(labels)), labels)
+    axes.axvline(1.0, color=LIMIT)
+    axes.set(xscale="log", xlabel="CPU seconds over those of reading the bytes from memory")
+    axes.legend(loc="lower right", fontsize=8)
+    finish(figure, path)
+
+
+def draw_accuracy(path: Path, held: list[Held]) -> None:
+    """Suboptimality against CPU seconds, a panel per problem."""
+    columns = min(4, len(held))
+    rows = -(-len(held) // columns)
+    figure, panels = plt.subplots(rows, columns, figsize=(3.4 * columns, 3.0 * rows), squeeze=False,
+                                  layout="constrained")  # fmt: skip
+    for axes, one in zip(panels.flat, held, strict=False):
+        for name, row in one["courses"].items():
+            points = [(s, float(t)) for t, s in row["seconds_to"].items() if s is not None]
+            style = {"color": OURS, "lw": 2.2} if row["chosen"] else {"lw": 1.0, "alpha": 0.8}
+            axes.plot(*zip(*points, strict=True), marker="o", ms=3, label=name, **style)
+        axes.set(xscale="log", yscale="log", title=" ".join(one["contest"].split()[1:]))
+        axes.title.set_fontsize(9)
+        axes.legend(fontsize=5.5)
+    figure.supxlabel("CPU seconds", fontsize=9)
+    figure.supylabel("objective above the optimum, relative", fontsize=9)
+    finish(figure, path)
+
+
+def draw_passes(path: Path, held: list[Held]) -> None:
+    """Seconds per pass out of core over seconds per pass in memory."""
+    figure, axes = plt.subplots(figsize=(9, 0.7 * len(held) + 1.2), layout="constrained")
+    names = [name for name in held[0]["contestants"] if name != "in memory"]
+    for j, name in enumerate(names):
+        ratios = [
+            one["contestants"][name]["wall_s"]["median"]
+            / one["contestants"]["in memory"]["wall_s"]["median"]
+            for one in held
+        ]
+        places = [len(held) - 1 - k - 0.26 * (j - 1) for k in range(len(held))]
+        axes.barh(places, ratios, 0.24, label=name)
+        for place, ratio in zip(places, ratios, strict=True):
+            axes.text(ratio, place, f" {ratio:.2f}", va="center", fontsize=7)
+    axes.set_yticks(range(len(held)), [" ".join(h["contest"].split()[1:]) for h in reversed(held)])
+    axes.axvline(1.0, color=LIMIT)
+    axes.set(xlabel="wall seconds per pass over those in memory")
+    axes.legend(fontsize=8)
+    finish(figure, path)
+
+
+def finish(figure: Any, path: Path) -> None:
+    """Write a figure."""
+    figure.savefig(path, dpi=130)
+    plt.close(figure)

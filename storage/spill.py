@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from storage.folder import Damaged, Folder
 from storage.spill_blocks import read_blocks, write_block
-from storage.table import DenseTable, SparseTable, Table, concatenate, cut, n_bytes, take
+from storage.table import DenseTable, SparseTable, Table, concatenate, cut, n_bytes
 
 INDEX = "spill.json"
 BUCKET = ".bucket"
@@ -24,7 +24,7 @@ VERSION = 1
 
 
 class Spill:
-    """Bucket files in one local directory; to be dealt to by one thread.
+    """Bucket files in one local directory; rows come grouped, and by one thread.
 
     Parameters
     ----------
@@ -89,26 +89,29 @@ class Spill:
         spill._rows, spill._nnz, spill._index_bytes = counts
         return spill
 
-    def deal(self, table: Table, buckets: NDArray[np.integer]) -> None:
-        """Append row i of the table to bucket ``buckets[i]``, after all rows dealt before.
+    def deal(self, table: Table, ends: NDArray[np.integer]) -> None:
+        """Append rows that are grouped by bucket, after all rows dealt before.
+
+        Parameters
+        ----------
+        table
+            Those of bucket 0, then those of bucket 1, ...; kept as they are until they are written.
+        ends
+            (n_buckets,) where each bucket's rows end.
 
         Raises
         ------
         OSError
             When rows cannot be written; the file is named.
         """
-        self._require_fitting(table, buckets)
-        # 16-bit keys take NumPy's radix sort, several times as fast as sorting wider ones
-        keys = buckets.astype(np.uint16 if self.n_buckets <= 1 << 16 else np.int64)
-        dealt = take(table, np.argsort(keys, kind="stable"))
-        ends = np.cumsum(np.bincount(buckets, minlength=self.n_buckets)).tolist()
+        self._require_fitting(table, ends)
         start = 0
-        for b, stop in enumerate(ends):
+        for b, stop in enumerate(ends.tolist()):
             if stop > start:
-                self._waiting[b].append(cut(dealt, start, stop))
+                self._waiting[b].append(cut(table, start, stop))
             start = stop
-        self._count(dealt, ends)
-        self._waiting_bytes += n_bytes(dealt)
+        self._count(table, ends)
+        self._waiting_bytes += n_bytes(table)
         if self._waiting_bytes > self.memory_bytes:
             self._flush()
 
@@ -171,17 +174,18 @@ class Spill:
     def _path(self, b: int) -> Path:
         return self.folder / f"{b:06d}{BUCKET}"
 
-    def _require_fitting(self, table: Table, buckets: NDArray[np.integer]) -> None:
+    def _require_fitting(self, table: Table, ends: NDArray[np.integer]) -> None:
         values = table.X if isinstance(table, DenseTable) else table.data
-        found = (type(table), values.dtype, table.weight is not None, buckets.shape)
+        found = (type(table), values.dtype, table.weight is not None)
         kind = DenseTable if self.layout == "dense" else SparseTable
-        expected = (kind, np.dtype(self.dtype), self.has_weight, (table.n_rows,))
+        expected = (kind, np.dtype(self.dtype), self.has_weight)
         if found != expected:
             raise ValueError(f"A table came as {found}, where {expected} was expected.")
-        if table.n_rows and not 0 <= buckets.min() <= buckets.max() < self.n_buckets:
+        rising = ends.shape == (self.n_buckets,) and bool((np.diff(ends, prepend=0) >= 0).all())
+        if not rising or ends[-1] != table.n_rows:
             raise ValueError(
-                f"Rows were dealt to buckets {buckets.min()} to {buckets.max()}, where there are "
-                f"{self.n_buckets}. Number them from 0."
+                f"{table.n_rows} rows came with ends {ends.tolist()}, where {self.n_buckets} "
+                "buckets were to have all of them. Group them by bucket first."
             )
 
     def _count(self, dealt: Table, ends: NDArray[np.integer]) -> None:

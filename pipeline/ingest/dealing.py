@@ -1,4 +1,8 @@
-"""First phase of an ingest: sources are parsed in threads, every row goes to a random bucket."""
+"""First phase of an ingest: every row goes to a random bucket.
+
+Threads parse pieces of the sources, count columns and group the rows by bucket; one thread takes
+the pieces in their order, learns what depends on that order, and spills the rows.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import BadInput
-from pipeline.ingest.buckets import Buckets, Keys, RowKind, buckets_needed
+from pipeline.ingest.buckets import Buckets, Grouped, Keys, RowKind, buckets_needed
+from pipeline.ingest.chunking import Selection
 from pipeline.ingest.column_statistics import ColumnStatistics
 from pipeline.ingest.plan import IngestPlan
 from pipeline.ingest.popularity import ColumnCounts, orders_as_state, orders_from_state
@@ -21,7 +26,7 @@ from pipeline.ordered import ordered_map
 from pipeline.sizes import format_bytes
 from pipeline.sources.source import Parsed, Piece, Source
 from storage.column_order import ColumnOrder
-from storage.table import SparseTable, Table, n_bytes, take
+from storage.table import SparseTable, Table, n_bytes
 
 #: Raw bytes parsed at a time. Part of what a seed means: keys are drawn piece by piece.
 PIECE_BYTES = 4 << 20
@@ -43,8 +48,8 @@ class Share(NamedTuple):
 
     group: int
     rows: NDArray[np.int64] | None  # which of the piece they are; None: all
-    table: Table
-    keys: Keys | None  # (n,) None: rows keep their order
+    table: Table  # as they came
+    grouped: Grouped  # by bucket
 
 
 class Prepared(NamedTuple):
@@ -155,14 +160,23 @@ class Dealer:
         n = parsed.table.n_rows
         drawn = random.random(n)
         keys = drawn if self.plan.shuffle else None
-        shares = [Share(TRAINING, None, parsed.table, keys)]
+        shares = [self._share(TRAINING, None, parsed.table, keys)]
         if self.plan.test_fraction:
             test = random.random(n) < self.plan.test_fraction
-            shares = [_share(group, parsed.table, keys, test) for group in (TRAINING, TEST)]
+            every = ((TRAINING, np.flatnonzero(~test)), (TEST, np.flatnonzero(test)))
+            shares = [self._share(group, rows, parsed.table, keys) for group, rows in every]
         for share in shares if self.counts else ():
             self.counts[share.group].add(share.table, parsed.max_index)
         where = f"{piece.file}, after line {piece.first_line - 1}"
         return Prepared(parsed, piece.n_bytes, where, tuple(shares))
+
+    def _share(
+        self, group: int, rows: NDArray[np.int64] | None, table: Table, keys: Keys | None
+    ) -> Share:
+        if rows is not None:
+            table = Selection(table, rows).rows()
+            keys = None if keys is None else keys[rows]
+        return Share(group, rows, table, self.buckets[group].group(table, keys))
 
     def _take_in(self, prepared: Prepared) -> None:
         parsed = prepared.parsed
@@ -170,19 +184,21 @@ class Dealer:
         self.n_merged += parsed.n_merged
         self.max_index = max(self.max_index, parsed.max_index)
         target = self.census.encode(parsed.table.target, parsed.labels, prepared.where)
-        for group, rows, table, keys in prepared.shares:
-            own = target if rows is None else target[rows]
-            self._add(group, table._replace(target=own), keys)
+        for share in prepared.shares:
+            self._add(share, target if share.rows is None else target[share.rows])
         self.report(prepared.piece_bytes, parsed.table.n_rows, n_bytes(parsed.table))
 
-    def _add(self, number: int, table: Table, keys: Keys | None) -> None:
-        self.census.count(table.target, number)
+    def _add(self, share: Share, target: NDArray[np.float64]) -> None:
+        number, table, grouped = share.group, share.table, share.grouped
+        self.census.count(target, number)
         if self.columns is not None and number == TRAINING:
             if isinstance(table, SparseTable):
                 self.columns.widen(self.max_index + 1)
             self.columns.add(table)
         if table.n_rows:
-            self.buckets[number].add(table, keys)
+            dealt = target if grouped.order is None else target[grouped.order]
+            table = grouped.table._replace(target=dealt)
+            self.buckets[number].add(grouped._replace(table=table))
 
     def _note_skipped(self, parsed: Parsed) -> None:
         if not parsed.n_skipped:
@@ -220,11 +236,6 @@ class Dealer:
                 f"The statistics of {n_features} columns take {format_bytes(need)}, more than "
                 f"the memory has room for. Give at least {least}."
             )
-
-
-def _share(group: int, table: Table, keys: Keys | None, test: NDArray[np.bool_]) -> Share:
-    rows = np.flatnonzero(test if group == TEST else ~test)
-    return Share(group, rows, take(table, rows), None if keys is None else keys[rows])
 
 
 def dealt_as_state(dealt: Dealt) -> dict[str, Any]:

@@ -14,6 +14,8 @@ import math
 from typing import Any, NamedTuple
 
 from solvers.dispatch import by_type, part_of_kernels
+from solvers.exponential import exp_below
+from solvers.lanes import choose_above, log_of_one_plus, size
 
 
 class Hinge(NamedTuple):
@@ -102,12 +104,13 @@ def direction(loss: Loss, y: float) -> float:
 
 @value.register(Hinge)
 def _(loss: Any, p: Any, y: Any) -> Any:
-    return max(0.0, 1.0 - y * p)
+    m = 1.0 - y * p
+    return choose_above(m, 0.0, m, 0.0)
 
 
 @slope.register(Hinge)
 def _(loss: Any, p: Any, y: Any) -> Any:
-    return -y if y * p < 1.0 else 0.0 * y
+    return choose_above(1.0 - y * p, 0.0, -y, 0.0)
 
 
 @conjugate.register(Hinge)
@@ -130,13 +133,14 @@ def _(loss: Any, a: Any, p: Any, y: Any, q: Any) -> Any:
 
 @value.register(SquaredHinge)
 def _(loss: Any, p: Any, y: Any) -> Any:
-    m = max(0.0, 1.0 - y * p)
-    return 0.5 * m * m
+    m = 1.0 - y * p
+    return choose_above(m, 0.0, 0.5 * m * m, 0.0)
 
 
 @slope.register(SquaredHinge)
 def _(loss: Any, p: Any, y: Any) -> Any:
-    return -y * max(0.0, 1.0 - y * p)
+    m = 1.0 - y * p
+    return choose_above(m, 0.0, -y * m, 0.0)
 
 
 @conjugate.register(SquaredHinge)
@@ -155,14 +159,14 @@ def _(loss: Any, a: Any, p: Any, y: Any, q: Any) -> Any:
 @value.register(SmoothedHinge)
 def _(loss: Any, p: Any, y: Any) -> Any:
     m = 1.0 - y * p
-    if m <= 0.0:
-        return 0.0
-    return m * m / (2.0 * loss.width) if m < loss.width else m - 0.5 * loss.width
+    most = choose_above(m, loss.width, loss.width, m)
+    return choose_above(m, 0.0, most * most / (2.0 * loss.width) + (m - most), 0.0)
 
 
 @slope.register(SmoothedHinge)
 def _(loss: Any, p: Any, y: Any) -> Any:
-    return -y * min(max((1.0 - y * p) / loss.width, 0.0), 1.0)
+    share = (1.0 - y * p) / loss.width
+    return -y * choose_above(share, 1.0, 1.0, choose_above(share, 0.0, share, 0.0))
 
 
 @conjugate.register(SmoothedHinge)
@@ -182,14 +186,14 @@ def _(loss: Any, a: Any, p: Any, y: Any, q: Any) -> Any:
 @value.register(Logistic)
 def _(loss: Any, p: Any, y: Any) -> Any:
     z = y * p
-    return max(0.0, -z) + math.log1p(math.exp(-abs(z)))
+    return choose_above(z, 0.0, 0.0, -z) + log_of_one_plus(exp_below(-size(z)))
 
 
 @slope.register(Logistic)
 def _(loss: Any, p: Any, y: Any) -> Any:
     z = y * p
-    e = math.exp(-abs(z))
-    return -y * (e if z > 0.0 else 1.0) / (1.0 + e)
+    e = exp_below(-size(z))
+    return -y * choose_above(z, 0.0, e, 1.0) / (1.0 + e)
 
 
 @conjugate.register(Logistic)

@@ -107,7 +107,7 @@ def as_sides(y: NDArray[np.float64], label: int) -> NDArray[np.float64]:
 class Abreast(NamedTuple):
     """How a walk carries several models at once, their weights side by side (rows_abreast.py).
 
-    `step` gets the models' problems, states (their field W left empty), weights W (d, C K), labels
+    `step` gets the models' problems, states (their field W left empty), their weights W, labels
     (the class that counts as +1, -1 where targets are taken as they are), and which of all models
     they are: where their numbers per row stand in the block's.  It changes W and these in place.
     Every model comes to the bits that it would come to alone.

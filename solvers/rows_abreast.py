@@ -1,60 +1,179 @@
-"""Verbs for several models side by side: one cache line serves them all.
+"""Verbs for several models side by side: a cache line serves eight of them.
 
-W has shape (d, C K): column c of model k at c K + k, so that what several models keep of a feature
-lies together.  Each model's sums run in the order that they have alone, and have the same bits.
-The loop over models is over a vector of its own: an index into W there keeps LLVM from using SIMD.
+Models go in groups of lanes (lanes.py), eight or, where there are no more, four; the last group is
+filled up with copies of the last model.  W has shape (d, groups C lanes): the groups one after the
+other, in a group column 0 of each model, then column 1, ... .  It begins at a cache line, and so a
+row's value touches one line per group and column.  Each model's sums run in the order that they
+have alone, and have the same bits.
+
+Lines are asked for ahead: the dot product asks for column 1, which the step will add to, and adding
+asks for what comes next.  The weights of eight models rarely fit into the inner caches.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispatch import FUSED, VECTORISED, by_type
-from solvers.rows import DenseRows, Rows, SparseRows, positions
+from solvers.dispatch import FUSED, by_type, part_of_kernels
+from solvers.lanes import Eight, Four, fused, keep_lanes, lanes_of, spread
+from solvers.prefetch import touch_line
+from solvers.rows import Rows, SparseRows, positions
+
+LINE = 64  # bytes
+CACHED = 1 << 16  # numbers
+
+
+def lanes_for(models: int) -> Four | Eight:
+    """Return how many go in a group."""
+    return Four() if models <= Four().width else Eight()
+
+
+def lanes_taken(models: int) -> int:
+    """Return for how many models there is room in their groups."""
+    width = lanes_for(models).width
+    return -(-models // width) * width
+
+
+def beside(weights: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Lay models' weights (d, C) side by side, see above."""
+    (d, C), taken = weights[0].shape, lanes_taken(len(weights))
+    W = from_line(d * taken * C).reshape(d, taken * C)
+    for rows, places in stretches(W, C, len(weights)):
+        for place, own in enumerate(places):
+            own[:] = weights[min(place, len(weights) - 1)][rows]
+    return W
+
+
+def apart(W: NDArray[np.float64], models: int) -> list[NDArray[np.float64]]:
+    """Copy the models' weights (d, C) out of W."""
+    C = W.shape[1] // lanes_taken(models)
+    weights = [np.empty((len(W), C)) for _ in range(models)]
+    for rows, places in stretches(W, C, models):
+        for own, place in zip(weights, places, strict=False):
+            own[rows] = place
+    return weights
+
+
+def stretches(
+    W: NDArray[np.float64], C: int, models: int
+) -> Iterator[tuple[slice, list[NDArray[np.float64]]]]:
+    """Views of W, (features, C) for every place, for stretches that the inner caches hold."""
+    width = lanes_for(models).width
+    each = W.reshape(len(W), -1, C, width)
+    at_a_time = max(1, CACHED // W.shape[1])
+    for start in range(0, len(W), at_a_time):
+        rows = slice(start, start + at_a_time)
+        yield rows, [each[rows, k // width, :, k % width] for k in range(W.shape[1] // C)]
+
+
+def from_line(size: int) -> NDArray[np.float64]:
+    """Return room for numbers that begins at a cache line."""
+    room = np.empty(size + LINE // 8)
+    first = -room.ctypes.data % LINE // 8
+    return room[first : first + size]
+
+
+def in_lanes(numbers: Sequence[Sequence[float]], how: Four | Eight) -> NDArray[np.float64]:
+    """Lay the numbers of every model out for lanes: group by group, number by number."""
+    each, width = np.array(numbers, dtype=np.float64), how.width
+    groups = -(-len(each) // width)
+    each = np.concatenate([each, np.repeat(each[-1:], groups * width - len(each), axis=0)])
+    return each.reshape(groups, width, -1).transpose(0, 2, 1).ravel()
+
+
+def out_of_lanes(V: NDArray[np.float64], models: int, how: Four | Eight) -> list[list[float]]:
+    """Return the numbers of every model."""
+    groups = -(-models // how.width)
+    each = V.reshape(groups, -1, how.width).transpose(0, 2, 1)
+    found: list[list[float]] = each.reshape(groups * how.width, -1)[:models].tolist()
+    return found
 
 
 @by_type
-def dots(rows: Rows, i: int, W: NDArray[np.float64], p: NDArray[np.float64]) -> None:
-    """p[q] = x_i . W[:, q] for the first columns q, as many as p has places."""
+def dot_lanes(rows: Rows, i: int, V: NDArray[np.float64], width: int, place: int, how: Any) -> Any:
+    """x_i . W[:, place + lane] for every lane; V is W (d, width) as one vector."""
 
 
 @by_type
-def adds(rows: Rows, i: int, a: NDArray[np.float64], first: int, W: NDArray[np.float64]) -> None:
-    """W[:, first + q] += a[q] x_i for every q."""
+def dot_both_lanes(
+    rows: Rows, i: int, V: NDArray[np.float64], width: int, place: int, how: Any
+) -> Any:
+    """dot_lanes for two columns side by side."""
 
 
-@dots.register(DenseRows, fastmath=VECTORISED)
-def _(rows: Any, i: Any, W: Any, p: Any) -> Any:
-    p[:] = 0.0
-    for j in range(rows.X.shape[1]):
-        w, x = W[j], np.float64(rows.X[i, j])
-        for q in range(p.shape[0]):
-            p[q] += x * w[q]
+@by_type
+def add_lanes(
+    rows: Rows,
+    i: int,
+    a: Any,
+    V: NDArray[np.float64],
+    width: int,
+    place: int,
+    upcoming: tuple[int, int],
+    how: Any,
+) -> None:
+    """W[:, place + lane] += a[lane] x_i; `upcoming` are the row and place that come next."""
 
 
-@dots.register(SparseRows, fastmath=FUSED)
-def _(rows: Any, i: Any, W: Any, p: Any) -> Any:
-    p[:] = 0.0
+@by_type
+def add_both_lanes(
+    rows: Rows, i: int, a: Any, b: Any, V: NDArray[np.float64], width: int, place: int,
+    upcoming: tuple[int, int], how: Any,
+) -> None:  # fmt: skip
+    """add_lanes of a, and of b for the column after."""
+
+
+@dot_lanes.register(SparseRows, fastmath=FUSED)
+def _(rows: Any, i: Any, V: Any, width: Any, place: Any, how: Any) -> Any:
+    total = spread(0.0, how)
     for n in positions(rows, i):
-        w, x = W[rows.indices[n]], np.float64(rows.data[n])
-        for q in range(p.shape[0]):
-            p[q] += x * w[q]
+        at = np.int64(rows.indices[n]) * width + place
+        total = fused(np.float64(rows.data[n]), lanes_of(V, at, how), total)
+        touch_line(V, at + how.width)
+    return total
 
 
-@adds.register(DenseRows, fastmath=VECTORISED)
-def _(rows: Any, i: Any, a: Any, first: Any, W: Any) -> Any:
-    for j in range(rows.X.shape[1]):
-        w, x = W[j, first:], np.float64(rows.X[i, j])
-        for q in range(a.shape[0]):
-            w[q] += a[q] * x
-
-
-@adds.register(SparseRows, fastmath=FUSED)
-def _(rows: Any, i: Any, a: Any, first: Any, W: Any) -> Any:
+@dot_both_lanes.register(SparseRows, fastmath=FUSED)
+def _(rows: Any, i: Any, V: Any, width: Any, place: Any, how: Any) -> Any:
+    L = how.width
+    first, second = spread(0.0, how), spread(0.0, how)
     for n in positions(rows, i):
-        w, x = W[rows.indices[n], first:], np.float64(rows.data[n])
-        for q in range(a.shape[0]):
-            w[q] += a[q] * x
+        at, x = np.int64(rows.indices[n]) * width + place, np.float64(rows.data[n])
+        first = fused(x, lanes_of(V, at, how), first)
+        second = fused(x, lanes_of(V, at + L, how), second)
+    return first, second
+
+
+@add_lanes.register(SparseRows, fastmath=FUSED)
+def _(rows: Any, i: Any, a: Any, V: Any, width: Any, place: Any, upcoming: Any, how: Any) -> Any:
+    ahead, last = pairs_of(rows, upcoming[0])
+    for n in positions(rows, i):
+        touch_line(V, np.int64(rows.indices[ahead]) * width + upcoming[1])
+        ahead = min(ahead + 1, last)
+        at = np.int64(rows.indices[n]) * width + place
+        keep_lanes(V, at, fused(np.float64(rows.data[n]), a, lanes_of(V, at, how)))
+
+
+@add_both_lanes.register(SparseRows, fastmath=FUSED)
+def _(
+    rows: Any, i: Any, a: Any, b: Any, V: Any, width: Any, place: Any, upcoming: Any, how: Any
+) -> Any:
+    L = how.width
+    ahead, last = pairs_of(rows, upcoming[0])
+    for n in positions(rows, i):
+        touch_line(V, np.int64(rows.indices[ahead]) * width + upcoming[1])
+        ahead = min(ahead + 1, last)
+        at, x = np.int64(rows.indices[n]) * width + place, np.float64(rows.data[n])
+        keep_lanes(V, at, fused(x, a, lanes_of(V, at, how)))
+        keep_lanes(V, at + L, fused(x, b, lanes_of(V, at + L, how)))
+
+
+@part_of_kernels
+def pairs_of(rows: Any, i: Any) -> Any:
+    """Where a row's first and last pair stand; some pair where it has none."""
+    last = max(rows.indptr[i + 1] - 1, 0)
+    return min(rows.indptr[i], last), last

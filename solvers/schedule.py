@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
-from solvers.dispatch import kernel
+from solvers.dispatch import part_of_kernels
+from solvers.lanes import power, root
 
 
 class Schedule(NamedTuple):
@@ -15,13 +15,13 @@ class Schedule(NamedTuple):
     c: float  # power
 
 
-@kernel
+@part_of_kernels
 def step_size(schedule: Any, gamma0: Any, t: Any) -> Any:
     """gamma_t for t = 1, 2, ...; the usual powers cost square roots instead of a pow."""
     x = 1.0 + schedule.a * gamma0 * t
     if schedule.c == 0.75:
-        root = math.sqrt(x)
-        return gamma0 / (root * math.sqrt(root))
+        half = root(x)
+        return gamma0 / (half * root(half))
     if schedule.c == 1.0:
         return gamma0 / x
-    return gamma0 * x ** (-schedule.c)
+    return gamma0 * power(x, -schedule.c)

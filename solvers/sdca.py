@@ -52,6 +52,7 @@ from solvers.protocol import (
 )
 from solvers.revisits import Stepping, revisit
 from solvers.rows import side_by_side
+from solvers.rows_abreast import lanes_for
 from solvers.sdca_batches import Batch, curvatures, visit_batches
 from solvers.sdca_state import (
     NEXT,
@@ -206,14 +207,14 @@ class Sdca(Settings):
                 problem.intercept * state.offset,
                 1.0 / (problem.lam * facts.n),
                 state.stretch,
+                float(state.refreshing),
             )
             for problem, state in zip(problems, models, strict=True)
         ]
         shares = np.array([state.shares for state in models])
-        refresh = np.array([float(state.refreshing) for state in models])
         sums = visit_abreast(
-            W, problems[0].loss, np.array(numbers), refresh, shares, np.array(labels),
-            np.array(places), *block[:4], per_row(block),
+            W, lanes_for(len(models)), problems[0].loss, np.array(numbers), shares,
+            np.array(labels), np.array(places), *block[:4], per_row(block),
         )  # fmt: skip
         each, rows = zip(models, sums.tolist(), strict=True), block.order.shape[0]
         return [count_rows(state, rows, *own) for state, own in each]

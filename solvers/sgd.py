@@ -46,6 +46,7 @@ from solvers.protocol import (
 )
 from solvers.rows import add, add_vector, dot, dot_vector, paired_zeros
 from solvers.schedule import Schedule, step_size
+from solvers.sgd_abreast import at_one_row, walk_abreast
 from solvers.sgd_steps import (
     EMA_RATE,
     EXPLODED,
@@ -54,9 +55,7 @@ from solvers.sgd_steps import (
     NEVER,
     SOUGHT,
     SgdState,
-    at_one_row,
     visit_rows,
-    walk_abreast,
 )
 
 SOONEST_START = 100  # rows that the rule waits at least

@@ -1,7 +1,7 @@
-"""The steps of averaged SGD over rows: one model alone, or several side by side.
+"""The steps of averaged SGD over rows, for one model; sgd_abreast.py has several side by side.
 
-`row_step` and `average` are the algorithm (sgd.py); what differs is only how rows and weights
-meet: `visit_rows` for one model, `visit_abreast` for several.
+`row_step` and `average` are the algorithm (sgd.py), for both; what differs is only how rows and
+weights meet.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dispatch import kernel, part_of_kernels
-from solvers.losses import Problem, slope, value
-from solvers.protocol import Block
+from solvers.lanes import choose_above, choose_at_most
+from solvers.losses import slope, value
 from solvers.rows import add, add_both, dot, look_ahead
-from solvers.rows_abreast import adds, dots
-from solvers.schedule import Schedule, step_size
+from solvers.schedule import step_size
 
 FLUSH_ABOVE = 1e6  # alpha: the relative error of bar is about 1e-16 alpha
 FLUSH_BETA_ABOVE = 1e200  # the decaying average's divisor grows like 0.99^-t
@@ -60,11 +59,11 @@ class Moment(NamedTuple):
     inverse: float
     beta: float
     tau: float
-    heard: int
+    heard: float
     loss_sum: float
     smooth: float
     smooth_zero: float
-    lost: int
+    lost: float
 
 
 @kernel
@@ -75,14 +74,17 @@ def visit_rows(
     """Algorithm 1 over rows order[start:]; t0 is known, `usual` is zero weights' mean loss."""
     W, ema_vector, b, b_bar, b_ema, alpha, beta, tau, ema_beta, ema_tau, t, t0, gamma0 = state[:13]
     heard, loss_sum, smooth, smooth_zero, loss_ema, lost = state[13:]
-    at = Moment(b, b_bar, alpha, 1.0 / alpha, beta, tau, heard, loss_sum, smooth, smooth_zero, lost)
+    at = Moment(
+        b, b_bar, alpha, 1.0 / alpha, beta, tau, float(heard), loss_sum, smooth, smooth_zero,
+        float(lost),
+    )  # fmt: skip
     for r in range(start, order.shape[0]):
         i = order[r]
         look_ahead(rows, y, weight, order, r)
         t += 1
         gamma = step_size(schedule, gamma0, t)
         at, k = row_step(at, problem, usual, gamma, t, y[i], weight[i], dot(rows, i, W))
-        if at.lost:
+        if at.lost > 0.0:
             break
         if t <= t0:
             if k != 0.0:
@@ -98,7 +100,7 @@ def visit_rows(
             at = flushed(at)
     return SgdState(
         W, ema_vector, at.b, at.b_bar, b_ema, at.alpha, at.beta, at.tau, ema_beta, ema_tau, t, t0,
-        gamma0, at.heard, at.loss_sum, at.smooth, at.smooth_zero, loss_ema, at.lost,
+        gamma0, int(at.heard), at.loss_sum, at.smooth, at.smooth_zero, loss_ema, int(at.lost),
     )  # fmt: skip
 
 
@@ -108,21 +110,23 @@ def row_step(
 ) -> Any:
     """Take one row's step, s = u . x; returns the moment after it and what u loses of the row.
 
+    Numbers, or the lanes of several models (lanes.py).
+
     Where it says that the pass is lost, the rest of it has no meaning.
     """
     loss, lam, intercept, lam_b = problem
     b, b_bar, alpha, inverse, beta, tau, heard, loss_sum, smooth, smooth_zero, lost = at
     p = s * inverse + intercept * b
     if t % LISTEN_EVERY == 0:
-        heard += 1
-        rate = max(EMA_RATE, 1.0 / heard)
+        heard += 1.0
+        rate = choose_above(1.0 / heard, EMA_RATE, 1.0 / heard, EMA_RATE)
         now = value(loss, p, y)
         loss_sum += now
         smooth += rate * (now - smooth)
         smooth_zero += rate * (value(loss, 0.0, y) - smooth_zero)
         # A few rows prove little: the bound is 100 times as wide for one row alone.
-        if not smooth <= EXPLODED * max(smooth_zero, usual) * rate / EMA_RATE:
-            lost = 1
+        base = choose_above(smooth_zero, usual, smooth_zero, usual)
+        lost = choose_at_most(smooth, EXPLODED * base * rate / EMA_RATE, lost, 1.0)
     g = weight * slope(loss, p, y)
     alpha /= 1.0 - lam * gamma
     inverse = 1.0 / alpha  # divided before the next dot product, for which all else waits
@@ -136,7 +140,7 @@ def average(at: Any, t: Any, t0: Any) -> Any:
     """Bring the average up to row t, after the row's share was added with the old tau."""
     b, b_bar, alpha, inverse, beta, tau, heard, loss_sum, smooth, smooth_zero, lost = at
     if t == t0 + 1:
-        beta, tau, b_bar = 1.0, inverse, b
+        beta, tau, b_bar = 0.0 * beta + 1.0, inverse, b
     elif t > t0:
         eta = 1.0 / (t - t0)
         beta /= 1.0 - eta
@@ -157,107 +161,3 @@ def flush(W: Any, alpha: Any, beta: Any, tau: Any) -> Any:
     for j in range(W.shape[0]):
         W[j, 1] = (tau * W[j, 0] + W[j, 1]) / beta
         W[j, 0] /= alpha
-
-
-@kernel
-def visit_abreast(
-    moments: Any, t: Any, t0: Any, loss: Any, numbers: Any, labels: Any, c: Any, usual: Any,
-    W: Any, rows: Any, y: Any, weight: Any, order: Any,
-) -> Any:  # fmt: skip
-    """visit_rows for K models side by side, all at row t, W (d, 2 K); returns t.
-
-    `moments` (K, 11) are theirs, changed in place; `numbers` (K, 5) are lam, intercept, lam_b, and
-    the schedule's a and gamma0; `labels` (K,) as in protocol.py: Abreast.
-    """
-    K = labels.shape[0]
-    s, step = np.empty(K), np.zeros(2 * K)
-    for r in range(order.shape[0]):
-        i = order[r]
-        look_ahead(rows, y, weight, order, r)
-        t += 1
-        dots(rows, i, W, s)
-        lost, flushing = False, False
-        for k in range(K):
-            lam, intercept, lam_b, a, gamma0 = numbers[k]
-            gamma = step_size(Schedule(a, c), gamma0, t)
-            target = y[i] if labels[k] < 0 else (1.0 if y[i] == labels[k] else -1.0)
-            at, change = row_step(
-                moment_of(moments[k]), Problem(loss, lam, intercept, lam_b), usual, gamma,
-                t, target, weight[i], s[k],
-            )  # fmt: skip
-            step[k], step[K + k] = -change, at.tau * change
-            lost = lost or at.lost > 0
-            at = average(at, t, t0)
-            flushing = flushing or at.alpha > FLUSH_ABOVE or at.beta > FLUSH_BETA_ABOVE
-            keep_moment(moments[k], at)
-        if lost:
-            break
-        adds(rows, i, step[: K if t <= t0 + 1 else 2 * K], 0, W)
-        if t == t0 + 1:  # bar <- theta
-            W[:, K:] = 0.0
-        if flushing:
-            for k in range(K):
-                at = moment_of(moments[k])
-                if at.alpha > FLUSH_ABOVE or at.beta > FLUSH_BETA_ABOVE:
-                    flush(W[:, k::K], at.alpha, at.beta, at.tau)
-                    keep_moment(moments[k], flushed(at))
-    return t
-
-
-@part_of_kernels
-def moment_of(q: Any) -> Any:
-    """Read a moment out of its numbers (11,)."""
-    return Moment(q[0], q[1], q[2], q[3], q[4], q[5], q[6], q[7], q[8], q[9], q[10])
-
-
-@part_of_kernels
-def keep_moment(q: Any, at: Any) -> None:
-    """Write a moment's numbers."""
-    q[0], q[1], q[2], q[3], q[4], q[5] = at.b, at.b_bar, at.alpha, at.inverse, at.beta, at.tau
-    q[6], q[7], q[8], q[9], q[10] = at.heard, at.loss_sum, at.smooth, at.smooth_zero, at.lost
-
-
-def walk_abreast(
-    problems: list[Problem],
-    schedules: list[Schedule],
-    states: list[SgdState],
-    labels: list[int],
-    usual: float,
-    W: NDArray[np.float64],
-    block: Block,
-) -> list[SgdState]:
-    """Carry several models, all at one row, over a block; W (d, 2 K) is changed in place."""
-    first, loss, c = states[0], problems[0].loss, schedules[0].c
-    moments = np.array([before(state) for state in states])
-    numbers = np.array(
-        [
-            (problem.lam, problem.intercept, problem.lam_b, schedule.a, state.gamma0)
-            for problem, schedule, state in zip(problems, schedules, states, strict=True)
-        ]
-    )
-    t = visit_abreast(
-        moments, first.t, first.t0, loss, numbers, np.array(labels), c, usual, W, *block[:4]
-    )
-    return [after(state, t, Moment(*q)) for state, q in zip(states, moments.tolist(), strict=True)]
-
-
-def before(state: SgdState) -> Moment:
-    """Return the moment that a state is in."""
-    return Moment(
-        state.b, state.b_bar, state.alpha, 1.0 / state.alpha, state.beta, state.tau,
-        state.heard, state.loss_sum, state.loss, state.loss_zero, state.lost,
-    )  # fmt: skip
-
-
-def after(state: SgdState, t: int, at: Moment) -> SgdState:
-    """Return the state at row t."""
-    return state._replace(
-        b=at.b, b_bar=at.b_bar, alpha=at.alpha, beta=at.beta, tau=at.tau, t=t, heard=int(at.heard),
-        loss_sum=at.loss_sum, loss=at.smooth, loss_zero=at.smooth_zero, lost=int(at.lost),
-    )  # fmt: skip
-
-
-def at_one_row(states: list[SgdState]) -> bool:
-    """Say whether models can go abreast: as many rows on, and averaging from the same one."""
-    moments = {(state.t, state.t0) for state in states}
-    return len(moments) == 1 and states[0].t0 != SOUGHT

@@ -40,6 +40,8 @@ from solvers.protocol import (
     copy_state,
     with_row_version,
 )
+from solvers.rows import SparseRows
+from solvers.rows_abreast import apart, beside, lanes_taken
 
 EMPTY = np.empty((0, 0))
 
@@ -47,8 +49,8 @@ EMPTY = np.empty((0, 0))
 class States(NamedTuple):
     """The state of every model.
 
-    Inside a walk some may go abreast: their weights then lie side by side in W, (d, C K), and
-    their own field W is empty.
+    Inside a walk some may go abreast: their weights then lie side by side in W (rows_abreast.py),
+    and their own field W is empty.
     """
 
     models: tuple[State, ...]
@@ -130,8 +132,12 @@ class Together:
         return States(tuple(models))
 
     def state_bytes(self, problem: Problem, facts: Facts) -> int:
-        """Return what the arrays of all states take."""
-        return len(self.views) * self.solver.state_bytes(problem, facts)
+        """Return what the arrays of all states take, filled-up lanes included."""
+        in_lanes = facts.rows_kind is SparseRows and any(
+            isinstance(sweep, Walk) and sweep.abreast for sweep in self.solver.program(0)
+        )
+        models = lanes_taken(len(self.views)) if in_lanes else len(self.views)
+        return models * self.solver.state_bytes(problem, facts)
 
     def program(self, epoch: int) -> tuple[Sweep, ...]:
         """Return the method's sweeps, each for all models."""
@@ -249,18 +255,15 @@ def go_abreast(together: Together, how: Abreast, state: States) -> States:
     models = list(state.models)
     for k, model in enumerate(models):
         models[k] = copy_state(model._replace(W=EMPTY) if k in chosen else model)
-    d, C = going[0].W.shape
-    W = np.empty((d, C, len(going)))
-    for place, model in enumerate(going):
-        W[:, :, place] = model.W
-    return States(tuple(models), tuple(chosen), W.reshape(d, C * len(going)))
+    return States(tuple(models), tuple(chosen), beside([model.W for model in going]))
 
 
 def part_ways(state: States) -> States:
     """Give models that went abreast their own weights back."""
-    models, K = list(state.models), len(state.abreast)
-    for place, k in enumerate(state.abreast):
-        models[k] = models[k]._replace(W=np.ascontiguousarray(state.W[:, place::K]))
+    models = list(state.models)
+    if state.abreast:
+        for k, W in zip(state.abreast, apart(state.W, len(state.abreast)), strict=True):
+            models[k] = models[k]._replace(W=W)
     return States(tuple(models))
 
 

@@ -1,0 +1,193 @@
+"""LLVM's vectors of float64 as a type of numba's, and what can be done with them.
+
+numba knows no vectors, and what LLVM makes of a loop over the models by itself is eight times the
+work.  lanes.py gives these operations names that plain Python understands, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic, models, register_model
+
+ir = cgutils.ir
+ONE_BITS = 1023 << 52  # of 1.0
+
+
+class Lanes(types.Type):  # type: ignore[misc]
+    """A vector of float64."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        super().__init__(name=f"Lanes({width})")
+
+
+@register_model(Lanes)
+class _LanesModel(models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, ir.VectorType(ir.DoubleType(), kind.width))
+
+
+def _is_real(kind: Any) -> bool:
+    return isinstance(kind, Lanes | types.Float | types.Integer)
+
+
+def common(*kinds: Any) -> Any:
+    """Return the lanes among some types, float64 where all are numbers, None where one is odd."""
+    if not all(_is_real(kind) for kind in kinds):
+        return None
+    found = {kind for kind in kinds if isinstance(kind, Lanes)}
+    return None if len(found) > 1 else found.pop() if found else types.float64
+
+
+def _spread(context: Any, builder: Any, value: Any, kind: Any, to: Any) -> Any:
+    """Put a number into every lane."""
+    if kind == to:
+        return value
+    vector = context.get_value_type(to)
+    index = ir.VectorType(ir.IntType(32), to.width)
+    blank = ir.Constant(vector, ir.Undefined)
+    first = builder.insert_element(blank, value, ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(first, blank, ir.Constant(index, [0] * to.width))
+
+
+def _elementwise(make: Callable[..., Any]) -> Any:
+    """Return an intrinsic of four arguments, all made lanes if one of them is."""
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def operation(_typing: Any, a: Any, b: Any, c: Any, e: Any) -> Any:
+        to, kinds = common(a, b, c, e), (a, b, c, e)
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            pairs = zip(args, signature.args, strict=True)
+            spread = [_spread(context, builder, arg, kind, to) for arg, kind in pairs]
+            return make(builder, context.get_value_type(to), *spread)
+
+        own = (kind if isinstance(kind, Lanes) else types.float64 for kind in kinds)
+        return to(*own), generate
+
+    return operation
+
+
+def _llvm(name: str, count: int) -> Callable[..., Any]:
+    """Call an operation that LLVM knows for numbers and for vectors."""
+
+    def make(builder: Any, kind: Any, *args: Any) -> Any:
+        suffix = f"v{kind.count}f64" if isinstance(kind, ir.VectorType) else "f64"
+        signature = ir.FunctionType(kind, [kind] * count)
+        function = cgutils.get_or_insert_function(builder.module, signature, f"{name}.{suffix}")
+        return builder.call(function, args[:count])
+
+    return make
+
+
+def _select(relation: str) -> Callable[..., Any]:
+    """Choose by a comparison that is false where a number is none."""
+
+    def make(builder: Any, _kind: Any, x: Any, bound: Any, a: Any, b: Any) -> Any:
+        return builder.select(builder.fcmp_ordered(relation, x, bound), a, b)
+
+    return make
+
+
+def _two_to(builder: Any, kind: Any, x: Any, *_: Any) -> Any:
+    """Shift the whole number in x's lowest bits to where the exponent stands."""
+    lanes = getattr(kind, "count", 0)
+    whole = ir.VectorType(ir.IntType(64), lanes) if lanes else ir.IntType(64)
+
+    def constant(value: int) -> Any:
+        return ir.Constant(whole, [value] * lanes if lanes else value)
+
+    bits = builder.shl(builder.bitcast(x, whole), constant(52))
+    return builder.bitcast(builder.add(bits, constant(ONE_BITS)), kind)
+
+
+add = _elementwise(lambda builder, _kind, a, b, *_: builder.fadd(a, b))
+subtract = _elementwise(lambda builder, _kind, a, b, *_: builder.fsub(a, b))
+multiply = _elementwise(lambda builder, _kind, a, b, *_: builder.fmul(a, b))
+divide = _elementwise(lambda builder, _kind, a, b, *_: builder.fdiv(a, b))
+negate = _elementwise(lambda builder, _kind, a, *_: builder.fneg(a))
+fuse = _elementwise(_llvm("llvm.fmuladd", 3))
+square_root = _elementwise(_llvm("llvm.sqrt", 1))
+absolute = _elementwise(_llvm("llvm.fabs", 1))
+power_of_two = _elementwise(_two_to)
+select_above = _elementwise(_select(">"))
+select_at_most = _elementwise(_select("<="))
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def is_any_above(_typing: Any, x: Any, bound: Any) -> Any:
+    """Say whether any lane is above a bound."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        least = _spread(context, builder, args[1], types.float64, x)
+        mask = builder.fcmp_ordered(">", args[0], least)
+        bits = ir.IntType(x.width)
+        return builder.icmp_unsigned("!=", builder.bitcast(mask, bits), ir.Constant(bits, 0))
+
+    return types.boolean(x, types.float64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def lane(_typing: Any, v: Any, k: Any) -> Any:
+    """Return lane k."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.extract_element(args[0], args[1])
+
+    return types.float64(v, types.intp), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def with_lane(_typing: Any, v: Any, k: Any, x: Any) -> Any:
+    """Return the lanes with another number in lane k."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.insert_element(args[0], args[2], args[1])
+
+    return v(v, types.intp, types.float64), generate
+
+
+def _place(context: Any, builder: Any, signature: Any, args: Any, kind: Any) -> Any:
+    data = context.make_array(signature.args[0])(context, builder, args[0]).data
+    vector = context.get_value_type(kind)
+    return builder.bitcast(builder.gep(data, [args[1]]), vector.as_pointer())
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def load(_typing: Any, V: Any, place: Any, how: Any) -> Any:
+    """Return V[place:] as so many lanes."""
+    kind = Lanes(how.instance_class._field_defaults["width"])
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        loaded = builder.load(_place(context, builder, signature, args, kind))
+        loaded.align = 8
+        return loaded
+
+    return kind(V, types.intp, how), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def store(_typing: Any, V: Any, place: Any, v: Any) -> Any:
+    """Write them there."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        stored = builder.store(args[2], _place(context, builder, signature, args, v))
+        stored.align = 8
+        return context.get_dummy_value()
+
+    return types.void(V, types.intp, v), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def spread_number(_typing: Any, x: Any, how: Any) -> Any:
+    """Put a number into every lane."""
+    kind = Lanes(how.instance_class._field_defaults["width"])
+
+    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return _spread(context, builder, args[0], types.float64, kind)
+
+    return kind(types.float64, how), generate

@@ -1,0 +1,124 @@
+"""Lanes: every one has the bits of the number alone, in compiled code; plain Python means the same."""
+
+import math
+
+import numpy as np
+import pytest
+
+from solvers import lanes
+from solvers.dispatch import kernel
+from solvers.exponential import exp_below
+from solvers.lanes import Eight, Four, keep_lanes, lanes_of, spread
+from solvers.losses import LOSSES, slope, value
+from tests.conftest import ROUNDING
+
+
+@kernel
+def numbers(x, y, out):
+    """Everything that lanes can do, a number at a time."""
+    for i in range(x.shape[0]):
+        out[0, i] = (x[i] + y[i]) * x[i] - 2.0 / (3.0 + lanes.size(y[i]))
+        out[1, i] = lanes.fused(x[i], y[i], 0.1)
+        out[2, i] = lanes.root(lanes.size(x[i])) + -y[i]
+        out[3, i] = lanes.choose_above(x[i], 0.3, y[i], 7.0)
+        out[4, i] = lanes.choose_at_most(x[i], y[i], 1.0, x[i])
+        out[5, i] = lanes.log_of_one_plus(lanes.size(x[i]))
+        out[6, i] = lanes.power(lanes.size(x[i]), 0.7)
+        out[7, i] = exp_below(-lanes.size(x[i]))
+
+
+@kernel
+def in_lanes(x, y, out, how):
+    """The same, `how.width` at a time."""
+    for i in range(0, x.shape[0], how.width):
+        a, b = lanes_of(x, i, how), lanes_of(y, i, how)
+        keep_lanes(out[0], i, (a + b) * a - 2.0 / (3.0 + lanes.size(b)))
+        keep_lanes(out[1], i, lanes.fused(a, b, 0.1))
+        keep_lanes(out[2], i, lanes.root(lanes.size(a)) + -b)
+        keep_lanes(out[3], i, lanes.choose_above(a, 0.3, b, 7.0))
+        keep_lanes(out[4], i, lanes.choose_at_most(a, b, spread(1.0, how), a))
+        keep_lanes(out[5], i, lanes.log_of_one_plus(lanes.size(a)))
+        keep_lanes(out[6], i, lanes.power(lanes.size(a), 0.7))
+        keep_lanes(out[7], i, exp_below(-lanes.size(a)))
+
+
+@pytest.fixture
+def pair():
+    x, y = np.random.default_rng(0).standard_normal((2, 64)) * 3.0
+    x[:4] = np.nan, np.inf, 0.0, -0.0
+    return x, y
+
+
+@pytest.mark.parametrize("how", [Four(), Eight()])
+def test_lanes_have_the_bits_of_numbers(pair, how):
+    alone, together = np.empty((8, 64)), np.empty((8, 64))
+    numbers(*pair, alone)
+    in_lanes(*pair, together, how)
+    assert np.array_equal(alone, together, equal_nan=True)
+
+
+def test_plain_python_means_the_same(pair):
+    x, y = pair
+    compiled, slow = np.empty((8, 64)), np.empty((8, 64))
+    in_lanes(x, y, compiled, Eight())
+    with np.errstate(invalid="ignore"):
+        in_lanes.py_func(x, y, slow, Eight())
+    np.testing.assert_allclose(slow, compiled, rtol=ROUNDING, atol=ROUNDING)
+
+
+@kernel
+def any_above(x, bound, how):
+    return lanes.any_above(lanes_of(x, 0, how), bound)
+
+
+@pytest.mark.parametrize("how", [Four(), Eight()])
+def test_any_lane_above(how):
+    for k in range(how.width):
+        x = np.zeros(8)
+        x[k] = 1.0
+        assert any_above(x, 0.5, how)
+        assert not any_above(x, 1.0, how)
+    assert not any_above(np.full(8, np.nan), 0.0, how)
+
+
+@kernel
+def exps(x, out):
+    for i in range(x.shape[0]):
+        out[i] = exp_below(x[i])
+
+
+def test_exp_is_within_two_units_in_the_last_place():
+    x = -np.concatenate([np.linspace(0.0, 707.9, 100_001), np.geomspace(1e-300, 700.0, 100_001)])
+    found, expected = np.empty_like(x), np.array([math.exp(q) for q in x])
+    exps(x, found)
+    assert np.max(np.abs(found - expected) / np.spacing(expected)) <= 2.0
+
+
+def test_exp_far_out():
+    x, found = np.array([0.0, -0.0, -709.0, -1e300, -np.inf, np.nan]), np.empty(6)
+    exps(x, found)
+    assert np.array_equal(found, [1.0, 1.0, 0.0, 0.0, 0.0, np.nan], equal_nan=True)
+    assert [exp_below(float(q)) for q in x[:4]] == [1.0, 1.0, 0.0, 0.0]
+
+
+@kernel
+def losses_alone(loss, p, y, out):
+    for i in range(p.shape[0]):
+        out[0, i], out[1, i] = value(loss, p[i], y[i]), slope(loss, p[i], y[i])
+
+
+@kernel
+def losses_in_lanes(loss, p, y, out, how):
+    for i in range(0, p.shape[0], how.width):
+        a, b = lanes_of(p, i, how), lanes_of(y, i, how)
+        keep_lanes(out[0], i, value(loss, a, b))
+        keep_lanes(out[1], i, slope(loss, a, b))
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses_of_lanes_have_the_bits_of_numbers(pair, name):
+    p, y = pair[0], np.where(pair[1] > 0.0, 1.0, -1.0)
+    alone, together = np.empty((2, 64)), np.empty((2, 64))
+    losses_alone(LOSSES[name](), p, y, alone)
+    losses_in_lanes(LOSSES[name](), p, y, together, Eight())
+    assert np.array_equal(alone, together, equal_nan=True)

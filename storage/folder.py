@@ -113,8 +113,8 @@ class Folder:
         with self._named(key):
             return self._files.read(_checked(key))
 
-    def read_into(self, key: str, buffer: memoryview) -> int:
-        """Copy an object's first bytes into `buffer`, as many as fit.
+    def read_into(self, key: str, *buffers: memoryview) -> int:
+        """Copy an object's first bytes into buffers of bytes, one after the other.
 
         Returns
         -------
@@ -122,7 +122,11 @@ class Folder:
             The number of bytes that the object has, which may be more or fewer than were asked for.
         """
         with self._named(key):
-            return self._files.read_into(_checked(key), buffer)
+            return self._files.read_into(_checked(key), *buffers)
+
+    def announce(self, key: str) -> None:
+        """Say that an object is about to be read, so that a slow disk can begin."""
+        self._files.announce(_checked(key))
 
     def write(self, key: str, data: Buffer, *, durable: bool = True) -> None:
         """Write an object, whole or not at all.

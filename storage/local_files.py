@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import shutil
@@ -30,17 +31,23 @@ class LocalFiles:
         """Return the bytes of the file."""
         return (self.root / key).read_bytes()
 
-    def read_into(self, key: str, buffer: memoryview) -> int:
-        """Fill the buffer from the file; return the file's size."""
+    def read_into(self, key: str, *buffers: memoryview) -> int:
+        """Fill the buffers from the file, one after the other; return the file's size."""
         with Path(self.root / key).open("rb", buffering=0) as file:
             size = os.fstat(file.fileno()).st_size
-            wanted, done = min(size, len(buffer)), 0
-            while done < wanted:
-                got = file.readinto(buffer[done:wanted])
+            left, done = [b for b in buffers if len(b)], 0
+            while left and done < size:
+                got = os.readv(file.fileno(), left)
                 if not got:
                     return done
                 done += got
+                left = _after(left, got)
             return size
+
+    def announce(self, key: str) -> None:
+        """Have the system fetch the file meanwhile; it is allowed not to."""
+        with contextlib.suppress(OSError), Path(self.root / key).open("rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_WILLNEED)
 
     def write(self, key: str, data: Buffer, *, durable: bool) -> None:
         """Write beside the file, then rename over it."""
@@ -124,6 +131,14 @@ class LocalFiles:
         for where, _, names in os.walk(self.root / prefix, onerror=_raise_unless_absent):
             relative = Path(where).relative_to(self.root)
             yield from ((relative / name).as_posix() for name in names)
+
+
+def _after(buffers: list[memoryview], filled: int) -> list[memoryview]:
+    """Return what is left of buffers of which so many bytes are filled."""
+    left = list(buffers)
+    while left and filled >= len(left[0]):
+        filled -= len(left.pop(0))
+    return [left[0][filled:], *left[1:]] if left else []
 
 
 def _create(path: Path) -> FileIO:

@@ -192,16 +192,20 @@ def get_chunk(
     Damaged
         When the object is missing, or differs in length or checksum from what is on record.
     """
+    parts = codec.plain_parts(out, stored.length, padded)
     raw, began = scratch[: stored.length], time.perf_counter()
     try:
-        found = folder.read_into(key, raw.data)
+        found = folder.read_into(key, *(part.data for part in parts or (raw,)))
     except FileNotFoundError as error:
         raise missing(folder, key) from error
     if found != stored.length:
         raise wrong_length(folder, key, found, stored)
     fetched = time.perf_counter() - began
     try:
-        codec.decode_into(raw, out, padded, stored.crc32c)
+        if parts:
+            codec.check_plain(parts, stored.crc32c)
+        else:
+            codec.decode_into(raw, out, padded, stored.crc32c)
     except ValueError as error:
         raise Damaged(f"{folder.address(key)} is damaged: {error}. {RESTORE}") from error
     return fetched

@@ -37,12 +37,17 @@ class RemoteFiles:
         data: bytes = self._fs.cat_file(self._path(key))
         return data
 
-    def read_into(self, key: str, buffer: memoryview) -> int:
-        """Fill the buffer from the object; return the object's size."""
-        data = self.read(key)
-        size = min(len(data), len(buffer))
-        buffer[:size] = data[:size]
+    def read_into(self, key: str, *buffers: memoryview) -> int:
+        """Fill the buffers from the object, one after the other; return the object's size."""
+        data, done = memoryview(self.read(key)), 0
+        for buffer in buffers:
+            part = data[done : done + len(buffer)]
+            buffer[: len(part)] = part
+            done += len(part)
         return len(data)
+
+    def announce(self, key: str) -> None:
+        """Do nothing: fetching twice would cost more than waiting."""
 
     def write(self, key: str, data: Buffer, *, durable: bool) -> None:  # noqa: ARG002  a put is durable
         """Put the object."""

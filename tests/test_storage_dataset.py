@@ -13,12 +13,13 @@ import scipy.sparse as sp
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numcodecs import blosc
 
-from storage.codec import encode
+from storage.codec import HEADER_BYTES, TRAILER_BYTES, encode
 from storage.dataset import Dataset, DatasetWriter, TableBuffer
 from storage.folder import Damaged, Folder, NotADataset
 from storage.manifest import ChunkRecord, Labels, Source, Weights
-from storage.objects import fault
+from storage.objects import fault, get_chunk, put
 from storage.seal import seal, unseal
 from storage.table import DenseTable, SparseTable, concatenate, cut, take
 
@@ -163,6 +164,30 @@ def test_the_bytes_depend_on_the_rows_alone(tmp_path, layout):
     thread.start()
     thread.join()
     assert again[0].fingerprint == first.fingerprint
+
+
+@pytest.mark.parametrize("kind", ["noise", "repeated"])
+def test_what_would_hardly_shrink_is_stored_plain(tmp_path, kind):
+    rng = np.random.default_rng(2)
+    values = rng.standard_normal(5000).astype(np.float32)
+    values = values if kind == "noise" else np.round(values)
+    folder, raw = Folder(str(tmp_path)), encode(values)
+    is_plain = kind == "noise"
+    assert (len(raw) == HEADER_BYTES + values.nbytes + TRAILER_BYTES) == is_plain
+    assert blosc.decompress(raw[:-TRAILER_BYTES]) == values.tobytes()  # any reader's way
+
+    stored = put(folder, "x/c/0", raw)
+    out, scratch = np.empty_like(values), np.zeros(stored.length, np.uint8)
+    get_chunk(folder, "x/c/0", stored, out, scratch)
+    np.testing.assert_array_equal(out, values)
+    assert (scratch == 0).all() == is_plain  # read straight to where it belongs
+
+    for byte in (0, 2, 5, HEADER_BYTES + 7, len(raw) - 1):
+        spoiled = bytearray(raw)
+        spoiled[byte] ^= 2
+        folder.write("x/c/0", bytes(spoiled))
+        with pytest.raises(Damaged, match=r"checksum|holds"):
+            get_chunk(folder, "x/c/0", stored, out, scratch)
 
 
 def test_encoding_gives_the_same_bytes_each_time():

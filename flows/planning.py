@@ -46,6 +46,8 @@ def run_plan(
 
 def shown(foreseen: Forecast, speed: Speed, seconds: float) -> dict[str, Any]:
     """Lay a forecast out for people."""
+    windows = f"windows of {foreseen.window_rows:,} rows"
+    rows = "all rows, which are read once," if foreseen.resident else windows
     memory = foreseen.state_bytes + foreseen.window_bytes + foreseen.overhead_bytes
     return {
         "method": f"{foreseen.solver}, loss {foreseen.loss}, lam {foreseen.lam:.6g}",
@@ -57,7 +59,7 @@ def shown(foreseen: Forecast, speed: Speed, seconds: float) -> dict[str, Any]:
         "to read": f"{format_bytes(foreseen.bytes_per_pass)} a pass, "
         f"{format_bytes(foreseen.bytes_read)} in all",
         "memory": f"{format_bytes(memory)} at most: state {format_bytes(foreseen.state_bytes)}, "
-        f"windows of {foreseen.window_rows:,} rows {format_bytes(foreseen.window_bytes)}, "
+        f"{rows} {format_bytes(foreseen.window_bytes)}, "
         f"overhead {format_bytes(foreseen.overhead_bytes)}",
         "time": f"about {format_seconds(seconds)}, as {speed.rows:,} rows went here",
     }

@@ -11,6 +11,7 @@ from flows.console import Terminal, facts_table, format_seconds
 from flows.options import Output
 from pipeline.report import RunReport, draw_report
 from pipeline.sizes import format_bytes
+from pipeline.time_table import BESIDE, PARTS
 from pipeline.training.run_folder import RunFolder
 from solvers.protocol import Certificate
 
@@ -20,6 +21,8 @@ def run_report(run: str, output: Output) -> int:
     terminal = Terminal(output)
     report = draw_report(RunFolder(run))
     tables = [facts_table("Run", shown_report(report))]
+    if report.sweeps:
+        tables.append(times(report.sweeps))
     if report.forecast is not None:
         tables.append(comparison(report, report.forecast))
     terminal.result(report._asdict(), Group(*tables))
@@ -44,6 +47,30 @@ def comparison(report: RunReport, foreseen: dict[str, Any]) -> Table:
     return table
 
 
+def times(sweeps: list[dict[str, Any]]) -> Table:
+    """Lay out where a mean pass of each kind spends its time."""
+    title = "Where the time went: milliseconds of a mean pass"
+    table = Table(title=title, title_justify="left", title_style="bold", box=None)
+    table.add_column("", no_wrap=True)
+    for one in sweeps:
+        table.add_column(f"{one['name']}, {one['passes']:.4g} passes", justify="right")
+    table.add_column("", style="dim")
+    for part, meaning in PARTS.items():
+        table.add_row(part, *(of_a_pass(one, one["parts"][part]) for one in sweeps), meaning)
+    table.add_row("in all", *(of_a_pass(one, one["seconds"]) for one in sweeps), style="bold")
+    if any(any(one["beside"].values()) for one in sweeps):
+        for part in BESIDE:
+            each = (of_a_pass(one, one["beside"][part]) for one in sweeps)
+            table.add_row(part, *each, "by a thread, beside the steps: not in the sum")
+    return table
+
+
+def of_a_pass(sweep: dict[str, Any], seconds: float) -> str:
+    """Write a part of a sweep's time as milliseconds a pass."""
+    passes = sweep["passes"]
+    return f"{1e3 * seconds / passes:,.1f}" if passes else ""
+
+
 def shown_report(report: RunReport) -> dict[str, Any]:
     """Lay a report out for people."""
     certified = report.certificate is not None
@@ -63,4 +90,5 @@ def shown_report(report: RunReport) -> dict[str, Any]:
         "waited for reading": f"{report.waiting_share:.0%} of the stepping time",
         "loss curve": report.image,
         "convergence": report.convergence,
+        "time": report.time,
     }

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 
+import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from pipeline.history import History
+from pipeline.time_table import PARTS, SweepTime
 
 MARKED = 60  # so many points of a curve can be told apart
+MOST_BARS = 60
+LEAST_SHARE = 0.002
+COLOURS = (
+    "#08519c", "#3182bd", "#9ecae1", "#31a354", "#bdbdbd", "#a1d99b", "#e6550d", "#fdae6b",
+    "#756bb1", "#636363",
+)  # fmt: skip
 
 
 def loss_curve(history: History, name: str, n_rows: int) -> bytes:
@@ -61,6 +71,26 @@ def convergence(history: History, name: str) -> bytes:
     )
     axes.grid(alpha=0.3)
     axes.legend()
+    return _png(figure)
+
+
+def time_bars(sweeps: Sequence[SweepTime], name: str) -> bytes:
+    """Draw where every sweep's time went, one bar upon the other; reading beside is not time."""
+    shown = sweeps[-MOST_BARS:]
+    figure = Figure(figsize=(8.0, 4.5), layout="constrained")
+    axes = figure.add_subplot()
+    at, foot = range(len(sweeps) - len(shown) + 1, len(sweeps) + 1), np.zeros(len(shown))
+    least = LEAST_SHARE * sum(one.seconds for one in shown)
+    for part, colour in zip(PARTS, COLOURS, strict=True):
+        heights = np.array([max(0.0, one.parts[part]) for one in shown])
+        label = part if heights.sum() >= least else None  # what cannot be seen is not named
+        axes.bar(at, heights, bottom=foot, width=0.9, color=colour, label=label)
+        foot += heights
+    axes.set(xlabel="sweep", ylabel="seconds", title=f"{name}: where the time went")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.grid(alpha=0.3, axis="y")
+    handles, labels = axes.get_legend_handles_labels()
+    axes.legend(handles[::-1], labels[::-1], loc="center left", bbox_to_anchor=(1.0, 0.5))
     return _png(figure)
 
 

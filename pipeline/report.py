@@ -6,11 +6,13 @@ from typing import Any, NamedTuple
 
 from pipeline.errors import BadInput
 from pipeline.history import History, read_history
-from pipeline.pictures import convergence, loss_curve
+from pipeline.pictures import convergence, loss_curve, time_bars
+from pipeline.time_table import SweepTime, time_table, totals
 from pipeline.training.model import load_model
 from pipeline.training.plan import loss_name, problem_of
 from pipeline.training.run_folder import RunFolder, Saved
 
+TIME = "report/time.png"
 IMAGE = "report/loss.png"
 CONVERGENCE = "report/convergence.png"
 
@@ -37,6 +39,8 @@ class RunReport(NamedTuple):
     waiting_share: float  # of the spans' time, spent waiting for the reader
     image: str | None  # the loss curve; None where every pass is a gather
     convergence: str | None  # the picture of objective and certificate, where there are several
+    sweeps: list[dict[str, Any]]  # where the time went, by kind of sweep: pipeline.time_table
+    time: str | None  # the picture of it, sweep by sweep; None where the log does not tell
     forecast: dict[str, Any] | None  # what was foreseen; the fields of pipeline.training.forecast
 
 
@@ -48,7 +52,8 @@ def draw_report(run: RunFolder) -> RunReport:
     BadInput
         When there is no run, or none of its snapshots is whole yet.
     """
-    history = read_history(run.events())
+    events = list(run.events())
+    history, sweeps = read_history(events), time_table(events)
     model = load_model(run)
     saved = Saved.of(run.snapshots.load(model.snapshot))
     record, cursor = model.record, saved.cursor
@@ -75,6 +80,8 @@ def draw_report(run: RunFolder) -> RunReport:
         waiting_share=history.waiting_s / history.stepping_s if history.stepping_s else 0.0,
         image=_draw_losses(run, history, record.n_rows),
         convergence=_draw_convergence(run, history),
+        sweeps=[one._asdict() | {"passes": one.rows / record.n_rows} for one in totals(sweeps)],
+        time=_draw_time(run, sweeps),
         forecast=record.forecast.model_dump() if record.forecast else None,
     )
 
@@ -91,3 +98,10 @@ def _draw_convergence(run: RunFolder, history: History) -> str | None:
         return None
     run.folder.write(CONVERGENCE, convergence(history, run.folder.name))
     return run.folder.address(CONVERGENCE)
+
+
+def _draw_time(run: RunFolder, sweeps: list[SweepTime]) -> str | None:
+    if not sweeps:
+        return None
+    run.folder.write(TIME, time_bars(sweeps, run.folder.name))
+    return run.folder.address(TIME)

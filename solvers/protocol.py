@@ -26,7 +26,10 @@ Part = Any  # a tuple of arrays, numbers and parts that add up, one type per gat
 
 
 class Block(NamedTuple):
-    """What one visit to the data brings: rows, and the order to visit them in."""
+    """What one visit to the data brings: rows, and the order to visit them in.
+
+    Others may lie among the rows to visit, so only `order` says what the visit is about.
+    """
 
     rows: Rows
     y: NDArray[np.float64]  # (n,) targets; -1 and +1 for classification

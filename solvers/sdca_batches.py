@@ -74,7 +74,7 @@ def curvatures(block: Block, d: int, column: float, kind: Batch, b: int) -> Curv
         return Curvatures(own, share=share, counts=column_counts(block, d))
     longest = float(longest_row(block.rows, block.weight, block.order, column))
     spread = sigma_square(block.rows, block.weight, d, block.order)
-    spread = SAMPLED_TOO_LOW * spread + column**2 * float(np.mean(block.weight))
+    spread = SAMPLED_TOO_LOW * spread + column**2 * float(np.mean(block.weight[block.order]))
     shared = share * n * min(spread, longest)
     largest = own * longest + shared
     return Curvatures(own, shared, largest=largest, adaptive=kind == "aggressive")

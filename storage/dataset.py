@@ -15,7 +15,7 @@ from storage.layout import SPARSE_PARTS, chunk_parts, chunk_templates, root_keys
 from storage.manifest import COLUMN_ORDER, KEY, Manifest, UnknownVersion, read_manifest
 from storage.objects import RESTORE, fault, get_array, get_chunk, require_keys
 from storage.table import Table
-from storage.table_buffer import TableBuffer
+from storage.table_buffer import Room, TableBuffer
 from storage.writer import DatasetWriter
 
 __all__ = ["Dataset", "DatasetWriter", "TableBuffer"]
@@ -113,7 +113,7 @@ class Dataset:
         self.read_into(k, buffer)
         return buffer.table()
 
-    def read_into(self, k: int, buffer: TableBuffer) -> int:
+    def read_into(self, k: int, buffer: Room) -> int:
         """Append the rows of chunk `k` to the buffer, which stays as it was when that fails.
 
         Columns are in stored order.

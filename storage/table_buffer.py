@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,21 @@ from numpy.typing import NDArray
 from storage.layout import FLOAT64, INDPTR, chunk_parts
 from storage.manifest import Manifest
 from storage.table import DenseTable, SparseTable, Table
+
+Arrays = dict[str, NDArray[Any]]
+
+
+class Room(Protocol):
+    """Where `Dataset.read_into` puts chunks."""
+
+    scratch: NDArray[np.uint8]  # for the encoded bytes of one object
+    fetch_s: float  # seconds that the store took so far
+
+    def room(self, rows: int, nnz: int) -> Arrays:
+        """Return where the next chunk's arrays go; nothing counts until `keep`."""
+
+    def keep(self, rows: int, nnz: int) -> None:
+        """Count the chunk that was put there."""
 
 
 class TableBuffer:
@@ -35,19 +50,10 @@ class TableBuffer:
     """
 
     def __init__(self, manifest: Manifest, rows: int, nnz: int) -> None:
-        dtype, indices = np.dtype(manifest.dtype), manifest.index_dtype
         self.sparse = manifest.layout == "sparse"
         self.rows_room, self.nnz_room = rows, nnz
-        self._arrays: dict[str, NDArray[Any]] = {"target": np.empty(rows, FLOAT64)}
-        if self.sparse:
-            self._arrays["data"] = np.empty(nnz, dtype)
-            self._arrays["indices"] = np.empty(nnz, indices)
-            self._arrays["indptr"] = np.zeros(rows + 1, INDPTR)
-        else:
-            self._arrays["X"] = np.empty((rows, manifest.n_features), dtype)
-        if manifest.has_weight:
-            self._arrays["weight"] = np.empty(rows, FLOAT64)
-        self.scratch = np.empty(_largest_object(manifest), np.uint8)
+        self._arrays = empty_arrays(manifest, rows, nnz)
+        self.scratch = np.empty(largest_object(manifest), np.uint8)
         self.fetch_s = 0.0
         self.clear()
 
@@ -61,7 +67,7 @@ class TableBuffer:
         """Bytes of memory held."""
         return self.scratch.nbytes + sum(array.nbytes for array in self._arrays.values())
 
-    def room(self, rows: int, nnz: int) -> dict[str, NDArray[Any]]:
+    def room(self, rows: int, nnz: int) -> Arrays:
         """Return where the next chunk's arrays go; nothing counts until `keep`.
 
         Raises
@@ -93,19 +99,37 @@ class TableBuffer:
 
     def table(self) -> Table:
         """All rows in the buffer, as views of it."""
-        n, arrays = self.n_rows, self._arrays
-        target = arrays["target"][:n]
-        weight = arrays["weight"][:n] if "weight" in arrays else None
-        if not self.sparse:
-            return DenseTable(arrays["X"][:n], target, weight)
-        values = slice(0, self.nnz)
-        indptr = arrays["indptr"][: n + 1]
-        return SparseTable(
-            arrays["data"][values], arrays["indices"][values], indptr, target, weight
-        )
+        return as_table(self._arrays, self.n_rows, self.nnz)
 
 
-def _largest_object(manifest: Manifest) -> int:
+def empty_arrays(manifest: Manifest, rows: int, nnz: int) -> Arrays:
+    """Return the arrays of a table, by name, with room for so many rows and values."""
+    dtype = np.dtype(manifest.dtype)
+    arrays: Arrays = {"target": np.empty(rows, FLOAT64)}
+    if manifest.layout == "sparse":
+        arrays["data"] = np.empty(nnz, dtype)
+        arrays["indices"] = np.empty(nnz, manifest.index_dtype)
+        arrays["indptr"] = np.zeros(rows + 1, INDPTR)
+    else:
+        arrays["X"] = np.empty((rows, manifest.n_features), dtype)
+    if manifest.has_weight:
+        arrays["weight"] = np.empty(rows, FLOAT64)
+    return arrays
+
+
+def as_table(arrays: Arrays, n: int, nnz: int) -> Table:
+    """See the first n rows, with nnz values in all, as a table."""
+    target = arrays["target"][:n]
+    weight = arrays["weight"][:n] if "weight" in arrays else None
+    if "X" in arrays:
+        return DenseTable(arrays["X"][:n], target, weight)
+    values = slice(0, nnz)
+    indptr = arrays["indptr"][: n + 1]
+    return SparseTable(arrays["data"][values], arrays["indices"][values], indptr, target, weight)
+
+
+def largest_object(manifest: Manifest) -> int:
+    """Bytes of the largest object that a chunk has on disk."""
     objects = manifest.chunks.objects
     parts = chunk_parts(manifest.layout, manifest.has_weight).values()
     stored = (entry for key in parts for entry in objects[key])

@@ -168,7 +168,9 @@ def test_kill_two_workers_and_the_scheduler_in_one_run(cluster, tmp_path):
     assert shown["done"] == pytest.approx(PLAN["passes"])
     assert len(shown["workers"]) >= 3
     assert 0.0 < shown["shares"]["all"]["step"] <= 1.0
-    assert all(shown["shares"]["all"][part] >= 0.0 for part in ("fetch", "decode", "wait"))
+    assert all(
+        shown["shares"]["all"][part] >= 0.0 for part in ("read", "decode", "permute", "wait")
+    )
     assert "error" not in cluster.numbers(7)
 
 

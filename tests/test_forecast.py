@@ -184,34 +184,32 @@ def test_a_run_takes_about_what_was_foreseen(reuters, tmp_path, fewpass, as_json
     assert report["certificate"] <= 1e-3
     assert told["usual_passes"] / FACTOR < report["passes"] < told["usual_passes"] * FACTOR
     assert report["passes"] < (told["theory_passes"] or math.inf)
-    share = report["bytes_read"] / (told["bytes_per_pass"] * report["passes"])
-    assert 1.0 <= share < 1.2 + 1.5 / report["passes"]  # numbers per row, a last certificate
+    assert told["resident"]
+    assert report["bytes_read"] == told["bytes_read"] == told["bytes_per_pass"]
     side_by_side = fewpass("report", tmp_path / "r").out
     assert "found" in side_by_side
     assert f"{report['passes']:.4g}" in side_by_side
 
 
 @pytest.mark.parametrize(
-    ("asked", "passes", "certifying"),
+    ("asked", "passes", "certifying", "read"),
     [
-        ([], 1, 0),
-        (["--passes", 3, "--certify"], 3, 1),
-        (["--passes", 2, "--tol", 1e-9, "--solver", "asgd"], 2, 2),
+        ([], 1, 0, 1),
+        (["--passes", 3, "--certify"], 3, 1, 1),
+        (["--passes", 3, "--certify", "--memory", 96_100_000], 3, 1, 4),
+        (["--passes", 2, "--tol", 1e-9, "--solver", "asgd"], 2, 2, 1),
     ],
 )
 def test_passes_of_a_one_pass_method_are_known(
-    tmp_path, fewpass, as_json, asked, passes, certifying
+    tmp_path, fewpass, as_json, asked, passes, certifying, read
 ):
     make(tmp_path / "d", layout="sparse")
     told = as_json("plan", tmp_path / "d", *asked)
     assert (told["passes"], told["certifying_passes"]) == (passes, certifying)
     trained = as_json("train", tmp_path / "d", tmp_path / "r", *asked, *NO_DASK)
     assert trained["passes"] == told["passes"]
-    assert (
-        trained["bytes_read"]
-        == told["bytes_read"]
-        == (passes + certifying) * told["bytes_per_pass"]
-    )
+    assert trained["bytes_read"] == told["bytes_read"] == read * told["bytes_per_pass"]
+    assert told["resident"] == (read < passes + certifying)
 
 
 def test_a_run_from_before_there_were_forecasts(tmp_path, fewpass, as_json):

@@ -26,7 +26,7 @@ def reader(dataset):
 
 def test_blocks_are_the_windows_chunks_one_after_the_other(dataset):
     with closing(reader(dataset).blocks(WINDOWS)) as blocks:
-        for window, block in zip(WINDOWS, blocks, strict=True):
+        for window, (block, places) in zip(WINDOWS, blocks, strict=True):
             tables = [dataset.read_chunk(k) for k in window.chunks]
             assert np.array_equal(block.rows.data, np.concatenate([t.data for t in tables]))
             assert np.array_equal(block.rows.indices, np.concatenate([t.indices for t in tables]))
@@ -35,6 +35,7 @@ def test_blocks_are_the_windows_chunks_one_after_the_other(dataset):
             scale = dataset.n_rows / dataset.manifest.weights.total
             assert np.array_equal(block.weight, weight * scale)
             assert np.array_equal(block.order, np.arange(len(block.y)))
+            assert [p.stop - p.start for p in places] == [t.n_rows for t in tables]
 
 
 @pytest.mark.timeout(60)

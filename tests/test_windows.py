@@ -46,14 +46,14 @@ def test_random_windows_are_redrawn_every_sweep_and_stored_ones_are_not():
 def test_row_order_is_a_permutation_that_depends_on_seed_sweep_and_window():
     plan = WindowPlan(64, 8, 1, seed=0)
     window = Window((5, 9), "random", sweep=0, turn=0)
-    first = row_order(plan, window, 1000)
+    first = row_order(plan, window, np.arange(1000))
     assert np.array_equal(np.sort(first), np.arange(1000))
-    assert np.array_equal(first, row_order(plan, window, 1000))
+    assert np.array_equal(first, row_order(plan, window, np.arange(1000)))
     others = [
-        row_order(plan, window._replace(sweep=1), 1000),
-        row_order(plan, window._replace(turn=1), 1000),
-        row_order(plan, window._replace(chunks=(6, 9)), 1000),
-        row_order(plan._replace(seed=1), window, 1000),
+        row_order(plan, window._replace(sweep=1), np.arange(1000)),
+        row_order(plan, window._replace(turn=1), np.arange(1000)),
+        row_order(plan, window._replace(chunks=(6, 9)), np.arange(1000)),
+        row_order(plan._replace(seed=1), window, np.arange(1000)),
     ]
     assert not any(np.array_equal(first, other) for other in others)
 

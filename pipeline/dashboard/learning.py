@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from pipeline.history import Heard, mean_loss
+from pipeline.time_table import BESIDE, reading_of
 from pipeline.training.lease import holder_of
 from pipeline.training.plan import problem_of
 from pipeline.training.run_folder import RunFolder
@@ -94,8 +95,7 @@ class _Reader:
         """Count what a span of any kind cost, and who did it."""
         self._spans.append({
             "seconds": self._seconds, "rows": event["rows"], "bytes": event["bytes_read"],
-            "took": event["seconds"], "fetch": event.get("fetch_s", 0.0),
-            "decode": event["read_s"] - event.get("fetch_s", 0.0), "wait": event["wait_s"],
+            "took": event["seconds"], "wait": event["wait_s"], **reading_of(event),
         })  # fmt: skip
         if int(event["passes"]) != self._pass:
             self._pass = int(event["passes"])
@@ -159,7 +159,7 @@ def _shares(spans: Iterable[dict[str, Any]]) -> dict[str, float]:
     """Parts of the spans' time; reading goes on beside stepping, so they may add up to more."""
     spans = list(spans)
     whole = sum(s["took"] for s in spans) or 1.0
-    parts = {name: sum(s[name] for s in spans) / whole for name in ("fetch", "decode", "wait")}
+    parts = {name: sum(s[name] for s in spans) / whole for name in (*BESIDE, "wait")}
     return parts | {"step": max(0.0, 1.0 - parts["wait"])}
 
 

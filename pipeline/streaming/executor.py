@@ -10,10 +10,12 @@ import itertools
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from operator import itemgetter
+from typing import Any, NamedTuple, Protocol
 from uuid import uuid4
+from weakref import WeakValueDictionary
 
 from pydantic import BaseModel, ConfigDict, PositiveInt
 
@@ -51,32 +53,70 @@ class Executor(Protocol):
     def submit(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
         """Start function(*args), args may be earlier submissions; return a handle on the result."""
 
+    def submit_small(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
+        """Do the same for what may take less time than a cluster does to hear of it."""
+
+    def item(self, name: str, handle: Any, k: int) -> Any:
+        """Return a handle on item `k` of the tuple that a submission returns."""
+
     def result(self, handle: Any) -> Any:
         """Wait for a submission and fetch what it returned, or raise what it raised."""
+
+    @property
+    def near(self) -> bool:
+        """Whether all tasks run in this process."""
+
+    def share(self, value: Any) -> Any:
+        """Return what to pass to many tasks in a value's place; keep it as long as they run."""
+
+    def everywhere(self, function: Callable[[], None]) -> None:
+        """Call it in every process that tasks run in."""
 
     def announce(self, run: str) -> None:
         """Tell the cluster's dashboard which run is trained on it."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Done:
     """A result that is already here."""
 
     value: Any
 
 
+class Item(NamedTuple):
+    """Item `k` of a tuple that a task on a thread of this process returns."""
+
+    handle: Any
+    k: int
+
+
 class InProcess:
     """Runs every task at once, in the calling thread."""
 
     dashboard: str | None = None
+    near = True
 
     def submit(self, name: str, function: Callable[..., Any], *args: Any) -> Done:  # noqa: ARG002
         """Run the task and keep its result."""
         return Done(function(*(a.value if isinstance(a, Done) else a for a in args)))
 
+    submit_small = submit
+
+    def item(self, name: str, handle: Done, k: int) -> Done:  # noqa: ARG002
+        """Take the item."""
+        return Done(handle.value[k])
+
     def result(self, handle: Done) -> Any:
         """Return the result."""
         return handle.value
+
+    def share(self, value: Any) -> Any:
+        """Return the value."""
+        return value
+
+    def everywhere(self, function: Callable[[], None]) -> None:
+        """Call it here."""
+        function()
 
     def announce(self, run: str) -> None:
         """Do nothing: there is no dashboard."""
@@ -87,10 +127,14 @@ class OnDask:
 
     A task that loses its worker runs again elsewhere: nothing is pinned to a worker.  One that
     raises is not tried again: it is a pure function, and would raise again.
+
+    Where the workers are threads of this process, small tasks are done by the caller: a task costs
+    Dask milliseconds, and a pass over small data takes no more.
     """
 
-    def __init__(self, client: Any, dashboard: str | None) -> None:
+    def __init__(self, client: Any, dashboard: str | None, *, near: bool = False) -> None:
         self._client = client
+        self.near = near  # the workers are threads of this process
         self._numbers = itertools.count()
         self._token = uuid4().hex
         self.dashboard = dashboard
@@ -98,12 +142,30 @@ class OnDask:
     def submit(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
         """Submit under a key that the dashboard shows as `name`."""
         key = f"{name}-{next(self._numbers):06d}-{self._token}"
-        return self._client.submit(function, *args, key=key, pure=False)
+        items = tuple(a.k if isinstance(a, Item) else None for a in args)
+        sent = [_as_argument(a) for a in args]
+        return self._client.submit(_call, function, items, *sent, key=key, pure=False)
+
+    def submit_small(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
+        """Do it here where the workers are near, else on one of them."""
+        if not self.near:
+            return self.submit(name, function, *args)
+        return Done(function(*(self.result(a) if _is_handle(a) else a for a in args)))
+
+    def item(self, name: str, handle: Any, k: int) -> Any:
+        """Take the item where the tuple is."""
+        if isinstance(handle, Done):
+            return Done(handle.value[k])
+        return Item(handle, k) if self.near else self.submit(name, itemgetter(k), handle)
 
     def result(self, handle: Any) -> Any:
         """Wait and fetch; ConnectionError when the cluster is gone."""
         from distributed.comm.core import CommClosedError  # noqa: PLC0415
 
+        if isinstance(handle, Done):
+            return handle.value
+        if isinstance(handle, Item):
+            return self.result(handle.handle)[handle.k]
         try:
             return handle.result()
         except (CancelledError, CommClosedError) as error:
@@ -113,9 +175,57 @@ class OnDask:
                 "or fewpass resume: it goes on from that snapshot."
             ) from error
 
+    def share(self, value: Any) -> Any:
+        """Spare near tasks the pickling."""
+        return Done(value) if self.near else value
+
+    def everywhere(self, function: Callable[[], None]) -> None:
+        """Call it on the workers that are there; a cluster that goes meanwhile is no error."""
+        if self.near:
+            function()
+        elif self._client.status == "running":
+            with suppress(OSError, TimeoutError):
+                self._client.run(function, on_error="ignore")
+
     def announce(self, run: str) -> None:
         """Leave the run's address among the scheduler's events, for the page /fewpass."""
         self._client.log_event(TOPIC, {"run": run})
+
+
+class Here:
+    """A value of this process, sent to its threads as it is, however often Dask pickles it."""
+
+    def __init__(self, done: Done) -> None:
+        self.value, self._number = done.value, next(_numbers)
+        _values[self._number] = done
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _value_here, (self._number,)
+
+
+_numbers = itertools.count()
+_values: WeakValueDictionary[int, Done] = WeakValueDictionary()  # as long as anyone has a handle
+
+
+def _value_here(number: int) -> Any:
+    return _values[number].value
+
+
+def _is_handle(argument: Any) -> bool:
+    return isinstance(argument, Done | Item) or hasattr(argument, "add_done_callback")
+
+
+def _as_argument(argument: Any) -> Any:
+    """Return what Dask is given for an argument."""
+    if isinstance(argument, Item):
+        return argument.handle
+    return Here(argument) if isinstance(argument, Done) else argument
+
+
+def _call(function: Callable[..., Any], items: tuple[int | None, ...], *args: Any) -> Any:
+    """Call a function of arguments, or of items of them."""
+    plain = (a.value if isinstance(a, Here) else a for a in args)
+    return function(*(a if k is None else a[k] for a, k in zip(plain, items, strict=True)))
 
 
 @contextmanager
@@ -141,7 +251,8 @@ def open_executor(execution: Execution) -> Iterator[Executor]:
     ):
         add_page(cluster.scheduler)
         port = cluster.scheduler.http_server.port
-        yield OnDask(client, f"http://127.0.0.1:{port}/fewpass")
+        near = execution.workers is None
+        yield OnDask(client, f"http://127.0.0.1:{port}/fewpass", near=near)
 
 
 def _security(execution: Execution) -> Any:

@@ -7,33 +7,33 @@ Spans are fixed by the data set, and so is the tree that adds them.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from pipeline.memory import return_freed_memory
 from pipeline.streaming.executor import Executor
-from pipeline.streaming.reader import chunk_rows
 from pipeline.streaming.span import (
+    SMALL_VALUES,
     Job,
+    Stopwatch,
     cost_of,
-    report_of,
     row_state_source,
-    state_of,
-    this_worker,
+    submit_span,
     window_reader,
 )
 from pipeline.streaming.windows import Window
 from solvers.protocol import Part, Sum, add_parts
 
 SPAN_VALUES = 1e8  # values at most that a span adds up, in a few tenths of a second ...
-SMALL_SPAN_VALUES = 4e6  # ... unless there are fewer than 16 spans of at least so many
+SMALL_SPAN_VALUES = SMALL_VALUES  # ... unless there are fewer than 16 spans of at least so many
 READ_TOGETHER = 1e6  # values; a thread's hand-over costs more than a smaller chunk's sum
 MOST_SPANS = 64  # few sums wait for their neighbour, however much is read
 LEAST_SPANS = 16  # so that as many workers find work
 
 
 class GatherReport(NamedTuple):
-    """What one span of a gather read."""
+    """What one span of a gather did; the fields are those of a walk's SpanReport."""
 
     rows: int
     bytes_read: int
@@ -43,6 +43,9 @@ class GatherReport(NamedTuple):
     peak_memory: int
     fetch_s: float = 0.0
     worker: str = ""
+    permute_s: float = 0.0
+    step_s: float = 0.0
+    ahead: bool = False
 
 
 def gather_span(
@@ -62,16 +65,16 @@ def gather_span(
         for count in (chunks.rows, chunks.nnz)
     ]
     reader = window_reader(job, (max(sizes[0]), max(sizes[1])), kept)
-    reader.ahead = 1  # every thread of the process may be at a span of its own
-    rows, part = 0, what.zero(at)
-    for window, block in zip(windows, reader.blocks(windows), strict=True):
+    # every thread of the process may be at a span of its own, and what is here need not be read
+    reader.ahead = 0 if job.resident else 1
+    rows, part, stepping = 0, what.zero(at), Stopwatch()
+    for window, (block, places) in zip(windows, reader.blocks(windows), strict=True):
         rows += block.order.shape[0]
-        part = what.add(job.problem, at, block, part)
+        with stepping:
+            part = what.add(job.problem, at, block, part)
         if kept is not None and what.row_state == "write":
-            kept.write(sweep, window, chunk_rows(job.dataset, window), block)
-    statistics = reader.statistics
-    cost = cost_of(statistics, began)
-    return part, GatherReport(rows, *cost, statistics.fetch_s, this_worker())
+            kept.write(sweep, window, places, block)
+    return part, GatherReport(rows=rows, **cost_of(reader, began, stepping))
 
 
 def gather(
@@ -89,26 +92,28 @@ def gather(
     any number of workers.
     """
     step, n_chunks = chunks_per_span(job), job.windows.n_chunks
-    reports: list[Any] = []
-    stack: list[tuple[int, Any]] = []  # subtree sizes and sums, as in binary counting
+    spans: deque[Any] = deque()
+    sent = executor.share(job)
     for first in range(0, n_chunks, step):
         stop = min(first + step, n_chunks)
-        result = executor.submit(
-            what.name, gather_span, job, what, at, sweep, versions, first, stop
+        result = submit_span(
+            executor, job, what.name, gather_span, sent, what, at, sweep, versions, first, stop
         )
-        reports.append(executor.submit("report", report_of, result))
-        size, total = 1, executor.submit("part", state_of, result)
-        del result
-        while stack and stack[-1][0] == size:
-            size, total = 2 * size, executor.submit("add", add_parts, stack.pop()[1], total)
-        stack.append((size, total))
+        spans.append((executor.item("part", result, 0), executor.item("report", result, 1)))
         if first == 0:  # compiles once before the work fans out
-            executor.result(reports[0])
-    for report in reports:
+            executor.result(spans[0][1])
+    del result
+    stack: list[tuple[int, Any]] = []  # subtree sizes and sums, as in binary counting
+    while spans:
+        total, report = spans.popleft()
         on_report(executor.result(report))
+        size = 1
+        while stack and stack[-1][0] == size:
+            size, total = 2 * size, executor.submit_small("add", add_parts, stack.pop()[1], total)
+        stack.append((size, total))
     total = stack.pop()[1]
     while stack:
-        total = executor.submit("add", add_parts, stack.pop()[1], total)
+        total = executor.submit_small("add", add_parts, stack.pop()[1], total)
     return total
 
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 import socket
 import time
+from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from pipeline.memory import peak_memory_bytes
-from pipeline.streaming.reader import ReadingStatistics, RowStateSource, WindowReader
+from pipeline.streaming.executor import Executor
+from pipeline.streaming.reader import RowStateSource, WindowReader
+from pipeline.streaming.resident import resident_rows
+from pipeline.streaming.row_numbers import RowNumbers
 from pipeline.streaming.targets import TargetRule
 from pipeline.streaming.windows import WindowPlan
 from solvers.losses import Problem
 from solvers.protocol import Facts
 from storage.dataset import Dataset
-from storage.row_state import RowStateStore
 
 
 class Job(NamedTuple):
@@ -25,8 +29,22 @@ class Job(NamedTuple):
     facts: Facts
     rule: TargetRule
     windows: WindowPlan
-    row_state: RowStateStore | None = None  # where a method's numbers per row are kept
+    row_state: RowNumbers | None = None  # where a method's numbers per row are kept
     row_numbers: int = 1  # how many per row
+    resident: bool = False  # whether all rows stay in memory, decoded, where they were read
+
+
+SMALL_VALUES = 4e6  # of a data set: a pass over it takes about as long as Dask's way with a task
+
+
+def submit_span(
+    executor: Executor, job: Job, name: str, span: Callable[..., Any], *args: Any
+) -> Any:
+    """Start a span; over small data of one stream the caller may do it, as nothing runs beside."""
+    values = sum(job.dataset.manifest.chunks.nnz)
+    small = job.windows.streams == 1 and values <= SMALL_VALUES
+    submit = executor.submit_small if small else executor.submit
+    return submit(name, span, *args)
 
 
 def this_worker() -> str:
@@ -34,15 +52,34 @@ def this_worker() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
-def cost_of(read: ReadingStatistics, began: float) -> tuple[int, float, float, float, int]:
-    """Bytes read, seconds in all, of reading and of waiting, and the process's peak memory."""
-    seconds = time.perf_counter() - began
-    return read.bytes_read, seconds, read.read_s, read.wait_s, peak_memory_bytes()
+class Stopwatch:
+    """Adds up the seconds of what is done within it."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __enter__(self) -> None:
+        self._began = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds += time.perf_counter() - self._began
+
+
+def cost_of(reader: WindowReader, began: float, stepping: Stopwatch) -> dict[str, Any]:
+    """Return what a span of any kind took: fields of its report."""
+    read = reader.statistics
+    return asdict(read) | {
+        "seconds": time.perf_counter() - began,
+        "step_s": stepping.seconds,
+        "peak_memory": peak_memory_bytes(),
+        "worker": this_worker(),
+    }
 
 
 def window_reader(job: Job, capacity: tuple[int, int], kept: RowStateSource | None) -> WindowReader:
     """Return a reader for windows of so many rows and non-zeros, and what is kept per row."""
-    return WindowReader(job.dataset, job.windows, job.rule, capacity, kept)
+    held = resident_rows(job.dataset, job.rule) if job.resident else None
+    return WindowReader(job.dataset, job.windows, job.rule, capacity, kept, held)
 
 
 def row_state_source(job: Job, use: str, versions: tuple[int, ...]) -> RowStateSource | None:
@@ -51,13 +88,3 @@ def row_state_source(job: Job, use: str, versions: tuple[int, ...]) -> RowStateS
         return None
     assert job.row_state is not None, "numbers per row need a place to be kept in"
     return RowStateSource(job.row_state, versions, job.row_numbers)
-
-
-def state_of(result: tuple[Any, Any]) -> Any:
-    """Return the state or the part that a span came to."""
-    return result[0]
-
-
-def report_of(result: tuple[Any, Any]) -> Any:
-    """Return the report of a span: small, so that it can be fetched without the state."""
-    return result[1]

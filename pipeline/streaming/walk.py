@@ -16,11 +16,10 @@ from pipeline.streaming.executor import Executor
 from pipeline.streaming.reader import chunk_rows
 from pipeline.streaming.span import (
     Job,
+    Stopwatch,
     cost_of,
-    report_of,
     row_state_source,
-    state_of,
-    this_worker,
+    submit_span,
     window_reader,
 )
 from pipeline.streaming.windows import (
@@ -53,6 +52,9 @@ class SpanReport(NamedTuple):
     arrived: bool = False  # at the number of rows that the walk was to visit
     fetch_s: float = 0.0  # of read_s: the store's part
     worker: str = ""  # the process that did it
+    permute_s: float = 0.0  # of read_s: drawing the rows' order
+    step_s: float = 0.0  # of the method itself
+    ahead: bool = False  # whether a thread read, beside the steps
 
 
 class Position(NamedTuple):
@@ -77,23 +79,23 @@ def walk_span(
     windows = windows_to_visit(job, walk, sweep, stream, first, stop, state)
     kept = row_state_source(job, walk.row_state, row_versions(state))
     reader = window_reader(job, largest_window(job.dataset.manifest, job.windows), kept)
-    visited = rows = 0
+    visited, rows, stepping = 0, 0, Stopwatch()
     with closing(reader.blocks(windows)) as blocks:
-        for window, block in zip(windows, blocks, strict=False):
+        for window, (block, places) in zip(windows, blocks, strict=False):
             wanted = block.order.shape[0] if walk.rows is None else walk.rows(state)
-            state = walk.step(job.problem, job.facts, state, block)
+            with stepping:
+                state = walk.step(job.problem, job.facts, state, block)
             visited, rows = visited + 1, rows + min(wanted, block.order.shape[0])
             if walk.diverged(state):
                 break
             if kept is not None and walk.row_state == "update":
-                kept.write(sweep, window, chunk_rows(job.dataset, window), block)
+                kept.write(sweep, window, places, block)
     state = walk.leave(state)
-    report = SpanReport(
-        stream, visited, rows, *cost_of(reader.statistics, began), walk.metrics(state)
-    )
-    left = walk.rows is None or walk.rows(state) > 0
-    report = report._replace(diverged=walk.diverged(state), arrived=not left)
-    return state, report._replace(fetch_s=reader.statistics.fetch_s, worker=this_worker())
+    return state, SpanReport(
+        stream=stream, windows=visited, rows=rows, **cost_of(reader, began, stepping),
+        metrics=walk.metrics(state), diverged=walk.diverged(state),
+        arrived=walk.rows is not None and walk.rows(state) <= 0,
+    )  # fmt: skip
 
 
 def windows_to_visit(
@@ -127,7 +129,9 @@ class WalkDriver:
     def __init__(
         self, executor: Executor, job: Job, walk: Walk, sweep: int, positions: list[Position]
     ) -> None:
-        self._executor, self._job, self._walk, self._sweep = executor, job, walk, sweep
+        self.watch = Stopwatch()  # of asking for spans and waiting for them
+        self._executor, self._job, self._sent_job = executor, job, executor.share(job)
+        self._walk, self._sweep = walk, sweep
         self._lengths = [
             windows_per_turn(job.windows, stream) if walk.rows is None else ENDLESS
             for stream in range(len(positions))
@@ -145,10 +149,12 @@ class WalkDriver:
     def __iter__(self) -> Iterator[SpanReport]:
         """Yield the reports of spans as they finish, stream by stream in turn."""
         self._resting = False
-        self._submit()
+        with self.watch:
+            self._submit()
         while self._pending:
             stream, state, handle = self._pending.pop(0)
-            report: SpanReport = self._executor.result(handle)
+            with self.watch:
+                report: SpanReport = self._executor.result(handle)
             done = self.positions[stream].windows + report.windows
             arrived = report.arrived or done == self._lengths[stream]
             self.positions[stream] = Position(state, done, arrived)
@@ -156,7 +162,8 @@ class WalkDriver:
             if report.diverged:
                 self._resting = True
             if not self._resting:
-                self._submit()
+                with self.watch:
+                    self._submit()
             yield report
 
     def rest(self) -> None:
@@ -188,11 +195,10 @@ class WalkDriver:
     def _submit_span(self, stream: int) -> None:
         first = self._submitted[stream]
         stop = min(first + self._span_windows, self._lengths[stream])
-        submit = self._executor.submit
-        result = submit(
-            self._walk.name, walk_span, self._job, self._walk, self._sweep, stream, first, stop,
-            self._heads[stream],
+        result = submit_span(
+            self._executor, self._job, self._walk.name, walk_span, self._sent_job, self._walk,
+            self._sweep, stream, first, stop, self._heads[stream],
         )  # fmt: skip
-        state = submit("state", state_of, result)
-        self._pending.append((stream, state, submit("report", report_of, result)))
+        state = self._executor.item("state", result, 0)
+        self._pending.append((stream, state, self._executor.item("report", result, 1)))
         self._submitted[stream], self._heads[stream] = stop, state

@@ -15,6 +15,7 @@ from storage.manifest import Manifest
 Order = Literal["stored", "random"]
 
 IN_FLIGHT = 3  # windows of one stream in memory: one stepped, one ready, one being read
+VERSIONS_HELD = 2  # of what a method keeps per row: one read, one written
 OVERHEAD_BYTES = 96_000_000  # loaded kernels, compressed chunks, the cluster in this process
 CHUNKS_OF_A_WINDOW, ROWS_OF_A_WINDOW = 11, 12  # what a random generator is for
 
@@ -30,15 +31,29 @@ class WindowPlan(NamedTuple):
 
 def chunk_bytes(manifest: Manifest, row_numbers: int = 1) -> int:
     """Bytes that the largest chunk takes in memory, with all that is kept per row."""
+    per_row, per_value = _row_and_value_bytes(manifest)
+    per_row += (3 + row_numbers) * 8  # y, weight, order, what a method keeps per row
+    pairs = zip(manifest.chunks.rows, manifest.chunks.nnz, strict=True)
+    return max(rows * per_row + nnz * per_value for rows, nnz in pairs)
+
+
+def resident_bytes(manifest: Manifest, plan: WindowPlan, row_numbers: int = 1) -> int:
+    """Bytes that all rows take in memory, decoded, with what windows in flight need beside."""
+    per_row, per_value = _row_and_value_bytes(manifest)
+    per_row += (2 + VERSIONS_HELD * row_numbers) * 8  # weights, as stored and as they count
+    rows = manifest.n_rows * per_row
+    window_rows, _ = largest_window(manifest, plan)
+    in_flight = IN_FLIGHT * plan.streams * window_rows * (2 + row_numbers) * 8  # order, draft of it
+    return rows + sum(manifest.chunks.nnz) * per_value + in_flight
+
+
+def _row_and_value_bytes(manifest: Manifest) -> tuple[int, int]:
+    """Bytes of a row with its target, and of each of its values beside."""
     value = np.dtype(manifest.dtype).itemsize
     index = 8 if manifest.n_features > np.iinfo(np.int32).max else 4
-    per_row = (4 + row_numbers) * 8  # target, y, weight, order, what a method keeps per row
     if manifest.layout == "dense":
-        per_row += manifest.n_features * value
-        return max(manifest.chunks.rows) * per_row
-    per_row += 8
-    pairs = zip(manifest.chunks.rows, manifest.chunks.nnz, strict=True)
-    return max(rows * per_row + nnz * (value + index) for rows, nnz in pairs)
+        return 8 + manifest.n_features * value, 0
+    return 8 + 8, value + index
 
 
 def plan_windows(
@@ -115,10 +130,10 @@ def deal_windows(
     return [tuple(int(c) for c in mine[k : k + step]) for k in range(0, len(mine), step)]
 
 
-def row_order(plan: WindowPlan, window: Window, rows: int) -> NDArray[np.int64]:
-    """Return the order of a window's rows; in a turn, a window is known by its first chunk."""
+def row_order(plan: WindowPlan, window: Window, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Put the numbers of a window's rows in order; in a turn, its first chunk tells a window."""
     if window.order == "stored":
-        return np.arange(rows)
+        return rows
     key = [plan.seed, ROWS_OF_A_WINDOW, window.sweep, window.turn, window.chunks[0]]
     return np.random.default_rng(key).permutation(rows)
 

@@ -16,6 +16,7 @@ from pipeline.streaming.windows import (
     OVERHEAD_BYTES,
     chunk_bytes,
     largest_window,
+    resident_bytes,
 )
 from pipeline.training.job import bytes_of_states, settled, solver_of, streaming, views_of
 from pipeline.training.plan import TrainingPlan, loss_name
@@ -60,6 +61,8 @@ class Forecast(BaseModel):
     """The method's own arrays with all their copies."""
     window_bytes: int
     """Rows in memory, at most."""
+    resident: bool = False
+    """Whether all of them stay there, so that they are read once."""
     overhead_bytes: int
     """Kernels, compressed chunks, the cluster in the process."""
     window_rows: int
@@ -91,7 +94,7 @@ def forecast(plan: TrainingPlan, job: Job) -> Forecast:
         certifying_passes=certifying,
         gather_passes=ahead.gathers * passes + certifying,
         bytes_per_pass=per_pass,
-        bytes_read=round(per_pass * (passes + certifying)),
+        bytes_read=round(per_pass * (1 if job.resident else passes + certifying)),
         overhead_bytes=OVERHEAD_BYTES,
         **memory_of(plan, job),
     )
@@ -128,8 +131,11 @@ def memory_of(plan: TrainingPlan, job: Job) -> dict[str, Any]:
     manifest, windows = job.dataset.manifest, job.windows
     in_flight = IN_FLIGHT * windows.streams * windows.chunks_per_window
     solver = solver_of(plan, job.rule, job.facts.n)
+    streamed = in_flight * chunk_bytes(manifest, job.row_numbers)
+    resident = resident_bytes(manifest, windows, job.row_numbers)
     return {
         "state_bytes": bytes_of_states(solver, job.problem, job.facts),
-        "window_bytes": in_flight * chunk_bytes(manifest, job.row_numbers),
+        "window_bytes": resident if job.resident else streamed,
+        "resident": job.resident,
         "window_rows": largest_window(manifest, windows)[0],
     }

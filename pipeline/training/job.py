@@ -9,7 +9,7 @@ from pipeline.memory import return_freed_memory
 from pipeline.streaming.reader import row_view, unit_weights
 from pipeline.streaming.span import Job
 from pipeline.streaming.targets import TargetRule, target_rule
-from pipeline.streaming.windows import plan_windows
+from pipeline.streaming.windows import OVERHEAD_BYTES, plan_windows, resident_bytes
 from pipeline.training.choice import MethodChoice, choose
 from pipeline.training.clustering import clustering_warning
 from pipeline.training.plan import (
@@ -49,16 +49,24 @@ def make_job(plan: TrainingPlan, dataset: Dataset) -> Job:
     method.init(problem, facts)  # refuses settings that do not fit
     solver = solver_of(plan, rule, manifest.n_rows)
     row_numbers = solver.row_numbers(facts)
+    state_bytes = bytes_of_states(solver, problem, facts)
     windows = plan_windows(
         manifest,
         row_numbers=row_numbers,
         models=len(views_of(plan, rule, manifest.n_rows)),
         memory=plan.memory,
-        state_bytes=bytes_of_states(solver, problem, facts),
+        state_bytes=state_bytes,
         streams=plan.streams,
         seed=plan.seed,
     )
-    return Job(dataset, problem, facts, rule, windows, row_numbers=row_numbers)
+    rows_bytes = resident_bytes(manifest, windows, row_numbers)
+    resident = rereads(plan) and rows_bytes + state_bytes + OVERHEAD_BYTES <= plan.memory
+    return Job(dataset, problem, facts, rule, windows, row_numbers=row_numbers, resident=resident)
+
+
+def rereads(plan: TrainingPlan) -> bool:
+    """Say whether rows are read more than once: only then is it worth keeping them in memory."""
+    return plan.passes > 1 or plan.certify or plan.tol is not None
 
 
 def solver_of(plan: TrainingPlan, rule: TargetRule, n_rows: int) -> Solver:

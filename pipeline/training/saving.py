@@ -41,11 +41,10 @@ class Saving:
         """Whether the newest snapshot is the last one."""
         return self.newest is not None and self.newest.finished
 
-    @property
-    def is_due(self) -> bool:
+    def is_due(self, sweeps: Sweeping) -> bool:
         """Whether it is time for a snapshot."""
-        when, sweeps = self._last
-        versions = self._standing.cursor.sweeps - sweeps
+        when, done = self._last
+        versions = self._standing.cursor.sweeps - done if sweeps.keeps_on_disk else 0
         late = time.perf_counter() - when >= self._plan.snapshot_every
         return late or versions >= MOST_VERSIONS
 
@@ -60,6 +59,7 @@ class Saving:
         """Take a snapshot, and go on from it unless it is the last one."""
         states = sweeps.states()
         certified = certified or sweeps.solver.certificate(states[0])
+        sweeps.flush_numbers(states)
         choice = self._choose(sweeps, certified, finished)
         k = self._lams.index(choice.lam) if choice else 0
         found = weights_of(sweeps.weights_of(states), len(self._lams), k)

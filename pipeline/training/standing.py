@@ -25,6 +25,7 @@ class Standing:
         self._began = time.perf_counter()
         self._seconds_before = 0.0
         self._peak_memory = 0
+        self._swept = self._began
 
     def continue_at(self, cursor: Cursor) -> None:
         """Take over where another session stopped."""
@@ -39,6 +40,11 @@ class Standing:
         """Count what a span of any kind read and took in memory, and other changes with it."""
         self._peak_memory = max(self._peak_memory, report.peak_memory)
         self.advance(bytes_read=self.cursor.bytes_read + report.bytes_read, **changes)
+
+    def since_sweep(self) -> float:
+        """Return the seconds since the end of the sweep before, and begin to count anew."""
+        before, self._swept = self._swept, time.perf_counter()
+        return self._swept - before
 
     @property
     def peak_memory(self) -> int:

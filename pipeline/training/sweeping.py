@@ -6,11 +6,12 @@ States stay on the workers; here are handles: a state per stream inside a walk, 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from pipeline.streaming.executor import Executor
 from pipeline.streaming.gather import GatherReport, gather
-from pipeline.streaming.span import Job
+from pipeline.streaming.row_numbers import NumbersInMemory
+from pipeline.streaming.span import Job, Stopwatch
 from pipeline.streaming.walk import Position, SpanReport, WalkDriver
 from pipeline.training.outcome import Event
 from pipeline.training.run_folder import RunFolder, read_state
@@ -35,14 +36,6 @@ from storage.row_state import NOTHING_YET
 End = Literal["whole", "resting", "diverged"]
 
 
-class Snapshots(Protocol):
-    """Whoever takes snapshots."""
-
-    @property
-    def is_due(self) -> bool:
-        """Whether it is time for one."""
-
-
 class Sweeping:
     """Carries a method's states over a job's data, and counts what it did.
 
@@ -58,13 +51,14 @@ class Sweeping:
         self.job, self.solver = job, solver
         self.executor, self._standing = executor, standing
         self.heads: list[Any] = []
+        self._between = Stopwatch()  # of joining, absorbing and certifying
 
     # -- states ----------------------------------------------------------------------------------
 
     def begin(self) -> None:
         """Take the method's first state."""
         job = self.job
-        self.heads = [self.executor.submit("state", self.solver.init, job.problem, job.facts)]
+        self.heads = [self._do("state", self.solver.init, job.problem, job.facts)]
 
     def begin_at(self, weights: Weights, rows_before: int) -> None:
         """Take the method's state at given weights, which have learnt from so many rows."""
@@ -80,7 +74,7 @@ class Sweeping:
 
     def put(self, state: State) -> None:
         """Take a state for all streams."""
-        self.heads = [self.executor.submit("state", same, state)]
+        self.heads = [self._do("state", same, state)]
 
     def states(self) -> list[State]:
         """Wait for the newest states, and fetch them."""
@@ -88,7 +82,13 @@ class Sweeping:
 
     def ask(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
         """Return function(*args) of handles, worked out on a worker."""
-        return self.executor.result(self.executor.submit(name, function, *args))
+        with self._between:
+            return self.executor.result(self.executor.submit_small(name, function, *args))
+
+    def _do(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
+        """Return a handle on function(*args) of handles."""
+        with self._between:
+            return self.executor.submit_small(name, function, *args)
 
     def weights(self) -> Weights:
         """Read the model out of the state after a sweep."""
@@ -107,7 +107,7 @@ class Sweeping:
 
     # -- walks -----------------------------------------------------------------------------------
 
-    def walk(self, walk: Walk, snapshots: Snapshots) -> Generator[Event, None, End]:
+    def walk(self, walk: Walk, is_due: Callable[[], bool]) -> Generator[Event, None, End]:
         """Go on with a walk until it is over, or to where every stream rests as a snapshot is due.
 
         Yields an event per span; returns how it ended.
@@ -118,17 +118,18 @@ class Sweeping:
             yield self._count_span(report)
             if report.diverged:
                 self.heads = [driver.positions[report.stream].state]
+                self._tell(walk.name, driver.watch)
                 return "diverged"
-            if snapshots.is_due:
+            if is_due():
                 driver.rest()
         self.heads = [p.state for p in driver.positions]
         if not driver.finished:
             self._standing.advance(windows=tuple(p.windows for p in driver.positions))
             return "resting"
         version = number if walk.row_state == "update" else NOTHING_YET
-        self.heads = [
-            self.executor.submit("join", join_streams, self.job, walk, version, *self.heads)
-        ]
+        self.heads = [self._do("join", join_streams, self.job, walk, version, *self.heads)]
+        self._drop_numbers()
+        self._tell(walk.name, driver.watch)
         return "whole"
 
     def _positions(self) -> list[Position]:
@@ -160,13 +161,15 @@ class Sweeping:
 
         Raises Diverged, and keeps the state from before, when the sum is beyond all bounds.
         """
-        submit, number = self.executor.submit, self._standing.cursor.sweeps
+        submit, number = self._do, self._standing.cursor.sweeps
         head = self.heads[0]
         versions = self.ask("version", row_versions, head)
         total = self._add_up(sweep.sum, submit("weights", sweep.at, head), versions)
         absorbed = submit("absorb", absorb_sum, self.job, sweep, head, total, number)
         certified: Certificate | None = self.ask("certificate", self.solver.certificate, absorbed)
         self.heads = [absorbed]
+        self._drop_numbers()
+        self._tell(sweep.sum.name, self._adding)
         return certified
 
     def proven(self) -> Certificate | None:
@@ -177,10 +180,29 @@ class Sweeping:
     def certify(self) -> Certificate:
         """Pay a gather for objective and certificate of the newest weights."""
         what, point, prove = appraisal(self.solver)
-        at = self.executor.submit("weights", point, self.heads[0])
+        at = self._do("weights", point, self.heads[0])
         total = self._add_up(what, at)
         found: Certificate = self.ask("certificate", prove, self.job.problem, at, total)
+        self._tell(f"{what.name}, to certify", self._adding)
         return found
+
+    # -- numbers per row ---------------------------------------------------------------------------
+
+    @property
+    def keeps_on_disk(self) -> bool:
+        """Whether every sweep may leave numbers per row on disk."""
+        return not isinstance(self.job.row_state, NumbersInMemory)
+
+    def flush_numbers(self, states: list[State]) -> None:
+        """Have on disk what goes with states: their versions, and what this sweep visited."""
+        if isinstance(self.job.row_state, NumbersInMemory):
+            versions = {version for state in states for version in row_versions(state)}
+            self.job.row_state.flush(versions | {self._standing.cursor.sweeps})
+
+    def _drop_numbers(self) -> None:
+        """Let go of what no state after a sweep goes with."""
+        if isinstance(self.job.row_state, NumbersInMemory):
+            self.job.row_state.keep_only(self.ask("version", row_versions, self.heads[0]))
 
     def _add_up(self, what: Sum, at: Any, versions: tuple[int, ...] = ()) -> Any:
         """Return a handle on the sum."""
@@ -189,5 +211,17 @@ class Sweeping:
             self._standing.count(report)
             self._standing.event("gather", **report._asdict())
 
-        number = self._standing.cursor.sweeps
-        return gather(self.executor, self.job, what, at, count, number, versions)
+        number, self._adding = self._standing.cursor.sweeps, Stopwatch()
+        with self._adding:
+            return gather(self.executor, self.job, what, at, count, number, versions)
+
+    def _tell(self, name: str, asking: Stopwatch) -> None:
+        """Log where the driver's time went since the sweep before; see time_table.py."""
+        self._standing.event(
+            "sweep",
+            name=name,
+            seconds=self._standing.since_sweep(),
+            spans_s=asking.seconds,
+            between_s=self._between.seconds,
+        )
+        self._between = Stopwatch()

@@ -13,6 +13,9 @@ from typing import Any
 
 from pipeline.scoring.evaluate import evaluation_job
 from pipeline.streaming.executor import Executor
+from pipeline.streaming.resident import let_go
+from pipeline.streaming.row_numbers import NumbersInMemory
+from pipeline.streaming.span import Stopwatch
 from pipeline.training.advice import warnings
 from pipeline.training.choice import STRETCH, Mark, MethodChoice, far_behind
 from pipeline.training.forecast import forecast
@@ -54,7 +57,9 @@ class TrainingRun:
         """Work with one of the methods that were chosen, or with the plan's own."""
         methods, asked = self.methods, self._asked
         self.plan = methods.plan(asked, number) if methods else asked
-        self.job = make_job(self.plan, self._dataset)._replace(row_state=self.run.row_state)
+        job, numbers = make_job(self.plan, self._dataset), self.run.row_state
+        stay = job.resident and self._executor.near
+        self.job = job._replace(row_state=NumbersInMemory(numbers) if stay else numbers)
         self.solver = solver_of(self.plan, self.job.rule, self.job.facts.n)
         self._sweeps = Sweeping(self._executor, self._standing, self.job, self.solver)
 
@@ -94,7 +99,10 @@ class TrainingRun:
 
     def __iter__(self) -> Iterator[Event]:
         with Lease(self.run.folder) as self._lease:
-            yield from self._train()
+            try:
+                yield from self._train()
+            finally:
+                self._executor.everywhere(let_go)
 
     def _train(self) -> Iterator[Event]:
         yield self._pick_up()
@@ -151,6 +159,7 @@ class TrainingRun:
             if self.cursor.method > 0:
                 self._take_method(self.cursor.method)
         self._saving.pick_up(self._sweeps)
+        self._standing.since_sweep()  # what was prepared is no sweep's time
         self._executor.announce(self.run.url)
         return self._event(
             "resume" if newest else "start",
@@ -200,7 +209,7 @@ class TrainingRun:
             if certified:
                 yield self._certified(certified)
             return
-        while (end := (yield from self._sweeps.walk(sweep, self._saving))) == "resting":
+        while (end := (yield from self._sweeps.walk(sweep, self._is_due))) == "resting":
             yield self._save()
         if end == "diverged":
             yield self._restart(sweep)
@@ -219,8 +228,11 @@ class TrainingRun:
         """Count a sweep; take a snapshot if it is time for one, or the run has come to its end."""
         self._advance_sweep(passes)
         enough = self._is_enough(certified)
-        if enough or self._saving.is_due:
+        if enough or self._is_due():
             yield self._save(certified, finished=enough)
+
+    def _is_due(self) -> bool:
+        return self._saving.is_due(self._sweeps)
 
     def _advance_sweep(self, passes: float) -> None:
         self._standing.advance(
@@ -310,8 +322,9 @@ class TrainingRun:
     def _save(self, certified: Certificate | None = None, *, finished: bool = False) -> Event:
         """Take a snapshot, and go on from it."""
         self._lease.check()
-        saved = self._saving.save(self._sweeps, certified, finished=finished)
-        return self._event("snapshot", name=saved.name)
+        with (watch := Stopwatch()):
+            saved = self._saving.save(self._sweeps, certified, finished=finished)
+        return self._event("snapshot", name=saved.name, seconds=watch.seconds)
 
     def _certified(self, found: Certificate) -> Event:
         return self._event("certificate", objective=found.objective, gap=found.gap)

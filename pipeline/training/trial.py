@@ -50,11 +50,15 @@ def try_out(solver: Solver, job: Job) -> Speed:
 
 
 def seconds_of(foreseen: Forecast, speed: Speed, streams: int, threads: int) -> float:
-    """Seconds of the passes foreseen: a walk reads ahead while it steps, a gather is shared out."""
+    """Seconds of the passes foreseen: a walk reads ahead while it steps, a gather is shared out.
+
+    Rows that stay in memory are read once.
+    """
     walks = foreseen.passes + foreseen.certifying_passes - foreseen.gather_passes
-    walk = max(speed.read_s, speed.walk_s) / min(streams, threads)
-    gather = (speed.read_s + speed.gather_s) / threads
-    return walks * walk + foreseen.gather_passes * gather
+    once, each = (speed.read_s, 0.0) if foreseen.resident else (0.0, speed.read_s)
+    walk = max(each, speed.walk_s) / min(streams, threads)
+    gather = (each + speed.gather_s) / threads
+    return once + walks * walk + foreseen.gather_passes * gather
 
 
 def threads_of(place: Execution) -> int:

@@ -116,9 +116,10 @@ class Running:
 
     def close(self) -> None:
         """Let it go."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
+        with self._process as process:
+            assert process.stdin is not None
+            process.stdin.close()
+            process.wait()
 
 
 @contextmanager

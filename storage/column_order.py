@@ -61,9 +61,7 @@ class ColumnOrder:
 
 def by_popularity(counts: NDArray[np.int64]) -> ColumnOrder:
     """Order columns (d,) by how many rows have a value there, most first, then as they were."""
-    source = np.argsort(-counts, kind="stable").astype(index_dtype(counts.size))
-    in_order = bool((source[1:] > source[:-1]).all())
-    return ColumnOrder(None if in_order else source)
+    return ColumnOrder(np.argsort(-counts, kind="stable").astype(index_dtype(counts.size)))
 
 
 def is_order(source: Integers, n_features: int) -> bool:

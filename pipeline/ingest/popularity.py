@@ -16,6 +16,8 @@ from storage.table import SparseTable, Table
 
 #: Weights of so many columns, with what stands beside them, fit the cache wherever they lie.
 CACHED_COLUMNS = 4096
+#: Columns stay where they are if the first of them hold this share of what the most popular would.
+IN_ORDER = 0.95
 
 #: Rows are sorted by eight bits at a time: their histogram stays in the nearest cache.
 DIGIT_BITS = 8
@@ -42,13 +44,16 @@ class ColumnCounts:
             _count(self._counts, table.indices)
 
     def order(self, n_features: int) -> ColumnOrder:
-        """Return the order of popularity, where one brings anything."""
+        """Return the order of popularity, or none where it would bring little."""
         if n_features <= CACHED_COLUMNS:
             return ColumnOrder()
         counts = np.zeros(n_features, np.int64)
         known = min(n_features, self._counts.size)
         counts[:known] = self._counts[:known]
-        return by_popularity(counts)
+        order = by_popularity(counts)
+        assert order.source is not None, "made just now"
+        first, popular = counts[:CACHED_COLUMNS], counts[order.source[:CACHED_COLUMNS]]
+        return ColumnOrder() if first.sum() >= IN_ORDER * popular.sum() else order
 
 
 def renumber(table: Table, order: ColumnOrder) -> None:
@@ -95,17 +100,17 @@ def _renumber(place: Any, indptr: Any, indices: Any, data: Any, digits: int) -> 
     columns, values = np.empty(longest, place.dtype), np.empty(longest, data.dtype)
     columns_sorted, values_sorted = np.empty(longest, place.dtype), np.empty(longest, data.dtype)
     for i in range(indptr.shape[0] - 1):
-        first, n = indptr[i], indptr[i + 1] - indptr[i]
-        for k in range(n):
+        first, stop = indptr[i], indptr[i + 1]
+        for k in range(stop - first):
             columns[k] = place[np.uint64(indices[first + k])]
             values[k] = data[first + k]
-        for digit in range(digits):
+        n, last = stop - first, digits - 1
+        for digit in range(last):
             _sort_by(columns, values, n, DIGIT_BITS * digit, count, columns_sorted, values_sorted)
             columns, columns_sorted = columns_sorted, columns
             values, values_sorted = values_sorted, values
-        for k in range(n):
-            indices[first + k] = columns[k]
-            data[first + k] = values[k]
+        row, row_values = indices[first:stop], data[first:stop]
+        _sort_by(columns, values, n, DIGIT_BITS * last, count, row, row_values)
 
 
 @part_of_kernels

@@ -106,6 +106,8 @@ class DecodedRows:
         buffer.clear()
         size, ends = 0, [0]
         for chunk in chunks:
+            self._dataset.announce(chunk)
+        for chunk in chunks:
             size += self._dataset.read_into(chunk, buffer)
             ends.append(buffer.n_rows)
         table = buffer.table()

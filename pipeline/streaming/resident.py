@@ -34,6 +34,9 @@ class ResidentRows:
 
     def load(self, chunks: Sequence[int]) -> WindowRows:
         """Return these chunks' rows; where they do not follow each other, among all others."""
+        for chunk in chunks:
+            if not self._here[chunk]:
+                self._dataset.announce(chunk)
         read = [self._read(chunk) for chunk in chunks]
         follow = all(b == a + 1 for a, b in pairwise(chunks))
         first, stop = (chunks[0], chunks[-1] + 1) if follow else (0, len(self._here))

@@ -113,8 +113,21 @@ def _(loss: Any, p: Any, y: Any) -> Any:
     return choose_above(1.0 - y * p, 0.0, -y, 0.0)
 
 
+#: A dual variable that is kept as a sum may leave its interval by rounding, at most so far.
+OUTSIDE = 1e-12
+
+
+@part_of_kernels
+def brought_in(a: Any, most: Any) -> Any:
+    """Return a dual variable, on the edge of [0, most] where rounding took it across."""
+    if a < 0.0:
+        return 0.0 if a >= -OUTSIDE else a
+    return most if most < a <= most + OUTSIDE else a
+
+
 @conjugate.register(Hinge)
 def _(loss: Any, a: Any, y: Any) -> Any:
+    a = brought_in(a, 1.0)
     return -a if 0.0 <= a <= 1.0 else math.inf
 
 
@@ -145,6 +158,7 @@ def _(loss: Any, p: Any, y: Any) -> Any:
 
 @conjugate.register(SquaredHinge)
 def _(loss: Any, a: Any, y: Any) -> Any:
+    a = brought_in(a, math.inf)
     return 0.5 * a * a - a if a >= 0.0 else math.inf
 
 
@@ -171,6 +185,7 @@ def _(loss: Any, p: Any, y: Any) -> Any:
 
 @conjugate.register(SmoothedHinge)
 def _(loss: Any, a: Any, y: Any) -> Any:
+    a = brought_in(a, 1.0)
     return 0.5 * loss.width * a * a - a if 0.0 <= a <= 1.0 else math.inf
 
 
@@ -198,6 +213,7 @@ def _(loss: Any, p: Any, y: Any) -> Any:
 
 @conjugate.register(Logistic)
 def _(loss: Any, a: Any, y: Any) -> Any:
+    a = brought_in(a, 1.0)
     if not 0.0 <= a <= 1.0:
         return math.inf
     total = 0.0

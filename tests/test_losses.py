@@ -123,6 +123,9 @@ def test_conjugate_is_infinite_outside_its_domain(loss):
     assert conjugate(loss, -1e-9, 1.0) == math.inf
     if not isinstance(loss, SquaredHinge):
         assert conjugate(loss, 1.0 + 1e-9, 1.0) == math.inf
+    # A sum that rounding took across the edge is on it.
+    assert conjugate(loss, -1e-16, 1.0) == conjugate(loss, 0.0, 1.0)
+    assert conjugate(loss, 1.0 + 2.3e-16, 1.0) == pytest.approx(conjugate(loss, 1.0, 1.0))
 
 
 def gain(loss, a, delta, p, y, q):

@@ -20,6 +20,8 @@ SIZE ?= 600MB
 MEMORY ?= 256MB
 FOLDER ?= demo-output
 STORE ?= $(CURDIR)/store
+# Test files side by side; many of them start worker processes of their own.
+TEST_PROCESSES ?= 2
 # Tests make thousands of small files durable: in memory, where there is any, that takes no time.
 TEST_TMP ?= $(shell test -w /dev/shm && echo /dev/shm || echo "$${TMPDIR:-/tmp}")
 
@@ -40,7 +42,7 @@ demo: install
 	@$(BIN)/fewpass demo $(FOLDER) --size $(SIZE) --memory $(MEMORY)
 
 test: install
-	TMPDIR=$(TEST_TMP) $(BIN)/python -m pytest
+	TMPDIR=$(TEST_TMP) $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile
 
 lint: install
 	$(BIN)/ruff format --check

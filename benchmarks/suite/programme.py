@@ -30,7 +30,7 @@ class Programme:
 
     def __init__(self, folder: Path, *, quick: bool) -> None:
         self._folder, self._quick = folder, quick
-        self._turns = 1 if quick else 7
+        self._turns = 1 if quick else 5
 
     def contests(self) -> dict[str, Callable[[], Iterator[Contest | AccuracyContest]]]:
         """Return the rooms of the programme by name."""
@@ -164,7 +164,7 @@ class Programme:
                      Contestant(peers[1], "streaming:PartialFit", at),
                      Contestant(limits[0], "streaming:FileRead", at, 1, True),
                      Contestant(limits[1], "streaming:Decoding", at, 1, True)),
-                    tuple(targets), *per_piece(name, shape(place)), min(self._turns, 5),
+                    tuple(targets), *per_piece(name, shape(place)), min(self._turns, 3),
                 )  # fmt: skip
 
     def out_of_core(self) -> Iterator[Contest]:

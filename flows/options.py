@@ -15,7 +15,7 @@ from cyclopts import Parameter
 
 SolverName = Literal[
     "auto", "sgd", "asgd", "pegasos", "s2gd", "s2gd+", "svrg", "sdca", "asdca", "gd", "agd", "sag",
-    "sag+", "lbfgs", "simba",
+    "sag+", "lbfgs", "newton", "simba",
 ]  # fmt: skip
 LossName = Literal["hinge", "squared_hinge", "smoothed_hinge", "logistic", "squared"]
 Names = tuple[str, ...]

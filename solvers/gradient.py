@@ -73,7 +73,7 @@ def tightened(found: Certificate, lower: float) -> tuple[float, float]:
 
     Objectives are sums over rows: what rounding can make of them is left as a gap.
     """
-    lower = max(lower, found.objective - found.gap)
+    lower = max(lower, found.objective * (1.0 - RISE) - found.gap)
     return min(found.gap, found.objective * (1.0 + RISE) - lower), lower
 
 

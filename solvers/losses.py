@@ -85,6 +85,14 @@ def slope(loss: Loss, p: float, y: float) -> float:
 
 
 @by_type
+def curvature_at(loss: Loss, p: float, y: float) -> float:
+    """Curvature of a parabola that touches phi at p: its second derivative, where that will do.
+
+    Where the smoothed hinge is straight it has none, and takes the parabola above it instead.
+    """
+
+
+@by_type
 def conjugate(loss: Loss, a: float, y: float) -> float:
     """phi*(-a), infinite outside the dual variable's domain."""
 
@@ -156,6 +164,11 @@ def _(loss: Any, p: Any, y: Any) -> Any:
     return choose_above(m, 0.0, -y * m, 0.0)
 
 
+@curvature_at.register(SquaredHinge)
+def _(loss: Any, p: Any, y: Any) -> Any:
+    return 1.0 if y * p < 1.0 else 0.0
+
+
 @conjugate.register(SquaredHinge)
 def _(loss: Any, a: Any, y: Any) -> Any:
     a = brought_in(a, math.inf)
@@ -181,6 +194,12 @@ def _(loss: Any, p: Any, y: Any) -> Any:
 def _(loss: Any, p: Any, y: Any) -> Any:
     share = (1.0 - y * p) / loss.width
     return -y * choose_above(share, 1.0, 1.0, choose_above(share, 0.0, share, 0.0))
+
+
+@curvature_at.register(SmoothedHinge)
+def _(loss: Any, p: Any, y: Any) -> Any:
+    m = 1.0 - y * p
+    return 1.0 / max(m, loss.width) if m > 0.0 else 0.0
 
 
 @conjugate.register(SmoothedHinge)
@@ -209,6 +228,12 @@ def _(loss: Any, p: Any, y: Any) -> Any:
     z = y * p
     e = exp_below(-size(z))
     return -y * choose_above(z, 0.0, e, 1.0) / (1.0 + e)
+
+
+@curvature_at.register(Logistic)
+def _(loss: Any, p: Any, y: Any) -> Any:
+    e = math.exp(-abs(p))
+    return e / ((1.0 + e) * (1.0 + e))
 
 
 @conjugate.register(Logistic)
@@ -274,6 +299,11 @@ def _(loss: Any, p: Any, y: Any) -> Any:
 @slope.register(Squared)
 def _(loss: Any, p: Any, y: Any) -> Any:
     return p - y
+
+
+@curvature_at.register(Squared)
+def _(loss: Any, p: Any, y: Any) -> Any:
+    return 1.0
 
 
 @conjugate.register(Squared)

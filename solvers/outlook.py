@@ -27,6 +27,7 @@ from solvers.duality import constant_column
 from solvers.gd import Gd
 from solvers.lbfgs import Lbfgs
 from solvers.losses import Problem, Squared, value
+from solvers.newton import Newton
 from solvers.pegasos import Pegasos
 from solvers.planner import Curvature, Law, plan_epochs
 from solvers.protocol import Facts, Solver
@@ -40,6 +41,7 @@ PLAIN_PER_DIGIT, PLAIN_CURVED = 2.0, 0.3  # secants = 0
 DUAL_PER_K = 1.5
 AGD_PER_DIGIT = 1.1
 LBFGS_START, LBFGS_PER_DIGIT = 4.0, 0.5
+NEWTON_START, NEWTON_PER_DIGIT = 4.0, 0.7
 PEGASOS_BOUND = 30.0  # Takac et al. 2013, Theorem 1
 
 
@@ -175,6 +177,16 @@ def _(solver: Lbfgs, problem: Problem, facts: Facts, tol: float) -> Outlook:
         return Outlook(None, None, 1.0)
     per_digit = LBFGS_PER_DIGIT * condition_of_all(problem, facts) ** (1.0 / 3.0)
     return Outlook(theory=None, usual=LBFGS_START + per_digit * digits(tol), gathers=1.0)
+
+
+@outlook.register
+def _(solver: Newton, problem: Problem, facts: Facts, tol: float) -> Outlook:
+    """One pass a trial, digits doubling at the end; one more than two certifies a square."""
+    if conditioning(problem, facts) is None or not tol < 1.0:
+        return Outlook(None, None, 1.0)
+    exact = isinstance(problem.loss, Squared)
+    usual = 2.0 if exact else NEWTON_START + NEWTON_PER_DIGIT * digits(tol)
+    return Outlook(theory=None, usual=usual, gathers=1.0)
 
 
 def condition_of_all(problem: Problem, facts: Facts) -> float:

@@ -81,6 +81,13 @@ def add_vector(rows: Rows, i: int, a: float, v: NDArray[np.float64]) -> None:
 
 
 @by_type
+def add_four_squares(
+    rows: Rows, order: NDArray[np.int64], r: int, a: NDArray[np.float64], H: NDArray[np.float64]
+) -> None:
+    """H += a[k] x_i x_i^T for the four rows i = order[r + k]; H is square, its lower triangle."""
+
+
+@by_type
 def dot_four(
     rows: Rows, order: NDArray[np.int64], r: int, v: NDArray[np.float64], p: NDArray[np.float64]
 ) -> None:
@@ -271,6 +278,28 @@ def _(rows: Any, order: Any, r: Any, a: Any, v: Any) -> Any:
     for k in range(4):
         if a[k] != 0.0:
             add_vector(rows, order[r + k], a[k], v)
+
+
+@add_four_squares.register(DenseRows, fastmath=VECTORISED)
+def _(rows: Any, order: Any, r: Any, a: Any, H: Any) -> Any:
+    X, i0, i1, i2, i3 = rows.X, order[r], order[r + 1], order[r + 2], order[r + 3]
+    for j in range(X.shape[1]):
+        h, a0, a1 = H[j], a[0] * np.float64(X[i0, j]), a[1] * np.float64(X[i1, j])
+        a2, a3 = a[2] * np.float64(X[i2, j]), a[3] * np.float64(X[i3, j])
+        for k in range(j + 1):
+            first = a0 * np.float64(X[i0, k]) + a1 * np.float64(X[i1, k])
+            h[k] += first + a2 * np.float64(X[i2, k]) + a3 * np.float64(X[i3, k])
+
+
+@add_four_squares.register(SparseRows, fastmath=FUSED)
+def _(rows: Any, order: Any, r: Any, a: Any, H: Any) -> Any:
+    for q in range(4):
+        i = order[r + q]
+        for n in positions(rows, i):
+            j, x = rows.indices[n], a[q] * np.float64(rows.data[n])
+            for m in positions(rows, i):
+                if rows.indices[m] <= j:
+                    H[j, rows.indices[m]] += x * np.float64(rows.data[m])
 
 
 @clear.register(DenseRows)

@@ -21,10 +21,12 @@ from solvers.sdca import Sdca
 from storage.table import DenseTable
 from tests.datasets import make, write
 
+ALL = {"sdca", "s2gd+", "newton"}
 
-def facts(n=10_000, square=1.0, streams=1):
+
+def facts(n=10_000, square=1.0, streams=1, d=100):
     return Facts(
-        n=n, d=100, rows_kind=SparseRows, mean_square=square, max_square=square, max_weight=1.0,
+        n=n, d=d, rows_kind=SparseRows, mean_square=square, max_square=square, max_weight=1.0,
         stream_rows=n // streams, shuffled=True, target_square=1.0, sigma_square=square,
         streams=streams, seed=0,
     )  # fmt: skip
@@ -48,6 +50,15 @@ def problem(loss="logistic", lam=1e-4):
         ({"tol": 1e-4}, {"loss": "hinge", "streams": 4}, ["sdca"], "hinge"),
         ({"tol": 1e-4}, {"fits": {"sdca"}, "square": 100.0}, ["sdca"], "sdca about"),
         ({"tol": 1e-4}, {"fits": set()}, ["asgd"], "--memory"),
+        (
+            {"tol": 1e-4},
+            {"fits": ALL, "square": 100.0},
+            ["newton", "s2gd+"],
+            "newton about 7, s2gd",
+        ),
+        ({"tol": 1e-4}, {"fits": ALL, "sorted_rows": True}, ["newton", "sdca"], "newton about"),
+        ({"tol": 1e-4}, {"fits": ALL, "d": 501}, ["sdca", "s2gd+"], "sdca about 7, s2gd+"),
+        ({"tol": 1e-4}, {"fits": ALL, "loss": "hinge"}, ["sdca"], "hinge"),
     ],
 )
 def test_what_is_chosen_and_why(asked, about, methods, why):
@@ -98,6 +109,20 @@ def test_without_a_tolerance_it_is_one_pass_of_averaged_sgd(tmp_path):
     assert named.run.record().methods is None
 
 
+@pytest.fixture
+def wide(monkeypatch):
+    """Every set counts as one of many columns: Newton's method would end these stories early."""
+    monkeypatch.setattr("pipeline.training.choice.FEW_COLUMNS", 0)
+
+
+def test_few_columns_are_newtons(tmp_path, uneven):
+    plan = TrainingPlan(dataset=uneven.folder.url, tol=1e-6)
+    run, _ = trained(plan, tmp_path / "run")
+    assert run.result.solver == "newton"
+    assert run.result.passes <= 9
+    assert run.result.certificate <= 1e-6
+
+
 @pytest.fixture(scope="module")
 def uneven(tmp_path_factory):
     """A hundredth of the rows is fifteen times as long: SDCA is foreseen to be quick, and is not."""
@@ -110,6 +135,7 @@ def uneven(tmp_path_factory):
     return write(url, DenseTable(X.astype(np.float32), y, None), 20, 100)
 
 
+@pytest.mark.usefixtures("wide")
 def test_it_falls_back_and_says_so(tmp_path, uneven):
     plan = TrainingPlan(dataset=uneven.folder.url, tol=1e-6)
     run, events = trained(plan, tmp_path / "run")
@@ -128,6 +154,7 @@ def test_it_falls_back_and_says_so(tmp_path, uneven):
     assert "usually are sdca about" in report.chosen
 
 
+@pytest.mark.usefixtures("wide")
 def test_resumed_anywhere_it_has_the_same_bits(tmp_path, uneven):
     """Cut before, at and after the change of methods; what was chosen stands in the record."""
     plan = TrainingPlan(dataset=uneven.folder.url, tol=1e-5, memory="96.1MB", snapshot_every=1e-9)
@@ -145,6 +172,7 @@ def test_resumed_anywhere_it_has_the_same_bits(tmp_path, uneven):
         assert resumed.result.passes == quiet.result.passes
 
 
+@pytest.mark.usefixtures("wide")
 def test_a_run_keeps_what_was_chosen_when_it_began(tmp_path, monkeypatch):
     """A later version may choose otherwise."""
     dataset = make(tmp_path / "set", n=2000)
@@ -157,6 +185,7 @@ def test_a_run_keeps_what_was_chosen_when_it_began(tmp_path, monkeypatch):
     assert run.result.weights_sha256 == quiet.result.weights_sha256
 
 
+@pytest.mark.usefixtures("wide")
 def test_what_does_not_fit_into_memory_is_not_chosen(tmp_path):
     dataset = make(tmp_path / "set", n=400, d=20_000, chunk_rows=100, layout="sparse")
     small = TrainingPlan(dataset=dataset.folder.url, tol=1e-3, memory="102MB")
@@ -165,6 +194,7 @@ def test_what_does_not_fit_into_memory_is_not_chosen(tmp_path):
     assert len(trained(ample, tmp_path / "ample")[0].methods.methods) == 2
 
 
+@pytest.mark.usefixtures("wide")
 def test_models_of_several_classes(tmp_path):
     dataset = make(tmp_path / "set", n=1500, chunk_rows=50, classes=3)
     run, _ = trained(TrainingPlan(dataset=dataset.folder.url, tol=1e-3), tmp_path / "run")
@@ -173,6 +203,7 @@ def test_models_of_several_classes(tmp_path):
     assert make_job(run.plan, dataset).rule.n_classes == 3
 
 
+@pytest.mark.usefixtures("wide")
 def test_the_command_says_what_and_why(tmp_path, capsys):
     make(tmp_path / "d", n=1000)
     asked = [str(tmp_path / "d"), "--tol", "1e-4"]

@@ -18,6 +18,7 @@ from solvers.gradient import RISE
 from solvers.intercept import column_length, with_column
 from solvers.lbfgs import DECREASE, FLATTENING, Lbfgs, direction
 from solvers.losses import LOSSES, Problem
+from solvers.newton import Newton
 from solvers.protocol import Diverged, Gather, Weights, copy_state
 from solvers.rows import DenseRows, SparseRows
 from solvers.s2gd import S2gd, S2gdPlus
@@ -40,7 +41,7 @@ from tests.oracles import (
 
 SMOOTH = [name for name in LOSSES if name != "hinge"]
 KINDS = [DenseRows, SparseRows]
-ALL = [Gd(), Agd(), Sag(), SagPlus(), Lbfgs()]
+ALL = [Gd(), Agd(), Sag(), SagPlus(), Lbfgs(), Newton()]
 
 
 def as_block(kind, X, y, weight):

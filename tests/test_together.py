@@ -46,6 +46,7 @@ METHODS = {
     "pegasos": {"solver": {"kind": "pegasos"}, "loss": "hinge", "streams": 2, "passes": 3},
     "sag": {"solver": {"kind": "sag"}, "passes": 3, "lam": "30/n"},
     "lbfgs": {"solver": {"kind": "lbfgs"}, "passes": 6},
+    "newton": {"solver": {"kind": "newton"}, "passes": 5},
     "gd": {"solver": {"kind": "gd"}, "passes": 4},
     "agd": {"solver": {"kind": "agd"}, "passes": 4},
     "asdca": {"solver": {"kind": "asdca"}, "passes": 3},

@@ -88,6 +88,7 @@ def test_bits_do_not_depend_on_where_it_runs(tmp_path, quiet_runs, execution):
         {"solver": {"kind": "agd"}, "passes": 7},
         {"solver": {"kind": "sag+"}, "passes": 4, "lam": "30/n", "certify": True},
         {"solver": {"kind": "lbfgs", "memory": 2}, "passes": 7},
+        {"solver": {"kind": "newton"}, "passes": 6, "loss": "smoothed_hinge"},
     ],
     ids=lambda settings: settings.get("solver", {}).get("kind", "streams"),
 )

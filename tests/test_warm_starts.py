@@ -13,7 +13,19 @@ from solvers.gradient import GRADIENT, certificate
 from tests.datasets import make
 from tests.test_training import plan_for, train
 
-MANY_PASSES = ("s2gd", "s2gd+", "svrg", "sdca", "asdca", "gd", "agd", "sag", "sag+", "lbfgs")
+MANY_PASSES = (
+    "s2gd",
+    "s2gd+",
+    "svrg",
+    "sdca",
+    "asdca",
+    "gd",
+    "agd",
+    "sag",
+    "sag+",
+    "lbfgs",
+    "newton",
+)
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])

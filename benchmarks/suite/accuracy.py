@@ -20,8 +20,8 @@ class Goal(NamedTuple):
 
 
 LOGISTIC = {
-    "D1": (Goal(("snapml",), 1.3), Goal(("sklearn", "liblinear"), 2.0)),
-    "S1": (Goal(("snapml",), 1.0), Goal(("sklearn", "liblinear"), 2.0)),
+    "D1": (Goal(("snapml",), 1.3), Goal(("scikit-learn", "liblinear"), 2.0)),
+    "S1": (Goal(("snapml",), 1.0), Goal(("scikit-learn", "liblinear"), 2.0)),
 }
 HINGE = (Goal(("snapml",), 1.5, "1e-02"), Goal(("snapml",), 1.0))
 

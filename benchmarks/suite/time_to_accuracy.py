@@ -33,6 +33,7 @@ from pipeline.training.plan import TrainingPlan
 from solvers.dispatch import kernel
 from solvers.lbfgs import Lbfgs
 from solvers.losses import LOSSES, Problem
+from solvers.newton import Newton
 from solvers.protocol import Facts, Solver
 from solvers.rows import norm2
 from solvers.s2gd import S2gdPlus
@@ -45,7 +46,7 @@ SAMPLE = 1000  # rows that sigma^2 is measured on, as in a training
 SIZES = {"D1": (200_000, 54), "S1": (150_000, 47_236, 88)}
 QUICK = {"D1": (2_000, 54), "S1": (1_000, 2_000, 20)}
 OURS: dict[str, dict[str, Solver]] = {
-    "logistic": {"sdca": Sdca(), "s2gd+": S2gdPlus(), "lbfgs": Lbfgs()},
+    "logistic": {"sdca": Sdca(), "s2gd+": S2gdPlus(), "lbfgs": Lbfgs(), "newton": Newton()},
     "hinge": {"sdca": Sdca(revisits=100)},
 }
 

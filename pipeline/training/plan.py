@@ -26,6 +26,7 @@ from solvers.asdca import Asdca
 from solvers.gd import Gd
 from solvers.lbfgs import Lbfgs
 from solvers.losses import LOSSES, Loss, Problem, SmoothedHinge, Squared
+from solvers.newton import Newton
 from solvers.pegasos import Pegasos
 from solvers.s2gd import S2gd, S2gdPlus, Svrg
 from solvers.sag import Sag, SagPlus
@@ -38,7 +39,7 @@ LossName = Literal["hinge", "squared_hinge", "smoothed_hinge", "logistic", "squa
 Intercept = Literal["none", "regularised", "free"]
 OnePass = Sgd | Asgd | Pegasos  # done after as many passes as are asked for, one by default
 # Done when the tolerance is certified:
-ManyPasses = S2gd | S2gdPlus | Svrg | Sdca | Asdca | Gd | Agd | Sag | SagPlus | Lbfgs
+ManyPasses = S2gd | S2gdPlus | Svrg | Sdca | Asdca | Gd | Agd | Sag | SagPlus | Lbfgs | Newton
 ByFeatures = Simba  # done after as many steps as it is told, each far less than a pass
 Method = Annotated[OnePass | ManyPasses, Field(discriminator="kind")]
 

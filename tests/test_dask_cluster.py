@@ -250,7 +250,9 @@ def seen(url):
 def test_the_page_of_a_finished_run_in_a_browser(tmp_path):
     """It draws every panel, and nothing on it comes from elsewhere."""
     dataset = make(tmp_path / "set", n=20000, d=40, chunk_rows=200).folder.url
-    plan = TrainingPlan(dataset=dataset, **PLAN | {"passes": 4, "tol": 1e-9})
+    plan = TrainingPlan(
+        dataset=dataset, **PLAN | {"passes": 4, "tol": 1e-9, "solver": {"kind": "s2gd+"}}
+    )
     for _ in TrainingRun.start(plan, str(tmp_path / "run"), InProcess()):
         pass
     process = subprocess.Popen(

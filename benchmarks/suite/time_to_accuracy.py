@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.in_memory import block_of, sweeps
 from benchmarks.kernels import dense, sparse
 from benchmarks.suite.linear_peers import PEERS
-from pipeline.training.choice import choose
+from pipeline.training.choice import FEW_COLUMNS, choose
 from pipeline.training.plan import TrainingPlan
 from solvers.dispatch import kernel
 from solvers.lbfgs import Lbfgs
@@ -102,6 +102,8 @@ def time_to_accuracy(
     chosen = auto_choice(trial)
     entries: dict[str, Callable[[], Course]] = {}
     for name, solver in (ours or OURS[trial.loss]).items():
+        if isinstance(solver, Newton) and trial.X.shape[1] > FEW_COLUMNS:
+            continue
         entries[f"fewpass {name}"] = lambda solver=solver: our_course(
             trial, solver, best, most_seconds
         )

@@ -113,9 +113,9 @@ class Verb(Protocol):
         """Run the body that stands for the first argument's type."""
 
     def register(
-        self, kind: type, *, fastmath: set[str] | None = None
+        self, kind: type, *, fastmath: set[str] | None = None, arrays: bool = False
     ) -> Callable[[Function], Function]:
-        """Make the decorated function the body for `kind`."""
+        """Make the decorated function the body for `kind`; `arrays`: it makes or returns some."""
 
     def bodies(self) -> frozenset[type]:
         """Return the types that have a body."""
@@ -132,7 +132,9 @@ def by_type(generic: Callable[..., Any]) -> Verb:
             raise TypeError(f"{generic.__name__} knows {known}, not {type(args[0]).__name__}.")
         return body(*args)
 
-    def register(kind: type, *, fastmath: set[str] | None = None) -> Callable[[Function], Function]:
+    def register(
+        kind: type, *, fastmath: set[str] | None = None, arrays: bool = False
+    ) -> Callable[[Function], Function]:
         def keep(body: Function) -> Function:
             bodies[kind] = body
 
@@ -141,7 +143,13 @@ def by_type(generic: Callable[..., Any]) -> Verb:
                 return body if fits else None
 
             # Left to itself, LLVM calls `dot` with its arrays on the stack: +15 % for short rows.
-            options = {"fastmath": fastmath or False, "error_model": "numpy", "forceinline": True}
+            # Counting references to the arrays that a body only looks at: a third, for short rows.
+            options = {
+                "fastmath": fastmath or False,
+                "error_model": "numpy",
+                "forceinline": True,
+                "_nrt": arrays,
+            }
             overload(verb, strict=False, jit_options=options)(choose)
             return body
 

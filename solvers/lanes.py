@@ -25,6 +25,7 @@ from solvers.vectors import (
     is_any_above,
     lane,
     load,
+    load_some,
     multiply,
     negate,
     power_of_two,
@@ -34,6 +35,7 @@ from solvers.vectors import (
     square_root,
     store,
     subtract,
+    sum_lanes,
     with_lane,
 )
 
@@ -53,7 +55,7 @@ class Eight(NamedTuple):
 
 
 _compiled = partial(
-    overload, strict=False, jit_options={"error_model": "numpy", "forceinline": True}
+    overload, strict=False, jit_options={"error_model": "numpy", "forceinline": True, "_nrt": False}
 )
 
 
@@ -85,13 +87,37 @@ def _(a: Any) -> Any:
 
 
 def lanes_of(V: Any, place: Any, how: Any) -> Any:
-    """V[place : place + how.width] of a flat float64 array, as lanes."""
-    return V[int(place) : int(place) + how.width].copy()
+    """V[place : place + how.width], as lanes; V is float32 or float64, its rows end to end."""
+    return V.reshape(-1)[int(place) : int(place) + how.width].astype(np.float64)
 
 
 @_compiled(lanes_of)  # type: ignore[untyped-decorator]
 def _(V: Any, place: Any, how: Any) -> Any:
     return lambda V, place, how: load(V, place, how)
+
+
+def some_of(V: Any, place: Any, count: Any, how: Any) -> Any:
+    """Return the first `count` of them and zeros."""
+    found = np.zeros(how.width)
+    found[:count] = V.reshape(-1)[int(place) : int(place) + count]
+    return found
+
+
+@_compiled(some_of)  # type: ignore[untyped-decorator]
+def _(V: Any, place: Any, count: Any, how: Any) -> Any:
+    return lambda V, place, count, how: load_some(V, place, count, how)
+
+
+def total(v: Any) -> float:
+    """Sum of the lanes, in an order that is the same everywhere."""
+    while len(v) > 1:
+        v = v[: len(v) // 2] + v[len(v) // 2 :]
+    return float(v[0])
+
+
+@_compiled(total)  # type: ignore[untyped-decorator]
+def _(v: Any) -> Any:
+    return lambda v: sum_lanes(v)
 
 
 def keep_lanes(V: Any, place: Any, v: Any) -> None:

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from solvers.dispatch import kernel, part_of_kernels
 from solvers.lanes import choose_above, choose_at_most
 from solvers.losses import slope, value
-from solvers.rows import add, add_both, dot, look_ahead
+from solvers.rows import look_ahead
+from solvers.rows_in_turn import at_hand, fetch, move_then_dot, put_back, skipping_pays
 from solvers.schedule import step_size
 
 FLUSH_ABOVE = 1e6  # alpha: the relative error of bar is about 1e-16 alpha
@@ -78,26 +79,35 @@ def visit_rows(
         b, b_bar, alpha, 1.0 / alpha, beta, tau, float(heard), loss_sum, smooth, smooth_zero,
         float(lost),
     )  # fmt: skip
-    for r in range(start, order.shape[0]):
-        i = order[r]
+    V, last, skips = at_hand(rows, W), order.shape[0] - 1, skipping_pays(rows)
+    upcoming = step_size(schedule, gamma0, t + 1)  # known a row ahead: what waits for it is long
+    s = move_then_dot(rows, 0, None, None, V, order[start]) if start <= last else 0.0
+    for r in range(start, last + 1):
+        i, after = order[r], order[min(r + 1, last)]
         look_ahead(rows, y, weight, order, r)
         t += 1
-        gamma = step_size(schedule, gamma0, t)
-        at, k = row_step(at, problem, usual, gamma, t, y[i], weight[i], dot(rows, i, W))
+        gamma, upcoming = upcoming, step_size(schedule, gamma0, t + 1)
+        at, k = row_step(at, problem, usual, gamma, t, y[i], weight[i], s)
         if at.lost > 0.0:
             break
-        if t <= t0:
-            if k != 0.0:
-                add(rows, i, -k, W)
-        elif t == t0 + 1:  # bar <- theta
-            add(rows, i, -k, W)
-            W[:, 1] = 0.0
-        elif k != 0.0:
-            add_both(rows, i, -k, at.tau * k, W)
+        if skips and k == 0.0:
+            s = move_then_dot(rows, i, None, None, V, after)
+        elif t <= t0 + 1:
+            s = move_then_dot(rows, i, -k, None, V, after)
+        else:
+            s = move_then_dot(rows, i, -k, at.tau * k, V, after)
         at = average(at, t, t0)
-        if at.alpha > FLUSH_ABOVE or at.beta > FLUSH_BETA_ABOVE:
-            flush(W, at.alpha, at.beta, at.tau)
-            at = flushed(at)
+        flushes = at.alpha > FLUSH_ABOVE or at.beta > FLUSH_BETA_ABOVE
+        if flushes or t == t0 + 1:
+            put_back(rows, V, W)
+            if t == t0 + 1:  # bar <- theta
+                W[:, 1] = 0.0
+            if flushes:
+                flush(W, at.alpha, at.beta, at.tau)
+                at = flushed(at)
+            fetch(rows, V, W)
+            s = move_then_dot(rows, 0, None, None, V, after)
+    put_back(rows, V, W)
     return SgdState(
         W, ema_vector, at.b, at.b_bar, b_ema, at.alpha, at.beta, at.tau, ema_beta, ema_tau, t, t0,
         gamma0, int(at.heard), at.loss_sum, at.smooth, at.smooth_zero, loss_ema, int(at.lost),

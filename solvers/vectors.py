@@ -151,31 +151,89 @@ def with_lane(_typing: Any, v: Any, k: Any, x: Any) -> Any:
     return v(v, types.intp, types.float64), generate
 
 
-def _place(context: Any, builder: Any, signature: Any, args: Any, kind: Any) -> Any:
-    data = context.make_array(signature.args[0])(context, builder, args[0]).data
-    vector = context.get_value_type(kind)
-    return builder.bitcast(builder.gep(data, [args[1]]), vector.as_pointer())
+def _place(context: Any, builder: Any, kind: Any, array: Any, at: Any, vector: Any) -> Any:
+    data = context.make_array(kind)(context, builder, array).data
+    return builder.bitcast(builder.gep(data, [at]), vector.as_pointer())
+
+
+def _as_kept(context: Any, V: Any, kind: Lanes) -> Any:
+    """Return the vector type of an array's own numbers."""
+    return ir.VectorType(context.get_value_type(V.dtype), kind.width)
+
+
+def _as_float64(builder: Any, vector: Any, to: Any) -> Any:
+    return vector if vector.type == to else builder.fpext(vector, to)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def load(_typing: Any, V: Any, place: Any, how: Any) -> Any:
-    """Return V[place:] as so many lanes."""
+    """Return V[place:] as so many lanes; V may be of float32."""
     kind = Lanes(how.instance_class._field_defaults["width"])
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        loaded = builder.load(_place(context, builder, signature, args, kind))
-        loaded.align = 8
-        return loaded
+    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        kept = _as_kept(context, V, kind)
+        loaded = builder.load(_place(context, builder, V, args[0], args[1], kept))
+        loaded.align = V.dtype.bitwidth // 8
+        return _as_float64(builder, loaded, context.get_value_type(kind))
 
     return kind(V, types.intp, how), generate
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def store(_typing: Any, V: Any, place: Any, v: Any) -> Any:
+def load_some(_typing: Any, V: Any, place: Any, count: Any, how: Any) -> Any:
+    """Return the first `count` of them, and 0 in the other lanes; reads no further."""
+    kind = Lanes(how.instance_class._field_defaults["width"])
+
+    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        kept, width, number = _as_kept(context, V, kind), kind.width, ir.IntType(32)
+        lanes = ir.VectorType(number, width)
+        first = builder.insert_element(
+            ir.Constant(lanes, ir.Undefined), builder.trunc(args[2], number), number(0)
+        )
+        counts = builder.shuffle_vector(
+            first, ir.Constant(lanes, ir.Undefined), ir.Constant(lanes, [0] * width)
+        )
+        mask = builder.icmp_signed("<", ir.Constant(lanes, list(range(width))), counts)
+        pointer = _place(context, builder, V, args[0], args[1], kept)
+        signature = ir.FunctionType(kept, [pointer.type, number, mask.type, kept])
+        name = f"llvm.masked.load.v{width}f{V.dtype.bitwidth}.p0"
+        function = cgutils.get_or_insert_function(builder.module, signature, name)
+        nothing = ir.Constant(kept, [0.0] * width)
+        loaded = builder.call(function, [pointer, number(V.dtype.bitwidth // 8), mask, nothing])
+        return _as_float64(builder, loaded, context.get_value_type(kind))
+
+    return kind(V, types.intp, types.intp, how), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def sum_lanes(_typing: Any, v: Any) -> Any:
+    """Add up all lanes: halves, and halves of these."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        vector, width = args[0], v.width
+        while width > 1:
+            width //= 2
+            index = ir.VectorType(ir.IntType(32), width)
+            low, high = (
+                builder.shuffle_vector(
+                    vector, vector, ir.Constant(index, list(range(q, q + width)))
+                )
+                for q in (0, width)
+            )
+            vector = builder.fadd(low, high)
+        return builder.extract_element(vector, ir.IntType(32)(0))
+
+    return types.float64(v), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def store(_typing: Any, V: Any, at: Any, v: Any) -> Any:
     """Write them there."""
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        stored = builder.store(args[2], _place(context, builder, signature, args, v))
+    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        vector = context.get_value_type(v)
+        place = _place(context, builder, V, args[0], args[1], vector)
+        stored = builder.store(args[2], place)
         stored.align = 8
         return context.get_dummy_value()
 

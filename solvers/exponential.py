@@ -1,9 +1,13 @@
-"""exp for one number or for several side by side: a polynomial, so that it needs no call.
+"""exp and log for one number or for several side by side: polynomials, so that they need no call.
 
     exp(x) = 2^k exp(r),   k = the whole number nearest to x / log 2,   |r| <= log(2) / 2
 
 with exp(r) by its Taylor series to r^13, whose remainder is below 1e-17: within two units in the
-last place.  The same operations in the same order for a number as for lanes: the same bits.
+last place.  And
+
+    log(1 + e) = 2 atanh(s) = 2 (s + s^3/3 + s^5/5 + ...),   s = e / (2 + e) <= 1/3 for e <= 1
+
+to s^35.  The same operations in the same order for a number as for lanes: the same bits.
 """
 
 from __future__ import annotations
@@ -35,3 +39,22 @@ def exp_below(x: Any) -> Any:
     top = fused(r, 1.0 / 6227020800.0, 1.0 / 479001600.0)
     series = fused(fused(top, r4, high), r4 * r4, fused(middle, r4, low))
     return choose_at_most(x, LOWEST, 0.0, series * whole_power_of_two(shifted))
+
+
+@part_of_kernels
+def log_one_plus(e: Any) -> Any:
+    """log(1 + e) for 0 <= e <= 1."""
+    s = e / (2.0 + e)
+    q = s * s
+    q2 = q * q
+    even = fused(q2, 1.0 / 33.0, 1.0 / 29.0)
+    odd = fused(q2, 1.0 / 35.0, 1.0 / 31.0)
+    even, odd = fused(even, q2, 1.0 / 25.0), fused(odd, q2, 1.0 / 27.0)
+    even, odd = fused(even, q2, 1.0 / 21.0), fused(odd, q2, 1.0 / 23.0)
+    even, odd = fused(even, q2, 1.0 / 17.0), fused(odd, q2, 1.0 / 19.0)
+    even, odd = fused(even, q2, 1.0 / 13.0), fused(odd, q2, 1.0 / 15.0)
+    even, odd = fused(even, q2, 1.0 / 9.0), fused(odd, q2, 1.0 / 11.0)
+    even, odd = fused(even, q2, 1.0 / 5.0), fused(odd, q2, 1.0 / 7.0)
+    rest = fused(fused(odd, q, even), q, 1.0 / 3.0)
+    twice = s + s
+    return fused(twice * q, rest, twice)

@@ -17,11 +17,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispatch import kernel
+from solvers.dispatch import kernel, part_of_kernels
+from solvers.lanes import Four, keep_lanes, lanes_of, spread, total
 from solvers.losses import Problem, slope, value
 from solvers.protocol import Block, Certificate, Sum, Weights
 from solvers.rows import add_four, add_vector, dot_four, dot_vector, look_ahead
 
+GROUP = 4  # rows whose losses are taken at once
 RISE = 1e-12  # of an objective, relative; less is rounding
 
 
@@ -85,28 +87,38 @@ def add_slopes(
 
     `slopes` (n,) gets the weighted slopes of the rows visited; (0,) does not ask for them.
     """
-    loss, intercept = problem.loss, problem.intercept
-    total, total_slope = 0.0, 0.0
-    p, g = np.empty(4), np.empty(4)
-    for start in range(0, order.shape[0], 4):
-        size = min(4, order.shape[0] - start)
-        for k in range(size):
+    n = order.shape[0]
+    whole = n - n % GROUP
+    how, p, g, target, c = Four(), np.empty(4), np.empty(4), np.empty(4), np.empty(4)
+    losses, sums = spread(0.0, how), spread(0.0, how)
+    for start in range(0, whole, GROUP):
+        for k in range(GROUP):
             look_ahead(rows, y, weight, order, start + k)
-        if size == 4:
-            dot_four(rows, order, start, w, p)
-        else:
-            for k in range(size):
-                p[k] = dot_vector(rows, order[start + k], w)
-        for k in range(size):
-            i = order[start + k]
-            total += weight[i] * value(loss, p[k] + intercept * b, y[i])
-            g[k] = weight[i] * slope(loss, p[k] + intercept * b, y[i])
-            total_slope += intercept * g[k]
-            if slopes.shape[0] > 0:
-                slopes[i] = g[k]
-        if size == 4:
-            add_four(rows, order, start, g, G)
-        else:
-            for k in range(size):
-                add_vector(rows, order[start + k], g[k], G)
-    return total, total_slope
+            target[k], c[k] = y[order[start + k]], weight[order[start + k]]
+        dot_four(rows, order, start, w, p)
+        phi, change = losses_of(problem, b, lanes_of(p, 0, how), lanes_of(target, 0, how))
+        losses += lanes_of(c, 0, how) * phi
+        change = lanes_of(c, 0, how) * change
+        sums += change
+        keep_lanes(g, 0, change)
+        if slopes.shape[0] > 0:
+            for k in range(GROUP):
+                slopes[order[start + k]] = g[k]
+        add_four(rows, order, start, g, G)
+    all_losses, all_slopes = total(losses), total(sums)
+    for r in range(whole, n):
+        i = order[r]
+        phi, change = losses_of(problem, b, dot_vector(rows, i, w), y[i])
+        all_losses += weight[i] * phi
+        all_slopes += weight[i] * change
+        if slopes.shape[0] > 0:
+            slopes[i] = weight[i] * change
+        add_vector(rows, i, weight[i] * change, G)
+    return all_losses, problem.intercept * all_slopes
+
+
+@part_of_kernels
+def losses_of(problem: Any, b: Any, p: Any, y: Any) -> Any:
+    """Return loss and slope where the weights alone predict p: of a row, or of four in lanes."""
+    p = p + problem.intercept * b
+    return value(problem.loss, p, y), slope(problem.loss, p, y)

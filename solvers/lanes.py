@@ -214,25 +214,6 @@ def _(x: Any) -> Any:
     return lambda x: power_of_two(x, x, x, x)
 
 
-def log_of_one_plus(x: Any) -> Any:
-    """log(1 + x)."""
-    return np.array([math.log1p(q) for q in x]) if isinstance(x, np.ndarray) else math.log1p(x)
-
-
-@_compiled(log_of_one_plus)  # type: ignore[untyped-decorator]
-def _(x: Any) -> Any:
-    if not isinstance(x, Lanes):
-        return lambda x: math.log1p(x)
-    width = x.width
-
-    def each(x: Any) -> Any:
-        for k in range(width):
-            x = with_lane(x, k, math.log1p(lane(x, k)))
-        return x
-
-    return each
-
-
 def power(x: Any, c: float) -> Any:
     """x^c."""
     return np.array([q**c for q in x]) if isinstance(x, np.ndarray) else x**c

@@ -14,8 +14,8 @@ import math
 from typing import Any, NamedTuple
 
 from solvers.dispatch import by_type, part_of_kernels
-from solvers.exponential import exp_below
-from solvers.lanes import choose_above, log_of_one_plus, size
+from solvers.exponential import exp_below, log_one_plus
+from solvers.lanes import choose_above, size
 
 
 class Hinge(NamedTuple):
@@ -220,7 +220,7 @@ def _(loss: Any, a: Any, p: Any, y: Any, q: Any) -> Any:
 @value.register(Logistic)
 def _(loss: Any, p: Any, y: Any) -> Any:
     z = y * p
-    return choose_above(z, 0.0, 0.0, -z) + log_of_one_plus(exp_below(-size(z)))
+    return choose_above(z, 0.0, 0.0, -z) + log_one_plus(exp_below(-size(z)))
 
 
 @slope.register(Logistic)

@@ -7,7 +7,7 @@ import pytest
 
 from solvers import lanes
 from solvers.dispatch import kernel
-from solvers.exponential import exp_below
+from solvers.exponential import exp_below, log_one_plus
 from solvers.lanes import Eight, Four, keep_lanes, lanes_of, spread
 from solvers.losses import LOSSES, slope, value
 from tests.conftest import ROUNDING
@@ -22,7 +22,7 @@ def numbers(x, y, out):
         out[2, i] = lanes.root(lanes.size(x[i])) + -y[i]
         out[3, i] = lanes.choose_above(x[i], 0.3, y[i], 7.0)
         out[4, i] = lanes.choose_at_most(x[i], y[i], 1.0, x[i])
-        out[5, i] = lanes.log_of_one_plus(lanes.size(x[i]))
+        out[5, i] = log_one_plus(exp_below(-lanes.size(x[i])))
         out[6, i] = lanes.power(lanes.size(x[i]), 0.7)
         out[7, i] = exp_below(-lanes.size(x[i]))
 
@@ -37,7 +37,7 @@ def in_lanes(x, y, out, how):
         keep_lanes(out[2], i, lanes.root(lanes.size(a)) + -b)
         keep_lanes(out[3], i, lanes.choose_above(a, 0.3, b, 7.0))
         keep_lanes(out[4], i, lanes.choose_at_most(a, b, spread(1.0, how), a))
-        keep_lanes(out[5], i, lanes.log_of_one_plus(lanes.size(a)))
+        keep_lanes(out[5], i, log_one_plus(exp_below(-lanes.size(a))))
         keep_lanes(out[6], i, lanes.power(lanes.size(a), 0.7))
         keep_lanes(out[7], i, exp_below(-lanes.size(a)))
 
@@ -91,6 +91,19 @@ def test_exp_is_within_two_units_in_the_last_place():
     x = -np.concatenate([np.linspace(0.0, 707.9, 100_001), np.geomspace(1e-300, 700.0, 100_001)])
     found, expected = np.empty_like(x), np.array([math.exp(q) for q in x])
     exps(x, found)
+    assert np.max(np.abs(found - expected) / np.spacing(expected)) <= 2.0
+
+
+@kernel
+def logs(e, out):
+    for i in range(e.shape[0]):
+        out[i] = log_one_plus(e[i])
+
+
+def test_log_is_within_two_units_in_the_last_place():
+    e = np.concatenate([np.linspace(0.0, 1.0, 100_001), np.geomspace(1e-300, 1.0, 100_001)])
+    found, expected = np.empty_like(e), np.array([math.log1p(q) for q in e])
+    logs(e, found)
     assert np.max(np.abs(found - expected) / np.spacing(expected)) <= 2.0
 
 

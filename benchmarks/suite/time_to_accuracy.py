@@ -1,8 +1,5 @@
 """CPU seconds until a linear model's objective is within 1e-2 ... 1e-6 of the optimum, relative.
 
-    python -m benchmarks.suite.time_to_accuracy [--sets D1 S1] [--losses logistic hinge]
-        [--lams 1e-4 1/n] [--only NAME ...] [--turns 1] [--quick]
-
 Rows in memory, one thread, no intercept on any side.  Ours are the solvers as they are shipped, run
 sweep by sweep (benchmarks/in_memory.py); drawing the order of the rows, their norms and every
 sweep count.  How far the weights after a sweep are from the optimum is worked out afterwards; ours
@@ -15,19 +12,17 @@ held to one thread.  The least of all turns counts; a turn goes through all cont
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.in_memory import block_of, sweeps
-from benchmarks.kernels import dense, sparse
 from benchmarks.suite.linear_peers import PEERS
+from benchmarks.suite.workloads import labels, sparse_rows
 from pipeline.training.choice import FEW_COLUMNS, choose
 from pipeline.training.plan import TrainingPlan
 from solvers.dispatch import kernel
@@ -43,8 +38,6 @@ from solvers.spectrum import SAMPLED_TOO_LOW, sigma_square
 TARGETS = (1e-2, 1e-3, 1e-4, 1e-6)
 EXACT = 1e-9  # of the optimum, relative: how well it is known
 SAMPLE = 1000  # rows that sigma^2 is measured on, as in a training
-SIZES = {"D1": (200_000, 54), "S1": (150_000, 47_236, 88)}
-QUICK = {"D1": (2_000, 54), "S1": (1_000, 2_000, 20)}
 OURS: dict[str, dict[str, Solver]] = {
     "logistic": {"sdca": Sdca(), "s2gd+": S2gdPlus(), "lbfgs": Lbfgs(), "newton": Newton()},
     "hinge": {"sdca": Sdca(revisits=100)},
@@ -77,12 +70,6 @@ class Course(NamedTuple):
 
     reached: list[Point]
     certified: list[Point]  # by what it proves itself; peers prove nothing
-
-
-def made(name: str, *, quick: bool = False):
-    """Rows and labels of a generated set."""
-    size = (QUICK if quick else SIZES)[name]
-    return dense(*size) if name == "D1" else sparse(*size)
 
 
 def time_to_accuracy(
@@ -236,54 +223,15 @@ def seconds_to(points: list[Point], target: float) -> float | None:
     return None
 
 
-def trials(options: argparse.Namespace) -> Iterator[Trial]:
-    for name in options.sets:
-        X, y = made(name, quick=options.quick)
-        for loss in options.losses:
-            for lam in options.lams:
-                number = 1.0 / len(y) if lam == "1/n" else float(lam)
-                yield Trial(name, X, y, loss, number)
-
-
-def line(row: dict[str, Any]) -> str:
-    def told(seconds):
-        return "".join("       -" if s is None else f"{s:8.3f}" for s in seconds.values())
-
-    mark = "*" if row["chosen"] else " "
-    head = f"{row['problem']:3} {row['loss']:9}{row['lam']:8.1e} {mark}{row['contestant']:24}"
-    certified = told(row["certified_in"]) if row["contestant"].startswith("fewpass") else ""
-    return head + told(row["seconds_to"]) + ("  | " + certified if certified else "")
-
-
-def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    options.add_argument("--sets", nargs="*", default=["D1", "S1"], choices=tuple(SIZES))
-    options.add_argument("--losses", nargs="*", default=["logistic", "hinge"])
-    options.add_argument("--lams", nargs="*", default=["1e-4", "1/n"])
-    options.add_argument("--only", nargs="*", help="contestants with one of these in their names")
-    options.add_argument("--turns", type=int, default=1)
-    options.add_argument("--seconds", type=float, default=6.0, help="most of one fit")
-    options.add_argument("--quick", action="store_true", help="toy sizes: shows that it runs")
-    options.add_argument("--json", action="store_true")
-    chosen = options.parse_args()
-    warm_up()
-    print("CPU seconds to 1e-2, 1e-3, 1e-4, 1e-6; then certified; * is what auto takes")
-    for trial in trials(chosen):
-        rows = time_to_accuracy(
-            trial, only=chosen.only, turns=chosen.turns, most_seconds=chosen.seconds
-        )
-        for row in rows:
-            print(json.dumps(row) if chosen.json else line(row), flush=True)
-
-
 def warm_up() -> None:
     """Compile every kernel, and let peers import what they need."""
-    for name in SIZES:
-        X, y = made(name, quick=True)
+    rng = np.random.default_rng(0)
+    sets = {
+        "D1": rng.standard_normal((2_000, 54), dtype=np.float32) / np.float32(np.sqrt(54)),
+        "S1": sparse_rows(rng, 1_000, 2_000, 20),
+    }
+    for name, X in sets.items():
+        y = labels(X @ rng.standard_normal(X.shape[1]), rng)
         for loss in OURS:
             for lam in (1e-4, 1e-3):  # steps that diverge take other kernels than those that do not
                 time_to_accuracy(Trial(name, X, y, loss, lam), most_seconds=1.0)
-
-
-if __name__ == "__main__":
-    main()

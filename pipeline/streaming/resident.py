@@ -2,7 +2,8 @@
 
 A data set that fits into the plan's budget whole is decoded once, to where it lies among all rows,
 and windows are orders over that table.  Which rows are visited when is the same as without, and so
-are the bits.
+are the bits.  They go when the run ends; a run that is killed leaves them in workers that live on,
+until those work on another data set.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from pipeline.scoring.held_out import choose_lam
+from pipeline.streaming.resident import let_go
 from pipeline.training.grid import Choice, certificate_of, weights_of
 from pipeline.training.model import sourced_weights
 from pipeline.training.plan import Storage, TrainingPlan, regularisations
@@ -80,6 +81,7 @@ class Saving:
         lams = self._lams
         if not (finished and self._plan.held_out):
             return Choice(lams[0]) if len(lams) > 1 else None
+        sweeps.executor.everywhere(let_go)  # other rows are read now, within the same budget
         judges = Dataset.open(self._plan.held_out, self._storage)
         record, state = self._run.record(), sweeps.heads[0]
         return choose_lam(

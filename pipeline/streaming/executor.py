@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import itertools
 import os
+import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from operator import itemgetter
@@ -90,15 +91,39 @@ class Item(NamedTuple):
     k: int
 
 
+def uninterrupted(function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function where no signal reaches it: numba's results are lost on a Ctrl-C.
+
+    Python handles signals in the main thread, and a kernel that is about to hand over a NamedTuple
+    there dies of it.  So the main thread waits for another one, and for its end when interrupted.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return function(*args)
+    future: Future[Any] = Future()
+
+    def work() -> None:
+        try:
+            future.set_result(function(*args))
+        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+            future.set_exception(error)
+
+    thread = threading.Thread(target=work, name="fewpass-span")
+    thread.start()
+    try:
+        return future.result()
+    finally:
+        thread.join()
+
+
 class InProcess:
-    """Runs every task at once, in the calling thread."""
+    """Runs every task at once, while the caller waits."""
 
     dashboard: str | None = None
     near = True
 
     def submit(self, name: str, function: Callable[..., Any], *args: Any) -> Done:  # noqa: ARG002
         """Run the task and keep its result."""
-        return Done(function(*(a.value if isinstance(a, Done) else a for a in args)))
+        return Done(uninterrupted(function, *(a.value if isinstance(a, Done) else a for a in args)))
 
     submit_small = submit
 
@@ -150,7 +175,8 @@ class OnDask:
         """Do it here where the workers are near, else on one of them."""
         if not self.near:
             return self.submit(name, function, *args)
-        return Done(function(*(self.result(a) if _is_handle(a) else a for a in args)))
+        values = [self.result(a) if _is_handle(a) else a for a in args]
+        return Done(uninterrupted(function, *values))
 
     def item(self, name: str, handle: Any, k: int) -> Any:
         """Take the item where the tuple is."""

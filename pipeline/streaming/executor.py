@@ -10,7 +10,7 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from operator import itemgetter
@@ -107,12 +107,11 @@ def uninterrupted(function: Callable[..., Any], *args: Any) -> Any:
         except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
             future.set_exception(error)
 
-    thread = threading.Thread(target=work, name="fewpass-span")
-    thread.start()
     try:
+        threading.Thread(target=work, name="fewpass-span").start()
         return future.result()
     finally:
-        thread.join()
+        wait([future])
 
 
 class InProcess:

@@ -158,8 +158,8 @@ class TrainingRun:
             self._standing.continue_at(self._saving.newest.cursor)
             if self.cursor.method > 0:
                 self._take_method(self.cursor.method)
-        self._saving.pick_up(self._sweeps)
         self._standing.since_sweep()  # what was prepared is no sweep's time
+        self._saving.pick_up(self._sweeps)
         self._executor.announce(self.run.url)
         return self._event(
             "resume" if newest else "start",

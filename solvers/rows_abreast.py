@@ -18,13 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispatch import FUSED, by_type, part_of_kernels
+from solvers.dispatch import FUSED, by_type, kernel, part_of_kernels
 from solvers.lanes import Eight, Four, fused, keep_lanes, lanes_of, spread
 from solvers.prefetch import touch_line
 from solvers.rows import Rows, SparseRows, positions
 
 LINE = 64  # bytes
-CACHED = 1 << 16  # numbers
 
 
 def lanes_for(models: int) -> Four | Eight:
@@ -42,9 +41,8 @@ def beside(weights: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     """Lay models' weights (d, C) side by side, see above."""
     (d, C), taken = weights[0].shape, lanes_taken(len(weights))
     W = from_line(d * taken * C).reshape(d, taken * C)
-    for rows, places in stretches(W, C, len(weights)):
-        for place, own in enumerate(places):
-            own[:] = weights[min(place, len(weights) - 1)][rows]
+    for first, group in groups(weights):
+        lay_beside(W, first * C, group)
     return W
 
 
@@ -52,22 +50,40 @@ def apart(W: NDArray[np.float64], models: int) -> list[NDArray[np.float64]]:
     """Copy the models' weights (d, C) out of W."""
     C = W.shape[1] // lanes_taken(models)
     weights = [np.empty((len(W), C)) for _ in range(models)]
-    for rows, places in stretches(W, C, models):
-        for own, place in zip(weights, places, strict=False):
-            own[rows] = place
+    for first, group in groups(weights):
+        take_apart(W, first * C, group)
     return weights
 
 
-def stretches(
-    W: NDArray[np.float64], C: int, models: int
-) -> Iterator[tuple[slice, list[NDArray[np.float64]]]]:
-    """Views of W, (features, C) for every place, for stretches that the inner caches hold."""
-    width = lanes_for(models).width
-    each = W.reshape(len(W), -1, C, width)
-    at_a_time = max(1, CACHED // W.shape[1])
-    for start in range(0, len(W), at_a_time):
-        rows = slice(start, start + at_a_time)
-        yield rows, [each[rows, k // width, :, k % width] for k in range(W.shape[1] // C)]
+def groups(
+    weights: Sequence[NDArray[np.float64]],
+) -> Iterator[tuple[int, tuple[NDArray[np.float64], ...]]]:
+    """Yield groups of as many models as go in one, the last model standing in where they end."""
+    width, last = lanes_for(len(weights)).width, len(weights) - 1
+    for first in range(0, len(weights), width):
+        yield first, tuple(weights[min(first + lane, last)] for lane in range(width))
+
+
+@kernel
+def lay_beside(W: Any, start: Any, group: Any) -> None:
+    """Copy a group's weights into W, feature by feature: every line of memory is met once."""
+    L = len(group)
+    for j in range(W.shape[0]):
+        for lane in range(L):
+            own = group[lane]
+            for c in range(own.shape[1]):
+                W[j, start + c * L + lane] = own[j, c]
+
+
+@kernel
+def take_apart(W: Any, start: Any, group: Any) -> None:
+    """Copy a group's weights out of W."""
+    L = len(group)
+    for j in range(W.shape[0]):
+        for lane in range(L):
+            own = group[lane]
+            for c in range(own.shape[1]):
+                own[j, c] = W[j, start + c * L + lane]
 
 
 def from_line(size: int) -> NDArray[np.float64]:

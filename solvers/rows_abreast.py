@@ -51,7 +51,7 @@ def apart(W: NDArray[np.float64], models: int) -> list[NDArray[np.float64]]:
     C = W.shape[1] // lanes_taken(models)
     weights = [np.empty((len(W), C)) for _ in range(models)]
     for first, group in groups(weights):
-        take_apart(W, first * C, group)
+        take_apart(W, first * C, group, min(len(group), models - first))
     return weights
 
 
@@ -76,11 +76,11 @@ def lay_beside(W: Any, start: Any, group: Any) -> None:
 
 
 @kernel
-def take_apart(W: Any, start: Any, group: Any) -> None:
-    """Copy a group's weights out of W."""
+def take_apart(W: Any, start: Any, group: Any, models: Any) -> None:
+    """Copy the weights of a group's first models out of W."""
     L = len(group)
     for j in range(W.shape[0]):
-        for lane in range(L):
+        for lane in range(models):
             own = group[lane]
             for c in range(own.shape[1]):
                 own[j, c] = W[j, start + c * L + lane]

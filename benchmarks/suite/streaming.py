@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 import psutil
 
 from benchmarks.in_memory import block_of, facts_of, sweeps
-from benchmarks.suite.one_pass import LAM, LOSS_NAMES, problem_of
+from benchmarks.suite.one_pass import LAM, LOSS_NAMES, problem_of, random_order
 from benchmarks.suite.workloads import load
 from pipeline.ingest.phases import ingest
 from pipeline.ingest.plan import IngestPlan
@@ -105,7 +106,8 @@ class InMemory:
 
     def __call__(self) -> dict[str, Any]:
         """Go through the rows as often."""
-        for moment in sweeps(self._solver, self._problem, self._facts, self._block):
+        orders = partial(random_order, self._facts.n)
+        for moment in sweeps(self._solver, self._problem, self._facts, self._block, orders):
             if moment.passes >= self._passes:
                 return {"pieces": moment.passes}
         raise AssertionError

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from benchmarks.suite.workloads import load
 
 ROWS = {"D1": 200_000, "S1": 150_000}  # the first ones of the sets
-TURNS = 1
 
 
 class Goal(NamedTuple):
@@ -33,7 +32,6 @@ class AccuracyContest(NamedTuple):
     place: Path
     loss: str
     lam: str
-    quick: bool
 
     @property
     def name(self) -> str:
@@ -49,7 +47,8 @@ class AccuracyContest(NamedTuple):
         n = min(ROWS[self.workload], len(y))
         lam = 1.0 / n if self.lam == "1/n" else float(self.lam)
         trial = Trial(self.workload, X[:n], y[:n], self.loss, lam)
-        rows = time_to_accuracy(trial, turns=1 if self.quick else TURNS)
+        time_to_accuracy(trial, only=["fewpass"], most_seconds=1.0)  # compiles what sizes decide
+        rows = time_to_accuracy(trial)
         goals = LOGISTIC[self.workload] if self.loss == "logistic" else HINGE
         chosen = next(row for row in rows if row["chosen"])
         return {

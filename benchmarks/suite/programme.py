@@ -141,7 +141,7 @@ class Programme:
         for name in self._few("D1", "S1"):
             for loss in ("logistic", "hinge"):
                 for lam in ("1e-4",) if self._quick else ("1e-4", "1/n"):
-                    yield AccuracyContest(name, self._place(name), loss, lam, self._quick)
+                    yield AccuracyContest(name, self._place(name), loss, lam)
 
     def streaming(self) -> Iterator[Contest]:
         """One pass over a Zarr set on disk, from the page cache and from the disk."""

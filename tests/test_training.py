@@ -113,20 +113,6 @@ def test_interrupted_anywhere_equals_uninterrupted(tmp_path, layout, settings, m
         assert resumed.result.rows_seen == quiet.rows_seen
 
 
-@pytest.mark.parametrize("kind", ["s2gd+", "sdca"])
-def test_tiles_change_the_order_and_not_the_optimum(tmp_path, monkeypatch, kind):
-    dataset = make(tmp_path / "set", layout="sparse", n=2500, chunk_rows=500)
-    plan = plan_for(dataset, solver={"kind": kind}, passes=100, tol=1e-9, memory="200MB")
-    found = []
-    for tile in (0, 64):
-        monkeypatch.setattr("pipeline.streaming.windows.TILE", tile)
-        found.append(train(plan, tmp_path / f"tile{tile}"))
-    whole, tiled = found
-    assert whole.weights_sha256 != tiled.weights_sha256
-    apart = abs(whole.objective - tiled.objective)
-    assert apart <= max(whole.certificate, tiled.certificate) <= 1e-9
-
-
 def test_the_same_command_again_continues_and_then_does_nothing(tmp_path):
     plan = plan_for(make(tmp_path / "set"))
     first = train(plan, tmp_path / "run")

@@ -58,18 +58,6 @@ def test_row_order_is_a_permutation_that_depends_on_seed_sweep_and_window():
     assert not any(np.array_equal(first, other) for other in others)
 
 
-def test_random_order_goes_tile_by_tile():
-    window, rows = Window((5,), "random", sweep=0, turn=0), np.arange(100, 1070)
-    order = row_order(WindowPlan(64, 8, 1, seed=0, tile=100), window, rows)
-    assert np.array_equal(np.sort(order), rows)
-    tiles = np.split((order - 100) // 100, 1 + np.flatnonzero(np.diff((order - 100) // 100)))
-    assert sorted(tile[0] for tile in tiles) == list(range(10))  # each once, together
-    assert [tile[0] for tile in tiles] != list(range(10))
-    assert not any((np.diff(part) > 0).all() for part in np.split(order, 10))
-    small = row_order(WindowPlan(64, 8, 1, seed=0, tile=970), window, rows)
-    assert np.array_equal(small, row_order(WindowPlan(64, 8, 1, seed=0), window, rows))
-
-
 def test_turn_follows_turn_wherever_spans_begin():
     plan = WindowPlan(23, 4, 2, seed=0)
     for stream in range(2):

@@ -12,7 +12,7 @@ from scipy.sparse import csr_matrix
 
 from benchmarks.in_memory import block_of
 from benchmarks.suite.workloads import load
-from pipeline.streaming.windows import TILE, Window, WindowPlan, row_order
+from pipeline.streaming.windows import Window, WindowPlan, row_order
 from solvers.gradient import GRADIENT_AND_SLOPES
 from solvers.losses import LOSSES, Problem
 from solvers.protocol import Block, Facts, Solver, Walk
@@ -45,14 +45,9 @@ def rows_of(place: str, order: str, columns: str = "source") -> tuple[Block, Fac
         X = renumbered(X)
     block, known = block_of(X, y), facts_of(X)
     if order == "random":
-        block = block._replace(order=random_order(known.n, 0, 0))
+        plan, window = WindowPlan(1, 1, 1, 0), Window((0,), "random", 0, 0)
+        block = block._replace(order=row_order(plan, window, known.n))
     return block, known
-
-
-def random_order(n: int, sweep: int, turn: int) -> np.ndarray:
-    """The order in which trainings visit the rows of a shuffled set."""
-    plan, window = WindowPlan(1, 1, 1, 0, TILE), Window((0,), "random", sweep, turn)
-    return row_order(plan, window, np.arange(n))
 
 
 def renumbered(X: Any) -> Any:

@@ -6,7 +6,6 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import numpy as np
 import psutil
 
 from benchmarks.in_memory import block_of, facts_of, sweeps
-from benchmarks.suite.one_pass import LAM, LOSS_NAMES, problem_of, random_order
+from benchmarks.suite.one_pass import LAM, LOSS_NAMES, problem_of
 from benchmarks.suite.workloads import load
 from pipeline.ingest.phases import ingest
 from pipeline.ingest.plan import IngestPlan
@@ -106,8 +105,7 @@ class InMemory:
 
     def __call__(self) -> dict[str, Any]:
         """Go through the rows as often."""
-        orders = partial(random_order, self._facts.n)
-        for moment in sweeps(self._solver, self._problem, self._facts, self._block, orders):
+        for moment in sweeps(self._solver, self._problem, self._facts, self._block):
             if moment.passes >= self._passes:
                 return {"pieces": moment.passes}
         raise AssertionError

@@ -17,9 +17,6 @@ Order = Literal["stored", "random"]
 IN_FLIGHT = 3  # windows of one stream in memory: one stepped, one ready, one being read
 VERSIONS_HELD = 2  # of what a method keeps per row: one read, one written
 OVERHEAD_BYTES = 96_000_000  # loaded kernels, compressed chunks, the cluster in this process
-# Random order costs the caches up to twice the time of stored order; inside tiles that the second
-# one holds, a third at most.  In a shuffled set a tile is a random sample of all rows anyhow.
-TILE = 4096
 CHUNKS_OF_A_WINDOW, ROWS_OF_A_WINDOW = 11, 12  # what a random generator is for
 
 
@@ -30,7 +27,6 @@ class WindowPlan(NamedTuple):
     chunks_per_window: int
     streams: int
     seed: int
-    tile: int = 0  # rows that are visited together in a random order; 0: all of a window
 
 
 def chunk_bytes(manifest: Manifest, row_numbers: int = 1) -> int:
@@ -88,8 +84,7 @@ def plan_windows(
             f"{format_bytes(state_bytes)} and {IN_FLIGHT * streams} windows of one chunk "
             f"({format_bytes(one)}) each. Use --memory {-(-least // 10**6)}MB or more."
         )
-    tile = TILE if manifest.shuffle.seed is not None else 0
-    return WindowPlan(n_chunks, int(min(fitting, n_chunks)), streams, seed, tile)
+    return WindowPlan(n_chunks, int(min(fitting, n_chunks)), streams, seed)
 
 
 class Window(NamedTuple):
@@ -136,18 +131,11 @@ def deal_windows(
 
 
 def row_order(plan: WindowPlan, window: Window, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Put the numbers of a window's rows in order; in a turn, its first chunk tells a window.
-
-    Random order takes tile after tile, both the tiles and the rows of each at random.
-    """
+    """Put the numbers of a window's rows in order; in a turn, its first chunk tells a window."""
     if window.order == "stored":
         return rows
     key = [plan.seed, ROWS_OF_A_WINDOW, window.sweep, window.turn, window.chunks[0]]
-    random = np.random.default_rng(key)
-    if not 0 < plan.tile < len(rows):
-        return random.permutation(rows)
-    starts = random.permutation(np.arange(0, len(rows), plan.tile))
-    return np.concatenate([random.permutation(rows[k : k + plan.tile]) for k in starts])
+    return np.random.default_rng(key).permutation(rows)
 
 
 def largest_window(manifest: Manifest, plan: WindowPlan) -> tuple[int, int]:

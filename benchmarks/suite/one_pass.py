@@ -46,7 +46,7 @@ def rows_of(place: str, order: str, columns: str = "source") -> tuple[Block, Fac
     block, known = block_of(X, y), facts_of(X)
     if order == "random":
         plan, window = WindowPlan(1, 1, 1, 0), Window((0,), "random", 0, 0)
-        block = block._replace(order=row_order(plan, window, known.n))
+        block = block._replace(order=row_order(plan, window, np.arange(known.n)))
     return block, known
 
 

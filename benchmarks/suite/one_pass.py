@@ -13,9 +13,11 @@ from scipy.sparse import csr_matrix
 from benchmarks.in_memory import block_of
 from benchmarks.suite.workloads import load
 from pipeline.streaming.windows import Window, WindowPlan, row_order
+from solvers.dispatch import kernel
 from solvers.gradient import GRADIENT_AND_SLOPES
 from solvers.losses import LOSSES, Problem
 from solvers.protocol import Block, Facts, Solver, Walk
+from solvers.rows import look_ahead, norm2
 from solvers.s2gd import S2gd
 from solvers.sgd import Asgd
 
@@ -128,6 +130,22 @@ def several(place: str, models: int, method: str, *, abreast: bool = True,
         walk.leave(walk.step(problem, known, state, block._replace(row_state=kept)))
 
     return work
+
+
+def memory_read_at_random(place: str) -> Work:
+    """Limit: the rows read once in the order of later passes, asked for ahead as kernels do."""
+    block, _ = rows_of(place, "random")
+    return lambda: {"sum": float(sum_squares(*block[:4]))}
+
+
+@kernel
+def sum_squares(rows: Any, y: Any, weight: Any, order: Any) -> Any:
+    """Add up every row's squares: about the least that can be done with what was read."""
+    total = 0.0
+    for r in range(order.shape[0]):
+        look_ahead(rows, y, weight, order, r)
+        total += norm2(rows, order[r])
+    return total
 
 
 def memory_read(place: str, threads: int = 1) -> Work:

@@ -83,7 +83,9 @@ class Programme:
             f"one-pass {name} {loss}", f"One pass of averaged SGD: {name}, {loss} loss", name,
             (*all_ours, Contestant(PEER, "one_pass:scikit_learn", at),
              Contestant(SHUFFLING, "one_pass:scikit_learn", at | {"shuffle": True}),
-             Contestant("memory read", "one_pass:memory_read", {"place": str(place)}, 1, True)),
+             Contestant("memory read", "one_pass:memory_read", {"place": str(place)}, 1, True),
+             Contestant("memory read, random rows", "one_pass:memory_read_at_random",
+                        {"place": str(place)}, 1, True)),
             tuple(targets), *per_piece(name, size), self._turns,
         )  # fmt: skip
 
@@ -120,7 +122,10 @@ class Programme:
                     Contestant("dask.array, 2 workers", "full_gradient:dask_products", at),
                 ]
                 two = "fewpass, 2 threads"
-                targets = [Target(5, "fewpass", "numpy", 1.8, "wall_s")] if name == "D1" else [
+                targets = [
+                    Target(5, "fewpass", "numpy", 1.8, "wall_s"),
+                    Target(5, two, "numpy, 2 threads", 1.8, "wall_s"),
+                ] if name == "D1" else [
                     Target(5, two, "numpy, 2 threads", 1.4, "wall_s"),
                     Target(5, two, "dask.array, 2 workers", 3.5, "wall_s"),
                 ]  # fmt: skip

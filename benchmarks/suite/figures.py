@@ -9,6 +9,7 @@ import matplotlib as mpl
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.ticker import NullFormatter
 
 Held = dict[str, Any]
 OURS, PEER, LIMIT = "#1f77b4", "#c9c9c9", "#7fbf7f"
@@ -35,7 +36,7 @@ def draw_ratios(path: Path, held: list[Held]) -> None:
     axes.set_yticks(range(len(labels)), labels)
     axes.axvline(1.0, color=LIMIT)
     axes.set(xscale="log", xlabel="CPU seconds over those of reading the bytes from memory")
-    axes.legend(loc="lower right", fontsize=8)
+    axes.legend(loc="upper right", fontsize=8)
     finish(figure, path)
 
 
@@ -43,19 +44,35 @@ def draw_accuracy(path: Path, held: list[Held]) -> None:
     """Suboptimality against CPU seconds, a panel per problem."""
     columns = min(4, len(held))
     rows = -(-len(held) // columns)
-    figure, panels = plt.subplots(rows, columns, figsize=(3.4 * columns, 3.0 * rows), squeeze=False,
+    figure, panels = plt.subplots(rows, columns, figsize=(3.4 * columns, 3.2 * rows), squeeze=False,
                                   layout="constrained")  # fmt: skip
+    names = list(dict.fromkeys(name for one in held for name in one["courses"]))
+    lines = {}
     for axes, one in zip(panels.flat, held, strict=False):
         for name, row in one["courses"].items():
             points = [(s, float(t)) for t, s in row["seconds_to"].items() if s is not None]
-            style = {"color": OURS, "lw": 2.2} if row["chosen"] else {"lw": 1.0, "alpha": 0.8}
-            axes.plot(*zip(*points, strict=True), marker="o", ms=3, label=name, **style)
+            if points:
+                (lines[name],) = axes.plot(*zip(*points, strict=True), **style(name, names))
         axes.set(xscale="log", yscale="log", title=" ".join(one["contest"].split()[1:]))
+        axes.xaxis.set_minor_formatter(NullFormatter())
         axes.title.set_fontsize(9)
-        axes.legend(fontsize=5.5)
-    figure.supxlabel("CPU seconds", fontsize=9)
+    for axes in panels[-1]:
+        axes.set_xlabel("CPU seconds", fontsize=8)
     figure.supylabel("objective above the optimum, relative", fontsize=9)
+    shown = [name for name in names if name in lines]
+    figure.legend([lines[n] for n in shown], shown, loc="outside lower center", ncols=7, fontsize=8)
     finish(figure, path)
+
+
+def style(name: str, names: list[str]) -> dict[str, Any]:
+    """Ours in blue, by line; the others thinner, by colour."""
+    ours = [n for n in names if n.startswith("fewpass")]
+    if name in ours:
+        dashes = ("-", "--", "-.", ":")[ours.index(name) % 4]
+        return {"color": OURS, "lw": 2.2, "ls": dashes, "marker": "o", "ms": 3}
+    others = [n for n in names if n not in ours]
+    colour = mpl.colormaps["Set1"]((1 + others.index(name)) % 9)
+    return {"color": colour if others.index(name) else "black", "lw": 1.0, "marker": "o", "ms": 2.5}
 
 
 def draw_passes(path: Path, held: list[Held]) -> None:

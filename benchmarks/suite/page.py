@@ -52,9 +52,9 @@ last column is what only we have: seconds until the gap is proven.""",
     "streaming": """A training with `--memory 256MB` by the code of `fewpass train`, from opening
 the set to the finished run folder, the cluster being up; the peers over the same Zarr store.
 "Cold": the page cache was told to forget the files before every turn.""",
-    "out-of-core": """Seconds per pass, snapshots and certificates included, over seconds per pass
-of the same method on the same rows in memory, without storage or Dask. `--memory 256MB`, and a
-budget into which the set fits.""",
+    "out-of-core": """Seconds per pass of runs of several passes, the first reading, snapshots,
+log and certificates shared out over them, over seconds per pass of the same method on the same rows
+in memory, without storage or Dask. `--memory 256MB`, and a budget into which the set fits.""",
     "many-models": """One pass with several lam, rows in memory, against one. "In turn" takes a
 window's rows once per model.""",
     "classes": """105 models in the same passes, each certified to 1e-3, by the code of `fewpass

@@ -8,9 +8,11 @@ import json
 import numpy as np
 import pytest
 
+from benchmarks.suite.__main__ import RESULTS
 from benchmarks.suite.contest import Contest, Contestant, LostError, Target
-from benchmarks.suite.page import newest, page
+from benchmarks.suite.page import PAGE, draw, newest, page
 from benchmarks.suite.workloads import load, save, shape, sparse_rows
+from tests.conftest import PROJECT
 
 
 @pytest.fixture
@@ -58,3 +60,8 @@ def test_a_contestant_that_fails_is_named(place):
     lost = Contestant("lost", "one_pass:averaged_sgd", {"place": str(place), "loss": "none"})
     with pytest.raises(LostError, match="lost ended with status 1"):
         contest(place, lost).held()
+
+
+def test_the_page_is_made_of_the_results_alone(tmp_path):
+    held = newest(PROJECT / RESULTS, quick=False)
+    assert page(held, draw(held, tmp_path)) == (PROJECT / PAGE).read_text()

@@ -116,8 +116,8 @@ def page(held: list[Held], figures: dict[str, str]) -> str:
 
 
 REASONS = {
-    1: "at d = 54 a row takes some tens of nanoseconds on our side, most of them the loop's own; the "
-    "ratio varies from run to run by a third, mostly with scikit-learn's time.",
+    1: "at d = 54 a row takes some tens of nanoseconds on our side, most of them the loop's own; "
+    "the ratio varies from run to run by a third, mostly with scikit-learn's time.",
     2: "a sparse step in stored order is bound by its own reads and writes of weights, a line "
     "of memory per value; what scikit-learn loses by shuffling is only part of its cost.",
     5: "the gradient of short rows is bound by the losses, two transcendental functions a row, "

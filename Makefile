@@ -59,7 +59,7 @@ $(PEERS_STAMP): pyproject.toml constraints.txt benchmarks/peers.txt
 	  -c constraints.txt -r benchmarks/peers.txt -e .
 	@touch $(PEERS_STAMP)
 
-# On a machine that does nothing else; half an hour and 20 GB of disk.
+# On a machine that does nothing else; three quarters of an hour and 4 GB of disk.
 bench: $(PEERS_STAMP)
 	$(PEERS)/bin/python -m benchmarks.suite --folder "$(BENCH_FOLDER)"
 	$(PEERS)/bin/python -m benchmarks.suite.page

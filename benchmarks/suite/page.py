@@ -127,8 +127,9 @@ REASONS = {
     "lbfgs less than one of newton.",
     7: "a pass from disk is bound by checking and decoding (the second limit); a run's own "
     "snapshot, log and tasks come on top.",
-    9: "what is left beside the steps is a task and a line of the log per span, and the "
-    "snapshot at the end; `fewpass report` tabulates it for any run.",
+    9: "`fewpass report` shows where it goes: the steps and drawing their order take most, as in "
+    "memory; the first reading and decoding, a pass that certifies at the end, and the cluster's "
+    "tasks come on top, shared out over the passes of the run.",
     10: "eight models touch two lines of memory per value where one model touches a quarter of "
     "one. Averaged SGD pays for bringing the weights side by side, too; SDCA's steps are "
     "scalar, model by model.",

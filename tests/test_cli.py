@@ -273,7 +273,7 @@ def test_a_full_disk_is_a_failed_run(fewpass, work, tmp_path, monkeypatch):
 
 
 def test_interrupted_and_resumed_is_uninterrupted(work, as_json, tmp_path):
-    settings = ["--passes", "20", "--snapshot-every", "0.2", "--lam", "10/n", *NO_DASK]
+    settings = ["--passes", "300", "--snapshot-every", "0.2", "--lam", "10/n", *NO_DASK]
     quiet = as_json("train", work / "clicks", tmp_path / "quiet", *settings)
     run = tmp_path / "run"
     command = [sys.executable, "-c", "import sys; from flows.cli import main; sys.exit(main())"]

@@ -215,7 +215,7 @@ def reasons(held: list[Held]) -> str:
     """Say why targets are missed, where they are."""
     missed = {t["number"] for h in held for t in h["targets"] if verdict(h, t) == "not met"}
     texts = REASONS | {3: at_random(held)}
-    return "\n".join(f"- {number}: {texts[number]}" for number in sorted(missed))
+    return "\n".join(f"- {number}: {texts[number]}" for number in sorted(missed) if number in texts)
 
 
 def at_random(held: list[Held]) -> str:

@@ -74,9 +74,11 @@ def test_killed_at_20_random_moments(tmp_path, start, monkeypatch):
         return IngestPlan(sources=(source,), dataset=str(tmp_path / name), **settings)
 
     start(plan("warm"))  # compiles what is not compiled yet
-    started = time.perf_counter()
-    assert start(plan("quiet")) == 0
-    quiet_s = time.perf_counter() - started
+    quiet_s = np.inf  # the shorter of two: kills that come too late would be none
+    for name in ("quiet", "quiet again"):
+        started = time.perf_counter()
+        assert start(plan(name)) == 0
+        quiet_s = min(quiet_s, time.perf_counter() - started)
     expected = fingerprints(tmp_path / "quiet")
     random, killed, resumed = np.random.default_rng(0), 0, 0
     for k, moment in enumerate(random.permutation(N_KILLS)):
@@ -90,7 +92,7 @@ def test_killed_at_20_random_moments(tmp_path, start, monkeypatch):
                 Dataset.open(str(place))
         if k % 2:
             require_finished(ingest(plan(place.name)), expected)
-    assert killed >= N_KILLS // 4  # on a machine that quickens meanwhile many come too late
+    assert killed >= N_KILLS // 2
     assert resumed >= 2
 
 

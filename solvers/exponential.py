@@ -5,9 +5,10 @@
 with exp(r) by its Taylor series to r^13, whose remainder is below 1e-17: within two units in the
 last place.  And
 
-    log(1 + e) = 2 atanh(s) = 2 (s + s^3/3 + s^5/5 + ...),   s = e / (2 + e) <= 1/3 for e <= 1
+    log(1 + e) = 2 atanh(s) = 2 (s + s^3/3 + s^5/5 + ...),   s = e / (2 + e)
 
-to s^35.  The same operations in the same order for a number as for lanes: the same bits.
+to s^35 for |s| <= 1/3, that is -1/2 <= e <= 1.  Any number's logarithm follows from its exponent
+and its mantissa.  The same operations in the same order for a number as for lanes: the same bits.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 from solvers.dispatch import part_of_kernels
-from solvers.lanes import MAGIC, choose_at_most, fused, whole_power_of_two
+from solvers.lanes import MAGIC, choose_at_most, exponent, fused, mantissa, whole_power_of_two
 
 LOWEST = -708.0  # below, the result is 0: no denormal numbers
 _TO_TWO = 1.4426950408889634  # 1 / log 2
@@ -43,7 +44,7 @@ def exp_below(x: Any) -> Any:
 
 @part_of_kernels
 def log_one_plus(e: Any) -> Any:
-    """log(1 + e) for 0 <= e <= 1."""
+    """log(1 + e) for -1/2 <= e <= 1."""
     s = e / (2.0 + e)
     q = s * s
     q2 = q * q
@@ -58,3 +59,10 @@ def log_one_plus(e: Any) -> Any:
     rest = fused(fused(odd, q, even), q, 1.0 / 3.0)
     twice = s + s
     return fused(twice * q, rest, twice)
+
+
+@part_of_kernels
+def log_below(x: Any) -> Any:
+    """log(x) for 0 < x <= 1/2; for 0 the logarithm of the least number that there is, about."""
+    k, fraction = exponent(x), log_one_plus(mantissa(x) - 1.0)
+    return choose_at_most(x, 0.0, LOWEST, fused(k, _LOG_2, fused(k, _LOG_2_REST, fraction)))

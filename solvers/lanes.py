@@ -15,17 +15,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import overload
 
+from solvers.dispatch import part_of_kernels
 from solvers.vectors import (
     Lanes,
     absolute,
     add,
     common,
     divide,
+    exponent_of,
     fuse,
     is_any_above,
     lane,
     load,
     load_some,
+    mantissa_of,
     multiply,
     negate,
     power_of_two,
@@ -39,6 +42,7 @@ from solvers.vectors import (
     with_lane,
 )
 
+LEAST_MANTISSA = math.sqrt(0.5)
 MAGIC = 1.5 * 2.0**52  # added to a small number, it leaves the nearest whole one in the lowest bits
 
 
@@ -152,7 +156,7 @@ def _(a: Any, b: Any, c: Any) -> Any:
 
 def choose_above(x: Any, bound: Any, a: Any, b: Any) -> Any:
     """Return a where x > bound, else b."""
-    return np.where(x > bound, a, b) if isinstance(x, np.ndarray) else (a if x > bound else b)
+    return np.where(x > bound, a, b) if np.ndim(x > bound) else (a if x > bound else b)
 
 
 @_compiled(choose_above)  # type: ignore[untyped-decorator]
@@ -162,12 +166,30 @@ def _(x: Any, bound: Any, a: Any, b: Any) -> Any:
 
 def choose_at_most(x: Any, bound: Any, a: Any, b: Any) -> Any:
     """Return a where x <= bound, else b: also where x is not a number."""
-    return np.where(x <= bound, a, b) if isinstance(x, np.ndarray) else (a if x <= bound else b)
+    return np.where(x <= bound, a, b) if np.ndim(x <= bound) else (a if x <= bound else b)
 
 
 @_compiled(choose_at_most)  # type: ignore[untyped-decorator]
 def _(x: Any, bound: Any, a: Any, b: Any) -> Any:
     return lambda x, bound, a, b: select_at_most(x, bound, a, b)
+
+
+@part_of_kernels
+def at_least(x: Any, bound: Any) -> Any:
+    """Return the larger one of x and a bound; x where it is not a number."""
+    return choose_at_most(x, bound, bound, x)
+
+
+@part_of_kernels
+def at_most(x: Any, bound: Any) -> Any:
+    """Return the smaller one of x and a bound; x where it is not a number."""
+    return choose_above(x, bound, bound, x)
+
+
+@part_of_kernels
+def everywhere(x: Any, number: float) -> Any:
+    """A number in as many lanes as x has."""
+    return choose_above(x, 0.0, number, number)
 
 
 def any_above(x: Any, bound: float) -> bool:
@@ -212,6 +234,28 @@ def whole_power_of_two(x: Any) -> Any:
 @_compiled(whole_power_of_two)  # type: ignore[untyped-decorator]
 def _(x: Any) -> Any:
     return lambda x: power_of_two(x, x, x, x)
+
+
+def exponent(x: Any) -> Any:
+    """k of x = 2^k m, sqrt(1/2) <= m < sqrt(2), for x > 0; some finite number for x = 0."""
+    m, k = np.frexp(x)
+    found = np.where(m < LEAST_MANTISSA, k - 1.0, k)
+    return found if isinstance(x, np.ndarray) else float(found)
+
+
+@_compiled(exponent)  # type: ignore[untyped-decorator]
+def _(x: Any) -> Any:
+    return lambda x: exponent_of(x, x, x, x)
+
+
+def mantissa(x: Any) -> Any:
+    """m of x = 2^k m, sqrt(1/2) <= m < sqrt(2), for x > 0; some finite number for x = 0."""
+    return np.ldexp(x, -np.int64(exponent(x)))
+
+
+@_compiled(mantissa)  # type: ignore[untyped-decorator]
+def _(x: Any) -> Any:
+    return lambda x: mantissa_of(x, x, x, x)
 
 
 def power(x: Any, c: float) -> Any:

@@ -14,8 +14,16 @@ import math
 from typing import Any, NamedTuple
 
 from solvers.dispatch import by_type, part_of_kernels
-from solvers.exponential import exp_below, log_one_plus
-from solvers.lanes import choose_above, size
+from solvers.exponential import exp_below, log_below, log_one_plus
+from solvers.lanes import (
+    any_above,
+    at_least,
+    at_most,
+    choose_above,
+    choose_at_most,
+    everywhere,
+    size,
+)
 
 
 class Hinge(NamedTuple):
@@ -128,25 +136,28 @@ OUTSIDE = 1e-12
 @part_of_kernels
 def brought_in(a: Any, most: Any) -> Any:
     """Return a dual variable, on the edge of [0, most] where rounding took it across."""
-    if a < 0.0:
-        return 0.0 if a >= -OUTSIDE else a
-    return most if most < a <= most + OUTSIDE else a
+    a = choose_at_most(size(a), OUTSIDE, at_least(a, 0.0), a)
+    return choose_at_most(a, most + OUTSIDE, at_most(a, most), a)
+
+
+@part_of_kernels
+def where_inside(a: Any, most: Any, inside: Any) -> Any:
+    """Return `inside` where 0 <= a <= most, else infinity."""
+    return choose_at_most(-a, 0.0, choose_at_most(a, most, inside, math.inf), math.inf)
 
 
 @conjugate.register(Hinge)
 def _(loss: Any, a: Any, y: Any) -> Any:
     a = brought_in(a, 1.0)
-    return -a if 0.0 <= a <= 1.0 else math.inf
+    return where_inside(a, 1.0, -a)
 
 
 @dual_step.register(Hinge)
 def _(loss: Any, a: Any, p: Any, y: Any, q: Any) -> Any:
     m = 1.0 - y * p
-    if q > 0.0:
-        return min(max(a + m / q, 0.0), 1.0) - a
-    if m == 0.0:
-        return 0.0
-    return (1.0 if m > 0.0 else 0.0) - a
+    wish = a + m / choose_above(q, 0.0, q, 1.0)
+    flat = choose_above(m, 0.0, 1.0, choose_above(-m, 0.0, 0.0, a))  # a row of zeros
+    return at_most(at_least(choose_above(q, 0.0, wish, flat), 0.0), 1.0) - a
 
 
 # squared hinge
@@ -172,12 +183,12 @@ def _(loss: Any, p: Any, y: Any) -> Any:
 @conjugate.register(SquaredHinge)
 def _(loss: Any, a: Any, y: Any) -> Any:
     a = brought_in(a, math.inf)
-    return 0.5 * a * a - a if a >= 0.0 else math.inf
+    return where_inside(a, math.inf, 0.5 * a * a - a)
 
 
 @dual_step.register(SquaredHinge)
 def _(loss: Any, a: Any, p: Any, y: Any, q: Any) -> Any:
-    return max(0.0, a + (1.0 - y * p - a) / (q + 1.0)) - a
+    return at_least(a + (1.0 - y * p - a) / (q + 1.0), 0.0) - a
 
 
 # smoothed hinge
@@ -205,13 +216,13 @@ def _(loss: Any, p: Any, y: Any) -> Any:
 @conjugate.register(SmoothedHinge)
 def _(loss: Any, a: Any, y: Any) -> Any:
     a = brought_in(a, 1.0)
-    return 0.5 * loss.width * a * a - a if 0.0 <= a <= 1.0 else math.inf
+    return where_inside(a, 1.0, 0.5 * loss.width * a * a - a)
 
 
 @dual_step.register(SmoothedHinge)
 def _(loss: Any, a: Any, p: Any, y: Any, q: Any) -> Any:
     wish = a + (1.0 - y * p - loss.width * a) / (q + loss.width)
-    return min(max(wish, 0.0), 1.0) - a
+    return at_most(at_least(wish, 0.0), 1.0) - a
 
 
 # logistic
@@ -236,56 +247,58 @@ def _(loss: Any, p: Any, y: Any) -> Any:
     return e / ((1.0 + e) * (1.0 + e))
 
 
+@part_of_kernels
+def logs(a: Any) -> Any:
+    """Return the smaller one of a and 1 - a, and the logarithms of the smaller and the larger."""
+    small = choose_above(a, 0.5, 1.0 - a, a)
+    return small, log_below(small), log_one_plus(-small)
+
+
 @conjugate.register(Logistic)
 def _(loss: Any, a: Any, y: Any) -> Any:
     a = brought_in(a, 1.0)
-    if not 0.0 <= a <= 1.0:
-        return math.inf
-    total = 0.0
-    if a > 0.0:
-        total += a * math.log(a)
-    if a < 1.0:
-        total += (1.0 - a) * math.log1p(-a)
-    return total
+    small, log_small, log_large = logs(a)
+    return where_inside(a, 1.0, small * log_small + (1.0 - small) * log_large)
 
 
 @part_of_kernels
 def sigmoid(s: Any) -> Any:
     """1 / (1 + exp(-s)) without overflow."""
-    e = math.exp(-abs(s))
-    return (1.0 if s >= 0.0 else e) / (1.0 + e)
+    e = exp_below(-size(s))
+    return choose_above(s, 0.0, 1.0, e) / (1.0 + e)
 
 
 #: A step of Halley's this short leaves an error of its cube: below what rounding leaves.
 LAST_STEP = 1e-5
+FAR, LEAST_BEND = 8.0, 0.02  # for a first guess that is good wherever a is, and whatever q
 
 
 @dual_step.register(Logistic)
 def _(loss: Any, a: Any, p: Any, y: Any, q: Any) -> Any:
-    # a + delta = sigmoid(s) with s the root of F(s) = s + z + q (sigmoid(s) - a), which increases.
-    # sigmoid(s) is a to begin with, and follows from its derivatives after the last step.
+    # a + delta = sigmoid(s) with s the root of F(s) = s + z + q (sigmoid(s) - a), which increases:
+    # a step of Newton's from where sigmoid(s) is a, then Halley's, or halves where these are slow.
     z = y * p
     low, high = -z - q * (1.0 - a), -z + q * a
-    s, g = math.log(a / (1.0 - a)) if 0.0 < a < 1.0 else math.inf, a
-    if not low <= s <= high:
-        s = low if s < low else 0.5 * (low + high) if s == math.inf else high
-        g = sigmoid(s)
+    _, log_small, log_large = logs(a)
+    s = choose_above(a, 0.5, log_large - log_small, log_small - log_large)
+    s, bend = at_most(at_least(s, -FAR), FAR), q * at_least(a * (1.0 - a), LEAST_BEND)
+    s = at_most(at_least((bend * s - z) / (1.0 + bend), low), high)
+    g, found, is_open, most = sigmoid(s), a, everywhere(a, 1.0), high - low
     for _step in range(60):
         bend = g * (1.0 - g)
         F, slant = s + z + q * (g - a), 1.0 + q * bend
-        if F > 0.0:
-            high = s
-        else:
-            low = s
-        new = s - F * slant / (slant * slant - 0.5 * F * q * bend * (1.0 - 2.0 * g))
-        if not low <= new <= high:
-            new = 0.5 * (low + high)
-        step, s = new - s, new
-        if abs(step) <= LAST_STEP:
-            g += bend * step * (1.0 + (0.5 - g) * step)
-            return min(max(g, 0.0), 1.0) - a
+        low, high = choose_above(F, 0.0, low, s), choose_above(F, 0.0, s, high)
+        half = 0.5 * (low + high) - s
+        step = -F * slant / (slant * slant - 0.5 * F * q * bend * (1.0 - 2.0 * g))
+        step = choose_at_most(low - s, step, choose_at_most(step, high - s, step, half), half)
+        step = choose_above(size(step), most, half, step)
+        found = choose_above(is_open, 0.0, g + bend * step * (1.0 + (0.5 - g) * step), found)
+        is_open = choose_above(size(step), LAST_STEP, is_open, 0.0)
+        if not any_above(is_open, 0.0):
+            break
+        s, most = s + step, 0.5 * size(step)
         g = sigmoid(s)
-    return g - a
+    return at_most(at_least(found, 0.0), 1.0) - a
 
 
 # squared

@@ -1,10 +1,10 @@
 """Verbs for several models side by side: a cache line serves eight of them.
 
 Models go in groups of lanes (lanes.py), eight or, where there are no more, four; the last group is
-filled up with copies of the last model.  W has shape (d, groups C lanes): the groups one after the
-other, in a group column 0 of each model, then column 1, ... .  It begins at a cache line, and so a
-row's value touches one line per group and column.  Each model's sums run in the order that they
-have alone, and have the same bits.
+filled up with copies of the last model.  W has shape (groups, d, C lanes): for a feature column 0
+of each model of a group, then column 1, ... .  It begins at a cache line, and so a row's value
+touches one line per group and column.  Each model's sums run in the order that they have alone,
+and have the same bits.
 
 Lines are asked for ahead: the dot product asks for column 1, which the step will add to, and adding
 asks for what comes next.  The weights of eight models rarely fit into the inner caches.
@@ -12,6 +12,7 @@ asks for what comes next.  The weights of eight models rarely fit into the inner
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dispatch import FUSED, by_type, kernel, part_of_kernels
-from solvers.lanes import Eight, Four, fused, keep_lanes, lanes_of, spread
+from solvers.lanes import Eight, Four, choose_above, fused, keep_lanes, lanes_of, size, spread
 from solvers.prefetch import touch_line
 from solvers.rows import Rows, SparseRows, positions
 
@@ -39,51 +40,52 @@ def lanes_taken(models: int) -> int:
 
 def beside(weights: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     """Lay models' weights (d, C) side by side, see above."""
-    (d, C), taken = weights[0].shape, lanes_taken(len(weights))
-    W = from_line(d * taken * C).reshape(d, taken * C)
-    for first, group in groups(weights):
-        lay_beside(W, first * C, group)
+    (d, C), lanes = weights[0].shape, lanes_for(len(weights)).width
+    shape = lanes_taken(len(weights)) // lanes, d, C * lanes
+    W = from_line(math.prod(shape)).reshape(shape)
+    for g, group in enumerate(groups(weights)):
+        lay_beside(W[g], group)
     return W
 
 
 def apart(W: NDArray[np.float64], models: int) -> list[NDArray[np.float64]]:
     """Copy the models' weights (d, C) out of W."""
-    C = W.shape[1] // lanes_taken(models)
-    weights = [np.empty((len(W), C)) for _ in range(models)]
-    for first, group in groups(weights):
-        take_apart(W, first * C, group, min(len(group), models - first))
-    return weights
+    lanes = lanes_for(models).width
+    room = np.empty((models, W.shape[1], W.shape[2] // lanes))  # in one piece: that is faster
+    for g, group in enumerate(groups(list(room))):
+        take_apart(W[g], group, min(lanes, models - g * lanes))
+    return list(room)
 
 
 def groups(
     weights: Sequence[NDArray[np.float64]],
-) -> Iterator[tuple[int, tuple[NDArray[np.float64], ...]]]:
+) -> Iterator[tuple[NDArray[np.float64], ...]]:
     """Yield groups of as many models as go in one, the last model standing in where they end."""
     width, last = lanes_for(len(weights)).width, len(weights) - 1
     for first in range(0, len(weights), width):
-        yield first, tuple(weights[min(first + lane, last)] for lane in range(width))
+        yield tuple(weights[min(first + lane, last)] for lane in range(width))
 
 
 @kernel
-def lay_beside(W: Any, start: Any, group: Any) -> None:
-    """Copy a group's weights into W, feature by feature: every line of memory is met once."""
+def lay_beside(W: Any, group: Any) -> None:
+    """Copy a group's weights into its W, feature by feature: every line of memory is met once."""
     L = len(group)
     for j in range(W.shape[0]):
         for lane in range(L):
             own = group[lane]
             for c in range(own.shape[1]):
-                W[j, start + c * L + lane] = own[j, c]
+                W[j, c * L + lane] = own[j, c]
 
 
 @kernel
-def take_apart(W: Any, start: Any, group: Any, models: Any) -> None:
-    """Copy the weights of a group's first models out of W."""
+def take_apart(W: Any, group: Any, models: Any) -> None:
+    """Copy the weights of a group's first models out of its W."""
     L = len(group)
     for j in range(W.shape[0]):
         for lane in range(models):
             own = group[lane]
             for c in range(own.shape[1]):
-                own[j, c] = W[j, start + c * L + lane]
+                own[j, c] = W[j, c * L + lane]
 
 
 def from_line(size: int) -> NDArray[np.float64]:
@@ -109,9 +111,31 @@ def out_of_lanes(V: NDArray[np.float64], models: int, how: Four | Eight) -> list
     return found
 
 
+@part_of_kernels
+def targets_of(labels: Any, y: Any) -> Any:
+    """Return what each model sees of a target: y itself, or its own class as +1, others as -1."""
+    side = choose_above(size(y - labels), 0.0, -1.0, 1.0)
+    return choose_above(-labels, 0.0, y, side)
+
+
+@part_of_kernels
+def numbers_of(V: Any, at: Any, how: Any) -> Any:
+    """Read five numbers of each model."""
+    L = how.width
+    first, second, third = (
+        lanes_of(V, at, how),
+        lanes_of(V, at + L, how),
+        lanes_of(V, at + 2 * L, how),
+    )
+    return first, second, third, lanes_of(V, at + 3 * L, how), lanes_of(V, at + 4 * L, how)
+
+
 @by_type
 def dot_lanes(rows: Rows, i: int, V: NDArray[np.float64], width: int, place: int, how: Any) -> Any:
-    """x_i . W[:, place + lane] for every lane; V is W (d, width) as one vector."""
+    """x_i . W for every lane, W a column of a group.
+
+    V is all groups as one vector; features lie `width` numbers apart, the first one at `place`.
+    """
 
 
 @by_type
@@ -132,7 +156,7 @@ def add_lanes(
     upcoming: tuple[int, int],
     how: Any,
 ) -> None:
-    """W[:, place + lane] += a[lane] x_i; `upcoming` are the row and place that come next."""
+    """Add a[lane] x_i to a column; `upcoming` are the row and the place that come next."""
 
 
 @by_type

@@ -52,7 +52,7 @@ from solvers.protocol import (
 )
 from solvers.revisits import Stepping, revisit
 from solvers.rows import side_by_side
-from solvers.rows_abreast import lanes_for
+from solvers.sdca_abreast import walk_abreast
 from solvers.sdca_batches import Batch, curvatures, visit_batches
 from solvers.sdca_state import (
     NEXT,
@@ -66,7 +66,7 @@ from solvers.sdca_state import (
     read_column,
     running_gap,
 )
-from solvers.sdca_steps import visit_abreast, visit_rows
+from solvers.sdca_steps import visit_rows
 from solvers.sdca_streams import Combine, add_moves
 
 
@@ -212,11 +212,10 @@ class Sdca(Settings):
             for problem, state in zip(problems, models, strict=True)
         ]
         shares = np.array([state.shares for state in models])
-        sums = visit_abreast(
-            W, lanes_for(len(models)), problems[0].loss, np.array(numbers), shares,
-            np.array(labels), np.array(places), *block[:4], per_row(block),
-        )  # fmt: skip
-        each, rows = zip(models, sums.tolist(), strict=True), block.order.shape[0]
+        sums = walk_abreast(
+            problems[0].loss, numbers, shares, labels, places, W, block, per_row(block)
+        )
+        each, rows = zip(models, sums, strict=True), block.order.shape[0]
         return [count_rows(state, rows, *own) for state, own in each]
 
     def end_pass(self, problem: Problem, facts: Facts, states: list[SdcaState]) -> SdcaState:

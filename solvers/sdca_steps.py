@@ -1,21 +1,16 @@
-"""The steps of SDCA over rows: one model alone, or several side by side.
+"""The steps of SDCA over rows for one model; sdca_abreast.py has them for several side by side.
 
-`row_sums` and `best_step` are the algorithm (sdca.py); what differs is only how rows and weights
-meet: `visit_rows` for one model, `visit_abreast` for several.
+`row_sums` and `best_step` are the algorithm (sdca.py), for numbers and for lanes.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from solvers.dispatch import kernel, part_of_kernels
 from solvers.duality import dual_variable, keep_step, look_ahead_kept, move_weights
-from solvers.lanes import any_above, keep_lanes, lanes_of, size
 from solvers.losses import conjugate, direction, dual_step, value
 from solvers.rows import dot_both, look_ahead, norm2
-from solvers.rows_abreast import add_both_lanes, add_lanes, dot_both_lanes
 
 
 @kernel
@@ -68,55 +63,3 @@ def best_step(
     delta = dual_step(loss, a, p, y, stretch * scale * c * square)
     unit = scale * c * direction(loss, y)
     return delta, stretch * unit * delta, unit * (a + delta)
-
-
-@kernel
-def visit_abreast(
-    W: Any, how: Any, loss: Any, numbers: Any, shares: Any, labels: Any, places: Any,
-    rows: Any, y: Any, weight: Any, order: Any, kept: Any,
-) -> Any:  # fmt: skip
-    """visit_rows for K models side by side, W (d + 1, ..) as in rows_abreast.py.
-
-    `numbers` (K, 5) are the constant column's value, what it adds to predictions beside its
-    weight, scale, stretch and refresh; `shares` (K, m); model k's numbers per row are columns
-    places[k] m and on of `kept`; `labels` (K,) as in protocol.py: Abreast.  Returns their sums,
-    (K, 4).
-    """
-    (K, m), L, d, last = shares.shape, how.width, W.shape[0] - 1, order.shape[0] - 1
-    V, width = W.reshape(-1), W.shape[1]
-    p, step, sums = np.empty(2 * L), np.zeros(2 * L), np.zeros((K, 4))
-    for r in range(order.shape[0]):
-        i, next_row = order[r], order[min(r + 1, last)]
-        look_ahead(rows, y, weight, order, r)
-        square = norm2(rows, i)
-        for first in range(0, K, L):
-            start = 3 * first
-            running, final = start + L, first + L >= K
-            p_start, p_running = dot_both_lanes(rows, i, V, width, start, how)
-            keep_lanes(p, 0, p_start)
-            keep_lanes(p, L, p_running)
-            for lane in range(min(L, K - first)):
-                k = first + lane
-                column, shift, scale, stretch, refresh = numbers[k]
-                mine = kept[:, places[k] * m : (places[k] + 1) * m]
-                target = y[i] if labels[k] < 0 else (1.0 if y[i] == labels[k] else -1.0)
-                a = dual_variable(mine, i, shares[k])
-                at_start = p[lane] + (column * W[d, start + lane] + shift)
-                now = p[L + lane] + (column * W[d, running + lane] + shift)
-                found = row_sums(loss, a, target, weight[i], at_start, now)
-                for q in range(4):
-                    sums[k, q] += found[q]
-                delta, step[lane], step[L + lane] = best_step(
-                    loss, a, target, weight[i], now, square + column * column, scale, stretch
-                )
-                step[L + lane] *= refresh
-                keep_step(mine, i, a, delta)
-                W[d, running + lane] += step[lane] * column
-                W[d, running + L + lane] += step[L + lane] * column
-            upcoming = (next_row, 0) if final else (i, start + 3 * L)
-            moved, fresh = lanes_of(step, 0, how), lanes_of(step, L, how)
-            if any_above(size(fresh), 0.0):
-                add_both_lanes(rows, i, moved, fresh, V, width, running, upcoming, how)
-            elif any_above(size(moved), 0.0):
-                add_lanes(rows, i, moved, V, width, running, upcoming, how)
-    return sums

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dispatch import kernel, part_of_kernels
-from solvers.lanes import any_above, choose_above, keep_lanes, lanes_of, size
+from solvers.lanes import any_above, keep_lanes, lanes_of, size
 from solvers.losses import Problem
 from solvers.protocol import Block
 from solvers.rows import look_ahead
@@ -18,7 +18,9 @@ from solvers.rows_abreast import (
     dot_lanes,
     in_lanes,
     lanes_for,
+    numbers_of,
     out_of_lanes,
+    targets_of,
 )
 from solvers.schedule import Schedule, step_size
 from solvers.sgd_steps import (
@@ -44,13 +46,14 @@ def visit_abreast(
     intercept, lam_b, and the schedule's a and gamma0; `labels` 1, as in protocol.py: Abreast.
     """
     L = how.width
-    V, width, last = W.reshape(-1), W.shape[1], order.shape[0] - 1
+    V, last = W.reshape(-1), order.shape[0] - 1
+    groups, d, width = W.shape
     for r in range(order.shape[0]):
         i, next_row = order[r], order[min(r + 1, last)]
         look_ahead(rows, y, weight, order, r)
         t += 1
-        for g in range(width // (2 * L)):
-            place = 2 * L * g
+        for g in range(groups):
+            place = g * d * width
             lam, intercept, lam_b, a, gamma0 = numbers_of(numbers, 5 * L * g, how)
             gamma = step_size(Schedule(a, c), gamma0, t)
             target = targets_of(lanes_of(labels, L * g, how), y[i])
@@ -62,37 +65,18 @@ def visit_abreast(
             if any_above(at.lost, 0.0):
                 keep_moment(moments, 11 * L * g, L, at)
                 return t
-            upcoming = (i, place + 2 * L) if place + 2 * L < width else (next_row, 0)
+            upcoming = (i, place + d * width) if g + 1 < groups else (next_row, 0)
             if t <= t0 + 1:
                 add_lanes(rows, i, -k, V, width, place, upcoming, how)
             elif any_above(size(k), 0.0):
                 add_both_lanes(rows, i, -k, at.tau * k, V, width, place, upcoming, how)
             if t == t0 + 1:  # bar <- theta
-                W[:, place + L : place + 2 * L] = 0.0
+                W[g, :, L:] = 0.0
             at = average(at, t, t0)
             keep_moment(moments, 11 * L * g, L, at)
             if any_above(at.alpha, FLUSH_ABOVE) or any_above(at.beta, FLUSH_BETA_ABOVE):
-                flush_lanes(W, place, L, moments, 11 * L * g)
+                flush_lanes(W[g], L, moments, 11 * L * g)
     return t
-
-
-@part_of_kernels
-def targets_of(labels: Any, y: Any) -> Any:
-    """Return what each model sees of a target: y itself, or its own class as +1, others as -1."""
-    side = choose_above(size(y - labels), 0.0, -1.0, 1.0)
-    return choose_above(-labels, 0.0, y, side)
-
-
-@part_of_kernels
-def numbers_of(V: Any, at: Any, how: Any) -> Any:
-    """Read five numbers of each model."""
-    L = how.width
-    first, second, third = (
-        lanes_of(V, at, how),
-        lanes_of(V, at + L, how),
-        lanes_of(V, at + 2 * L, how),
-    )
-    return first, second, third, lanes_of(V, at + 3 * L, how), lanes_of(V, at + 4 * L, how)
 
 
 @part_of_kernels
@@ -122,13 +106,12 @@ def keep_moment(V: Any, at: Any, L: Any, moment: Any) -> None:
 
 
 @kernel
-def flush_lanes(W: Any, place: Any, L: Any, moments: Any, at: Any) -> Any:
-    """Flush those of several models that are due."""
+def flush_lanes(W: Any, L: Any, moments: Any, at: Any) -> Any:
+    """Flush those of a group that are due."""
     for k in range(at, at + L):
         alpha, beta, tau = moments[k + 2 * L], moments[k + 4 * L], moments[k + 5 * L]
         if alpha > FLUSH_ABOVE or beta > FLUSH_BETA_ABOVE:
-            column = place + k - at
-            flush(W[:, column : column + L + 1 : L], alpha, beta, tau)
+            flush(W[:, k - at :: L], alpha, beta, tau)
             moments[k + 2 * L] = moments[k + 3 * L] = moments[k + 4 * L] = 1.0
             moments[k + 5 * L] = 0.0
 

@@ -15,6 +15,7 @@ from numba.extending import intrinsic, models, register_model
 
 ir = cgutils.ir
 ONE_BITS = 1023 << 52  # of 1.0
+LEAST_BITS = 0x3FE6A09E667F3BCD  # of sqrt(1/2): mantissas lie between it and its double
 
 
 class Lanes(types.Type):  # type: ignore[misc]
@@ -93,16 +94,35 @@ def _select(relation: str) -> Callable[..., Any]:
     return make
 
 
-def _two_to(builder: Any, kind: Any, x: Any, *_: Any) -> Any:
-    """Shift the whole number in x's lowest bits to where the exponent stands."""
+def _whole(kind: Any) -> tuple[Any, Callable[[int], Any]]:
+    """Return the whole numbers that a type's bits are, and what makes constants of them."""
     lanes = getattr(kind, "count", 0)
     whole = ir.VectorType(ir.IntType(64), lanes) if lanes else ir.IntType(64)
+    return whole, lambda value: ir.Constant(whole, [value] * lanes if lanes else value)
 
-    def constant(value: int) -> Any:
-        return ir.Constant(whole, [value] * lanes if lanes else value)
 
+def _two_to(builder: Any, kind: Any, x: Any, *_: Any) -> Any:
+    """Shift the whole number in x's lowest bits to where the exponent stands."""
+    whole, constant = _whole(kind)
     bits = builder.shl(builder.bitcast(x, whole), constant(52))
     return builder.bitcast(builder.add(bits, constant(ONE_BITS)), kind)
+
+
+def _exponent(builder: Any, kind: Any, x: Any) -> Any:
+    """Return k, in whole numbers, for x = 2^k m."""
+    whole, constant = _whole(kind)
+    above = builder.sub(builder.bitcast(x, whole), constant(LEAST_BITS))
+    return builder.ashr(above, constant(52))
+
+
+def _exponent_of(builder: Any, kind: Any, x: Any, *_: Any) -> Any:
+    return builder.sitofp(_exponent(builder, kind, x), kind)
+
+
+def _mantissa_of(builder: Any, kind: Any, x: Any, *_: Any) -> Any:
+    whole, constant = _whole(kind)
+    shifted = builder.shl(_exponent(builder, kind, x), constant(52))
+    return builder.bitcast(builder.sub(builder.bitcast(x, whole), shifted), kind)
 
 
 add = _elementwise(lambda builder, _kind, a, b, *_: builder.fadd(a, b))
@@ -114,6 +134,8 @@ fuse = _elementwise(_llvm("llvm.fmuladd", 3))
 square_root = _elementwise(_llvm("llvm.sqrt", 1))
 absolute = _elementwise(_llvm("llvm.fabs", 1))
 power_of_two = _elementwise(_two_to)
+exponent_of = _elementwise(_exponent_of)
+mantissa_of = _elementwise(_mantissa_of)
 select_above = _elementwise(_select(">"))
 select_at_most = _elementwise(_select("<="))
 

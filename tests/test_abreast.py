@@ -6,9 +6,9 @@ from scipy.sparse import csr_matrix
 
 from solvers.protocol import copy_state
 from solvers.rows import SparseRows
-from solvers.rows_abreast import LINE, apart, beside, lanes_taken
+from solvers.rows_abreast import LINE, apart, beside, lanes_for, lanes_taken
 from solvers.sdca import Sdca
-from solvers.sdca_steps import visit_abreast as sdca_abreast
+from solvers.sdca_abreast import visit_abreast as sdca_abreast
 from solvers.sgd import Asgd, Sgd
 from solvers.sgd_abreast import visit_abreast
 from solvers.together import Together, View
@@ -74,7 +74,7 @@ def test_plain_python_agrees(monkeypatch, solver):
     views = [View(lam=0.1 * 0.6**k) for k in range(5)]
     (fast, _), _ = ends(solver, views, "logistic")
     monkeypatch.setattr("solvers.sgd_abreast.visit_abreast", visit_abreast.py_func)
-    monkeypatch.setattr("solvers.sdca.visit_abreast", sdca_abreast.py_func)
+    monkeypatch.setattr("solvers.sdca_abreast.visit_abreast", sdca_abreast.py_func)
     (slow, _), _ = ends(solver, views, "logistic")
     for a, b in zip(fast.models, slow.models, strict=True):
         np.testing.assert_allclose(a.W, b.W, rtol=1e-9, atol=ROUNDING)
@@ -84,7 +84,8 @@ def test_plain_python_agrees(monkeypatch, solver):
 def test_weights_lie_by_cache_lines_and_come_back(models):
     weights = list(np.random.default_rng(0).standard_normal((models, 23, 3)))
     W = beside(weights)
-    assert W.shape == (23, 3 * lanes_taken(models))
+    lanes = lanes_for(models).width
+    assert W.shape == (lanes_taken(models) // lanes, 23, 3 * lanes)
     assert W.ctypes.data % LINE == 0
     for own, back in zip(weights, apart(W, models), strict=True):
         assert np.array_equal(own, back)

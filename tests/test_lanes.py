@@ -7,9 +7,9 @@ import pytest
 
 from solvers import lanes
 from solvers.dispatch import kernel
-from solvers.exponential import exp_below, log_one_plus
+from solvers.exponential import exp_below, log_below, log_one_plus
 from solvers.lanes import Eight, Four, keep_lanes, lanes_of, spread
-from solvers.losses import LOSSES, slope, value
+from solvers.losses import LOSSES, conjugate, dual_step, slope, value
 from tests.conftest import ROUNDING
 
 
@@ -25,6 +25,10 @@ def numbers(x, y, out):
         out[5, i] = log_one_plus(exp_below(-lanes.size(x[i])))
         out[6, i] = lanes.power(lanes.size(x[i]), 0.7)
         out[7, i] = exp_below(-lanes.size(x[i]))
+        out[8, i] = log_below(0.5 * exp_below(-lanes.size(y[i])))
+        out[9, i] = lanes.at_least(x[i], y[i]) + lanes.at_most(x[i], 0.2)
+        out[10, i] = lanes.exponent(lanes.size(y[i])) + lanes.mantissa(lanes.size(y[i]))
+        out[11, i] = lanes.everywhere(x[i], 2.0)
 
 
 @kernel
@@ -40,6 +44,10 @@ def in_lanes(x, y, out, how):
         keep_lanes(out[5], i, log_one_plus(exp_below(-lanes.size(a))))
         keep_lanes(out[6], i, lanes.power(lanes.size(a), 0.7))
         keep_lanes(out[7], i, exp_below(-lanes.size(a)))
+        keep_lanes(out[8], i, log_below(0.5 * exp_below(-lanes.size(b))))
+        keep_lanes(out[9], i, lanes.at_least(a, b) + lanes.at_most(a, 0.2))
+        keep_lanes(out[10], i, lanes.exponent(lanes.size(b)) + lanes.mantissa(lanes.size(b)))
+        keep_lanes(out[11], i, lanes.everywhere(a, 2.0))
 
 
 @pytest.fixture
@@ -51,7 +59,7 @@ def pair():
 
 @pytest.mark.parametrize("how", [Four(), Eight()])
 def test_lanes_have_the_bits_of_numbers(pair, how):
-    alone, together = np.empty((8, 64)), np.empty((8, 64))
+    alone, together = np.empty((12, 64)), np.empty((12, 64))
     numbers(*pair, alone)
     in_lanes(*pair, together, how)
     assert np.array_equal(alone, together, equal_nan=True)
@@ -59,7 +67,7 @@ def test_lanes_have_the_bits_of_numbers(pair, how):
 
 def test_plain_python_means_the_same(pair):
     x, y = pair
-    compiled, slow = np.empty((8, 64)), np.empty((8, 64))
+    compiled, slow = np.empty((12, 64)), np.empty((12, 64))
     in_lanes(x, y, compiled, Eight())
     with np.errstate(invalid="ignore"):
         in_lanes.py_func(x, y, slow, Eight())
@@ -95,16 +103,32 @@ def test_exp_is_within_two_units_in_the_last_place():
 
 
 @kernel
-def logs(e, out):
+def logs_one_plus(e, out):
     for i in range(e.shape[0]):
         out[i] = log_one_plus(e[i])
 
 
-def test_log_is_within_two_units_in_the_last_place():
-    e = np.concatenate([np.linspace(0.0, 1.0, 100_001), np.geomspace(1e-300, 1.0, 100_001)])
-    found, expected = np.empty_like(e), np.array([math.log1p(q) for q in e])
-    logs(e, found)
-    assert np.max(np.abs(found - expected) / np.spacing(expected)) <= 2.0
+@kernel
+def logs_below(x, out):
+    for i in range(x.shape[0]):
+        out[i] = log_below(x[i])
+
+
+@pytest.mark.parametrize(
+    ("log", "expected", "least", "most"),
+    [(logs_one_plus, math.log1p, -0.5, 1.0), (logs_below, math.log, 1e-300, 0.5)],
+)
+def test_logs_are_within_two_units_in_the_last_place(log, expected, least, most):
+    x = np.concatenate([np.linspace(least, most, 100_001), np.geomspace(1e-300, most, 100_001)])
+    found, wanted = np.empty_like(x), np.array([expected(q) for q in x])
+    log(x, found)
+    assert np.max(np.abs(found - wanted) / np.spacing(np.abs(wanted))) <= 2.0
+
+
+def test_log_of_nothing_is_finite():
+    found = np.empty(1)
+    logs_below(np.zeros(1), found)
+    assert -800.0 < found[0] < -700.0
 
 
 def test_exp_far_out():
@@ -115,23 +139,32 @@ def test_exp_far_out():
 
 
 @kernel
-def losses_alone(loss, p, y, out):
+def losses_alone(loss, p, y, a, q, out):
     for i in range(p.shape[0]):
         out[0, i], out[1, i] = value(loss, p[i], y[i]), slope(loss, p[i], y[i])
+        out[2, i] = conjugate(loss, a[i], y[i])
+        out[3, i] = dual_step(loss, a[i], p[i], y[i], q[i])
 
 
 @kernel
-def losses_in_lanes(loss, p, y, out, how):
+def losses_in_lanes(loss, p, y, a, q, out, how):
     for i in range(0, p.shape[0], how.width):
-        a, b = lanes_of(p, i, how), lanes_of(y, i, how)
-        keep_lanes(out[0], i, value(loss, a, b))
-        keep_lanes(out[1], i, slope(loss, a, b))
+        z, side = lanes_of(p, i, how), lanes_of(y, i, how)
+        dual, curvature = lanes_of(a, i, how), lanes_of(q, i, how)
+        keep_lanes(out[0], i, value(loss, z, side))
+        keep_lanes(out[1], i, slope(loss, z, side))
+        keep_lanes(out[2], i, conjugate(loss, dual, side))
+        keep_lanes(out[3], i, dual_step(loss, dual, z, side, curvature))
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_losses_of_lanes_have_the_bits_of_numbers(pair, name):
+@pytest.mark.parametrize("how", [Four(), Eight()])
+def test_losses_of_lanes_have_the_bits_of_numbers(pair, how, name):
     p, y = pair[0], np.where(pair[1] > 0.0, 1.0, -1.0)
-    alone, together = np.empty((2, 64)), np.empty((2, 64))
-    losses_alone(LOSSES[name](), p, y, alone)
-    losses_in_lanes(LOSSES[name](), p, y, together, Eight())
+    rng = np.random.default_rng(1)
+    a, q = rng.uniform(size=64), 10.0 ** rng.uniform(-3.0, 4.0, 64)
+    a[8:12], a[12:16], q[16:20] = 0.0, 1.0, 0.0
+    alone, together = np.empty((4, 64)), np.empty((4, 64))
+    losses_alone(LOSSES[name](), p, y, a, q, alone)
+    losses_in_lanes(LOSSES[name](), p, y, a, q, together, how)
     assert np.array_equal(alone, together, equal_nan=True)

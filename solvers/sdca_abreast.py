@@ -1,0 +1,119 @@
+"""The steps of SDCA over rows, for several models side by side: sdca_steps.py in lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.dispatch import kernel, part_of_kernels
+from solvers.duality import dual_variable, keep_step, look_ahead_kept
+from solvers.lanes import any_above, keep_lanes, lanes_of, size
+from solvers.losses import Loss
+from solvers.protocol import Block
+from solvers.rows import look_ahead, norm2
+from solvers.rows_abreast import (
+    add_both_lanes,
+    add_lanes,
+    dot_both_lanes,
+    in_lanes,
+    lanes_for,
+    numbers_of,
+    out_of_lanes,
+    targets_of,
+)
+from solvers.sdca_steps import best_step, row_sums
+
+
+@kernel
+def visit_abreast(
+    sums: Any, W: Any, how: Any, loss: Any, numbers: Any, labels: Any, shares: Any, places: Any,
+    rows: Any, y: Any, weight: Any, order: Any, kept: Any,
+) -> Any:  # fmt: skip
+    """visit_rows for K models in lanes, W (groups, d + 1, ..) as in rows_abreast.py.
+
+    For every group of lanes `sums` has 4 numbers of each, added to in place: what visit_rows
+    returns; `numbers` 5: the constant column's value, what it adds to predictions beside its
+    weight, scale, stretch and refresh; `labels` 1, as in protocol.py: Abreast.  `shares` is (K, m),
+    and the numbers per row of model k are columns places[k] m and on of `kept`.
+    """
+    L, models = how.width, shares.shape[0]
+    V, last = W.reshape(-1), order.shape[0] - 1
+    groups, length, width = W.shape
+    room = np.empty(2 * L)
+    for r in range(order.shape[0]):
+        i, next_row, c = order[r], order[min(r + 1, last)], weight[order[r]]
+        look_ahead(rows, y, weight, order, r)
+        look_ahead_kept(kept, order, r)
+        square = norm2(rows, i)
+        for g in range(groups):
+            place, first = g * length * width, L * g
+            column, shift, scale, stretch, refresh = numbers_of(numbers, 5 * L * g, how)
+            target = targets_of(lanes_of(labels, L * g, how), y[i])
+            for lane in range(L):
+                k = min(first + lane, models - 1)
+                room[lane] = dual_variable(mine(kept, shares, places, k), i, shares[k])
+            a, at = lanes_of(room, 0, how), place + (length - 1) * width
+            p_start, p = dot_both_lanes(rows, i, V, width, place, how)
+            p_start = p_start + (column * lanes_of(V, at, how) + shift)
+            p = p + (column * lanes_of(V, at + L, how) + shift)
+            found = row_sums(loss, a, target, c, p_start, p)
+            at_sums = 4 * L * g
+            add_to(sums, at_sums, found[0], how)
+            add_to(sums, at_sums + L, found[1], how)
+            add_to(sums, at_sums + 2 * L, found[2], how)
+            add_to(sums, at_sums + 3 * L, found[3], how)
+
+            delta, step, fresh = best_step(
+                loss, a, target, c, p, square + column * column, scale, stretch
+            )
+            fresh = fresh * refresh
+            keep_lanes(room, L, delta)
+            for k in range(first, min(first + L, models)):
+                own = mine(kept, shares, places, k)
+                keep_step(own, i, room[k - first], room[L + k - first])
+            upcoming = (i, place + length * width) if g + 1 < groups else (next_row, 0)
+            if any_above(size(fresh), 0.0):
+                add_both_lanes(rows, i, step, fresh, V, width, place + L, upcoming, how)
+            elif any_above(size(step), 0.0):
+                add_lanes(rows, i, step, V, width, place + L, upcoming, how)
+            add_to(V, at + L, step * column, how)
+            add_to(V, at + 2 * L, fresh * column, how)
+
+
+@part_of_kernels
+def mine(kept: Any, shares: Any, places: Any, k: Any) -> Any:
+    """See the numbers per row of a model."""
+    m = shares.shape[1]
+    return kept[:, places[k] * m : (places[k] + 1) * m]
+
+
+@part_of_kernels
+def add_to(V: Any, place: Any, v: Any, how: Any) -> None:
+    """V[place : place + width] += v."""
+    keep_lanes(V, place, lanes_of(V, place, how) + v)
+
+
+def walk_abreast(
+    loss: Loss,
+    numbers: Sequence[Sequence[float]],
+    shares: NDArray[np.float64],
+    labels: list[int],
+    places: tuple[int, ...],
+    W: NDArray[np.float64],
+    block: Block,
+    kept: NDArray[np.float64],
+) -> list[list[float]]:
+    """Visit the rows of a block with several models; W and the numbers per row change.
+
+    Returns what visit_rows returns, model after model.
+    """
+    how = lanes_for(len(labels))
+    sums = in_lanes([(0.0,) * 4] * len(labels), how)
+    visit_abreast(
+        sums, W, how, loss, in_lanes(numbers, how), in_lanes([(k,) for k in labels], how), shares,
+        np.array(places), *block[:4], kept,
+    )  # fmt: skip
+    return out_of_lanes(sums, len(labels), how)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline.scoring.evaluate import Evaluation
-from pipeline.training.model import load_model, trained_lam, weights_digest
+from pipeline.training.model import load_model, trained_lam
 from pipeline.training.run_folder import RunFolder, RunRecord, Saved
 
 CARD = "report/model-card.md"
@@ -51,7 +51,7 @@ def _model_facts(run: RunFolder, record: RunRecord, saved: Saved) -> dict[str, A
         "lam": f"{trained_lam(record, saved):.6g}",
         "passes": f"{saved.cursor.passes:g}",
         "rows seen": f"{saved.cursor.rows_seen:,}",
-        "weights, SHA-256": weights_digest(saved.weights),
+        "weights, SHA-256": saved.weights_sha256,
     }
 
 

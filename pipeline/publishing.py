@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from pipeline.errors import BadInput
-from pipeline.training.model import load_model, weights_digest
-from pipeline.training.run_folder import RunFolder
+from pipeline.training.model import load_model
+from pipeline.training.run_folder import RunFolder, weights_digest
 from storage.folder import Folder
 
 POINTER = "published.json"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -16,6 +17,7 @@ from storage import codec
 from storage.folder import Damaged, Folder
 
 CHUNK_BYTES = 16 << 20  # most that one chunk of a column or of a snapshot's array may decode to
+ENCODERS = 2  # chunks of an array that are compressed at a time
 MOST_AXES = 32
 MOST_ITEMS = 1 << 48
 MOST_COMPRESSION = 256  # times; LZ4 cannot do more than 255
@@ -96,8 +98,17 @@ def put_array(folder: Folder, prefix: str, array: NDArray[Any]) -> dict[str, Sto
     layout = ArrayLayout.of(array)
     metadata = codec.array_metadata(layout.shape, layout.chunk_shape, array.dtype)
     objects = {f"{prefix}/zarr.json": put(folder, f"{prefix}/zarr.json", metadata)}
-    for key, part in layout.chunks(prefix):
-        objects[key] = put(folder, key, codec.encode(_padded(array[part], layout.chunk_shape)))
+
+    def encoded(chunk: tuple[str, tuple[slice, ...]]) -> bytes:
+        return codec.encode(_padded(array[chunk[1]], layout.chunk_shape))
+
+    chunks = list(layout.chunks(prefix))
+    with ThreadPoolExecutor(ENCODERS) as pool:
+        for first in range(0, len(chunks), ENCODERS):
+            few = chunks[first : first + ENCODERS]
+            bodies = pool.map(encoded, few) if len(few) > 1 else map(encoded, few)
+            for (key, _), body in zip(few, bodies, strict=True):
+                objects[key] = put(folder, key, body)
     return objects
 
 

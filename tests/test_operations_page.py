@@ -19,8 +19,8 @@ import pytest
 
 from pipeline.clicks import write_clicks
 from pipeline.streaming.executor import InProcess
-from pipeline.training.model import load_model, weights_digest
-from pipeline.training.run_folder import RunFolder
+from pipeline.training.model import load_model
+from pipeline.training.run_folder import RunFolder, weights_digest
 from pipeline.training.training_run import TrainingRun
 from tests.prefect_server import PROJECT, START_S, free_port
 

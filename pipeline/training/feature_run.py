@@ -15,7 +15,6 @@ from typing import Any
 from pipeline.memory import peak_memory_bytes
 from pipeline.training.feature_data import FeatureData, feature_data, find_nu
 from pipeline.training.lease import Lease
-from pipeline.training.model import weights_digest
 from pipeline.training.outcome import Event, TrainingResult
 from pipeline.training.plan import ByFeatures, Storage, TrainingPlan, loss_name
 from pipeline.training.run_folder import Cursor, RunFolder, RunRecord, Saved, read_state, save
@@ -240,7 +239,7 @@ class FeatureRun:
             "objective": certified.objective if certified else None,
             "certificate": certified.gap if certified else None,
             "hinge_certificate": None,
-            "weights_sha256": weights_digest(self._saved.weights),
+            "weights_sha256": self._saved.weights_sha256,
         }
 
     def _event(self, kind: str, **facts: Any) -> Event:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import NamedTuple
 
 import numpy as np
@@ -107,10 +106,3 @@ def weights_shape(job: Job) -> tuple[int, ...]:
 def told_shape(shape: tuple[int, ...]) -> str:
     """Say what a shape of coefficients means."""
     return f"{shape[-1]} features" + (f" and {shape[0]} classes" if len(shape) == 2 else "")
-
-
-def weights_digest(weights: Weights) -> str:
-    """SHA-256 over the bytes of the coefficients and the intercept."""
-    digest = hashlib.sha256(np.ascontiguousarray(weights.coef).tobytes())
-    digest.update(np.asarray(weights.intercept, np.float64).tobytes())
-    return digest.hexdigest()

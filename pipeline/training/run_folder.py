@@ -6,9 +6,12 @@ truth; whatever watches it is a view.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -176,7 +179,8 @@ class RunFolder:
                 yield json.loads(line)
 
 
-class Saved(NamedTuple):
+@dataclass(frozen=True)
+class Saved:
     """What training needs to know of the newest snapshot."""
 
     name: str
@@ -186,6 +190,11 @@ class Saved(NamedTuple):
     certified: Certificate | None
     finished: bool
     choice: Choice | None = None  # where there are several lam, or rows to judge by
+
+    @cached_property
+    def weights_sha256(self) -> str:
+        """SHA-256 of the weights' bytes."""
+        return weights_digest(self.weights)
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Saved:
@@ -202,6 +211,13 @@ class Saved(NamedTuple):
             finished=told["finished"],
             choice=Choice.read(told.get("choice")),
         )
+
+
+def weights_digest(weights: Weights) -> str:
+    """SHA-256 over the bytes of the coefficients and the intercept."""
+    digest = hashlib.sha256(np.ascontiguousarray(weights.coef).data)
+    digest.update(np.asarray(weights.intercept, np.float64).tobytes())
+    return digest.hexdigest()
 
 
 def intercept_of(told: float | list[float]) -> Any:

@@ -21,7 +21,7 @@ from pipeline.training.choice import STRETCH, Mark, MethodChoice, far_behind
 from pipeline.training.forecast import forecast
 from pipeline.training.job import make_job, settle, solver_of
 from pipeline.training.lease import Lease
-from pipeline.training.model import weights_digest, weights_to_start_at
+from pipeline.training.model import weights_to_start_at
 from pipeline.training.outcome import Event, TrainingResult, hinge_gap
 from pipeline.training.plan import Storage, TrainingPlan, loss_name
 from pipeline.training.run_folder import Cursor, RunFolder, RunRecord, Saved
@@ -196,7 +196,7 @@ class TrainingRun:
             "objective": certified.objective if certified else None,
             "certificate": certified.gap if certified else None,
             "hinge_certificate": hinge_gap(self.job.problem, certified),
-            "weights_sha256": weights_digest(self._saved.weights),
+            "weights_sha256": self._saved.weights_sha256,
         }
 
     # -- sweeps --------------------------------------------------------------------------------

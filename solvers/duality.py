@@ -32,7 +32,7 @@ from solvers.dispatch import kernel, part_of_kernels
 from solvers.losses import Problem, conjugate, direction, value
 from solvers.prefetch import touch_line
 from solvers.protocol import Block, Certificate, Facts, Sum
-from solvers.rows import LOOK_AHEAD, add, add_both, dot_vector, look_ahead
+from solvers.rows import LOOK_AHEAD, add, add_vector, dot_vector, look_ahead
 
 ROUNDING = 1e-15  # of a gap that is a difference, relative to the objective
 
@@ -163,13 +163,14 @@ def keep_step(kept: Any, i: Any, a: Any, delta: Any) -> Any:
 
 
 @kernel
-def move_weights(rows: Any, i: Any, step: Any, fresh: Any, column: Any, moving: Any) -> Any:
-    """Add a row, constant column included, to both columns of `moving` (d + 1, 2)."""
-    d = moving.shape[0] - 1
+def move_weights(
+    rows: Any, i: Any, step: Any, fresh: Any, column: Any, running: Any, anew: Any
+) -> Any:
+    """Add a row, constant column included, to `running` (d + 1, 1) and to `anew` (d + 1,)."""
+    d = anew.shape[0] - 1
+    if step != 0.0:
+        add(rows, i, step, running)
+        running[d, 0] += step * column
     if fresh != 0.0:
-        add_both(rows, i, step, fresh, moving)
-        moving[d, 0] += step * column
-        moving[d, 1] += fresh * column
-    elif step != 0.0:
-        add(rows, i, step, moving)
-        moving[d, 0] += step * column
+        add_vector(rows, i, fresh, anew)
+        anew[d] += fresh * column

@@ -31,7 +31,8 @@ SETTLED = 0.3  # of the brackets' sum in the first round
 class Stepping(NamedTuple):
     """What steps need beside the rows, as for the first visit."""
 
-    moving: NDArray[np.float64]  # (d + 1, 2) the running weights and the fresh sum
+    running: NDArray[np.float64]  # (d + 1, 1) weights
+    anew: NDArray[np.float64]  # (d + 1,) the fresh sum
     problem: Problem
     column: float
     offset: float
@@ -63,7 +64,7 @@ def revisit(
 
 @kernel
 def visit_again(
-    moving: Any, problem: Any, column: Any, offset: Any, scale: Any, stretch: Any,
+    running: Any, anew: Any, problem: Any, column: Any, offset: Any, scale: Any, stretch: Any,
     refresh: Any, rows: Any, y: Any, weight: Any, order: Any, kept: Any,
 ) -> Any:  # fmt: skip
     """Take the best step for each row in turn, once more in the same pass.
@@ -71,7 +72,7 @@ def visit_again(
     Numbers kept per row add up to the dual variable; the last one takes the step.  Returns the sum
     of the weighted brackets before the steps.
     """
-    loss, d, last = problem.loss, moving.shape[0] - 1, kept.shape[1] - 1
+    loss, d, last = problem.loss, anew.shape[0] - 1, kept.shape[1] - 1
     total, shift = 0.0, problem.intercept * offset
     for r in range(order.shape[0]):
         i = order[r]
@@ -80,12 +81,13 @@ def visit_again(
         c, s, a = weight[i], direction(loss, y[i]), 0.0
         for k in range(kept.shape[1]):
             a += kept[i, k]
-        p = dot(rows, i, moving) + column * moving[d, 0] + shift
+        p = dot(rows, i, running) + column * running[d, 0] + shift
         total += c * (value(loss, p, y[i]) + conjugate(loss, a, y[i]) + a * s * p)
 
         q = stretch * scale * c * (norm2(rows, i) + column * column)
         delta = dual_step(loss, a, p, y[i], q)
         kept[i, last] += delta
         unit = scale * c * s
-        move_weights(rows, i, stretch * unit * delta, refresh * unit * delta, column, moving)
+        step, fresh = stretch * unit * delta, refresh * unit * delta
+        move_weights(rows, i, step, fresh, column, running, anew)
     return total

@@ -118,18 +118,6 @@ def targets_of(labels: Any, y: Any) -> Any:
     return choose_above(-labels, 0.0, y, side)
 
 
-@part_of_kernels
-def numbers_of(V: Any, at: Any, how: Any) -> Any:
-    """Read five numbers of each model."""
-    L = how.width
-    first, second, third = (
-        lanes_of(V, at, how),
-        lanes_of(V, at + L, how),
-        lanes_of(V, at + 2 * L, how),
-    )
-    return first, second, third, lanes_of(V, at + 3 * L, how), lanes_of(V, at + 4 * L, how)
-
-
 @by_type
 def dot_lanes(rows: Rows, i: int, V: NDArray[np.float64], width: int, place: int, how: Any) -> Any:
     """x_i . W for every lane, W a column of a group.

@@ -7,12 +7,11 @@
         a_i    <- a_i + delta
         w      <- w + weight_i delta s_i x_i / (lam n)
 
-There is no step size, and the dual objective D never falls.  Three vectors stand side by side: the
-weights w_t that the pass began with, the running ones, and one that in every 16th pass adds up
-w(a) afresh from the rows' new dual variables and replaces the running one at the end of the pass,
-so that rounding never piles up; in the others, a row that stays where it is writes nothing.  A
-row's prediction by w_t, taken with that by the running weights, certifies w_t by the end of the
-pass without any reading of its own (duality.py).
+There is no step size, and the dual objective D never falls.  Two vectors stand side by side: the
+weights w_t that the pass began with, and the running ones.  Every 16th pass adds up w(a) afresh
+from the rows' new dual variables, which replaces the running ones at the end of the pass, so that
+rounding never piles up.  A row's prediction by w_t, taken with that by the running weights,
+certifies w_t by the end of the pass without any reading of its own (duality.py).
 
 Several streams take steps of their own, each as if the others moved the weights `stretch` - 1
 times as far the same way; what they found is added up, shortened where it was too much (`combine`).
@@ -47,7 +46,6 @@ from solvers.protocol import (
     Settings,
     Walk,
     Weights,
-    always,
     array_bytes,
 )
 from solvers.revisits import Stepping, revisit
@@ -55,12 +53,12 @@ from solvers.rows import side_by_side
 from solvers.sdca_abreast import walk_abreast
 from solvers.sdca_batches import Batch, curvatures, visit_batches
 from solvers.sdca_state import (
-    NEXT,
     RUNNING,
     START,
     SdcaState,
     count_rows,
     newest_point,
+    none_refreshing,
     prove,
     prove_newest,
     read_column,
@@ -109,8 +107,8 @@ class Sdca(Settings):
                 "solver.revisits out, or solver.batch."
             )
         return SdcaState(
-            W=side_by_side(facts.rows_kind, facts.d + 1, 3), proven=np.zeros(facts.d),
-            proven_b=0.0, objective=0.0, gap=0.0, certified=False,
+            W=side_by_side(facts.rows_kind, facts.d + 1, 2), fresh=np.zeros(facts.d + 1),
+            proven=np.zeros(facts.d), proven_b=0.0, objective=0.0, gap=0.0, certified=False,
             shares=np.ones(self.row_numbers(facts)),
             beta=0.0, stretch=1.0 if self.combine == "average" else float(facts.streams),
             unit=constant_column(problem, facts).unit, offset=0.0, rows=0, passes=0,
@@ -149,7 +147,7 @@ class Sdca(Settings):
                 order="stored" if epoch == 0 else "random",
                 metrics=running_gap,
                 row_state="update",
-                abreast=Abreast(always, self.step_abreast) if self._is_plain() else None,
+                abreast=Abreast(none_refreshing, self.step_abreast) if self._is_plain() else None,
             ),
         )
 
@@ -169,7 +167,7 @@ class Sdca(Settings):
         """Visit the rows of one block."""
         column = constant_column(problem, facts).value
         inputs = (
-            state.W, state.W[:, RUNNING:], problem, column, state.offset,
+            state.W, state.W[:, RUNNING:], state.fresh, problem, column, state.offset,
             1.0 / (problem.lam * facts.n), state.stretch, float(state.refreshing), state.shares,
             *block[:4], per_row(block),
         )  # fmt: skip
@@ -178,7 +176,7 @@ class Sdca(Settings):
             before = state.shares[0] * kept[:, 0]
             state = count_rows(state, block.order.shape[0], *visit_rows(*inputs))
             key = [facts.seed, state.passes, state.rows]
-            how = Stepping(*inputs[1:8])
+            how = Stepping(*inputs[1:9])
             more = revisit(how, block, kept, before, self.revisits, key) if self.revisits else 0
             return state._replace(revisits=state.revisits + more)
         known = curvatures(block, facts.d, column, self.batch, self.batch_size)
@@ -207,7 +205,6 @@ class Sdca(Settings):
                 problem.intercept * state.offset,
                 1.0 / (problem.lam * facts.n),
                 state.stretch,
-                float(state.refreshing),
             )
             for problem, state in zip(problems, models, strict=True)
         ]
@@ -230,8 +227,8 @@ class Sdca(Settings):
             total = GapPart(state.loss_start, state.gap_start, state.rows)
             state = prove(problem, facts, state, total)
         if state.refreshing:
-            state.W[:, RUNNING] = state.W[:, NEXT]
-            state.W[:, NEXT] = 0.0
+            state.W[:, RUNNING] = state.fresh
+            state.fresh[:] = 0.0
         state.W[:, START] = state.W[:, RUNNING]
         centre = read_column(state, START).intercept
         return state._replace(

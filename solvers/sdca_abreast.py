@@ -15,12 +15,10 @@ from solvers.losses import Loss
 from solvers.protocol import Block
 from solvers.rows import look_ahead, norm2
 from solvers.rows_abreast import (
-    add_both_lanes,
     add_lanes,
     dot_both_lanes,
     in_lanes,
     lanes_for,
-    numbers_of,
     out_of_lanes,
     targets_of,
 )
@@ -35,9 +33,9 @@ def visit_abreast(
     """visit_rows for K models in lanes, W (groups, d + 1, ..) as in rows_abreast.py.
 
     For every group of lanes `sums` has 4 numbers of each, added to in place: what visit_rows
-    returns; `numbers` 5: the constant column's value, what it adds to predictions beside its
-    weight, scale, stretch and refresh; `labels` 1, as in protocol.py: Abreast.  `shares` is (K, m),
-    and the numbers per row of model k are columns places[k] m and on of `kept`.
+    returns; `numbers` 4: the constant column's value, what it adds to predictions beside its
+    weight, scale and stretch; `labels` 1, as in protocol.py: Abreast.  `shares` is (K, m), and the
+    numbers per row of model k are columns places[k] m and on of `kept`.
     """
     L, models = how.width, shares.shape[0]
     V, last = W.reshape(-1), order.shape[0] - 1
@@ -50,7 +48,9 @@ def visit_abreast(
         square = norm2(rows, i)
         for g in range(groups):
             place, first = g * length * width, L * g
-            column, shift, scale, stretch, refresh = numbers_of(numbers, 5 * L * g, how)
+            q = 4 * L * g
+            column, shift = lanes_of(numbers, q, how), lanes_of(numbers, q + L, how)
+            scale, stretch = lanes_of(numbers, q + 2 * L, how), lanes_of(numbers, q + 3 * L, how)
             target = targets_of(lanes_of(labels, L * g, how), y[i])
             for lane in range(L):
                 k = min(first + lane, models - 1)
@@ -60,27 +60,21 @@ def visit_abreast(
             p_start = p_start + (column * lanes_of(V, at, how) + shift)
             p = p + (column * lanes_of(V, at + L, how) + shift)
             found = row_sums(loss, a, target, c, p_start, p)
-            at_sums = 4 * L * g
-            add_to(sums, at_sums, found[0], how)
-            add_to(sums, at_sums + L, found[1], how)
-            add_to(sums, at_sums + 2 * L, found[2], how)
-            add_to(sums, at_sums + 3 * L, found[3], how)
-
-            delta, step, fresh = best_step(
+            add_to(sums, q, found[0], how)
+            add_to(sums, q + L, found[1], how)
+            add_to(sums, q + 2 * L, found[2], how)
+            add_to(sums, q + 3 * L, found[3], how)
+            delta, step, _ = best_step(
                 loss, a, target, c, p, square + column * column, scale, stretch
             )
-            fresh = fresh * refresh
             keep_lanes(room, L, delta)
             for k in range(first, min(first + L, models)):
                 own = mine(kept, shares, places, k)
                 keep_step(own, i, room[k - first], room[L + k - first])
-            upcoming = (i, place + length * width) if g + 1 < groups else (next_row, 0)
-            if any_above(size(fresh), 0.0):
-                add_both_lanes(rows, i, step, fresh, V, width, place + L, upcoming, how)
-            elif any_above(size(step), 0.0):
+            if any_above(size(step), 0.0):
+                upcoming = (i, place + length * width) if g + 1 < groups else (next_row, 0)
                 add_lanes(rows, i, step, V, width, place + L, upcoming, how)
-            add_to(V, at + L, step * column, how)
-            add_to(V, at + 2 * L, fresh * column, how)
+                add_to(V, at + L, step * column, how)
 
 
 @part_of_kernels

@@ -117,8 +117,8 @@ def longest_row(rows: Any, weight: Any, order: Any, column: Any) -> Any:
 
 @kernel
 def visit_batches(
-    W: Any, moving: Any, problem: Any, column: Any, offset: Any, scale: Any, stretch: Any,
-    refresh: Any, shares: Any, rows: Any, y: Any, weight: Any, order: Any, kept: Any,
+    W: Any, running: Any, anew: Any, problem: Any, column: Any, offset: Any, scale: Any,
+    stretch: Any, refresh: Any, shares: Any, rows: Any, y: Any, weight: Any, order: Any, kept: Any,
     batch: Any, known: Any, beta: Any, scratch: Any,
 ) -> Any:  # fmt: skip
     """Step batches of rows in turn; `scratch` (d + 1,) is zero and is left so.
@@ -170,7 +170,7 @@ def visit_batches(
             unit = scale * weight[i] * direction(loss, y[i])
             keep_step(kept, i, a[k], delta[k])
             fresh = refresh * unit * (a[k] + delta[k])
-            move_weights(rows, i, stretch * unit * delta[k], fresh, column, moving)
+            move_weights(rows, i, stretch * unit * delta[k], fresh, column, running, anew)
     return beta, sums[0], sums[1], sums[2], sums[3]
 
 

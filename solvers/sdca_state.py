@@ -11,7 +11,7 @@ from solvers.duality import DualPoint, GapPart, constant_column, gap_certificate
 from solvers.losses import Problem
 from solvers.protocol import Certificate, Facts, Weights
 
-START, RUNNING, NEXT = 0, 1, 2  # columns of W
+START, RUNNING = 0, 1  # columns of W
 REFRESHED = (
     16  # passes between two that add up w(a) afresh: by then rounding is about 4 times one's
 )
@@ -20,7 +20,8 @@ REFRESHED = (
 class SdcaState(NamedTuple):
     """Everything that changes.  Columns of W end in the constant column's weight."""
 
-    W: NDArray[np.float64]  # (d + 1, 3) columns START, RUNNING, NEXT (0 unless refreshing)
+    W: NDArray[np.float64]  # (d + 1, 2) columns START, RUNNING
+    fresh: NDArray[np.float64]  # (d + 1,) w(a) added up anew in this pass; 0 unless refreshing
     proven: NDArray[np.float64]  # (d,) the best weights with a certificate; zeros before any
     proven_b: float  # their intercept
     objective: float
@@ -44,8 +45,13 @@ class SdcaState(NamedTuple):
 
     @property
     def refreshing(self) -> bool:
-        """Whether this pass adds up w(a) afresh, in NEXT."""
+        """Whether this pass adds up w(a) afresh."""
         return self.passes % REFRESHED == REFRESHED - 1
+
+
+def none_refreshing(states: list[SdcaState]) -> bool:
+    """Say whether models can go abreast: one vector fewer then."""
+    return not any(state.refreshing for state in states)
 
 
 def count_rows(

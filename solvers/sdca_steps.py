@@ -15,12 +15,12 @@ from solvers.rows import dot_both, look_ahead, norm2
 
 @kernel
 def visit_rows(
-    W: Any, moving: Any, problem: Any, column: Any, offset: Any, scale: Any, stretch: Any,
-    refresh: Any, shares: Any, rows: Any, y: Any, weight: Any, order: Any, kept: Any,
+    W: Any, running: Any, anew: Any, problem: Any, column: Any, offset: Any, scale: Any,
+    stretch: Any, refresh: Any, shares: Any, rows: Any, y: Any, weight: Any, order: Any, kept: Any,
 ) -> Any:  # fmt: skip
-    """Take the best step for each row in turn; `moving` sees W's columns RUNNING and NEXT.
+    """Take the best step for each row in turn; `running` sees W's column RUNNING.
 
-    `refresh` is 1 where NEXT is added up, else 0.  Returns sums over the rows: loss and
+    `refresh` is 1 where w(a) is added up in `anew`, else 0.  Returns sums over the rows: loss and
     bracket at START, the same at RUNNING before the step.
     """
     loss, d, shift = problem.loss, W.shape[0] - 1, problem.intercept * offset
@@ -42,7 +42,7 @@ def visit_rows(
         square = norm2(rows, i) + column * column
         delta, step, fresh = best_step(loss, a, y[i], c, p, square, scale, stretch)
         keep_step(kept, i, a, delta)
-        move_weights(rows, i, step, refresh * fresh, column, moving)
+        move_weights(rows, i, step, refresh * fresh, column, running, anew)
     return loss_start, gap_start, loss_running, gap_running
 
 
@@ -59,7 +59,7 @@ def row_sums(loss: Any, a: Any, y: Any, c: Any, p_start: Any, p: Any) -> Any:
 def best_step(
     loss: Any, a: Any, y: Any, c: Any, p: Any, square: Any, scale: Any, stretch: Any
 ) -> Any:
-    """Return the best step of a dual variable, and what RUNNING and NEXT gain of the row."""
+    """Return the best step of a dual variable, and what RUNNING and w(a) gain of the row."""
     delta = dual_step(loss, a, p, y, stretch * scale * c * square)
     unit = scale * c * direction(loss, y)
     return delta, stretch * unit * delta, unit * (a + delta)

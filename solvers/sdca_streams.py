@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from solvers.sdca_state import NEXT, RUNNING, START, SdcaState, sum_counts
+from solvers.sdca_state import RUNNING, START, SdcaState, sum_counts
 
 Combine = Literal["damped", "average", "add"]
 MARGIN = 1.1  # how much more alike than in the last pass streams may be
@@ -37,8 +37,8 @@ def add_moves(states: list[SdcaState], combine: Combine) -> SdcaState:
     share, stretch = share_of(combine, state.stretch, alike, len(states))
     state.W[:, RUNNING] = state.W[:, START] + share * moves
     if state.refreshing:
-        fresh = np.sum([s.W[:, NEXT] for s in states], axis=0)
-        state.W[:, NEXT] = (1.0 - share) * state.W[:, START] + share * fresh
+        fresh = np.sum([s.fresh for s in states], axis=0)
+        state.fresh[:] = (1.0 - share) * state.W[:, START] + share * fresh
     return state._replace(shares=np.array([1.0, share]), stretch=stretch)
 
 

@@ -18,7 +18,6 @@ from solvers.rows_abreast import (
     dot_lanes,
     in_lanes,
     lanes_for,
-    numbers_of,
     out_of_lanes,
     targets_of,
 )
@@ -77,6 +76,18 @@ def visit_abreast(
             if any_above(at.alpha, FLUSH_ABOVE) or any_above(at.beta, FLUSH_BETA_ABOVE):
                 flush_lanes(W[g], L, moments, 11 * L * g)
     return t
+
+
+@part_of_kernels
+def numbers_of(V: Any, at: Any, how: Any) -> Any:
+    """Read five numbers of each model."""
+    L = how.width
+    first, second, third = (
+        lanes_of(V, at, how),
+        lanes_of(V, at + L, how),
+        lanes_of(V, at + 2 * L, how),
+    )
+    return first, second, third, lanes_of(V, at + 3 * L, how), lanes_of(V, at + 4 * L, how)
 
 
 @part_of_kernels

@@ -12,7 +12,7 @@ from solvers.protocol import copy_state
 from solvers.revisits import Stepping, revisit, visit_again
 from solvers.rows import SparseRows
 from solvers.sdca import Sdca
-from solvers.sdca_state import NEXT, REFRESHED, RUNNING, START
+from solvers.sdca_state import REFRESHED, RUNNING, START
 from tests import oracles
 from tests.dual import Data, Run, data, dual_objective, gen_dense, primal_objective, weights_of
 from tests.test_sdca import KNOWN, rows
@@ -49,12 +49,14 @@ def test_rounds_are_the_formula_over_the_rows_that_moved(rng):
         state = state._replace(passes=REFRESHED - 1)
         block = run.block(np.arange(50))
         run.solver.step_rows(problem, of.facts, state, block)
-        before, fresh = kept.copy(), state.W[:, NEXT].copy()
+        before, fresh = kept.copy(), state.fresh.copy()
         some = block._replace(order=np.arange(0, 50, 3))
-        how = Stepping(state.W[:, RUNNING:], problem, 0.0, 0.0, 1.0 / (0.05 * 50), 1.0, 1.0)
-        ends.append((visit(*how, *some[:4], kept), kept.copy(), state.W.copy()))
-        np.testing.assert_allclose(state.W[:-1, NEXT], weights_of(problem, of, kept[:, 0])[0])
-        assert not np.array_equal(fresh, state.W[:, NEXT])
+        how = Stepping(
+            state.W[:, RUNNING:], state.fresh, problem, 0.0, 0.0, 1.0 / (0.05 * 50), 1.0, 1.0
+        )
+        ends.append((visit(*how, *some[:4], kept), kept.copy(), state.W.copy(), state.fresh.copy()))
+        np.testing.assert_allclose(state.fresh[:-1], weights_of(problem, of, kept[:, 0])[0])
+        assert not np.array_equal(fresh, state.fresh)
         still = np.delete(np.arange(50), some.order)
         assert np.array_equal(kept[still], before[still])
     for compiled, plain in zip(*ends, strict=True):

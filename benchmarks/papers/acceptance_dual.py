@@ -38,7 +38,7 @@ from benchmarks.papers.synthetic import text_rows
 from solvers.losses import LOSSES, Hinge, Problem
 from solvers.pegasos import LAST, Pegasos
 from solvers.rows import SparseRows
-from solvers.sdca import NEXT, RUNNING, START, Sdca, SdcaState
+from solvers.sdca import RUNNING, START, Sdca, SdcaState
 from solvers.sdca_batches import curvatures
 from solvers.spectrum import multiply, sigma_square
 from tests import oracles
@@ -239,7 +239,7 @@ class Drifting(Sdca):
     def end_pass(self, problem: Any, facts: Any, states: Any) -> SdcaState:
         (state,) = states
         state.W[:, START] = state.W[:, RUNNING]
-        state.W[:, NEXT] = 0.0
+        state.fresh[:] = 0.0
         return state._replace(rows=0, passes=state.passes + 1, loss_start=0.0, gap_start=0.0)
 
 

@@ -79,8 +79,9 @@ class Ascent:
     def __init__(self, case: Case, kind: str, b: int, seed: int) -> None:
         n, d = case.of.X.shape
         self.case, self.b, self.rng = case, b, np.random.default_rng(seed)
-        self.W = side_by_side(case.of.facts.rows_kind, d + 1, 3)
+        self.W = side_by_side(case.of.facts.rows_kind, d + 1, 2)
         self.kept, self.scratch, self.beta = np.zeros((n, 1)), np.zeros(d + 1), 0.0
+        self.fresh = np.zeros(d + 1)
         self.known = curvatures(block_of(case, np.arange(n)), d, 0.0, kind, b)
 
     def advance(self, steps: int) -> None:
@@ -95,8 +96,9 @@ class Ascent:
         """Step these rows, batch by batch."""
         problem, n, block = self.case.problem, self.case.n, self.block(order)
         self.beta, *_ = visit_batches(
-            self.W, self.W[:, RUNNING:], problem, 0.0, 0.0, 1.0 / (problem.lam * n), 1.0, 0.0,
-            np.ones(1), *block[:4], self.kept, self.b, self.known, self.beta, self.scratch,
+            self.W, self.W[:, RUNNING:], self.fresh, problem, 0.0, 0.0, 1.0 / (problem.lam * n),
+            1.0, 0.0, np.ones(1), *block[:4], self.kept, self.b, self.known, self.beta,
+            self.scratch,
         )  # fmt: skip
 
     @property

@@ -250,15 +250,15 @@ def _(loss: Any, p: Any, y: Any) -> Any:
 @part_of_kernels
 def logs(a: Any) -> Any:
     """Return the smaller one of a and 1 - a, and the logarithms of the smaller and the larger."""
+    a = brought_in(a, 1.0)
     small = choose_above(a, 0.5, 1.0 - a, a)
     return small, log_below(small), log_one_plus(-small)
 
 
 @conjugate.register(Logistic)
 def _(loss: Any, a: Any, y: Any) -> Any:
-    a = brought_in(a, 1.0)
     small, log_small, log_large = logs(a)
-    return where_inside(a, 1.0, small * log_small + (1.0 - small) * log_large)
+    return where_inside(brought_in(a, 1.0), 1.0, small * log_small + (1.0 - small) * log_large)
 
 
 @part_of_kernels
@@ -268,8 +268,8 @@ def sigmoid(s: Any) -> Any:
     return choose_above(s, 0.0, 1.0, e) / (1.0 + e)
 
 
-#: A step of Halley's this short leaves an error of its cube: below what rounding leaves.
-LAST_STEP = 1e-5
+#: A step of Halley's this short leaves an error of its cube, and D lacks the square of that.
+LAST_STEP = 4e-3
 FAR, LEAST_BEND = 8.0, 0.02  # for a first guess that is good wherever a is, and whatever q
 
 
@@ -277,12 +277,13 @@ FAR, LEAST_BEND = 8.0, 0.02  # for a first guess that is good wherever a is, and
 def _(loss: Any, a: Any, p: Any, y: Any, q: Any) -> Any:
     # a + delta = sigmoid(s) with s the root of F(s) = s + z + q (sigmoid(s) - a), which increases:
     # a step of Newton's from where sigmoid(s) is a, then Halley's, or halves where these are slow.
+    # What waits for p is short: a model's next row waits for this step.
     z = y * p
     low, high = -z - q * (1.0 - a), -z + q * a
     _, log_small, log_large = logs(a)
     s = choose_above(a, 0.5, log_large - log_small, log_small - log_large)
     s, bend = at_most(at_least(s, -FAR), FAR), q * at_least(a * (1.0 - a), LEAST_BEND)
-    s = at_most(at_least((bend * s - z) / (1.0 + bend), low), high)
+    s = at_most(at_least((bend * s - z) * (1.0 / (1.0 + bend)), low), high)
     g, found, is_open, most = sigmoid(s), a, everywhere(a, 1.0), high - low
     for _step in range(60):
         bend = g * (1.0 - g)

@@ -1,8 +1,8 @@
 """`auto`: which method a plan is trained with, and when to fall back on another.
 
 Without a tolerance, or in one pass, averaged SGD: nothing comes nearer by then.  To a tolerance,
-the method that usually takes the fewest passes (solvers/outlook.py): Newton's where the loss is
-smooth and columns are few, whatever the conditioning; a pass of its counts 0.6.  The others begin
+the method that usually takes the fewest passes (solvers/outlook.py), each weighed by what it costs:
+Newton's where the loss is smooth and columns are few, whatever the conditioning.  The others begin
 where one pass brings them: S2GD+ with a pass of averaged SGD, SDCA because its first pass is one,
 with steps that suit each row.  The plain hinge is certified by SDCA alone.  Where rows lie sorted,
 SDCA before S2GD+: its objective never falls, whatever the order.
@@ -29,7 +29,9 @@ from solvers.sdca import Sdca
 from solvers.sgd import Asgd
 
 FEW_COLUMNS = 500  # up to here a row's share of the matrix of columns by columns is bearable
-WORTH = {"newton": 0.6}  # of a pass: gathers have no row wait for another, on any number of threads
+#: What a pass costs beside one of sdca: in gathers no row waits for another, and half of the passes
+#: of s2gd+ are gathers.  Nearer 1 than the arithmetic alone, as reading costs all of them the same.
+WEIGHTS = {"newton": 0.6, "s2gd+": 0.75}
 KINKED = Sdca(revisits=100)  # most dual variables sit at a bound: the others are worth more visits
 FAR_BEHIND = 2.0  # times what is foreseen to be left
 PATIENCE = {"sdca": 0.5, "s2gd+": 2.0, "newton": 2.0}  # times what is foreseen, before it is judged
@@ -87,7 +89,7 @@ def choose(
         known.pop("s2gd+", None)
         if len(known) == 1:
             return MethodChoice(methods=(Sdca(),), reason="sdca, as the rows lie sorted")
-    ranked = sorted(known.values(), key=lambda found: found[1] * WORTH.get(found[0].kind, 1.0))[:2]
+    ranked = sorted(known.values(), key=lambda found: found[1] * WEIGHTS.get(found[0].kind, 1.0))[:2]
     told = ", ".join(f"{m.kind} about {p:.0f}" for m, p in ranked)
     reason = f"{ranked[0][0].kind}: passes to {plan.tol:g} usually are {told}"
     return MethodChoice(methods=tuple(m for m, _ in ranked), reason=reason)

@@ -37,8 +37,8 @@ class WindowRows(NamedTuple):
 class RowSource(Protocol):
     """Something that has the rows of chunks."""
 
-    def load(self, chunks: Sequence[int]) -> WindowRows:
-        """Return the rows of these chunks."""
+    def load(self, chunks: Sequence[int], soon: Sequence[int] = ()) -> WindowRows:
+        """Return the rows of these chunks; `soon` are those that will be asked for next."""
 
 
 #: Where to read to; None: stop reading.
@@ -100,12 +100,12 @@ class DecodedRows:
         self._dataset, self._rule = dataset, rule
         self._buffer = TableBuffer(dataset.manifest, *capacity)
 
-    def load(self, chunks: Sequence[int]) -> WindowRows:
+    def load(self, chunks: Sequence[int], soon: Sequence[int] = ()) -> WindowRows:
         """Return the rows of these chunks; those asked for before are overwritten."""
         buffer, fetched = self._buffer, self._buffer.fetch_s
         buffer.clear()
         size, ends = 0, [0]
-        for chunk in chunks:
+        for chunk in (*chunks, *soon):  # so that the disk never waits for the decoding
             self._dataset.announce(chunk)
         for chunk in chunks:
             size += self._dataset.read_into(chunk, buffer)
@@ -154,9 +154,9 @@ class WindowReader:
 
     def _one_by_one(self, windows: Sequence[Window]) -> Generator[VisitedBlock]:
         source = self._source()
-        for window in windows:
+        for window, soon in with_next(windows):
             asked = time.perf_counter()
-            found = self._read(window, source)
+            found = self._read(window, source, soon)
             self.statistics.wait_s += time.perf_counter() - asked
             yield found
 
@@ -195,18 +195,18 @@ class WindowReader:
 
     def _read_all(self, windows: Sequence[Window], free: Free, ready: Ready) -> None:
         try:
-            for window in windows:
+            for window, soon in with_next(windows):
                 source = free.get()
                 if source is None:
                     return
-                ready.put((source, self._read(window, source)))
+                ready.put((source, self._read(window, source, soon)))
             ready.put(None)
         except BaseException as error:  # noqa: BLE001 - raised again where the block is awaited
             ready.put(error)
 
-    def _read(self, window: Window, source: RowSource) -> VisitedBlock:
+    def _read(self, window: Window, source: RowSource, soon: Sequence[int]) -> VisitedBlock:
         began = time.perf_counter()
-        found = source.load(window.chunks)
+        found = source.load(window.chunks, soon)
         values, size = np.empty(0), 0
         if self.row_state is not None:
             values, size = self.row_state.read(window, found)
@@ -218,6 +218,11 @@ class WindowReader:
         self.statistics.read_s += time.perf_counter() - began
         self.statistics.fetch_s += found.fetch_s
         return VisitedBlock(block, found.places)
+
+
+def with_next(windows: Sequence[Window]) -> Iterator[tuple[Window, Sequence[int]]]:
+    """Yield every window with the chunks of the one after it."""
+    yield from zip(windows, [*(window.chunks for window in windows[1:]), ()], strict=True)
 
 
 def numbers_in(places: Sequence[slice]) -> NDArray[np.int64]:

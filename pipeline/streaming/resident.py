@@ -33,9 +33,9 @@ class ResidentRows:
         self._here = [False] * dataset.n_chunks
         self._locks = [Lock() for _ in self._here]
 
-    def load(self, chunks: Sequence[int]) -> WindowRows:
+    def load(self, chunks: Sequence[int], soon: Sequence[int] = ()) -> WindowRows:
         """Return these chunks' rows; where they do not follow each other, among all others."""
-        for chunk in chunks:
+        for chunk in (*chunks, *soon):
             if not self._here[chunk]:
                 self._dataset.announce(chunk)
         read = [self._read(chunk) for chunk in chunks]

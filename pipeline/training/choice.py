@@ -89,10 +89,16 @@ def choose(
         known.pop("s2gd+", None)
         if len(known) == 1:
             return MethodChoice(methods=(Sdca(),), reason="sdca, as the rows lie sorted")
-    ranked = sorted(known.values(), key=lambda found: found[1] * WEIGHTS.get(found[0].kind, 1.0))[:2]
+    ranked = sorted(known.values(), key=weighed)[:2]
     told = ", ".join(f"{m.kind} about {p:.0f}" for m, p in ranked)
     reason = f"{ranked[0][0].kind}: passes to {plan.tol:g} usually are {told}"
     return MethodChoice(methods=tuple(m for m, _ in ranked), reason=reason)
+
+
+def weighed(found: tuple[Solver, float]) -> float:
+    """Return what a method's passes cost, in passes of sdca."""
+    method, passes = found
+    return passes * WEIGHTS.get(method.kind, 1.0)
 
 
 def passes_of(method: Solver, problem: Problem, facts: Facts, tol: float) -> float | None:

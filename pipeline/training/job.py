@@ -24,10 +24,11 @@ from solvers.losses import Problem
 from solvers.protocol import Facts, Solver
 from solvers.rows import DenseRows, SparseRows
 from solvers.sgd import Asgd
-from solvers.spectrum import SAMPLED_TOO_LOW, sigma_square
+from solvers.spectrum import MOST_ROWS, SAMPLED_TOO_LOW, sigma_square
 from solvers.together import Together, View
 from storage.dataset import Dataset
 from storage.manifest import Manifest
+from storage.table import cut
 
 
 def make_job(plan: TrainingPlan, dataset: Dataset) -> Job:
@@ -157,7 +158,8 @@ def facts_of(
 
 def sampled_sigma_square(dataset: Dataset, rule: TargetRule) -> float:
     """Estimate the largest eigenvalue of mean x x^T from above, on rows of the first chunk."""
-    table = dataset.read_chunk(0)
+    few = cut(dataset.read_stored(0), 0, min(MOST_ROWS, dataset.manifest.chunks.rows[0]))
+    table = dataset.column_order.sourced_rows(few)
     weight = unit_weights(table, dataset, rule)
     norms = dataset.manifest.norms
     order, d = np.arange(table.n_rows), dataset.manifest.n_features

@@ -81,7 +81,7 @@ class Training:
 
     solver: SolverName | None = None
     """Method [default: auto, which takes asgd, averaged stochastic gradient descent, without a
-    tolerance, else what usually takes the fewest passes]."""
+    tolerance, else what usually needs the least]."""
     loss: LossName | None = None
     """Loss [default: logistic for labels, squared for numbers]."""
     smoothing: float | None = None

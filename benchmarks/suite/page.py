@@ -122,19 +122,20 @@ REASONS = {
     "of memory per value; what scikit-learn loses by shuffling is only part of its cost.",
     5: "the gradient of short rows is bound by the losses, two transcendental functions a row, "
     "not by reading: see its limit. Ours sums in float64, NumPy in float32.",
-    6: "`auto` counts passes, as rows that do not fit are what it is for. In memory a pass of "
-    "s2gd+ costs less than one of sdca, and on rows as well conditioned as D1's one of "
-    "lbfgs less than one of newton.",
-    7: "a pass from disk is bound by checking and decoding (the second limit); a run's own "
-    "snapshot, log and tasks come on top.",
+    6: "`auto` foresees passes and what they cost, and looks for the proof, not for the weights "
+    "alone: that of s2gd+ comes later than its weights, and the fewer passes, the less is read "
+    "where rows do not fit.",
+    7: "a pass from disk is bound by checking and decoding (the second limit), which go on beside "
+    "the steps, but not beside the reading of the first window; a run's own snapshot, log and "
+    "tasks come on top.",
     9: "`fewpass report` shows where it goes: the steps and drawing their order take most, as in "
     "memory; the first reading and decoding, a pass that certifies at the end, and the cluster's "
     "tasks come on top, shared out over the passes of the run.",
     10: "eight models touch two lines of memory per value where one model touches a quarter of "
-    "one. Averaged SGD pays for bringing the weights side by side, too; SDCA's steps are "
-    "scalar, model by model.",
-    11: "the 105 models' weights take 140 MB; copying them in and out of a pass and into the "
-    "last snapshot takes longer than the steps.",
+    "one. imdb has 738,000 columns for 25,000 rows: a pass touches each weight few times, and "
+    "bringing the weights side by side and back is half of it.",
+    11: "the 105 models' weights take 100 MB; bringing them side by side in every pass and into "
+    "the last snapshot takes longer than the steps.",
 }
 RANDOM = (
     "rows in random order come from memory in a few lines each, and ours in stored order "

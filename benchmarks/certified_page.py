@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from pathlib import Path
 
-from benchmarks.results import Row, shown, table, versions
+from benchmarks.results import Row, table, versions
 
 TOL = 1e-6
 METHODS = {
@@ -14,7 +14,7 @@ METHODS = {
     "s2gd+, no secants": "s2gd+ without secants, as in the paper (`--set solver.secants=0`)",
 }
 HEAD = (
-    "set", "loss", "lam", "kappa", "F*", "passes", "true", "foreseen", "s",
+    "set", "loss", "lam", "kappa", "F*", "passes", "true", "foreseen",
     "certified gap", "true gap", "rejected",
 )  # fmt: skip
 TEXT_COLUMNS = ("set", "loss", "lam")
@@ -48,7 +48,6 @@ def result_cells(row: Row) -> list[str]:
         row["set"].partition(",")[0], row["loss"].replace("_", " "), str(row["lam"]),
         f"{row['kappa']:,.0f}", f"{row['lowest']:.5f}",
         f"{row['passes']:.0f}", f"{true_passes(row):.0f}", f"{row['foreseen']:.0f}",
-        shown(row["seconds"], ".1f"),
         f"{row['relative']:.1e}", f"{row['excess'] / scale:.1e}", str(row["rejected"]),
     ]  # fmt: skip
 
@@ -176,8 +175,7 @@ from the public sets under `FEWPASS_DATA`, every row scaled to unit length at in
 - true: the passes after which the true gap was at most 1e-6, had anybody known. foreseen: what
   `fewpass plan` says is usual.
 - kappa = L/lam, L the mean over the rows. passes counts rows read over rows of the set, gradients
-  and inner loops alike. s: all of it, reading and snapshots included, on a machine where other
-  work was going on: good for the order of magnitude only.
+  and inner loops alike.
 - rejected: epochs undone because F rose.
 
 ## What comes out

@@ -9,14 +9,13 @@ from benchmarks.results import Row, shown, table, versions
 
 TEXT_COLUMNS = ("set", "loss", "lam", "scaling", "test rows are")
 SET_HEAD = (
-    "set", "training rows", "test rows", "features", "scaling", "test rows are", "ingest s"
+    "set", "training rows", "test rows", "features", "scaling", "test rows are"
 )  # fmt: skip
 RESULT_HEAD = (
     "set", "loss", "lam",
     "F*", "F ours", "F scikit-learn",
     "F - F* ours", "F - F* scikit-learn",
     "error at F*", "error ours", "error scikit-learn", "noise",
-    "s ours", "s scikit-learn",
 )  # fmt: skip
 
 
@@ -60,7 +59,7 @@ def set_cells(row: Row) -> list[str]:
     study = next(study for study in STUDIES if study.name == row["set"])
     numbers = [f"{row[name]:,}" for name in ("rows", "test_rows", "features")]
     split = "their own file" if study.test else "a fifth, by seed"
-    return [row["set"], *numbers, row["scale"], split, f"{row['ingest_seconds']:.1f}"]
+    return [row["set"], *numbers, row["scale"], split]
 
 
 def result_cells(row: Row) -> list[str]:
@@ -80,8 +79,6 @@ def result_cells(row: Row) -> list[str]:
         shown(lowest["error"]["mean"], ".4f"),
         both("ours", "error", ".4f"), both("sklearn", "error", ".4f"),
         shown(row["noise"], ".4f"),
-        shown(row["ours"]["seconds"]["mean"], ".2f"),
-        shown(row["sklearn"]["seconds"]["mean"], ".2f"),
     ]  # fmt: skip
 
 
@@ -162,9 +159,6 @@ and, where a set has no test file, picks the test rows.
 - error is the share of test rows on the wrong side; for the squared loss the mean squared error
   of the test rows. noise is the standard error of the difference of the two test errors, paired
   row by row.
-- s is seconds. Ours: the pass alone, compiled, reading, checking, decoding and the search for the
-  first step included. scikit-learn: `fit` alone, from memory. What ingest took once stands in the
-  first table. On sets this small seconds vary by a factor of 2 to 4 from run to run.
 - Scaling is done by ingest; scikit-learn gets the same numbers. mnist 9 is digit 9 against the
   rest, every pixel divided by its largest value (`maxabs`). The regression tables come with
   columns of very different units, so they stand here twice: `standard`, and raw, where no single

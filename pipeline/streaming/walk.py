@@ -124,12 +124,18 @@ class WalkDriver:
     """Runs the streams of one walk span by span; the states stay where they were computed.
 
     Iterating yields a report per finished span.  `positions` says how far every stream is; after
-    `settle` they are all at rest and can be saved.
+    `rest` they are all at rest and can be saved.
+
+    Attributes
+    ----------
+    span_windows : int
+        Windows of the next span: so many that it takes about a second.
     """
 
     def __init__(
-        self, executor: Executor, job: Job, walk: Walk, sweep: int, positions: list[Position]
-    ) -> None:
+        self, executor: Executor, job: Job, walk: Walk, sweep: int, positions: list[Position],
+        span_windows: int = 1,
+    ) -> None:  # fmt: skip
         self.watch = Stopwatch()  # of asking for spans and waiting for them
         self._executor, self._job, self._sent_job = executor, job, executor.share(job)
         self._walk, self._sweep = walk, sweep
@@ -141,7 +147,7 @@ class WalkDriver:
             p._replace(arrived=p.windows == length)
             for p, length in zip(positions, self._lengths, strict=True)
         ]
-        self._span_windows = 1  # the first span is short: it also compiles
+        self.span_windows = span_windows  # 1 to begin with: the first span also compiles
         self._pending: list[tuple[int, Any, Any]] = []
         self._submitted = [p.windows for p in positions]
         self._heads = [p.state for p in positions]
@@ -179,11 +185,11 @@ class WalkDriver:
     def _adapt(self, report: SpanReport) -> None:
         if report.windows:
             wanted = int(SPAN_SECONDS * report.windows / max(report.seconds, 1e-6))
-            self._span_windows = min(max(1, wanted), FASTER * self._span_windows)
+            self.span_windows = min(max(1, wanted), FASTER * self.span_windows)
 
     def _submit(self) -> None:
         """Keep every stream busy; while the first span compiles, nothing else runs."""
-        compiling = not any(p.windows for p in self.positions) and self._span_windows == 1
+        compiling = not any(p.windows for p in self.positions) and self.span_windows == 1
         for stream in range(len(self.positions)):
             ahead = sum(1 for s, _, _ in self._pending if s == stream)
             length = 0 if self.positions[stream].arrived else self._lengths[stream]
@@ -195,7 +201,7 @@ class WalkDriver:
 
     def _submit_span(self, stream: int) -> None:
         first = self._submitted[stream]
-        stop = min(first + self._span_windows, self._lengths[stream])
+        stop = min(first + self.span_windows, self._lengths[stream])
         result = submit_span(
             self._executor, self._job, self._walk.name, walk_span, self._sent_job, self._walk,
             self._sweep, stream, first, stop, self._heads[stream],

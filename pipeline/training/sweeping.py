@@ -51,6 +51,7 @@ class Sweeping:
         self.job, self.solver = job, solver
         self.executor, self._standing = executor, standing
         self.heads: list[Any] = []
+        self._paces: dict[str, int] = {}  # windows per span, as the last walk of a name found
         self._between = Stopwatch()  # of joining, absorbing and certifying
 
     # -- states ----------------------------------------------------------------------------------
@@ -113,7 +114,8 @@ class Sweeping:
         Yields an event per span; returns how it ended.
         """
         number = self._standing.cursor.sweeps
-        driver = WalkDriver(self.executor, self.job, walk, number, self._positions())
+        pace = self._paces.get(walk.name, 1)
+        driver = WalkDriver(self.executor, self.job, walk, number, self._positions(), pace)
         for report in driver:
             yield self._count_span(report)
             if report.diverged:
@@ -123,6 +125,7 @@ class Sweeping:
             if is_due():
                 driver.rest()
         self.heads = [p.state for p in driver.positions]
+        self._paces[walk.name] = driver.span_windows
         if not driver.finished:
             self._standing.advance(windows=tuple(p.windows for p in driver.positions))
             return "resting"

@@ -11,11 +11,13 @@ from pipeline.streaming.executor import Execution, InProcess, open_executor
 from pipeline.streaming.gather import gather
 from pipeline.training.job import make_job
 from pipeline.training.model import load_model
+from pipeline.training.packing import unpack_state
 from pipeline.training.plan import TrainingPlan
 from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingRun
 from solvers.gradient import GRADIENT
 from solvers.protocol import Diverged, Weights
+from solvers.sdca_state import SdcaState
 from storage.folder import Damaged
 from tests.datasets import make
 
@@ -256,3 +258,13 @@ def test_a_run_may_start_from_another_ones_model(tmp_path):
     other = make(tmp_path / "narrow", d=7)
     with pytest.raises(BadInput, match="30 features"):
         train(plan_for(other, start_from=str(tmp_path / "gone")), tmp_path / "refused")
+
+
+def test_a_state_of_another_version_is_refused_with_what_to_do(tmp_path):
+    dataset = make(tmp_path / "set")
+    train(plan_for(dataset, solver={"kind": "sdca"}), tmp_path / "run")
+    snapshot, _ = RunFolder(str(tmp_path / "run")).snapshots.latest()
+    assert isinstance(unpack_state((SdcaState,), snapshot, 0), SdcaState)
+    del snapshot.arrays["0.fresh"]
+    with pytest.raises(BadInput, match="--start-from"):
+        unpack_state((SdcaState,), snapshot, 0)

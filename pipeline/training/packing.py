@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.errors import BadInput
 from solvers.protocol import State
 from solvers.together import States
 from storage.snapshot import Snapshot
@@ -73,6 +74,11 @@ def _unpack(kind: type, numbers: Mapping[str, Any], arrays: Arrays) -> State:
     for name, array in arrays.items():
         turned = name.endswith(TURNED)
         fields[name.removesuffix(TURNED)] = array.T if turned else array
+    if fields.keys() != set(kind._fields):  # type: ignore[attr-defined]
+        raise BadInput(
+            f"This run was begun by a version of fewpass whose {kind.__name__} was another. Go on "
+            "with that version, or begin a new run at its model: fewpass train --start-from RUN."
+        )
     return kind(**fields)
 
 

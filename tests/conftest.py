@@ -23,6 +23,13 @@ settings.load_profile("fewpass")
 
 PROJECT = Path(__file__).parents[1]
 
+#: What takes minutes begins first, so that no process is left with it at the end.
+LONG = ("test_training_kill.py", "test_deployments.py", "test_operations_page.py")
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: item.path.name not in LONG)
+
 
 @pytest.fixture
 def rng():

@@ -96,6 +96,7 @@ def test_bits_do_not_depend_on_where_it_runs(tmp_path, quiet_runs, execution):
 )
 def test_interrupted_anywhere_equals_uninterrupted(tmp_path, layout, settings, monkeypatch):
     monkeypatch.setattr("solvers.sag.RENEW_EVERY", 2)
+    monkeypatch.setattr("pipeline.streaming.walk.FASTER", 4)  # more places to stop at
     dataset = make(tmp_path / "set", layout=layout, n=2500, chunk_rows=30)
     plan = plan_for(dataset, **settings)
     quiet = train(plan, tmp_path / "quiet")

@@ -180,15 +180,18 @@ class Programme:
                 passes = passes // 3 if name == "S1" else passes
                 at = {"dataset": str(stored(place)), "method": method, "passes": passes,
                       "lam": 1e-4}  # fmt: skip
-                big = at | {"memory": "2GB"}
+                fits = "fewpass, fits into the budget"
+                ours = [Contestant(fits, "streaming:Streamed", at | {"memory": "2GB"}, 2)]
+                if name != "imdb":  # which is smaller than what its columns ask for
+                    ours += [
+                        Contestant("fewpass, 256MB, warm", "streaming:Streamed", at, 2),
+                        Contestant("fewpass, 256MB, cold", "streaming:Streamed",
+                                   at | {"cold": True}, 2),
+                    ]  # fmt: skip
                 yield Contest(
                     f"out-of-core {name} {method}", f"Seconds per pass: {name}, {method}", name,
-                    (Contestant("in memory", "streaming:InMemory", at),
-                     Contestant("fewpass, fits into the budget", "streaming:Streamed", big, 2),
-                     Contestant("fewpass, 256MB, warm", "streaming:Streamed", at, 2),
-                     Contestant("fewpass, 256MB, cold", "streaming:Streamed",
-                                at | {"cold": True}, 2)),
-                    (Target(9, "fewpass, fits into the budget", "in memory", 1 / 1.2, "wall_s"),),
+                    (Contestant("in memory", "streaming:InMemory", at), *ours),
+                    (Target(9, fits, "in memory", 1 / 1.2, "wall_s"),),
                     *per_piece(name, shape(place)), min(self._turns, 3),
                 )  # fmt: skip
 

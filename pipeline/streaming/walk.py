@@ -202,6 +202,8 @@ class WalkDriver:
     def _submit_span(self, stream: int) -> None:
         first = self._submitted[stream]
         stop = min(first + self.span_windows, self._lengths[stream])
+        if self._lengths[stream] - stop < self.span_windows // 2:
+            stop = self._lengths[stream]  # a short span's first window is read beside nothing
         result = submit_span(
             self._executor, self._job, self._walk.name, walk_span, self._sent_job, self._walk,
             self._sweep, stream, first, stop, self._heads[stream],

@@ -31,7 +31,7 @@ from solvers.sgd import Asgd
 FEW_COLUMNS = 500  # up to here a row's share of the matrix of columns by columns is bearable
 #: What a pass costs beside one of sdca: in gathers no row waits for another, and half of the passes
 #: of s2gd+ are gathers.  Nearer 1 than the arithmetic alone, as reading costs all of them the same.
-WEIGHTS = {"newton": 0.6, "s2gd+": 0.75}
+WEIGHTS = {"newton": 0.6, "s2gd+": 0.7}
 KINKED = Sdca(revisits=100)  # most dual variables sit at a bound: the others are worth more visits
 FAR_BEHIND = 2.0  # times what is foreseen to be left
 PATIENCE = {"sdca": 0.5, "s2gd+": 2.0, "newton": 2.0}  # times what is foreseen, before it is judged

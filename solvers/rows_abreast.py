@@ -51,10 +51,10 @@ def beside(weights: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
 def apart(W: NDArray[np.float64], models: int) -> list[NDArray[np.float64]]:
     """Copy the models' weights (d, C) out of W."""
     lanes = lanes_for(models).width
-    room = np.empty((models, W.shape[1], W.shape[2] // lanes))  # in one piece: that is faster
-    for g, group in enumerate(groups(list(room))):
+    weights = [np.empty((W.shape[1], W.shape[2] // lanes)) for _ in range(models)]
+    for g, group in enumerate(groups(weights)):
         take_apart(W[g], group, min(lanes, models - g * lanes))
-    return list(room)
+    return weights
 
 
 def groups(

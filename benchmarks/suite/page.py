@@ -125,9 +125,9 @@ REASONS = {
     6: "`auto` foresees passes and what they cost, and looks for the proof, not for the weights "
     "alone: that of s2gd+ comes later than its weights, and the fewer passes, the less is read "
     "where rows do not fit.",
-    7: "a pass from disk is bound by checking and decoding (the second limit), which go on beside "
-    "the steps, but not beside the reading of the first window; a run's own snapshot, log and "
-    "tasks come on top.",
+    7: "from a cold disk a pass takes about as long as reading, checking and decoding alone (the "
+    "second limit): what is left is the first window, which is read beside nothing, and a run's "
+    "own snapshot and log. What the cluster costs: see the line without Dask.",
     9: "`fewpass report` shows where it goes: the steps and drawing their order take most, as in "
     "memory; the first reading and decoding, a pass that certifies at the end, and the cluster's "
     "tasks come on top, shared out over the passes of the run.",

@@ -80,12 +80,13 @@ def draw_passes(path: Path, held: list[Held]) -> None:
     figure, axes = plt.subplots(figsize=(9, 0.7 * len(held) + 1.2), layout="constrained")
     names = [name for name in held[0]["contestants"] if name != "in memory"]
     for j, name in enumerate(names):
+        there = [k for k, one in enumerate(held) if name in one["contestants"]]
         ratios = [
-            one["contestants"][name]["wall_s"]["median"]
-            / one["contestants"]["in memory"]["wall_s"]["median"]
-            for one in held
+            held[k]["contestants"][name]["wall_s"]["median"]
+            / held[k]["contestants"]["in memory"]["wall_s"]["median"]
+            for k in there
         ]
-        places = [len(held) - 1 - k - 0.26 * (j - 1) for k in range(len(held))]
+        places = [len(held) - 1 - k - 0.26 * (j - 1) for k in there]
         axes.barh(places, ratios, 0.24, label=name)
         for place, ratio in zip(places, ratios, strict=True):
             axes.text(ratio, place, f" {ratio:.2f}", va="center", fontsize=7)

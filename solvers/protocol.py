@@ -65,11 +65,6 @@ class Weights(NamedTuple):
 RowStateUse = Literal["none", "read", "write", "update"]
 
 
-def always(_states: list[State]) -> bool:
-    """Say that models can go abreast, whatever their states."""
-    return True
-
-
 def never(_state: State) -> bool:
     """Say that a walk has not diverged: this one cannot, or something else finds out."""
     return False

@@ -48,9 +48,10 @@ def visit_abreast(
         square = norm2(rows, i)
         for g in range(groups):
             place, first = g * length * width, L * g
-            q = 4 * L * g
-            column, shift = lanes_of(numbers, q, how), lanes_of(numbers, q + L, how)
-            scale, stretch = lanes_of(numbers, q + 2 * L, how), lanes_of(numbers, q + 3 * L, how)
+            four = 4 * L * g  # where this group's four numbers stand
+            column, shift = lanes_of(numbers, four, how), lanes_of(numbers, four + L, how)
+            scale = lanes_of(numbers, four + 2 * L, how)
+            stretch = lanes_of(numbers, four + 3 * L, how)
             target = targets_of(lanes_of(labels, L * g, how), y[i])
             for lane in range(L):
                 k = min(first + lane, models - 1)
@@ -60,10 +61,10 @@ def visit_abreast(
             p_start = p_start + (column * lanes_of(V, at, how) + shift)
             p = p + (column * lanes_of(V, at + L, how) + shift)
             found = row_sums(loss, a, target, c, p_start, p)
-            add_to(sums, q, found[0], how)
-            add_to(sums, q + L, found[1], how)
-            add_to(sums, q + 2 * L, found[2], how)
-            add_to(sums, q + 3 * L, found[3], how)
+            add_to(sums, four, found[0], how)
+            add_to(sums, four + L, found[1], how)
+            add_to(sums, four + 2 * L, found[2], how)
+            add_to(sums, four + 3 * L, found[3], how)
             delta, step, _ = best_step(
                 loss, a, target, c, p, square + column * column, scale, stretch
             )

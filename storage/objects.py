@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from storage import codec
 from storage.folder import Damaged, Folder
+from storage.ordered import ordered_map
 
 CHUNK_BYTES = 16 << 20  # most that one chunk of a column or of a snapshot's array may decode to
 ENCODERS = 2  # chunks of an array that are compressed at a time
@@ -99,16 +100,13 @@ def put_array(folder: Folder, prefix: str, array: NDArray[Any]) -> dict[str, Sto
     metadata = codec.array_metadata(layout.shape, layout.chunk_shape, array.dtype)
     objects = {f"{prefix}/zarr.json": put(folder, f"{prefix}/zarr.json", metadata)}
 
-    def encoded(chunk: tuple[str, tuple[slice, ...]]) -> bytes:
-        return codec.encode(_padded(array[chunk[1]], layout.chunk_shape))
+    def encoded(chunk: tuple[str, tuple[slice, ...]]) -> tuple[str, bytes]:
+        key, part = chunk
+        return key, codec.encode(_padded(array[part], layout.chunk_shape))
 
-    chunks = list(layout.chunks(prefix))
     with ThreadPoolExecutor(ENCODERS) as pool:
-        for first in range(0, len(chunks), ENCODERS):
-            few = chunks[first : first + ENCODERS]
-            bodies = pool.map(encoded, few) if len(few) > 1 else map(encoded, few)
-            for (key, _), body in zip(few, bodies, strict=True):
-                objects[key] = put(folder, key, body)
+        for key, body in ordered_map(pool, encoded, layout.chunks(prefix), ENCODERS):
+            objects[key] = put(folder, key, body)
     return objects
 
 

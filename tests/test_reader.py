@@ -6,7 +6,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from pipeline.streaming.reader import WindowReader
+from pipeline.streaming.reader import WindowReader, with_new_chunks
 from pipeline.streaming.targets import TargetRule
 from pipeline.streaming.windows import Window, WindowPlan
 from tests.datasets import make
@@ -46,3 +46,11 @@ def test_stopping_early_ends_the_thread(dataset, taken):
             for _, _block in zip(range(taken), blocks, strict=False):
                 pass
     assert not [t for t in threading.enumerate() if t.name == "fewpass-reader"]
+
+
+def test_every_window_is_announced_once_and_one_ahead():
+    announced = []
+    for k, (window, new) in enumerate(with_new_chunks(WINDOWS)):
+        announced += new
+        assert window is WINDOWS[k]
+        assert announced == [chunk for w in WINDOWS[: k + 2] for chunk in w.chunks]

@@ -40,8 +40,8 @@ def test_every_method_of_many_passes_goes_on_from_a_model(tmp_path, loss):
         proven = [event.facts for event in run if event.kind == "certificate"]
         assert proven[0]["objective"] == pytest.approx(good.objective, rel=1e-12)
         assert proven[0]["gap"] == pytest.approx(first_gap(dataset, warm, good), rel=1e-6)
-        seldom = plan.model_copy(update={"snapshot_every": 60.0})
-        cold = train(with_solver(seldom, kind, tol=1e-3), tmp_path / f"{kind}-cold")
+        cold_plan = with_solver(plan, kind, tol=1e-3, snapshot_every=60.0)
+        cold = train(cold_plan, tmp_path / f"{kind}-cold")
         assert run.result.passes <= 0.5 * cold.passes, kind
         assert run.result.objective <= good.objective + 1e-3
 

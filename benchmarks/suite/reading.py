@@ -12,9 +12,9 @@ import numpy as np
 from benchmarks.suite.one_pass import Work
 from benchmarks.suite.workloads import load
 from pipeline.ingest.dealing import PIECE_BYTES
-from pipeline.ordered import ordered_map
 from pipeline.sources import open_source
 from pipeline.sources.options import SourceOptions
+from storage.ordered import ordered_map
 
 LIBSVM_ROWS, CSV_ROWS = 100_000, 200_000
 

@@ -22,10 +22,10 @@ from pipeline.ingest.plan import IngestPlan
 from pipeline.ingest.popularity import ColumnCounts, orders_as_state, orders_from_state
 from pipeline.ingest.scaling import Scaler, needs_columns
 from pipeline.ingest.target_map import TargetCensus
-from pipeline.ordered import ordered_map
 from pipeline.sizes import format_bytes
 from pipeline.sources.source import Parsed, Piece, Source
 from storage.column_order import ColumnOrder
+from storage.ordered import ordered_map
 from storage.table import SparseTable, Table, n_bytes
 
 #: Raw bytes parsed at a time. Part of what a seed means: keys are drawn piece by piece.

@@ -14,11 +14,11 @@ from pipeline.ingest.popularity import renumber
 from pipeline.ingest.scaling import Scaler
 from pipeline.ingest.target_map import TargetMap
 from pipeline.ingest.workplace import Workplace
-from pipeline.ordered import ordered_map
 from storage.column_order import ColumnOrder
 from storage.dataset import DatasetWriter
 from storage.manifest import ChunkRecord, Weights, index_dtype
 from storage.objects import fault
+from storage.ordered import ordered_map
 from storage.table import DenseTable, Table, n_bytes
 
 #: Copies of a chunk that making it takes: rows, and what encoding needs; more if they are scaled.

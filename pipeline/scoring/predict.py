@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from pipeline.errors import BadInput
 from pipeline.ingest.scaling import Scaler
 from pipeline.memory import peak_memory_bytes
-from pipeline.ordered import ordered_map
 from pipeline.scoring.predictions import PredictionFile, open_predictions
 from pipeline.sources import SourceOptions, open_source
 from pipeline.streaming.reader import row_view
@@ -25,6 +24,7 @@ from solvers.losses import Logistic, Squared
 from solvers.scores import rank, scores, sigmoid
 from storage.dataset import Dataset
 from storage.folder import Folder
+from storage.ordered import ordered_map
 from storage.table import Table
 
 PIECE_SHARE = 16  # a piece's text, rows, scaled rows and scores fit in a 16th of the budget, twice

@@ -37,8 +37,11 @@ class WindowRows(NamedTuple):
 class RowSource(Protocol):
     """Something that has the rows of chunks."""
 
-    def load(self, chunks: Sequence[int], soon: Sequence[int] = ()) -> WindowRows:
-        """Return the rows of these chunks; `soon` are those that will be asked for next."""
+    def announce(self, chunk: int) -> None:
+        """Say that a chunk is about to be asked for."""
+
+    def load(self, chunks: Sequence[int]) -> WindowRows:
+        """Return the rows of these chunks."""
 
 
 #: Where to read to; None: stop reading.
@@ -100,13 +103,15 @@ class DecodedRows:
         self._dataset, self._rule = dataset, rule
         self._buffer = TableBuffer(dataset.manifest, *capacity)
 
-    def load(self, chunks: Sequence[int], soon: Sequence[int] = ()) -> WindowRows:
+    def announce(self, chunk: int) -> None:
+        """Let the disk fetch what will be decoded."""
+        self._dataset.announce(chunk)
+
+    def load(self, chunks: Sequence[int]) -> WindowRows:
         """Return the rows of these chunks; those asked for before are overwritten."""
         buffer, fetched = self._buffer, self._buffer.fetch_s
         buffer.clear()
         size, ends = 0, [0]
-        for chunk in (*chunks, *soon):  # so that the disk never waits for the decoding
-            self._dataset.announce(chunk)
         for chunk in chunks:
             size += self._dataset.read_into(chunk, buffer)
             ends.append(buffer.n_rows)
@@ -154,9 +159,9 @@ class WindowReader:
 
     def _one_by_one(self, windows: Sequence[Window]) -> Generator[VisitedBlock]:
         source = self._source()
-        for window, soon in with_next(windows):
+        for window, new in with_new_chunks(windows):
             asked = time.perf_counter()
-            found = self._read(window, source, soon)
+            found = self._read(window, new, source)
             self.statistics.wait_s += time.perf_counter() - asked
             yield found
 
@@ -195,18 +200,20 @@ class WindowReader:
 
     def _read_all(self, windows: Sequence[Window], free: Free, ready: Ready) -> None:
         try:
-            for window, soon in with_next(windows):
+            for window, new in with_new_chunks(windows):
                 source = free.get()
                 if source is None:
                     return
-                ready.put((source, self._read(window, source, soon)))
+                ready.put((source, self._read(window, new, source)))
             ready.put(None)
         except BaseException as error:  # noqa: BLE001 - raised again where the block is awaited
             ready.put(error)
 
-    def _read(self, window: Window, source: RowSource, soon: Sequence[int]) -> VisitedBlock:
+    def _read(self, window: Window, new: Sequence[int], source: RowSource) -> VisitedBlock:
         began = time.perf_counter()
-        found = source.load(window.chunks, soon)
+        for chunk in new:
+            source.announce(chunk)
+        found = source.load(window.chunks)
         values, size = np.empty(0), 0
         if self.row_state is not None:
             values, size = self.row_state.read(window, found)
@@ -220,9 +227,15 @@ class WindowReader:
         return VisitedBlock(block, found.places)
 
 
-def with_next(windows: Sequence[Window]) -> Iterator[tuple[Window, Sequence[int]]]:
-    """Yield every window with the chunks of the one after it."""
-    yield from zip(windows, [*(window.chunks for window in windows[1:]), ()], strict=True)
+def with_new_chunks(windows: Sequence[Window]) -> Iterator[tuple[Window, list[int]]]:
+    """Yield every window with the chunks to announce before it is read.
+
+    Those of the window after it, so that the disk never waits for the decoding; its own are among
+    them only where it is the first.
+    """
+    for k, window in enumerate(windows):
+        upcoming = windows[k + min(k, 1) : k + 2]
+        yield window, [chunk for other in upcoming for chunk in other.chunks]
 
 
 def numbers_in(places: Sequence[slice]) -> NDArray[np.int64]:

@@ -33,11 +33,13 @@ class ResidentRows:
         self._here = [False] * dataset.n_chunks
         self._locks = [Lock() for _ in self._here]
 
-    def load(self, chunks: Sequence[int], soon: Sequence[int] = ()) -> WindowRows:
+    def announce(self, chunk: int) -> None:
+        """Let the disk fetch what is not here and will be decoded."""
+        if not self._here[chunk]:
+            self._dataset.announce(chunk)
+
+    def load(self, chunks: Sequence[int]) -> WindowRows:
         """Return these chunks' rows; where they do not follow each other, among all others."""
-        for chunk in (*chunks, *soon):
-            if not self._here[chunk]:
-                self._dataset.announce(chunk)
         read = [self._read(chunk) for chunk in chunks]
         follow = all(b == a + 1 for a, b in pairwise(chunks))
         first, stop = (chunks[0], chunks[-1] + 1) if follow else (0, len(self._here))

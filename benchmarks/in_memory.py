@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse.linalg import svds
 
+from pipeline.streaming.windows import mixed
 from solvers.losses import Problem
 from solvers.protocol import Block, Facts, Gather, Solver, Walk
 from solvers.rows import DenseRows, SparseRows
@@ -52,6 +53,11 @@ class Moment(NamedTuple):
 def permutations(n: int, seed: int = 0) -> Orders:
     """Every turn through the rows is a new permutation."""
     return lambda sweep, turn: np.random.default_rng([seed, sweep, turn]).permutation(n)
+
+
+def mixtures(n: int, seed: int = 0) -> Orders:
+    """Every turn through the rows is an order as later passes of a training draw it."""
+    return lambda sweep, turn: mixed(np.arange(n), np.random.default_rng([seed, sweep, turn]))
 
 
 def independent(n: int, seed: int = 0) -> Orders:

@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dispatch import kernel, part_of_kernels
-from solvers.lanes import Four, keep_lanes, lanes_of, spread, total
+from solvers.lanes import Eight, keep_lanes, lanes_of, spread, total
 from solvers.losses import Problem, slope, value
 from solvers.protocol import Block, Certificate, Sum, Weights
 from solvers.rows import add_four, add_vector, dot_four, dot_vector, look_ahead
 
-GROUP = 4  # rows whose losses are taken at once
+TILE = 16  # rows whose losses are taken at once: what they wait for does not hold up the next
 RISE = 1e-12  # of an objective, relative; less is rounding
 
 
@@ -88,23 +88,26 @@ def add_slopes(
     `slopes` (n,) gets the weighted slopes of the rows visited; (0,) does not ask for them.
     """
     n = order.shape[0]
-    whole = n - n % GROUP
-    how, p, g, target, c = Four(), np.empty(4), np.empty(4), np.empty(4), np.empty(4)
+    whole = n - n % TILE
+    how, p, target, c, g = Eight(), np.empty(TILE), np.empty(TILE), np.empty(TILE), np.empty(TILE)
     losses, sums = spread(0.0, how), spread(0.0, how)
-    for start in range(0, whole, GROUP):
-        for k in range(GROUP):
+    for start in range(0, whole, TILE):
+        for k in range(TILE):
             look_ahead(rows, y, weight, order, start + k)
             target[k], c[k] = y[order[start + k]], weight[order[start + k]]
-        dot_four(rows, order, start, w, p)
-        phi, change = losses_of(problem, b, lanes_of(p, 0, how), lanes_of(target, 0, how))
-        losses += lanes_of(c, 0, how) * phi
-        change = lanes_of(c, 0, how) * change
-        sums += change
-        keep_lanes(g, 0, change)
+            if k % 4 == 3:
+                dot_four(rows, order, start + k - 3, w, p[k - 3 :])
+        for k in range(0, TILE, 8):
+            phi, change = losses_of(problem, b, lanes_of(p, k, how), lanes_of(target, k, how))
+            losses += lanes_of(c, k, how) * phi
+            change = lanes_of(c, k, how) * change
+            sums += change
+            keep_lanes(g, k, change)
         if slopes.shape[0] > 0:
-            for k in range(GROUP):
+            for k in range(TILE):
                 slopes[order[start + k]] = g[k]
-        add_four(rows, order, start, g, G)
+        for k in range(0, TILE, 4):
+            add_four(rows, order, start + k, g[k:], G)
     all_losses, all_slopes = total(losses), total(sums)
     for r in range(whole, n):
         i = order[r]
@@ -119,6 +122,6 @@ def add_slopes(
 
 @part_of_kernels
 def losses_of(problem: Any, b: Any, p: Any, y: Any) -> Any:
-    """Return loss and slope where the weights alone predict p: of a row, or of four in lanes."""
+    """Return loss and slope where the weights alone predict p: of a row, or of eight in lanes."""
     p = p + problem.intercept * b
     return value(problem.loss, p, y), slope(problem.loss, p, y)

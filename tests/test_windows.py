@@ -7,12 +7,15 @@ from hypothesis import strategies as st
 
 from pipeline.errors import BadInput
 from pipeline.streaming.windows import (
+    BLOCK_ROWS,
     OVERHEAD_BYTES,
+    TILE_ROWS,
     Window,
     WindowPlan,
     chunk_bytes,
     deal_windows,
     largest_window,
+    mixed,
     plan_windows,
     row_order,
     windows_between,
@@ -26,7 +29,7 @@ from tests.datasets import make
     per_window=st.integers(1, 30),
     streams=st.integers(1, 8),
     sweep=st.integers(0, 5),
-    order=st.sampled_from(["stored", "random"]),
+    order=st.sampled_from(["stored", "random", "permuted"]),
 )
 @settings(max_examples=100, deadline=None)
 def test_every_chunk_is_dealt_once(n_chunks, per_window, streams, sweep, order):
@@ -43,9 +46,10 @@ def test_random_windows_are_redrawn_every_sweep_and_stored_ones_are_not():
     assert deal_windows(plan, "stored", 0, 0) == deal_windows(plan, "stored", 1, 0)
 
 
-def test_row_order_is_a_permutation_that_depends_on_seed_sweep_and_window():
+@pytest.mark.parametrize("order", ["random", "permuted"])
+def test_row_order_is_a_permutation_that_depends_on_seed_sweep_and_window(order):
     plan = WindowPlan(64, 8, 1, seed=0)
-    window = Window((5, 9), "random", sweep=0, turn=0)
+    window = Window((5, 9), order, sweep=0, turn=0)
     first = row_order(plan, window, np.arange(1000))
     assert np.array_equal(np.sort(first), np.arange(1000))
     assert np.array_equal(first, row_order(plan, window, np.arange(1000)))
@@ -56,6 +60,31 @@ def test_row_order_is_a_permutation_that_depends_on_seed_sweep_and_window():
         row_order(plan._replace(seed=1), window, np.arange(1000)),
     ]
     assert not any(np.array_equal(first, other) for other in others)
+
+
+@given(n=st.integers(1, 3000), start=st.integers(0, 100), seed=st.integers(0, 50))
+@settings(max_examples=200, deadline=None)
+def test_mixed_rows_are_the_same_rows_from_few_places_at_a_time(n, start, seed):
+    rows = np.arange(start, start + n)
+    order = mixed(rows, np.random.default_rng(seed))
+    assert np.array_equal(np.sort(order), rows)
+    assert not np.array_equal(order, rows) or n < 10
+    for k in range(0, n - TILE_ROWS + 1, TILE_ROWS):
+        tile = np.sort(order[k : k + TILE_ROWS])
+        assert np.count_nonzero(np.diff(tile) > 1) < TILE_ROWS // BLOCK_ROWS + 3
+
+
+def test_mixed_rows_meet_others_each_time():
+    """A row's neighbour is in another block, as a rule in another tile, once in 32 draws or so."""
+    generator = np.random.default_rng(0)
+    together = np.zeros(2000)
+    for _ in range(1000):
+        place = np.empty(2000, int)
+        place[mixed(np.arange(2000), generator)] = np.arange(2000)
+        tile = place // TILE_ROWS
+        together[1:] += tile[1:] == tile[:-1]
+    assert together[1:].max() < 1000
+    assert together[1:].min() > 950
 
 
 def test_turn_follows_turn_wherever_spans_begin():

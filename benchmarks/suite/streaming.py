@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import psutil
 
-from benchmarks.in_memory import block_of, facts_of, sweeps
+from benchmarks.in_memory import block_of, facts_of, mixtures, sweeps
 from benchmarks.suite.one_pass import LAM, LOSS_NAMES, problem_of
 from benchmarks.suite.workloads import load
 from pipeline.ingest.phases import ingest
@@ -105,7 +105,8 @@ class InMemory:
 
     def __call__(self) -> dict[str, Any]:
         """Go through the rows as often."""
-        for moment in sweeps(self._solver, self._problem, self._facts, self._block):
+        orders = mixtures(self._facts.n)
+        for moment in sweeps(self._solver, self._problem, self._facts, self._block, orders):
             if moment.passes >= self._passes:
                 return {"pieces": moment.passes}
         raise AssertionError

@@ -116,8 +116,8 @@ def windows_to_visit(
 
 
 def legal_order(job: Job, walk: Walk) -> Order:
-    """Return the walk's order; rows that lie in no random order are never taken as they lie."""
-    return walk.order if job.facts.shuffled else "random"
+    """Return the walk's order; rows that lie in no random order are all permuted."""
+    return walk.order if job.facts.shuffled else "permuted"
 
 
 class WalkDriver:

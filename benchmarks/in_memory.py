@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse.linalg import svds
 
-from pipeline.streaming.windows import mixed
+from pipeline.streaming.mixing import mixed
 from solvers.losses import Problem
 from solvers.protocol import Block, Facts, Gather, Solver, Walk
 from solvers.rows import DenseRows, SparseRows

@@ -9,6 +9,8 @@ from pathlib import Path
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 LARGE_BYTES = 1 << 20
+MOST_LARGE_BYTES = 1 << 25  # the most that glibc takes
+BUDGET_SHARE = 128  # of a budget; what is kept may be several times as much, one for each thread
 
 
 def peak_memory_bytes() -> int:
@@ -22,14 +24,16 @@ def peak_memory_bytes() -> int:
 
 
 @cache
-def return_freed_memory() -> None:
-    """Have freed arrays go back to the system at once, in this process from now on.
+def return_freed_memory(budget: int = 0) -> None:
+    """Have large freed arrays go back to the system at once, in this process from now on.
 
     glibc raises the size from which it asks the system for memory with every large array that is
     freed, up to 32 MB, and keeps what is smaller: a quarter of a 256 MB budget in a training.
+    Under a large budget larger ones are kept: new memory costs as much as filling it five times.
     Where the C library knows no such setting nothing is done.
     """
+    large = min(max(LARGE_BYTES, budget // BUDGET_SHARE), MOST_LARGE_BYTES)
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)
     if set_option is not None:
-        set_option(M_MMAP_THRESHOLD, LARGE_BYTES)
-        set_option(M_TRIM_THRESHOLD, LARGE_BYTES)
+        set_option(M_MMAP_THRESHOLD, large)
+        set_option(M_TRIM_THRESHOLD, 2 * large)

@@ -157,7 +157,7 @@ def test_it_falls_back_and_says_so(tmp_path, uneven):
 @pytest.mark.usefixtures("wide")
 def test_resumed_anywhere_it_has_the_same_bits(tmp_path, uneven):
     """Cut before, at and after the change of methods; what was chosen stands in the record."""
-    plan = TrainingPlan(dataset=uneven.folder.url, tol=1e-5, memory="96.1MB", snapshot_every=1e-9)
+    plan = TrainingPlan(dataset=uneven.folder.url, tol=1e-6, memory="96.1MB", snapshot_every=1e-9)
     quiet, events = trained(plan, tmp_path / "quiet")
     (at,) = [k for k, event in enumerate(events) if event.kind == "switch"]
     for stop in (at // 2, at - 1, at, at + 1, at + 2, at + 9):

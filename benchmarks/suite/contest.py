@@ -139,6 +139,9 @@ def row_of(process: Running) -> dict[str, Any]:
         # Where the work says how much of it there was (passes, say), its cost is told for one.
         taken = [turn[measure] / turn["found"].get("pieces", 1.0) for turn in turns]
         row[measure] = {"median": median(taken), "least": min(taken)}
+    if "later_s" in turns[0]["found"]:  # a pass after the first one
+        taken = [turn["found"]["later_s"] for turn in turns]
+        row["later_s"] = {"median": median(taken), "least": min(taken)}
     peak = turns[-1]["peak_rss"]
     return row | {
         "threads": process.contestant.threads,

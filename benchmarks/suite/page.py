@@ -16,6 +16,8 @@ from benchmarks.results import table
 from benchmarks.suite import workloads
 from benchmarks.suite.__main__ import RESULTS
 from benchmarks.suite.figures import draw_accuracy, draw_passes, draw_ratios
+from benchmarks.suite.words import RANDOM, REASONS, SECTIONS, TITLE
+from pipeline.time_table import BESIDE, PARTS
 
 Held = dict[str, Any]
 PAGE = Path("docs/performance.md")
@@ -34,34 +36,20 @@ HEAD = (
 )
 ACCURACY_HEAD = ("", "1e-2", "1e-3", "1e-4", "1e-6", "certified 1e-6")
 
-MEASURES = {"wall_s": "wall s", "cpu_s": "CPU s", "beyond_imports_mb": "peak beyond imports"}
-
-PARTS = {
-    "one-pass": """One pass of averaged SGD over rows in memory, one thread. scikit-learn's
-SGDClassifier with `average=True`, float32, one epoch, input checks off; "shuffled" is its
-default. Steps are given on both sides: nothing is searched. "Random order" is the order that
-later passes of a training take.""",
-    "inner-step": """The inner loop of S2GD is dense on paper; here a step costs its row's values,
-like one of averaged SGD.""",
-    "gradient": """The full gradient of the logistic loss, rows in memory. Ours sums in float64,
-NumPy and dask.array in float32. Wall seconds.""",
-    "accuracy": """CPU seconds of one thread until the objective is within so much of the optimum,
-relative; rows in memory, no intercept. Peers are fitted again and again with more effort (how,
-says `benchmarks/suite/time_to_accuracy.py`). `*` is the method that `--solver auto` takes. The
-last column is what only we have: seconds until the gap is proven.""",
-    "streaming": """A training with `--memory 256MB` by the code of `fewpass train`, from opening
-the set to the finished run folder, the cluster being up; the peers over the same Zarr store.
-"Cold": the page cache was told to forget the files before every turn.""",
-    "out-of-core": """Seconds per pass of runs of several passes, the first reading, snapshots,
-log and certificates shared out over them, over seconds per pass of the same method on the same rows
-in memory, without storage or Dask. `--memory 256MB`, and a budget into which the set fits.""",
-    "many-models": """One pass with several lam, rows in memory, against one. "In turn" takes a
-window's rows once per model.""",
-    "classes": """105 models in the same passes, each certified to 1e-3, by the code of `fewpass
-train`, against LIBLINEAR in memory with its default tolerance. Reading, snapshots and proof are
-counted on our side.""",
-    "reading": """Text to rows in memory. "fewpass ingest" is the whole way: parsed, shuffled,
-compressed, checksummed, with statistics, on disk. Costs per MB of text.""",
+PASSES_HEAD = (
+    "",
+    "a later pass, wall s",
+    "least",
+    "whole run, a pass, wall s",
+    "CPU s",
+    "peak MB",
+    "beyond imports",
+)
+MEASURES = {
+    "wall_s": "wall s",
+    "later_s": "wall s of a later pass",
+    "cpu_s": "CPU s",
+    "beyond_imports_mb": "peak beyond imports",
 }
 
 
@@ -80,7 +68,7 @@ def newest(results: Path, *, quick: bool) -> list[Held]:
     """Return the newest line of every contest, in the order of the programme."""
     lines = [json.loads(line) for line in results.read_text().splitlines()]
     last = {held["contest"]: held for held in lines if held["quick"] == quick}
-    return [held for part in PARTS for held in last.values() if part_of(held) == part]
+    return [held for part in SECTIONS for held in last.values() if part_of(held) == part]
 
 
 def part_of(held: Held) -> str:
@@ -106,59 +94,13 @@ def page(held: list[Held], figures: dict[str, str]) -> str:
     sections = [
         "\n\n".join([f"## {part.capitalize().replace('-', ' ')}", text, figures.get(part, ""),
                      *(section(h) for h in held if part_of(h) == part)])
-        for part, text in PARTS.items()
+        for part, text in SECTIONS.items()
         if any(part_of(h) == part for h in held)
     ]  # fmt: skip
     return (
         "\n\n".join([TITLE, about(held), "## Targets", targets(held), reasons(held), *sections])
         + "\n"
     )
-
-
-REASONS = {
-    1: "at d = 54 a row takes some tens of nanoseconds on our side, most of them the loop's own; "
-    "the ratio varies from run to run by a third, mostly with scikit-learn's time.",
-    2: "a sparse step in stored order is bound by its own reads and writes of weights, a line "
-    "of memory per value; what scikit-learn loses by shuffling is only part of its cost.",
-    5: "the gradient of short rows is bound by the losses, two transcendental functions a row, "
-    "not by reading: see its limit. Ours sums in float64, NumPy in float32.",
-    6: "`auto` foresees passes and what they cost, and looks for the proof, not for the weights "
-    "alone: that of s2gd+ comes later than its weights, and the fewer passes, the less is read "
-    "where rows do not fit.",
-    7: "from a cold disk a pass takes about as long as reading, checking and decoding alone (the "
-    "second limit): what is left is the first window, which is read beside nothing, and a run's "
-    "own snapshot and log. What the cluster costs: see the line without Dask.",
-    9: "`fewpass report` shows where it goes: the steps and drawing their order take most, as in "
-    "memory; the first reading and decoding, a pass that certifies at the end, and the cluster's "
-    "tasks come on top, shared out over the passes of the run.",
-    10: "eight models touch two lines of memory per value where one model touches a quarter of "
-    "one. imdb has 738,000 columns for 25,000 rows: a pass touches each weight few times, and "
-    "bringing the weights side by side and back is half of it.",
-    11: "the 105 models' weights take 100 MB; bringing them side by side in every pass and into "
-    "the last snapshot takes longer than the steps.",
-}
-RANDOM = (
-    "rows in random order come from memory in a few lines each, and ours in stored order "
-    "became faster than the target foresaw. Reading rows at random, asked for ahead as in our "
-    "kernels, and doing nothing but adding up squares, costs so many times reading all bytes "
-    "in order, and ours so many times that: "
-)
-
-TITLE = """# Performance
-
-Made of `docs/performance.jsonl` by `python -m benchmarks.suite.page`; the file is written by
-
-    make bench
-
-which installs the libraries that fewpass is compared with into an environment of their own.
-Nothing on this page is written by hand but the words.
-
-- All contestants of a table do the same work in turns, each in a process of its own; medians, and
-  the least, of several turns. CPU seconds are those of all threads of the process.
-- "Of the limit": CPU seconds over those of the first limit of the table (in italics): the same
-  bytes read from memory or from files, and nothing done with them.
-- "Peak MB" is the largest resident size, rows in memory included; "beyond imports" is that less
-  what stood before the work began."""
 
 
 def about(held: list[Held]) -> str:
@@ -236,11 +178,36 @@ def at_random(held: list[Held]) -> str:
 
 def section(held: Held) -> str:
     """One contest: its command and its table."""
-    rows = courses(held) if "courses" in held else costs(held)
-    text = ("",)
-    head = ACCURACY_HEAD if "courses" in held else HEAD
     command = f'    {COMMAND} "{held["contest"]}"'
-    return f"### {held['title']}\n\n{command}\n\n" + table(head, rows, text)
+    title = f"### {held['title']}\n\n{command}\n\n"
+    if "courses" in held:
+        return title + table(ACCURACY_HEAD, courses(held), ("",))
+    if part_of(held) == "out-of-core":
+        return title + table(PASSES_HEAD, passes(held), ("",)) + "\n\n" + whereabouts(held)
+    return title + table(HEAD, costs(held), ("",))
+
+
+def passes(held: Held) -> list[list[str]]:
+    """A row per contestant that goes through the rows again and again."""
+    return [
+        [name, *map(seconds, (row["later_s"]["median"], row["later_s"]["least"],
+                              row["wall_s"]["median"], row["cpu_s"]["median"])),
+         f"{row['peak_rss_mb']:.0f}", f"{row['beyond_imports_mb']:.0f}"]
+        for name, row in held["contestants"].items()
+    ]  # fmt: skip
+
+
+def whereabouts(held: Held) -> str:
+    """Tabulate where a later pass went, by the logs of the last turn's runs."""
+    logs = {name: row["found"] for name, row in held["contestants"].items()}
+    logs = {name: log for name, log in logs.items() if "parts" in log}
+    head = ("ms", *PARTS, *(f"{name}, beside" for name in BESIDE))
+    rows = [
+        [name, *(f"{1e3 * log['parts'][part]:.1f}" for part in PARTS),
+         *(f"{1e3 * log['beside'][part]:.1f}" for part in BESIDE)]
+        for name, log in logs.items()
+    ]  # fmt: skip
+    return table(head, rows, ("ms",))
 
 
 def costs(held: Held) -> list[list[str]]:

@@ -180,18 +180,20 @@ class Programme:
                 passes = passes // 3 if name == "S1" else passes
                 at = {"dataset": str(stored(place)), "method": method, "passes": passes,
                       "lam": 1e-4}  # fmt: skip
-                fits = "fewpass, fits into the budget"
+                fits, warm = "fewpass, fits into the budget", "fewpass, 256MB, warm"
                 ours = [Contestant(fits, "streaming:Streamed", at | {"memory": "2GB"}, 2)]
-                if name != "imdb":  # which is smaller than what its columns ask for
+                judged = [fits]
+                if name == "S1":  # D1 fits into 256 MB, and imdb's columns ask for more
+                    judged.append(warm)
                     ours += [
-                        Contestant("fewpass, 256MB, warm", "streaming:Streamed", at, 2),
+                        Contestant(warm, "streaming:Streamed", at, 2),
                         Contestant("fewpass, 256MB, cold", "streaming:Streamed",
                                    at | {"cold": True}, 2),
                     ]  # fmt: skip
                 yield Contest(
                     f"out-of-core {name} {method}", f"Seconds per pass: {name}, {method}", name,
                     (Contestant("in memory", "streaming:InMemory", at), *ours),
-                    (Target(9, fits, "in memory", 1 / 1.2, "wall_s"),),
+                    tuple(Target(9, mine, "in memory", 1 / 1.2, "later_s") for mine in judged),
                     *per_piece(name, shape(place)), min(self._turns, 3),
                 )  # fmt: skip
 
@@ -207,7 +209,9 @@ class Programme:
                     (Contestant("one lam", "one_pass:several", at | {"models": 1}),
                      Contestant(grid, "one_pass:several", at | {"models": 8}),
                      Contestant("8 values of lam, in turn", "one_pass:several",
-                                at | {"models": 8, "abreast": False})),
+                                at | {"models": 8, "abreast": False}),
+                     Contestant("the lines of 8 models' weights", "one_pass:lines_of_weights",
+                                at | {"models": 8}, 1, True)),
                     (Target(10, grid, "one lam", 0.5),),
                     *per_piece(name, shape(self._place(name))), min(self._turns, 3),
                 )  # fmt: skip

@@ -45,7 +45,16 @@ class Execution(BaseModel):
 
 
 class Executor(Protocol):
-    """Runs tasks."""
+    """Runs tasks.
+
+    Attributes
+    ----------
+    compiled : set of str
+        Names of tasks that ran before: the first of a name runs alone, so that one worker compiles
+        and the others find what it left.
+    """
+
+    compiled: set[str]
 
     @property
     def dashboard(self) -> str | None:
@@ -120,6 +129,9 @@ class InProcess:
     dashboard: str | None = None
     near = True
 
+    def __init__(self) -> None:
+        self.compiled: set[str] = set()
+
     def submit(self, name: str, function: Callable[..., Any], *args: Any) -> Done:  # noqa: ARG002
         """Run the task and keep its result."""
         return Done(uninterrupted(function, *(a.value if isinstance(a, Done) else a for a in args)))
@@ -159,6 +171,7 @@ class OnDask:
     def __init__(self, client: Any, dashboard: str | None, *, near: bool = False) -> None:
         self._client = client
         self.near = near  # the workers are threads of this process
+        self.compiled: set[str] = set()
         self._numbers = itertools.count()
         self._token = uuid4().hex
         self.dashboard = dashboard

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from pipeline.memory import return_freed_memory
 from pipeline.streaming.executor import Executor
 from pipeline.streaming.span import (
-    SMALL_VALUES,
     Job,
     Stopwatch,
     cost_of,
@@ -26,7 +25,7 @@ from pipeline.streaming.windows import Window
 from solvers.protocol import Part, Sum, add_parts
 
 SPAN_VALUES = 1e8  # values at most that a span adds up, in a few tenths of a second ...
-SMALL_SPAN_VALUES = SMALL_VALUES  # ... unless there are fewer than 16 spans of at least so many
+SMALL_SPAN_VALUES = 4e6  # ... unless there are fewer than 16 spans of at least so many
 READ_TOGETHER = 1e6  # values; a thread's hand-over costs more than a smaller chunk's sum
 MOST_SPANS = 64  # few sums wait for their neighbour, however much is read
 LEAST_SPANS = 16  # so that as many workers find work
@@ -55,7 +54,7 @@ def gather_span(
 
     Numbers kept per row are read in the given versions, or written as that of this sweep.
     """
-    return_freed_memory()
+    return_freed_memory(job.memory)
     began = time.perf_counter()
     kept = row_state_source(job, what.row_state, versions if what.row_state == "read" else ())
     chunks = job.dataset.manifest.chunks
@@ -100,8 +99,9 @@ def gather(
             executor, job, what.name, gather_span, sent, what, at, sweep, versions, first, stop
         )
         spans.append((executor.item("part", result, 0), executor.item("report", result, 1)))
-        if first == 0:  # compiles once before the work fans out
+        if what.name not in executor.compiled:
             executor.result(spans[0][1])
+            executor.compiled.add(what.name)
     del result
     stack: list[tuple[int, Any]] = []  # subtree sizes and sums, as in binary counting
     while spans:

@@ -32,9 +32,10 @@ class Job(NamedTuple):
     row_state: RowNumbers | None = None  # where a method's numbers per row are kept
     row_numbers: int = 1  # how many per row
     resident: bool = False  # whether all rows stay in memory, decoded, where they were read
+    memory: int = 0  # the plan's budget in bytes
 
 
-SMALL_VALUES = 4e6  # of a data set: a pass over it takes about as long as Dask's way with a task
+SMALL_VALUES = 4e7  # of a data set: a pass over it takes a few times Dask's way with a task
 
 
 def submit_span(

@@ -74,7 +74,7 @@ def walk_span(
     Numbers kept per row are read in the version that the state names; where the walk updates them
     they are written as the version of this sweep.
     """
-    return_freed_memory()
+    return_freed_memory(job.memory)
     began = time.perf_counter()
     state = walk.enter(state)
     windows = windows_to_visit(job, walk, sweep, stream, first, stop, state)

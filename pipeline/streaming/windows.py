@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import BadInput
 from pipeline.sizes import format_bytes
+from pipeline.streaming.mixing import mixed
 from storage.manifest import Manifest
 
 #: "stored": as they lie; "random": chunks dealt, and rows in blocks (`mixed`); "permuted": chunks
@@ -19,7 +20,6 @@ Order = Literal["stored", "random", "permuted"]
 IN_FLIGHT = 3  # windows of one stream in memory: one stepped, one ready, one being read
 VERSIONS_HELD = 2  # of what a method keeps per row: one read, one written
 OVERHEAD_BYTES = 96_000_000  # loaded kernels, compressed chunks, the cluster in this process
-BLOCK_ROWS, TILE_ROWS = 32, 512  # neighbours that stay close, and rows that go through the cache
 CHUNKS_OF_A_WINDOW, ROWS_OF_A_WINDOW = 11, 12  # what a random generator is for
 
 
@@ -134,32 +134,15 @@ def deal_windows(
 
 
 def row_order(plan: WindowPlan, window: Window, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Put the numbers of a window's rows in order; in a turn, its first chunk tells a window."""
+    """Put the numbers of a window's rows in order, maybe in place.
+
+    Within a turn its first chunk tells a window from others.
+    """
     if window.order == "stored":
         return rows
     key = [plan.seed, ROWS_OF_A_WINDOW, window.sweep, window.turn, window.chunks[0]]
     generator = np.random.default_rng(key)
     return mixed(rows, generator) if window.order == "random" else generator.permutation(rows)
-
-
-def mixed(rows: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:
-    """Put rows in a random order in which those that lie side by side are visited soon after.
-
-    Blocks of 32 neighbours are dealt, then every 512 rows that came together permuted.  Of a pass
-    in one permutation of all, up to half is waiting for memory.  No two rows meet in every pass:
-    where they do, dual ascent loses (docs/design.md 10.17).
-    """
-    order = np.empty_like(rows)
-    first = int(generator.integers(min(BLOCK_ROWS, len(rows))))
-    blocks = rows[first : first + (len(rows) - first) // BLOCK_ROWS * BLOCK_ROWS]
-    dealt = generator.permutation(len(blocks) // BLOCK_ROWS)
-    places = order[: len(blocks)].reshape(-1, BLOCK_ROWS)
-    np.take(blocks.reshape(-1, BLOCK_ROWS), dealt, axis=0, out=places)
-    order[len(blocks) :] = np.concatenate([rows[:first], rows[first + len(blocks) :]])
-    tiles = order[: len(order) // TILE_ROWS * TILE_ROWS].reshape(-1, TILE_ROWS)
-    generator.permuted(tiles, axis=1, out=tiles)
-    generator.shuffle(order[tiles.size :])
-    return order
 
 
 def largest_window(manifest: Manifest, plan: WindowPlan) -> tuple[int, int]:

@@ -41,7 +41,7 @@ def make_job(plan: TrainingPlan, dataset: Dataset) -> Job:
     """
     plan = settled(plan, dataset)
     method = streaming(plan)
-    return_freed_memory()
+    return_freed_memory(plan.memory)
     manifest = dataset.manifest
     problem = problem_of(plan, manifest)
     rule = target_rule(manifest, problem.loss, plan.positive, plan.class_weight)
@@ -62,7 +62,16 @@ def make_job(plan: TrainingPlan, dataset: Dataset) -> Job:
     )
     rows_bytes = resident_bytes(manifest, windows, row_numbers)
     resident = rereads(plan) and rows_bytes + state_bytes + OVERHEAD_BYTES <= plan.memory
-    return Job(dataset, problem, facts, rule, windows, row_numbers=row_numbers, resident=resident)
+    return Job(
+        dataset,
+        problem,
+        facts,
+        rule,
+        windows,
+        row_numbers=row_numbers,
+        resident=resident,
+        memory=plan.memory,
+    )
 
 
 def rereads(plan: TrainingPlan) -> bool:

@@ -1,0 +1,79 @@
+"""The words of docs/performance.md; all its numbers come from the results (page.py)."""
+
+from __future__ import annotations
+
+SECTIONS = {
+    "one-pass": """One pass of averaged SGD over rows in memory, one thread. scikit-learn's
+SGDClassifier with `average=True`, float32, one epoch, input checks off; "shuffled" is its
+default. Steps are given on both sides: nothing is searched. "Random order" is the order that
+later passes of a training take.""",
+    "inner-step": """The inner loop of S2GD is dense on paper; here a step costs its row's values,
+like one of averaged SGD.""",
+    "gradient": """The full gradient of the logistic loss, rows in memory. Ours sums in float64,
+NumPy and dask.array in float32. Wall seconds.""",
+    "accuracy": """CPU seconds of one thread until the objective is within so much of the optimum,
+relative; rows in memory, no intercept. Peers are fitted again and again with more effort (how,
+says `benchmarks/suite/time_to_accuracy.py`). `*` is the method that `--solver auto` takes. The
+last column is what only we have: seconds until the gap is proven.""",
+    "streaming": """A training with `--memory 256MB` by the code of `fewpass train`, from opening
+the set to the finished run folder, the cluster being up; the peers over the same Zarr store.
+"Cold": the page cache was told to forget the files before every turn.""",
+    "out-of-core": """Seconds per pass of the same method on the same rows, from the set on disk by
+the code of `fewpass train`, and in memory without storage or Dask. "A later pass": any but the
+first, in which rows that fit are read once for all; of the run's own log. "Whole run": with the
+first pass, opening, snapshots, log and certificates, shared out over all passes. Below: where a
+later pass goes, in milliseconds of wall time, and what threads read beside the steps, as `fewpass
+report` shows it for any run.""",
+    "many-models": """One pass with several lam, rows in memory, against one. "In turn" takes a
+window's rows once per model.""",
+    "classes": """105 models in the same passes, each certified to 1e-3, by the code of `fewpass
+train`, against LIBLINEAR in memory with its default tolerance. Reading, snapshots and proof are
+counted on our side.""",
+    "reading": """Text to rows in memory. "fewpass ingest" is the whole way: parsed, shuffled,
+compressed, checksummed, with statistics, on disk. Costs per MB of text.""",
+}
+
+REASONS = {
+    1: "at d = 54 a row takes some tens of nanoseconds on our side, most of them the loop's own; "
+    "the ratio varies from run to run by a third, mostly with scikit-learn's time.",
+    2: "a sparse step in stored order is bound by its own reads and writes of weights, a line "
+    "of memory per value; what scikit-learn loses by shuffling is only part of its cost.",
+    5: "the gradient of short rows is bound by the losses, two transcendental functions a row, "
+    "not by reading: see its limit. Ours sums in float64, NumPy in float32.",
+    6: "`auto` foresees passes and what they cost, and looks for the proof, not for the weights "
+    "alone: that of s2gd+ comes later than its weights, and the fewer passes, the less is read "
+    "where rows do not fit.",
+    7: "from a cold disk a pass takes about as long as reading, checking and decoding alone (the "
+    "second limit): what is left is the first window, which is read beside nothing, and a run's "
+    "own snapshot and log. What the cluster costs: see the line without Dask.",
+    9: "`fewpass report` shows where it goes: the steps and drawing their order take most, as in "
+    "memory; the first reading and decoding, a pass that certifies at the end, and the cluster's "
+    "tasks come on top, shared out over the passes of the run.",
+    10: "eight models touch two lines of memory per value where one model touches a quarter of "
+    "one. imdb has 738,000 columns for 25,000 rows: a pass touches each weight few times, and "
+    "bringing the weights side by side and back is half of it.",
+    11: "the 105 models' weights take 100 MB; bringing them side by side in every pass and into "
+    "the last snapshot takes longer than the steps.",
+}
+RANDOM = (
+    "rows in random order come from memory in a few lines each, and ours in stored order "
+    "became faster than the target foresaw. Reading rows at random, asked for ahead as in our "
+    "kernels, and doing nothing but adding up squares, costs so many times reading all bytes "
+    "in order, and ours so many times that: "
+)
+
+TITLE = """# Performance
+
+Made of `docs/performance.jsonl` by `python -m benchmarks.suite.page`; the file is written by
+
+    make bench
+
+which installs the libraries that fewpass is compared with into an environment of their own.
+Nothing on this page is written by hand but the words.
+
+- All contestants of a table do the same work in turns, each in a process of its own; medians, and
+  the least, of several turns. CPU seconds are those of all threads of the process.
+- "Of the limit": CPU seconds over those of the first limit of the table (in italics): the same
+  bytes read from memory or from files, and nothing done with them.
+- "Peak MB" is the largest resident size, rows in memory included; "beyond imports" is that less
+  what stood before the work began."""

@@ -5,6 +5,7 @@ import threading
 import time
 
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from pipeline.streaming.executor import Execution, InProcess, open_executor
 
@@ -34,3 +35,17 @@ def test_an_interrupt_waits_for_the_task_and_leaves_its_thread_alone(scheduler):
 def test_what_a_task_raises_is_raised_here():
     with pytest.raises(ZeroDivisionError):
         InProcess().submit("divide", divmod, 1, 0)
+
+
+@pytest.mark.parametrize("scheduler", [None, "none"])
+def test_blas_has_one_thread_meanwhile(scheduler):
+    def threads():
+        return [one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"]
+
+    with threadpool_limits(2, user_api="blas"):
+        assert threads()
+        assert set(threads()) == {2}
+        with open_executor(Execution(scheduler=scheduler)) as executor:
+            assert set(threads()) == {1}
+            assert set(executor.result(executor.submit("threads", threads))) == {1}
+        assert set(threads()) == {2}

@@ -21,7 +21,6 @@ from pipeline.ingest.plan import IngestPlan
 from pipeline.streaming.executor import Execution, open_executor
 from pipeline.time_table import BESIDE, PARTS, SweepTime, time_table
 from pipeline.training.plan import TrainingPlan
-from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingRun
 from storage.dataset import Dataset, TableBuffer
 
@@ -95,7 +94,7 @@ class Streamed:
             found = {"passes": run.result.passes, "gap": run.result.certificate}
             if plan.passes == 1 or plan.tol is not None:
                 return found
-            log = time_table(RunFolder.open(f"{folder}/run").events())
+            log = time_table(run.run.events())
             return found | {"pieces": run.result.passes} | later_passes(log, run.job.facts.n)
 
 

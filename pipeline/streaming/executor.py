@@ -19,6 +19,7 @@ from uuid import uuid4
 from weakref import WeakValueDictionary
 
 from pydantic import BaseModel, ConfigDict, PositiveInt
+from threadpoolctl import threadpool_limits
 
 TOPIC = "fewpass-runs"  # of a scheduler's events: which runs were trained on it
 
@@ -268,7 +269,17 @@ def _call(function: Callable[..., Any], items: tuple[int | None, ...], *args: An
 
 @contextmanager
 def open_executor(execution: Execution) -> Iterator[Executor]:
-    """Connect to the cluster that `execution` names, or start one on 127.0.0.1 for the while."""
+    """Connect to the cluster that `execution` names, or start one on 127.0.0.1 for the while.
+
+    BLAS gets one thread meanwhile, as it has in worker processes of Dask: several add up in another
+    order, and spin for milliseconds after each sum over the weights, in the way of those that step.
+    """
+    with threadpool_limits(1, user_api="blas"), _opened(execution) as executor:
+        yield executor
+
+
+@contextmanager
+def _opened(execution: Execution) -> Iterator[Executor]:
     if execution.scheduler == "none":
         yield InProcess()
         return

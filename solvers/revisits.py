@@ -5,7 +5,8 @@ the few between.  A window's rows are all visited once, as in every pass.  Those
 moved are visited again and again, in new orders, until the sum of their brackets is below 0.3 of
 what it was in the first of these rounds, or `revisits` rounds are made.  The others are shrunk
 away, till the next pass looks at every row again: nothing is taken for granted from pass to pass,
-there is nothing to remember, and the certificate is what it was.
+there is nothing to remember, and the certificate is what it was.  In the first pass nearly all rows
+move, for weights that are not worth it yet: each is visited once.
 
 Source: the shrinking of Hsieh et al. 2008, "A Dual Coordinate Descent Method for Large-scale Linear
 SVM", section 3.2, for windows; docs/methods.md, section 7.

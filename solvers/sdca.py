@@ -177,7 +177,8 @@ class Sdca(Settings):
             state = count_rows(state, block.order.shape[0], *visit_rows(*inputs))
             key = [facts.seed, state.passes, state.rows]
             how = Stepping(*inputs[1:9])
-            more = revisit(how, block, kept, before, self.revisits, key) if self.revisits else 0
+            most = self.revisits if state.passes else 0  # from zero nearly all rows move at first
+            more = revisit(how, block, kept, before, most, key) if most else 0
             return state._replace(revisits=state.revisits + more)
         known = curvatures(block, facts.d, column, self.batch, self.batch_size)
         scratch = np.zeros(facts.d + 1)

@@ -43,6 +43,7 @@ def problem(loss="logistic", lam=1e-4):
         ({"passes": 5}, {}, ["asgd"], "no tolerance"),
         ({"passes": 1, "tol": 1e-3}, {}, ["asgd"], "one pass"),
         ({"tol": 1e-4}, {}, ["sdca", "s2gd+"], "to 0.0001 usually are sdca about 7, s2gd+ about"),
+        ({"tol": 1e-4}, {"resident": True}, ["s2gd+", "sdca"], "usually are s2gd+ about 11, sdca"),
         ({"tol": 1e-4}, {"square": 100.0}, ["s2gd+", "sdca"], "usually are s2gd+ about"),
         ({"tol": 1e-4}, {"square": 100.0, "sorted_rows": True}, ["sdca"], "sorted"),
         ({"tol": 1e-4}, {"streams": 4}, ["s2gd+"], "s2gd+ about"),
@@ -62,11 +63,13 @@ def problem(loss="logistic", lam=1e-4):
     ],
 )
 def test_what_is_chosen_and_why(asked, about, methods, why):
-    about = {"loss": "logistic", "sorted_rows": False, "fits": {"sdca", "s2gd+"}} | about
+    usual = {"loss": "logistic", "sorted_rows": False, "resident": False, "fits": {"sdca", "s2gd+"}}
+    about = usual | about
     fitting = about.pop("fits")
     chosen = choose(
         TrainingPlan(dataset="d", **asked), problem(about.pop("loss")),
-        sorted_rows=about.pop("sorted_rows"), fits=lambda m: m.kind in fitting, facts=facts(**about),
+        sorted_rows=about.pop("sorted_rows"), resident=about.pop("resident"),
+        fits=lambda m: m.kind in fitting, facts=facts(**about),
     )  # fmt: skip
     assert [m.kind for m in chosen.methods] == methods
     assert why in chosen.reason
@@ -111,8 +114,12 @@ def test_without_a_tolerance_it_is_one_pass_of_averaged_sgd(tmp_path):
 
 @pytest.fixture
 def wide(monkeypatch):
-    """Every set counts as one of many columns: Newton's method would end these stories early."""
+    """Every set counts as one of many columns, and no pass as cheaper than one of SDCA.
+
+    Newton's method, or S2GD+ from the start, would end these stories early.
+    """
     monkeypatch.setattr("pipeline.training.choice.FEW_COLUMNS", 0)
+    monkeypatch.setattr("pipeline.training.choice.IN_MEMORY", {})
 
 
 def test_few_columns_are_newtons(tmp_path, uneven):

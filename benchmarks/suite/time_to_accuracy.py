@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.in_memory import block_of, sweeps
+from benchmarks.in_memory import block_of, mixtures, sweeps
 from benchmarks.suite.linear_peers import PEERS
 from benchmarks.suite.workloads import labels, sparse_rows
 from pipeline.training.choice import FEW_COLUMNS, choose
@@ -119,7 +119,7 @@ def reference(trial: Trial) -> float:
     solver = Lbfgs(memory=50) if trial.loss == "logistic" else Sdca(revisits=100)
     problem, (facts, block) = trial.problem, measured(trial)
     deadline = time.process_time() + 60.0
-    for moment in sweeps(solver, problem, facts, block):
+    for moment in sweeps(solver, problem, facts, block, mixtures(facts.n)):
         found = solver.certificate(moment.state)
         if found is not None and found.gap <= EXACT * found.objective:
             break
@@ -154,7 +154,8 @@ def auto_choice(trial: Trial) -> str:
     """The method that `--solver auto` takes to a certified 1e-6."""
     facts, _ = measured(trial)
     plan = TrainingPlan(dataset="-", loss=trial.loss, lam=trial.lam, intercept="none", tol=1e-6)
-    found = choose(plan, trial.problem, facts, sorted_rows=False, fits=lambda _: True)
+    found = choose(plan, trial.problem, facts, sorted_rows=False, resident=True,
+                   fits=lambda _: True)  # fmt: skip
     return found.methods[0].kind
 
 
@@ -162,7 +163,7 @@ def our_course(trial: Trial, solver: Solver, best: float, most_seconds: float) -
     """One run of ours until it is certified to the last target."""
     began, looking, seen = time.process_time(), 0.0, []
     problem, (facts, block) = trial.problem, measured(trial)
-    for moment in sweeps(solver, problem, facts, block):
+    for moment in sweeps(solver, problem, facts, block, mixtures(facts.n)):
         seconds = time.process_time() - began - looking
         found = solver.certificate(moment.state)
         gap = math.inf if found is None else found.gap / found.objective

@@ -30,8 +30,9 @@ from solvers.sgd import Asgd
 
 FEW_COLUMNS = 500  # up to here a row's share of the matrix of columns by columns is bearable
 #: What a pass costs beside one of sdca: in gathers no row waits for another, and half of the passes
-#: of s2gd+ are gathers.  Nearer 1 than the arithmetic alone, as reading costs all of them the same.
-WEIGHTS = {"newton": 0.6, "s2gd+": 0.7}
+#: of s2gd+ are gathers.  Where rows are read in every pass, that costs all of them the same.
+IN_MEMORY = {"newton": 0.4, "s2gd+": 0.55}
+FROM_DISK = {"newton": 0.6, "s2gd+": 0.8}
 KINKED = Sdca(revisits=100)  # most dual variables sit at a bound: the others are worth more visits
 FAR_BEHIND = 2.0  # times what is foreseen to be left
 PATIENCE = {"sdca": 0.5, "s2gd+": 2.0, "newton": 2.0}  # times what is foreseen, before it is judged
@@ -60,6 +61,7 @@ def choose(
     facts: Facts,
     *,
     sorted_rows: bool,
+    resident: bool,
     fits: Callable[[Method], bool],
 ) -> MethodChoice:
     """Choose a plan's method.
@@ -72,6 +74,8 @@ def choose(
         Loss, lam, rows, norms, streams: what the passes of a method follow from.
     sorted_rows
         Whether windows of rows do not stand for the whole set.
+    resident
+        Whether rows stay in memory from pass to pass.
     fits
         Whether a method's state fits into the plan's memory.
     """
@@ -89,16 +93,13 @@ def choose(
         known.pop("s2gd+", None)
         if len(known) == 1:
             return MethodChoice(methods=(Sdca(),), reason="sdca, as the rows lie sorted")
-    ranked = sorted(known.values(), key=weighed)[:2]
+    weights = IN_MEMORY if resident else FROM_DISK
+    ranked = sorted(known.values(), key=lambda found: found[1] * weights.get(found[0].kind, 1.0))[
+        :2
+    ]
     told = ", ".join(f"{m.kind} about {p:.0f}" for m, p in ranked)
     reason = f"{ranked[0][0].kind}: passes to {plan.tol:g} usually are {told}"
     return MethodChoice(methods=tuple(m for m, _ in ranked), reason=reason)
-
-
-def weighed(found: tuple[Solver, float]) -> float:
-    """Return what a method's passes cost, in passes of sdca."""
-    method, passes = found
-    return passes * WEIGHTS.get(method.kind, 1.0)
 
 
 def passes_of(method: Solver, problem: Problem, facts: Facts, tol: float) -> float | None:

@@ -120,7 +120,9 @@ def settle(plan: TrainingPlan, dataset: Dataset) -> MethodChoice | None:
 
     job = make_job(with_method(Asgd()), dataset)  # the smallest state
     sorted_rows = clustering_warning(dataset.manifest, job.windows) is not None
-    return choose(plan, job.problem, job.facts, sorted_rows=sorted_rows, fits=fits)
+    return choose(
+        plan, job.problem, job.facts, sorted_rows=sorted_rows, resident=job.resident, fits=fits
+    )
 
 
 def settled(plan: TrainingPlan, dataset: Dataset) -> TrainingPlan:

@@ -81,7 +81,7 @@ def test_mixing_is_the_same_in_plain_python():
 
 
 def test_mixed_rows_meet_others_each_time():
-    """A row's neighbour is in another block, as a rule in another tile, once in 32 draws or so."""
+    """A row's neighbour is in another block, as a rule in another tile, once in 64 draws or so."""
     generator = np.random.default_rng(0)
     together = np.zeros(2000)
     for _ in range(1000):

@@ -21,7 +21,7 @@ MEMORY ?= 256MB
 FOLDER ?= demo-output
 STORE ?= $(CURDIR)/store
 # Test files side by side; many of them start worker processes of their own.
-TEST_PROCESSES ?= 2
+TEST_PROCESSES ?= $(shell nproc 2> /dev/null || echo 2)
 # Tests make thousands of small files durable: in memory, where there is any, that takes no time.
 TEST_TMP ?= $(shell test -w /dev/shm && echo /dev/shm || echo "$${TMPDIR:-/tmp}")
 

@@ -16,7 +16,7 @@ from benchmarks.results import table
 from benchmarks.suite import workloads
 from benchmarks.suite.__main__ import RESULTS
 from benchmarks.suite.figures import draw_accuracy, draw_passes, draw_ratios
-from benchmarks.suite.words import RANDOM, REASONS, SECTIONS, TITLE
+from benchmarks.suite.words import COPIES, LINES, RANDOM, REASONS, SECTIONS, TITLE
 from pipeline.time_table import BESIDE, PARTS
 
 Held = dict[str, Any]
@@ -157,7 +157,7 @@ def verdict(held: Held, target: Held) -> str:
 def reasons(held: list[Held]) -> str:
     """Say why targets are missed, where they are."""
     missed = {t["number"] for h in held for t in h["targets"] if verdict(h, t) == "not met"}
-    texts = REASONS | {3: at_random(held)}
+    texts = REASONS | {3: at_random(held), 10: at_lines(held)}
     return "\n".join(f"- {number}: {texts[number]}" for number in sorted(missed) if number in texts)
 
 
@@ -174,6 +174,18 @@ def at_random(held: list[Held]) -> str:
             name = " ".join(h["contest"].split()[1:])
             parts.append(f"{name} {limit / stored:.1f} and {ours / limit:.1f}")
     return RANDOM + ("; ".join(parts) + "." if parts else "")
+
+
+def at_lines(held: list[Held]) -> str:
+    """Tell what touching the weights of several models costs when nothing is done with them."""
+    parts = []
+    for h in held:
+        rows = {name: row["cpu_s"]["median"] for name, row in h.get("contestants", {}).items()}
+        if "the lines of 8 models' weights" in rows:
+            limit, name = rows["the lines of 8 models' weights"], " ".join(h["contest"].split()[1:])
+            ours, one = rows["8 values of lam, side by side"], rows["one lam"]
+            parts.append(f"{name} {limit / one:.1f} and {ours / limit:.1f}")
+    return LINES + "; ".join(parts) + "." + COPIES
 
 
 def section(held: Held) -> str:

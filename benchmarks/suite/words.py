@@ -46,12 +46,11 @@ REASONS = {
     7: "from a cold disk a pass takes about as long as reading, checking and decoding alone (the "
     "second limit): what is left is the first window, which is read beside nothing, and a run's "
     "own snapshot and log. What the cluster costs: see the line without Dask.",
-    9: "`fewpass report` shows where it goes: the steps and drawing their order take most, as in "
-    "memory; the first reading and decoding, a pass that certifies at the end, and the cluster's "
-    "tasks come on top, shared out over the passes of the run.",
-    10: "eight models touch two lines of memory per value where one model touches a quarter of "
-    "one. imdb has 738,000 columns for 25,000 rows: a pass touches each weight few times, and "
-    "bringing the weights side by side and back is half of it.",
+    9: "the tables below say where a later pass goes. Where rows do not fit, one thread reads, "
+    "checks and decodes them in every pass, and the method waits for it where its own steps take "
+    "less. "
+    "imdb has 738,000 columns for 25,000 rows: its state is copied once a span and once a sweep, "
+    "as a task must not change what it is given, and that is as long as its rows.",
     11: "the 105 models' weights take 100 MB; bringing them side by side in every pass and into "
     "the last snapshot takes longer than the steps.",
 }
@@ -77,3 +76,12 @@ Nothing on this page is written by hand but the words.
   bytes read from memory or from files, and nothing done with them.
 - "Peak MB" is the largest resident size, rows in memory included; "beyond imports" is that less
   what stood before the work began."""
+LINES = (
+    "eight models touch two lines of memory per value where one model touches a quarter of one. "
+    "The limit of the tables reads and writes these lines in the same order, and does nothing "
+    "else: it alone takes so many times as long as one model, and ours so many times that: "
+)
+COPIES = (
+    " imdb has 738,000 columns for 25,000 rows: a pass touches each weight few times, and making, "
+    "bringing together and taking apart the weights of eight models is half of ours."
+)

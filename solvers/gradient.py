@@ -21,7 +21,8 @@ from solvers.dispatch import kernel, part_of_kernels
 from solvers.lanes import Eight, keep_lanes, lanes_of, spread, total
 from solvers.losses import Problem, slope, value
 from solvers.protocol import Block, Certificate, Sum, Weights
-from solvers.rows import add_four, add_vector, dot_four, dot_vector, look_ahead
+from solvers.rows import add_vector, dot_vector, look_ahead
+from solvers.rows_at_once import add_eight, dot_eight
 
 TILE = 16  # rows whose losses are taken at once: what they wait for does not hold up the next
 RISE = 1e-12  # of an objective, relative; less is rounding
@@ -95,8 +96,8 @@ def add_slopes(
         for k in range(TILE):
             look_ahead(rows, y, weight, order, start + k)
             target[k], c[k] = y[order[start + k]], weight[order[start + k]]
-            if k % 4 == 3:
-                dot_four(rows, order, start + k - 3, w, p[k - 3 :])
+            if k % 8 == 7:
+                dot_eight(rows, order, start + k - 7, w, p[k - 7 :])
         for k in range(0, TILE, 8):
             phi, change = losses_of(problem, b, lanes_of(p, k, how), lanes_of(target, k, how))
             losses += lanes_of(c, k, how) * phi
@@ -106,8 +107,8 @@ def add_slopes(
         if slopes.shape[0] > 0:
             for k in range(TILE):
                 slopes[order[start + k]] = g[k]
-        for k in range(0, TILE, 4):
-            add_four(rows, order, start + k, g[k:], G)
+        for k in range(0, TILE, 8):
+            add_eight(rows, order, start + k, g[k:], G)
     all_losses, all_slopes = total(losses), total(sums)
     for r in range(whole, n):
         i = order[r]

@@ -33,7 +33,8 @@ from solvers.protocol import (
     Weights,
     array_bytes,
 )
-from solvers.rows import add_four_squares, add_vector, dot_vector, look_ahead
+from solvers.rows import add_vector, dot_vector, look_ahead
+from solvers.rows_at_once import add_four_squares
 from solvers.smoothness import refuse_kink
 
 EPSILON = 1e-15  # of a pivot, least: what rounding may take of it

@@ -15,7 +15,6 @@ from numba.extending import register_jitable
 from numpy.typing import NDArray
 
 from solvers.dispatch import FUSED, VECTORISED, by_type
-from solvers.lanes import Eight, fused, keep_lanes, lanes_of, some_of, spread, total
 from solvers.prefetch import touch_line
 
 
@@ -79,27 +78,6 @@ def dot_vector(rows: Rows, i: int, v: NDArray[np.float64]) -> float:
 @by_type
 def add_vector(rows: Rows, i: int, a: float, v: NDArray[np.float64]) -> None:
     """v += a x_i for a plain vector v (d,)."""
-
-
-@by_type
-def add_four_squares(
-    rows: Rows, order: NDArray[np.int64], r: int, a: NDArray[np.float64], H: NDArray[np.float64]
-) -> None:
-    """H += a[k] x_i x_i^T for the four rows i = order[r + k]; H is square, its lower triangle."""
-
-
-@by_type
-def dot_four(
-    rows: Rows, order: NDArray[np.int64], r: int, v: NDArray[np.float64], p: NDArray[np.float64]
-) -> None:
-    """p[k] = x_i . v for the four rows i = order[r + k]."""
-
-
-@by_type
-def add_four(
-    rows: Rows, order: NDArray[np.int64], r: int, a: NDArray[np.float64], v: NDArray[np.float64]
-) -> None:
-    """v += a[k] x_i for the four rows i = order[r + k]."""
 
 
 @by_type
@@ -242,83 +220,6 @@ def _(rows: Any, i: Any, a: Any, v: Any) -> Any:
 def _(rows: Any, i: Any, a: Any, v: Any) -> Any:
     for k in positions(rows, i):
         v[rows.indices[k]] += a * np.float64(rows.data[k])
-
-
-# Four dense rows at a time read v a quarter as often: a third faster where v is long.  They go in
-# lanes, the last few values too: what LLVM does with a rest of six is not quick.
-
-
-@dot_four.register(DenseRows, fastmath=FUSED)
-def _(rows: Any, order: Any, r: Any, v: Any, p: Any) -> Any:
-    X, d, how = rows.X, rows.X.shape[1], Eight()
-    a, b, c, e = order[r] * d, order[r + 1] * d, order[r + 2] * d, order[r + 3] * d
-    first, second, third, fourth = (spread(0.0, how), spread(0.0, how), spread(0.0, how),
-                                    spread(0.0, how))  # fmt: skip
-    for j in range(0, d - 7, 8):
-        w = lanes_of(v, j, how)
-        first = fused(lanes_of(X, a + j, how), w, first)
-        second = fused(lanes_of(X, b + j, how), w, second)
-        third = fused(lanes_of(X, c + j, how), w, third)
-        fourth = fused(lanes_of(X, e + j, how), w, fourth)
-    rest = d % 8
-    if rest > 0:
-        j = d - rest
-        w = some_of(v, j, rest, how)
-        first = fused(some_of(X, a + j, rest, how), w, first)
-        second = fused(some_of(X, b + j, rest, how), w, second)
-        third = fused(some_of(X, c + j, rest, how), w, third)
-        fourth = fused(some_of(X, e + j, rest, how), w, fourth)
-    p[0], p[1], p[2], p[3] = total(first), total(second), total(third), total(fourth)
-
-
-@dot_four.register(SparseRows, fastmath=FUSED)
-def _(rows: Any, order: Any, r: Any, v: Any, p: Any) -> Any:
-    for k in range(4):
-        p[k] = dot_vector(rows, order[r + k], v)
-
-
-@add_four.register(DenseRows, fastmath=FUSED)
-def _(rows: Any, order: Any, r: Any, a: Any, v: Any) -> Any:
-    X, d, how = rows.X, rows.X.shape[1], Eight()
-    at, bt, ct, et = order[r] * d, order[r + 1] * d, order[r + 2] * d, order[r + 3] * d
-    a0, a1, a2, a3 = a[0], a[1], a[2], a[3]
-    for j in range(0, d - 7, 8):
-        w = fused(a0, lanes_of(X, at + j, how), lanes_of(v, j, how))
-        w = fused(a1, lanes_of(X, bt + j, how), w)
-        w = fused(a2, lanes_of(X, ct + j, how), w)
-        keep_lanes(v, j, fused(a3, lanes_of(X, et + j, how), w))
-    for j in range(d - d % 8, d):
-        first = a0 * np.float64(X[order[r], j]) + a1 * np.float64(X[order[r + 1], j])
-        v[j] += first + a2 * np.float64(X[order[r + 2], j]) + a3 * np.float64(X[order[r + 3], j])
-
-
-@add_four.register(SparseRows, fastmath=FUSED)
-def _(rows: Any, order: Any, r: Any, a: Any, v: Any) -> Any:
-    for k in range(4):
-        if a[k] != 0.0:
-            add_vector(rows, order[r + k], a[k], v)
-
-
-@add_four_squares.register(DenseRows, fastmath=VECTORISED)
-def _(rows: Any, order: Any, r: Any, a: Any, H: Any) -> Any:
-    X, i0, i1, i2, i3 = rows.X, order[r], order[r + 1], order[r + 2], order[r + 3]
-    for j in range(X.shape[1]):
-        h, a0, a1 = H[j], a[0] * np.float64(X[i0, j]), a[1] * np.float64(X[i1, j])
-        a2, a3 = a[2] * np.float64(X[i2, j]), a[3] * np.float64(X[i3, j])
-        for k in range(j + 1):
-            first = a0 * np.float64(X[i0, k]) + a1 * np.float64(X[i1, k])
-            h[k] += first + a2 * np.float64(X[i2, k]) + a3 * np.float64(X[i3, k])
-
-
-@add_four_squares.register(SparseRows, fastmath=FUSED)
-def _(rows: Any, order: Any, r: Any, a: Any, H: Any) -> Any:
-    for q in range(4):
-        i = order[r + q]
-        for n in positions(rows, i):
-            j, x = rows.indices[n], a[q] * np.float64(rows.data[n])
-            for m in positions(rows, i):
-                if rows.indices[m] <= j:
-                    H[j, rows.indices[m]] += x * np.float64(rows.data[m])
 
 
 @clear.register(DenseRows)

@@ -1,14 +1,17 @@
-"""The reading thread: the same rows as reading by hand, and it always ends."""
+"""The reading threads: the same rows as reading by hand, and it always ends."""
 
+import shutil
 import threading
 from contextlib import closing
 
 import numpy as np
 import pytest
 
+from pipeline.streaming.buffers import borrowed, give_back, let_go_of_buffers
 from pipeline.streaming.reader import WindowReader, with_new_chunks
 from pipeline.streaming.targets import TargetRule
 from pipeline.streaming.windows import Window, WindowPlan
+from storage.dataset import Dataset
 from tests.datasets import make
 
 WINDOWS = [Window(chunks, "stored", 0, 0) for chunks in [(5, 0), (3,), (1, 2, 4), (6,), (0, 6)]]
@@ -45,7 +48,7 @@ def test_stopping_early_ends_the_thread(dataset, taken):
         with closing(reader(dataset).blocks(WINDOWS)) as blocks:
             for _, _block in zip(range(taken), blocks, strict=False):
                 pass
-    assert not [t for t in threading.enumerate() if t.name == "fewpass-reader"]
+    assert not [t for t in threading.enumerate() if t.name.startswith("fewpass-reader")]
 
 
 def test_every_window_is_announced_once_and_one_ahead():
@@ -54,3 +57,21 @@ def test_every_window_is_announced_once_and_one_ahead():
         announced += new
         assert window is WINDOWS[k]
         assert announced == [chunk for w in WINDOWS[: k + 2] for chunk in w.chunks]
+
+
+def test_buffers_are_used_again_by_the_same_rows_only(tmp_path):
+    let_go_of_buffers()
+    rule = TargetRule(1)
+    one = make(tmp_path / "one", n=300, chunk_rows=100)
+    first = borrowed(one, rule, (100, 3000))
+    give_back(first)
+    moved = Dataset.open(shutil.move(tmp_path / "one", tmp_path / "moved"))
+    again = borrowed(moved, rule, (100, 3000))
+    assert again.buffer is first.buffer
+    assert again.load([1]).y.shape == (100,)  # read from where the set is now
+    give_back(again)
+    assert borrowed(moved, rule, (300, 9000)).buffer is not first.buffer  # too small
+    large = borrowed(moved, rule, (300, 9000))
+    give_back(large)
+    assert borrowed(moved, rule, (100, 3000)).buffer is not large.buffer  # far too large
+    let_go_of_buffers()

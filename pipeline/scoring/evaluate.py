@@ -17,6 +17,7 @@ from pipeline.scoring.evaluate_classes import (
     penalty,
     top_error,
 )
+from pipeline.streaming.buffers import let_go_of_buffers
 from pipeline.streaming.executor import Executor
 from pipeline.streaming.gather import GatherReport, gather
 from pipeline.streaming.span import Job
@@ -76,6 +77,7 @@ def evaluate(
     job = evaluation_job(model.record, dataset, model.lam)
     at = executor.submit("weights", read_weights, model.run, model.snapshot, dataset)
     total = executor.result(gather(executor, job, sum_of(job), at, on_report))
+    executor.everywhere(let_go_of_buffers)
     return figures_of(job, model.record, model.weights, total)
 
 

@@ -16,7 +16,7 @@ from pipeline.ingest.scaling import Scaler
 from pipeline.memory import peak_memory_bytes
 from pipeline.scoring.predictions import PredictionFile, open_predictions
 from pipeline.sources import SourceOptions, open_source
-from pipeline.streaming.reader import row_view
+from pipeline.streaming.buffers import row_view
 from pipeline.streaming.targets import label_text
 from pipeline.training.model import Model, require_same_columns, stored_weights
 from pipeline.training.plan import loss_of

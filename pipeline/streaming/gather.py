@@ -63,7 +63,7 @@ def gather_span(
         [sum(count[k] for k in window.chunks) for window in windows]
         for count in (chunks.rows, chunks.nnz)
     ]
-    reader = window_reader(job, (max(sizes[0]), max(sizes[1])), kept)
+    reader = window_reader(job, (roomy(max(sizes[0])), roomy(max(sizes[1]))), kept)
     # every thread of the process may be at a span of its own, and what is here need not be read
     reader.ahead = 0 if job.resident else 1
     rows, part, stepping = 0, what.zero(at), Stopwatch()
@@ -115,6 +115,12 @@ def gather(
     while stack:
         total = executor.submit_small("add", add_parts, stack.pop()[1], total)
     return total
+
+
+def roomy(n: int) -> int:
+    """Round up by an eighth at most, so that buffers suit the next span, too."""
+    step = 1 << max(0, n.bit_length() - 4)
+    return -(-n // step) * step
 
 
 def small_groups(nnz: Sequence[int], first: int, stop: int) -> Iterator[tuple[int, ...]]:

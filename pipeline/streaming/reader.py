@@ -1,53 +1,25 @@
-"""The thread that reads and decodes the next windows while a kernel steps the current one."""
+"""The threads that read and decode the next windows while a kernel steps the current one."""
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import pairwise
-from queue import Queue
-from typing import NamedTuple, Protocol
+from itertools import islice, pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.streaming.buffers import RowSource, WindowRows, borrowed, give_back
 from pipeline.streaming.row_numbers import RowNumbers
 from pipeline.streaming.targets import TargetRule
 from pipeline.streaming.windows import Window, WindowPlan, row_order
 from solvers.protocol import Block
-from solvers.rows import DenseRows, Rows, SparseRows
-from storage.dataset import Dataset, TableBuffer
+from storage.dataset import Dataset
 from storage.row_state import NOTHING_YET
-from storage.table import DenseTable, Table
-
-
-class WindowRows(NamedTuple):
-    """The rows of a window's chunks, maybe among others."""
-
-    rows: Rows
-    y: NDArray[np.float64]  # (n,)
-    weight: NDArray[np.float64]  # (n,)
-    places: list[slice]  # where each chunk's rows are
-    bytes_read: int
-    fetch_s: float  # of reading them: the store's part
-
-
-class RowSource(Protocol):
-    """Something that has the rows of chunks."""
-
-    def announce(self, chunk: int) -> None:
-        """Say that a chunk is about to be asked for."""
-
-    def load(self, chunks: Sequence[int]) -> WindowRows:
-        """Return the rows of these chunks."""
-
-
-#: Where to read to; None: stop reading.
-Free = Queue[RowSource | None]
-#: Blocks read, in order; None: there are no more; an error: raise it.
-Ready = Queue["tuple[RowSource, VisitedBlock] | BaseException | None"]
 
 
 @dataclass
@@ -96,36 +68,6 @@ class RowStateSource:
             self.store.write(sweep, chunk, block.row_state[place])
 
 
-class DecodedRows:
-    """A window's rows, decoded one chunk after the other into a buffer that is used again."""
-
-    def __init__(self, dataset: Dataset, rule: TargetRule, capacity: tuple[int, int]) -> None:
-        self._dataset, self._rule = dataset, rule
-        self._buffer = TableBuffer(dataset.manifest, *capacity)
-
-    def announce(self, chunk: int) -> None:
-        """Let the disk fetch what will be decoded."""
-        self._dataset.announce(chunk)
-
-    def load(self, chunks: Sequence[int]) -> WindowRows:
-        """Return the rows of these chunks; those asked for before are overwritten."""
-        buffer, fetched = self._buffer, self._buffer.fetch_s
-        buffer.clear()
-        size, ends = 0, [0]
-        for chunk in chunks:
-            size += self._dataset.read_into(chunk, buffer)
-            ends.append(buffer.n_rows)
-        table = buffer.table()
-        return WindowRows(
-            rows=row_view(table),
-            y=np.ascontiguousarray(self._rule.read(table.target)),
-            weight=unit_weights(table, self._dataset, self._rule),
-            places=[slice(a, b) for a, b in pairwise(ends)],
-            bytes_read=size,
-            fetch_s=buffer.fetch_s - fetched,
-        )
-
-
 class VisitedBlock(NamedTuple):
     """A block, and where in it the rows of its window's chunks are."""
 
@@ -133,11 +75,21 @@ class VisitedBlock(NamedTuple):
     places: list[slice]
 
 
+class WindowRead(NamedTuple):
+    """A window that was read, and what that took."""
+
+    visited: VisitedBlock
+    bytes_read: int
+    read_s: float
+    fetch_s: float
+    permute_s: float
+
+
 @dataclass
 class WindowReader:
-    """Yields one block per window, read ahead by a thread.
+    """Yields one block per window, read ahead by threads.
 
-    A block is valid until the next one is asked for.  Errors of the reading thread are raised
+    A block is valid until the next one is asked for.  Errors of the reading threads are raised
     where the block would have come.
     """
 
@@ -147,69 +99,64 @@ class WindowReader:
     capacity: tuple[int, int]  # rows and non-zeros that every window fits in
     row_state: RowStateSource | None = None
     resident: RowSource | None = None  # has all rows; None: windows are decoded into buffers
-    ahead: int = 2  # windows read before they are asked for; 0: no thread
+    ahead: int = 2  # windows that are read while another one is stepped, each by a thread
     statistics: ReadingStatistics = field(default_factory=ReadingStatistics)
 
     def blocks(self, windows: Sequence[Window]) -> Generator[VisitedBlock]:
         """Read the windows in turn."""
-        if self.ahead == 0 or len(windows) == 1:
-            return self._one_by_one(windows)
-        self.statistics.ahead = True
-        return self._read_ahead(windows)
-
-    def _one_by_one(self, windows: Sequence[Window]) -> Generator[VisitedBlock]:
-        source = self._source()
-        for window, new in with_new_chunks(windows):
-            asked = time.perf_counter()
-            found = self._read(window, new, source)
-            self.statistics.wait_s += time.perf_counter() - asked
-            yield found
-
-    def _read_ahead(self, windows: Sequence[Window]) -> Generator[VisitedBlock]:
-        free: Free = Queue()
-        ready: Ready = Queue()
-        for _ in range(min(self.ahead + 1, len(windows))):
-            free.put(self._source())
-        thread = threading.Thread(
-            target=self._read_all, args=(windows, free, ready), name="fewpass-reader"
-        )
-        thread.start()
+        self.statistics.ahead = self.ahead > 0 and len(windows) > 1
+        sources = [self._source() for _ in range(min(self.ahead + 1, len(windows)))]
+        read = self._read_ahead if self.statistics.ahead else self._one_by_one
         try:
-            yield from self._hand_out(free, ready)
+            yield from read(windows, sources)
         finally:
-            free.put(None)  # a reader that waits for a buffer waits no longer
-            thread.join()
+            for source in sources:
+                give_back(source)
 
     def _source(self) -> RowSource:
-        return self.resident or DecodedRows(self.dataset, self.rule, self.capacity)
+        return self.resident or borrowed(self.dataset, self.rule, self.capacity)
 
-    def _hand_out(self, free: Free, ready: Ready) -> Iterator[VisitedBlock]:
-        while True:
-            asked = time.perf_counter()
-            item = ready.get()
-            self.statistics.wait_s += time.perf_counter() - asked
-            if item is None:
-                return
-            if isinstance(item, BaseException):
-                raise item
-            source, found = item
-            try:
-                yield found
-            finally:
-                free.put(source)
+    def _one_by_one(
+        self, windows: Sequence[Window], sources: Sequence[RowSource]
+    ) -> Iterator[VisitedBlock]:
+        for window, new in with_new_chunks(windows):
+            yield self._counted(self._read, window, new, sources[0])
 
-    def _read_all(self, windows: Sequence[Window], free: Free, ready: Ready) -> None:
+    def _read_ahead(
+        self, windows: Sequence[Window], sources: Sequence[RowSource]
+    ) -> Generator[VisitedBlock]:
+        """Have `ahead` windows read at any time, each by a thread, into what is not stepped."""
+        upcoming, free = with_new_chunks(windows), deque(sources)
+        pending: deque[tuple[RowSource, Future[WindowRead]]] = deque()
+        pool = ThreadPoolExecutor(self.ahead, thread_name_prefix="fewpass-reader")
+
+        def go_on() -> None:
+            for window, new in islice(upcoming, len(free)):
+                source = free.popleft()
+                pending.append((source, pool.submit(self._read, window, new, source)))
+
         try:
-            for window, new in with_new_chunks(windows):
-                source = free.get()
-                if source is None:
-                    return
-                ready.put((source, self._read(window, new, source)))
-            ready.put(None)
-        except BaseException as error:  # noqa: BLE001 - raised again where the block is awaited
-            ready.put(error)
+            go_on()
+            while pending:
+                source, found = pending.popleft()
+                yield self._counted(found.result)
+                free.append(source)
+                go_on()
+        finally:
+            pool.shutdown(cancel_futures=True)
 
-    def _read(self, window: Window, new: Sequence[int], source: RowSource) -> VisitedBlock:
+    def _counted(self, read: Callable[..., WindowRead], *args: Any) -> VisitedBlock:
+        """Wait for a window, and count what it took."""
+        asked, counts = time.perf_counter(), self.statistics
+        found = read(*args)
+        counts.wait_s += time.perf_counter() - asked
+        counts.bytes_read += found.bytes_read
+        counts.read_s += found.read_s
+        counts.fetch_s += found.fetch_s
+        counts.permute_s += found.permute_s
+        return found.visited
+
+    def _read(self, window: Window, new: Sequence[int], source: RowSource) -> WindowRead:
         began = time.perf_counter()
         for chunk in new:
             source.announce(chunk)
@@ -219,12 +166,12 @@ class WindowReader:
             values, size = self.row_state.read(window, found)
         loaded = time.perf_counter()
         order = row_order(self.plan, window, numbers_in(found.places))
-        self.statistics.permute_s += time.perf_counter() - loaded
+        permuted = time.perf_counter()
         block = Block(found.rows, found.y, found.weight, order, values)
-        self.statistics.bytes_read += found.bytes_read + size
-        self.statistics.read_s += time.perf_counter() - began
-        self.statistics.fetch_s += found.fetch_s
-        return VisitedBlock(block, found.places)
+        return WindowRead(
+            VisitedBlock(block, found.places), found.bytes_read + size,
+            permuted - began, found.fetch_s, permuted - loaded,
+        )  # fmt: skip
 
 
 def with_new_chunks(windows: Sequence[Window]) -> Iterator[tuple[Window, list[int]]]:
@@ -248,26 +195,3 @@ def numbers_in(places: Sequence[slice]) -> NDArray[np.int64]:
 def chunk_rows(dataset: Dataset, window: Window) -> list[int]:
     """Return the rows of each of a window's chunks."""
     return [dataset.manifest.chunks.rows[chunk] for chunk in window.chunks]
-
-
-def cut_rows(rows: Rows, start: int, stop: int) -> Rows:
-    """See rows start <= i < stop; no copy."""
-    if isinstance(rows, DenseRows):
-        return DenseRows(rows.X[start:stop])
-    return rows._replace(indptr=rows.indptr[start : stop + 1])
-
-
-def row_view(table: Table) -> Rows:
-    """See a table as kernels do; no copy."""
-    if isinstance(table, DenseTable):
-        return DenseRows(table.X)
-    unsigned = np.uint32 if table.indices.itemsize == 4 else np.uint64
-    return SparseRows(table.data, table.indices.view(unsigned), table.indptr)
-
-
-def unit_weights(table: Table, dataset: Dataset, rule: TargetRule) -> NDArray[np.float64]:
-    """Row weights scaled so that their mean over the whole set is 1, times their class's."""
-    weights = dataset.manifest.weights
-    if table.weight is None or weights is None:
-        return rule.weigh(table.target)
-    return rule.weigh(table.target) * table.weight * (dataset.manifest.n_rows / weights.total)

@@ -14,7 +14,13 @@ from threading import Lock
 
 import numpy as np
 
-from pipeline.streaming.reader import WindowRows, cut_rows, row_view, unit_weights
+from pipeline.streaming.buffers import (
+    WindowRows,
+    cut_rows,
+    let_go_of_buffers,
+    row_view,
+    unit_weights,
+)
 from pipeline.streaming.targets import TargetRule
 from storage.dataset import Dataset
 from storage.table import cut
@@ -84,6 +90,7 @@ def resident_rows(dataset: Dataset, rule: TargetRule) -> ResidentRows:
 
 
 def let_go() -> None:
-    """Give this process's rows back to the system, once no span uses them."""
+    """Give this process's rows and buffers back to the system, once no span uses them."""
+    let_go_of_buffers()
     with _keeping:
         _kept.clear()

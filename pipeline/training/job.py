@@ -6,7 +6,7 @@ import numpy as np
 
 from pipeline.errors import BadInput
 from pipeline.memory import return_freed_memory
-from pipeline.streaming.reader import row_view, unit_weights
+from pipeline.streaming.buffers import row_view, unit_weights
 from pipeline.streaming.span import Job
 from pipeline.streaming.targets import TargetRule, target_rule
 from pipeline.streaming.windows import OVERHEAD_BYTES, plan_windows, resident_bytes

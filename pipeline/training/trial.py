@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pipeline.streaming.buffers import row_view, unit_weights
 from pipeline.streaming.executor import Execution
-from pipeline.streaming.reader import row_view, unit_weights
 from pipeline.streaming.span import Job
 from pipeline.training.forecast import Forecast
 from solvers.protocol import Block, Diverged, Gather, Solver, State, Sum, Walk

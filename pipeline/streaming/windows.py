@@ -17,7 +17,7 @@ from storage.manifest import Manifest
 #: dealt, and rows one by one: for sets in which neighbours have something in common.
 Order = Literal["stored", "random", "permuted"]
 
-IN_FLIGHT = 3  # windows of one stream in memory: one stepped, one ready, one being read
+IN_FLIGHT = 3  # windows of one stream in memory: one stepped, two being read
 VERSIONS_HELD = 2  # of what a method keeps per row: one read, one written
 OVERHEAD_BYTES = 96_000_000  # loaded kernels, compressed chunks, the cluster in this process
 CHUNKS_OF_A_WINDOW, ROWS_OF_A_WINDOW = 11, 12  # what a random generator is for

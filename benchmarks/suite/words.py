@@ -47,8 +47,9 @@ REASONS = {
     "own snapshot and log. What the cluster costs: see the line without Dask.",
     9: "the tables below say where a later pass goes. Where rows do not fit, they are read, "
     "checked and decoded in every pass, which takes about as many CPU seconds as the steps, and on "
-    "few cores both share them. imdb has 738,000 columns for 25,000 rows: its state is copied once a span and once a "
-    "sweep, as a task must not change what it is given, and that is as long as its rows.",
+    "few cores both share them. imdb has 738,000 columns for 25,000 rows: its state is copied once a "
+    "span and once a sweep, as a task must not change what it is given, and that is as long as its "
+    "rows.",
     11: "the 105 models' weights take 100 MB; bringing them side by side in every pass and into "
     "the last snapshot takes longer than the steps.",
 }

@@ -46,10 +46,10 @@ REASONS = {
     "second limit): what is left is the first window, which is read beside nothing, and a run's "
     "own snapshot and log. What the cluster costs: see the line without Dask.",
     9: "the tables below say where a later pass goes. Where rows do not fit, they are read, "
-    "checked and decoded in every pass, which takes about as many CPU seconds as the steps, and on "
-    "few cores both share them. imdb has 738,000 columns for 25,000 rows: its state is copied once a "
-    "span and once a sweep, as a task must not change what it is given, and that is as long as its "
-    "rows.",
+    "checked and decoded in every pass, which takes about as many CPU seconds as the steps, and "
+    "on few cores both share them. imdb has 738,000 columns for 25,000 rows: its state is copied "
+    "once a span and once a sweep, as a task must not change what it is given, and that is as "
+    "long as its rows.",
     11: "the 105 models' weights take 100 MB; bringing them side by side in every pass and into "
     "the last snapshot takes longer than the steps.",
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import resource
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -23,7 +24,6 @@ def peak_memory_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-@cache
 def return_freed_memory(budget: int = 0) -> None:
     """Have large freed arrays go back to the system at once, in this process from now on.
 
@@ -33,7 +33,12 @@ def return_freed_memory(budget: int = 0) -> None:
     Where the C library knows no such setting nothing is done.
     """
     large = min(max(LARGE_BYTES, budget // BUDGET_SHARE), MOST_LARGE_BYTES)
-    set_option = getattr(ctypes.CDLL(None), "mallopt", None)
+    set_option = _mallopt()
     if set_option is not None:
         set_option(M_MMAP_THRESHOLD, large)
         set_option(M_TRIM_THRESHOLD, 2 * large)
+
+
+@cache
+def _mallopt() -> Callable[[int, int], int] | None:
+    return getattr(ctypes.CDLL(None), "mallopt", None)

@@ -1,8 +1,8 @@
 """Verbs for several rows at a time: where no row waits for another.
 
 Eight dense rows at a time read the weights an eighth as often, and come from memory in eight
-streams, which brings twice as much a second as one.  They go in lanes, the last few values too:
-what LLVM does with a rest of six is not quick.  Sparse rows gain nothing, and go one by one.
+streams, which bring half as much again as one.  They go in lanes, the last few values too: what
+LLVM does with a rest of six is not quick.  Sparse rows gain nothing, and go one by one.
 """
 
 from __future__ import annotations

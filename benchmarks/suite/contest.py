@@ -138,10 +138,9 @@ def row_of(process: Running) -> dict[str, Any]:
     for measure in ("wall_s", "cpu_s"):
         # Where the work says how much of it there was (passes, say), its cost is told for one.
         taken = [turn[measure] / turn["found"].get("pieces", 1.0) for turn in turns]
-        row[measure] = {"median": median(taken), "least": min(taken)}
+        row[measure] = middle(taken)
     if "later_s" in turns[0]["found"]:  # a pass after the first one
-        taken = [turn["found"]["later_s"] for turn in turns]
-        row["later_s"] = {"median": median(taken), "least": min(taken)}
+        row["later_s"] = middle([turn["found"]["later_s"] for turn in turns])
     peak = turns[-1]["peak_rss"]
     return row | {
         "threads": process.contestant.threads,
@@ -150,6 +149,11 @@ def row_of(process: Running) -> dict[str, Any]:
         "beyond_imports_mb": (peak - process.ready["imported"]) / MB,
         "found": turns[-1]["found"],
     }
+
+
+def middle(taken: list[float]) -> dict[str, float]:
+    """Return what is told of several turns."""
+    return {"median": median(taken), "least": min(taken)}
 
 
 def judged(target: Target, rows: dict[str, dict[str, Any]]) -> dict[str, Any]:

@@ -144,31 +144,23 @@ def lines_of_weights(place: str, models: int, method: str) -> Work:
     """Limit: the lines of memory that several models' steps touch, read and written."""
     block, known = rows_of(place, "random", "popularity")
     W, how = beside([np.zeros((known.d, 2))] * models), lanes_for(models)
-    touch = touch_averaged if method == "asgd" else touch_dual
-    return lambda: touch(W, how, *block[:4])
+    dual = method == "sdca"
+    return lambda: touch_lines(W, how, dual, *block[:4])
 
 
 @kernel
-def touch_averaged(W: Any, how: Any, rows: Any, y: Any, weight: Any, order: Any) -> None:
-    """Read column 0 of every value's weights, then add to both columns."""
+def touch_lines(W: Any, how: Any, dual: Any, rows: Any, y: Any, weight: Any, order: Any) -> None:
+    """Read column 0 of every value's weights and add to both; dual: read both, add to column 1."""
     V, width, last = W.reshape(-1), W.shape[2], order.shape[0] - 1
     for r in range(order.shape[0]):
         i, upcoming = order[r], (order[min(r + 1, last)], 0)
         look_ahead(rows, y, weight, order, r)
-        s = dot_lanes(rows, i, V, width, 0, how) * 1e-3
-        add_both_lanes(rows, i, s, s, V, width, 0, upcoming, how)
-
-
-@kernel
-def touch_dual(W: Any, how: Any, rows: Any, y: Any, weight: Any, order: Any) -> None:
-    """Read both columns of every value's weights, then add to column 1."""
-    V, width, last = W.reshape(-1), W.shape[2], order.shape[0] - 1
-    for r in range(order.shape[0]):
-        i, upcoming = order[r], (order[min(r + 1, last)], 0)
-        look_ahead(rows, y, weight, order, r)
-        first, second = dot_both_lanes(rows, i, V, width, 0, how)
-        step = (first - second) * 1e-3
-        add_lanes(rows, i, step, V, width, how.width, upcoming, how)
+        if dual:
+            first, second = dot_both_lanes(rows, i, V, width, 0, how)
+            add_lanes(rows, i, (first - second) * 1e-3, V, width, how.width, upcoming, how)
+        else:
+            s = dot_lanes(rows, i, V, width, 0, how) * 1e-3
+            add_both_lanes(rows, i, s, s, V, width, 0, upcoming, how)
 
 
 def memory_read_at_random(place: str) -> Work:

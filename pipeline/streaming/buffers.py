@@ -1,7 +1,7 @@
 """Rows of chunks, decoded into buffers that are used again and again.
 
-Memory that is new costs as much as decoding into it, and takes a lock of the process each time: so
-buffers outlive the span that they were made for.
+Memory that is new costs a third of what decoding into it does: so buffers outlive the span that
+they were made for.
 """
 
 from __future__ import annotations

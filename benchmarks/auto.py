@@ -21,7 +21,7 @@ from typing import Any
 from benchmarks.data_sets import STUDIES, Study, training_rows
 from benchmarks.forecasts import SETS
 from benchmarks.results import Row, append, table, versions
-from pipeline.streaming.executor import InProcess
+from pipeline.streaming.in_process import InProcess
 from pipeline.training.plan import TrainingPlan
 from pipeline.training.training_run import TrainingRun
 from storage.dataset import Dataset

@@ -23,7 +23,7 @@ from benchmarks.certified_page import TOL, write_page
 from benchmarks.data_sets import STUDIES, Half, Study, in_memory, training_rows
 from benchmarks.optimum import Aim, Linear, cached_optimum, objective
 from benchmarks.results import Row, append, newest
-from pipeline.streaming.executor import InProcess
+from pipeline.streaming.in_process import InProcess
 from pipeline.training.forecast import forecast
 from pipeline.training.job import make_job
 from pipeline.training.model import load_model

@@ -24,7 +24,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from benchmarks.data_sets import STUDIES, Half, Study, in_memory, training_rows
-from pipeline.streaming.executor import InProcess
+from pipeline.streaming.in_process import InProcess
 from pipeline.training.plan import TrainingPlan
 from pipeline.training.training_run import TrainingRun
 from storage.dataset import Dataset

@@ -22,7 +22,7 @@ import numpy as np
 
 from benchmarks.data_sets import STUDIES, Study, training_rows
 from benchmarks.results import table
-from pipeline.streaming.executor import InProcess
+from pipeline.streaming.in_process import InProcess
 from pipeline.training.forecast import forecast
 from pipeline.training.job import make_job
 from pipeline.training.plan import TrainingPlan

@@ -30,7 +30,7 @@ from benchmarks.data_sets import STUDIES, Half, Study, Vector, in_memory, ingest
 from benchmarks.optimum import Aim, Linear, cached_optimum, objective
 from benchmarks.real_data_page import better_objective, write_page
 from benchmarks.results import append, as_json, newest
-from pipeline.streaming.executor import InProcess
+from pipeline.streaming.in_process import InProcess
 from pipeline.training.model import load_model
 from pipeline.training.plan import TrainingPlan, regularisation
 from pipeline.training.run_folder import RunFolder

@@ -11,11 +11,11 @@ import math
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
+from storage.codec import checksum
 from storage.dataset import Dataset
 from storage.folder import Damaged, Folder
 from storage.manifest import Part, index_dtype
@@ -200,7 +200,7 @@ def file_checksum(folder: Folder, name: str) -> int:
     crc = 0
     with folder.local_path(name).open("rb", buffering=0) as file:
         while block := file.read(BLOCK_BYTES):
-            crc = google_crc32c.extend(crc, block)
+            crc = checksum(block, crc)
     return crc
 
 

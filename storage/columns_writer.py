@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
+from storage.codec import checksum
 from storage.columns import (
     KEY,
     ColumnsManifest,
@@ -80,7 +80,7 @@ class RawFile:
     def append(self, array: NDArray[Any]) -> None:
         """Write an array's numbers at the end."""
         data = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
-        self.checksum = google_crc32c.extend(self.checksum, data)
+        self.checksum = checksum(data, self.checksum)
         self._file.write(data)
 
     def close(self) -> int:

@@ -10,7 +10,7 @@ import errno
 import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
@@ -271,8 +271,7 @@ def _as_remote(url: str) -> str:
 
 def _checked(key: str) -> str:
     """Refuse keys that would leave the folder: manifests from elsewhere name keys too."""
-    parts = PurePosixPath(key).parts
-    if key.startswith("/") or ".." in parts or "\\" in key or "\0" in key:
+    if key.startswith("/") or ".." in key.split("/") or "\\" in key or "\0" in key:
         raise ValueError(
             f"{key!r} is not the name of an object below a folder. Use names like 'a/b'."
         )

@@ -7,7 +7,7 @@ import pytest
 
 from flows import cli
 from pipeline.report import draw_report
-from pipeline.streaming.executor import InProcess
+from pipeline.streaming.in_process import InProcess
 from pipeline.training.choice import Mark, MethodChoice, choose, far_behind
 from pipeline.training.job import make_job
 from pipeline.training.plan import TrainingPlan

@@ -16,7 +16,7 @@ from pipeline.ingest.popularity import CACHED_COLUMNS, IN_ORDER, ColumnCounts, r
 from pipeline.scoring.evaluate import evaluate
 from pipeline.scoring.predict import predict
 from pipeline.sources import SourceOptions
-from pipeline.streaming.executor import InProcess
+from pipeline.streaming.in_process import InProcess
 from pipeline.training.feature_run import FeatureRun
 from pipeline.training.model import load_model
 from pipeline.training.plan import TrainingPlan

@@ -13,7 +13,8 @@ import pytest
 from distributed.security import Security
 
 from pipeline.dashboard.learning import learning
-from pipeline.streaming.executor import Execution, InProcess, open_executor
+from pipeline.streaming.executor import Execution, open_executor
+from pipeline.streaming.in_process import InProcess
 from pipeline.training.plan import TrainingPlan
 from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingRun

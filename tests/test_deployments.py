@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pipeline.streaming.executor import InProcess
+from pipeline.streaming.in_process import InProcess
 from pipeline.training.lease import KEY, holder_of
 from pipeline.training.plan import TrainingPlan
 from pipeline.training.training_run import TrainingRun

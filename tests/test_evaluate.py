@@ -8,7 +8,7 @@ from sklearn import metrics
 
 from pipeline.errors import BadInput
 from pipeline.scoring.evaluate import area, evaluate, score_bins
-from pipeline.streaming.executor import InProcess
+from pipeline.streaming.in_process import InProcess
 from pipeline.training.model import load_model
 from pipeline.training.plan import TrainingPlan
 from pipeline.training.run_folder import RunFolder

@@ -7,7 +7,7 @@ import fsspec
 from fsspec.implementations.memory import MemoryFileSystem
 
 import storage.local_files
-from pipeline.streaming.executor import InProcess
+from pipeline.streaming.in_process import InProcess
 from pipeline.training.plan import TrainingPlan
 from pipeline.training.training_run import TrainingRun
 from tests.datasets import make

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flows import cli
-from pipeline.streaming.executor import InProcess
+from pipeline.streaming.in_process import InProcess
 from pipeline.streaming.windows import plan_windows
 from pipeline.training.clustering import between_share, clustering, clustering_warning
 from pipeline.training.forecast import forecast

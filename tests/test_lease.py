@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from pipeline.streaming.executor import InProcess
+from pipeline.streaming.in_process import InProcess
 from pipeline.training.lease import (
     KEY,
     LASTS_S,

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.clicks import write_clicks
-from pipeline.streaming.executor import InProcess
+from pipeline.streaming.in_process import InProcess
 from pipeline.training.model import load_model
 from pipeline.training.run_folder import RunFolder, weights_digest
 from pipeline.training.training_run import TrainingRun

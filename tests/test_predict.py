@@ -12,7 +12,7 @@ from pipeline.ingest.phases import ingest
 from pipeline.ingest.plan import IngestPlan
 from pipeline.scoring.predict import predict
 from pipeline.sources import SourceOptions
-from pipeline.streaming.executor import InProcess
+from pipeline.streaming.in_process import InProcess
 from pipeline.training.model import load_model
 from pipeline.training.plan import TrainingPlan
 from pipeline.training.run_folder import RunFolder

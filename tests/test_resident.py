@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from pipeline.streaming import resident
-from pipeline.streaming.executor import Execution, InProcess, open_executor
+from pipeline.streaming.executor import Execution, open_executor
+from pipeline.streaming.in_process import InProcess
 from pipeline.streaming.reader import WindowReader
 from pipeline.streaming.resident import ResidentRows, let_go, resident_rows
 from pipeline.streaming.targets import TargetRule

@@ -7,7 +7,8 @@ import pytest
 from flows.reporting import times
 from pipeline.pictures import time_bars
 from pipeline.report import draw_report
-from pipeline.streaming.executor import Execution, InProcess, open_executor
+from pipeline.streaming.executor import Execution, open_executor
+from pipeline.streaming.in_process import InProcess
 from pipeline.time_table import BESIDE, PARTS, time_table, totals
 from pipeline.training.plan import TrainingPlan
 from pipeline.training.run_folder import RunFolder

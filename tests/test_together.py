@@ -13,7 +13,8 @@ from pipeline.scoring.evaluate import evaluate
 from pipeline.scoring.predict import predict
 from pipeline.sources import SourceOptions
 from pipeline.streaming.buffers import row_view
-from pipeline.streaming.executor import Execution, InProcess, open_executor
+from pipeline.streaming.executor import Execution, open_executor
+from pipeline.streaming.in_process import InProcess
 from pipeline.streaming.targets import target_rule
 from pipeline.training.job import make_job, solver_of
 from pipeline.training.model import load_model

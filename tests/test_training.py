@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from pipeline.errors import BadInput, PlanMismatch
-from pipeline.streaming.executor import Execution, InProcess, open_executor
+from pipeline.streaming.executor import Execution, open_executor
 from pipeline.streaming.gather import gather
+from pipeline.streaming.in_process import InProcess
 from pipeline.training.job import make_job
 from pipeline.training.model import load_model
 from pipeline.training.packing import unpack_state

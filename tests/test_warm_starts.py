@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipeline.streaming.executor import InProcess
 from pipeline.streaming.gather import gather
+from pipeline.streaming.in_process import InProcess
 from pipeline.training.job import make_job
 from pipeline.training.model import load_model
 from pipeline.training.plan import TrainingPlan

@@ -7,7 +7,8 @@ import signal
 import distributed
 import pytest
 
-from pipeline.streaming.executor import InProcess, OnDask
+from pipeline.streaming.in_process import InProcess
+from pipeline.streaming.on_dask import OnDask
 from pipeline.training.plan import TrainingPlan
 from pipeline.training.training_run import TrainingRun
 from tests.datasets import make

@@ -36,7 +36,7 @@ from benchmarks.papers.synthetic import text_rows
 from benchmarks.results import Row, append, newest
 from pipeline.ingest.phases import ingest
 from pipeline.ingest.plan import IngestPlan
-from pipeline.streaming.executor import InProcess
+from pipeline.streaming.in_process import InProcess
 from pipeline.streaming.windows import IN_FLIGHT, OVERHEAD_BYTES, chunk_bytes
 from pipeline.training.job import bytes_of_states, make_job
 from pipeline.training.plan import TrainingPlan

@@ -17,7 +17,7 @@ from distributed.http.routing import RoutingApplication
 from tornado import web
 
 from pipeline.dashboard.learning import learning
-from pipeline.streaming.executor import TOPIC
+from pipeline.streaming.on_dask import TOPIC
 from pipeline.training.run_folder import RunFolder
 
 

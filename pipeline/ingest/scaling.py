@@ -11,12 +11,12 @@ from __future__ import annotations
 import base64
 from typing import Any, Literal
 
-import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import BadInput
 from pipeline.ingest.column_statistics import ColumnStatistics
+from storage.codec import checksum
 from storage.dataset import Dataset
 from storage.manifest import Scaling
 from storage.table import DenseTable, SparseTable, Table
@@ -73,9 +73,7 @@ class Scaler:
         if self.scale is None:
             return Scaling(kind=self.kind, digest="")
         shift = b"" if self.shift is None else self.shift.tobytes()
-        return Scaling(
-            kind=self.kind, digest=f"{google_crc32c.value(self.scale.tobytes() + shift):08x}"
-        )
+        return Scaling(kind=self.kind, digest=f"{checksum(self.scale.tobytes() + shift):08x}")
 
     def apply(self, table: Table) -> Table:
         """Return the table scaled; the given one is left alone."""

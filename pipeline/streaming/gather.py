@@ -48,8 +48,9 @@ class GatherReport(NamedTuple):
 
 
 def gather_span(
-    job: Job, what: Sum, at: Any, sweep: int, versions: tuple[int, ...], first: int, stop: int
-) -> tuple[Part, GatherReport]:
+    job: Job, what: Sum, at: Any, sweep: int, versions: tuple[int, ...], ahead: int,
+    first: int, stop: int,
+) -> tuple[Part, GatherReport]:  # fmt: skip
     """Add up chunks first <= k < stop, one after the other into one part.
 
     Numbers kept per row are read in the given versions, or written as that of this sweep.
@@ -64,8 +65,7 @@ def gather_span(
         for count in (chunks.rows, chunks.nnz)
     ]
     reader = window_reader(job, (roomy(max(sizes[0])), roomy(max(sizes[1]))), kept)
-    # every thread of the process may be at a span of its own, and what is here need not be read
-    reader.ahead = 0 if job.resident else 1
+    reader.ahead = ahead
     rows, part, stepping = 0, what.zero(at), Stopwatch()
     for window, (block, places) in zip(windows, reader.blocks(windows), strict=True):
         rows += block.order.shape[0]
@@ -90,14 +90,12 @@ def gather(
     Spans and the tree that adds them are fixed by the data set, so the sum has the same bits for
     any number of workers.
     """
-    step, n_chunks = chunks_per_span(job), job.windows.n_chunks
+    step, n_chunks, ahead = chunks_per_span(job), job.windows.n_chunks, read_ahead(executor, job)
+    given = (job, what, at, sweep, versions, ahead)
     spans: deque[Any] = deque()
-    sent = executor.share(job)
     for first in range(0, n_chunks, step):
         stop = min(first + step, n_chunks)
-        result = submit_span(
-            executor, job, what.name, gather_span, sent, what, at, sweep, versions, first, stop
-        )
+        result = submit_span(executor, job, what.name, gather_span, *given, first, stop)
         spans.append((executor.item("part", result, 0), executor.item("report", result, 1)))
         if what.name not in executor.compiled:
             executor.result(spans[0][1])
@@ -115,6 +113,15 @@ def gather(
     while stack:
         total = executor.submit_small("add", add_parts, stack.pop()[1], total)
     return total
+
+
+def read_ahead(executor: Executor, job: Job) -> int:
+    """How many windows a span has read beside the one that it adds up.
+
+    None where every core has a span of its own, or nothing to read.
+    """
+    near = job.dataset.folder.is_local and not executor.alone
+    return 0 if job.resident or near else 1
 
 
 def roomy(n: int) -> int:

@@ -137,7 +137,7 @@ class WalkDriver:
         span_windows: int = 1,
     ) -> None:  # fmt: skip
         self.watch = Stopwatch()  # of asking for spans and waiting for them
-        self._executor, self._job, self._sent_job = executor, job, executor.share(job)
+        self._executor, self._job = executor, job
         self._walk, self._sweep = walk, sweep
         self._lengths = [
             windows_per_turn(job.windows, stream) if walk.rows is None else ENDLESS
@@ -205,7 +205,7 @@ class WalkDriver:
         if self._lengths[stream] - stop < self.span_windows // 2:
             stop = self._lengths[stream]  # a short span's first window is read beside nothing
         result = submit_span(
-            self._executor, self._job, self._walk.name, walk_span, self._sent_job, self._walk,
+            self._executor, self._job, self._walk.name, walk_span, self._job, self._walk,
             self._sweep, stream, first, stop, self._heads[stream],
         )  # fmt: skip
         state = self._executor.item("state", result, 0)

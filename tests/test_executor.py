@@ -28,7 +28,7 @@ def test_an_interrupt_waits_for_the_task_and_leaves_its_thread_alone(scheduler):
     try:
         with open_executor(Execution(scheduler=scheduler)) as executor:
             with pytest.raises(KeyboardInterrupt):
-                executor.submit_small("interrupted", interrupted, done)
+                executor.result(executor.submit_small("interrupted", interrupted, done))
             assert len(done) == 1
             assert done[0] is not threading.main_thread()
             handle = executor.submit_small("pair", divmod, 7, 2)

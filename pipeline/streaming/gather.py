@@ -17,8 +17,8 @@ from pipeline.streaming.span import (
     Job,
     Stopwatch,
     cost_of,
+    is_small,
     row_state_source,
-    submit_span,
     window_reader,
 )
 from pipeline.streaming.windows import Window
@@ -92,10 +92,11 @@ def gather(
     """
     step, n_chunks, ahead = chunks_per_span(job), job.windows.n_chunks, read_ahead(executor, job)
     given = (job, what, at, sweep, versions, ahead)
+    submit = executor.submit_small if is_small(job) else executor.submit
     spans: deque[Any] = deque()
     for first in range(0, n_chunks, step):
         stop = min(first + step, n_chunks)
-        result = submit_span(executor, job, what.name, gather_span, *given, first, stop)
+        result = submit(what.name, gather_span, *given, first, stop)
         spans.append((executor.item("part", result, 0), executor.item("report", result, 1)))
         if what.name not in executor.compiled:
             executor.result(spans[0][1])

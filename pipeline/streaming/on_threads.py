@@ -11,13 +11,12 @@ import itertools
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable
-from concurrent.futures import CancelledError, Future, wait
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from functools import partial
-from threading import Lock
+from threading import RLock
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
-from pipeline.streaming.in_process import Done, uninterrupted
 from pipeline.streaming.on_dask import OnDask
 
 TURN_SECONDS = 1.0  # what is shown as one task at most, unless a piece of work takes longer
@@ -37,6 +36,10 @@ class Work:
         found = (a.work if isinstance(a, Item) else a for a in self._todo[1])
         return [a for a in found if isinstance(a, Work)]
 
+    def give_up(self) -> None:
+        """Tell who waits for it that it will not be done."""
+        self.result.set_exception(CancelledError())
+
     def do(self) -> Callable[[], None]:
         """Call the function and let go of its arguments; what is returned tells the result."""
         function, args = self._todo
@@ -45,6 +48,10 @@ class Work:
             return partial(self.result.set_result, function(*map(value_of, args)))
         except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
             return partial(self.result.set_exception, error)
+
+    def do_and_tell(self) -> None:
+        """Call the function and keep what it returns or raises."""
+        self.do()()
 
 
 class Item(NamedTuple):
@@ -58,15 +65,13 @@ def value_of(argument: Any) -> Any:
     """Return what a handle stands for, once it is there, and anything else as it is."""
     if isinstance(argument, Item):
         return argument.work.result.result()[argument.k]
-    if isinstance(argument, Work):
-        return argument.result.result()
-    return argument.value if isinstance(argument, Done) else argument
+    return argument.result.result() if isinstance(argument, Work) else argument
 
 
 class OnThreads(OnDask):
     """Runs tasks on a cluster whose workers are threads of this process.
 
-    Small tasks are done by the caller.
+    Small tasks have threads of their own: Dask lends a thread 10 ms after it was asked for one.
     """
 
     near = True
@@ -76,7 +81,8 @@ class OnThreads(OnDask):
         self._threads = sum(client.nthreads().values())
         self._number = next(_numbers)
         _executors[self._number] = self
-        self._lock = Lock()  # of what follows
+        self._small = ThreadPoolExecutor(self._threads, thread_name_prefix="fewpass-small")
+        self._lock = RLock()  # of what follows
         self._closed = False
         self._ready: defaultdict[str, deque[Work]] = defaultdict(deque)  # by name
         self._busy: Counter[str] = Counter()  # threads that do some work
@@ -85,17 +91,15 @@ class OnThreads(OnDask):
 
     def submit(self, name: str, function: Callable[..., Any], *args: Any) -> Work:
         """Have it done in turns that the dashboard shows as `name`."""
-        work = Work(function, args)
-        self._when_ready(name, work)
-        return work
+        return self._submitted(Work(function, args), partial(self._line_up, name))
 
-    def submit_small(self, name: str, function: Callable[..., Any], *args: Any) -> Done:  # noqa: ARG002
-        """Do it here."""
-        return Done(uninterrupted(function, *map(self.result, args)))
+    def submit_small(self, name: str, function: Callable[..., Any], *args: Any) -> Work:  # noqa: ARG002
+        """Have it done at once."""
+        return self._submitted(Work(function, args), self._do_at_once)
 
-    def item(self, name: str, handle: Any, k: int) -> Any:  # noqa: ARG002
+    def item(self, name: str, handle: Work, k: int) -> Item:  # noqa: ARG002
         """Take the item, when it is there."""
-        return Done(handle.value[k]) if isinstance(handle, Done) else Item(handle, k)
+        return Item(handle, k)
 
     def result(self, handle: Any) -> Any:
         """Wait and return; RuntimeError when Dask has lost a turn."""
@@ -110,13 +114,14 @@ class OnThreads(OnDask):
         function()
 
     def close(self) -> None:
-        """Begin no further work; who waits for it hears of CancelledError."""
+        """Begin no further work, and wait for small ones; who waits for it hears CancelledError."""
         with self._lock:
             self._closed = True
             left = [work for works in self._ready.values() for work in works]
             self._ready.clear()
         for work in left:
-            work.result.set_exception(CancelledError())
+            work.give_up()
+        self._small.shutdown()
 
     def take_turn(self, name: str) -> None:
         """Do works of a name until there is none, or for a second."""
@@ -134,40 +139,40 @@ class OnThreads(OnDask):
                 self._busy[name] += 1
                 return self._ready[name].popleft()
             self._turns[name] -= 1
-        self._ask_for_turn(name)
+            self._ask_for_turn(name)
         return None
 
-    def _when_ready(self, name: str, work: Work) -> None:
-        """Have a work done as soon as there is all that it is given."""
+    def _submitted(self, work: Work, begin: Callable[[Work], None]) -> Work:
+        """Begin a work as soon as there is all that it is given."""
         missing = next((w for w in work.awaited if not w.result.done()), None)
         if missing is not None:
-            missing.result.add_done_callback(lambda _: self._when_ready(name, work))
-            return
+            missing.result.add_done_callback(lambda _: self._submitted(work, begin))
+            return work
         with self._lock:
-            closed = self._closed
-            if not closed:
-                self._ready[name].append(work)
-        if closed:
-            work.result.set_exception(CancelledError())
-        else:
-            self._ask_for_turn(name)
+            if not self._closed:
+                begin(work)
+                return work
+        work.give_up()
+        return work
+
+    def _do_at_once(self, work: Work) -> None:
+        self._small.submit(work.do_and_tell)
+
+    def _line_up(self, name: str, work: Work) -> None:
+        self._ready[name].append(work)
+        self._ask_for_turn(name)
 
     def _ask_for_turn(self, name: str) -> None:
         """Ask Dask for a thread where one more finds work."""
-        with self._lock:
-            wanted = min(self._threads, self._busy[name] + len(self._ready[name]))
-            if self._turns[name] >= wanted:
-                return
+        wanted = min(self._threads, self._busy[name] + len(self._ready[name]))
+        if self._turns[name] < wanted:
             self._turns[name] += 1
-        task = super().submit(name, _take_turn, self._number, name)
-        with self._lock:
+            task = super().submit(name, _take_turn, self._number, name)
             self._tasks = [task, *(t for t in self._tasks if t.status != "finished")]
 
     def _require_turns(self) -> None:
         """Raise what became of a turn that Dask did not bring to its end."""
-        with self._lock:
-            tasks = list(self._tasks)
-        for task in tasks:
+        for task in list(self._tasks):
             if task.status not in ("pending", "finished"):
                 super().result(task)
                 raise RuntimeError(f"Dask gave up a task: it is {task.status}.")

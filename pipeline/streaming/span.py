@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from pipeline.memory import peak_memory_bytes
-from pipeline.streaming.executor import Executor
 from pipeline.streaming.reader import RowStateSource, WindowReader
 from pipeline.streaming.resident import resident_rows
 from pipeline.streaming.row_numbers import RowNumbers
@@ -38,14 +36,9 @@ class Job(NamedTuple):
 SMALL_VALUES = 4e7  # of a data set: a pass over it takes a few times Dask's way with a task
 
 
-def submit_span(
-    executor: Executor, job: Job, name: str, span: Callable[..., Any], *args: Any
-) -> Any:
-    """Start a span; over small data of one stream the caller may do it, as nothing runs beside."""
-    values = sum(job.dataset.manifest.chunks.nnz)
-    small = job.windows.streams == 1 and values <= SMALL_VALUES
-    submit = executor.submit_small if small else executor.submit
-    return submit(name, span, *args)
+def is_small(job: Job) -> bool:
+    """Whether a pass over the data takes no longer than a cluster to hear of it."""
+    return sum(job.dataset.manifest.chunks.nnz) <= SMALL_VALUES
 
 
 def this_worker() -> str:

@@ -18,8 +18,8 @@ from pipeline.streaming.span import (
     Job,
     Stopwatch,
     cost_of,
+    is_small,
     row_state_source,
-    submit_span,
     window_reader,
 )
 from pipeline.streaming.windows import (
@@ -138,6 +138,7 @@ class WalkDriver:
     ) -> None:  # fmt: skip
         self.watch = Stopwatch()  # of asking for spans and waiting for them
         self._executor, self._job = executor, job
+        self._submit_to = executor.submit_small if is_small(job) else executor.submit
         self._walk, self._sweep = walk, sweep
         self._lengths = [
             windows_per_turn(job.windows, stream) if walk.rows is None else ENDLESS
@@ -204,9 +205,9 @@ class WalkDriver:
         stop = min(first + self.span_windows, self._lengths[stream])
         if self._lengths[stream] - stop < self.span_windows // 2:
             stop = self._lengths[stream]  # a short span's first window is read beside nothing
-        result = submit_span(
-            self._executor, self._job, self._walk.name, walk_span, self._job, self._walk,
-            self._sweep, stream, first, stop, self._heads[stream],
+        result = self._submit_to(
+            self._walk.name, walk_span, self._job, self._walk, self._sweep, stream, first, stop,
+            self._heads[stream],
         )  # fmt: skip
         state = self._executor.item("state", result, 0)
         self._pending.append((stream, state, self._executor.item("report", result, 1)))

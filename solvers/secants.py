@@ -14,6 +14,7 @@ of the passes to a certified 1e-6 (docs/methods.md, section 6).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,8 @@ from numpy.typing import NDArray
 
 from solvers.protocol import Weights
 
+Vector = NDArray[np.float64]
+TILE = 8192  # columns: some vectors of so many fit into a core's own cache
 LEAST_CURVATURE = 1e-10  # of the largest: what is flatter is noise of the differences
 
 
@@ -45,18 +48,27 @@ def remember(secants: Secants, at: Weights, gradient: Weights) -> None:
 
 def best_step(secants: Secants, held: int, at: Weights, gradient: Weights) -> Weights:
     """Return s for the first `held` anchors; nothing where there are none."""
-    x, g = np.append(*at), np.append(*gradient)
-    lengths = [float(np.linalg.norm(row - x)) or 1.0 for row in secants.X[:held]]
-    Q, q = np.empty((held, held)), np.empty(held)
-    for i in range(held):
-        dx = (secants.X[i] - x) / lengths[i]
-        q[i] = dx @ g
-        for j in range(held):
-            Q[i, j] = dx @ ((secants.G[j] - g) / lengths[j])
-    s = np.zeros_like(x)
-    for i, a in enumerate(_least(Q, q)):
-        s += (a / lengths[i]) * (secants.X[i] - x)
+    Q, q, squares = np.zeros((held, held)), np.zeros(held), np.zeros(held)
+    for part, x, g in _parts(at, gradient):
+        dX, dG = secants.X[:held, part] - x, secants.G[:held, part] - g
+        Q += dX @ dG.T
+        q += dX @ g
+        squares += (dX * dX).sum(axis=1)
+    lengths = np.where(squares == 0.0, 1.0, np.sqrt(squares))
+    a = _least(Q / np.outer(lengths, lengths), q / lengths) / lengths
+    s = np.empty(at.coef.size + 1)
+    for part, x, _ in _parts(at, gradient):
+        s[part] = a @ (secants.X[:held, part] - x)
     return Weights(s[:-1], float(s[-1]))
+
+
+def _parts(at: Weights, gradient: Weights) -> Iterator[tuple[slice, Vector, Vector]]:
+    """Cut x and g so that differences of all secants stay in cache; the intercepts come last."""
+    d = at.coef.size
+    for start in range(0, d, TILE):
+        part = slice(start, min(start + TILE, d))
+        yield part, at.coef[part], gradient.coef[part]
+    yield slice(d, d + 1), np.array([at.intercept]), np.array([gradient.intercept])
 
 
 def _least(Q: NDArray[np.float64], q: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -13,6 +13,14 @@ def absorb_sum(job: Job, sweep: Gather, state: State, total: Part, number: int) 
 
 
 def join_streams(job: Job, walk: Walk, version: int, *states: State) -> State:
-    """Make one state of the streams' and note which numbers per row it goes with, if any."""
-    joined = walk.join(job.problem, job.facts, [copy_state(state) for state in states])
+    """Make one state of copies of the streams'."""
+    return join_own_streams(job, walk, version, *map(copy_state, states))
+
+
+def join_own_streams(job: Job, walk: Walk, version: int, *states: State) -> State:
+    """Make one state of the streams', which nobody else needs.
+
+    Note which numbers per row it goes with, if any.
+    """
+    joined = walk.join(job.problem, job.facts, list(states))
     return joined if version == NOTHING_YET else with_row_version(joined, version)

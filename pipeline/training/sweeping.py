@@ -16,7 +16,7 @@ from pipeline.streaming.walk import Position, SpanReport, WalkDriver
 from pipeline.training.outcome import Event
 from pipeline.training.run_folder import RunFolder, read_state
 from pipeline.training.standing import Standing
-from pipeline.training.state_tasks import absorb_sum, join_streams
+from pipeline.training.state_tasks import absorb_sum, join_own_streams, join_streams
 from solvers.protocol import (
     Certificate,
     Gather,
@@ -130,7 +130,9 @@ class Sweeping:
             self._standing.advance(windows=tuple(p.windows for p in driver.positions))
             return "resting"
         version = number if walk.row_state == "update" else NOTHING_YET
-        self.heads = [self._do("join", join_streams, self.job, walk, version, *self.heads)]
+        # in this process a task runs once, and what the walk left is nobody else's
+        join = join_own_streams if self.executor.near else join_streams
+        self.heads = [self._do("join", join, self.job, walk, version, *self.heads)]
         self._drop_numbers()
         self._tell(walk.name, driver.watch)
         return "whole"

@@ -97,6 +97,11 @@ def move_anchor(
     )
 
 
+def own_inner(state: S2gdState) -> S2gdState:
+    """Copy what an inner loop changes in place; the anchor and the secants are only read."""
+    return state._replace(W=state.W.copy(order="K"))
+
+
 def rows_left(state: S2gdState) -> int:
     """Return the rows that the inner loop still has to visit."""
     return state.left

@@ -28,6 +28,7 @@ from solvers.anchor import (
     begin_ahead,
     first_anchor,
     move_anchor,
+    own_inner,
     remember_anchor,
     rows_left,
 )
@@ -123,6 +124,7 @@ class S2gd(Settings):
             metrics=inner_metrics,
             rows=rows_left,
             row_state="read",
+            enter=own_inner,
         )
         return gradient, inner
 

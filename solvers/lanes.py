@@ -37,6 +37,7 @@ from solvers.vectors import (
     spread_number,
     square_root,
     store,
+    store_some,
     subtract,
     sum_lanes,
     with_lane,
@@ -132,6 +133,16 @@ def keep_lanes(V: Any, place: Any, v: Any) -> None:
 @_compiled(keep_lanes)  # type: ignore[untyped-decorator]
 def _(V: Any, place: Any, v: Any) -> Any:
     return lambda V, place, v: store(V, place, v)
+
+
+def keep_some(V: Any, place: Any, count: Any, v: Any) -> None:
+    """V[place : place + count] = the first of v."""
+    V[int(place) : int(place) + count] = v[:count]
+
+
+@_compiled(keep_some)  # type: ignore[untyped-decorator]
+def _(V: Any, place: Any, count: Any, v: Any) -> Any:
+    return lambda V, place, count, v: store_some(V, place, count, v)
 
 
 def spread(x: Any, how: Any) -> Any:

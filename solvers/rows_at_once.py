@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dispatch import FUSED, VECTORISED, by_type
-from solvers.lanes import Eight, fused, keep_lanes, lanes_of, some_of, spread, total
+from solvers.lanes import Eight, fused, keep_lanes, keep_some, lanes_of, some_of, spread, total
 from solvers.rows import DenseRows, Rows, SparseRows, add_vector, dot_vector, positions
 
 
@@ -93,9 +93,18 @@ def _(rows: Any, order: Any, r: Any, a: Any, v: Any) -> Any:
         second = fused(a6, lanes_of(X, i6 + j, how), second)
         second = fused(a7, lanes_of(X, i7 + j, how), second)
         keep_lanes(v, j, first + second)
-    for j in range(d - d % 8, d):
-        for k in range(8):
-            v[j] += a[k] * np.float64(X[order[r + k], j])
+    rest = d % 8
+    if rest > 0:
+        j = d - rest
+        first = fused(a0, some_of(X, i0 + j, rest, how), some_of(v, j, rest, how))
+        first = fused(a1, some_of(X, i1 + j, rest, how), first)
+        first = fused(a2, some_of(X, i2 + j, rest, how), first)
+        first = fused(a3, some_of(X, i3 + j, rest, how), first)
+        second = a4 * some_of(X, i4 + j, rest, how)
+        second = fused(a5, some_of(X, i5 + j, rest, how), second)
+        second = fused(a6, some_of(X, i6 + j, rest, how), second)
+        second = fused(a7, some_of(X, i7 + j, rest, how), second)
+        keep_some(v, j, rest, first + second)
 
 
 @add_eight.register(SparseRows, fastmath=FUSED)

@@ -201,6 +201,16 @@ def load(_typing: Any, V: Any, place: Any, how: Any) -> Any:
     return kind(V, types.intp, how), generate
 
 
+def _first_lanes(builder: Any, count: Any, width: int) -> Any:
+    """Return a mask of the first `count` lanes."""
+    number = ir.IntType(32)
+    lanes = ir.VectorType(number, width)
+    nothing = ir.Constant(lanes, ir.Undefined)
+    first = builder.insert_element(nothing, builder.trunc(count, number), number(0))
+    counts = builder.shuffle_vector(first, nothing, ir.Constant(lanes, [0] * width))
+    return builder.icmp_signed("<", ir.Constant(lanes, list(range(width))), counts)
+
+
 @intrinsic  # type: ignore[untyped-decorator]
 def load_some(_typing: Any, V: Any, place: Any, count: Any, how: Any) -> Any:
     """Return the first `count` of them, and 0 in the other lanes; reads no further."""
@@ -208,14 +218,7 @@ def load_some(_typing: Any, V: Any, place: Any, count: Any, how: Any) -> Any:
 
     def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
         kept, width, number = _as_kept(context, V, kind), kind.width, ir.IntType(32)
-        lanes = ir.VectorType(number, width)
-        first = builder.insert_element(
-            ir.Constant(lanes, ir.Undefined), builder.trunc(args[2], number), number(0)
-        )
-        counts = builder.shuffle_vector(
-            first, ir.Constant(lanes, ir.Undefined), ir.Constant(lanes, [0] * width)
-        )
-        mask = builder.icmp_signed("<", ir.Constant(lanes, list(range(width))), counts)
+        mask = _first_lanes(builder, args[2], width)
         pointer = _place(context, builder, V, args[0], args[1], kept)
         signature = ir.FunctionType(kept, [pointer.type, number, mask.type, kept])
         name = f"llvm.masked.load.v{width}f{V.dtype.bitwidth}.p0"
@@ -260,6 +263,23 @@ def store(_typing: Any, V: Any, at: Any, v: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(V, types.intp, v), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def store_some(_typing: Any, V: Any, at: Any, count: Any, v: Any) -> Any:
+    """Write the first `count` of them there, and nothing after them."""
+
+    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        vector, number = context.get_value_type(v), ir.IntType(32)
+        mask = _first_lanes(builder, args[2], v.width)
+        place = _place(context, builder, V, args[0], args[1], vector)
+        signature = ir.FunctionType(ir.VoidType(), [vector, place.type, number, mask.type])
+        name = f"llvm.masked.store.v{v.width}f64.p0"
+        function = cgutils.get_or_insert_function(builder.module, signature, name)
+        builder.call(function, [args[3], place, number(8), mask])
+        return context.get_dummy_value()
+
+    return types.void(V, types.intp, types.intp, v), generate
 
 
 @intrinsic  # type: ignore[untyped-decorator]

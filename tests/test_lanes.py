@@ -168,3 +168,23 @@ def test_losses_of_lanes_have_the_bits_of_numbers(pair, how, name):
     losses_alone(LOSSES[name](), p, y, a, q, alone)
     losses_in_lanes(LOSSES[name](), p, y, a, q, together, how)
     assert np.array_equal(alone, together, equal_nan=True)
+
+
+@kernel
+def doubled(source, place, count, out, how):
+    """Twice the first `count` lanes of what is there."""
+    lanes.keep_some(out, place, count, 2.0 * lanes.some_of(source, place, count, how))
+
+
+@pytest.mark.parametrize("how", [Four(), Eight()])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_first_few_are_read_and_written_and_nothing_beside(how, dtype):
+    source = np.arange(1.0, 20.0).astype(dtype)
+    for run in (doubled, doubled.py_func):
+        for place in range(3):
+            for count in range(how.width + 1):
+                out = np.full(19, -1.0)
+                run(source, place, count, out, how)
+                written = np.arange(19) - place
+                inside = (written >= 0) & (written < count)
+                assert np.array_equal(out, np.where(inside, 2.0 * source, -1.0))

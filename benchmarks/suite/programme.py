@@ -31,6 +31,7 @@ class Programme:
     def __init__(self, folder: Path, *, quick: bool) -> None:
         self._folder, self._quick = folder, quick
         self._turns = 1 if quick else 5
+        self._short = 1 if quick else 15  # turns of what takes a part of a second
 
     def contests(self) -> dict[str, Callable[[], Iterator[Contest | AccuracyContest]]]:
         """Return the rooms of the programme by name."""
@@ -86,7 +87,7 @@ class Programme:
              Contestant("memory read", "one_pass:memory_read", {"place": str(place)}, 1, True),
              Contestant("memory read, random rows", "one_pass:memory_read_at_random",
                         {"place": str(place)}, 1, True)),
-            tuple(targets), *per_piece(name, size), self._turns,
+            tuple(targets), *per_piece(name, size), self._short,
         )  # fmt: skip
 
     def inner_step(self) -> Iterator[Contest]:
@@ -100,7 +101,7 @@ class Programme:
                 (Contestant(averaged, "one_pass:averaged_sgd", at | {"loss": "logistic"}),
                  Contestant(inner, "one_pass:inner_step", at)),
                 (Target(4, inner, averaged, 1 / 1.25),), *per_piece(name, shape(place)),
-                self._turns,
+                self._short,
             )  # fmt: skip
 
     def gradient(self) -> Iterator[Contest]:
@@ -138,7 +139,7 @@ class Programme:
             yield Contest(
                 f"gradient {name}", f"The full logistic gradient: {name}", name,
                 (*mine, *peers, *limits), tuple(targets), *per_piece(name, shape(place)),
-                self._turns,
+                self._short,
             )  # fmt: skip
 
     def accuracy(self) -> Iterator[AccuracyContest]:
@@ -194,7 +195,7 @@ class Programme:
                     f"out-of-core {name} {method}", f"Seconds per pass: {name}, {method}", name,
                     (Contestant("in memory", "streaming:InMemory", at), *ours),
                     tuple(Target(9, mine, "in memory", 1 / 1.2, "later_s") for mine in judged),
-                    *per_piece(name, shape(place)), min(self._turns, 3),
+                    *per_piece(name, shape(place)), self._turns,
                 )  # fmt: skip
 
     def many_models(self) -> Iterator[Contest]:
@@ -220,7 +221,7 @@ class Programme:
                      Contestant("the lines of 8 models' weights", "one_pass:lines_of_weights",
                                 at | {"models": 8}, 1, True)),
                     (Target(10, grid, "one lam", 0.5),),
-                    *per_piece(name, shape(self._place(name))), min(self._turns, 3),
+                    *per_piece(name, shape(self._place(name))), self._short,
                 )  # fmt: skip
 
     def classes(self) -> Iterator[Contest]:

@@ -116,8 +116,8 @@ def inner_step(place: str, order: str = "random", columns: str = "source") -> Wo
 
 
 def several(place: str, models: int, method: str, *, abreast: bool = True,
-            columns: str = "popularity", loss: str = "logistic") -> Work:  # fmt: skip
-    """One pass of models side by side, lam falling by two from one to the next."""
+            columns: str = "popularity") -> Work:  # fmt: skip
+    """One pass of logistic models side by side, lam falling by two from one to the next."""
     from solvers.sdca import Sdca
     from solvers.together import Together, View
 
@@ -125,7 +125,7 @@ def several(place: str, models: int, method: str, *, abreast: bool = True,
     solver: Solver = Asgd(gamma0=1.0) if method == "asgd" else Sdca()
     if models > 1:
         solver = Together(solver, tuple(View(lam=LAM * 2.0**-k) for k in range(models)))
-    problem, walk = problem_of(loss), solver.program(0)[0]
+    problem, walk = problem_of("logistic"), solver.program(0)[0]
     assert isinstance(walk, Walk)
     if not abreast:
         walk = walk._replace(enter=lambda state: state)

@@ -16,7 +16,7 @@ from benchmarks.results import table
 from benchmarks.suite import workloads
 from benchmarks.suite.__main__ import RESULTS
 from benchmarks.suite.figures import draw_accuracy, draw_passes, draw_ratios
-from benchmarks.suite.words import CHEAP, COPIES, LINES, RANDOM, REASONS, SECTIONS, TITLE
+from benchmarks.suite.words import COPIES, LINES, RANDOM, REASONS, SECTIONS, TITLE
 from pipeline.time_table import BESIDE, PARTS
 
 Held = dict[str, Any]
@@ -178,17 +178,14 @@ def at_random(held: list[Held]) -> str:
 
 def at_lines(held: list[Held]) -> str:
     """Tell what touching the weights of several models costs when nothing is done with them."""
-    parts, cheap = [], ""
+    parts = []
     for h in held:
         rows = {name: row["cpu_s"]["median"] for name, row in h.get("contestants", {}).items()}
         if "the lines of 8 models' weights" in rows:
             limit, name = rows["the lines of 8 models' weights"], " ".join(h["contest"].split()[1:])
             ours, one = rows["8 values of lam, side by side"], rows["one lam"]
             parts.append(f"{name} {limit / one:.1f} and {ours / limit:.1f}")
-            if "one lam, squared loss" in rows:
-                one, eight = rows["one lam, squared loss"], rows["8 values of lam, squared loss"]
-                cheap = f"{CHEAP}{eight / one:.1f} times as long as one."
-    return LINES + "; ".join(parts) + "." + cheap + COPIES
+    return LINES + "; ".join(parts) + "." + COPIES
 
 
 def section(held: Held) -> str:

@@ -203,13 +203,7 @@ class Programme:
         for name in self._few("S1", "imdb"):
             for method in ("asgd", "sdca"):
                 at = {"place": str(self._place(name)), "method": method}
-                grid, plain = "8 values of lam, side by side", {"loss": "squared"}
-                cheap = (
-                    Contestant("one lam, squared loss", "one_pass:several",
-                               at | plain | {"models": 1}),
-                    Contestant("8 values of lam, squared loss", "one_pass:several",
-                               at | plain | {"models": 8}),
-                ) if (name, method) == ("S1", "sdca") else ()  # fmt: skip
+                grid = "8 values of lam, side by side"
                 yield Contest(
                     f"many-models {name} {method}", f"Several lam in one pass: {name}, {method}",
                     name,
@@ -217,7 +211,6 @@ class Programme:
                      Contestant(grid, "one_pass:several", at | {"models": 8}),
                      Contestant("8 values of lam, in turn", "one_pass:several",
                                 at | {"models": 8, "abreast": False}),
-                     *cheap,
                      Contestant("the lines of 8 models' weights", "one_pass:lines_of_weights",
                                 at | {"models": 8}, 1, True)),
                     (Target(10, grid, "one lam", 0.5),),

@@ -40,16 +40,16 @@ REASONS = {
     "of memory per value; what scikit-learn loses by shuffling is only part of its cost.",
     5: "dense gradients are bound by memory, see the limit. Ours reads rows once and sums in "
     "float64, NumPy reads them twice and sums in float32, twice as many numbers at a time.",
-    6: "to 1e-2 the hinge takes SDCA one to two passes over S1, and a pass is a line of memory "
-    "read and written per value, as one of averaged SGD is; Snap ML proves nothing on the way.",
+    6: "to 1e-2 the hinge takes SDCA a few passes over S1, and a pass is a line of memory read and "
+    "written per value, as one of averaged SGD is; Snap ML proves nothing on the way.",
     7: "from a cold disk a pass takes about as long as reading, checking and decoding alone (the "
     "second limit): what is left is the first window, which is read beside nothing, and a run's "
     "own snapshot and log. What the cluster costs: see the line without Dask.",
     9: "the tables below say where a later pass goes. Where rows do not fit, they are read, "
     "checked and decoded in every pass, which takes about as many CPU seconds as the steps, and "
     "on few cores both share them. imdb has 738,000 columns for 25,000 rows: its state is copied "
-    "once a span and once a sweep, as a task must not change what it is given, and that is as "
-    "long as its rows.",
+    "where a span begins and where a sweep ends, as a task must not change what it is given, and "
+    "that is as long as its rows.",
     11: "the 105 models' weights take 100 MB; bringing them side by side in every pass and into "
     "the last snapshot takes longer than the steps.",
 }
@@ -79,11 +79,6 @@ LINES = (
     "eight models touch two lines of memory per value where one model touches a quarter of one. "
     "The limit of the tables reads and writes these lines in the same order, and does nothing "
     "else: it alone takes so many times as long as one model, and ours so many times that: "
-)
-CHEAP = (
-    " A dual step of the logistic loss needs more than a dozen exponentials, logarithms and "
-    "quotients, for eight models as many at a time; with the squared loss, which needs one "
-    "quotient, eight models of SDCA on S1 take "
 )
 COPIES = (
     " imdb has 738,000 columns for 25,000 rows: a pass touches each weight few times, and making, "

@@ -72,6 +72,7 @@ class Course(NamedTuple):
     certified: list[Point]  # by what it proves itself; peers prove nothing
 
 
+@threadpool_limits.wrap(limits=1)  # before the first sum: threads of BLAS spin on after each
 def time_to_accuracy(
     trial: Trial,
     *,
@@ -98,10 +99,9 @@ def time_to_accuracy(
         entries[name] = peer_course(trial, peer, best, most_seconds)
     wanted = [n for n in entries if only is None or any(part in n for part in only)]
     courses: dict[str, list[Course]] = {name: [] for name in wanted}
-    with threadpool_limits(1):
-        for _ in range(turns):
-            for name in wanted:
-                courses[name].append(entries[name]())
+    for _ in range(turns):
+        for name in wanted:
+            courses[name].append(entries[name]())
     return [
         {
             "problem": trial.name, "loss": trial.loss, "lam": trial.lam, "contestant": name,

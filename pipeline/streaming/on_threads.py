@@ -1,8 +1,9 @@
 """Tasks on threads of this process: Dask lends and shows the threads, what they do stays here.
 
 A task costs Dask 5 ms of the one interpreter that all threads share, fetching its result included:
-half of what the interpreter did while a small set was streamed.  So a task of Dask's is a turn, in
-which a thread does one piece of work after the other, and nothing is pickled or fetched.
+half of what the interpreter did while rows were streamed (docs/design.md, 10.18).  So a task of
+Dask's is a turn, in which a thread does one piece of work after the other, and nothing is pickled
+or fetched.
 """
 
 from __future__ import annotations

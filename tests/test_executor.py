@@ -16,7 +16,6 @@ from pipeline.streaming.in_process import InProcess
 
 
 def interrupted(done):
-    time.sleep(0.3)  # until somebody waits for the result
     signal.raise_signal(signal.SIGINT)
     time.sleep(0.2)
     done.append(threading.current_thread())

@@ -14,7 +14,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from functools import partial
-from threading import RLock
+from threading import Barrier, RLock
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -82,7 +82,7 @@ class OnThreads(OnDask):
         self._threads = sum(client.nthreads().values())
         self._number = next(_numbers)
         _executors[self._number] = self
-        self._small = ThreadPoolExecutor(self._threads, thread_name_prefix="fewpass-small")
+        self._small = started_pool(self._threads)
         self._lock = RLock()  # of what follows
         self._closed = False
         self._ready: defaultdict[str, deque[Work]] = defaultdict(deque)  # by name
@@ -177,6 +177,16 @@ class OnThreads(OnDask):
             if task.status not in ("pending", "finished"):
                 super().result(task)
                 raise RuntimeError(f"Dask gave up a task: it is {task.status}.")
+
+
+def started_pool(threads: int) -> ThreadPoolExecutor:
+    """Return a pool whose threads all run: one whose start is interrupted is waited for by none."""
+    pool, together = (
+        ThreadPoolExecutor(threads, thread_name_prefix="fewpass-small"),
+        Barrier(threads),
+    )
+    wait([pool.submit(together.wait) for _ in range(threads)])
+    return pool
 
 
 _numbers = itertools.count()

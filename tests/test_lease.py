@@ -122,6 +122,34 @@ def test_of_many_who_find_a_stale_lease_one_gets_it(tmp_path, place):
         assert folder.list() == []
 
 
+def test_a_lease_counts_from_the_moment_that_it_can_be_read(folder, monkeypatch):
+    create = Folder.create
+
+    def another_looks(self, key, data):
+        done = create(self, key, data)
+        assert not holder_of(folder).is_dead()
+        return done
+
+    monkeypatch.setattr(Folder, "create", another_looks)
+    with Lease(folder), pytest.raises(InUse, match=f"process {os.getpid()}"), Lease(folder):
+        pass
+
+
+def test_one_given_back_in_this_moment_is_not_taken_for_stale(folder, monkeypatch):
+    """Else the lease of whoever is quickest to take it next would be removed."""
+    answers, removed = iter([False]), []
+    create, delete = Folder.create, Folder.delete
+    monkeypatch.setattr(
+        Folder, "create", lambda self, *of: next(answers, True) and create(self, *of)
+    )
+    monkeypatch.setattr(
+        Folder, "delete", lambda self, key: removed.append(key) or delete(self, key)
+    )
+    with Lease(folder) as lease:
+        lease.check()
+        assert removed == []
+
+
 def test_a_torn_lease_locks_nobody_out(folder):
     folder.write(KEY, b'{"token": ')
     with Lease(folder) as lease:

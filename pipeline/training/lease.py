@@ -17,7 +17,7 @@ import threading
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 from uuid import uuid4
 
 import psutil  # type: ignore[import-untyped]
@@ -93,20 +93,52 @@ def process_lives(pid: int, started: float) -> bool:
 
 def holder_of(folder: Folder) -> Holder | None:
     """Return who holds a folder's lease; None when nobody does, or what is there is no lease."""
-    try:
-        told: dict[str, Any] = json.loads(folder.read(KEY))
-        return Holder(**told)
-    except (FileNotFoundError, ValueError, TypeError):
-        return None
+    return _holder_in(_told(folder))
 
 
 def release_stale(folder: Folder) -> Holder | None:
     """Remove a dead holder's lease; return whose it was, None when there was none to remove."""
-    holder = holder_of(folder)
-    if holder is None or not holder.is_dead():
+    told = _told(folder)
+    holder = _holder_in(told)
+    if told is None or holder is None or not holder.is_dead():
         return None
-    folder.delete(KEY)
+    _bury(folder, told)
     return holder
+
+
+def _told(folder: Folder) -> bytes | None:
+    """Return what lies there as the lease; None when nothing does."""
+    try:
+        return folder.read(KEY)
+    except FileNotFoundError:
+        return None
+
+
+def _holder_in(told: bytes | None) -> Holder | None:
+    try:
+        return None if told is None else Holder(**json.loads(told))
+    except (ValueError, TypeError):
+        return None
+
+
+def _bury(folder: Folder, stale: bytes) -> None:
+    """Remove a lease if it still is that one; of several that want to, who makes the mark does."""
+    dead = _holder_in(stale)
+    mark = f"lease-{dead.token if dead else 'unreadable'}.dead"
+    if not folder.create(mark, repr(time.time()).encode()):
+        _wait_for(folder, mark)
+        return
+    if _told(folder) == stale:
+        folder.delete(KEY)
+    folder.delete(mark)
+
+
+def _wait_for(folder: Folder, mark: str) -> None:
+    """Let the other one finish; remove the mark of one who died in between."""
+    time.sleep(0.2)
+    with contextlib.suppress(FileNotFoundError, ValueError):
+        if time.time() - float(folder.read(mark)) > LASTS_S:
+            folder.delete(mark)
 
 
 class Lease:
@@ -120,16 +152,13 @@ class Lease:
 
     def __enter__(self) -> Self:
         """Take the lease; InUse when a living process holds it."""
-        while not self._taken():
-            holder = holder_of(self._folder)
-            if holder is not None and not holder.is_dead():
-                raise InUse(
-                    f"{self._folder.url} is being trained into by process {holder.pid} on "
-                    f"{holder.host}, last sign of life {holder.silence():.0f} s ago. Wait for it, "
-                    "or stop it; should it be dead, fewpass doctor frees the run."
-                )
-            self._bury(holder)
-        _MINE.add(self._mine.token)
+        _MINE.add(self._mine.token)  # before others can read it, and ask whether it is alive
+        try:
+            while not self._taken():
+                self._make_way()
+        except BaseException:
+            _MINE.discard(self._mine.token)
+            raise
         self._thread.start()
         return self
 
@@ -161,23 +190,19 @@ class Lease:
     def _taken(self) -> bool:
         return self._folder.create(KEY, _written(self._mine))
 
-    def _bury(self, dead: Holder | None) -> None:
-        """Remove a stale lease; of several that want to, the one who makes the mark does it."""
-        mark = f"lease-{dead.token if dead else 'unreadable'}.dead"
-        if not self._folder.create(mark, repr(time.time()).encode()):
-            self._wait_for(mark)
+    def _make_way(self) -> None:
+        """Remove the lease of a dead one, if that is what lies there; InUse when of a living."""
+        told = _told(self._folder)
+        if told is None:  # given back in this moment
             return
-        now = holder_of(self._folder)
-        if (now.token if now else None) == (dead.token if dead else None):
-            self._folder.delete(KEY)
-        self._folder.delete(mark)
-
-    def _wait_for(self, mark: str) -> None:
-        """Let the other one finish; remove the mark of one who died in between."""
-        time.sleep(0.2)
-        with contextlib.suppress(FileNotFoundError, ValueError):
-            if time.time() - float(self._folder.read(mark)) > LASTS_S:
-                self._folder.delete(mark)
+        holder = _holder_in(told)
+        if holder is not None and not holder.is_dead():
+            raise InUse(
+                f"{self._folder.url} is being trained into by process {holder.pid} on "
+                f"{holder.host}, last sign of life {holder.silence():.0f} s ago. Wait for it, "
+                "or stop it; should it be dead, fewpass doctor frees the run."
+            )
+        _bury(self._folder, told)
 
     def _renew(self) -> None:
         while not self._over.wait(RENEW_S):

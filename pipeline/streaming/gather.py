@@ -144,7 +144,7 @@ def small_groups(nnz: Sequence[int], first: int, stop: int) -> Iterator[tuple[in
 
 def chunks_per_span(job: Job) -> int:
     """Chunks of one gather span: some tenths of a second of work, in 16 to 64 spans at best."""
-    nnz, n_chunks = job.dataset.manifest.chunks.nnz, job.windows.n_chunks
-    values = min(max(sum(nnz) / LEAST_SPANS, SMALL_SPAN_VALUES), SPAN_VALUES)
-    wanted = min(int(values * n_chunks / max(sum(nnz), 1)), n_chunks)
+    nnz, n_chunks = job.dataset.manifest.nnz, job.windows.n_chunks
+    values = min(max(nnz / LEAST_SPANS, SMALL_SPAN_VALUES), SPAN_VALUES)
+    wanted = min(int(values * n_chunks / max(nnz, 1)), n_chunks)
     return max(1, wanted, -(-n_chunks // MOST_SPANS))

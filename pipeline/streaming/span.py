@@ -38,7 +38,7 @@ SMALL_VALUES = 4e7  # of a data set: a pass over it takes a few times Dask's way
 
 def is_small(job: Job) -> bool:
     """Whether a pass over the data takes no longer than a cluster to hear of it."""
-    return sum(job.dataset.manifest.chunks.nnz) <= SMALL_VALUES
+    return job.dataset.manifest.nnz <= SMALL_VALUES
 
 
 def this_worker() -> str:

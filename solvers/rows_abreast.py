@@ -6,8 +6,8 @@ of each model of a group, then column 1, ... .  It begins at a cache line, and s
 touches one line per group and column.  Each model's sums run in the order that they have alone,
 and have the same bits.
 
-Lines are asked for ahead: the dot product asks for column 1, which the step will add to, and adding
-asks for what comes next.  The weights of eight models rarely fit into the inner caches.
+Lines are asked for ahead: while a row is added, both columns are asked for of what comes next.  The
+weights of eight models rarely fit into the inner caches.
 """
 
 from __future__ import annotations
@@ -161,7 +161,6 @@ def _(rows: Any, i: Any, V: Any, width: Any, place: Any, how: Any) -> Any:
     for n in positions(rows, i):
         at = np.int64(rows.indices[n]) * width + place
         total = fused(np.float64(rows.data[n]), lanes_of(V, at, how), total)
-        touch_line(V, at + how.width)
     return total
 
 
@@ -180,7 +179,7 @@ def _(rows: Any, i: Any, V: Any, width: Any, place: Any, how: Any) -> Any:
 def _(rows: Any, i: Any, a: Any, V: Any, width: Any, place: Any, upcoming: Any, how: Any) -> Any:
     ahead, last = pairs_of(rows, upcoming[0])
     for n in positions(rows, i):
-        touch_line(V, np.int64(rows.indices[ahead]) * width + upcoming[1])
+        touch_both(V, np.int64(rows.indices[ahead]) * width + upcoming[1], how)
         ahead = min(ahead + 1, last)
         at = np.int64(rows.indices[n]) * width + place
         keep_lanes(V, at, fused(np.float64(rows.data[n]), a, lanes_of(V, at, how)))
@@ -193,7 +192,7 @@ def _(
     L = how.width
     ahead, last = pairs_of(rows, upcoming[0])
     for n in positions(rows, i):
-        touch_line(V, np.int64(rows.indices[ahead]) * width + upcoming[1])
+        touch_both(V, np.int64(rows.indices[ahead]) * width + upcoming[1], how)
         ahead = min(ahead + 1, last)
         at, x = np.int64(rows.indices[n]) * width + place, np.float64(rows.data[n])
         keep_lanes(V, at, fused(x, a, lanes_of(V, at, how)))
@@ -205,3 +204,10 @@ def pairs_of(rows: Any, i: Any) -> Any:
     """Where a row's first and last pair stand; some pair where it has none."""
     last = max(rows.indptr[i + 1] - 1, 0)
     return min(rows.indptr[i], last), last
+
+
+@part_of_kernels
+def touch_both(V: Any, at: Any, how: Any) -> None:
+    """Ask for a feature's two columns."""
+    touch_line(V, at)
+    touch_line(V, at + how.width)

@@ -279,16 +279,18 @@ def _(rows: Any, i: Any, v: Any) -> Any:
 
 
 LOOK_AHEAD = 4  # rows between asking for a row and using it
+MOST_AHEAD = 16
+_PAGE = 4096  # bytes: in stored order the memory sees rows coming, but not the next page
 _LINE = 64  # bytes that one request brings
 
 
 @look_ahead.register(DenseRows)
 def _(rows: Any, y: Any, weight: Any, order: Any, r: Any) -> Any:
-    ahead = order[min(r + LOOK_AHEAD, order.shape[0] - 1)]
-    if ahead == order[r] + LOOK_AHEAD:
-        return  # in stored order the memory sees it coming: asking would cost a tenth
-    start = ahead * rows.X.shape[1]
-    end = start + rows.X.shape[1] - 1
+    d = rows.X.shape[1]
+    distance = min(1 + _PAGE // (d * rows.X.itemsize), MOST_AHEAD)
+    ahead = order[min(r + distance, order.shape[0] - 1)]
+    start = ahead * d
+    end = start + d - 1
     for k in range(start, end, _LINE // rows.X.itemsize):
         touch_line(rows.X, k)
     touch_line(rows.X, end)

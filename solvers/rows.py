@@ -287,7 +287,7 @@ _LINE = 64  # bytes that one request brings
 @look_ahead.register(DenseRows)
 def _(rows: Any, y: Any, weight: Any, order: Any, r: Any) -> Any:
     d = rows.X.shape[1]
-    distance = min(1 + _PAGE // (d * rows.X.itemsize), MOST_AHEAD)
+    distance = min(1 + int(_PAGE / (d * rows.X.itemsize)), MOST_AHEAD)  # no `//`: once, not per row
     ahead = order[min(r + distance, order.shape[0] - 1)]
     start = ahead * d
     end = start + d - 1

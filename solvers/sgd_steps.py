@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dispatch import kernel, part_of_kernels
-from solvers.lanes import choose_above, choose_at_most
+from solvers.lanes import choose_above, choose_at_most, fused
 from solvers.losses import slope, value
 from solvers.rows import look_ahead
 from solvers.rows_in_turn import at_hand, fetch, move_then_dot, put_back, skipping_pays
@@ -126,7 +126,7 @@ def row_step(
     """
     loss, lam, intercept, lam_b = problem
     b, b_bar, alpha, inverse, beta, tau, heard, loss_sum, smooth, smooth_zero, lost = at
-    p = s * inverse + intercept * b
+    p = fused(s, inverse, intercept * b)
     if t % LISTEN_EVERY == 0:
         heard += 1.0
         rate = choose_above(1.0 / heard, EMA_RATE, 1.0 / heard, EMA_RATE)
@@ -137,12 +137,13 @@ def row_step(
         # A few rows prove little: the bound is 100 times as wide for one row alone.
         base = choose_above(smooth_zero, usual, smooth_zero, usual)
         lost = choose_at_most(smooth, EXPLODED * base * rate / EMA_RATE, lost, 1.0)
-    g = weight * slope(loss, p, y)
+    side = slope(loss, p, y)
+    g = weight * side
     alpha /= 1.0 - lam * gamma
     inverse = 1.0 / alpha  # divided before the next dot product, for which all else waits
     b -= gamma * (lam_b * b + intercept * g)
     after = Moment(b, b_bar, alpha, inverse, beta, tau, heard, loss_sum, smooth, smooth_zero, lost)
-    return after, alpha * gamma * g
+    return after, alpha * gamma * weight * side  # all but the slope is known before it
 
 
 @part_of_kernels

@@ -14,7 +14,7 @@ from benchmarks.suite.streaming import BUDGET_MB, stored
 from benchmarks.suite.workloads import DENSE, MADE, SPARSE, prepare, shape
 
 OURS, POPULAR, SOURCE = "fewpass", "fewpass, columns by popularity", "fewpass, columns as given"
-RANDOM = "fewpass, random order"
+RANDOM, FEW_ROWS = "fewpass, random order", "fewpass, the same 64 rows"
 PEER, SHUFFLING = "scikit-learn, averaged", "scikit-learn, averaged, shuffled"
 ASGD_TARGETS = {
     **dict.fromkeys(
@@ -71,6 +71,7 @@ class Programme:
             all_ours = [Contestant(SOURCE, mine, at), Contestant(POPULAR, mine, at | popular)]
             at = at | popular
         all_ours.append(Contestant(RANDOM, mine, at | {"order": "random"}))
+        few = [Contestant(FEW_ROWS, mine, at | {"order": "few"}, 1, True)] if name == "D1" else []
         at = {"place": str(place), "loss": loss}
         targets = [Target(3, RANDOM, best, 1 / 1.4)]
         if (name, loss) in ASGD_TARGETS:
@@ -86,7 +87,7 @@ class Programme:
              Contestant(SHUFFLING, "one_pass:scikit_learn", at | {"shuffle": True}),
              Contestant("memory read", "one_pass:memory_read", {"place": str(place)}, 1, True),
              Contestant("memory read, random rows", "one_pass:memory_read_at_random",
-                        {"place": str(place)}, 1, True)),
+                        {"place": str(place)}, 1, True), *few),
             tuple(targets), *per_piece(name, size), self._short,
         )  # fmt: skip
 

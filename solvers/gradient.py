@@ -21,10 +21,9 @@ from solvers.dispatch import kernel, part_of_kernels
 from solvers.lanes import Eight, keep_lanes, lanes_of, spread, total
 from solvers.losses import Problem, slope, value
 from solvers.protocol import Block, Certificate, Sum, Weights
-from solvers.rows import add_vector, dot_vector, look_ahead
-from solvers.rows_at_once import add_eight, dot_eight
+from solvers.rows import add_vector, dot_vector
+from solvers.rows_at_once import TILE, add_eight, dot_eight, look_ahead_eight
 
-TILE = 16  # rows whose losses are taken at once: what they wait for does not hold up the next
 RISE = 1e-12  # of an objective, relative; less is rounding
 
 
@@ -94,9 +93,9 @@ def add_slopes(
     losses, sums = spread(0.0, how), spread(0.0, how)
     for start in range(0, whole, TILE):
         for k in range(TILE):
-            look_ahead(rows, y, weight, order, start + k)
             target[k], c[k] = y[order[start + k]], weight[order[start + k]]
             if k % 8 == 7:
+                look_ahead_eight(rows, y, weight, order, start + k - 7)
                 dot_eight(rows, order, start + k - 7, w, p[k - 7 :])
         for k in range(0, TILE, 8):
             phi, change = losses_of(problem, b, lanes_of(p, k, how), lanes_of(target, k, how))

@@ -2,7 +2,8 @@
 
 Eight dense rows at a time read the weights an eighth as often, and come from memory in eight
 streams, which bring half as much again as one.  They go in lanes, the last few values too: what
-LLVM does with a rest of six is not quick.  Sparse rows gain nothing, and go one by one.
+LLVM does with a rest of six is not quick.  While they are added, from the inner caches, the memory
+brings the rows that are TILE further.  Sparse rows gain nothing, and go one by one.
 """
 
 from __future__ import annotations
@@ -14,7 +15,29 @@ from numpy.typing import NDArray
 
 from solvers.dispatch import FUSED, VECTORISED, by_type
 from solvers.lanes import Eight, fused, keep_lanes, keep_some, lanes_of, some_of, spread, total
-from solvers.rows import DenseRows, Rows, SparseRows, add_vector, dot_vector, positions
+from solvers.prefetch import touch_line
+from solvers.rows import (
+    DenseRows,
+    Rows,
+    SparseRows,
+    add_vector,
+    dot_vector,
+    look_ahead,
+    positions,
+)
+
+TILE = 16  # rows between one call of add_eight and the call for the same eight of the next tile
+
+
+@by_type
+def look_ahead_eight(
+    rows: Rows,
+    y: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    order: NDArray[np.int64],
+    r: int,
+) -> None:
+    """look_ahead for eight rows, where add_eight does not ask."""
 
 
 @by_type
@@ -36,6 +59,17 @@ def add_four_squares(
     rows: Rows, order: NDArray[np.int64], r: int, a: NDArray[np.float64], H: NDArray[np.float64]
 ) -> None:
     """H += a[k] x_i x_i^T for the four rows i = order[r + k]; H is square, its lower triangle."""
+
+
+@look_ahead_eight.register(DenseRows)
+def _(rows: Any, y: Any, weight: Any, order: Any, r: Any) -> Any:
+    pass
+
+
+@look_ahead_eight.register(SparseRows)
+def _(rows: Any, y: Any, weight: Any, order: Any, r: Any) -> Any:
+    for k in range(8):
+        look_ahead(rows, y, weight, order, r + k)
 
 
 @dot_eight.register(DenseRows, fastmath=FUSED)
@@ -83,7 +117,18 @@ def _(rows: Any, order: Any, r: Any, a: Any, v: Any) -> Any:
     i0, i1, i2, i3 = order[r] * d, order[r + 1] * d, order[r + 2] * d, order[r + 3] * d
     i4, i5, i6, i7 = order[r + 4] * d, order[r + 5] * d, order[r + 6] * d, order[r + 7] * d
     a0, a1, a2, a3, a4, a5, a6, a7 = a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]
+    n = min(r + TILE, order.shape[0] - 8)
+    n0, n1, n2, n3 = order[n] * d, order[n + 1] * d, order[n + 2] * d, order[n + 3] * d
+    n4, n5, n6, n7 = order[n + 4] * d, order[n + 5] * d, order[n + 6] * d, order[n + 7] * d
     for j in range(0, d - 7, 8):
+        touch_line(X, n0 + j)
+        touch_line(X, n1 + j)
+        touch_line(X, n2 + j)
+        touch_line(X, n3 + j)
+        touch_line(X, n4 + j)
+        touch_line(X, n5 + j)
+        touch_line(X, n6 + j)
+        touch_line(X, n7 + j)
         first = fused(a0, lanes_of(X, i0 + j, how), lanes_of(v, j, how))
         first = fused(a1, lanes_of(X, i1 + j, how), first)
         first = fused(a2, lanes_of(X, i2 + j, how), first)

@@ -278,8 +278,8 @@ def _(rows: Any, i: Any, v: Any) -> Any:
         v[rows.indices[k]] += rows.data[k] != 0.0
 
 
-LOOK_AHEAD = 4  # rows between asking for a row and using it
-MOST_AHEAD = 16
+LOOK_AHEAD = 4  # rows between asking for a sparse row, or numbers kept per row, and using it
+MOST_AHEAD = 16  # the same for dense rows, where they are short
 _PAGE = 4096  # bytes: in stored order the memory sees rows coming, but not the next page
 _LINE = 64  # bytes that one request brings
 

@@ -137,13 +137,13 @@ def row_step(
         # A few rows prove little: the bound is 100 times as wide for one row alone.
         base = choose_above(smooth_zero, usual, smooth_zero, usual)
         lost = choose_at_most(smooth, EXPLODED * base * rate / EMA_RATE, lost, 1.0)
-    side = slope(loss, p, y)
-    g = weight * side
+    change = slope(loss, p, y)
+    g = weight * change
     alpha /= 1.0 - lam * gamma
     inverse = 1.0 / alpha  # divided before the next dot product, for which all else waits
     b -= gamma * (lam_b * b + intercept * g)
     after = Moment(b, b_bar, alpha, inverse, beta, tau, heard, loss_sum, smooth, smooth_zero, lost)
-    return after, alpha * gamma * weight * side  # all but the slope is known before it
+    return after, alpha * gamma * weight * change  # all but the slope is known before it
 
 
 @part_of_kernels

@@ -102,8 +102,7 @@ def release_stale(folder: Folder) -> Holder | None:
     holder = _holder_in(told)
     if told is None or holder is None or not holder.is_dead():
         return None
-    _bury(folder, told)
-    return holder
+    return holder if _bury(folder, told) else None
 
 
 def _told(folder: Folder) -> bytes | None:
@@ -121,16 +120,21 @@ def _holder_in(told: bytes | None) -> Holder | None:
         return None
 
 
-def _bury(folder: Folder, stale: bytes) -> None:
-    """Remove a lease if it still is that one; of several that want to, who makes the mark does."""
+def _bury(folder: Folder, stale: bytes) -> bool:
+    """Remove a lease if it still is that one; of several that want to, who makes the mark does.
+
+    Returns whether it was removed here.
+    """
     dead = _holder_in(stale)
     mark = f"lease-{dead.token if dead else 'unreadable'}.dead"
     if not folder.create(mark, repr(time.time()).encode()):
         _wait_for(folder, mark)
-        return
-    if _told(folder) == stale:
+        return False
+    unchanged = _told(folder) == stale
+    if unchanged:
         folder.delete(KEY)
     folder.delete(mark)
+    return unchanged
 
 
 def _wait_for(folder: Folder, mark: str) -> None:

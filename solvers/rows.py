@@ -15,7 +15,7 @@ from numba.extending import register_jitable
 from numpy.typing import NDArray
 
 from solvers.dispatch import FUSED, VECTORISED, by_type
-from solvers.prefetch import touch_line
+from solvers.prefetch import touch_line, touch_span
 
 
 class DenseRows(NamedTuple):
@@ -279,21 +279,18 @@ def _(rows: Any, i: Any, v: Any) -> Any:
 
 
 LOOK_AHEAD = 4  # rows between asking for a sparse row, or numbers kept per row, and using it
-MOST_AHEAD = 16  # the same for dense rows, where they are short
+MOST_AHEAD = 16  # the same for dense rows in random order, where they are short
 _PAGE = 4096  # bytes: in stored order the memory sees rows coming, but not the next page
-_LINE = 64  # bytes that one request brings
 
 
 @look_ahead.register(DenseRows)
 def _(rows: Any, y: Any, weight: Any, order: Any, r: Any) -> Any:
     d = rows.X.shape[1]
     distance = min(1 + int(_PAGE / (d * rows.X.itemsize)), MOST_AHEAD)  # no `//`: once, not per row
-    ahead = order[min(r + distance, order.shape[0] - 1)]
-    start = ahead * d
-    end = start + d - 1
-    for k in range(start, end, _LINE // rows.X.itemsize):
-        touch_line(rows.X, k)
-    touch_line(rows.X, end)
+    i, ahead = order[r], order[min(r + distance, order.shape[0] - 1)]
+    in_stored_order = ahead == i + distance
+    start, beyond = (i * d, _PAGE) if in_stored_order else (ahead * d, 0)
+    touch_span(rows.X, start, start + d, beyond)
     touch_line(y, ahead)
     touch_line(weight, ahead)
 
@@ -304,11 +301,8 @@ def _(rows: Any, y: Any, weight: Any, order: Any, r: Any) -> Any:
     last = order.shape[0] - 1
     touch_line(rows.indptr, order[min(r + 2 * LOOK_AHEAD, last)])
     ahead = order[min(r + LOOK_AHEAD, last)]
-    start, end = rows.indptr[ahead], rows.indptr[ahead + 1] - 1
-    for k in range(start, end, _LINE // rows.data.itemsize):
-        touch_line(rows.data, k)
-        touch_line(rows.indices, k)
-    touch_line(rows.data, end)
-    touch_line(rows.indices, end)
+    start, stop = rows.indptr[ahead], rows.indptr[ahead + 1]
+    touch_span(rows.data, start, stop, 0)
+    touch_span(rows.indices, start, stop, 0)
     touch_line(y, ahead)
     touch_line(weight, ahead)

@@ -76,7 +76,7 @@ Nothing on this page is written by hand but the words.
 CHAIN = (
     "at d = 54 a step is a chain: the dot product, the slope (for the logistic loss an exponential "
     "and a division), the weights, each waiting for the one before. The same 64 rows again and "
-    "again, which no memory delays, show this chain alone. Ours takes so many ns a row, and the "
+    "again, asked for ahead like all others, are delayed by no memory and show what is left. Ours takes so many ns a row, and the "
     "chain so many of them: "
 )
 LINES = (

@@ -18,10 +18,10 @@ TRAIN = DATA / "sector" / "sector.scale.bz2"
 
 
 def sector_set(folder: Path) -> Path:
-    """Ingest the training rows unless they are there."""
-    place = folder / "sector"
-    ingest(IngestPlan(sources=(str(TRAIN),), dataset=str(place), options={"n_features": WIDTH}))
-    return place
+    """Ingest the training rows; a set of an earlier run, of other sources maybe, makes way."""
+    place, width = str(folder / "sector"), {"n_features": WIDTH}
+    ingest(IngestPlan(sources=(str(TRAIN),), dataset=place, options=width, overwrite=True))
+    return Path(place)
 
 
 def linear_svc() -> Work:

@@ -76,8 +76,8 @@ Nothing on this page is written by hand but the words.
 CHAIN = (
     "at d = 54 a step is a chain: the dot product, the slope (for the logistic loss an exponential "
     "and a division), the weights, each waiting for the one before. The same 64 rows again and "
-    "again, asked for ahead like all others, are delayed by no memory and show what is left. Ours takes so many ns a row, and the "
-    "chain so many of them: "
+    "again, asked for ahead like all others, are delayed by no memory and show what is left. "
+    "Ours takes so many ns a row, and of these rows so many: "
 )
 LINES = (
     "eight models touch two lines of memory per value where one model touches a quarter of one. "

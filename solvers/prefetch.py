@@ -41,7 +41,7 @@ def _prefetch(_typing: Any, array: Any, index: Any, beyond: Any) -> Any:
     return types.void(array, types.intp, types.intp), generate
 
 
-# References to the array are not counted: a count is an atomic addition, once more per row.
+# No references to the array are counted: that would be an atomic addition per call.
 _OPTIONS = {"forceinline": True, "_nrt": False}
 
 

@@ -21,10 +21,8 @@ from numpy.typing import NDArray
 
 from solvers.dispatch import FUSED, by_type, kernel, part_of_kernels
 from solvers.lanes import Eight, Four, choose_above, fused, keep_lanes, lanes_of, size, spread
-from solvers.prefetch import touch_line
+from solvers.prefetch import LINE, touch_line
 from solvers.rows import Rows, SparseRows, positions
-
-LINE = 64  # bytes
 
 
 def lanes_for(models: int) -> Four | Eight:

@@ -19,7 +19,7 @@ from solvers.protocol import Walk
 from tests.oracles import block, dense_rows, facts, sparse_rows
 
 COUNTS = re.compile(r"NRT_(inc|dec)ref|atomicrmw")
-DIVISIONS = re.compile(r"= [us](div|rem) \w+ \S+, %")  # by a number that is not a constant
+DIVISIONS = re.compile(r"= [us](div|rem) .*, %")  # by a number that is not a constant
 BLOCK = re.compile(r'^([\w.$"-]+):')
 TARGET = re.compile(r'label %([\w.$"-]+)')
 

@@ -6,7 +6,8 @@ SECTIONS = {
     "one-pass": """One pass of averaged SGD over rows in memory, one thread. scikit-learn's
 SGDClassifier with `average=True`, float32, one epoch, input checks off; "shuffled" is its
 default. Steps are given on both sides: nothing is searched. "Random order" is the order that
-later passes of a training take.""",
+later passes of a training take. "The same 64 rows", again and again as often as there are rows,
+are what a step costs where no row comes from memory.""",
     "inner-step": """The inner loop of S2GD is dense on paper; here a step costs its row's values,
 like one of averaged SGD.""",
     "gradient": """The full gradient of the logistic loss, rows in memory. Ours sums in float64,

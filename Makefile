@@ -1,9 +1,13 @@
 # Two commands do everything on a fresh machine with Python and make:
 #   make demo    the main job on data made on the spot
-#   make test    all tests
+#   make test    all tests, but those of larger public data sets
+# With public data sets in the folder FEWPASS_DATA (tests/data/README.md says which):
+#   make test-public-data  the tests that need them
 # With an environment of their own, in which the libraries that fewpass is compared with are, too:
 #   make bench        the benchmarks, and docs/performance.md made of them
 #   make bench-quick  the same at toy sizes, to see that they run
+# With the environment of the tests, fifty minutes on two cores:
+#   make faults  all that can go wrong, done on purpose; docs/trust.md made of what came of it
 # With a Prefect server at PREFECT_API_URL:
 #   make deploy  its work pool, deployments and automation
 
@@ -25,7 +29,14 @@ TEST_PROCESSES ?= $(shell nproc 2> /dev/null || echo 2)
 # Tests make thousands of small files durable: in memory, where there is any, that takes no time.
 TEST_TMP ?= $(shell test -w /dev/shm && echo /dev/shm || echo "$${TMPDIR:-/tmp}")
 
-.PHONY: install demo test lint check bench bench-quick deploy clean
+# Share of all faults that `make faults` tries.
+FAULTS_SIZE ?= 1.0
+
+export FEWPASS_DATA
+PYTEST = TMPDIR=$(TEST_TMP) $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile \
+  --no-loadscope-reorder
+
+.PHONY: install demo test test-public-data lint check faults bench bench-quick deploy clean
 
 install: $(STAMP)
 
@@ -42,7 +53,17 @@ demo: install
 	@$(BIN)/fewpass demo $(FOLDER) --size $(SIZE) --memory $(MEMORY)
 
 test: install
-	TMPDIR=$(TEST_TMP) $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
+	$(PYTEST)
+
+test-public-data: install
+	@test -d "$(FEWPASS_DATA)" || { echo "Say where the public data sets are:" \
+	  "make test-public-data FEWPASS_DATA=/path/to/them (tests/data/README.md)." >&2; exit 2; }
+	$(PYTEST) -m public_data
+
+# The page is made of the results also where a promise was broken: it says so.
+faults: install
+	@TMPDIR=$(TEST_TMP) $(BIN)/python -m tests.faults.campaign --size $(FAULTS_SIZE); status=$$?; \
+	  $(BIN)/python -m tests.faults.page && exit $$status
 
 lint: install
 	$(BIN)/ruff format --check

@@ -1,6 +1,6 @@
 """The public data sets of the benchmarks: where they come from, ingested, and in memory.
 
-They lie under FEWPASS_DATA (default: ../shared/data beside the project).
+They lie in the folder that FEWPASS_DATA names.
 """
 
 from __future__ import annotations
@@ -16,17 +16,31 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pipeline.ingest.phases import ingest
-from pipeline.ingest.plan import IngestPlan
+from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.streaming.targets import target_rule
 from solvers.losses import Logistic, Squared
 from storage.dataset import Dataset
 from storage.table import DenseTable
 
-ROOT = Path(__file__).resolve().parent.parent
-DATA = Path(os.environ.get("FEWPASS_DATA", ROOT.parent / "shared" / "data"))
-
 Vector = NDArray[np.float64]
 Matrix = Any  # (n, d) float64, dense or CSR
+
+
+def public_data(name: str) -> Path:
+    """Path of a public set by its name.
+
+    Raises
+    ------
+    SystemExit
+        When there is no such file, or nothing says where.
+    """
+    folder = os.environ.get("FEWPASS_DATA")
+    if not folder:
+        raise SystemExit("Say where the public data sets are: FEWPASS_DATA=/path/to/them.")
+    found = Path(folder).resolve() / name
+    if not found.exists():
+        raise SystemExit(f"{found} is not there. Put it there, or set FEWPASS_DATA to its folder.")
+    return found
 
 
 @dataclass(frozen=True)
@@ -98,16 +112,16 @@ class Ingested(NamedTuple):
 
 def ingested(study: Study, seed: int, folder: Path) -> Ingested:
     """Make the set's data sets for a seed, or find them."""
-    place = folder_of(study, seed, folder)
+    place = folder_of(study, str(seed), folder)
     train, test = place / "train", place / "test"
     split = {} if study.test else {"test_fraction": 0.2, "test_dataset": str(test)}
-    seconds = ingest_train(study, seed, folder, **split)
+    seconds = ingest_train(study, seed, folder, place, **split)
     if study.test:
         options = {**study.options, **study.test_options}
         options.pop("n_features", None)
         ingest(
             IngestPlan(
-                sources=(str(DATA / study.test),),
+                sources=(str(public_data(study.test)),),
                 dataset=str(test),
                 like=str(train),
                 options=options,
@@ -119,14 +133,14 @@ def ingested(study: Study, seed: int, folder: Path) -> Ingested:
 
 
 def training_rows(study: Study, folder: Path) -> Dataset:
-    """Make the set's training rows alone, or find them."""
-    ingest_train(study, 0, folder)
-    return Dataset.open(str(folder_of(study, 0, folder) / "train"))
+    """Make the set's training rows alone, or find them; where no test file is, all rows."""
+    place = folder_of(study, "all", folder)
+    ingest_train(study, 0, folder, place)
+    return Dataset.open(str(place / "train"))
 
 
-def ingest_train(study: Study, seed: int, folder: Path, **split: Any) -> float:
+def ingest_train(study: Study, seed: int, folder: Path, place: Path, **split: Any) -> float:
     """Ingest the training rows unless they are there; the seconds it took once."""
-    place = folder_of(study, seed, folder)
     note = place / "seconds"
     plan = IngestPlan(
         sources=(str(converted(study, folder)),),
@@ -143,14 +157,14 @@ def ingest_train(study: Study, seed: int, folder: Path, **split: Any) -> float:
     return float(note.read_text())
 
 
-def folder_of(study: Study, seed: int, folder: Path) -> Path:
-    """Where a set's data sets for a seed lie."""
-    return folder / "datasets" / study.name.replace(", ", "-").replace(" ", "-") / str(seed)
+def folder_of(study: Study, part: str, folder: Path) -> Path:
+    """Where a set's data sets lie: for a seed, or of all training rows."""
+    return folder / "datasets" / study.name.replace(", ", "-").replace(" ", "-") / part
 
 
 def converted(study: Study, folder: Path) -> Path:
     """Return the path of a source that ingest reads: IDX images become an .npz archive."""
-    path = DATA / study.train
+    path = public_data(study.train)
     if "idx3" not in path.name:
         return path
     archive = folder / "mnist.npz"

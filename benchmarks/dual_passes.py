@@ -24,11 +24,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from benchmarks.data_sets import STUDIES, Half, Study, in_memory, training_rows
-from pipeline.streaming.in_process import InProcess
-from pipeline.training.plan import TrainingPlan
+from pipeline.execution.threads import InProcess
+from pipeline.settings.training_plan import TrainingPlan
 from pipeline.training.training_run import TrainingRun
 from storage.dataset import Dataset
-from tests.oracles import phi
+from testing.oracles import phi
 
 NAMES = ("a9a", "w8a", "ijcnn1", "reuters", "imdb")
 RAW = ("a9a", "w8a")

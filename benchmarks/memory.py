@@ -1,12 +1,12 @@
 """Peak memory beyond what importing takes, against the size of the input: flat.
 
-    python benchmarks/memory.py --sizes 4GB 16GB --memory 256MB
+    python -m benchmarks.memory --sizes 4GB 16GB --memory 256MB
 
 Makes LIBSVM files of the given sizes (click-log-like: 39 of a million columns per row; a block of
 64 MB, repeated), ingests each and trains on it (one pass and one that certifies), every step in a
-process of its own, and prints a table.  "Importing" is all that stands before the first row: for
-training that includes the Dask cluster in the process.  The files are kept in `--folder` for the
-next time; count on twice the largest size of disk space.
+process of its own, and records what it took.  "Importing" is all that stands before the first row:
+for training that includes the Dask cluster in the process.  The files are kept in `--folder` for
+the next time; count on twice the largest size of disk space.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ import json
 import subprocess
 import sys
 import tempfile
-import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from pipeline.sizes import format_bytes, parse_bytes
+from pipeline.sizes import parse_bytes
+from testing.results import EVIDENCE, Row, conclude, recorded
 
 ROWS_PER_BLOCK = 140_000
 COLUMNS, PER_ROW = 1_000_000, 39
@@ -30,7 +31,7 @@ INGEST = """
 import json, sys
 import pipeline.ingest.phases as room
 plan = room.IngestPlan.model_validate_json(sys.argv[1])
-room.Dealer, room.ChunkMaker  # what the job uses is imported here
+room.Partitioner, room.ChunkMaker  # what the job uses is imported here
 imported = room.peak_memory_bytes()
 result = room.ingest(plan)
 print(json.dumps({"imported": imported, **result.model_dump()}))
@@ -39,11 +40,12 @@ print(json.dumps({"imported": imported, **result.model_dump()}))
 TRAIN = """
 import json, sys
 from dataclasses import asdict
-from pipeline.streaming.executor import Execution, open_executor
+from pipeline.execution.executor import open_executor
+from pipeline.settings.execution import Execution
 from pipeline.memory import peak_memory_bytes
 from pipeline.training import training_run as room
 plan = room.TrainingPlan.model_validate_json(sys.argv[1])
-with open_executor(Execution()) as executor:
+with open_executor(Execution(scheduler="local")) as executor:
     imported = peak_memory_bytes()
     run = room.TrainingRun.start(plan, sys.argv[2], executor)
     for event in run:
@@ -88,38 +90,38 @@ def train(dataset: Path, memory: str) -> dict:
 
 
 def measured(script: list[str]) -> dict:
-    started = time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-c", *script], check=True, stdout=subprocess.PIPE, text=True
     )
-    return {"wall": time.perf_counter() - started} | json.loads(done.stdout)
+    return json.loads(done.stdout)
 
 
-def row(size: str, step: str, found: dict, source_bytes: int, budget: int) -> str:
-    extra = found["peak_memory_bytes"] - found["imported"]
-    speed = source_bytes / 1e6 / found["wall"]
-    return (
-        f"{size:8} {step:7} {found['rows']:<11} {found['wall']:7.1f}  {speed:4.0f}"
-        f"  {format_bytes(extra):>19}  {extra / budget:17.0%}"
-    )
+def rows_of(chosen: argparse.Namespace) -> Iterator[Row]:
+    """Measure both steps at every size."""
+    budget = parse_bytes(chosen.memory)
+    for size in ["1MB", *chosen.sizes]:  # the first compiles what is not compiled yet
+        source, dataset = chosen.folder / f"{size}.svm", chosen.folder / "dataset"
+        make_input(source, parse_bytes(size))
+        for step, found in (
+            ("ingest", ingest(source, dataset, chosen.memory)),
+            ("train and certify", train(dataset, chosen.memory)),
+        ):
+            if size != "1MB":
+                extra = found["peak_memory_bytes"] - found["imported"]
+                yield {"size": size, "step": step, "rows": found["rows"],
+                       "beyond_imports": extra, "budget": budget}  # fmt: skip
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     options.add_argument("--sizes", nargs="+", default=["1GB", "4GB"])
     options.add_argument("--memory", default="256MB")
+    options.add_argument("--results", type=Path, default=EVIDENCE, help="file of JSON lines")
     options.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "fewpass")
     chosen = options.parse_args()
     chosen.folder.mkdir(parents=True, exist_ok=True)
-    budget = parse_bytes(chosen.memory)
-    print("input    step    rows        seconds  MB/s  peak beyond imports  share of --memory")
-    for size in ["1MB", *chosen.sizes]:  # the first compiles what is not compiled yet
-        source, dataset = chosen.folder / f"{size}.svm", chosen.folder / "dataset"
-        make_input(source, parse_bytes(size))
-        found = ingest(source, dataset, chosen.memory)
-        print(row(size, "ingest", found, source.stat().st_size, budget), flush=True)
-        found = train(dataset, chosen.memory)
-        print(row(size, "train", found, source.stat().st_size, budget), flush=True)
+    recorded(chosen.results, "memory", rows_of(chosen), json.dumps)
+    conclude(chosen.results, "memory", [], ("numpy", "numba", "zarr", "dask"))
 
 
 if __name__ == "__main__":

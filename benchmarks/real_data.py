@@ -1,19 +1,17 @@
 """One untuned pass over real data, ours against scikit-learn's, both against the optimum.
 
-    python -m benchmarks.real_data --results real-data.jsonl --page docs/real-data.md
+    python -m benchmarks.real_data
     python -m benchmarks.real_data --quick
 
 Ingests each set once per seed (the seed decides the order of the rows and, where the set has no
 test file, which fifth of them is the test set), trains `TrainingPlan(dataset, loss, lam)` and
-scikit-learn's averaged SGD on the same stored numbers, and appends one JSON line per set, loss and
-lam to `--results`. `--page` writes the table and the figure from all lines of that file, the newest
-line of each row; with a bare `--sets` it measures nothing before. Data sets and optima are kept in
-`--folder` for the next time.
+scikit-learn's averaged SGD on the same stored numbers, appends one JSON line per set, loss and lam
+to `--results`, and draws the figure of all rows.  `--quick` records nothing.
 """
 
 from __future__ import annotations
 
-import argparse
+import os
 import statistics
 import sys
 import tempfile
@@ -28,21 +26,19 @@ from sklearn.linear_model import SGDClassifier, SGDRegressor
 
 from benchmarks.data_sets import STUDIES, Half, Study, Vector, in_memory, ingested
 from benchmarks.optimum import Aim, Linear, cached_optimum, objective
-from benchmarks.real_data_page import better_objective, write_page
-from benchmarks.results import append, as_json, newest
-from pipeline.streaming.in_process import InProcess
+from pipeline.execution.threads import InProcess
+from pipeline.settings.regularisation import Lam
+from pipeline.settings.training_plan import TrainingPlan
 from pipeline.training.model import load_model
-from pipeline.training.plan import TrainingPlan, regularisation
 from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingRun
 from storage.dataset import Dataset
+from testing.results import FIGURES, Row, as_json, conclude, recorded, study_options
 
 SEEDS = (0, 1, 2)
 LAMS: tuple[float | str, ...] = (1e-4, "1/n")
 QUICK = ("phishing", "reuters")
-KEY = ("set", "loss", "lam")
-ORDER = [(study.name, loss, lam) for study in STUDIES for loss in study.losses for lam in LAMS]
-FIGURES = ("objective", "excess", "error", "seconds")
+TOLD = ("objective", "excess", "error", "seconds")
 
 
 class Outcome(NamedTuple):
@@ -130,7 +126,7 @@ def rows_of(study: Study, folder: Path) -> Iterator[dict[str, Any]]:
             sides: dict[str, list[Outcome]] = {"ours": [], "sklearn": [], "optimum": []}
             restarts = 0
             for seed, found, (train, test) in zip(SEEDS, sets, halves, strict=True):
-                aim = Aim(loss, regularisation(lam, len(train.y)))
+                aim = Aim(loss, Lam.of(lam).values(len(train.y))[0])
                 best = cached_optimum(found.train, train, aim, folder)
                 mine = ours(found.train, loss, lam, study.positive)
                 restarts += mine.restarts
@@ -158,7 +154,7 @@ def rows_of(study: Study, folder: Path) -> Iterator[dict[str, Any]]:
 def summary(outcomes: list[Outcome]) -> dict[str, Any]:
     """Mean and worst of each figure over the seeds (median if one is not finite)."""
     found: dict[str, Any] = {}
-    for figure in FIGURES:
+    for figure in TOLD:
         values = [getattr(o, figure) for o in outcomes]
         finite = bool(np.isfinite(values).all())
         middle = statistics.fmean(values) if finite else statistics.median(values)
@@ -170,34 +166,27 @@ def summary(outcomes: list[Outcome]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure, append, and write the page."""
-    options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    options.add_argument("--results", type=Path, help="file to append a JSON line per row to")
-    options.add_argument("--sets", nargs="*", help="some of: " + "; ".join(s.name for s in STUDIES))
+    """Measure, record and draw."""
+    options = study_options(__doc__, [study.name for study in STUDIES])
     options.add_argument("--quick", action="store_true", help="two small sets; fails if we lose")
-    options.add_argument(
-        "--folder", type=Path, default=Path(tempfile.gettempdir()) / "fewpass-real"
-    )
-    options.add_argument("--page", type=Path, help="Markdown page to write from --results")
     chosen = options.parse_args()
-    if chosen.page and not chosen.results:
-        options.error("--page needs --results: the page is made from its lines.")
-    wanted = QUICK if chosen.quick else chosen.sets
+    if chosen.quick:
+        chosen.sets, chosen.results = QUICK, Path(os.devnull)
     chosen.folder.mkdir(parents=True, exist_ok=True)
     warnings.filterwarnings("ignore", category=RuntimeWarning, module="sklearn")
-    lost = False
-    for study in STUDIES:
-        if wanted is not None and study.name not in wanted:
-            continue
-        for row in rows_of(study, chosen.folder):
-            print(line(row), flush=True)
-            lost = lost or not better_objective(row)
-            if chosen.results:
-                append(chosen.results, row)
-    if chosen.page:
-        write_page(chosen.page, newest(chosen.results, KEY, ORDER))
-    if chosen.quick and lost:
-        sys.exit("On a row above our objective is higher than scikit-learn's.")
+    studies = [study for study in STUDIES if study.name in chosen.sets]
+    measured = (row for study in studies for row in rows_of(study, chosen.folder))
+    rows = recorded(chosen.results, "one-pass", measured, line)
+    if chosen.quick:
+        if not all(map(better_objective, rows)):
+            sys.exit("On a row above our objective is higher than scikit-learn's.")
+        return
+    conclude(
+        chosen.results, "one-pass", findings(rows),
+        ("numpy", "numba", "scikit-learn"),
+    )  # fmt: skip
+    if studies == list(STUDIES):
+        draw(FIGURES / "real-data-excess.png", rows)
 
 
 def line(row: dict[str, Any]) -> str:
@@ -217,6 +206,78 @@ def line(row: dict[str, Any]) -> str:
         f" excess {pair('excess', '.1e'):40} error {pair('error', '.4f'):36}"
         f" at F* {lowest['error']:.4f} s {pair('seconds', '.2f')} restarts {row['restarts']}"
     )
+
+
+def better_objective(row: Row) -> bool:
+    """Whether our mean objective is at most theirs; one that is not finite is the worst."""
+    mine, other = (row[side]["excess"]["mean"] for side in ("ours", "sklearn"))
+    return mine is not None and (other is None or mine <= other)
+
+
+def error_verdict(row: Row) -> str:
+    """Lower, equal within two standard errors, or higher: our test error against theirs."""
+    mine, other = (row[side]["error"]["mean"] for side in ("ours", "sklearn"))
+    if row["noise"] is None or other is None:
+        return "lower"
+    if abs(mine - other) <= 2.0 * row["noise"]:
+        return "equal"
+    return "lower" if mine < other else "higher"
+
+
+def findings(rows: list[Row]) -> list[str]:
+    """Sentences on where ours is better, equal or worse."""
+    good = [row for row in rows if better_objective(row)]
+    found = [f"Objective: ours is at most scikit-learn's on {len(good)} of {len(rows)} rows."]
+    found += [f"Objective higher: {named(row)}." for row in rows if row not in good]
+    verdicts = [error_verdict(row) for row in rows]
+    count = {verdict: verdicts.count(verdict) for verdict in ("lower", "equal", "higher")}
+    found.append(
+        f"Test error: ours is lower on {count['lower']} rows, equal within two standard errors "
+        f"of the difference on {count['equal']}, higher on {count['higher']}."
+    )
+    for row, verdict in zip(rows, verdicts, strict=True):
+        if verdict == "higher":
+            mine, other, best = (
+                row[side]["error"]["mean"] for side in ("ours", "sklearn", "optimum")
+            )
+            found.append(
+                f"Test error higher: {named(row)}: {mine:.4f} against {other:.4f}; "
+                f"the exact minimum of F has {best:.4f}."
+            )
+    return found
+
+
+def named(row: Row) -> str:
+    """Name a row in a sentence."""
+    return f"{row['set']}, {row['loss'].replace('_', ' ')}, lam {row['lam']}"
+
+
+def draw(path: Path, rows: list[Row]) -> None:
+    """Dots of both sides' excess, one line per row; what is beyond the right edge lies on it."""
+    import matplotlib as mpl  # only the page needs it
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    edge = 1e2
+    figure, axes = plt.subplots(figsize=(7.5, 0.22 * len(rows) + 1.2), layout="constrained")
+    for side, colour, label in (
+        ("ours", "tab:blue", "fewpass"), ("sklearn", "tab:orange", "scikit-learn")
+    ):  # fmt: skip
+        means = [row[side]["excess"]["mean"] for row in rows]
+        places = [min(edge if value is None else value, edge) for value in means]
+        axes.scatter(places, range(len(rows)), color=colour, s=18, label=label, zorder=3)
+    names = [f"{r['set']} · {r['loss'].replace('_', ' ')} · {r['lam']}" for r in rows]
+    axes.set_yticks(range(len(rows)), names, fontsize=7)
+    axes.invert_yaxis()
+    axes.set_xscale("log")
+    axes.axvline(edge, color="grey", linewidth=0.6)
+    axes.set_xlabel("F - F* after one pass (at 1e2: that or more)")
+    axes.grid(axis="both", linewidth=0.3)
+    axes.legend(loc="upper right", fontsize=8)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
 
 
 if __name__ == "__main__":

@@ -1,24 +1,27 @@
 """What tasks cost on a Dask cluster, measured, and what that makes of 1, 16 and 256 workers.
 
-    python benchmarks/scaling.py
+    python -m benchmarks.scaling
 
-Prints the measured costs and the tables of docs/scaling.md: of clusters a model, no measurement.
+Records the measured costs; the tables that evidence.py makes of them are a model of clusters, no
+measurement.
 """
 
+import argparse
+import json
 import time
-from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
 
 import distributed
 
-from pipeline.streaming.gather import MOST_SPANS
+from testing.results import EVIDENCE, conclude, recorded
 
 WORKERS = (1, 16, 256)
 TASKS = 200
 STATE_BYTES = 16_000_000  # a state of a million columns with its average
 
 
-@dataclass
-class Costs:
+class Costs(NamedTuple):
     """Seconds."""
 
     scheduled: float  # of the scheduler's one thread, per task of a batch
@@ -50,8 +53,8 @@ def measured(client):
     return Costs(scheduled, linked, min(moves))
 
 
-def gather_seconds(workers, costs, work, spans):
-    """A gather of `work` seconds in so many spans: a task each, one for its report, one to add."""
+def reduce_seconds(workers, costs, work, spans):
+    """A reduction of `work` seconds in so many spans: each has a task, a report and a sum."""
     waves = -(-spans // workers)
     computing = work / spans * waves
     return max(computing, 3 * spans * costs.scheduled) + costs.linked + costs.moved
@@ -66,32 +69,17 @@ def walk_seconds(workers, streams, costs, work, span=1.0):
 
 
 def main():
+    options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    options.add_argument("--results", type=Path, default=EVIDENCE, help="file of JSON lines")
+    chosen = options.parse_args()
     with (
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit=0
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
-        costs = measured(client)
-    print(f"a task of a batch {costs.scheduled * 1e3:.1f} ms")
-    print(f"a link of a chain {costs.linked * 1e3:.1f} ms")
-    print(f"16 MB to another worker {costs.moved * 1e3:.0f} ms")
-    for work in (600.0, 36_000.0):
-        table(costs, work)
-
-
-def table(costs, work):
-    print(f"\n| {work:.0f} s of work | {' | '.join(f'{w} workers' for w in WORKERS)} |")
-    print("|---" * (len(WORKERS) + 1) + "|")
-    row(
-        f"gather, {MOST_SPANS} spans", [gather_seconds(w, costs, work, MOST_SPANS) for w in WORKERS]
-    )
-    for streams in WORKERS:
-        row(f"walk, streams={streams}", [walk_seconds(w, streams, costs, work) for w in WORKERS])
-
-
-def row(name, seconds):
-    print(f"| {name} | " + " | ".join(f"{s:.0f} s" for s in seconds) + " |")
+        recorded(chosen.results, "scaling", [measured(client)._asdict()], json.dumps)
+    conclude(chosen.results, "scaling", [], ("dask", "distributed"))
 
 
 if __name__ == "__main__":

@@ -17,8 +17,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.datasets import make
-from tests.prefect_server import Server, run, stop
+from testing.datasets import make
+from testing.prefect_server import Server, run, stop
 
 #: What a reader must find on the page, by the end of an artifact's key.
 EXPECTED = {

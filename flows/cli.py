@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import signal
 import sys
-import traceback
 from collections.abc import Sequence
 from importlib.metadata import version
 
@@ -11,6 +11,8 @@ from cyclopts import App, Parameter
 
 from flows import commands
 from flows.errors import exit_status, sentence
+from flows.printing import formatted_traceback
+from flows.signals import Interrupts, end_at_once, handling
 
 app = App(
     name="fewpass",
@@ -41,13 +43,23 @@ for command in (
     app.command(command)
 
 
+def command_line() -> None:
+    """Be the `fewpass` command: run what the process was started for, and end it."""
+    end_at_once()
+    sys.exit(main())
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status: 0, 1 a failed run, 2 a bad request."""
     tokens = list(sys.argv[1:] if arguments is None else arguments)
-    try:
-        return app(tokens, exit_on_error=False, print_error=False) or 0
-    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - no traceback ever but by --debug
-        if "--debug" in tokens:
-            traceback.print_exc()
-        sys.stderr.write(f"fewpass: {sentence(error)}\n")
-        return exit_status(error)
+    interrupts = Interrupts()
+    with handling(interrupts.handle, [signal.SIGINT]):
+        try:
+            return app(tokens, exit_on_error=False, print_error=False) or 0
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - no traceback ever but by --debug
+            told = KeyboardInterrupt() if interrupts.came else error
+            interrupts.came = True  # one more must not strike what is told of the first
+            if "--debug" in tokens:
+                sys.stderr.write(formatted_traceback(error))
+            sys.stderr.write(f"fewpass: {sentence(told)}\n")
+            return exit_status(told)

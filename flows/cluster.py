@@ -1,25 +1,45 @@
-"""Reaching a Dask cluster, or saying why not."""
+"""The engine that tasks run on; reaching a Dask cluster, or saying why not."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 from flows.errors import BadPlace
-from pipeline.streaming.executor import Execution, Executor, open_executor
+from pipeline.execution.executor import Executor, open_executor
+from pipeline.plan.place import place_for, place_of, seconds_of_pass
+from pipeline.settings.execution import LOCAL, NONE, Execution
+from pipeline.settings.training_plan import TrainingPlan
+from storage.dataset import Dataset
 
 _ADDRESS = re.compile(r"\w+://\S+|[^\s/:]+:\d+")
 
 
+def engine_for_training(place: Execution, plan: TrainingPlan) -> AbstractContextManager[Executor]:
+    """Open what a training runs on: what `place` asks for, or what suits its length."""
+    return cluster(*place_of(place, plan, Dataset.open(plan.dataset).manifest))
+
+
+def engine_for_pass(place: Execution, data: Dataset) -> AbstractContextManager[Executor]:
+    """Open what one pass over a data set runs on."""
+    return cluster(*place_for(place, seconds_of_pass(data.manifest)))
+
+
 @contextmanager
-def cluster(place: Execution) -> Iterator[Executor]:
+def cluster(place: Execution, why: str = "") -> Iterator[Executor]:
     """Open the executor that `place` names; BadPlace or ConnectionError when it cannot be."""
     scheduler = place.scheduler
-    if scheduler not in (None, "none") and not _ADDRESS.fullmatch(str(scheduler)):
+    here = scheduler in (None, LOCAL, NONE)
+    if not here and not _ADDRESS.fullmatch(str(scheduler)):
         raise BadPlace(
             f'--scheduler is "{scheduler}", which is no address. Give one like '
-            'tcp://10.0.0.5:8786, or "none" to do without Dask.'
+            'tcp://10.0.0.5:8786, "local" for one in this process, or "none" to do without Dask.'
+        )
+    if scheduler == NONE and place.workers is not None:
+        raise BadPlace(
+            f"--scheduler none does without Dask, whose processes --workers {place.workers} would "
+            "start. Leave one of them out."
         )
     files = (place.tls_ca, place.tls_cert, place.tls_key)
     if any(files) != all(files) or (str(scheduler).startswith("tls://") and not any(files)):
@@ -29,12 +49,12 @@ def cluster(place: Execution) -> Iterator[Executor]:
         )
     with ExitStack() as stack:
         try:
-            executor = stack.enter_context(open_executor(place))
+            executor = stack.enter_context(open_executor(place, why))
         except OSError as error:
-            if scheduler is None:
+            if here:
                 raise
             raise ConnectionError(
                 f"No Dask scheduler answers at {scheduler} ({error}). Start one there, or leave "
-                "--scheduler out for a cluster in this process."
+                "--scheduler out to train in this process."
             ) from error
         yield executor

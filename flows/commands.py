@@ -14,12 +14,14 @@ from cyclopts import Parameter
 from flows.errors import UsageError
 from flows.options import (
     INGEST,
+    MATCHING,
     OUTPUT,
     PLAN_SOURCE,
     READING,
     TRAINING,
     WHERE,
     Ingest,
+    Matching,
     Output,
     PlanSource,
     Reading,
@@ -107,6 +109,7 @@ def train(
     training: Training = TRAINING,
     where: Where = WHERE,
     plan_source: PlanSource = PLAN_SOURCE,
+    require_tol: bool = False,
     output: Output = OUTPUT,
 ) -> int:
     """Train a model on a data set, in one pass unless told otherwise.
@@ -119,23 +122,34 @@ def train(
         Data set made by ingest.
     run
         Folder or address for the run: its plan, snapshots and log.
+    require_tol
+        Exit with 1 when the tolerance was missed; the model is there all the same.
     """
     from flows.training import run_train
 
-    return run_train(dataset, run, training, where, plan_source, output)
+    return run_train(dataset, run, training, where, plan_source, output, require_tol=require_tol)
 
 
-def resume(run: str, /, *, where: Where = WHERE, output: Output = OUTPUT) -> int:
+def resume(
+    run: str,
+    /,
+    *,
+    where: Where = WHERE,
+    require_tol: bool = False,
+    output: Output = OUTPUT,
+) -> int:
     """Continue a run from its newest whole snapshot; the model is the same bit for bit.
 
     Parameters
     ----------
     run
         Folder or address of the run.
+    require_tol
+        Exit with 1 when the tolerance was missed; the model is there all the same.
     """
     from flows.training import run_resume
 
-    return run_resume(run, where, output)
+    return run_resume(run, where, output, require_tol=require_tol)
 
 
 def evaluate(
@@ -144,6 +158,7 @@ def evaluate(
     /,
     *,
     memory: str | None = None,
+    matching: Matching = MATCHING,
     where: Where = WHERE,
     output: Output = OUTPUT,
 ) -> int:
@@ -160,7 +175,7 @@ def evaluate(
     """
     from flows.scoring import run_evaluate
 
-    return run_evaluate(run, dataset, memory, where, output)
+    return run_evaluate(run, dataset, memory, matching, where, output)
 
 
 def predict(
@@ -170,6 +185,7 @@ def predict(
     /,
     *,
     probability: bool = False,
+    defuse: bool = False,
     memory: str = "1GiB",
     threads: int | None = None,
     reading: Reading = READING,
@@ -187,6 +203,8 @@ def predict(
         File to write; its ending says what kind.
     probability
         Add the probability of the positive label (logistic loss only).
+    defuse
+        In .csv, put a ' before labels that a spreadsheet would run as a formula.
     memory
         Memory to use at most beyond what the libraries take [default: 1GiB].
     threads
@@ -194,7 +212,7 @@ def predict(
     """
     from flows.scoring import run_predict
 
-    return run_predict(run, input_, out, probability, memory, threads, reading, output)
+    return run_predict(run, input_, out, probability, defuse, memory, threads, reading, output)
 
 
 def report(run: str, /, *, output: Output = OUTPUT) -> int:

@@ -4,14 +4,31 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import dask.config
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 
 from flows.options import Output
+from flows.printing import printable, without_control
+from storage.redaction import without_secrets
+
+
+class Screen(Console):
+    """A console that shows control characters in what it is given instead of obeying them."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Render, all text printable; what moves the cursor is rich's own."""
+        for segment in super().render(renderable, options):
+            if segment.control is None:
+                yield Segment(without_control(segment.text), segment.style)
+            else:
+                yield segment
 
 
 class Terminal:
@@ -19,8 +36,8 @@ class Terminal:
 
     def __init__(self, output: Output) -> None:
         self.output = output
-        self.err = Console(stderr=True, quiet=output.quiet, highlight=False)
-        self.out = Console(quiet=output.quiet, highlight=False)
+        self.err = Screen(stderr=True, quiet=output.quiet, highlight=False)
+        self.out = Screen(quiet=output.quiet, highlight=False)
         if not output.debug:  # our own messages say what the cluster's log would, and how to go on
             quiet = dict.fromkeys(("distributed", "distributed.client"), "critical")
             dask.config.set({"logging": quiet})
@@ -32,11 +49,11 @@ class Terminal:
 
     def say(self, text: str = "", style: str | None = None) -> None:
         """Tell something on standard error, as it is."""
-        self.err.print(text, style=style, markup=False, soft_wrap=True)
+        self.err.print(printable(text), style=style, markup=False, soft_wrap=True)
 
     def explain(self, text: str) -> None:
         """Tell more than a line on standard error, broken between words."""
-        self.err.print(text, markup=False)
+        self.err.print(printable(text), markup=False)
 
     def plan(self, text: str) -> None:
         """Print the effective plan when --verbose asks for it."""
@@ -46,8 +63,9 @@ class Terminal:
     def result(self, facts: Mapping[str, Any], shown: RenderableType) -> None:
         """Print what a command came to: as one JSON object, or for people."""
         if self.output.json:
-            sys.stdout.write(json.dumps(facts, allow_nan=False) + "\n")
+            sys.stdout.write(without_secrets(json.dumps(facts, allow_nan=False)) + "\n")
         else:
+            shown = printable(shown) if isinstance(shown, str) else shown
             self.out.print(shown, markup=False, soft_wrap=True)
 
 
@@ -60,7 +78,8 @@ def facts_table(title: str, facts: Mapping[str, Any]) -> Table:
     table.add_column(overflow="fold")
     for name, value in facts.items():
         if value is not None:
-            table.add_row(name, value if isinstance(value, str) else format_value(value))
+            shown = value if isinstance(value, str) else format_value(value)
+            table.add_row(printable(name), printable(shown))
     return table
 
 

@@ -17,14 +17,15 @@ from flows.scoring import evaluate_shown
 from flows.settings import checked
 from flows.training import certificate_sentence, train_shown
 from pipeline.clicks import ClickFile, columns_for, write_clicks
-from pipeline.ingest.plan import IngestPlan, IngestResult
+from pipeline.ingest.result import IngestResult
 from pipeline.memory import peak_memory_bytes
-from pipeline.report import IMAGE, draw_report
+from pipeline.reporting.report import IMAGE, draw_report
 from pipeline.scoring.evaluate import Evaluation
+from pipeline.settings.execution import Execution
+from pipeline.settings.ingest_plan import IngestPlan
+from pipeline.settings.training_plan import TrainingPlan
 from pipeline.sizes import format_bytes, parse_bytes
-from pipeline.streaming.executor import Execution
 from pipeline.training.outcome import TrainingResult
-from pipeline.training.plan import TrainingPlan
 from pipeline.training.run_folder import RunFolder
 
 TEST_FRACTION = 0.1
@@ -114,8 +115,9 @@ class Demo:
             "Every row is read from disk, used for one step of averaged stochastic gradient "
             "descent, and forgotten. The step size was found on the first rows: nothing is tuned "
             "by hand. The loss below is that of the moving weights on rows that they had not "
-            "learnt from; the model is the average of those weights, which does better. Open the "
-            "dashboard's address in a browser to see Dask at work.",
+            "learnt from; the model is the average of those weights, which does better. A training "
+            "of minutes runs on Dask and prints a dashboard's address; --scheduler local asks for "
+            "one.",
             f"fewpass train {self.dataset} {self.run} --lam {LAM} --memory {self.memory}",
         )
         wanted = {"dataset": str(self.dataset), "lam": LAM, "memory": self.memory}

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 
 from cyclopts import CycloptsError
 
-BAD_REQUEST, FAILED, INTERRUPTED = 2, 1, 130
+from flows.printing import printable
+
+BAD_REQUEST, FAILED = 2, 1
 
 #: What the one who asked can put right by asking otherwise.
 _BAD_REQUESTS = (
@@ -21,7 +24,15 @@ _BAD_REQUESTS = (
 
 
 class Interrupted(Exception):  # noqa: N818  users read the message, not the name
-    """Ctrl-C, with advice on how to go on."""
+    """A signal that ended a training, with advice on how to go on."""
+
+    def __init__(self, message: str, number: int) -> None:
+        super().__init__(message)
+        self.signal = number
+
+
+class ToleranceMissed(Exception):  # noqa: N818  users read the message, not the name
+    """A training whose model lies further from the optimum than --require-tol allows."""
 
 
 class BadPlace(ValueError):  # noqa: N818  users read the message, not the name
@@ -33,14 +44,25 @@ class UsageError(ValueError):
 
 
 def exit_status(error: BaseException) -> int:
-    """Return 2 for a bad request, 1 for a run that failed, 130 for an interruption."""
-    if isinstance(error, KeyboardInterrupt | Interrupted):
-        return INTERRUPTED
+    """Return 2 for a bad request, 1 for a run that failed, 130 for Ctrl-C, 143 for SIGTERM."""
+    if isinstance(error, Interrupted):
+        return status_of_signal(error.signal)
+    if isinstance(error, KeyboardInterrupt):
+        return status_of_signal(signal.SIGINT)
     return BAD_REQUEST if isinstance(error, _BAD_REQUESTS) else FAILED
 
 
+def status_of_signal(number: int) -> int:
+    """Return the exit status that shells expect of what a signal ended."""
+    return 128 + number
+
+
 def sentence(error: BaseException) -> str:
-    """Return what to tell of an error."""
+    """Return what to tell of an error, printable."""
+    return printable(_sentence(error))
+
+
+def _sentence(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "Interrupted."
     if isinstance(error, CycloptsError):
@@ -49,7 +71,9 @@ def sentence(error: BaseException) -> str:
         return _system_error(error)
     if isinstance(error, MemoryError):
         return "There is not enough memory. Lower --memory, or close other programs."
-    if isinstance(error, ValueError | OSError | ArithmeticError | Interrupted) and str(error):
+    if isinstance(
+        error, ValueError | OSError | ArithmeticError | Interrupted | ToleranceMissed
+    ) and str(error):
         return str(error)
     said = (str(error).strip() or "no message").splitlines()[0].rstrip(".")
     said = f"{type(error).__name__}: {said}"
@@ -59,6 +83,8 @@ def sentence(error: BaseException) -> str:
 def _system_error(error: OSError) -> str:
     """Put an error of the operating system into a sentence, with advice where there is some."""
     where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
+    if str(error.strerror).endswith("."):  # the storage's own sentences, advice included
+        return f"{where}{error.strerror}"
     advice = "Check the path and try again."
     if isinstance(error, PermissionError):
         advice = "Change its permissions, or choose another place."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -12,8 +13,10 @@ from flows.options import Ingest, Output, PlanSource, Reading
 from flows.progress import ingest_display
 from flows.settings import as_toml, as_values, ingest_settings
 from pipeline.ingest.phases import ingest
-from pipeline.ingest.plan import IngestPlan, IngestResult
+from pipeline.ingest.result import IngestResult
+from pipeline.matching import left_out_sentence
 from pipeline.memory import peak_memory_bytes
+from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.sizes import format_bytes, parse_bytes
 from pipeline.streaming.targets import label_text
 from storage.columns import copy_folder
@@ -73,8 +76,13 @@ def ingest_shown(terminal: Terminal, plan: IngestPlan) -> IngestResult:
             result = ingest(plan, progress=show)
     except KeyboardInterrupt:
         raise Interrupted(
-            f"Interrupted; {plan.dataset} is not complete. The same command again finishes it."
+            f"Interrupted; {plan.dataset} is not complete. The same command again finishes it.",
+            signal.SIGINT,
         ) from None
+    if result.left_out:
+        terminal.say(left_out_sentence(result.left_out), style="yellow")
+    if result.partitioned_again:
+        terminal.say(f"{result.partitioned_again} All rows were read anew.", style="yellow")
     for row in result.skipped_rows[:SKIPPED_SHOWN]:
         terminal.say(f"Skipped {row}", style="yellow")
     return result
@@ -95,6 +103,10 @@ def ingest_facts(result: IngestResult) -> dict[str, Any]:
     }
     if result.test_dataset is not None:
         facts |= {"test_dataset": result.test_dataset, "test_rows": result.test_rows}
+    if result.left_out:
+        facts["left_out"] = result.left_out
+    if result.partitioned_again:
+        facts["partitioned_again"] = result.partitioned_again
     if result.skipped:
         facts["skipped"] = result.skipped
     if result.merged:

@@ -10,10 +10,12 @@ import numpy as np
 from flows.console import Terminal, facts_table, format_value
 from flows.options import Output
 from pipeline.errors import BadInput
+from pipeline.plan.problem import problem_of
 from pipeline.sizes import format_bytes
 from pipeline.streaming.targets import label_text
-from pipeline.training.plan import loss_name, problem_of
+from pipeline.training.run_faults import not_covered, run_faults
 from pipeline.training.run_folder import RunFolder
+from pipeline.training.saved import Saved
 from storage import columns
 from storage.dataset import Dataset
 from storage.folder import Damaged, Folder
@@ -48,9 +50,11 @@ def run_verify(path: str, output: Output) -> int:
         terminal.say(problem, style="red")
         damaged.append(problem)
     kind = kind_of(path)
-    facts = {"path": path, "kind": kind, "damaged": damaged}
+    left_out = not_covered(RunFolder(path)) if kind == "run" else []
+    facts = {"path": path, "kind": kind, "damaged": damaged, "not_covered": left_out}
     count = f"{len(damaged)} damaged object{'s' * (len(damaged) != 1)}"
-    terminal.result(facts, f"{path}: {kind}, {count if damaged else 'every byte as written'}.")
+    said = f"{path}: {kind}, {count if damaged else 'every byte as written'}."
+    terminal.result(facts, said + (f" Not read: {'; '.join(left_out)}." if left_out else ""))
     return 1 if damaged else 0
 
 
@@ -70,7 +74,7 @@ def run_dashboard(runs: Sequence[str], port: int, output: Output) -> int:
 def kind_of(path: str) -> str:
     """Return dataset, run or snapshot; BadInput when a path holds none of them."""
     folder = Folder(path)
-    if folder.exists("run.json"):
+    if folder.exists("run.json") or folder.exists("log.jsonl"):
         return "run"
     if folder.exists("manifest.json"):
         return "snapshot" if folder.exists("arrays/zarr.json") else "dataset"
@@ -103,16 +107,7 @@ def faults(path: str) -> Iterator[str]:
         store, name = _snapshot_at(path)
         yield from store.verify(name)
     else:
-        yield from _faults_of_run(RunFolder(path))
-
-
-def _faults_of_run(run: RunFolder) -> Iterator[str]:
-    try:
-        run.record()
-    except ValueError as error:
-        yield str(error)
-    for name in run.snapshots.names():
-        yield from run.snapshots.verify(name)
+        yield from run_faults(RunFolder(path))
 
 
 def _snapshot_at(path: str) -> tuple[SnapshotStore, str]:
@@ -138,7 +133,7 @@ def _of_dataset(path: str) -> dict[str, Any]:
         "largest_row_norm": float(np.sqrt(manifest.norms.max_square)),
         "scaling": manifest.scaling.kind,
         "shuffle_seed": manifest.shuffle.seed,
-        "columns_stored_by": "popularity" if COLUMN_ORDER in manifest.columns else "source",
+        "columns_stored_by": "frequency" if COLUMN_ORDER in manifest.columns else "source",
         "chunks": manifest.n_chunks,
         "chunk_rows": manifest.chunk_rows,
         "stored_bytes": sum(stored.length for stored in chunks),
@@ -166,7 +161,7 @@ def _of_run(path: str) -> dict[str, Any]:
         "rows": record.n_rows,
         "features": record.n_features,
         "solver": record.method(),
-        "loss": loss_name(problem.loss),
+        "loss": problem.loss.name,
         "lam": problem.lam,
         "chosen": record.methods.reason if record.methods else None,
         "plan": record.plan.model_dump(mode="json"),
@@ -182,19 +177,19 @@ def _of_snapshot(path: str) -> dict[str, Any]:
 
 
 def _state(snapshot: Snapshot) -> dict[str, Any]:
-    told, coef = snapshot.attributes, snapshot.arrays["coef"]
-    cursor, certificate = told["cursor"], told["certificate"]
+    saved = Saved.of(snapshot)
+    cursor, certified, weights = saved.cursor, saved.certified, saved.weights
     return {
-        "snapshot": snapshot.name,
-        "finished": told["finished"],
-        "passes": cursor["passes"],
-        "rows_seen": cursor["rows_seen"],
-        "seconds": cursor["seconds"],
-        "objective": certificate["objective"] if certificate else None,
-        "certificate": certificate["gap"] if certificate else None,
-        "intercept": told["intercept"],
-        "weights_norm": float(np.linalg.norm(coef)),
-        "weights_not_zero": int(np.count_nonzero(coef)),
+        "snapshot": saved.name,
+        "finished": saved.finished,
+        "passes": cursor.passes,
+        "rows_seen": cursor.rows_seen,
+        "seconds": cursor.seconds,
+        "objective": certified.objective if certified else None,
+        "certificate": certified.gap if certified else None,
+        "intercept": np.asarray(weights.intercept).tolist(),
+        "weights_norm": float(np.linalg.norm(weights.coef)),
+        "weights_not_zero": int(np.count_nonzero(weights.coef)),
     }
 
 

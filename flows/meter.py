@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import psutil  # type: ignore[import-untyped]
 
-from pipeline.history import Heard, mean_loss
+from pipeline.reporting.history import LossSums, mean_loss
 from pipeline.training.outcome import Event
-from pipeline.training.run_folder import Cursor
+from pipeline.training.saved import Cursor
 
 RECENT_SECONDS = 10.0  # what rows/s and MB/s look back on
 
@@ -38,8 +38,8 @@ class Meter:
         self._passes = passes
         self._n_rows = 1
         self._recent: deque[tuple[float, float, int]] = deque()  # time, passes, bytes read
-        self._heard: Heard = {}
-        self._told: Heard = {}  # when last read
+        self._loss_sums: LossSums = {}
+        self._told: LossSums = {}  # when last read
         self._cursor = Cursor()
         self._spans = 0
         self._certified: tuple[float, float] | None = None
@@ -51,7 +51,7 @@ class Meter:
             self._n_rows = event.facts["n_rows"]
             self._mark()
         if event.kind == "restart":
-            self._heard, self._told = {}, {}
+            self._loss_sums, self._told = {}, {}
         if event.kind == "certificate":
             self._certified = (event.facts["objective"], event.facts["gap"])
             self._mark()
@@ -70,7 +70,7 @@ class Meter:
 
     def _hear(self, stream: int, metrics: dict[str, Any]) -> None:
         if "loss_sum" in metrics:
-            self._heard[stream] = (metrics["loss_sum"], metrics["heard"])
+            self._loss_sums[stream] = (metrics["loss_sum"], metrics["n_monitored"])
 
     def _passed(self) -> float:
         return self._cursor.passes + self._cursor.rows_in_sweep / self._n_rows
@@ -85,7 +85,7 @@ class Meter:
             rows=self._cursor.rows_seen,
             passes=passes,
             fraction=min(1.0, passes / self._passes),
-            average=mean_loss({}, self._heard),
+            average=mean_loss({}, self._loss_sums),
             since_last=self._since_last(),
             objective=self._certified[0] if self._certified else None,
             gap=self._certified[1] if self._certified else None,
@@ -96,8 +96,8 @@ class Meter:
         )
 
     def _since_last(self) -> float | None:
-        mean = mean_loss(self._told, self._heard)
-        self._told = dict(self._heard)
+        mean = mean_loss(self._told, self._loss_sums)
+        self._told = dict(self._loss_sums)
         return mean
 
 

@@ -6,12 +6,15 @@ from typing import Any
 
 from flows.console import Terminal, facts_table, format_seconds
 from flows.options import Output, PlanSource, Training, Where
+from flows.progress import ENGINES
 from flows.settings import as_toml, as_values, training_settings
+from pipeline.execution.executor import threads_of
+from pipeline.plan.advice import advice
+from pipeline.plan.forecast import Forecast, forecast
+from pipeline.plan.job import make_job, settle, solver_of
+from pipeline.plan.place import place_of
+from pipeline.plan.trial import Speed, seconds_of, try_out
 from pipeline.sizes import format_bytes
-from pipeline.training.advice import advice
-from pipeline.training.forecast import Forecast, forecast
-from pipeline.training.job import make_job, settle, solver_of
-from pipeline.training.trial import Speed, seconds_of, threads_of, try_out
 from storage.dataset import Dataset
 
 
@@ -26,17 +29,20 @@ def run_plan(
         return 0
     terminal.plan(as_toml(plan, place))
     data = Dataset.open(plan.dataset)
+    where_to, why = place_of(place, plan, data.manifest)
     choice = settle(plan, data)
     plan = choice.plan(plan) if choice else plan
     job = make_job(plan, data)
     foreseen = forecast(plan, job)
     said = advice(plan, job, foreseen)
-    speed = try_out(solver_of(plan, job.rule, job.facts.n), job)
-    seconds = seconds_of(foreseen, speed, plan.streams, threads_of(place))
+    speed = try_out(solver_of(plan, job.rule, job.stats.n), job)
+    seconds = seconds_of(foreseen, speed, plan.streams, threads_of(where_to))
     facts = {"dataset": dataset} | foreseen.model_dump()
     facts |= {"tried_rows": speed.rows, "seconds": seconds, "advice": said}
     facts |= {"chosen": choice.reason if choice else None}
-    terminal.result(facts, facts_table("Forecast", shown(foreseen, speed, seconds)))
+    facts |= {"engine": where_to.engine, "why": why}
+    lines = shown(foreseen, speed, seconds) | {"engine": f"{ENGINES[where_to.engine]} ({why})"}
+    terminal.result(facts, facts_table("Forecast", lines))
     if choice:
         terminal.explain(f"Chosen: {choice.reason}.")
     for sentence in said:

@@ -15,9 +15,10 @@ from rich.text import Text
 from flows.console import Terminal, format_seconds, or_dash
 from flows.meter import Meter, Numbers
 from pipeline.ingest.progress import IngestProgress
+from pipeline.settings.training_plan import TrainingPlan
 from pipeline.sizes import format_bytes
 from pipeline.training.outcome import Event
-from pipeline.training.plan import TrainingPlan
+from solvers.simba.simba import Simba
 
 FIRST_LINE_S, GROWTH = 1.0, 1.5  # seconds to the first plain line, and from then on
 
@@ -25,7 +26,8 @@ LEARNING = ("rows", "passes", "average", "since last", "rows/s", "MB/s", "memory
 PROVING = ("passes", "objective", "above optimum", "rows/s", "MB/s", "memory", "at most left")
 WIDTHS = {"rows": 13, "passes": 8, "memory": 10, "MB/s": 8, "left": 8}
 WIDTH = 14  # of the others
-PHASES = {"deal": "reading and dealing rows", "write": "writing chunks", "done": "done"}
+ENGINES = {"threads": "threads of this process", "dask": "Dask"}
+PHASES = {"partition": "reading rows", "write": "writing chunks", "done": "done"}
 
 Show = Callable[[Event], None]
 ShowIngest = Callable[[IngestProgress], None]
@@ -50,6 +52,9 @@ class GrowingIntervals:
 @contextmanager
 def training_display(terminal: Terminal, plan: TrainingPlan) -> Iterator[Show]:
     """Show a training's events; yields what takes them."""
+    if plan.solver.goal == "steps":
+        yield _StepLines(terminal, plan).show
+        return
     meter = Meter(plan.passes)
     columns = LEARNING if plan.tol is None else PROVING
     if terminal.live:
@@ -66,12 +71,12 @@ class _Panel:
         self, terminal: Terminal, meter: Meter, columns: tuple[str, ...], live: Live
     ) -> None:
         self._terminal, self._meter, self._columns, self._live = terminal, meter, columns, live
-        self._dashboard: str | None = None
+        self._engine = ""
 
     def show(self, event: Event) -> None:
         self._meter.take(event)
         if event.kind in ("start", "resume"):
-            self._dashboard = event.facts["dashboard"]
+            self._engine = engine_line(event)
         if event.kind in ("start", "resume", "span", "certificate"):
             self._live.update(self._draw(self._meter.read()))
         _tell(self._terminal, event)
@@ -81,8 +86,7 @@ class _Panel:
         for name in self._columns:
             table.add_column(name, justify="right", header_style="dim")
         table.add_row(*cells(self._columns, numbers))
-        where = Text(f"dashboard {self._dashboard}" if self._dashboard else "", style="dim")
-        return Group(table, bar(numbers.fraction), where)
+        return Group(table, bar(numbers.fraction), Text(self._engine, style="dim"))
 
 
 class _Lines:
@@ -97,7 +101,7 @@ class _Lines:
     def show(self, event: Event) -> None:
         self._meter.take(event)
         if event.kind in ("start", "resume"):
-            self._open(event)
+            self._terminal.say(engine_line(event))
         elif self._wanted(event):
             self._line()
         _tell(self._terminal, event)
@@ -107,16 +111,41 @@ class _Lines:
             return self._shown not in (-1.0, self._meter.read().passes)
         return event.kind == self._told_by and self._intervals.due()
 
-    def _open(self, event: Event) -> None:
-        if dashboard := event.facts["dashboard"]:
-            self._terminal.say(f"dashboard {dashboard}")
-
     def _line(self) -> None:
         if self._shown == -1.0:
             self._terminal.say(aligned(self._columns, self._columns))
         numbers = self._meter.read()
         self._shown = numbers.passes
         self._terminal.say(aligned(self._columns, cells(self._columns, numbers)))
+
+
+class _StepLines:
+    """A line now and then of a training that makes steps, each far less than a pass."""
+
+    def __init__(self, terminal: Terminal, plan: TrainingPlan) -> None:
+        assert isinstance(plan.solver, Simba), "no other method makes steps"
+        self._terminal, self._solver = terminal, plan.solver
+        self._intervals = GrowingIntervals()
+        self._steps = 0  # to be made
+
+    def show(self, event: Event) -> None:
+        if event.kind in ("start", "resume"):
+            self._steps = self._solver.steps(event.facts["n_rows"])
+            self._terminal.say(engine_line(event))
+        elif event.kind == "span" and self._intervals.due():
+            told = event.facts["metrics"]
+            self._terminal.say(
+                f"step {told['steps']:,} of {self._steps:,}, {told['accesses']:,} accesses"
+            )
+        _tell(self._terminal, event)
+
+
+def engine_line(event: Event) -> str:
+    """Say what a training runs on, why, and where that can be watched."""
+    told = event.facts
+    why = f" ({told['why']})" if told["why"] else ""
+    where = f", dashboard {told['dashboard']}" if told["dashboard"] else ""
+    return f"Running on {ENGINES[told['engine']]}{why}{where}"
 
 
 def aligned(columns: tuple[str, ...], texts: tuple[str, ...]) -> str:
@@ -189,7 +218,7 @@ def bar(fraction: float) -> Table:
 def ingest_line(progress: IngestProgress) -> str:
     """Write how far an ingest is."""
     rows = f"{progress.rows:,} rows"
-    if progress.phase == "deal":
+    if progress.phase == "partition":
         speed = f"{progress.megabytes_per_second:.0f} MB/s"
         amount = f"{format_bytes(progress.bytes_read)} read, {speed}"
     else:

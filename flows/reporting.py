@@ -9,11 +9,11 @@ from rich.table import Table
 
 from flows.console import Terminal, facts_table, format_seconds
 from flows.options import Output
-from pipeline.report import RunReport, draw_report
+from pipeline.reporting.report import RunReport, draw_report
+from pipeline.reporting.time_table import BESIDE, PARTS
 from pipeline.sizes import format_bytes
-from pipeline.time_table import BESIDE, PARTS
+from pipeline.training.outcome import Convergence
 from pipeline.training.run_folder import RunFolder
-from solvers.protocol import Certificate
 
 
 def run_report(run: str, output: Output) -> int:
@@ -38,10 +38,8 @@ def comparison(report: RunReport, foreseen: dict[str, Any]) -> Table:
     table.add_row("passes", f"{usual}{foreseen['passes']:.0f}", f"{report.passes:.4g}")
     read = (foreseen["bytes_read"], report.bytes_read)
     table.add_row("read", *map(format_bytes, read))
-    if foreseen["tol"] is not None and report.certificate is not None:
-        assert report.objective is not None
-        gap = Certificate(report.objective, report.certificate).relative
-        table.add_row("relative gap", f"{foreseen['tol']:.2g}", f"{gap:.2g}")
+    if foreseen["tol"] is not None and report.relative_gap is not None:
+        table.add_row("relative gap", f"{foreseen['tol']:.2g}", f"{report.relative_gap:.2g}")
     if foreseen["theory_passes"] is not None:
         table.add_row("passes by theory", f"at most {foreseen['theory_passes']:,.0f}", "")
     return table
@@ -83,7 +81,10 @@ def shown_report(report: RunReport) -> dict[str, Any]:
         "passes": f"{report.passes:.4g}, {report.rows_seen:,} rows",
         "loss, last rows": report.last_loss,
         "objective": report.objective,
-        "above the optimum": f"at most {report.certificate:.3g}" if certified else "not asked for",
+        "above the optimum": f"at most {report.certificate:.3g}" if certified else "not computed",
+        "tolerance": Convergence(report.tol, report.relative_gap, report.converged).sentence(
+            report.passes
+        ),
         "restarts": report.restarts,
         "resumed": report.resumed,
         "took": f"{format_seconds(report.seconds)}, {format_bytes(report.bytes_read)} read",

@@ -8,14 +8,16 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from flows.cluster import cluster
+from flows.cluster import engine_for_pass
 from flows.console import Terminal, facts_table, format_seconds
-from flows.options import Output, Reading, Where, given
-from flows.settings import execution, source_options
-from pipeline.publishing import run_at
+from flows.options import MATCHING, Matching, Output, Reading, Where, given
+from flows.settings import checked, execution, source_options
+from pipeline.matching import left_out_sentence
+from pipeline.refresh.publishing import run_at
 from pipeline.scoring.evaluate import Evaluation, evaluate
 from pipeline.scoring.evaluate_classes import ClassFigures
 from pipeline.scoring.predict import predict
+from pipeline.settings.matching import Matching as Rules
 from pipeline.sizes import format_bytes, parse_bytes
 from pipeline.training.model import Model, load_model
 from storage.dataset import Dataset
@@ -23,10 +25,14 @@ from storage.dataset import Dataset
 MOST_CLASSES = 20  # that are shown one by one; --json has all
 
 
-def run_evaluate(run: str, dataset: str, memory: str | None, where: Where, output: Output) -> int:
+def run_evaluate(
+    run: str, dataset: str, memory: str | None, matching: Matching, where: Where, output: Output
+) -> int:
     """Evaluate a run's model on a data set, and report."""
     terminal = Terminal(output)
-    evaluation = evaluate_shown(terminal, run, dataset, memory, where)
+    evaluation = evaluate_shown(terminal, run, dataset, memory, where, matching)
+    if evaluation.left_out:
+        terminal.say(left_out_sentence(evaluation.left_out), style="yellow")
     shown: list[RenderableType] = [facts_table(f"{run} on {dataset}", _shown(evaluation))]
     if evaluation.classes:
         shown.append(class_table(evaluation.classes))
@@ -35,14 +41,20 @@ def run_evaluate(run: str, dataset: str, memory: str | None, where: Where, outpu
 
 
 def evaluate_shown(
-    terminal: Terminal, run: str, dataset: str, memory: str | None, where: Where
+    terminal: Terminal,
+    run: str,
+    dataset: str,
+    memory: str | None,
+    where: Where,
+    matching: Matching = MATCHING,
 ) -> Evaluation:
     """Evaluate, and say which snapshot of an unfinished run that is."""
     model = load_model(run_at(run))
     terminal.say(f"Snapshot {model.snapshot} of {run}")
     data = Dataset.open(dataset)
-    with cluster(execution(where)) as executor:
-        return evaluate(_within(model, memory), data, executor)
+    with engine_for_pass(execution(where), data) as executor:
+        rules = checked(Rules, given(matching))
+        return evaluate(_within(model, memory), data, executor, rules=rules)
 
 
 def _within(model: Model, memory: str | None) -> Model:
@@ -61,6 +73,8 @@ def evaluation_facts(evaluation: Evaluation) -> dict[str, Any]:
     figures = ("error", "auc") if evaluation.mse is None else ("mse", "r2")
     names = ("rows", "objective", "loss", *figures)
     facts = {name: getattr(evaluation, name) for name in names}
+    if evaluation.left_out:
+        facts["left_out"] = evaluation.left_out
     if evaluation.classes:
         del facts["auc"]
         facts["classes"] = [figures._asdict() for figures in evaluation.classes]
@@ -87,6 +101,7 @@ def class_table(classes: Sequence[ClassFigures]) -> Table:
 def _shown(evaluation: Evaluation) -> dict[str, Any]:
     facts = evaluation_facts(evaluation)
     facts.pop("classes", None)
+    facts.pop("left_out", None)
     if evaluation.auc is not None and evaluation.auc_within is not None:
         facts["auc"] = f"{evaluation.auc:.6f} (exact to {evaluation.auc_within:.1g})"
     return facts
@@ -97,6 +112,7 @@ def run_predict(
     source: str,
     out: str,
     probability: bool,
+    defuse: bool,
     memory: str,
     threads: int | None,
     reading: Reading,
@@ -110,9 +126,12 @@ def run_predict(
         out,
         source_options(given(reading)),
         probability=probability,
+        defuse=defuse,
         memory=parse_bytes(memory),
         threads=threads,
     )
+    if result.left_out:
+        terminal.say(left_out_sentence(result.left_out), style="yellow")
     shown = {
         "in": result.output,
         "rows": result.rows,
@@ -120,5 +139,8 @@ def run_predict(
         "took": f"{format_seconds(result.seconds)}, at most "
         f"{format_bytes(result.peak_memory_bytes)} of memory",
     }
-    terminal.result(result._asdict(), facts_table("Predictions", shown))
+    facts = result._asdict()
+    if not result.left_out:
+        del facts["left_out"]
+    terminal.result(facts, facts_table("Predictions", shown))
     return 0

@@ -12,10 +12,10 @@ from pydantic import BaseModel, ValidationError
 
 from flows.options import Ingest, PlanSource, Reading, Training, Where, given, option_names
 from pipeline.errors import BadInput
-from pipeline.ingest.plan import IngestPlan
-from pipeline.sources import SourceOptions
-from pipeline.streaming.executor import Execution
-from pipeline.training.plan import TrainingPlan
+from pipeline.settings.execution import LOCAL, NONE, Execution
+from pipeline.settings.ingest_plan import IngestPlan
+from pipeline.settings.source_options import SourceOptions
+from pipeline.settings.training_plan import TrainingPlan
 
 Model = TypeVar("Model", bound=BaseModel)
 Values = dict[str, Any]
@@ -31,11 +31,22 @@ def training_settings(
     values = read_config(source.config, "train", allowed)
     asked = given(training)
     solver = _solver(values.pop("solver", {}), asked.pop("solver", None), asked.pop("set", ()))
+    if "scheduler" not in given(where):
+        _require_own_scheduler(values.get("scheduler"), source.config)
     values |= asked | given(where) | {"dataset": dataset}
     if solver:
         values["solver"] = solver
     place = {name: values.pop(name) for name in Execution.model_fields if name in values}
     return checked(TrainingPlan, values), checked(Execution, place)
+
+
+def _require_own_scheduler(configured: Any, config: Path | None) -> None:
+    """Refuse to follow a file to a scheduler: whoever runs one runs what they like here, too."""
+    if configured not in (None, LOCAL, NONE):
+        raise BadInput(
+            f"{config} names a Dask scheduler, and whoever runs that can run code here. If you "
+            "trust it, name it on the command line (--scheduler)."
+        )
 
 
 def ingest_settings(
@@ -169,22 +180,27 @@ def checked(kind: type[Model], values: Values) -> Model:
 def refusal(error: ValidationError) -> str:
     """Say which option has which value, what it should be, and where to read on."""
     problems = error.errors()
-    first = _option(problems[0]["loc"])
-    about = [p for p in problems if _option(p["loc"]) == first]
+    first = _option(problems[0])
+    about = [p for p in problems if _option(p) == first]
     expected = list(dict.fromkeys(_expectation(p["msg"]) for p in about))
     if not first or about[0]["type"] == "value_error":
         return " ".join(expected)
-    if about[0]["type"] == "extra_forbidden":
+    if about[0]["type"] in ("extra_forbidden", "no_method_setting"):
         return f"There is no setting {first}. Add --help to see the options."
-    found = json.dumps(about[0]["input"], default=str)
+    if about[0]["type"] == "method_setting":
+        found, expected = about[0]["ctx"]["found"], [f"it {about[0]['ctx']['expected']}"]
+    else:
+        found = json.dumps(about[0]["input"], default=str)
     return f"{first} is {found}, but {', or '.join(expected)}. Add --help to see what it takes."
 
 
-def _option(loc: tuple[int | str, ...]) -> str:
+def _option(problem: Any) -> str:
+    """Return the option that a problem is about, or "" for one of several together."""
+    loc, about = problem["loc"], problem.get("ctx", {})
     if not loc:
         return ""
-    if loc[0] == "solver" and len(loc) > 2:
-        return f"--set solver.{loc[2]}"
+    if loc[0] == "solver" and "name" in about:
+        return f"--set solver.{about['name']}"
     return option_names().get(str(loc[0]), str(loc[0]))
 
 

@@ -9,18 +9,20 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from flows.cluster import cluster
+from flows.cluster import engine_for_training
 from flows.console import Terminal, facts_table, format_seconds, or_dash
-from flows.errors import Interrupted
+from flows.errors import ToleranceMissed
+from flows.interrupts import stopping
 from flows.options import Output, PlanSource, Training, Where
-from flows.progress import GrowingIntervals, training_display
+from flows.progress import training_display
 from flows.settings import as_toml, as_values, execution, training_settings
 from pipeline.errors import BadInput
+from pipeline.execution.executor import Executor
+from pipeline.settings.execution import Execution
+from pipeline.settings.training_plan import TrainingPlan
 from pipeline.sizes import format_bytes
-from pipeline.streaming.executor import Execution, Executor
-from pipeline.training.feature_run import FeatureResult, FeatureRun
-from pipeline.training.outcome import Event, TrainingResult
-from pipeline.training.plan import ByFeatures, TrainingPlan
+from pipeline.training.bursts import FeatureResult
+from pipeline.training.outcome import Convergence, TrainingResult, what_helps
 from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingRun
 
@@ -36,6 +38,8 @@ def run_train(
     where: Where,
     plan_source: PlanSource,
     output: Output,
+    *,
+    require_tol: bool = False,
 ) -> int:
     """Train as the options say, and report."""
     terminal = Terminal(output)
@@ -43,88 +47,74 @@ def run_train(
     if plan_source.dry_run:
         terminal.result(as_values(plan, place), as_toml(plan, place))
         return 0
+    require_tolerance(plan, asked=require_tol)
     terminal.plan(as_toml(plan, place))
-    _report(terminal, train_shown(terminal, plan, run, place))
-    return 0
+    return _report(terminal, train_shown(terminal, plan, run, place), require_tol=require_tol)
 
 
-def run_resume(run: str, where: Where, output: Output) -> int:
+def run_resume(run: str, where: Where, output: Output, *, require_tol: bool = False) -> int:
     """Continue a run, and report."""
-    terminal = Terminal(output)
-    if isinstance(RunFolder(run).record().plan.solver, ByFeatures):
-        require_one_process(execution(where))
-        _report(terminal, _follow_features(terminal, run, lambda: FeatureRun.resume(run)))
-        return 0
-    result = _follow(terminal, run, execution(where), lambda e: TrainingRun.resume(run, e))
-    _report(terminal, result)
-    return 0
+    terminal, plan = Terminal(output), RunFolder(run).record().plan
+    require_tolerance(plan, asked=require_tol)
+    result = _follow(terminal, plan, execution(where), lambda e: TrainingRun.resume(run, e))
+    return _report(terminal, result, require_tol=require_tol)
+
+
+def require_tolerance(plan: TrainingPlan, *, asked: bool) -> None:
+    """Refuse to require a tolerance that the plan does not have."""
+    if asked and plan.tol is None:
+        raise BadInput(
+            "require_tol is set, but the plan asks for no tolerance. Give --tol, or leave "
+            "--require-tol out."
+        )
+
+
+def require_convergence(convergence: Convergence, run: str, passes: float) -> None:
+    """Raise ToleranceMissed where a tolerance was asked for and missed."""
+    if convergence.converged is False:
+        raise ToleranceMissed(
+            f"{convergence.sentence(passes)} The model is in {run}. {what_helps(run)}"
+        )
 
 
 def train_shown(
     terminal: Terminal, plan: TrainingPlan, run: str, place: Execution
 ) -> TrainingResult:
     """Train with a live display."""
-    if isinstance(plan.solver, ByFeatures):
-        require_one_process(place)
-        return _follow_features(terminal, run, lambda: FeatureRun.start(plan, run))
-    return _follow(terminal, run, place, lambda e: TrainingRun.start(plan, run, e))
+    return _follow(terminal, plan, place, lambda e: TrainingRun.start(plan, run, e))
 
 
-def require_one_process(place: Execution) -> None:
-    """Refuse a cluster for a method that reads single rows and columns at random."""
-    if place.scheduler not in (None, "none") or place.workers is not None:
-        raise BadInput(
-            "simba reads single rows and columns at random and runs in one process. Leave "
-            "--scheduler and --workers out, or choose another --solver."
-        )
-
-
-def _follow(terminal: Terminal, run: str, place: Execution, begin: Begin) -> TrainingResult:
-    try:
-        with cluster(place) as executor:
+def _follow(
+    terminal: Terminal, plan: TrainingPlan, place: Execution, begin: Begin
+) -> TrainingResult:
+    with stopping(terminal) as asked:
+        with engine_for_training(place, plan) as executor:
             training = begin(executor)
             for sentence in training.warnings:
                 terminal.say(sentence, style="yellow")
             with training_display(terminal, training.plan) as show:
                 for event in training:
+                    asked.training = training
                     show(event)
-            return training.result
-    except KeyboardInterrupt:
-        raise _interrupted(run) from None
+            if training.finished:
+                return training.result
+        raise asked.interrupted()
 
 
-def _follow_features(
-    terminal: Terminal, run: str, begin: Callable[[], FeatureRun]
-) -> FeatureResult:
-    """Train in this process, a line now and then."""
-    intervals = GrowingIntervals()
-    try:
-        training = begin()
-        for event in training:
-            if event.kind == "span" and intervals.due():
-                terminal.say(_step_line(training, event))
-    except KeyboardInterrupt:
-        raise _interrupted(run) from None
-    return training.result
-
-
-def _step_line(training: FeatureRun, event: Event) -> str:
-    told = event.facts["metrics"]
-    return f"step {told['steps']:,} of {training.of.iterations:,}, {told['accesses']:,} accesses"
-
-
-def _interrupted(run: str) -> Interrupted:
-    begun = RunFolder(run).exists()
-    how = f"`fewpass resume {run}` continues." if begun else "Nothing was written yet."
-    return Interrupted(f"Interrupted. {how}")
-
-
-def _report(terminal: Terminal, result: TrainingResult) -> None:
+def _report(terminal: Terminal, result: TrainingResult, *, require_tol: bool) -> int:
+    """Print what came out; ToleranceMissed where it is not what is required."""
     shown: list[RenderableType] = [facts_table("Run", _shown(result))]
     if result.candidates:
         shown.append(candidate_table(result))
     terminal.result(asdict(result), Group(*shown))
     terminal.say(certificate_sentence(result))
+    if require_tol:
+        require_convergence(result.convergence, result.run, result.passes)
+    if verdict := result.convergence.sentence(result.passes):
+        missed = result.converged is False
+        more, style = (f" {what_helps(result.run)}", "yellow") if missed else ("", None)
+        terminal.say(f"{verdict}{more}", style=style)
+    return 0
 
 
 def candidate_table(result: TrainingResult) -> Table:
@@ -174,12 +164,12 @@ def _shown_features(result: FeatureResult) -> dict[str, Any]:
 def certificate_sentence(result: TrainingResult) -> str:
     """Say how far from the best possible model this one can be."""
     if result.certificate is None or result.objective is None:
-        return "How far from optimal: not asked for (--certify pays one more pass to know)."
+        return "Certificate: not computed (--certify pays one more pass for it)."
     if result.certificate >= result.objective:
-        return (
-            "Certificate: nothing is proven yet but that no loss is below 0. "
-            "More --passes or a larger --lam tighten it."
+        tighten = (
+            "" if result.converged is False else " More --passes or a larger --lam tighten it."
         )
+        return f"Certificate: nothing is proven yet but that no loss is below 0.{tighten}"
     relative = result.certificate / max(1.0, abs(result.objective))
     hinge = result.hinge_certificate
     whose = f"of each of the {result.classes} models " if result.classes else ""

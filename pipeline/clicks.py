@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeline.errors import BadInput
-from solvers.dispatch import kernel
+from solvers.kernels.dispatch import kernel
 
 NUMBERS = 6  # columns 1 .. 6
 #: Different values of each category, from device types to single pages.

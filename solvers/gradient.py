@@ -1,4 +1,4 @@
-"""Objective, gradient and certificate of any weights, as one gather.
+"""Objective, gradient and certificate of any weights, as one reduce.
 
 f is lam-strongly convex in w and lam_b-strongly convex in b, so at any point, with any
 (sub)gradient (g, g_b) of f there,
@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispatch import kernel, part_of_kernels
-from solvers.lanes import Eight, keep_lanes, lanes_of, spread, total
+from solvers.kernels.dispatch import kernel, part_of_kernels
+from solvers.kernels.rows import add_vector, dot_vector
+from solvers.kernels.simd.lanes import Eight, broadcast, load, store, sum_lanes
+from solvers.kernels.simd.row_blocks import TILE, add_eight, dot_eight, prefetch_eight
 from solvers.losses import Problem, slope, value
 from solvers.protocol import Block, Certificate, Sum, Weights
-from solvers.rows import add_vector, dot_vector
-from solvers.rows_at_once import TILE, add_eight, dot_eight, look_ahead_eight
 
 RISE = 1e-12  # of an objective, relative; less is rounding
 
@@ -52,7 +52,7 @@ def add_gradient(problem: Problem, at: Weights, block: Block, part: GradientPart
 
 
 #: The gradient at some weights, and the same with every row's slope kept.
-GRADIENT = Sum("gather-gradient", no_gradient, add_gradient)
+GRADIENT = Sum("reduce-gradient", no_gradient, add_gradient)
 GRADIENT_AND_SLOPES = GRADIENT._replace(row_state="write")
 
 
@@ -70,13 +70,44 @@ def certificate(problem: Problem, at: Weights, total: GradientPart) -> Certifica
     return Certificate(objective, min(gap, objective))
 
 
-def tightened(found: Certificate, lower: float) -> tuple[float, float]:
-    """Return the gap and the lower bound that follow when one was known before.
+class Bounds(NamedTuple):
+    """What gradients have proven of the newest weights that were kept."""
 
-    Objectives are sums over rows: what rounding can make of them is left as a gap.
-    """
-    lower = max(lower, found.objective * (1.0 - RISE) - found.gap)
-    return min(found.gap, found.objective * (1.0 + RISE) - lower), lower
+    objective: float = 0.0
+    gap: float = 0.0  # at most this far are they above the optimum
+    lower: float = 0.0  # the optimum is not below
+
+    @property
+    def certificate(self) -> Certificate:
+        """The same without the lower bound."""
+        return Certificate(self.objective, self.gap)
+
+    def has_risen(self, objective: float) -> bool:
+        """Say whether an objective is above this one, beyond rounding, or no number."""
+        return not objective <= self.objective * (1.0 + RISE)
+
+    def moved(self, found: Certificate) -> Bounds:
+        """Return the bounds of other weights, the lower one known before counted in.
+
+        Objectives are sums over rows: what rounding can make of them is left as a gap.
+        """
+        lower = max(self.lower, found.objective * (1.0 - RISE) - found.gap)
+        gap = min(found.gap, found.objective * (1.0 + RISE) - lower)
+        return Bounds(found.objective, gap, lower)
+
+    def stayed(self, found: Certificate) -> Bounds:
+        """Return the bounds of the same weights, what was found elsewhere counted in."""
+        lower = self.moved(found).lower
+        gap = min(self.gap, self.objective * (1.0 + RISE) - lower)
+        return Bounds(self.objective, gap, lower)
+
+
+def whole_gradient(
+    problem: Problem, at: Weights, total: GradientPart, square: float = 1.0
+) -> Weights:
+    """Return the gradient of the objective, the intercept's derivative times `square`."""
+    g_b = total.g_b / total.rows + problem.lam_b * at.intercept
+    return Weights(total.G / total.rows + problem.lam * at.coef, square * g_b)
 
 
 @kernel
@@ -90,25 +121,25 @@ def add_slopes(
     n = order.shape[0]
     whole = n - n % TILE
     how, p, target, c, g = Eight(), np.empty(TILE), np.empty(TILE), np.empty(TILE), np.empty(TILE)
-    losses, sums = spread(0.0, how), spread(0.0, how)
+    losses, sums = broadcast(0.0, how), broadcast(0.0, how)
     for start in range(0, whole, TILE):
         for k in range(TILE):
             target[k], c[k] = y[order[start + k]], weight[order[start + k]]
             if k % 8 == 7:
-                look_ahead_eight(rows, y, weight, order, start + k - 7)
+                prefetch_eight(rows, y, weight, order, start + k - 7)
                 dot_eight(rows, order, start + k - 7, w, p[k - 7 :])
         for k in range(0, TILE, 8):
-            phi, change = losses_of(problem, b, lanes_of(p, k, how), lanes_of(target, k, how))
-            losses += lanes_of(c, k, how) * phi
-            change = lanes_of(c, k, how) * change
+            phi, change = losses_of(problem, b, load(p, k, how), load(target, k, how))
+            losses += load(c, k, how) * phi
+            change = load(c, k, how) * change
             sums += change
-            keep_lanes(g, k, change)
+            store(g, k, change)
         if slopes.shape[0] > 0:
             for k in range(TILE):
                 slopes[order[start + k]] = g[k]
         for k in range(0, TILE, 8):
             add_eight(rows, order, start + k, g[k:], G)
-    all_losses, all_slopes = total(losses), total(sums)
+    all_losses, all_slopes = sum_lanes(losses), sum_lanes(sums)
     for r in range(whole, n):
         i = order[r]
         phi, change = losses_of(problem, b, dot_vector(rows, i, w), y[i])

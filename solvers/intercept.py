@@ -16,17 +16,17 @@ import math
 
 import numpy as np
 
-from solvers.losses import Problem, Squared
-from solvers.protocol import Block, Facts
+from solvers.losses import Problem
+from solvers.protocol import Block, ProblemStats
 
 LENGTH_SHARE = 0.25  # of the root mean square length of the rows
 
 
-def column_length(problem: Problem, facts: Facts) -> float:
+def column_length(problem: Problem, stats: ProblemStats) -> float:
     """Value of the constant column to step with: a power of 2, so that units convert exactly."""
-    if problem.intercept == 0.0 or facts.mean_square == 0.0:
+    if problem.intercept == 0.0 or stats.mean_square == 0.0:
         return 1.0
-    return float(2.0 ** round(math.log2(LENGTH_SHARE * math.sqrt(facts.mean_square))))
+    return float(2.0 ** round(math.log2(LENGTH_SHARE * math.sqrt(stats.mean_square))))
 
 
 def with_column(problem: Problem, length: float) -> Problem:
@@ -35,12 +35,12 @@ def with_column(problem: Problem, length: float) -> Problem:
 
 
 def level(problem: Problem, block: Block) -> float:
-    """Where the intercept starts: the mean of the targets in sight, for the squared loss only.
+    """Where the intercept starts: the mean of the targets in sight, for losses of numbers only.
 
     Labels are never far from 0, but regression targets may be; weights that have to reach their
     level first would learn little else.
     """
     total = float(block.weight[block.order].sum())
-    if problem.intercept == 0.0 or not isinstance(problem.loss, Squared) or total == 0.0:
+    if problem.intercept == 0.0 or not problem.loss.takes_numbers or total == 0.0:
         return 0.0
     return float(np.dot(block.weight[block.order], block.y[block.order])) / total

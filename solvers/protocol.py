@@ -1,9 +1,9 @@
-"""What a method is: settings, a state, and a program of walks and gathers.
+"""What a method is: settings, a state, and a program of walks and reductions.
 
 A solver is one frozen pydantic model, settings and method in one.  Its state is a NamedTuple of
-arrays and numbers, saved as is.  `program` lists the sweeps of one epoch, so every pass over the
-data stands in the method's own file; `pipeline` knows how to run a Walk and a Gather and nothing
-else.
+arrays, numbers and groups of what changes together, NamedTuples themselves; it is saved as is.
+`program` lists the sweeps of one epoch, so every pass over the data stands in the method's own
+file; `pipeline` knows how to run a Walk and a Reduce and nothing else.
 
 In-place rule: a step owns the arrays of the state that it is given; whoever needs the old state
 copies it first.
@@ -11,18 +11,20 @@ copies it first.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
+from solvers.kernels.rows import Rows
 from solvers.losses import Problem
-from solvers.rows import Rows
+from solvers.needs import Needs, refuse_unfit
 
-State = Any  # a NamedTuple of arrays and numbers; a method may have one type per phase
-Part = Any  # a tuple of arrays, numbers and parts that add up, one type per gather
+State = Any  # a NamedTuple of arrays, numbers and groups; a method may have one type per phase
+Part = Any  # a tuple of arrays, numbers and parts that add up, one type per reduce
 
 
 class Block(NamedTuple):
@@ -38,7 +40,7 @@ class Block(NamedTuple):
     row_state: NDArray[np.float64]  # (n,), or (n, k) for k > 1 numbers a row; (0,) if none are kept
 
 
-class Facts(NamedTuple):
+class ProblemStats(NamedTuple):
     """What ingest measured once and every step size needs."""
 
     n: int  # rows
@@ -62,7 +64,21 @@ class Weights(NamedTuple):
     intercept: Any  # a number, or (n_classes,)
 
 
+def zero_weights(d: int) -> Weights:
+    """Return zero weights for d features."""
+    return Weights(np.zeros(d), 0.0)
+
+
+Goal = Literal["passes", "tolerance", "steps"]
 RowStateUse = Literal["none", "read", "write", "update"]
+
+
+class ExpectedPasses(NamedTuple):
+    """Passes until a tolerance; None where nothing can be said."""
+
+    theory: float | None = None  # enough in expectation for f - f* <= tol, best parameters
+    usual: float | None = None  # what a certificate of the tolerance usually takes
+    reductions: float = 0.0  # share of the passes that are reductions
 
 
 def never(_state: State) -> bool:
@@ -70,7 +86,7 @@ def never(_state: State) -> bool:
     return False
 
 
-def no_recovery(_problem: Problem, _facts: Facts, state: State) -> State:
+def no_recovery(_problem: Problem, _stats: ProblemStats, state: State) -> State:
     """Return the state itself: nothing is ever recovered from."""
     return state
 
@@ -102,8 +118,8 @@ def as_sides(y: NDArray[np.float64], label: int) -> NDArray[np.float64]:
     return y if label < 0 else np.where(y == label, 1.0, -1.0)
 
 
-class Abreast(NamedTuple):
-    """How a walk carries several models at once, their weights side by side (rows_abreast.py).
+class Interleaved(NamedTuple):
+    """How a walk carries several models at once, their weights side by side (interleaved.py).
 
     `step` gets the models' problems, states (their field W left empty), their weights W, labels
     (the class that counts as +1, -1 where targets are taken as they are), and which of all models
@@ -115,7 +131,7 @@ class Abreast(NamedTuple):
     step: Callable[
         [
             list[Problem],
-            Facts,
+            ProblemStats,
             list[State],
             NDArray[np.float64],
             Block,
@@ -133,27 +149,33 @@ class Walk(NamedTuple):
     of the results.  A step that says `diverged` ends the walk; `recover` gives the state to start
     the whole training from again.
 
-    A walk that reads or updates what is kept per row has states with a field `row_version`: the
-    sweep that wrote the numbers which the state goes with.  Where it updates, `step` changes
-    `block.row_state` in place, and every row is visited once.
+    A walk that reads or updates what is kept per row has states with a field `row_version`, in no
+    group: the sweep that wrote the numbers which the state goes with.  Where it updates, `step`
+    changes `block.row_state` in place, and every row is visited once.
     """
 
     name: str
-    step: Callable[[Problem, Facts, State, Block], State]
-    join: Callable[[Problem, Facts, list[State]], State]
+    step: Callable[[Problem, ProblemStats, State, Block], State]
+    join: Callable[[Problem, ProblemStats, list[State]], State]
     order: Literal["stored", "random"]  # "stored": legal on a shuffled set only
     metrics: Callable[[State], dict[str, float]]  # numbers for the log and the live display
     diverged: Callable[[State], bool] = never
-    recover: Callable[[Problem, Facts, State], State] = no_recovery
+    recover: Callable[[Problem, ProblemStats, State], State] = no_recovery
     rows: Callable[[State], int] | None = None  # how many a stream visits; None: each of its once
     row_state: RowStateUse = "none"
-    abreast: Abreast | None = None
+    interleaved: Interleaved | None = None
     enter: Callable[[State], State] = copy_state  # once before any number of steps, ...
     leave: Callable[[State], State] = same  # ... and after them
 
 
+def rows_visited(walk: Walk, state: State, block: Block) -> int:
+    """Return how many rows of a block the next step visits."""
+    listed = len(block.order)
+    return listed if walk.rows is None else min(walk.rows(state), listed)
+
+
 class Sum(NamedTuple):
-    """What a gather adds up.
+    """What a reduction adds up.
 
     `add` owns the part that it is given and returns it with a block's share added; parts of
     different spans are added by `add_parts`.
@@ -165,7 +187,7 @@ class Sum(NamedTuple):
     row_state: RowStateUse = "none"  # "write": `add` fills block.row_state
 
 
-class Gather(NamedTuple):
+class Reduce(NamedTuple):
     """An order-free pass: a sum over all chunks in a fixed tree, given to `absorb`.
 
     `absorb` gets the number of the sweep, too: the `row_version` of what the sum wrote.
@@ -173,10 +195,10 @@ class Gather(NamedTuple):
 
     sum: Sum
     at: Callable[[State], Any]  # the small part of a state that the sum needs
-    absorb: Callable[[Problem, Facts, State, Part, int], State]
+    absorb: Callable[[Problem, ProblemStats, State, Part, int], State]
 
 
-Sweep = Walk | Gather
+Sweep = Walk | Reduce
 
 
 class Certificate(NamedTuple):
@@ -197,28 +219,64 @@ class Diverged(ArithmeticError):  # noqa: N818  users read the name, and it says
     """The objective left all bounds, and no smaller step is going to be tried."""
 
 
+class Mispaired(ArithmeticError):  # noqa: N818  likewise
+    """Weights and numbers per row that do not belong together, though every byte may be whole."""
+
+
 class Settings(BaseModel):
     """Base of every solver's settings: immutable, and nothing unknown is accepted."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
+    goal: ClassVar[Goal] = "tolerance"
+    """When it is done, if nobody says: see Solver."""
+    needs: ClassVar[Needs] = Needs()
+    """What it needs of a problem."""
+
+
+class Method(Settings):
+    """Base of the methods that walk and reduce: what most of them say of themselves."""
+
+    states: ClassVar[tuple[type, ...]]
+    """The types that its states have, the first one's first."""
+    warm_epoch: ClassVar[int] = 0
+    """The epoch that follows `start_at`; above 0 where the first ones seek a start."""
+
     @property
-    def audit(self) -> Gather | None:
+    def certify_pass(self) -> Reduce | None:
         """See Solver; here for the methods that have nothing of their own to say."""
         return None
 
     @property
-    def opening(self) -> Gather | None:
+    def warm_start_pass(self) -> Reduce | None:
         """See Solver; here for the methods that can go on from any weights as they are."""
         return None
 
-    @property
-    def warm_epoch(self) -> int:
-        """See Solver; here for the methods whose epochs are all alike."""
-        return 0
+    def init(self, problem: Problem, stats: ProblemStats) -> State:
+        """See Solver: what does not fit is refused, then `first_state`."""
+        self.refuse_unfit(problem, stats)
+        return self.first_state(problem, stats)
+
+    def refuse_unfit(self, problem: Problem, stats: ProblemStats) -> None:
+        """Raise ValueError where its needs are not met."""
+        kind: str = self.kind  # type: ignore[attr-defined]
+        refuse_unfit(kind, self.needs, problem, stats.d, stats.streams)
+
+    @abstractmethod
+    def first_state(self, problem: Problem, stats: ProblemStats) -> State:
+        """Return the state before the first row; ValueError when a setting does not fit."""
+
+    def expected_passes(
+        self, _problem: Problem, _stats: ProblemStats, _tol: float
+    ) -> ExpectedPasses:
+        """Tell how many passes it takes until the gap over max(1, |objective|) is `tol`.
+
+        Here for methods of few passes: they come to no certificate in any number worth telling.
+        """
+        return ExpectedPasses()
 
     def start_at(
-        self, _problem: Problem, _facts: Facts, _weights: Weights, _rows_before: int
+        self, _problem: Problem, _stats: ProblemStats, _weights: Weights, _rows_before: int
     ) -> State:
         """See Solver; here for the methods whose weights are sums over their own steps."""
         raise ValueError(
@@ -226,13 +284,33 @@ class Settings(BaseModel):
             "start_from out, or choose another method."
         )
 
-    def row_numbers(self, _facts: Facts) -> int:
-        """See Solver; here for the methods that keep one number a row, or none."""
-        return 1
+    def row_state_size(self, _stats: ProblemStats) -> int:
+        """See Solver; here for the methods that keep as much whatever the streams."""
+        return max(1, self.needs.numbers_per_row)
+
+    def taken_up(self, state: State, *, midway: bool) -> State:  # noqa: ARG002
+        """See Solver; here for the methods whose certificate counts on no number per row."""
+        return state
+
+    def state_bytes(self, problem: Problem, stats: ProblemStats) -> int:
+        """See Solver; here for the methods whose largest state is the first one."""
+        return array_bytes(self.init(problem, stats))
+
+    def certificate(self, _state: State) -> Certificate | None:
+        """See Solver; here for the methods that prove nothing without another pass."""
+        return None
 
 
 class Solver(Protocol):
     """The verbs of a method."""
+
+    @property
+    def goal(self) -> Goal:
+        """Return when it is done, if nobody says.
+
+        After one of "passes", at a certified "tolerance", or after its own number of "steps", each
+        far less than a pass.
+        """
 
     @property
     def kind(self) -> str:
@@ -243,30 +321,38 @@ class Solver(Protocol):
         """Return the types that its states have, the first one's first."""
 
     @property
-    def audit(self) -> Gather | None:
+    def certify_pass(self) -> Reduce | None:
         """Return what certifies the newest weights after a last pass.
 
         Only for a method that certifies itself while it walks; None: the gradient does it.
         """
 
     @property
-    def opening(self) -> Gather | None:
+    def warm_start_pass(self) -> Reduce | None:
         """Return the pass that makes what goes with given weights, after `start_at`; None: none."""
 
     @property
     def warm_epoch(self) -> int:
         """Return the epoch that follows `start_at`; above 0 where the first ones seek a start."""
 
-    def row_numbers(self, facts: Facts, /) -> int:
+    def row_state_size(self, stats: ProblemStats, /) -> int:
         """Return how many numbers are kept per row, where any are."""
 
-    def init(self, problem: Problem, facts: Facts) -> State:
+    def init(self, problem: Problem, stats: ProblemStats) -> State:
         """Return the state before the first row; ValueError when a setting does not fit."""
 
-    def start_at(self, problem: Problem, facts: Facts, weights: Weights, rows_before: int) -> State:
+    def start_at(
+        self, problem: Problem, stats: ProblemStats, weights: Weights, rows_before: int
+    ) -> State:
         """Return the state before the first row, at a model that has learnt from so many rows."""
 
-    def state_bytes(self, problem: Problem, facts: Facts) -> int:
+    def taken_up(self, state: State, *, midway: bool) -> State:
+        """Return a state that another process left in storage, `midway` in a walk or not.
+
+        Here a method may ask of itself to prove that the numbers per row go with it.
+        """
+
+    def state_bytes(self, problem: Problem, stats: ProblemStats) -> int:
         """Return what the arrays of its largest state take."""
 
     def program(self, epoch: int) -> tuple[Sweep, ...]:
@@ -275,12 +361,17 @@ class Solver(Protocol):
     def weights(self, state: State) -> Weights:
         """Read the model out of a state."""
 
+    def expected_passes(
+        self, problem: Problem, stats: ProblemStats, tol: float, /
+    ) -> ExpectedPasses:
+        """Tell how many passes it takes until the gap over max(1, |objective|) is `tol`."""
+
     def certificate(self, state: State) -> Certificate | None:
         """Return what is proven of `weights(state)` already, None where that takes a pass."""
 
 
 def add_parts(left: Part, right: Part) -> Part:
-    """Field by field sum of two parts of one gather."""
+    """Field by field sum of two parts of one reduce."""
     return _each_field(_add_values, left, right)
 
 
@@ -291,7 +382,11 @@ def _add_values(left: Any, right: Any) -> Any:
 
 def array_bytes(state: State) -> int:
     """Return what the arrays of a state take."""
-    return sum(value.nbytes for value in state if isinstance(value, np.ndarray))
+    return sum(
+        value.nbytes if isinstance(value, np.ndarray) else array_bytes(value)
+        for value in state
+        if isinstance(value, np.ndarray | tuple)
+    )
 
 
 def row_versions(state: State) -> tuple[int, ...]:

@@ -20,37 +20,44 @@ D and the decay touch every weight.  With w = P (v - S D) they cost two numbers,
 
 so that a visit touches its row's non-zeros only, without a time stamp per weight.  v takes all
 over ("fold") once P falls below 1e-4, and after every pass.  D drifts by rounding: every twentieth
-pass a gather makes all slopes and D anew, which also certifies the weights.
+pass a reduction makes all slopes and D anew, which also certifies the weights.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import PositiveFloat
 
-from solvers.dispatch import kernel
+from solvers.estimates.smoothness import smoothness
 from solvers.gradient import GRADIENT_AND_SLOPES, GradientPart, certificate
-from solvers.inner_loop import fold
 from solvers.intercept import column_length, with_column
+from solvers.kernels.dispatch import kernel
+from solvers.kernels.rows import add_both, dot_both, paired_zeros, prefetch_row
+from solvers.loss_monitor import (
+    LISTEN_EVERY,
+    LossMonitor,
+    in_counts,
+    in_numbers,
+    listen,
+    smoothing,
+)
 from solvers.losses import Problem, slope, value
+from solvers.needs import Needs
 from solvers.protocol import (
     Block,
     Certificate,
-    Facts,
-    Gather,
-    Settings,
+    Method,
+    ProblemStats,
+    Reduce,
     Sweep,
     Walk,
     Weights,
-    array_bytes,
 )
-from solvers.rows import add_both, dot_both, look_ahead, paired_zeros
-from solvers.sgd_steps import EMA_RATE, EXPLODED, LISTEN_EVERY
-from solvers.smoothness import refuse_kink, smoothness
+from solvers.s2gd.inner_loop import fold
 
 FOLD_BELOW = 1e-4  # P
 RENEW_EVERY = 20  # passes
@@ -58,83 +65,76 @@ LATE = 4.0  # h n L_f while not all rows can be drawn; swings grow from pi^2 on
 DRAWS = 23  # what a random generator is for
 
 
+class Scale(NamedTuple):
+    """What w = P (v - S D) needs beside v and D, and the same of the constant column."""
+
+    b: float = 0.0  # intercept
+    D_b: float = 0.0  # sum of slopes times the constant column
+    P: float = 1.0
+    S: float = 0.0
+
+
 class SagState(NamedTuple):
     """Everything that changes but the slopes.  Columns of W: v and D; w = P (v - S D)."""
 
     W: NDArray[np.float64]  # (d, 2)
-    b: float  # intercept
-    D_b: float  # sum of slopes times the constant column
-    P: float
-    S: float
+    scale: Scale
     t: int  # rows visited
     seen: int  # of them different ones
     h: float  # step
-    heard: int  # rows whose loss before the step was taken
-    loss_sum: float  # over them
-    loss: float  # smoothed
-    loss_zero: float  # the same smoothing of the loss of zero weights
-    lost: int  # 1 once the loss exploded
+    monitor: LossMonitor
     row_version: int  # which sweep's slopes D is the sum of
-    renewed: int  # 1 while the weights are those that the newest gather was taken at
+    renewed: int  # 1 while the weights are those that the newest reduce was taken at
     objective: float  # there
     gap: float
 
 
-class Sag(Settings):
+class Sag(Method):
     """Stochastic average gradient; one stream."""
 
+    needs: ClassVar[Needs] = Needs(
+        loss="smooth",
+        numbers_per_row=1,
+        one_stream=" keeps one sum of slopes for all rows",
+        instead="s2gd",
+    )
+    states: ClassVar[tuple[type, ...]] = (SagState,)
     kind: Literal["sag"] = "sag"
     step: Literal["quarter", "safe"] | PositiveFloat = "quarter"
     """h: 1/(4 L), 1/(16 L) as the theory asks, L the largest of the rows, or a number."""
 
-    @property
-    def states(self) -> tuple[type, ...]:
-        """One type throughout."""
-        return (SagState,)
-
-    def init(self, problem: Problem, facts: Facts) -> SagState:
-        """Zero weights and slopes; ValueError for the plain hinge, streams, a step too long."""
-        refuse_kink(problem)
-        if facts.streams > 1:
-            raise ValueError(
-                f"{self.kind} keeps one sum of slopes for all rows and cannot walk "
-                f"{facts.streams} streams. Use --streams 1, or --solver s2gd."
-            )
-        h = self._first_step(problem, facts)
+    def first_state(self, problem: Problem, stats: ProblemStats) -> SagState:
+        """Zero weights and slopes; ValueError for a step too long."""
+        h = self._first_step(problem, stats)
         if h * problem.lam >= 1.0:
             raise ValueError(
                 f"step = {h:g} times lam = {problem.lam:g} is not below 1, so a step would flip "
                 "the sign of the weights. Lower the step, or leave it out."
             )
         return SagState(
-            paired_zeros(facts.rows_kind, facts.d), b=0.0, D_b=0.0, P=1.0, S=0.0, t=0, seen=0,
-            h=h, heard=0, loss_sum=0.0, loss=0.0, loss_zero=0.0, lost=0, row_version=-1, renewed=0,
-            objective=0.0, gap=0.0,
+            paired_zeros(stats.rows_kind, stats.d), Scale(), t=0, seen=0, h=h,
+            monitor=LossMonitor(), row_version=-1, renewed=0, objective=0.0, gap=0.0,
         )  # fmt: skip
 
     @property
-    def opening(self) -> Gather:
+    def warm_start_pass(self) -> Reduce:
         """All slopes at given weights: without them D would be 0, and w decay meanwhile."""
-        return Gather(GRADIENT_AND_SLOPES, self.weights, self.absorb)
+        return Reduce(GRADIENT_AND_SLOPES, self.weights, self.absorb)
 
     def start_at(
         self,
         problem: Problem,
-        facts: Facts,
+        stats: ProblemStats,
         weights: Weights,
         rows_before: int,  # noqa: ARG002
     ) -> SagState:
         """Return given weights; the opening finds the slopes that go with them."""
-        state = self.init(problem, facts)
+        state: SagState = self.init(problem, stats)
         state.W[:, 0] = weights.coef
-        return state._replace(b=weights.intercept, seen=facts.n)
-
-    def state_bytes(self, problem: Problem, facts: Facts) -> int:
-        """Return what two vectors take; the slopes lie beside the data."""
-        return array_bytes(self.init(problem, facts))
+        return state._replace(scale=Scale(weights.intercept), seen=stats.n)
 
     def program(self, epoch: int) -> tuple[Sweep, ...]:
-        """One walk; every twentieth time a gather makes the slopes anew."""
+        """One walk; every twentieth time a reduction makes the slopes anew."""
         walk = Walk(
             name=f"walk-{self.kind}",
             step=self.step_rows,
@@ -145,36 +145,40 @@ class Sag(Settings):
             metrics=progressive_loss,
             row_state="update",
         )
-        renew = Gather(GRADIENT_AND_SLOPES, self.weights, self.absorb)
+        renew = Reduce(GRADIENT_AND_SLOPES, self.weights, self.absorb)
         return (walk, renew) if epoch % RENEW_EVERY == RENEW_EVERY - 1 else (walk,)
 
     def weights(self, state: SagState) -> Weights:
         """Read w out of a state."""
         v, D = state.W[:, 0], state.W[:, 1]
-        return Weights(state.P * (v - state.S * D), state.b)
+        return Weights(state.scale.P * (v - state.scale.S * D), state.scale.b)
 
     def certificate(self, state: SagState) -> Certificate | None:
-        """Return what the newest gather proved, until the weights move on."""
+        """Return what the newest reduce proved, until the weights move on."""
         return Certificate(state.objective, state.gap) if state.renewed else None
 
-    def step_rows(self, problem: Problem, facts: Facts, state: SagState, block: Block) -> SagState:
+    def step_rows(
+        self, problem: Problem, stats: ProblemStats, state: SagState, block: Block
+    ) -> SagState:
         """Visit as many rows of one block as it has; their slopes are changed in place."""
         m = block.order.shape[0]
-        draws = np.random.default_rng([facts.seed, DRAWS, state.t]).integers(m, size=m)
+        draws = np.random.default_rng([stats.seed, DRAWS, state.t]).integers(m, size=m)
         block = block._replace(order=block.order[draws])
-        h = state.h if m == facts.n else min(state.h, self._longest_late_step(problem, facts))
-        length = column_length(problem, facts)
-        usual = value(problem.loss, 0.0, math.sqrt(facts.target_square))
-        state = state._replace(b=state.b / length, D_b=state.D_b * length)
-        visited: SagState = visit_rows(
-            state, with_column(problem, length), usual, h, facts.n, self._counts_all, *block
-        )
-        return visited._replace(b=visited.b * length, D_b=visited.D_b / length)
+        h = state.h if m == stats.n else min(state.h, self._longest_late_step(problem, stats))
+        length = column_length(problem, stats)
+        least, scale = value(problem.loss, 0.0, math.sqrt(stats.target_square)), state.scale
+        scale, t, seen, monitor = visit_rows(
+            state.W, scale._replace(b=scale.b / length, D_b=scale.D_b * length), state.t,
+            state.seen, state.monitor, with_column(problem, length), least, h, stats.n,
+            self._counts_all, *block,
+        )  # fmt: skip
+        scale = scale._replace(b=scale.b * length, D_b=scale.D_b / length)
+        return state._replace(scale=scale, t=t, seen=seen, monitor=monitor, renewed=0)
 
     def absorb(
         self,
         problem: Problem,
-        facts: Facts,  # noqa: ARG002
+        stats: ProblemStats,  # noqa: ARG002
         state: SagState,
         total: GradientPart,
         sweep: int,
@@ -184,26 +188,27 @@ class Sag(Settings):
         found = certificate(problem, at, total)
         state.W[:, 0], state.W[:, 1] = at.coef, total.G
         return state._replace(
-            D_b=total.g_b, P=1.0, S=0.0, row_version=sweep, renewed=1,
+            scale=Scale(at.intercept, total.g_b), row_version=sweep, renewed=1,
             objective=found.objective, gap=found.gap,
         )  # fmt: skip
 
-    def halve_step(self, problem: Problem, facts: Facts, state: SagState) -> SagState:
+    def halve_step(self, problem: Problem, stats: ProblemStats, state: SagState) -> SagState:
         """Start again from zero weights with half the step."""
-        return self.init(problem, facts)._replace(h=0.5 * state.h)
+        begun: SagState = self.init(problem, stats)
+        return begun._replace(h=0.5 * state.h)
 
     @property
     def _counts_all(self) -> bool:
         return True
 
-    def _longest_late_step(self, problem: Problem, facts: Facts) -> float:
-        return LATE / (facts.n * smoothness(problem, facts, facts.sigma_square))
+    def _longest_late_step(self, problem: Problem, stats: ProblemStats) -> float:
+        return LATE / (stats.n * smoothness(problem, stats, stats.sigma_square))
 
-    def _first_step(self, problem: Problem, facts: Facts) -> float:
+    def _first_step(self, problem: Problem, stats: ProblemStats) -> float:
         if not isinstance(self.step, str):
             return self.step
         share = 4.0 if self.step == "quarter" else 16.0
-        return 1.0 / (share * smoothness(problem, facts, facts.max_square * facts.max_weight))
+        return 1.0 / (share * smoothness(problem, stats, stats.max_square * stats.max_weight))
 
 
 class SagPlus(Sag):
@@ -218,50 +223,45 @@ class SagPlus(Sag):
 
 def has_exploded(state: SagState) -> bool:
     """Say whether the loss before the step left all bounds."""
-    return bool(state.lost)
+    return bool(state.monitor.diverged)
 
 
 def progressive_loss(state: SagState) -> dict[str, float]:
     """Running loss of the weights on rows before they were visited."""
-    return {
-        "loss": state.loss, "loss_sum": state.loss_sum, "heard": state.heard, "step": state.h,
-    }  # fmt: skip
+    return {**state.monitor.metrics(), "step": state.h}
 
 
-def settle(_problem: Problem, _facts: Facts, states: list[SagState]) -> SagState:
+def settle(_problem: Problem, _stats: ProblemStats, states: list[SagState]) -> SagState:
     """Fold after a pass, so that S and what rounding makes of it do not grow from pass to pass."""
     (state,) = states
-    fold(state.W, state.P, state.P * state.S)
-    return state._replace(P=1.0, S=0.0)
+    b, D_b, P, S = state.scale
+    fold(state.W, P, P * S)
+    return state._replace(scale=Scale(b, D_b))
 
 
 @kernel
 def visit_rows(
-    state: Any, problem: Any, usual: Any, h: Any, n: Any, counts_all: Any,
-    rows: Any, y: Any, weight: Any, order: Any, slopes: Any,
+    W: Any, scale: Any, t: Any, seen: Any, monitor: Any, problem: Any, least: Any, h: Any, n: Any,
+    counts_all: Any, rows: Any, y: Any, weight: Any, order: Any, slopes: Any,
 ) -> Any:  # fmt: skip
-    """Visit rows in their order; `usual` is zero weights' mean loss (for the guard of SGD).
+    """Visit rows in their order; `least` is zero weights' mean loss, which the monitor needs.
 
-    A slope of 0 counts as that of a row not seen before, `seen` ending at n.
+    A slope of 0 counts as that of a row not seen before, `seen` ending at n.  Returns (scale, t,
+    seen, monitor).
     """
-    W, b, D_b, P, S, t, seen, _, heard, loss_sum, smooth, smooth_zero, lost = state[:13]
+    (b, D_b, P, S), heard = scale, in_numbers(monitor)
     loss, lam, intercept, lam_b = problem
     for r in range(order.shape[0]):
         i = order[r]
-        look_ahead(rows, y, weight, order, r)
+        prefetch_row(rows, y, weight, order, r)
         s_v, s_D = dot_both(rows, i, W)
         p = P * (s_v - S * s_D) + intercept * b
 
         t += 1
         if t % LISTEN_EVERY == 0:
-            heard += 1
-            rate = max(EMA_RATE, 1.0 / heard)
-            now = value(loss, p, y[i])
-            loss_sum += now
-            smooth += rate * (now - smooth)
-            smooth_zero += rate * (value(loss, 0.0, y[i]) - smooth_zero)
-            if not smooth <= EXPLODED * max(smooth_zero, usual) * rate / EMA_RATE:
-                lost = 1
+            rate = smoothing(heard.n_monitored + 1.0)
+            heard = listen(heard, rate, value(loss, p, y[i]), value(loss, 0.0, y[i]), least)
+            if heard.diverged > 0.0:
                 break
 
         if slopes[i] == 0.0:
@@ -278,7 +278,4 @@ def visit_rows(
         if P < FOLD_BELOW:
             fold(W, P, P * S)
             P, S = 1.0, 0.0
-    return SagState(
-        W, b, D_b, P, S, t, seen, state.h, heard, loss_sum, smooth, smooth_zero, lost,
-        state.row_version, 0, state.objective, state.gap,
-    )  # fmt: skip
+    return Scale(b, D_b, P, S), t, seen, in_counts(heard)

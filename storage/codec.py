@@ -1,13 +1,15 @@
 """Arrays as the bytes of one Zarr v3 chunk, and back.
 
 The codecs are those that Zarr calls bytes (little endian), blosc (lz4, byte shuffle) and crc32c.
-Going past Zarr's own reader saves most of its cost per chunk, and lets a chunk be decoded straight
-into memory that is used again and again; what is stored stays plain Zarr.
+What Zarr is told of an array is made by zarr-python (`storage.zarr_documents`); the bytes of chunks
+and the way that reads them (here, `storage.objects`, `storage.dataset`) are our own.  Chunks are
+decoded straight into memory that is used again and again, and compared with what is on record:
+zarr-python, zarrs and tensorstore take 2 to 3 times the processor time of a whole pass over dense
+rows, 1.6 to 1.9 times over sparse ones, and none notices that two chunks were exchanged.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
@@ -37,19 +39,21 @@ def checksum(data: Bytes, before: int = 0) -> int:
     return crc32c(data, before)  # type: ignore[arg-type]  # it knows no arrays by name
 
 
-def encode(array: NDArray[Any]) -> bytes:
+def encode(array: NDArray[Any], before: int = 0) -> bytes:
     """Bytes of the chunk that holds `array`, in C order.
 
     Parameters
     ----------
     array
         Numbers or booleans, at least one, less than 2 GiB.
+    before
+        Checksum of bytes that the one at the end covers, too, though they are not stored (0: none).
     """
     little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
     body = _compressed(little, COMPRESSION["clevel"])
     if len(body) > (1.0 - LEAST_SAVED) * little.nbytes:
         body = _compressed(little, 0)
-    return body + checksum(body).to_bytes(TRAILER_BYTES, "little")
+    return body + checksum(body, before).to_bytes(TRAILER_BYTES, "little")
 
 
 def _compressed(array: NDArray[Any], level: int) -> bytes:
@@ -93,7 +97,11 @@ def check_plain(
 
 
 def decode_into(
-    raw: Bytes, out: NDArray[Any], padded: int = 0, expected: int | None = None
+    raw: Bytes,
+    out: NDArray[Any],
+    padded: int = 0,
+    expected: int | None = None,
+    before: int = 0,
 ) -> None:
     """Check a chunk and decompress it straight into `out`.
 
@@ -108,6 +116,8 @@ def decode_into(
         an axis); then a copy of the chunk is decoded first.
     expected
         The checksum known from elsewhere; the one in the chunk itself is always checked.
+    before
+        As in `encode`.
 
     Raises
     ------
@@ -115,7 +125,7 @@ def decode_into(
         With what was found and what was expected, when the bytes are not such a chunk.
     """
     bytes_ = np.frombuffer(raw, np.uint8)
-    body = _checked_body(bytes_, expected)
+    body = _checked_body(bytes_, expected, before)
     size = max(padded, out.size) * out.itemsize
     held = int.from_bytes(body[4:8].tobytes(), "little")
     encoded = int.from_bytes(body[12:16].tobytes(), "little")
@@ -132,11 +142,11 @@ def decode_into(
         out.reshape(-1)[:] = whole[: out.size]
 
 
-def _checked_body(raw: NDArray[np.uint8], expected: int | None) -> NDArray[np.uint8]:
+def _checked_body(raw: NDArray[np.uint8], expected: int | None, before: int) -> NDArray[np.uint8]:
     if raw.size < HEADER_BYTES + TRAILER_BYTES:
         raise ValueError(f"it has {raw.size} bytes, fewer than any chunk")
     body = raw[:-TRAILER_BYTES]
-    found = checksum(body)
+    found = checksum(body, before)
     stored = int.from_bytes(raw[-TRAILER_BYTES:].tobytes(), "little")
     for wanted in (stored, stored if expected is None else expected):
         if found != wanted:
@@ -157,35 +167,3 @@ def chunk_shape(shape: tuple[int, ...], itemsize: int, limit: int) -> tuple[int,
 def chunk_grid(shape: tuple[int, ...], chunks: tuple[int, ...]) -> tuple[int, ...]:
     """Return the number of chunks along each axis."""
     return tuple(math.ceil(length / chunk) for length, chunk in zip(shape, chunks, strict=True))
-
-
-def array_metadata(
-    shape: tuple[int, ...],
-    chunks: tuple[int, ...],
-    dtype: np.dtype[Any],
-    attributes: dict[str, Any] | None = None,
-) -> bytes:
-    """Return the ``zarr.json`` of an array; what was never written reads as NaN, 0 or false."""
-    fill: Any = {"f": "NaN", "b": False}.get(dtype.kind, 0)
-    blosc_codec = {"name": "blosc", "configuration": {"typesize": dtype.itemsize, **COMPRESSION}}
-    little = {"name": "bytes", "configuration": {"endian": "little"}}
-    return _document(
-        zarr_format=3,
-        node_type="array",
-        shape=list(shape),
-        data_type=dtype.name,
-        chunk_grid={"name": "regular", "configuration": {"chunk_shape": list(chunks)}},
-        chunk_key_encoding={"name": "default", "configuration": {"separator": "/"}},
-        fill_value=fill,
-        codecs=[little, blosc_codec, {"name": "crc32c"}],
-        attributes=attributes or {},
-    )
-
-
-def group_metadata(attributes: dict[str, Any] | None = None) -> bytes:
-    """Return the ``zarr.json`` of a group."""
-    return _document(zarr_format=3, node_type="group", attributes=attributes or {})
-
-
-def _document(**members: Any) -> bytes:
-    return json.dumps(members, indent=1, allow_nan=False).encode()

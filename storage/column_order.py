@@ -59,7 +59,7 @@ class ColumnOrder:
         )
 
 
-def by_popularity(counts: NDArray[np.int64]) -> ColumnOrder:
+def by_frequency(counts: NDArray[np.int64]) -> ColumnOrder:
     """Order columns (d,) by how many rows have a value there, most first, then as they were."""
     return ColumnOrder(np.argsort(-counts, kind="stable").astype(index_dtype(counts.size)))
 

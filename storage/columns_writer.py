@@ -16,7 +16,7 @@ from storage.columns import (
     copy_bytes,
     copy_folder,
     file_checksum,
-    row_numbers,
+    row_state_size,
     shapes,
 )
 from storage.dataset import Dataset
@@ -181,7 +181,7 @@ def _deal(dataset: Dataset, folder: Folder, bounds: NDArray[np.int64]) -> None:
         which = np.searchsorted(bounds, table.indices, side="right") - 1
         order = np.argsort(which, kind="stable")
         records = np.empty(table.nnz, kind)
-        records["row"] = row_numbers(table, start)[order]
+        records["row"] = row_state_size(table, start)[order]
         records["column"] = table.indices[order]
         records["value"] = table.data[order]
         ends = np.searchsorted(which[order], np.arange(len(bounds)))

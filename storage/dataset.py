@@ -8,13 +8,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
 from storage.column_order import ColumnOrder, is_order
 from storage.folder import Damaged, Folder, NotADataset
 from storage.layout import SPARSE_PARTS, chunk_parts, chunk_templates, root_keys
 from storage.manifest import COLUMN_ORDER, KEY, Manifest, UnknownVersion, read_manifest
-from storage.objects import RESTORE, fault, get_array, get_chunk, require_keys
-from storage.table import Table
+from storage.objects import RESTORE, fault, get, get_array, get_chunk, require_keys
+from storage.schema import KEY as SCHEMA
+from storage.schema import Schema
+from storage.table import Table, cut
 from storage.table_buffer import Room, TableBuffer
 from storage.writer import DatasetWriter
 
@@ -26,7 +29,14 @@ class Dataset:
 
     Use `Dataset.open`. Pickling carries the address and the fingerprint only; unpickling opens the
     set again and raises ValueError when another one has taken its place.
+
+    Attributes
+    ----------
+    in_memory : bool
+        Whether the rows are in this process, decoded.
     """
+
+    in_memory = False
 
     def __init__(self, folder: Folder, manifest: Manifest) -> None:
         self.folder = folder
@@ -102,6 +112,31 @@ class Dataset:
             )
         return ColumnOrder(source)
 
+    @cached_property
+    def schema(self) -> Schema | None:
+        """The columns that the rows came with; None where nothing is known of them.
+
+        Raises
+        ------
+        Damaged
+            When it is missing, is not as it was written, or has other features than the set.
+        """
+        if not self.manifest.has_schema:
+            return None
+        raw = get(self.folder, SCHEMA, self.manifest.objects[SCHEMA])
+        try:
+            schema = Schema.model_validate_json(raw)
+        except ValidationError as error:
+            raise Damaged(
+                f"{self.folder.address(SCHEMA)} is no schema: {error}. {RESTORE}"
+            ) from error
+        if len(schema.features) != self.n_features:
+            raise Damaged(
+                f"{self.folder.address(SCHEMA)} has {len(schema.features)} features, where "
+                f"{self.n_features} were expected. {RESTORE}"
+            )
+        return schema
+
     def read_chunk(self, k: int) -> Table:
         """Return the rows of chunk `k` in memory of their own, columns as in the source."""
         return self.column_order.sourced_rows(self.read_stored(k))
@@ -112,6 +147,10 @@ class Dataset:
         buffer = TableBuffer(self.manifest, chunks.rows[k], chunks.nnz[k])
         self.read_into(k, buffer)
         return buffer.table()
+
+    def sample(self, n: int) -> Table:
+        """Return n rows of the first chunk, or all of it, columns in stored order."""
+        return cut(self.read_stored(0), 0, min(n, self.manifest.chunks.rows[0]))
 
     def read_into(self, k: int, buffer: Room) -> int:
         """Append the rows of chunk `k` to the buffer, which stays as it was when that fails.

@@ -1,4 +1,4 @@
-"""A folder of objects under any address that fsspec knows: a local path, memory://, s3://, ...
+"""A folder of objects under any address that is followed: a local path, memory://, s3://, ...
 
 Everything the package stores goes through here, so this is where "whole or not at all" is kept:
 an object either has all the bytes of one `write`, or is as it was before.
@@ -12,9 +12,10 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
 
-from storage.local_files import LocalFiles
+from storage.addresses import local_path, require_no_secrets
+from storage.local_files import LinkFound, LocalFiles, NoFile
+from storage.redaction import without_secrets
 from storage.remote_files import RemoteFiles
 
 if TYPE_CHECKING:
@@ -40,8 +41,9 @@ class Folder:
     Parameters
     ----------
     url
-        A path (made absolute), or any address that fsspec knows: ``file://``, ``memory://``,
-        ``s3://bucket/name``, ...
+        A path (made absolute), or an address that `storage.addresses` allows: ``file://``,
+        ``memory://``, ``s3://bucket/name``, ...  The folder may be reached through symbolic links;
+        inside of it none is followed.
     storage_options
         What fsspec hands to that file system (endpoint, credentials); none by default.
 
@@ -54,27 +56,30 @@ class Folder:
 
     Raises
     ------
-    ValueError
-        When the address is of an unknown kind, or carries a password.
+    BadAddress
+        When the address is of a protocol that is not allowed, or carries a password or a query.
     """
 
     def __init__(
         self, url: str | os.PathLike[str], storage_options: dict[str, Any] | None = None
     ) -> None:
         self.storage_options = dict(storage_options or {})
-        path = _as_local(os.fspath(url))
+        path = local_path(os.fspath(url))
         self.is_local = path is not None
         if path is not None:
             self.url = str(path)
             self._files: LocalFiles | RemoteFiles = LocalFiles(path)
         else:
-            self.url = _as_remote(os.fspath(url))
+            self.url = _trimmed(require_no_secrets(os.fspath(url)))
             self._files = RemoteFiles(self.url, self.storage_options)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.url!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if isinstance(self._files, LocalFiles) and self._files.top != self._files.root:
+            top = type(self)(str(self._files.top), self.storage_options)
+            return top.child, (self._files.root.relative_to(self._files.top).as_posix(),)
         return type(self), (self.url, self.storage_options)
 
     @property
@@ -87,8 +92,11 @@ class Folder:
         return self._files.address(key)
 
     def child(self, name: str) -> Folder:
-        """Return the folder `name` inside this one."""
-        return type(self)(f"{self.url}/{_checked(name)}", self.storage_options)
+        """Return the folder `name` inside this one; it is not reached through links, either."""
+        made = type(self)(f"{self.url}/{_checked(name)}", self.storage_options)
+        if isinstance(self._files, LocalFiles):
+            made._files = LocalFiles(Path(made.url), self._files.top)  # noqa: SLF001 - our own
+        return made
 
     def local_path(self, key: str = "") -> Path:
         """Path of an object on this machine.
@@ -97,10 +105,13 @@ class Folder:
         ------
         ValueError
             When the folder is not local.
+        Damaged
+            When a symbolic link inside the folder leads there.
         """
         if not isinstance(self._files, LocalFiles):
             raise ValueError(f"{self.url} is not on this machine. Use a local path here.")  # noqa: TRY004
-        return self._files.root / _checked(key)
+        with self._named(key):
+            return self._files.path(_checked(key))
 
     def read(self, key: str) -> bytes:
         """Return all bytes of an object.
@@ -219,6 +230,8 @@ class Folder:
         """Let every storage error name the object by its full address."""
         try:
             yield
+        except (NoFile, IsADirectoryError, BlockingIOError) as error:
+            raise NoFile(f"{self.address(key)} is no file. Check the address.") from error
         except (FileNotFoundError, NotADirectoryError) as error:
             raise FileNotFoundError(
                 f"{self.address(key)} does not exist. Check the address."
@@ -227,6 +240,11 @@ class Folder:
             raise PermissionError(
                 f"{self.address(key)} may not be accessed ({error}). "
                 "Check the permissions or the credentials."
+            ) from error
+        except LinkFound as error:
+            raise Damaged(
+                f"{error} is a symbolic link, and none is followed inside of a folder. Put what it "
+                "leads to in its place."
             ) from error
         except OSError as error:
             raise _described(error, self.address(key)) from error
@@ -237,7 +255,7 @@ class Folder:
                 raise
             # every store has its own errors: no credentials, no such host, ...
             raise OSError(
-                f"{self.address(key)} cannot be reached ({error}). "
+                f"{self.address(key)} cannot be reached ({without_secrets(str(error))}). "
                 "Check the network and the credentials."
             ) from error
 
@@ -252,20 +270,7 @@ def _described(error: OSError, address: str) -> OSError:
     return OSError(error.errno, f"{text}. {advice}", address)
 
 
-def _as_local(url: str) -> Path | None:
-    if "://" not in url and "::" not in url:
-        return Path(os.path.abspath(Path(url).expanduser()))  # noqa: PTH100  resolve() would follow links
-    if url.startswith(("file://", "local://")):
-        return Path(os.path.abspath(unquote(url.partition("://")[2])))  # noqa: PTH100
-    return None
-
-
-def _as_remote(url: str) -> str:
-    if urlsplit(url).password is not None:
-        raise ValueError(
-            f"The address of {urlsplit(url).hostname} carries a password, which logs would show. "
-            "Hand credentials over as storage options or through the environment."
-        )
+def _trimmed(url: str) -> str:
     return url.rstrip("/") if not url.endswith("://") else url
 
 

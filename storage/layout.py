@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from storage.codec import array_metadata, group_metadata
+from storage import schema
 from storage.manifest import FORMAT, Layout, Manifest, index_dtype
+from storage.zarr_documents import array_document, group_document, vector_document
 
 FLOAT64 = np.dtype(np.float64)
 INDPTR = np.dtype(np.int64)
@@ -44,23 +46,29 @@ def chunk_documents(
     """Zarr metadata of chunk `k` of a sparse set: one matrix in anndata's encoding."""
     rows, n_features = shape
     group = ROWS.format(chunk=k)
-    encoding = {"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": list(shape)}
     arrays = {
         "data": (nnz, dtype),
         "indices": (nnz, index_dtype(n_features)),
         "indptr": (rows + 1, INDPTR),
     }
-    documents = {f"{group}/zarr.json": group_metadata(encoding)}
+    documents = {f"{group}/zarr.json": _matrix_document(shape)}
     for name, (length, kind) in arrays.items():
-        documents[f"{group}/{name}/zarr.json"] = array_metadata((length,), (max(1, length),), kind)
+        documents[f"{group}/{name}/zarr.json"] = vector_document(length, kind)
     return documents
 
 
+@lru_cache(maxsize=4)  # all chunks of a set but the last have one shape
+def _matrix_document(shape: tuple[int, int]) -> bytes:
+    encoding = {"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": list(shape)}
+    return group_document(encoding)
+
+
 def root_keys(manifest: Manifest) -> list[str]:
-    """Return the keys of `root_documents`."""
-    m = manifest
-    shape, dtype = (m.n_rows, m.n_features), np.dtype(m.dtype)
-    return list(root_documents(m.version, m.layout, shape, m.chunk_rows, dtype, m.has_weight))
+    """Return the keys of `root_documents`, and of the schema, if there is one."""
+    rows = "X" if manifest.layout == "dense" else "rows"
+    nodes = [rows, "columns", "target", *(["weight"] if manifest.has_weight else [])]
+    keys = ["zarr.json", *(f"{node}/zarr.json" for node in nodes)]
+    return [*keys, schema.KEY] if manifest.has_schema else keys
 
 
 def root_documents(
@@ -74,13 +82,13 @@ def root_documents(
     """Zarr metadata of everything that belongs to no chunk, but the columns."""
     n_rows, n_features = shape
     documents = {
-        "zarr.json": group_metadata({"format": FORMAT, "version": version}),
-        "columns/zarr.json": group_metadata(),
+        "zarr.json": group_document({"format": FORMAT, "version": version}),
+        "columns/zarr.json": group_document(),
     }
     if layout == "dense":
-        documents["X/zarr.json"] = array_metadata(shape, (chunk_rows, n_features), dtype)
+        documents["X/zarr.json"] = array_document(shape, (chunk_rows, n_features), dtype)
     else:
-        documents["rows/zarr.json"] = group_metadata()
+        documents["rows/zarr.json"] = group_document()
     for name in ("target", "weight") if has_weight else ("target",):
-        documents[f"{name}/zarr.json"] = array_metadata((n_rows,), (chunk_rows,), FLOAT64)
+        documents[f"{name}/zarr.json"] = array_document((n_rows,), (chunk_rows,), FLOAT64)
     return documents

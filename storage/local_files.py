@@ -1,11 +1,18 @@
-"""Objects as files below a local directory: written whole or not at all."""
+"""Objects as files below a local directory: written whole or not at all.
+
+The directory itself may be reached through symbolic links; below it none is followed, so that
+nothing outside is read or written, whoever made the directory.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import itertools
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Iterable, Iterator
 from io import FileIO
 from pathlib import Path
@@ -15,21 +22,55 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer  # collections.abc has it from Python 3.12
 
 PARTIAL = ".partial"  # what a killed writer leaves behind is called .NAME.RANDOM.partial
+#: Of an object to be read: no link is followed, and a pipe in its place does not wait for a writer.
+_READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+_MOST_REMEMBERED = 1 << 16  # directories, some megabytes of names
+
+
+class LinkFound(ValueError):  # noqa: N818  users read the message, not the name
+    """A symbolic link where an object or a directory of objects should be."""
+
+
+class NoFile(FileNotFoundError):  # noqa: N818  users read the message, not the name
+    """What is there is a directory, a pipe or a device."""
 
 
 class LocalFiles:
-    """The local half of `Folder`; see there for the meaning of the methods."""
+    """The local half of `Folder`; see there for the meaning of the methods.
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    Parameters
+    ----------
+    root
+        The directory.
+    top
+        The directory from which on no link is followed: `root` (the default) or one above it.
+    """
+
+    def __init__(self, root: Path, top: Path | None = None) -> None:
+        self.root, self.top = root, top or root
+        self._inside = root.relative_to(self.top).parts
+        self._prefix = "/".join((*self._inside, ""))
+        self._plain: set[str] = set()  # directories, from the top, that were seen to be no links
 
     def address(self, key: str) -> str:
         """Name the object for people."""
         return str(self.root / key) if key else str(self.root)
 
+    def path(self, key: str) -> Path:
+        """Return where an object is or will be; LinkFound where a link leads there."""
+        path = self.root / key
+        self._require_plain(key)
+        if path.is_symlink() and path != self.top:
+            raise LinkFound(path)
+        return path
+
     def read(self, key: str) -> bytes:
         """Return the bytes of the file."""
-        return (self.root / key).read_bytes()
+        with self._opened(key) as file:
+            if not stat.S_ISREG(os.fstat(file).st_mode):
+                raise NoFile(self.address(key))
+            with FileIO(file, closefd=False) as stream:
+                return stream.readall()
 
     def read_into(self, key: str, *buffers: memoryview) -> int:
         """Fill the buffers from the file, one after the other; return the file's size."""
@@ -44,21 +85,57 @@ class LocalFiles:
 
     def announce(self, key: str) -> None:
         """Have the system fetch the file meanwhile; it is allowed not to."""
-        with contextlib.suppress(OSError), self._opened(key) as file:
+        with contextlib.suppress(OSError, LinkFound), self._opened(key) as file:
             os.posix_fadvise(file, 0, 0, os.POSIX_FADV_WILLNEED)
 
     @contextlib.contextmanager
     def _opened(self, key: str) -> Iterator[int]:
         """Open a file to read, with no more calls than that: each one is a turn of all threads."""
-        file = os.open(f"{self.root}/{key}", os.O_RDONLY)
+        if self._prefix + key.rpartition("/")[0] not in self._plain:
+            self._require_plain(key, once=True)
+        file = self._open(key, _READING)
         try:
             yield file
         finally:
             os.close(file)
 
+    def _open(self, key: str, flags: int) -> int:
+        path = f"{self.root}/{key}"
+        try:
+            return os.open(path, flags | os.O_NOFOLLOW, 0o666)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.EMLINK):
+                raise LinkFound(path) from error
+            raise
+
+    def _require_plain(self, key: str, *, once: bool = False) -> None:
+        """Refuse links among the directories that an object lies in.
+
+        `once`: a directory found to be none is not looked at again.  Reading does so; who can
+        exchange directories meanwhile can exchange what is in them as well.
+        """
+        for directory in self._directories(key):
+            if once and directory in self._plain:
+                continue
+            try:
+                found = os.lstat(f"{self.top}/{directory}").st_mode
+            except (FileNotFoundError, NotADirectoryError):
+                return
+            if stat.S_ISLNK(found):
+                raise LinkFound(f"{self.top}/{directory}")
+            if once:
+                self._plain.add(directory)
+        if len(self._plain) > _MOST_REMEMBERED:
+            self._plain.clear()
+
+    def _directories(self, key: str) -> Iterable[str]:
+        """Name the directories of an object from the top down, as seen from there."""
+        parts = [*self._inside, *key.split("/")[:-1]]
+        return itertools.accumulate(parts, "{}/{}".format)
+
     def write(self, key: str, data: Buffer, *, durable: bool) -> None:
         """Write beside the file, then rename over it."""
-        path = self.root / key
+        path = self.path(key)
         partial = path.parent / f".{path.name}.{secrets.token_hex(6)}{PARTIAL}"
         try:
             with _create(partial) as file:
@@ -74,7 +151,7 @@ class LocalFiles:
 
     def create(self, key: str, data: Buffer) -> None:
         """Write beside the file, then link it there: the system refuses where one is."""
-        path = self.root / key
+        path = self.path(key)
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.parent / f".{path.name}.{secrets.token_hex(6)}{PARTIAL}"
         try:
@@ -86,7 +163,8 @@ class LocalFiles:
 
     def sync(self, key: str) -> None:
         """Bring the content of a file to the disk."""
-        _sync(self.root / key)
+        with self._opened(key) as file:
+            os.fsync(file)
 
     def sync_directories(self, keys: Iterable[str]) -> None:
         """Bring to the disk that files of these names exist, and the directories they are in."""
@@ -99,20 +177,23 @@ class LocalFiles:
 
     def append(self, key: str, data: bytes) -> None:
         """Append a line in one write; one that a killed writer left unfinished is ended first."""
-        path = self.root / key
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab+", buffering=0) as file:
-            end = os.fstat(file.fileno()).st_size
+        self.path(key).parent.mkdir(parents=True, exist_ok=True)
+        opened = self._open(key, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK)
+        with FileIO(opened, "ab+") as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise NoFile(self.address(key))
+            end = found.st_size
             if end and os.pread(file.fileno(), 1, end - 1) != b"\n":
                 data = b"\n" + data
             _write_all(file.fileno(), memoryview(data))
 
     def size(self, key: str) -> int:
         """Return the size of the file in bytes."""
-        path = self.root / key
-        if path.is_dir():
-            raise FileNotFoundError(path)
-        return path.stat().st_size
+        found = self.path(key).lstat()
+        if not stat.S_ISREG(found.st_mode):
+            raise NoFile(self.address(key))
+        return found.st_size
 
     def list(self, prefix: str) -> list[str]:
         """Return the files below `prefix`, without what killed writers left."""
@@ -120,11 +201,12 @@ class LocalFiles:
 
     def delete(self, key: str) -> None:
         """Remove the file."""
+        self._require_plain(key)
         (self.root / key).unlink(missing_ok=True)
 
     def delete_tree(self, prefix: str) -> None:
         """Remove the directory and all below it."""
-        path = self.root / prefix
+        path = self.path(prefix)
         if path.is_dir():
             shutil.rmtree(path)
 
@@ -135,7 +217,7 @@ class LocalFiles:
                 self.delete(key)
 
     def _walk(self, prefix: str) -> Iterator[str]:
-        for where, _, names in os.walk(self.root / prefix, onerror=_raise_unless_absent):
+        for where, _, names in os.walk(self.path(prefix), onerror=_raise_unless_absent):
             relative = Path(where).relative_to(self.root)
             yield from ((relative / name).as_posix() for name in names)
 

@@ -10,14 +10,18 @@ from typing import Annotated, Any, Final, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from storage import schema
 from storage.objects import ArrayLayout, Stored
 from storage.seal import seal, unseal
 
 FORMAT: Final = "fewpass-dataset"
 #: Sets whose columns are renumbered; a reader that knows none but the first would misread them.
 FORMAT_VERSION: Final = 2
+#: Sets that know the columns of their source; earlier readers would take them by position.
+FORMAT_WITH_SCHEMA: Final = 3
 #: All others are written as before.
 FORMAT_IN_SOURCE_ORDER: Final = 1
+KNOWN_VERSIONS: Final = (FORMAT_IN_SOURCE_ORDER, FORMAT_VERSION, FORMAT_WITH_SCHEMA)
 KEY = "manifest.json"
 COLUMN_ORDER: Final = "source"  # the array below columns/ that says which column is stored where
 
@@ -38,6 +42,12 @@ class Labels(Part):
     kind: Literal["labels"] = "labels"
     labels: tuple[str, ...] | tuple[float, ...]
     counts: tuple[Natural, ...]  # rows that have each label
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Labels:
+        if len(set(self.labels)) != len(self.labels) or len(self.counts) != len(self.labels):
+            raise ValueError("its labels are not distinct, or have not one count each")
+        return self
 
 
 class Values(Part):
@@ -128,7 +138,7 @@ class Manifest(Part):
     """Everything a data set says of itself, and the proof that it is complete."""
 
     format: Literal["fewpass-dataset"] = FORMAT
-    version: Literal[1, 2] = FORMAT_IN_SOURCE_ORDER
+    version: Literal[1, 2, 3] = FORMAT_IN_SOURCE_ORDER
     layout: Layout
     n_rows: Positive
     n_features: Positive
@@ -157,9 +167,9 @@ class Manifest(Part):
             raise ValueError("the chunks do not add up to the rows and values of the data set")
         if self.has_weight != (self.weights is not None):
             raise ValueError("has_weight and weights contradict each other")
-        if format_version(self.columns) != self.version:
+        if format_version(self.columns, has_schema=self.has_schema) != self.version:
             raise ValueError("its version and its columns contradict each other")
-        if self.version == FORMAT_VERSION:
+        if COLUMN_ORDER in self.columns:
             self._orders_columns(self.columns[COLUMN_ORDER])
         return self
 
@@ -174,6 +184,11 @@ class Manifest(Part):
         return len(self.chunks.rows)
 
     @property
+    def has_schema(self) -> bool:
+        """Whether the columns of the source are known."""
+        return schema.KEY in self.objects
+
+    @property
     def index_dtype(self) -> np.dtype[Any]:
         """Type of the column indices of a sparse set."""
         return index_dtype(self.n_features)
@@ -183,8 +198,12 @@ class Manifest(Part):
         return seal(self.model_dump(mode="json", exclude={"fingerprint"}))
 
 
-def format_version(columns: Mapping[str, ArrayLayout]) -> Literal[1, 2]:
+def format_version(
+    columns: Mapping[str, ArrayLayout], *, has_schema: bool = False
+) -> Literal[1, 2, 3]:
     """Return the version that a set with these arrays below ``columns/`` is written in."""
+    if has_schema:
+        return FORMAT_WITH_SCHEMA
     return FORMAT_VERSION if COLUMN_ORDER in columns else FORMAT_IN_SOURCE_ORDER
 
 
@@ -210,10 +229,10 @@ def read_manifest(raw: bytes) -> Manifest:
     """
     document = unseal(raw)
     found, version = document.get("format"), document.get("version")
-    if found != FORMAT or version not in (FORMAT_IN_SOURCE_ORDER, FORMAT_VERSION):
+    if found != FORMAT or version not in KNOWN_VERSIONS:
         raise UnknownVersion(
             f"it is {found!r} version {version!r}, where {FORMAT!r} version "
-            f"{FORMAT_IN_SOURCE_ORDER} or {FORMAT_VERSION} was expected"
+            f"{', '.join(map(str, KNOWN_VERSIONS[:-1]))} or {KNOWN_VERSIONS[-1]} was expected"
         )
     try:
         return Manifest.model_validate(document)

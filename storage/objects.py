@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from storage import codec
 from storage.folder import Damaged, Folder
 from storage.ordered import ordered_map
+from storage.zarr_documents import array_document
 
 CHUNK_BYTES = 16 << 20  # most that one chunk of a column or of a snapshot's array may decode to
 ENCODERS = 2  # chunks of an array that are compressed at a time
@@ -97,8 +98,8 @@ def put(folder: Folder, key: str, data: bytes) -> Stored:
 def put_array(folder: Folder, prefix: str, array: NDArray[Any]) -> dict[str, Stored]:
     """Write an array below `prefix` and return all its objects."""
     layout = ArrayLayout.of(array)
-    metadata = codec.array_metadata(layout.shape, layout.chunk_shape, array.dtype)
-    objects = {f"{prefix}/zarr.json": put(folder, f"{prefix}/zarr.json", metadata)}
+    document = array_document(layout.shape, layout.chunk_shape, array.dtype)
+    objects = {f"{prefix}/zarr.json": put(folder, f"{prefix}/zarr.json", document)}
 
     def encoded(chunk: tuple[str, tuple[slice, ...]]) -> tuple[str, bytes]:
         key, part = chunk
@@ -228,14 +229,13 @@ def get(folder: Folder, key: str, stored: Stored) -> bytes:
         raise missing(folder, key) from error
     if len(data) != stored.length:
         raise wrong_length(folder, key, len(data), stored)
-    wanted = {stored.crc32c}
+    found, own = codec.checksum(content(key, data)), stored.crc32c
     if not key.endswith(".json"):
-        wanted.add(int.from_bytes(data[-codec.TRAILER_BYTES :], "little"))
-    found = codec.checksum(content(key, data))
-    if wanted != {found}:
+        own = int.from_bytes(data[-codec.TRAILER_BYTES :], "little")
+    if {found} != {own, stored.crc32c}:
         raise Damaged(
-            f"{folder.address(key)} is damaged: its checksum is {found:08x}, where "
-            f"{' and '.join(f'{crc:08x}' for crc in sorted(wanted))} was expected. {RESTORE}"
+            f"{folder.address(key)} is damaged: its checksum is {found:08x}, where it ends with "
+            f"{own:08x} and {folder.address('manifest.json')} has {stored.crc32c:08x}. {RESTORE}"
         )
     return data
 
@@ -252,14 +252,16 @@ def fault(folder: Folder, key: str, stored: Stored) -> str | None:
 RESTORE = "Restore it from a copy, or make it again from its source."
 
 
-def missing(folder: Folder, key: str) -> Damaged:
+def missing(folder: Folder, key: str, advice: str = RESTORE) -> Damaged:
     """Return the error for an object on record that is not there."""
-    return Damaged(f"{folder.address(key)} is missing. {RESTORE}")
+    return Damaged(f"{folder.address(key)} is missing. {advice}")
 
 
-def wrong_length(folder: Folder, key: str, found: int, stored: Stored) -> Damaged:
+def wrong_length(
+    folder: Folder, key: str, found: int, stored: Stored, advice: str = RESTORE
+) -> Damaged:
     """Return the error for an object that is too short or too long."""
     return Damaged(
         f"{folder.address(key)} is damaged: it has {found} bytes, where {stored.length} were "
-        f"expected. {RESTORE}"
+        f"expected. {advice}"
     )

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-import fsspec
+from storage.addresses import open_store, protocol_of, require_writable
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer  # collections.abc has it from Python 3.12
@@ -16,16 +16,8 @@ class RemoteFiles:
     """The remote half of `Folder`; see there for the meaning of the methods."""
 
     def __init__(self, url: str, storage_options: dict[str, Any]) -> None:
-        self._url = url
-        try:
-            self._fs, root = fsspec.core.url_to_fs(url, **storage_options)
-        except ImportError as error:
-            raise ValueError(
-                f"{url} needs a library that is not installed ({error}). "
-                "Install it; for s3:// that is `pip install 'fewpass[s3]'`."
-            ) from error
-        except ValueError as error:
-            raise ValueError(f"{url} cannot be reached ({error}). Check the address.") from error
+        self._url, self._protocol = url, protocol_of(url)
+        self._fs, root = open_store(url, storage_options)
         self._root = root.rstrip("/")
 
     def address(self, key: str) -> str:
@@ -51,12 +43,13 @@ class RemoteFiles:
 
     def write(self, key: str, data: Buffer, *, durable: bool) -> None:  # noqa: ARG002  a put is durable
         """Put the object."""
-        self._fs.pipe_file(self._path(key), bytes(data))
+        self._writable().pipe_file(self._path(key), bytes(data))
 
     def create(self, key: str, data: Buffer) -> None:
         """Put the object unless there is one; the store decides between two who try."""
-        self._fs.invalidate_cache()
-        self._fs.pipe_file(self._path(key), bytes(data), mode="create")
+        store = self._writable()
+        store.invalidate_cache()
+        store.pipe_file(self._path(key), bytes(data), mode="create")
 
     def sync(self, key: str) -> None:
         """Check that the object is there: a put that returned is durable."""
@@ -67,6 +60,7 @@ class RemoteFiles:
 
     def append(self, key: str, data: bytes) -> None:
         """Read, extend, put: object stores cannot append."""
+        self._writable()
         before = b""
         with contextlib.suppress(FileNotFoundError):
             before = self.read(key)
@@ -94,16 +88,21 @@ class RemoteFiles:
     def delete(self, key: str) -> None:
         """Delete the object."""
         with contextlib.suppress(FileNotFoundError):
-            self._fs.rm_file(self._path(key))
+            self._writable().rm_file(self._path(key))
 
     def delete_tree(self, prefix: str) -> None:
         """Delete every object below `prefix`."""
-        self._fs.invalidate_cache()
+        store = self._writable()
+        store.invalidate_cache()
         with contextlib.suppress(FileNotFoundError):
-            self._fs.rm(self._path(prefix), recursive=True)
+            store.rm(self._path(prefix), recursive=True)
 
     def delete_partials(self) -> None:
         """Do nothing: a put leaves no partial object."""
+
+    def _writable(self) -> Any:
+        require_writable(self._protocol)
+        return self._fs
 
     def _path(self, key: str) -> str:
         return f"{self._root}/{key}" if key else self._root

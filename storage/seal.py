@@ -13,15 +13,20 @@ MEMBER = b',"fingerprint":"'
 TAIL_BYTES = len(MEMBER) + 64 + len(b'"}\n')
 
 
-def seal(document: dict[str, Any]) -> bytes:
-    """Bytes of the document on one line, its members in order, its fingerprint as the last one.
+def seal(document: dict[str, Any], indent: int | None = None, *, allow_nan: bool = False) -> bytes:
+    """Bytes of the document, its members in order, its fingerprint as the last one.
 
     Parameters
     ----------
     document
-        At least one member, finite numbers only, no member called ``fingerprint``.
+        At least one member, no member called ``fingerprint``.
+    indent
+        Spaces before the members, for people to read; None puts all on one line.
+    allow_nan
+        Write numbers that are not finite as Python does; ValueError by default, as JSON has none.
     """
-    text = json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
+    separators = (",", ": " if indent else ":")
+    text = json.dumps(document, separators=separators, allow_nan=allow_nan, indent=indent).encode()
     return text[:-1] + MEMBER + hashlib.sha256(text).hexdigest().encode() + b'"}\n'
 
 

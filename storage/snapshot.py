@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from storage.codec import group_metadata
 from storage.folder import Damaged, Folder
 from storage.objects import (
     RESTORE,
@@ -28,6 +27,7 @@ from storage.objects import (
     require_keys,
 )
 from storage.seal import seal, unseal
+from storage.zarr_documents import group_document
 
 FORMAT: Final = "fewpass-snapshot"
 FORMAT_VERSION: Final = 1
@@ -65,6 +65,7 @@ class Snapshot:
     name: str
     attributes: dict[str, Any]  # JSON values
     arrays: dict[str, NDArray[Any]]
+    address: str = ""
 
 
 class SnapshotStore:
@@ -95,7 +96,7 @@ class SnapshotStore:
         name = f"{self._last() + 1:06d}"
         folder = self.folder.child(name)
         objects = {ROOT: put(folder, ROOT, root)}
-        objects[ARRAYS] = put(folder, ARRAYS, group_metadata())
+        objects[ARRAYS] = put(folder, ARRAYS, group_document())
         for key, array in native.items():
             objects.update(put_array(folder, f"arrays/{key}", array))
         layouts = {key: ArrayLayout.of(array) for key, array in native.items()}
@@ -128,7 +129,7 @@ class SnapshotStore:
             key: get_array(folder, f"arrays/{key}", layout, manifest.objects)
             for key, layout in manifest.arrays.items()
         }
-        return Snapshot(name, attributes, arrays)
+        return Snapshot(name, attributes, arrays, folder.url)
 
     def attributes(self, name: str) -> dict[str, Any]:
         """Read a snapshot's attributes only; Damaged as in `load`."""
@@ -185,7 +186,7 @@ class SnapshotStore:
 
 def _root_document(attributes: Mapping[str, Any]) -> bytes:
     try:
-        return group_metadata(dict(attributes))
+        return group_document(attributes)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"The attributes of a snapshot cannot be stored as JSON ({error}). "
@@ -207,10 +208,15 @@ def _storable(name: str, array: NDArray[Any]) -> NDArray[Any]:
 
 def _attributes(folder: Folder, stored: Stored) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = dict(json.loads(get(folder, ROOT, stored))["attributes"])
+        document = json.loads(get(folder, ROOT, stored), parse_constant=_not_finite)
+        found: dict[str, Any] = dict(document["attributes"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise Damaged(f"{folder.address(ROOT)} is no Zarr group ({error}). {RESTORE}") from error
     return found
+
+
+def _not_finite(text: str) -> float:
+    raise ValueError(f"it has the number {text}")
 
 
 def _read_manifest(folder: Folder) -> SnapshotManifest:

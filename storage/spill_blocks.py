@@ -1,24 +1,39 @@
-"""The blocks of a bucket file: rows as their arrays lie in memory.
+"""The blocks of a bucket file: rows as their arrays lie in memory, each block with a checksum.
 
-A block is an int64 triple (rows, values, bytes per column index) and then, of a dense table, ``X,
-target[, weight]``; of a sparse one ``row lengths (int64), indices, data, target[, weight]``.
+A block is an int64 triple (rows, values, bytes per column index); then, of a dense table, ``X,
+target[, weight]``, of a sparse one ``row lengths (int64), indices, data, target[, weight]``; then a
+uint32: the CRC-32C of all that stands in the file so far, checksums left out, begun with the
+bucket's number. So a block fits only behind those before it, in the file of its own bucket.
 """
 
 from __future__ import annotations
 
 from io import FileIO
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from storage.codec import checksum
 from storage.table import DenseTable, SparseTable, Table
 
 HEADER_ITEMS = 3
 
 
-def write_block(file: BinaryIO, table: Table) -> None:
-    """Append the rows as one block."""
+class Extent(NamedTuple):
+    """How far a bucket file reaches."""
+
+    length: int  # bytes
+    crc32c: int  # of all of them but the blocks' checksums, begun with the bucket's number
+
+
+def empty(bucket: int) -> Extent:
+    """Return the extent of a bucket without blocks."""
+    return Extent(0, checksum(bucket.to_bytes(8, "little")))
+
+
+def write_block(file: BinaryIO, table: Table, before: Extent) -> Extent:
+    """Append the rows as one block to a file that reaches so far; return how far it reaches now."""
     index_bytes = 0 if isinstance(table, DenseTable) else table.indices.itemsize
     parts: list[NDArray[Any]] = [np.array([table.n_rows, table.nnz, index_bytes], np.int64)]
     if isinstance(table, DenseTable):
@@ -26,60 +41,103 @@ def write_block(file: BinaryIO, table: Table) -> None:
     else:
         parts += [np.diff(table.indptr), table.indices, table.data]
     parts += [table.target] if table.weight is None else [table.target, table.weight]
-    file.writelines(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data for part in parts)
+    length, crc = before
+    for part in parts:
+        content = np.ascontiguousarray(part).reshape(-1).view(np.uint8)
+        file.write(content.data)
+        length, crc = length + content.size, checksum(content, crc)
+    trailer = np.uint32(crc).tobytes()
+    file.write(trailer)
+    return Extent(length + len(trailer), crc)
 
 
-def read_blocks(file: FileIO, table: Table) -> None:
-    """Fill the table from all blocks of the file.
+def read_blocks(file: FileIO, table: Table, bucket: int) -> Extent:
+    """Fill the table from the blocks of a bucket's file; return how far they reach.
 
     Raises
     ------
     ValueError
-        When the blocks have fewer or more rows or values than the table.
+        When a block is not where it was written, or has other bytes, or the blocks have fewer or
+        more rows or values than the table. Then the table holds nothing of use.
     """
+    blocks = _Blocks(file, bucket)
     row = value = 0
     while row < table.n_rows:
-        row, value = _read_block(file, table, row, value)
-    if file.read(1) or (isinstance(table, SparseTable) and value != table.data.size):
-        raise ValueError(f"{row} rows and {value} values are not where it ends")
+        row, value = blocks.read(table, row, value)
     if isinstance(table, SparseTable):
+        if value != table.data.size:
+            raise ValueError(f"it holds {value} values, where {table.data.size} were expected")
         np.cumsum(table.indptr, out=table.indptr)
+    return blocks.extent
 
 
-def _read_block(file: FileIO, table: Table, row: int, value: int) -> tuple[int, int]:
-    header = np.empty(HEADER_ITEMS, np.int64)
-    _fill(file, header)
-    rows, nnz, index_bytes = header.tolist()
-    stop, end = row + rows, value + nnz
-    most = table.data.size if isinstance(table, SparseTable) else end
-    if rows < 1 or nnz < 0 or stop > table.n_rows or end > most:
-        raise ValueError(f"a block of {rows} rows and {nnz} values at row {row} is too much")
-    if isinstance(table, DenseTable):
-        _fill(file, table.X[row:stop])
+class _Blocks:
+    """The blocks of one file, in order, and how far they reach."""
+
+    def __init__(self, file: FileIO, bucket: int) -> None:
+        self.file, self.extent = file, empty(bucket)
+
+    def read(self, table: Table, row: int, value: int) -> tuple[int, int]:
+        """Read one block into the table, from a row and a value on; return where the next goes."""
+        header = np.empty(HEADER_ITEMS, np.int64)
+        self._fill(header)
+        rows, nnz, index_bytes = header.tolist()
+        stop, end = row + rows, value + nnz
+        _require_room(table, row, header.tolist(), stop, end)
+        if isinstance(table, DenseTable):
+            self._fill(table.X[row:stop])
+        else:
+            lengths = table.indptr[row + 1 : stop + 1]  # added up in the end
+            self._fill(lengths)
+            if lengths.min() < 0 or lengths.sum() != nnz:
+                raise ValueError(f"the rows from {row} on do not share out their {nnz} values")
+            self._fill_indices(table.indices[value:end], index_bytes)
+            self._fill(table.data[value:end])
+        self._fill(table.target[row:stop])
+        if table.weight is not None:
+            self._fill(table.weight[row:stop])
+        self._check(row)
+        return stop, end
+
+    def _check(self, row: int) -> None:
+        """Compare the checksum at a block's end, the block of a row, with the bytes read."""
+        length, crc = self.extent
+        trailer = np.empty(1, np.uint32)
+        self._fill(trailer)
+        if int(trailer[0]) != crc:
+            raise ValueError(
+                f"the checksum of the block at row {row} is {crc:08x}, where {trailer[0]:08x} was "
+                "expected"
+            )
+        self.extent = Extent(length + trailer.nbytes, crc)
+
+    def _fill_indices(self, indices: NDArray[Any], index_bytes: int) -> None:
+        """Read indices that may have been narrower than those of later blocks."""
+        if index_bytes == indices.itemsize:
+            self._fill(indices)
+        else:
+            narrow = np.empty(indices.size, np.int32)
+            self._fill(narrow)
+            indices[:] = narrow
+
+    def _fill(self, part: NDArray[Any]) -> None:
+        content = part.reshape(-1).view(np.uint8)
+        room = content.data
+        while room:
+            got = self.file.readinto(room)
+            if not got:
+                raise ValueError(f"it ends {len(room)} bytes early")
+            room = room[got:]
+        length, crc = self.extent
+        self.extent = Extent(length + content.size, checksum(content, crc))
+
+
+def _require_room(table: Table, row: int, header: list[int], stop: int, end: int) -> None:
+    """Refuse a block that is larger than the rest of the table, or of another kind."""
+    rows, nnz, index_bytes = header
+    if isinstance(table, SparseTable):
+        most, widths = table.data.size, {4, table.indices.itemsize}
     else:
-        _fill(file, table.indptr[row + 1 : stop + 1])  # lengths, added up in the end
-        _fill_indices(file, table.indices[value:end], index_bytes)
-        _fill(file, table.data[value:end])
-    _fill(file, table.target[row:stop])
-    if table.weight is not None:
-        _fill(file, table.weight[row:stop])
-    return stop, end
-
-
-def _fill_indices(file: FileIO, indices: NDArray[Any], index_bytes: int) -> None:
-    """Read indices that may have been narrower than those of later blocks."""
-    if index_bytes == indices.itemsize:
-        _fill(file, indices)
-    else:
-        narrow = np.empty(indices.size, np.int32)
-        _fill(file, narrow)
-        indices[:] = narrow
-
-
-def _fill(file: FileIO, part: NDArray[Any]) -> None:
-    room = part.reshape(-1).view(np.uint8).data
-    while room:
-        got = file.readinto(room)
-        if not got:
-            raise ValueError(f"it ends {len(room)} bytes early")
-        room = room[got:]
+        most, widths = end, {0}
+    if rows < 1 or nnz < 0 or stop > table.n_rows or end > most or index_bytes not in widths:
+        raise ValueError(f"a block of {rows} rows and {nnz} values at row {row} cannot be there")

@@ -37,6 +37,8 @@ from storage.manifest import (
     read_manifest,
 )
 from storage.objects import ArrayLayout, Stored, put, put_array, require_length
+from storage.schema import KEY as SCHEMA
+from storage.schema import Schema
 from storage.table import DenseTable, Table
 
 BLOCK_ITEMS = 1 << 18  # numbers squared at a time, so that they stay in the processor's cache
@@ -176,6 +178,7 @@ class DatasetWriter:
         sources: Sequence[Source] = (),
         bad_rows: Mapping[str, int] | None = None,
         versions: Mapping[str, str] | None = None,
+        schema: Schema | None = None,
     ) -> Manifest:
         """Make everything durable, then write the manifest: from now on this is a data set.
 
@@ -185,23 +188,27 @@ class DatasetWriter:
             One per chunk, in the order of the chunks.
         targets, weights, scaling, shuffle, sources, bad_rows, versions
             As in the manifest.
+        schema
+            The columns of the source, where they are known.
 
         Raises
         ------
         ValueError
-            When the records are not those of all chunks.
+            When the records are not those of all chunks, or the schema has other features.
         Damaged
             When an object on record is not there any more.
         """
         self._require_all(records)
         shape = (self.n_rows, self.n_features)
         dtype = np.dtype(self.dtype)
-        version = format_version(self._columns)
+        version = format_version(self._columns, has_schema=schema is not None)
         documents = root_documents(
             version, self.layout, shape, self.chunk_rows, dtype, self.has_weight
         )
         objects = {key: put(self.folder, key, data) for key, data in documents.items()}
         objects |= self._objects
+        if schema is not None:
+            objects[SCHEMA] = self._put_schema(schema)
         manifest = Manifest(
             version=version,
             layout=self.layout,
@@ -227,6 +234,14 @@ class DatasetWriter:
         raw = manifest.sealed()
         self.folder.write(KEY, raw)
         return read_manifest(raw)
+
+    def _put_schema(self, schema: Schema) -> Stored:
+        if len(schema.features) != self.n_features:
+            raise ValueError(
+                f"A schema of {len(schema.features)} features was given for a data set of "
+                f"{self.n_features}. Give one of these columns."
+            )
+        return put(self.folder, SCHEMA, schema.model_dump_json().encode())
 
     def _settle(self, objects: Mapping[str, Stored], records: Sequence[ChunkRecord]) -> None:
         every = dict(objects)

@@ -1,5 +1,6 @@
 """Tolerances, named once, and what more than one test file needs."""
 
+import json
 import os
 from pathlib import Path
 
@@ -7,7 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from tests.prefect_server import FlowRunner, Server, stop
+from flows import cli
+from testing.prefect_server import FlowRunner, Server, stop
 
 #: The same operations in the same order: equal bits, compared with ==.
 EXACT = 0.0
@@ -24,11 +26,30 @@ settings.load_profile("fewpass")
 PROJECT = Path(__file__).parents[1]
 
 #: What takes minutes begins first, so that no process is left with it at the end.
-LONG = ("test_training_kill.py", "test_deployments.py", "test_operations_page.py")
+LONG = (
+    "test_deployments.py",
+    "test_operations_page.py",
+    "test_kills.py",
+    "test_damage.py",
+    "test_lies.py",
+    "test_failing_calls.py",
+)
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     items.sort(key=lambda item: item.path.name not in LONG)
+    if not os.environ.get(DATA_VARIABLE):
+        left_out = [item for item in items if item.get_closest_marker("public_data")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
+def pytest_terminal_summary(terminalreporter):
+    if not os.environ.get(DATA_VARIABLE):
+        terminalreporter.write_line(
+            f"Left out: tests of larger public data sets, as {DATA_VARIABLE} names no folder with "
+            "them (tests/data/README.md)."
+        )
 
 
 @pytest.fixture
@@ -36,10 +57,48 @@ def rng():
     return np.random.default_rng(20240517)
 
 
+#: Names the folder of the larger public data sets; tests/data/README.md says which.
+DATA_VARIABLE = "FEWPASS_DATA"
+SMALL_DATA = PROJECT / "tests/data"
+
+
 @pytest.fixture(scope="session")
-def data_folder():
-    """Public data sets; a test that needs one fails when it is missing."""
-    return Path(os.environ.get("FEWPASS_DATA") or PROJECT / "../shared/data").resolve()
+def data_file():
+    """Path of real data by its name: in tests/data, else among the public sets, or a failure."""
+
+    def path_of(name):
+        folder = os.environ.get(DATA_VARIABLE)
+        places = [SMALL_DATA / name, *([Path(folder).resolve() / name] if folder else [])]
+        found = next((place for place in places if place.exists()), None)
+        assert found, f"{name} is in none of {[str(p) for p in places]}: see tests/data/README.md"
+        return found
+
+    return path_of
+
+
+@pytest.fixture
+def fewpass(capsys):
+    """Run a command: (exit status, standard output, standard error)."""
+
+    def run(*arguments):
+        status = cli.main([str(a) for a in arguments])
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
+
+    return run
+
+
+@pytest.fixture
+def as_json(fewpass):
+    """Run a command that must succeed, with --json: the one object that it prints."""
+
+    def run(*arguments):
+        status, out, err = fewpass(*arguments, "--json")
+        assert status == 0, err
+        assert out.count("\n") == 1
+        return json.loads(out)
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
-"""The project itself: its import names, its README."""
+"""The project itself: its import names, who imports whom, its README."""
 
+import ast
 import importlib
 import re
 import shlex
@@ -20,6 +21,34 @@ def test_import_names_are_ours_alone(name):
     found = importlib.import_module(name).__file__
     assert Path(found) == PROJECT / name / "__init__.py"
     assert set(packages_distributions().get(name, ["fewpass"])) == {"fewpass"}
+
+
+def imported(path):
+    """The top-level names that a file imports, and where."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module]
+        yield from ((name.partition(".")[0], f"{path}:{node.lineno}") for name in names)
+
+
+@pytest.mark.parametrize(
+    ("folder", "besides", "never"),
+    [
+        ("benchmarks", None, {"tests"}),
+        ("tests", "tests/benchmarks", {"benchmarks"}),
+        ("testing", None, {"tests", "benchmarks"}),
+        *((package, None, {"tests", "benchmarks", "testing"}) for package in PACKAGES),
+    ],
+)
+def test_what_is_tested_knows_no_tests_and_these_no_benchmarks(folder, besides, never):
+    files = [
+        path
+        for path in (PROJECT / folder).rglob("*.py")
+        if besides is None or not path.is_relative_to(PROJECT / besides)
+    ]
+    assert files
+    assert not [where for path in files for name, where in imported(path) if name in never]
 
 
 def blocks():

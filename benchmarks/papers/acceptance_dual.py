@@ -34,15 +34,23 @@ from benchmarks.papers.minibatch_svm import (
     passes_of_draws,
     permuted,
 )
-from benchmarks.papers.synthetic import text_rows
+from solvers.dual.pegasos import LAST, Pegasos
+from solvers.dual.sdca import RUNNING, START, PassSums, Sdca, SdcaState
+from solvers.dual.sdca_batches import curvatures
+from solvers.estimates.spectrum import multiply, sigma_square
+from solvers.kernels.rows import SparseRows
 from solvers.losses import LOSSES, Hinge, Problem
-from solvers.pegasos import LAST, Pegasos
-from solvers.rows import SparseRows
-from solvers.sdca import RUNNING, START, Sdca, SdcaState
-from solvers.sdca_batches import curvatures
-from solvers.spectrum import multiply, sigma_square
-from tests import oracles
-from tests.dual import Data, Run, data, dual_objective, gen_dense, primal_objective, weights_of
+from testing import oracles
+from testing.dual_runs import (
+    Data,
+    Run,
+    data,
+    dual_objective,
+    gen_dense,
+    primal_objective,
+    weights_of,
+)
+from testing.synthetic import text_rows
 
 
 def head(title: str) -> None:
@@ -126,10 +134,10 @@ def excess_of_tail(case: Case, b: int, T: int, seed: int) -> float:
     """f - f* of the mean over exactly the later half of T batches drawn independently."""
     rng, solver = np.random.default_rng(seed), Pegasos(batch_size=b)
     of, kept = case.of, np.zeros(case.n)
-    state = solver.init(case.problem, of.facts._replace(n=T * b))  # so that its half is T's
+    state = solver.init(case.problem, of.stats._replace(n=T * b))  # so that its half is T's
     block = oracles.block(of.rows, of.y, of.weight, drawn(rng, case.n, b, T))
     state = solver.step_rows(
-        case.problem, of.facts._replace(n=T * b), state, block._replace(row_state=kept)
+        case.problem, of.stats._replace(n=T * b), state, block._replace(row_state=kept)
     )
     return case.excess(solver.weights(state).coef)
 
@@ -215,7 +223,7 @@ def certificates() -> None:
         a = run.dual_variables
         gap = (primal_objective(problem, of, *weights_of(problem, of, a))
                - dual_objective(problem, of, a))  # fmt: skip
-        run.state = run.state._replace(certified=False)
+        run.state = run.state._replace(best=run.state.best._replace(certified=False))
         found = run.solver.certificate(run.one_pass().state)
         off = max(off, abs(found.gap - gap) if found else 0.0)
     row("free gap against the true one", f"{off:.0e}", "1e-12", good=off <= 1e-12)
@@ -236,11 +244,11 @@ def certificates() -> None:
 class Drifting(Sdca):
     """Goes on with the running weights instead of those added up afresh."""
 
-    def end_pass(self, problem: Any, facts: Any, states: Any) -> SdcaState:
+    def end_pass(self, problem: Any, stats: Any, states: Any) -> SdcaState:
         (state,) = states
         state.W[:, START] = state.W[:, RUNNING]
         state.fresh[:] = 0.0
-        return state._replace(rows=0, passes=state.passes + 1, loss_start=0.0, gap_start=0.0)
+        return state._replace(sums=PassSums(), passes=state.passes + 1)
 
 
 def orders() -> None:
@@ -284,7 +292,7 @@ def real() -> None:
     row("its test error", f"{error:.4f}", ".0258 +- .001", good=abs(error - 0.0258) <= 1e-3)
     (X, y), (Z, t) = libsvm("w8a/w8a.xz", "w8a/w8a.t.xz")
     of = raw_data(X, y)
-    lam = of.facts.max_square / len(y)
+    lam = of.stats.max_square / len(y)
     run, passes = until(of, hinge(lam), 1e-3)
     found, error = run.solver.certificate(run.state), error_of(run, Z, t)
     good = passes <= 4 and abs(found.objective - 0.1950) <= 1e-3
@@ -301,8 +309,8 @@ def real() -> None:
 
 def raw_data(X: Any, y: np.ndarray) -> Data:
     lengths = np.sqrt(X.multiply(X).sum(axis=1).A1)[:, None]
-    facts = oracles.facts(lengths, SparseRows)._replace(d=X.shape[1])
-    return Data(X, y, np.ones(len(y)), oracles.sparse_rows(X), facts)
+    stats = oracles.stats(lengths, SparseRows)._replace(d=X.shape[1])
+    return Data(X, y, np.ones(len(y)), oracles.sparse_rows(X), stats)
 
 
 def until(of: Data, problem: Problem, gap: float) -> tuple[Run, int]:
@@ -326,7 +334,7 @@ def streams() -> None:
     whole = unit_data(X[:6000], y[:6000])
     for loss in ("hinge", "smoothed_hinge"):
         for K in (4, 16):
-            of = whole._replace(facts=whole.facts._replace(streams=K))
+            of = whole._replace(stats=whole.stats._replace(streams=K))
             problem, found, falls = Problem(LOSSES[loss](), 1 / 6000, 0.0, 1 / 6000), {}, 0.0
             for combine in ("damped", "add", "average"):
                 found[combine], fallen = rounds(Sdca(combine=combine), problem, of)
@@ -336,7 +344,7 @@ def streams() -> None:
             wanted = f"damped at most {most}" if math.isfinite(most) else ""
             good = found["damped"] <= most and falls <= 1e-12
             row(f"{loss}, K = {K}", told, wanted, good=good)
-    of = whole._replace(facts=whole.facts._replace(streams=16))
+    of = whole._replace(stats=whole.stats._replace(streams=16))
     run = Run(Naive(), hinge(1 / 6000), of).passes(40)
     D = dual_objective(run.problem, of, run.dual_variables)
     row("K = 16, added as if alone, D after 40", f"{D:.2f}", "below 0", good=D < 0.0)
@@ -345,8 +353,8 @@ def streams() -> None:
 class Naive(Sdca):
     """Streams that know nothing of each other, their moves added in full."""
 
-    def init(self, problem: Any, facts: Any) -> SdcaState:
-        return super().init(problem, facts)._replace(stretch=1.0)
+    def init(self, problem: Any, stats: Any) -> SdcaState:
+        return super().init(problem, stats)._replace(stretch=1.0)
 
     def _share(self, _stretch: float, _alike: float, _streams: int) -> tuple[float, float]:
         return 1.0, 1.0
@@ -368,7 +376,7 @@ def clusters() -> None:
     head("20 clusters of 100 rows stored one by one, batches of 50 inside, lam = 1/n: gap after 40")
     X, y = clustered_rows()
     of = data(X, y)
-    case = Case("", of, hinge(1 / 2000), 0.0, of.facts.sigma_square, None)
+    case = Case("", of, hinge(1 / 2000), 0.0, of.stats.sigma_square, None)
     for name, expected in (("all rows'", "above 1"), ("each window's", "below .1")):
         run = Ascent(case, "safe", 50, 0)
         for _ in range(40):

@@ -5,7 +5,7 @@
 Parts: parameters (S2GD's section 7.1, f by exact least squares), synthetic (sparse logistic and
 squared hinge, suboptimality after some passes), certificate (how far above the truth it is), order
 (ijcnn1 and a9a: rows drawn independently, permuted, in shuffled and in sorted storage).
-Passes count rows visited, gathers included: one per inner step, as the rows' slopes are kept.
+Passes count rows visited, reductions included: one per inner step, as the rows' slopes are kept.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from sklearn.datasets import load_svmlight_file
 
-from benchmarks.data_sets import DATA, STUDIES
-from benchmarks.in_memory import block_of, facts_of, independent, permutations, sweeps
-from benchmarks.papers.synthetic import least_squares, sparse_logistic
+from benchmarks.data_sets import STUDIES, public_data
+from solvers.batch.lbfgs import Lbfgs
+from solvers.drive import block_of, independent, permutations, stats_of, sweeps
 from solvers.gradient import add_gradient, certificate, no_gradient
-from solvers.inner_length import mean_inner_length
-from solvers.lbfgs import Lbfgs
 from solvers.losses import LOSSES, Problem
-from solvers.planner import Curvature, best_parameters
-from solvers.protocol import Gather, Weights
-from solvers.s2gd import S2gd, S2gdPlus
+from solvers.protocol import Reduce, Weights
+from solvers.s2gd.inner_length import mean_inner_length
+from solvers.s2gd.parameters import Curvature, best_parameters
+from solvers.s2gd.s2gd import S2gd, S2gdPlus
 from solvers.sag import Sag, SagPlus
-from solvers.sgd import Asgd, Sgd
+from solvers.sgd.averaged_sgd import Asgd, Sgd
+from testing.synthetic import least_squares, sparse_logistic
 
 MARKS = (5, 8, 12, 20)
 
@@ -38,8 +38,8 @@ MARKS = (5, 8, 12, 20)
 class FixedLength(S2gd):
     """S2GD from zero weights whose inner loops are all n steps long, as the published runs' are."""
 
-    def _draw_length(self, _problem, facts, _state) -> int:
-        return facts.n
+    def _draw_length(self, _problem, stats, _state) -> int:
+        return stats.n
 
 
 def loss_of(problem, block, at: Weights) -> float:
@@ -50,9 +50,9 @@ def loss_of(problem, block, at: Weights) -> float:
 def optimum(problem, X, y) -> float:
     """To the last digit: L-BFGS until rounding."""
     least, stale = np.inf, 0
-    for moment in sweeps(Lbfgs(memory=20), problem, facts_of(X, y), block_of(X, y)):
-        stale = 0 if moment.state.objective < least else stale + 1
-        least = min(least, moment.state.objective)
+    for moment in sweeps(Lbfgs(memory=20), problem, stats_of(X, y), block_of(X, y)):
+        found = moment.state.bounds.objective
+        stale, least = 0 if found < least else stale + 1, min(least, found)
         if stale > 40 or moment.passes > 3000:
             break
     return least
@@ -61,7 +61,7 @@ def optimum(problem, X, y) -> float:
 def excess_after(solver, problem, X, y, best, marks, orders=None) -> list[float]:
     """f - f* of the newest weights at the last sweep that ends within each number of passes."""
     block, found, newest = block_of(X, y), {}, getattr(solver, "newest", solver.weights)
-    moments = sweeps(solver, problem, facts_of(X, y), block, orders)
+    moments = sweeps(solver, problem, stats_of(X, y), block, orders)
     for moment in takewhile(lambda m: m.passes <= marks[-1] + 1e-9, moments):
         excess = loss_of(problem, block, newest(moment.state)) - best
         found |= {mark: excess for mark in marks if moment.passes <= mark + 1e-9}
@@ -95,12 +95,12 @@ def parameters() -> None:
             X, y = least_squares(n, d, seed)
             H = X.T @ X / n + lam * np.eye(d)
             best = np.linalg.solve(H, X.T @ y / n)
-            solver = S2gd(m=chosen[law].m, step=chosen[law].h, nu=nu, secants=0)
-            known, found = facts_of(X, y, seed), {}
+            solver = S2gd(m=chosen[law].m, step=chosen[law].h, nu=nu, subspace=0)
+            known, found = stats_of(X, y, seed), {}
             for moment in sweeps(solver, problem, known, block_of(X, y), independent(n, seed)):
                 error = solver.newest(moment.state).coef - best
-                gathers = moment.state.epoch
-                twice = 2 * moment.passes - gathers  # two gradients per inner step
+                reductions = moment.state.epoch
+                twice = 2 * moment.passes - reductions  # two gradients per inner step
                 excess = (error @ H @ error) / (best @ H @ best)
                 for mark, passes in ((40, moment.passes), (-40, twice)):
                     if passes <= 40:
@@ -112,7 +112,7 @@ def parameters() -> None:
             row(name, [found[40], found[-40]], limit)
 
 
-PLAIN = {"secants": 0}  # as the papers have it
+PLAIN = {"subspace": 0}  # as the papers have it
 SYNTHETIC = {
     "S2GD, t = n, 1/(4 L)": FixedLength(step="largest", **PLAIN),
     "S2GD, t = n, 1/(10 L)": FixedLength(step="conservative", **PLAIN),
@@ -163,23 +163,23 @@ def synthetic() -> None:
         row(name, excess_after(kind(step="safe"), problem, X, y, best, (1,)), published)
     hinge = Problem(LOSSES["squared_hinge"](), 1.0 / n, 0.0, 1.0)
     best = optimum(hinge, X, y)
-    solver = FixedLength(step="largest", secants=0)
+    solver = FixedLength(step="largest", subspace=0)
     found = excess_after(solver, hinge, X, y, best, (12, 20), independent(n))
     row("squared hinge, S2GD, t = n, 1/(4 L), after 12 / 20", found, "7e-5 / 2e-6")
 
 
 def tightness() -> None:
-    print("\n### Certificate over true excess (first gather, then every third)\n")
+    print("\n### Certificate over true excess (first reduce, then every third)\n")
     print("| | measured | expected |\n|---|---|---|")
     X, y = sparse_logistic()
     for loss in ("logistic", "squared_hinge"):
         problem = Problem(LOSSES[loss](), 1.0 / len(y), 0.0, 1.0)
         best, ratios = optimum(problem, X, y), []
-        moments = sweeps(S2gd(secants=0), problem, facts_of(X, y), block_of(X, y))
+        moments = sweeps(S2gd(subspace=0), problem, stats_of(X, y), block_of(X, y))
         for moment in takewhile(lambda m: m.passes < 60, moments):
             state, solver = moment.state, S2gd()
-            true = state.objective - best
-            if isinstance(moment.sweep, Gather) and true > 1e-10:
+            true = state.bounds.objective - best
+            if isinstance(moment.sweep, Reduce) and true > 1e-10:
                 ratios.append(solver.certificate(state).gap / true)
         shown = ", ".join(f"{r:.1f}" for r in ratios[::3])
         print(f"| {loss} | {shown} | 17-80 at first, 1.4-3 later |")
@@ -212,10 +212,10 @@ def order() -> None:
         }
         for how, of in orders.items():
             # The published runs go on where f rises: the safeguard is what is left out here.
-            solver = Unguarded(step="largest", secants=0)
+            solver = Unguarded(step="largest", subspace=0)
             found = excess_after(solver, problem, X, y, best, (2, 4, 8, 16), of)
             row(f"{name}, {how}", found, published[name, how])
-        guarded = FixedLength(step="largest", secants=0)
+        guarded = FixedLength(step="largest", subspace=0)
         found = excess_after(
             guarded, problem, X, y, best, (2, 4, 8, 16), orders["stored, sorted by label"]
         )
@@ -225,13 +225,14 @@ def order() -> None:
 class Unguarded(FixedLength):
     """Goes on when f rises."""
 
-    def absorb(self, problem, facts, state, total, sweep):
-        return super().absorb(problem, facts, state._replace(objective=np.inf), total, sweep)
+    def absorb(self, problem, stats, state, total, sweep):
+        bounds = state.bounds._replace(objective=np.inf)
+        return super().absorb(problem, stats, state._replace(bounds=bounds), total, sweep)
 
 
 def read(name: str) -> tuple[csr_matrix, np.ndarray]:
     study = next(study for study in STUDIES if study.name == name)
-    path = DATA / study.train
+    path = public_data(study.train)
     with lzma.open(path) if path.suffix == ".xz" else bz2.open(path) as file:
         X, y = load_svmlight_file(file)
     return csr_matrix(X), np.where(y > 0, 1.0, -1.0)

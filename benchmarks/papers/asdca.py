@@ -23,19 +23,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.data_sets import STUDIES, in_memory, training_rows
-from benchmarks.in_memory import block_of, facts_of, sweeps
 from benchmarks.papers.curves import FIGURES, Case, objective
-from benchmarks.papers.drawn_batches import DrawnAsdca, DrawnSdca, dual_objective
-from benchmarks.papers.synthetic import text_rows
-from benchmarks.results import append
-from solvers.agd import Agd
-from solvers.asdca import X_START, Asdca
+from solvers.batch.agd import Agd
+from solvers.drive import block_of, stats_of, sweeps
+from solvers.dual.asdca import X_START, Asdca
+from solvers.dual.sdca import RUNNING, Sdca
+from solvers.estimates.expected_passes import zero_loss
+from solvers.estimates.spectrum import SAMPLED_TOO_LOW
 from solvers.losses import Problem, SmoothedHinge
-from solvers.outlook import zero_loss
-from solvers.protocol import Block, Facts, Weights
-from solvers.sdca import RUNNING, Sdca
-from solvers.spectrum import SAMPLED_TOO_LOW
-from tests.dual import gen_dense
+from solvers.protocol import Block, ProblemStats, Weights
+from testing.drawn_batches import DrawnAsdca, DrawnSdca, dual_objective
+from testing.dual_runs import gen_dense
+from testing.results import append
+from testing.synthetic import text_rows
 
 SYNTHETIC = "synthetic text"
 SETS = ("reuters", "a9a, unit rows", SYNTHETIC)
@@ -55,15 +55,15 @@ COLOURS = ("tab:blue", "tab:cyan", "tab:green", "tab:orange", "tab:red")
 def case_of(name: str, folder: Path) -> Case:
     """A set with its optimum, which SDCA certifies."""
     X, y = rows_of(name, folder)
-    facts, block = facts_of(X, y), block_of(X, y)
-    facts = facts._replace(sigma_square=SAMPLED_TOO_LOW * facts.sigma_square)
-    problem = Problem(SmoothedHinge(), 1.0 / facts.n, 0.0, 1.0)
-    return Case(problem, facts, block, minimum(problem, facts, block))
+    stats, block = stats_of(X, y), block_of(X, y)
+    stats = stats._replace(sigma_square=SAMPLED_TOO_LOW * stats.sigma_square)
+    problem = Problem(SmoothedHinge(), 1.0 / stats.n, 0.0, 1.0)
+    return Case(problem, stats, block, minimum(problem, stats, block))
 
 
-def minimum(problem: Problem, facts: Facts, block: Block) -> float:
+def minimum(problem: Problem, stats: ProblemStats, block: Block) -> float:
     """P*, as SDCA certifies it."""
-    for moment in sweeps(Sdca(), problem, facts, block):
+    for moment in sweeps(Sdca(), problem, stats, block):
         found = Sdca().certificate(moment.state)
         if found and found.gap < OPTIMAL:
             return found.objective
@@ -106,28 +106,28 @@ def follow(case: Case, points: Iterator[tuple[float, np.ndarray]], most: float, 
 
 def walked(case: Case, solver: Any) -> Iterator[tuple[float, np.ndarray]]:
     """The newest weights of one of the project's methods, pass by pass."""
-    for moment in sweeps(solver, case.problem, case.facts, case.block):
+    for moment in sweeps(solver, case.problem, case.stats, case.block):
         state = moment.state
         if isinstance(solver, Agd):
-            yield moment.passes, state.v
+            yield moment.passes, state.v.coef
         else:
             yield moment.passes, state.W[:-1, X_START if isinstance(solver, Asdca) else RUNNING]
 
 
 def drawn(case: Case, m: int | None, theta: str) -> Iterator[tuple[float, np.ndarray]]:
     """The same with batches drawn independently, ten times a pass or batch by batch."""
-    problem, facts, block, _ = case
-    run: Any = DrawnSdca(problem, facts, block)
+    problem, stats, block, _ = case
+    run: Any = DrawnSdca(problem, stats, block)
     if m is not None:
-        share = Asdca(batch_size=m, theta=theta).foreseen_theta(problem, facts)
+        share = Asdca(batch_size=m, theta=theta).foreseen_theta(problem, stats)
         assert share is not None, "rows in memory are as good as shuffled"
-        run = DrawnAsdca(problem, facts, block, m, share)
-    count = max(1, facts.n // 10 // (m or 1))
+        run = DrawnAsdca(problem, stats, block, m, share)
+    count = max(1, stats.n // 10 // (m or 1))
     visited = 0
     while True:
         run.step(count)
         visited += count * (m or 1)
-        yield visited / facts.n, run.x
+        yield visited / stats.n, run.x
 
 
 def measure(case: Case, name: str) -> Iterator[dict[str, Any]]:
@@ -136,7 +136,7 @@ def measure(case: Case, name: str) -> Iterator[dict[str, Any]]:
         yield line(name, method, None, "", follow(case, walked(case, solver), MOST, SHOWN))
     for m in BATCHES:
         for theta in THETAS:
-            solver = Asdca(batch_size=m or case.facts.n, theta=theta)
+            solver = Asdca(batch_size=m or case.stats.n, theta=theta)
             most = PASSES if name != SYNTHETIC else MOST
             yield line(name, "ASDCA", m, theta, follow(case, walked(case, solver), most, SHOWN))
     if name == SYNTHETIC:
@@ -144,7 +144,7 @@ def measure(case: Case, name: str) -> Iterator[dict[str, Any]]:
         yield line(name, "SDCA, drawn", None, "", found)
         for m in BATCHES:
             for theta in THETAS:
-                points = drawn(case, m or case.facts.n, theta)
+                points = drawn(case, m or case.stats.n, theta)
                 found = follow(case, points, MOST, EXCESSES[-1])
                 yield line(name, "ASDCA, drawn", m, theta, found)
 
@@ -162,16 +162,16 @@ def print_theorem() -> None:
     X, y = gen_dense(n, 40, 5)
     for k in (0.1, 1.0, 10.0, 100.0):
         problem = Problem(SmoothedHinge(), k / n, 0.0, k / n)
-        facts, block = facts_of(X, y), block_of(X, y)
-        case = Case(problem, facts, block, minimum(problem, facts, block))
+        stats, block = stats_of(X, y), block_of(X, y)
+        case = Case(problem, stats, block, minimum(problem, stats, block))
         for theta in THETAS:
             cells = []
             for m in (1, 10, 100, 1000):
-                share = Asdca(batch_size=m, theta=theta).foreseen_theta(problem, facts)
+                share = Asdca(batch_size=m, theta=theta).foreseen_theta(problem, stats)
                 assert share is not None, "rows in memory are as good as shuffled"
                 steps = min(math.ceil(2.0 * n / (m * share)), 200 * n // m)
-                at_zero = m * (zero_loss(problem, facts) - case.lowest) + n * case.lowest
-                runs = [DrawnAsdca(problem, facts, block, m, share, s) for s in range(seeds)]
+                at_zero = m * (zero_loss(problem, stats) - case.lowest) + n * case.lowest
+                runs = [DrawnAsdca(problem, stats, block, m, share, s) for s in range(seeds)]
                 left = np.mean([left_side(case, run, steps) for run in runs])
                 cells.append(f"{left / ((1.0 - share * m / n) ** steps * at_zero):.2g}")
             print(f"| {k:g} | {theta} | {' | '.join(cells)} |")
@@ -182,7 +182,7 @@ def left_side(case: Case, run: DrawnAsdca, steps: int) -> float:
     run.step(steps)
     excess = objective(case, Weights(run.x, 0.0)) - case.lowest
     lack = case.lowest - dual_objective(case.problem, case.block, run.a, run.w)
-    return run.m * excess + case.facts.n * lack
+    return run.m * excess + case.stats.n * lack
 
 
 # -- telling ---------------------------------------------------------------------------------------

@@ -19,10 +19,10 @@ from pathlib import Path
 
 import numpy as np
 
+from solvers.kernels.rows import DenseRows
 from solvers.losses import Problem, Squared
-from solvers.protocol import Block, Facts
-from solvers.rows import DenseRows
-from solvers.sgd import Asgd, Sgd, read_out
+from solvers.protocol import Block, ProblemStats
+from solvers.sgd.averaged_sgd import Asgd, Sgd, read_out
 
 D = 100
 BLOCK = 10_000
@@ -59,9 +59,9 @@ REGRESSION_EXPECTED = {
 }
 
 
-def facts(d: int, steps: int) -> Facts:
+def stats(d: int, steps: int) -> ProblemStats:
     """No step size here asks the data for anything."""
-    return Facts(steps, d, DenseRows, 1.0, 1.0, 1.0, steps, True, 1.0, 1.0, 1, 0)
+    return ProblemStats(steps, d, DenseRows, 1.0, 1.0, 1.0, steps, True, 1.0, 1.0, 1, 0)
 
 
 def stretches(marks: list[int]) -> list[tuple[int, bool]]:
@@ -73,13 +73,13 @@ def stretches(marks: list[int]) -> list[tuple[int, bool]]:
 def visit(solver: Sgd, state, X, y):
     n = len(y)
     block = Block(DenseRows(X), y, np.ones(n), np.arange(n), np.empty(0))
-    return solver.step(PROBLEM, facts(X.shape[1], n), state, block)
+    return solver.step(PROBLEM, stats(X.shape[1], n), state, block)
 
 
 def mean_estimation(seed: int, marks: list[int]) -> dict[str, list[float]]:
     """Risks theta^T A theta of one seed of 6.1 at the marks, from theta_0 = (1, ..., 1)."""
     rng = np.random.default_rng(seed)
-    states = {name: [s.init(PROBLEM, facts(1, 1)) for _ in range(D)]
+    states = {name: [s.init(PROBLEM, stats(1, 1)) for _ in range(D)]
               for name, s in MEAN_METHODS.items()}  # fmt: skip
     for run in states.values():
         for state in run:
@@ -105,7 +105,7 @@ def mean_estimation(seed: int, marks: list[int]) -> dict[str, list[float]]:
 def regression(seed: int, marks: list[int]) -> dict[str, list[float]]:
     """Risks of one seed of 6.2 at the marks, divided by the batch solution's 100 / (t - 101)."""
     rng = np.random.default_rng(seed)
-    states = {name: s.init(PROBLEM, facts(D, 1)) for name, s in REGRESSION_METHODS.items()}
+    states = {name: s.init(PROBLEM, stats(D, 1)) for name, s in REGRESSION_METHODS.items()}
     ratios: dict[str, list[float]] = {name: [] for name in states}
     t = 0
     for n, marked in stretches(marks):

@@ -19,16 +19,16 @@ from scipy.sparse.linalg import svds
 from sklearn.datasets import load_svmlight_file
 from sklearn.preprocessing import OneHotEncoder, normalize
 
-from benchmarks.data_sets import DATA
-from benchmarks.papers.synthetic import text_rows
+from benchmarks.data_sets import public_data
+from solvers.dual.pegasos import ADDED, Pegasos, begin_tail, tail_mean
+from solvers.dual.sdca import RUNNING, Sdca
+from solvers.dual.sdca_batches import curvatures, visit_batches
+from solvers.kernels.rows import side_by_side
 from solvers.losses import Hinge, Problem
-from solvers.pegasos import ADDED, Pegasos, begin_tail, tail_mean
 from solvers.protocol import Block
-from solvers.rows import SparseRows, side_by_side
-from solvers.sdca import RUNNING, Sdca
-from solvers.sdca_batches import curvatures, visit_batches
-from tests import oracles
-from tests.dual import Data, Run, data, gen_dense
+from testing import oracles
+from testing.dual_runs import Data, Run, data, gen_dense, unit_data
+from testing.synthetic import text_rows
 
 CHECK_EVERY = 0.03  # of the steps so far, between two looks at the objective
 KDD_ROWS = 50_000  # of training and of testing rows each
@@ -79,7 +79,7 @@ class Ascent:
     def __init__(self, case: Case, kind: str, b: int, seed: int) -> None:
         n, d = case.of.X.shape
         self.case, self.b, self.rng = case, b, np.random.default_rng(seed)
-        self.W = side_by_side(case.of.facts.rows_kind, d + 1, 2)
+        self.W = side_by_side(case.of.stats.rows_kind, d + 1, 2)
         self.kept, self.scratch, self.beta = np.zeros((n, 1)), np.zeros(d + 1), 0.0
         self.fresh = np.zeros(d + 1)
         self.known = curvatures(block_of(case, np.arange(n)), d, 0.0, kind, b)
@@ -118,7 +118,7 @@ class Descent:
     def __init__(self, case: Case, which: str, b: int, seed: int) -> None:
         self.case, self.which, self.b = case, which, b
         self.rng, self.solver = np.random.default_rng(seed), Pegasos(batch_size=b)
-        self.state = self.solver.init(case.problem, case.of.facts)
+        self.state = self.solver.init(case.problem, case.of.stats)
         self.kept, self.next_tail = np.zeros(case.n), case.n
         self.dual_excess = math.nan
 
@@ -129,7 +129,7 @@ class Descent:
             left = -(-(self.next_tail - self.state.rows) // self.b) * self.b
             block = block_of(self.case, order[:left])._replace(row_state=self.kept)
             case, order = self.case, order[left:]
-            self.state = self.solver.step_rows(case.problem, case.of.facts, self.state, block)
+            self.state = self.solver.step_rows(case.problem, case.of.stats, self.state, block)
             if self.state.rows >= self.next_tail:
                 self.state, self.next_tail = begin_tail(self.state), 2 * self.next_tail
 
@@ -180,14 +180,6 @@ def steps_to(case: Case, method: str, b: int, seed: int, eps: float, passes: flo
 # -- data ------------------------------------------------------------------------------------------
 
 
-def unit_data(X: Any, y: np.ndarray) -> Data:
-    """Sparse rows of unit length."""
-    X = normalize(X).tocsr()
-    lengths = np.sqrt(X.multiply(X).sum(axis=1).A1)[:, None]
-    facts = oracles.facts(lengths, SparseRows)._replace(d=X.shape[1])
-    return Data(X, y, np.ones(len(y)), oracles.sparse_rows(X), facts)
-
-
 def synthetic_case(name: str) -> Case:
     """One of the sets with published iteration counts."""
     if name == "text":
@@ -216,8 +208,8 @@ def real_case(name: str, most_rows: int | None = None) -> Case:
 
 def libsvm(train: str, test: str) -> tuple[Any, Any]:
     """Training and testing rows of LIBSVM files."""
-    X, y = read_libsvm(DATA / train)
-    Z, t = read_libsvm(DATA / test, X.shape[1])
+    X, y = read_libsvm(public_data(train))
+    Z, t = read_libsvm(public_data(test), X.shape[1])
     return (X, y), (Z, t)
 
 
@@ -232,7 +224,7 @@ def read_libsvm(path: Path, d: int | None = None) -> tuple[Any, np.ndarray]:
 
 def kdd() -> tuple[Any, Any]:
     """Network connections: words one-hot, numbers log(1 + x), attack or not."""
-    with gzip.open(DATA / "kddcup99_10pct/kddcup.data_10_percent.gz", "rt") as file:
+    with gzip.open(public_data("kddcup99_10pct/kddcup.data_10_percent.gz"), "rt") as file:
         lines = file.read().splitlines()
     chosen = np.random.default_rng(0).permutation(len(lines))[: 2 * KDD_ROWS]
     table = np.array([lines[k].split(",") for k in chosen])

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.in_memory import Orders, sweeps
+from solvers.drive import Orders, sweeps
 from solvers.gradient import add_gradient, certificate, no_gradient
 from solvers.losses import Problem
-from solvers.protocol import Block, Diverged, Facts, Gather, Solver, Weights
+from solvers.protocol import Block, Diverged, ProblemStats, Reduce, Solver, Weights
 
 FIGURES = Path(__file__).parents[2] / "docs/figures"
 LOWEST = 1e-15  # what a picture shows of f - f*
@@ -22,7 +22,7 @@ class Case(NamedTuple):
     """A problem on rows in memory."""
 
     problem: Problem
-    facts: Facts
+    stats: ProblemStats
     block: Block
     lowest: float  # the minimum
 
@@ -46,9 +46,9 @@ def curve(case: Case, solver: Any, passes: float, orders: Orders | None = None) 
     Where epochs have inner loops, points are the ends of these; the objective there is not paid
     for by the method, and its time not counted.
     """
-    problem, facts, block, lowest = case
-    found = Curve([0.0], [objective(case, Weights(np.zeros(facts.d), 0.0)) - lowest], 0.0)
-    moments = sweeps(solver, problem, facts, block, orders)
+    problem, stats, block, lowest = case
+    found = Curve([0.0], [objective(case, Weights(np.zeros(stats.d), 0.0)) - lowest], 0.0)
+    moments = sweeps(solver, problem, stats, block, orders)
     began, spent = time.perf_counter(), 0.0
     try:
         for moment in moments:
@@ -68,15 +68,15 @@ def curve(case: Case, solver: Any, passes: float, orders: Orders | None = None) 
 
 
 def is_end_of_epoch(solver: Solver, sweep: Any) -> bool:
-    """Whether new weights are worth a look: after a walk, or a gather where there are no walks."""
-    alone = all(isinstance(each, Gather) for each in solver.program(1))
-    return alone or not isinstance(sweep, Gather)
+    """Whether new weights are worth a look: after a walk, or a reduction if there is no walk."""
+    alone = all(isinstance(each, Reduce) for each in solver.program(1))
+    return alone or not isinstance(sweep, Reduce)
 
 
 def newest(solver: Any, sweep: Any, state: Any) -> Weights:
-    """The weights that a walk came to, certified or not; a gather's own otherwise."""
+    """The weights that a walk came to, certified or not; a reduction's own otherwise."""
     read = (
-        solver.weights if isinstance(sweep, Gather) else getattr(solver, "newest", solver.weights)
+        solver.weights if isinstance(sweep, Reduce) else getattr(solver, "newest", solver.weights)
     )
     at: Weights = read(state)
     return at

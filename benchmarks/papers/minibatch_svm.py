@@ -29,23 +29,22 @@ from benchmarks.papers.batch_runs import (
     start,
     steps_to,
     synthetic_case,
-    unit_data,
 )
 from benchmarks.papers.curves import FIGURES
-from benchmarks.papers.synthetic import text_rows
-from benchmarks.results import Row, append, newest
+from pipeline.execution.threads import InProcess
 from pipeline.ingest.phases import ingest
-from pipeline.ingest.plan import IngestPlan
-from pipeline.streaming.in_process import InProcess
+from pipeline.plan.job import bytes_of_states, make_job
+from pipeline.settings.ingest_plan import IngestPlan
+from pipeline.settings.training_plan import TrainingPlan
 from pipeline.streaming.windows import IN_FLIGHT, OVERHEAD_BYTES, chunk_bytes
-from pipeline.training.job import bytes_of_states, make_job
-from pipeline.training.plan import TrainingPlan
 from pipeline.training.training_run import TrainingRun
+from solvers.dual.pegasos import Pegasos
+from solvers.dual.sdca import Sdca
 from solvers.losses import Hinge, Problem
-from solvers.pegasos import Pegasos
-from solvers.sdca import Sdca
 from storage.dataset import Dataset
-from tests.dual import Data, Run
+from testing.dual_runs import Data, Run, unit_data
+from testing.results import Row, append, newest
+from testing.synthetic import text_rows
 
 EPS = 1e-3
 SIZES = (1, 4, 16, 64, 256, 1024)
@@ -241,12 +240,12 @@ def passes_in_memory(of: Data, order: Order) -> list[float]:
     run, gaps = Run(Sdca(), hinge(lam), of), []
     while len(gaps) < 60 and (not gaps or gaps[-1] > LEVELS[-1]):
         run.one_pass(order=order(run.rng, len(of.y)))
-        fresh = run.state._replace(certified=False)
-        audit = run.solver.audit
-        at = audit.at(fresh)
+        fresh = run.state._replace(best=run.state.best._replace(certified=False))
+        certify_pass = run.solver.certify_pass
+        at = certify_pass.at(fresh)
         block = run.block(np.arange(len(of.y)))
-        total = audit.sum.add(run.problem, at, block, audit.sum.zero(at))
-        gaps.append(audit.absorb(run.problem, of.facts, fresh, total, 0).gap)
+        total = certify_pass.sum.add(run.problem, at, block, certify_pass.sum.zero(at))
+        gaps.append(certify_pass.absorb(run.problem, of.stats, fresh, total, 0).best.gap)
     return first_below(gaps)
 
 
@@ -262,8 +261,8 @@ def passes_through_pipeline(dataset: Dataset, chunks: int) -> list[float]:
         tol=LEVELS[-1], memory=1 << 30,
     )  # fmt: skip
     job = make_job(plan, dataset)
-    windows = IN_FLIGHT * (chunks + 0.5) * chunk_bytes(dataset.manifest, job.row_numbers)
-    states = bytes_of_states(plan.solver, job.problem, job.facts)
+    windows = IN_FLIGHT * (chunks + 0.5) * chunk_bytes(dataset.manifest, job.row_state_size)
+    states = bytes_of_states(plan.solver, job.problem, job.stats)
     plan = plan.model_copy(update={"memory": int(OVERHEAD_BYTES + states + windows)})
     assert make_job(plan, dataset).windows.chunks_per_window == chunks
     with tempfile.TemporaryDirectory() as place:

@@ -24,18 +24,18 @@ import numpy as np
 from scipy import sparse
 
 from benchmarks.data_sets import STUDIES, Half, Study, in_memory, training_rows
-from benchmarks.in_memory import block_of, facts_of
 from benchmarks.optimum import Aim, cached_optimum
 from benchmarks.papers.curves import FIGURES, Case, Curve, best, curve, draw, objective
 from benchmarks.papers.s2gd_theory import figure_1, table_3
-from benchmarks.results import append
-from solvers.gd import Gd
-from solvers.lbfgs import Lbfgs
+from solvers.batch.gd import Gd
+from solvers.batch.lbfgs import Lbfgs
+from solvers.drive import block_of, stats_of
 from solvers.losses import Logistic, Problem
 from solvers.protocol import Weights
-from solvers.s2gd import S2gd, S2gdPlus, Svrg
+from solvers.s2gd.s2gd import S2gd, S2gdPlus, Svrg
 from solvers.sag import Sag, SagPlus
-from solvers.sgd import Sgd
+from solvers.sgd.averaged_sgd import Sgd
+from testing.results import append
 
 PASSES = 30
 REPEATS = 3
@@ -72,10 +72,10 @@ METHODS: dict[str, Settings] = {
     "L-BFGS": lambda of: {"line search": Lbfgs()},
     "SAG": steps(lambda h: Sag(step=h), WIDER),
     "SAG+": steps(lambda h: SagPlus(step=h), WIDER),
-    "S2GDcon": lambda of: {"1/(10 L)": S2gd(step=0.1 / of.largest, secants=0)},
-    "S2GD": steps(lambda h: S2gd(step=h, secants=0), HINDSIGHT),
-    "SVRG": steps(lambda h: Svrg(step=h, secants=0), HINDSIGHT),
-    "S2GD+": steps(lambda h: S2gdPlus(step=h, secants=0), HINDSIGHT),
+    "S2GDcon": lambda of: {"1/(10 L)": S2gd(step=0.1 / of.largest, subspace=0)},
+    "S2GD": steps(lambda h: S2gd(step=h, subspace=0), HINDSIGHT),
+    "SVRG": steps(lambda h: Svrg(step=h, subspace=0), HINDSIGHT),
+    "S2GD+": steps(lambda h: S2gdPlus(step=h, subspace=0), HINDSIGHT),
     "s2gd+ as shipped": lambda of: {"1/(4 L_mean)": S2gdPlus()},
 }
 FIGURE_2 = ("SGD", "GD", "L-BFGS", "SAG", "S2GDcon", "SVRG", "S2GD")
@@ -108,9 +108,9 @@ def case_of(name: str, folder: Path) -> tuple[Case, Smoothness]:
     found = cached_optimum(dataset, rows, Aim("logistic", lam, lam_b=lam), folder, PRECISION)
     X = with_constant_column(rows)
     problem = Problem(Logistic(), lam, intercept=0.0, lam_b=lam)
-    case = Case(problem, facts_of(X, rows.y), block_of(X, rows.y), 0.0)
+    case = Case(problem, stats_of(X, rows.y), block_of(X, rows.y), 0.0)
     lowest = objective(case, Weights(np.append(found.w, found.b), 0.0))
-    squares = (case.facts.max_square, case.facts.mean_square)
+    squares = (case.stats.max_square, case.stats.mean_square)
     of = [problem.loss.curvature * square + lam for square in squares]
     return case._replace(lowest=lowest), Smoothness(*of, n=dataset.n_rows)
 
@@ -160,7 +160,7 @@ def curves_of(rows: dict[tuple[str, str], Any], name: str, methods: tuple[str, .
 def print_table_4(name: str, case: Case, of: Smoothness) -> None:
     lam = case.problem.lam
     print(
-        f"| {name} | {of.n:,} | {case.facts.d:,} | {of.largest:.3g} | {of.mean:.3g} |"
+        f"| {name} | {of.n:,} | {case.stats.d:,} | {of.largest:.3g} | {of.mean:.3g} |"
         f" {of.largest / lam:,.0f} |"
     )
 

@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from benchmarks.in_memory import independent, sweeps
 from benchmarks.papers.curves import FIGURES
+from solvers.drive import independent, sweeps
+from solvers.kernels.rows import DenseRows
 from solvers.losses import Problem, Squared
-from solvers.planner import Curvature, Optimum, best_parameters, plan_with_epochs
-from solvers.protocol import Block, Facts, Gather
-from solvers.rows import DenseRows
-from solvers.s2gd import S2gd, Svrg
-from tests.test_planner import TABLE_3
+from solvers.protocol import Block, ProblemStats, Reduce
+from solvers.s2gd.parameters import Curvature, Optimum, best_parameters, plan_with_epochs
+from solvers.s2gd.s2gd import S2gd, Svrg
+from testing.published import TABLE_3
 
 N, D = 100_000, 1_000
 KAPPA = 1e4
@@ -100,7 +100,7 @@ def figure_1() -> None:
               f"(printed 1/{1 / printed.h:.1f} L), c {found.c:.4f}")  # fmt: skip
         L = 1.0 + problem.lam
         nu = {"nu": problem.lam} if law == "geometric" else {}
-        solver = kind(step=found.h / L, m=found.m, secants=0, **nu)
+        solver = kind(step=found.h / L, m=found.m, subspace=0, **nu)
         lines[law] = practice(problem, solver), found.c
         report(law, *lines[law])
     draw(lines)
@@ -109,11 +109,11 @@ def figure_1() -> None:
 def practice(problem: LeastSquares, solver: S2gd) -> NDArray[np.float64]:
     """(passes, passes with two gradients per inner step, f - f*), a row per epoch."""
     n, d = problem.block.rows.X.shape
-    facts = Facts(n, d, DenseRows, 1.0, 1.0, 1.0, n, True, 1.0, 1.0, 1, 0)
+    stats = ProblemStats(n, d, DenseRows, 1.0, 1.0, 1.0, n, True, 1.0, 1.0, 1, 0)
     least = Problem(Squared(), problem.lam, intercept=0.0, lam_b=problem.lam)
     points, gradients = [(0.0, 0.0, problem.excess(np.zeros(d)))], 0
-    for moment in sweeps(solver, least, facts, problem.block, independent(n)):
-        if isinstance(moment.sweep, Gather):
+    for moment in sweeps(solver, least, stats, problem.block, independent(n)):
+        if isinstance(moment.sweep, Reduce):
             gradients += 1
             continue
         twice = gradients + 2 * (moment.passes - gradients)

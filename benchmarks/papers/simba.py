@@ -18,17 +18,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.preprocessing import normalize
 
-from benchmarks.papers.batch_runs import LIBSVM, libsvm, unit_data
+from benchmarks.papers.batch_runs import LIBSVM, libsvm
 from benchmarks.papers.curves import FIGURES
-from benchmarks.results import table
+from solvers.dual.pegasos import Pegasos, tail_mean
+from solvers.dual.sdca import RUNNING, Sdca
 from solvers.losses import Hinge, Problem
-from solvers.pegasos import Pegasos, tail_mean
-from solvers.sdca import RUNNING, Sdca
-from solvers.simba import DenseCopies, Simba, dense_stretch, first_state, mean_of
-from solvers.simba_lazy import SparseCopies, first_lazy_state, lazy_mean_of, lazy_stretch
-from solvers.soft_margin import SoftMargin
-from tests import oracles
-from tests.dual import Data, data
+from solvers.simba.lazy import SparseCopies, first_lazy_state, lazy_mean_of, lazy_stretch
+from solvers.simba.simba import DenseCopies, Simba, dense_stretch, first_state, mean_of
+from solvers.simba.soft_margin import SoftMargin
+from testing import oracles
+from testing.dual_runs import Data, data, unit_data
+from testing.results import table
 
 LOOK_EVERY = 1.2  # times as many accesses as at the look before
 SETS = {"reuters": 20.0, "imdb": 5.0, "noisy": 1.0, "separable": 1.0}  # passes' worth of accesses
@@ -97,7 +97,7 @@ def two_sides(
 def simba(study: Study, nu: float, seed: int, most: float) -> Iterator[tuple[float, np.ndarray]]:
     """Yield accesses and weights; adaptive rates, so that no end has to be set before."""
     y, (n, d) = study.of.y, study.of.X.shape
-    of = SoftMargin(n, d, nu, study.of.facts.max_square**-0.5, biased=False, iterations=1 << 40)
+    of = SoftMargin(n, d, nu, study.of.stats.max_square**-0.5, biased=False, iterations=1 << 40)
     sparse = isinstance(study.copies, SparseCopies)
     state = first_lazy_state(of, y) if sparse else first_state(of)
     step, read = (lazy_stretch, lazy_mean_of) if sparse else (dense_stretch, mean_of)
@@ -114,7 +114,7 @@ def by_rows(
     """The same for a method that reads whole rows, in permutations."""
     problem, of, n = Problem(Hinge(), lam, 0.0, lam), study.of, len(study.of.y)
     solver: Any = Pegasos() if method == "Pegasos" else Sdca()
-    rng, kept, state = np.random.default_rng(seed), np.zeros(n), solver.init(problem, of.facts)
+    rng, kept, state = np.random.default_rng(seed), np.zeros(n), solver.init(problem, of.stats)
     (walk,) = solver.program(1)
     rows = accesses = 0
     order = rng.permutation(n)
@@ -122,10 +122,10 @@ def by_rows(
         stop = min(n, rows % n + max(1, int((LOOK_EVERY - 1.0) * rows)))
         part = order[rows % n : stop]
         block = oracles.block(of.rows, of.y, of.weight, part)._replace(row_state=kept)
-        state = walk.step(problem, of.facts, state, block)
+        state = walk.step(problem, of.stats, state, block)
         rows, accesses = rows + len(part), accesses + int(study.row_values[part].sum())
         if stop == n:
-            state, order = walk.join(problem, of.facts, [state]), rng.permutation(n)
+            state, order = walk.join(problem, of.stats, [state]), rng.permutation(n)
         mean = tail_mean(state)[:-1] if method == "Pegasos" else state.W[:-1, RUNNING]
         yield float(accesses), mean
 

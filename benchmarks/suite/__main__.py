@@ -14,9 +14,9 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from benchmarks.results import append
 from benchmarks.suite.machine import machine, versions
 from benchmarks.suite.programme import Programme
+from testing.results import append
 
 RESULTS = Path("docs/performance.jsonl")
 

@@ -13,6 +13,7 @@ from matplotlib.ticker import NullFormatter
 
 Held = dict[str, Any]
 OURS, PEER, LIMIT = "#1f77b4", "#c9c9c9", "#7fbf7f"
+MEASURED = {"cpu_s": "CPU seconds", "wall_s": "wall seconds"}
 
 
 def draw_ratios(path: Path, held: list[Held]) -> None:
@@ -23,7 +24,7 @@ def draw_ratios(path: Path, held: list[Held]) -> None:
     for k, one in enumerate(reversed(held)):
         rows = one["contestants"]
         limit = next(row["cpu_s"]["median"] for row in rows.values() if row["is_limit"])
-        ours = "fewpass" if "fewpass" in rows else "fewpass, columns by popularity"
+        ours = "fewpass" if "fewpass" in rows else "fewpass, columns by frequency"
         for j, name in enumerate((shown[1], ours)):
             ratio = rows[name]["cpu_s"]["median"] / limit
             at = k + 0.19 - 0.38 * (1 - j)
@@ -96,6 +97,43 @@ def draw_passes(path: Path, held: list[Held]) -> None:
     axes.set(xlabel="wall seconds of a later pass over those in memory")
     axes.legend(fontsize=8)
     finish(figure, path)
+
+
+def draw_bars(path: Path, held: list[Held], measure: str) -> None:
+    """Seconds of every contestant, a panel per contest."""
+    rows = -(-len(held) // 3)
+    columns = -(-len(held) // rows)
+    figure, panels = plt.subplots(rows, columns, figsize=(4.6 * columns, 2.4 * rows), squeeze=False,
+                                  layout="constrained")  # fmt: skip
+    for axes in panels.flat[len(held) :]:
+        axes.set_axis_off()
+    for axes, one in zip(panels.flat, held, strict=False):
+        rows_of = one["contestants"]
+        values = [row[measure]["median"] for row in rows_of.values()]
+        axes.barh(range(len(values)), values, color=[bar_colour(*item) for item in rows_of.items()])
+        axes.set_yticks(range(len(values)), list(rows_of), fontsize=7)
+        axes.invert_yaxis()
+        axes.set(xlabel=MEASURED[measure], title=" ".join(one["contest"].split()[1:]))
+        axes.title.set_fontsize(9)
+    finish(figure, path)
+
+
+def bar_colour(name: str, row: Held) -> str:
+    """Limits, peers, and ours."""
+    if row["is_limit"]:
+        return LIMIT
+    peers = (
+        "scikit",
+        "numpy",
+        "scipy",
+        "dask",
+        "LIBLINEAR",
+        "Vowpal",
+        "pandas",
+        "pyarrow",
+        "polars",
+    )
+    return PEER if name.startswith(peers) else OURS
 
 
 def finish(figure: Any, path: Path) -> None:

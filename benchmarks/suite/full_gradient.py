@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.in_memory import block_of
 from benchmarks.suite.one_pass import Work, problem_of
 from benchmarks.suite.workloads import load
+from solvers.drive import block_of
 from solvers.gradient import add_gradient, no_gradient
 from solvers.protocol import Weights, add_parts
 
@@ -23,7 +23,7 @@ def weights_for(d: int) -> np.ndarray:
 
 
 def ours(place: str, threads: int = 1) -> Work:
-    """The gather's own kernel, float64 sums; a share of the rows per thread."""
+    """The reduce's own kernel, float64 sums; a share of the rows per thread."""
     X, y = load(Path(place))
     block, problem, at = block_of(X, y), problem_of("logistic"), Weights(weights_for(X.shape[1]), 0)
     shares = [block._replace(order=rows) for rows in np.array_split(block.order, threads)]

@@ -10,15 +10,13 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from benchmarks.in_memory import block_of
 from benchmarks.suite.workloads import load
 from pipeline.streaming.windows import Window, WindowPlan, row_order
-from solvers.dispatch import kernel
+from solvers.drive import block_of
 from solvers.gradient import GRADIENT_AND_SLOPES
-from solvers.losses import LOSSES, Problem
-from solvers.protocol import Block, Facts, Solver, Walk
-from solvers.rows import look_ahead, norm2
-from solvers.rows_abreast import (
+from solvers.kernels.dispatch import kernel
+from solvers.kernels.rows import norm2, prefetch_row
+from solvers.kernels.simd.interleaved import (
     add_both_lanes,
     add_lanes,
     beside,
@@ -26,8 +24,10 @@ from solvers.rows_abreast import (
     dot_lanes,
     lanes_for,
 )
-from solvers.s2gd import S2gd
-from solvers.sgd import Asgd
+from solvers.losses import LOSSES, Problem
+from solvers.protocol import Block, ProblemStats, Solver, Walk
+from solvers.s2gd.s2gd import S2gd
+from solvers.sgd.averaged_sgd import Asgd
 
 LAM = 1e-5
 LOSS_NAMES = {"hinge": "hinge", "squared_hinge": "squared_hinge", "logistic": "log_loss"}
@@ -40,23 +40,23 @@ def problem_of(loss: str, lam: float = LAM) -> Problem:
     return Problem(LOSSES[loss](), lam, 0.0, lam)
 
 
-def facts_of(X: Any) -> Facts:
+def stats_of(X: Any) -> ProblemStats:
     """What the methods are told; steps are given, so that little of it matters."""
     kind = type(block_of(X[:1], np.ones(1)).rows)
     n, d = X.shape
-    return Facts(n, d, kind, 1.0, 1.0, 1.0, n, shuffled=True, target_square=1.0,
+    return ProblemStats(n, d, kind, 1.0, 1.0, 1.0, n, shuffled=True, target_square=1.0,
                  sigma_square=1.0, streams=1, seed=0)  # fmt: skip
 
 
-def rows_of(place: str, order: str, columns: str = "source") -> tuple[Block, Facts]:
+def rows_of(place: str, order: str, columns: str = "source") -> tuple[Block, ProblemStats]:
     """Load a set as kernels see it, to be visited in "stored" or in "random" order.
 
     "few": the same 64 rows again and again, as often as there are rows.
     """
     X, y = load(Path(place))
-    if columns == "popularity":  # as ingest stores it
+    if columns == "frequency":  # as ingest stores it
         X = renumbered(X)
-    block, known = block_of(X, y), facts_of(X)
+    block, known = block_of(X, y), stats_of(X)
     if order == "random":
         plan, window = WindowPlan(1, 1, 1, 0), Window((0,), "random", 0, 0)
         block = block._replace(order=row_order(plan, window, np.arange(known.n)))
@@ -82,7 +82,7 @@ def averaged_sgd(place: str, loss: str, order: str = "stored", columns: str = "s
 
     def work() -> dict[str, Any]:
         state = solver.step(problem, known, solver.init(problem, known), block)
-        return {"loss": state.loss_sum / state.heard}
+        return {"loss": state.monitor.loss_sum / state.monitor.n_monitored}
 
     return work
 
@@ -106,7 +106,7 @@ def scikit_learn(place: str, loss: str, *, shuffle: bool = False, average: bool 
 def inner_step(place: str, order: str = "random", columns: str = "source") -> Work:
     """S2GD's inner loop, logistic loss: as many steps as there are rows."""
     block, known = rows_of(place, order, columns)
-    problem, solver = problem_of("logistic"), S2gd(secants=0)
+    problem, solver = problem_of("logistic"), S2gd(subspace=0)
     anchor, slopes = solver.init(problem, known), np.empty(known.n)
     at, what = solver.newest(anchor), GRADIENT_AND_SLOPES
     stored = block._replace(order=np.arange(known.n), row_state=slopes)
@@ -120,21 +120,21 @@ def inner_step(place: str, order: str = "random", columns: str = "source") -> Wo
     return work
 
 
-def several(place: str, models: int, method: str, *, abreast: bool = True,
-            columns: str = "popularity") -> Work:  # fmt: skip
+def several(place: str, models: int, method: str, *, interleaved: bool = True,
+            columns: str = "frequency") -> Work:  # fmt: skip
     """One pass of logistic models side by side, lam falling by two from one to the next."""
-    from solvers.sdca import Sdca
-    from solvers.together import Together, View
+    from solvers.dual.sdca import Sdca
+    from solvers.multi_model import MultiModel, Task
 
     block, known = rows_of(place, "random", columns)
     solver: Solver = Asgd(gamma0=1.0) if method == "asgd" else Sdca()
     if models > 1:
-        solver = Together(solver, tuple(View(lam=LAM * 2.0**-k) for k in range(models)))
+        solver = MultiModel(solver, tuple(Task(lam=LAM * 2.0**-k) for k in range(models)))
     problem, walk = problem_of("logistic"), solver.program(0)[0]
     assert isinstance(walk, Walk)
-    if not abreast:
+    if not interleaved:
         walk = walk._replace(enter=lambda state: state)
-    numbers = solver.row_numbers(known) if walk.row_state != "none" else 0
+    numbers = solver.row_state_size(known) if walk.row_state != "none" else 0
     kept = np.zeros((known.n, numbers)[: min(numbers, 2)]) if numbers else block.row_state
 
     def work() -> None:
@@ -147,19 +147,19 @@ def several(place: str, models: int, method: str, *, abreast: bool = True,
 
 def lines_of_weights(place: str, models: int, method: str) -> Work:
     """Limit: the lines of memory that several models' steps touch, read and written."""
-    block, known = rows_of(place, "random", "popularity")
+    block, known = rows_of(place, "random", "frequency")
     W, how = beside([np.zeros((known.d, 2))] * models), lanes_for(models)
     dual = method == "sdca"
-    return lambda: touch_lines(W, how, dual, *block[:4])
+    return lambda: prefetch_lines(W, how, dual, *block[:4])
 
 
 @kernel
-def touch_lines(W: Any, how: Any, dual: Any, rows: Any, y: Any, weight: Any, order: Any) -> None:
+def prefetch_lines(W: Any, how: Any, dual: Any, rows: Any, y: Any, weight: Any, order: Any) -> None:
     """Read column 0 of every value's weights and add to both; dual: read both, add to column 1."""
     V, width, last = W.reshape(-1), W.shape[2], order.shape[0] - 1
     for r in range(order.shape[0]):
         i, upcoming = order[r], (order[min(r + 1, last)], 0)
-        look_ahead(rows, y, weight, order, r)
+        prefetch_row(rows, y, weight, order, r)
         if dual:
             first, second = dot_both_lanes(rows, i, V, width, 0, how)
             add_lanes(rows, i, (first - second) * 1e-3, V, width, how.width, upcoming, how)
@@ -179,7 +179,7 @@ def sum_squares(rows: Any, y: Any, weight: Any, order: Any) -> Any:
     """Add up every row's squares: about the least that can be done with what was read."""
     total = 0.0
     for r in range(order.shape[0]):
-        look_ahead(rows, y, weight, order, r)
+        prefetch_row(rows, y, weight, order, r)
         total += norm2(rows, order[r])
     return total
 

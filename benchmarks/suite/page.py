@@ -12,39 +12,26 @@ import json
 from pathlib import Path
 from typing import Any
 
-from benchmarks.results import table
 from benchmarks.suite import workloads
 from benchmarks.suite.__main__ import RESULTS
-from benchmarks.suite.figures import draw_accuracy, draw_passes, draw_ratios
-from benchmarks.suite.words import CHAIN, COPIES, LINES, RANDOM, REASONS, SECTIONS, TITLE
-from pipeline.time_table import BESIDE, PARTS
+from benchmarks.suite.figures import draw_accuracy, draw_bars, draw_passes, draw_ratios
+from benchmarks.suite.words import (
+    CHAIN,
+    COPIES,
+    LINES,
+    RANDOM,
+    REASONS,
+    SECTIONS,
+    TARGETS,
+    TARGETS_ARE,
+    TITLE,
+)
+from testing.results import table
 
 Held = dict[str, Any]
 PAGE = Path("docs/performance.md")
 COMMAND = ".venv-peers/bin/python -m benchmarks.suite --only"
-TARGET_HEAD = ("", "what", "ours", "against", "measure", "wanted", "came out", "")
-HEAD = (
-    "",
-    "wall s",
-    "least",
-    "CPU s",
-    "least",
-    "CPU each",
-    "of the limit",
-    "peak MB",
-    "beyond imports",
-)
-ACCURACY_HEAD = ("", "1e-2", "1e-3", "1e-4", "1e-6", "certified 1e-6")
-
-PASSES_HEAD = (
-    "",
-    "a later pass, wall s",
-    "least",
-    "whole run, a pass, wall s",
-    "CPU s",
-    "peak MB",
-    "beyond imports",
-)
+TARGET_HEAD = ("", "what", "ours", "against", "measure", "wanted", "came out", "met")
 MEASURES = {
     "wall_s": "wall s",
     "later_s": "wall s of a later pass",
@@ -77,30 +64,29 @@ def part_of(held: Held) -> str:
 
 
 def draw(held: list[Held], folder: Path) -> dict[str, str]:
-    """Draw what there are results for; returns the figures by part."""
+    """Draw a figure per part that there are results for; returns the figures by part."""
     folder.mkdir(parents=True, exist_ok=True)
+    own = {"one-pass": draw_ratios, "accuracy": draw_accuracy, "out-of-core": draw_passes}
     drawn = {}
-    for part, picture in (("one-pass", draw_ratios), ("accuracy", draw_accuracy),
-                          ("out-of-core", draw_passes)):  # fmt: skip
+    for part in dict.fromkeys(part_of(h) for h in held):
+        path = folder / f"performance-{part}.png"
         mine = [h for h in held if part_of(h) == part]
-        if mine:
-            picture(folder / f"performance-{part}.png", mine)
-            drawn[part] = f"![{part}](figures/performance-{part}.png)"
+        if part in own:
+            own[part](path, mine)
+        else:
+            draw_bars(path, mine, BARS[part])
+        drawn[part] = f"![{part}](figures/{path.name})"
     return drawn
 
 
 def page(held: list[Held], figures: dict[str, str]) -> str:
     """Put the page together."""
+    parts = [part for part in SECTIONS if any(part_of(h) == part for h in held)]
     sections = [
-        "\n\n".join([f"## {part.capitalize().replace('-', ' ')}", text, figures.get(part, ""),
-                     *(section(h) for h in held if part_of(h) == part)])
-        for part, text in SECTIONS.items()
-        if any(part_of(h) == part for h in held)
-    ]  # fmt: skip
-    return (
-        "\n\n".join([TITLE, about(held), "## Targets", targets(held), reasons(held), *sections])
-        + "\n"
-    )
+        section(part, [h for h in held if part_of(h) == part], figures.get(part, ""))
+        for part in parts
+    ]
+    return "\n\n".join([TITLE + "\n" + about(held), "## Targets", targets(held), *sections]) + "\n"
 
 
 def about(held: list[Held]) -> str:
@@ -130,19 +116,38 @@ def made_so() -> str:
 
 
 def targets(held: list[Held]) -> str:
-    """Tabulate what was wanted and what came out."""
-    rows = [
-        [
-            str(target["number"]), h["title"], target["ours"], target["peer"],
-            MEASURES.get(target["measure"], target["measure"]), f"{target['at_least']:.2f}",
-            "-" if target["ratio"] is None else f"{target['ratio']:.2f}", verdict(h, target),
-        ]
-        for h in held
-        for target in h["targets"]
+    """Tabulate what was wanted and what came out, and tell of every miss and its reason."""
+    groups: dict[tuple[Any, ...], list[tuple[Held, Held]]] = {}
+    for h in held:
+        for target in h["targets"]:
+            kind = (
+                target["number"],
+                TARGETS[target["number"]],
+                target["ours"],
+                target["peer"],
+                MEASURES.get(target["measure"], target["measure"]),
+                target["at_least"],
+            )
+            groups.setdefault(kind, []).append((h, target))  # fmt: skip
+    rows = [[*map(str, kind[:5]), f"{kind[5]:.2f}", *came_out(found)]
+            for kind, found in sorted(groups.items())]  # fmt: skip
+    missed = [
+        f"- Not met: {h['title']}, {target['ours']}: {target['ratio']:.2f}, "
+        f"{target['at_least']:.2f} wanted."
+        for h in held for target in h["targets"] if verdict(h, target) == "not met"
     ]  # fmt: skip
-    rows.sort(key=lambda cells: int(cells[0]))
     text = ("", "what", "ours", "against", "measure")
-    return "Ratios: theirs over ours.\n\n" + table(TARGET_HEAD, rows, text)
+    told = [TARGETS_ARE, table(TARGET_HEAD, rows, text), "\n".join([*missed, *reasons(held)])]
+    return "\n\n".join(part for part in told if part)
+
+
+def came_out(found: list[tuple[Held, Held]]) -> list[str]:
+    """Say how far the contests of one target came, and how many of them met it."""
+    ratios = [target["ratio"] for _, target in found if target["ratio"] is not None]
+    told = f"{min(ratios):.2f} to {max(ratios):.2f}" if len(ratios) > 1 else f"{ratios[0]:.2f}"
+    lost = len(found) - len(ratios)  # the peer did not arrive
+    met = sum(verdict(*pair) != "not met" for pair in found)
+    return [told + (f"; the peer did not arrive: {lost}" if lost else ""), f"{met} of {len(found)}"]
 
 
 def verdict(held: Held, target: Held) -> str:
@@ -154,11 +159,11 @@ def verdict(held: Held, target: Held) -> str:
     return "met" if target["ratio"] >= target["at_least"] else "not met"
 
 
-def reasons(held: list[Held]) -> str:
+def reasons(held: list[Held]) -> list[str]:
     """Say why targets are missed, where they are."""
     missed = {t["number"] for h in held for t in h["targets"] if verdict(h, t) == "not met"}
     texts = REASONS | {1: at_chain(held), 3: at_random(held), 10: at_lines(held)}
-    return "\n".join(f"- {number}: {texts[number]}" for number in sorted(missed) if number in texts)
+    return [f"- Why {number}: {texts[number]}" for number in sorted(missed) if number in texts]
 
 
 def at_chain(held: list[Held]) -> str:
@@ -200,80 +205,76 @@ def at_lines(held: list[Held]) -> str:
     return LINES + "; ".join(parts) + "." + COPIES
 
 
-def section(held: Held) -> str:
-    """One contest: its command and its table."""
-    command = f'    {COMMAND} "{held["contest"]}"'
-    title = f"### {held['title']}\n\n{command}\n\n"
-    if "courses" in held:
-        return title + table(ACCURACY_HEAD, courses(held), ("",))
-    if part_of(held) == "out-of-core":
-        return title + table(PASSES_HEAD, passes(held), ("",)) + "\n\n" + whereabouts(held)
-    return title + table(HEAD, costs(held), ("",))
-
-
-def passes(held: Held) -> list[list[str]]:
-    """A row per contestant that goes through the rows again and again."""
-    return [
-        [name, *map(seconds, (row["later_s"]["median"], row["later_s"]["least"],
-                              row["wall_s"]["median"], row["cpu_s"]["median"])),
-         f"{row['peak_rss_mb']:.0f}", f"{row['beyond_imports_mb']:.0f}"]
-        for name, row in held["contestants"].items()
-    ]  # fmt: skip
-
-
-def whereabouts(held: Held) -> str:
-    """Tabulate where a later pass went, by the logs of the last turn's runs."""
-    logs = {name: row["found"] for name, row in held["contestants"].items()}
-    logs = {name: log for name, log in logs.items() if "parts" in log}
-    head = ("ms", *PARTS, *(f"{name}, beside" for name in BESIDE))
+def section(part: str, held: list[Held], figure: str) -> str:
+    """One part: its words, its command, its figure, a table of all its contests."""
+    names = list(dict.fromkeys(name for h in held for name in contestants(h)))
+    head = ("", *(" ".join(h["contest"].split()[1:]) for h in held))
     rows = [
-        [name, *(f"{1e3 * log['parts'][part]:.1f}" for part in PARTS),
-         *(f"{1e3 * log['beside'][part]:.1f}" for part in BESIDE)]
-        for name, log in logs.items()
+        [f"*{name}*" if is_limit(held, name) else name,
+         *(SHOWN[part](contestants(h)[name]) if name in contestants(h) else "" for h in held)]
+        for name in names
     ]  # fmt: skip
-    return table(head, rows, ("ms",))
+    title = f"## {part.capitalize().replace('-', ' ')}"
+    return "\n\n".join(
+        [title, SECTIONS[part], f"    {COMMAND} {part}", figure, table(head, rows, ("",))]
+    )
 
 
-def costs(held: Held) -> list[list[str]]:
-    """A row per contestant."""
-    every = held["contestants"]
-    limit = next((row["cpu_s"]["median"] for row in every.values() if row["is_limit"]), None)
-    return [cells(name, row, held, limit) for name, row in every.items()]
+def contestants(held: Held) -> Held:
+    """Return the rows of a contest by the names of those who took part."""
+    found: Held = held.get("contestants") or held["courses"]
+    return found
 
 
-def cells(name: str, row: Held, held: Held, limit: float | None) -> list[str]:
-    """One contestant's cells."""
-    wall, cpu = row["wall_s"], row["cpu_s"]
-    return [
-        f"*{name}*" if row["is_limit"] else name,
-        *map(seconds, (wall["median"], wall["least"], cpu["median"], cpu["least"])),
-        each(cpu["median"], held), f"{cpu['median'] / limit:.1f}x" if limit else "-",
-        f"{row['peak_rss_mb']:.0f}", f"{row['beyond_imports_mb']:.0f}",
-    ]  # fmt: skip
+def is_limit(held: list[Held], name: str) -> bool:
+    """Say whether that is what no contestant can be faster than."""
+    return any(contestants(h).get(name, {}).get("is_limit") for h in held)
 
 
-def each(cpu: float, held: Held) -> str:
-    """Return a cost per piece of the work."""
-    if not held["count"]:
-        return "-"
-    if held["unit"] == "MB":
-        return f"{cpu / held['count'] * 1e3:.1f} ms/MB"
-    return f"{cpu / held['count'] * 1e9:.1f} ns/{held['unit']}"
+def cpu(row: Held) -> str:
+    """CPU milliseconds."""
+    return digits(1e3 * row["cpu_s"]["median"])
 
 
-def courses(held: Held) -> list[list[str]]:
-    """A row per contestant on its way to the optimum."""
-    return [
-        [("* " if row["chosen"] else "") + name, *map(seconds, row["seconds_to"].values()),
-         seconds(list((row["certified_in"] or {"": None}).values())[-1])]
-        for name, row in held["courses"].items()
-    ]  # fmt: skip
+def wall(row: Held) -> str:
+    """Wall milliseconds."""
+    return digits(1e3 * row["wall_s"]["median"])
 
 
-def seconds(value: float | None) -> str:
+def wall_and_peak(row: Held) -> str:
+    """Wall milliseconds, and MB beyond imports at most."""
+    return f"{wall(row)} ({row['beyond_imports_mb']:.0f})"
+
+
+def each_pass(row: Held) -> str:
+    """Wall milliseconds of a later pass, and of the whole run per pass."""
+    return f"{digits(1e3 * row['later_s']['median'])} ({wall(row)})"
+
+
+def course(row: Held) -> str:
+    """Return seconds to within 1e-6, and until that was proven; a star for the method of `auto`."""
+    arrived, proven = (list((row[n] or {"": None}).values())[-1]
+                       for n in ("seconds_to", "certified_in"))  # fmt: skip
+    told = f" ({digits(proven)})" if proven is not None else ""
+    return ("* " if row["chosen"] else "") + digits(arrived) + told
+
+
+def digits(value: float | None) -> str:
     """Three digits that count."""
-    return "-" if value is None else f"{value:.3g}"
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if value >= 1000.0 else f"{value:.3g}"
 
+
+SHOWN = {
+    "one-pass": cpu, "inner-step": cpu, "gradient": wall, "accuracy": course,
+    "streaming": wall_and_peak, "out-of-core": each_pass, "many-models": cpu,
+    "classes": wall_and_peak, "reading": cpu,
+}  # fmt: skip
+BARS = {
+    "inner-step": "cpu_s", "gradient": "wall_s", "streaming": "wall_s", "many-models": "cpu_s",
+    "classes": "wall_s", "reading": "cpu_s",
+}  # fmt: skip
 
 if __name__ == "__main__":
     main()

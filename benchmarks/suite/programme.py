@@ -13,7 +13,7 @@ from benchmarks.suite.sector import sector_set
 from benchmarks.suite.streaming import BUDGET_MB, stored
 from benchmarks.suite.workloads import DENSE, MADE, SPARSE, prepare, shape
 
-OURS, POPULAR, SOURCE = "fewpass", "fewpass, columns by popularity", "fewpass, columns as given"
+OURS, POPULAR, SOURCE = "fewpass", "fewpass, columns by frequency", "fewpass, columns as given"
 RANDOM, FEW_ROWS = "fewpass, random order", "fewpass, the same 64 rows"
 PEER, SHUFFLING = "scikit-learn, averaged", "scikit-learn, averaged, shuffled"
 ASGD_TARGETS = {
@@ -67,7 +67,7 @@ class Programme:
         if name in DENSE:
             best, all_ours = OURS, [Contestant(OURS, mine, at)]
         else:
-            best, popular = POPULAR, {"columns": "popularity"}
+            best, popular = POPULAR, {"columns": "frequency"}
             all_ours = [Contestant(SOURCE, mine, at), Contestant(POPULAR, mine, at | popular)]
             at = at | popular
         all_ours.append(Contestant(RANDOM, mine, at | {"order": "random"}))
@@ -95,7 +95,7 @@ class Programme:
         """S2GD's inner loop beside averaged SGD, both in random order."""
         for name in self._few("S1", "S2"):
             place = self._place(name)
-            at = {"place": str(place), "columns": "popularity", "order": "random"}
+            at = {"place": str(place), "columns": "frequency", "order": "random"}
             averaged, inner = "averaged SGD", "S2GD, inner step"
             yield Contest(
                 f"inner-step {name}", f"A step per row: {name}, logistic loss, random order", name,
@@ -211,7 +211,7 @@ class Programme:
                     (Contestant("one lam", "one_pass:several", at | {"models": 1}),
                      Contestant(grid, "one_pass:several", at | {"models": 8}),
                      Contestant("8 values of lam, in turn", "one_pass:several",
-                                at | {"models": 8, "abreast": False}),
+                                at | {"models": 8, "interleaved": False}),
                      Contestant("the lines of 8 models' weights", "one_pass:lines_of_weights",
                                 at | {"models": 8}, 1, True)),
                     (Target(10, grid, "one lam", 0.5),),

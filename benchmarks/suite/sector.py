@@ -8,19 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.data_sets import DATA
+from benchmarks.data_sets import public_data
 from benchmarks.suite.one_pass import Work
 from pipeline.ingest.phases import ingest
-from pipeline.ingest.plan import IngestPlan
+from pipeline.settings.ingest_plan import IngestPlan
 
 WIDTH = 55_197
-TRAIN = DATA / "sector" / "sector.scale.bz2"
+TRAIN = "sector/sector.scale.bz2"
 
 
 def sector_set(folder: Path) -> Path:
     """Ingest the training rows; a set of an earlier run, of other sources maybe, makes way."""
     place, width = str(folder / "sector"), {"n_features": WIDTH}
-    ingest(IngestPlan(sources=(str(TRAIN),), dataset=place, options=width, overwrite=True))
+    ingest(
+        IngestPlan(sources=(str(public_data(TRAIN)),), dataset=place, options=width, overwrite=True)
+    )
     return Path(place)
 
 
@@ -29,7 +31,7 @@ def linear_svc() -> Work:
     from sklearn.datasets import load_svmlight_file
     from sklearn.svm import LinearSVC
 
-    with bz2.open(TRAIN) as file:
+    with bz2.open(public_data(TRAIN)) as file:
         X, y = load_svmlight_file(file, n_features=WIDTH)
     X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
     model = LinearSVC(C=1.0, loss="squared_hinge", dual=True, fit_intercept=False)

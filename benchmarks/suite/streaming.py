@@ -13,15 +13,16 @@ from typing import Any
 import numpy as np
 import psutil
 
-from benchmarks.in_memory import block_of, facts_of, mixtures, sweeps
 from benchmarks.suite.one_pass import LAM, LOSS_NAMES, problem_of
-from benchmarks.suite.workloads import load
+from benchmarks.suite.workloads import load, training_orders
+from pipeline.execution.executor import open_executor
 from pipeline.ingest.phases import ingest
-from pipeline.ingest.plan import IngestPlan
-from pipeline.streaming.executor import Execution, open_executor
-from pipeline.time_table import BESIDE, PARTS, SweepTime, time_table
-from pipeline.training.plan import TrainingPlan
+from pipeline.reporting.time_table import BESIDE, PARTS, SweepTime, time_table
+from pipeline.settings.execution import Execution
+from pipeline.settings.ingest_plan import IngestPlan
+from pipeline.settings.training_plan import TrainingPlan
 from pipeline.training.training_run import TrainingRun
+from solvers.drive import block_of, stats_of, sweeps
 from storage.dataset import Dataset, TableBuffer
 
 BUDGET_MB = 256.0
@@ -71,7 +72,7 @@ class Streamed:
     def __init__(self, dataset: str, method: str = "asgd", *, cold: bool = False,
                  dask: bool = True, **fields: Any) -> None:  # fmt: skip
         self._stack = ExitStack()
-        execution = Execution() if dask else Execution(scheduler="none")
+        execution = Execution(scheduler="local" if dask else "none")
         self._executor = self._stack.enter_context(open_executor(execution))
         chosen = {"loss": "logistic", "lam": LAM, "memory": MEMORY, "tol": None, **fields}
         self._plan = TrainingPlan(dataset=dataset, solver={"kind": method}, intercept="none",
@@ -95,7 +96,7 @@ class Streamed:
             if plan.passes == 1 or plan.tol is not None:
                 return found
             log = time_table(run.run.events())
-            return found | {"pieces": run.result.passes} | later_passes(log, run.job.facts.n)
+            return found | {"pieces": run.result.passes} | later_passes(log, run.stats.n)
 
 
 def later_passes(log: list[SweepTime], n: int) -> dict[str, Any]:
@@ -116,12 +117,12 @@ class InMemory:
         plan = TrainingPlan(dataset=dataset, solver={"kind": method}, passes=passes)
         self._problem, self._solver = problem_of("logistic", lam), plan.solver
         self._passes = passes
-        self._facts, self._block = facts_of(X, y), block_of(X, y)
+        self._stats, self._block = stats_of(X, y), block_of(X, y)
 
     def __call__(self) -> dict[str, Any]:
         """Go through the rows as often."""
-        orders, first = mixtures(self._facts.n), (0.0, 0.0)
-        for moment in sweeps(self._solver, self._problem, self._facts, self._block, orders):
+        orders, first = training_orders(self._stats.n), (0.0, 0.0)
+        for moment in sweeps(self._solver, self._problem, self._stats, self._block, orders):
             now = time.perf_counter()
             first = (now, moment.passes) if first[1] == 0.0 else first
             if moment.passes >= self._passes:

@@ -1,7 +1,7 @@
 """CPU seconds until a linear model's objective is within 1e-2 ... 1e-6 of the optimum, relative.
 
 Rows in memory, one thread, no intercept on any side.  Ours are the solvers as they are shipped, run
-sweep by sweep (benchmarks/in_memory.py); drawing the order of the rows, their norms and every
+sweep by sweep (solvers/drive.py); drawing the order of the rows, their norms and every
 sweep count.  How far the weights after a sweep are from the optimum is worked out afterwards; ours
 are the weights that the next sweep begins with, and beside that stands when the certificate said
 so.  Peers do not stop at a given suboptimality: each is fitted anew with more and more effort
@@ -20,27 +20,27 @@ from typing import Any, NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.in_memory import block_of, mixtures, sweeps
 from benchmarks.suite.linear_peers import PEERS
-from benchmarks.suite.workloads import labels, sparse_rows
-from pipeline.training.choice import FEW_COLUMNS, choose
-from pipeline.training.plan import TrainingPlan
-from solvers.dispatch import kernel
-from solvers.lbfgs import Lbfgs
+from benchmarks.suite.workloads import labels, sparse_rows, training_orders
+from pipeline.plan.auto import FEW_COLUMNS, choose
+from pipeline.settings.training_plan import TrainingPlan
+from solvers.batch.lbfgs import Lbfgs
+from solvers.batch.newton import Newton
+from solvers.drive import block_of, sweeps
+from solvers.dual.sdca import Sdca
+from solvers.estimates.spectrum import SAMPLED_TOO_LOW, sigma_square
+from solvers.kernels.dispatch import kernel
+from solvers.kernels.rows import norm2
 from solvers.losses import LOSSES, Problem
-from solvers.newton import Newton
-from solvers.protocol import Facts, Solver
-from solvers.rows import norm2
-from solvers.s2gd import S2gdPlus
-from solvers.sdca import Sdca
-from solvers.spectrum import SAMPLED_TOO_LOW, sigma_square
+from solvers.protocol import ProblemStats, Solver
+from solvers.s2gd.s2gd import S2gdPlus
 
 TARGETS = (1e-2, 1e-3, 1e-4, 1e-6)
 EXACT = 1e-9  # of the optimum, relative: how well it is known
 SAMPLE = 1000  # rows that sigma^2 is measured on, as in a training
 OURS: dict[str, dict[str, Solver]] = {
     "logistic": {"sdca": Sdca(), "s2gd+": S2gdPlus(), "lbfgs": Lbfgs(), "newton": Newton()},
-    "hinge": {"sdca": Sdca(revisits=100)},
+    "hinge": {"sdca": Sdca(shrink_rounds=100)},
 }
 
 Point = tuple[float, float]  # CPU seconds, and what is missing to the optimum by then, relative
@@ -116,10 +116,10 @@ def time_to_accuracy(
 
 def reference(trial: Trial) -> float:
     """The optimum, certified: the least objective of a long run, known to `EXACT`."""
-    solver = Lbfgs(memory=50) if trial.loss == "logistic" else Sdca(revisits=100)
-    problem, (facts, block) = trial.problem, measured(trial)
+    solver = Lbfgs(memory=50) if trial.loss == "logistic" else Sdca(shrink_rounds=100)
+    problem, (stats, block) = trial.problem, measured(trial)
     deadline = time.process_time() + 60.0
-    for moment in sweeps(solver, problem, facts, block, mixtures(facts.n)):
+    for moment in sweeps(solver, problem, stats, block, training_orders(stats.n)):
         found = solver.certificate(moment.state)
         if found is not None and found.gap <= EXACT * found.objective:
             break
@@ -141,20 +141,20 @@ def measured(trial: Trial):
     squares, (n, d) = np.empty(len(trial.y)), trial.X.shape
     norms(block.rows, squares)
     spread, first = sigma_square(block.rows, block.weight, d, np.arange(min(n, SAMPLE))), block.rows
-    facts = Facts(
+    stats = ProblemStats(
         n=n, d=d, rows_kind=type(first), mean_square=float(squares.mean()),
         max_square=float(squares.max()), max_weight=1.0, stream_rows=n, shuffled=True,
         target_square=1.0, sigma_square=min(SAMPLED_TOO_LOW * spread, float(squares.max())),
         streams=1, seed=0,
     )  # fmt: skip
-    return facts, block
+    return stats, block
 
 
 def auto_choice(trial: Trial) -> str:
     """The method that `--solver auto` takes to a certified 1e-6."""
-    facts, _ = measured(trial)
+    stats, _ = measured(trial)
     plan = TrainingPlan(dataset="-", loss=trial.loss, lam=trial.lam, intercept="none", tol=1e-6)
-    found = choose(plan, trial.problem, facts, sorted_rows=False, resident=True,
+    found = choose(plan, trial.problem, stats, sorted_rows=False, resident=True,
                    fits=lambda _: True)  # fmt: skip
     return found.methods[0].kind
 
@@ -162,8 +162,8 @@ def auto_choice(trial: Trial) -> str:
 def our_course(trial: Trial, solver: Solver, best: float, most_seconds: float) -> Course:
     """One run of ours until it is certified to the last target."""
     began, looking, seen = time.process_time(), 0.0, []
-    problem, (facts, block) = trial.problem, measured(trial)
-    for moment in sweeps(solver, problem, facts, block, mixtures(facts.n)):
+    problem, (stats, block) = trial.problem, measured(trial)
+    for moment in sweeps(solver, problem, stats, block, training_orders(stats.n)):
         seconds = time.process_time() - began - looking
         found = solver.certificate(moment.state)
         gap = math.inf if found is None else found.gap / found.objective
@@ -177,9 +177,8 @@ def our_course(trial: Trial, solver: Solver, best: float, most_seconds: float) -
 
 def newest(solver: Solver, state: Any) -> np.ndarray:
     """The weights that the next sweep begins with, proven or not."""
-    for reader in ("newest", "trial"):
-        if hasattr(solver, reader):
-            return getattr(solver, reader)(state).coef.copy()
+    if hasattr(solver, "newest"):
+        return solver.newest(state).coef.copy()
     return state.W[:-1, 0].copy()  # sdca: START
 
 

@@ -7,31 +7,32 @@ SECTIONS = {
 SGDClassifier with `average=True`, float32, one epoch, input checks off; "shuffled" is its
 default. Steps are given on both sides: nothing is searched. "Random order" is the order that
 later passes of a training take. "The same 64 rows", again and again as often as there are rows,
-are what a step costs where no row comes from memory.""",
+are what a step costs where no row comes from memory. CPU milliseconds.""",
     "inner-step": """The inner loop of S2GD is dense on paper; here a step costs its row's values,
-like one of averaged SGD.""",
+like one of averaged SGD. CPU milliseconds for as many steps as there are rows.""",
     "gradient": """The full gradient of the logistic loss, rows in memory. Ours sums in float64,
-NumPy and dask.array in float32. Wall seconds.""",
-    "accuracy": """CPU seconds of one thread until the objective is within so much of the optimum,
-relative; rows in memory, no intercept. Peers are fitted again and again with more effort (how,
-says `benchmarks/suite/time_to_accuracy.py`). `*` is the method that `--solver auto` takes. The
-last column is what only we have: seconds until the gap is proven.""",
+NumPy and dask.array in float32. Wall milliseconds.""",
+    "accuracy": """CPU seconds of one thread until the objective is within 1e-6 of the optimum,
+relative; rows in memory, no intercept. In brackets what only we have: seconds until that is
+proven. `-`: did not arrive. Peers are fitted again and again with more effort (how, says
+`benchmarks/suite/time_to_accuracy.py`). `*` is the method that `--solver auto` takes.""",
     "streaming": """A training with `--memory 256MB` by the code of `fewpass train`, from opening
 the set to the finished run folder, the cluster being up; the peers over the same Zarr store.
-"Cold": the page cache was told to forget the files before every turn.""",
-    "out-of-core": """Seconds per pass of the same method on the same rows, from the set on disk by
+"Cold": the page cache was told to forget the files before every turn. Wall milliseconds, in
+brackets the peak of memory in MB beyond imports.""",
+    "out-of-core": """Time per pass of the same method on the same rows, from the set on disk by
 the code of `fewpass train`, and in memory without storage or Dask. "A later pass": any but the
-first, in which rows that fit are read once for all; of the run's own log. "Whole run": with the
-first pass, opening, snapshots, log and certificates, shared out over all passes. Below: where a
-later pass goes, in milliseconds of wall time, and what threads read beside the steps, as `fewpass
-report` shows it for any run.""",
+first, in which rows that fit are read once for all; of the run's own log. Wall milliseconds of
+a later pass, in brackets of the whole run a pass: with the first one, opening, snapshots, log and
+certificates. Where a later pass goes, part by part, is in the file of results, and `fewpass report`
+shows it for any run.""",
     "many-models": """One pass with several lam, rows in memory, against one. "In turn" takes a
-window's rows once per model.""",
+window's rows once per model. CPU milliseconds.""",
     "classes": """105 models in the same passes, each certified to 1e-3, by the code of `fewpass
 train`, against LIBLINEAR in memory with its default tolerance. Reading, snapshots and proof are
-counted on our side.""",
+counted on our side. Wall milliseconds, in brackets the peak of memory in MB.""",
     "reading": """Text to rows in memory. "fewpass ingest" is the whole way: parsed, shuffled,
-compressed, checksummed, with statistics, on disk. Costs per MB of text.""",
+compressed, checksummed, with statistics, on disk. CPU milliseconds.""",
 }
 
 REASONS = {
@@ -44,8 +45,8 @@ REASONS = {
     7: "from a cold disk a pass takes about as long as reading, checking and decoding alone (the "
     "second limit): what is left is the first window, which is read beside nothing, and a run's "
     "own snapshot and log. What the cluster costs: see the line without Dask.",
-    9: "the tables below say where a later pass goes. Where rows do not fit, they are read, "
-    "checked and decoded in every pass, which takes about as many CPU seconds as the steps, and "
+    9: "where rows do not fit, they are read, checked and decoded in every pass, which takes about "
+    "as many CPU seconds as the steps, and "
     "on few cores both share them. imdb has 738,000 columns for 25,000 rows: its state is copied "
     "where a span begins and where a sweep ends, as a task must not change what it is given, and "
     "that is as long as its rows.",
@@ -59,21 +60,36 @@ RANDOM = (
     "in order, and ours so many times that: "
 )
 
+TARGETS = {
+    1: "one pass, dense rows",
+    2: "one pass, sparse rows",
+    3: "random order over stored order",
+    4: "a step of S2GD",
+    5: "the full gradient",
+    6: "to the optimum",
+    7: "one pass from disk",
+    8: "LIBSVM text",
+    9: "a later pass, out of core",
+    10: "eight models over one",
+    11: "105 classes",
+}
+
+TARGETS_ARE = """Ratios: theirs over ours, so that more is better; of several contests from least
+to most. A target that compares two of ours, or memory, says how much may be lost: 0.83
+out of core is a pass 1.2 times as long as in memory."""
+
 TITLE = """# Performance
 
 Made of `docs/performance.jsonl` by `python -m benchmarks.suite.page`; the file is written by
 
     make bench
 
-which installs the libraries that fewpass is compared with into an environment of their own.
-Nothing on this page is written by hand but the words.
+which installs the libraries that fewpass is compared with into an environment of their own. The
+file has every figure: least and median of several turns, wall and CPU seconds, peaks of memory.
 
-- All contestants of a table do the same work in turns, each in a process of its own; medians, and
-  the least, of several turns. CPU seconds are those of all threads of the process.
-- "Of the limit": CPU seconds over those of the first limit of the table (in italics): the same
-  bytes read from memory or from files, and nothing done with them.
-- "Peak MB" is the largest resident size, rows in memory included; "beyond imports" is that less
-  what stood before the work began."""
+- All contestants of a table do the same work in turns, each in a process of its own; medians of
+  several turns. CPU seconds are those of all threads of the process.
+- In italics: a limit, the same bytes read from memory or from files and nothing done with them."""
 CHAIN = (
     "at d = 54 a step is a chain: the dot product, the slope (for the logistic loss an exponential "
     "and a division), the weights, each waiting for the one before. The same 64 rows again and "

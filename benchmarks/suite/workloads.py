@@ -26,7 +26,9 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from sklearn.datasets import load_svmlight_file
 
-from benchmarks.data_sets import DATA, idx
+from benchmarks.data_sets import idx, public_data
+from pipeline.streaming.block_shuffle import mixed
+from solvers.drive import Orders
 
 MADE = {"D1": (500_000, 54, 0), "D2": (100_000, 2_000, 0),
         "S1": (700_000, 47_236, 95), "S2": (50_000, 1_300_000, 490)}  # fmt: skip
@@ -108,11 +110,11 @@ def made(name: str, *, quick: bool) -> tuple[Any, np.ndarray]:
 
 def sparse_rows(rng: np.random.Generator, n: int, d: int, drawn: int) -> csr_matrix:
     """Draw unit rows, block by block."""
-    popularity, ranked = np.cumsum(1.0 / (10.0 + np.arange(d))), rng.permutation(d)
+    frequency, ranked = np.cumsum(1.0 / (10.0 + np.arange(d))), rng.permutation(d)
     data, indices, lengths = [], [], []
     for first in range(0, n, BLOCK):
         rows = min(BLOCK, n - first)
-        ranks = np.searchsorted(popularity, rng.random(rows * drawn) * popularity[-1])
+        ranks = np.searchsorted(frequency, rng.random(rows * drawn) * frequency[-1])
         values = rng.random(rows * drawn, dtype=np.float32) + np.float32(0.1)
         columns = ranked[np.minimum(ranks, d - 1)].astype(np.int32)
         X = csr_matrix((values, columns, np.arange(rows + 1) * drawn), shape=(rows, d))
@@ -126,6 +128,11 @@ def sparse_rows(rng: np.random.Generator, n: int, d: int, drawn: int) -> csr_mat
     return csr_matrix((np.concatenate(data), np.concatenate(indices), indptr), shape=(n, d))
 
 
+def training_orders(n: int, seed: int = 0) -> Orders:
+    """Every turn through the rows is an order as later passes of a training draw it."""
+    return lambda sweep, turn: mixed(np.arange(n), np.random.default_rng([seed, sweep, turn]))
+
+
 def labels(score: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Split at the median of a noisy score."""
     noisy = score + 0.3 * score.std() * rng.standard_normal(len(score))
@@ -134,7 +141,7 @@ def labels(score: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 def mnist(quick: bool) -> tuple[Any, np.ndarray]:
     """60,000 images of 784 pixels in [0, 1]; 9 or not."""
-    folder = DATA / "mnist"
+    folder = public_data("mnist")
     X = idx(folder / "train-images-idx3-ubyte.xz").reshape(60_000, -1)
     y = np.where(idx(folder / "train-labels-idx1-ubyte.xz") == 9, 1.0, -1.0)
     rows = slice(None, None, SHRUNK if quick else None)
@@ -146,7 +153,7 @@ def kddcup99(quick: bool) -> tuple[Any, np.ndarray]:
 
     In random order: the file is sorted by kind of attack.
     """
-    with gzip.open(DATA / "kddcup99_10pct" / "kddcup.data_10_percent.gz", "rt") as file:
+    with gzip.open(public_data("kddcup99_10pct/kddcup.data_10_percent.gz"), "rt") as file:
         table = np.array([line.rstrip("\n").split(",") for line in file])
     order = np.random.default_rng(0).permutation(len(table))
     table = table[order[:: SHRUNK if quick else 1]]
@@ -165,7 +172,7 @@ def kddcup99(quick: bool) -> tuple[Any, np.ndarray]:
 
 def imdb(quick: bool) -> tuple[Any, np.ndarray]:
     """25,000 reviews as words and pairs of words, unit rows; liked or not."""
-    with lzma.open(DATA / "imdb" / "imdb_bigram.train.svm.xz") as file:
+    with lzma.open(public_data("imdb/imdb_bigram.train.svm.xz")) as file:
         X, y = load_svmlight_file(file, dtype=np.float32)
     X.data /= np.repeat(np.sqrt(np.diff(X.indptr)), np.diff(X.indptr)).astype(np.float32)
     rows = slice(None, None, SHRUNK if quick else None)

@@ -20,7 +20,7 @@ from prefect.logging import get_run_logger
 
 from flows.console import format_seconds
 from flows.meter import Meter
-from pipeline.history import History
+from pipeline.reporting.history import History
 from pipeline.sizes import format_bytes
 from pipeline.training.outcome import Event
 

@@ -13,7 +13,8 @@ from flows.orchestration.artifacts import ProgressArtifact
 from flows.orchestration.scheduled import begin_flow, durable_task
 from flows.progress import ingest_line
 from pipeline.ingest.phases import ingest as run_ingest
-from pipeline.ingest.plan import IngestPlan, IngestResult
+from pipeline.ingest.result import IngestResult
+from pipeline.settings.ingest_plan import IngestPlan
 
 
 class IngestRequest(IngestPlan):
@@ -44,7 +45,7 @@ def ingest(plan: IngestRequest) -> dict[str, Any]:
 def make_dataset(plan: IngestPlan) -> IngestResult:
     """Ingest; one that was killed is finished, one that is done is left alone."""
     bar = ProgressArtifact(plan.dataset, "ingesting into")
-    shares = {"deal": (0.0, 0.6), "write": (0.6, 0.4), "done": (1.0, 0.0)}
+    shares = {"partition": (0.0, 0.6), "write": (0.6, 0.4), "done": (1.0, 0.0)}
     result = run_ingest(
         plan,
         progress=lambda now: bar.show(

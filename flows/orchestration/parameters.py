@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import logging
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
@@ -19,12 +19,15 @@ from pydantic.fields import FieldInfo
 
 from flows.settings import column_position
 from pipeline.errors import BadInput
+from pipeline.settings.methods import OfRegistry, every_class
+from pipeline.settings.regularisation import Lam
+from storage.addresses import require_no_secrets
 
 MISSING = inspect.Parameter.empty
 COLUMNS = ("label", "weight", "drop")  # a whole number is a position there
 
 _KINDS = {int: "number", float: "number", str: "text", bool: "true, false",
-          tuple: "text, again for more"}  # fmt: skip
+          tuple: "text, again for more", Lam: "number, text"}  # fmt: skip
 
 
 class Named(NamedTuple):
@@ -87,6 +90,8 @@ def assigned(flow: Flow[Any, Any], words: Iterable[str]) -> dict[str, Any]:
     ------
     BadInput
         A word that is no assignment, a name that the flow does not have, a value that does not fit.
+    BadAddress
+        An address with a password, a token or a query: Prefect keeps parameters.
     """
     known = described(flow)
     values: dict[str, Any] = {}
@@ -105,7 +110,22 @@ def assigned(flow: Flow[Any, Any], words: Iterable[str]) -> dict[str, Any]:
         raise BadInput(_refusal(error)) from error
     finally:
         log.disabled = False
+    require_no_secrets_in(parameters)
     return parameters
+
+
+def require_no_secrets_in(value: Any) -> None:
+    """Refuse parameters among which an address carries a secret; BadAddress says how else."""
+    if isinstance(value, str):
+        require_no_secrets(value)
+    elif isinstance(value, BaseModel):
+        require_no_secrets_in(dict(value))
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            require_no_secrets_in(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            require_no_secrets_in(inner)
 
 
 def _resolved(flow: str, name: str, known: list[Named]) -> Named:
@@ -206,6 +226,8 @@ def _is_model(kind: Any) -> bool:
 
 
 def _models(field: FieldInfo) -> list[type[BaseModel]]:
+    if OfRegistry in field.metadata:
+        return every_class()
     return [m for m in _members(field.annotation) if _is_model(m)]
 
 

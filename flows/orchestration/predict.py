@@ -9,11 +9,11 @@ from pydantic import PositiveInt
 
 from flows.orchestration.artifacts import ProgressArtifact, show_text
 from flows.orchestration.scheduled import begin_flow, dated, durable_task
-from pipeline.publishing import run_at
+from pipeline.refresh.publishing import run_at
 from pipeline.scoring.predict import PredictionResult
 from pipeline.scoring.predict import predict as run_predict
+from pipeline.settings.source_options import SourceOptions
 from pipeline.sizes import ByteSize
-from pipeline.sources import SourceOptions
 from pipeline.training.model import load_model
 
 READING = SourceOptions()
@@ -26,6 +26,7 @@ def predict(
     out: str,
     options: SourceOptions = READING,
     probability: bool = False,
+    defuse: bool = False,
     memory: ByteSize = 1 << 30,
     threads: PositiveInt | None = None,
 ) -> dict[str, Any]:
@@ -44,13 +45,20 @@ def predict(
         How to read the inputs.
     probability
         Add the probability of the positive label (logistic loss only).
+    defuse
+        In .csv, put a ' before labels that a spreadsheet would run as a formula.
     memory
         Memory to use at most beyond what the libraries take.
     threads
         Threads that read and score; default one per core.
     """
     begin_flow()
-    arguments = {"probability": probability, "memory": memory, "threads": threads}
+    arguments = {
+        "probability": probability,
+        "defuse": defuse,
+        "memory": memory,
+        "threads": threads,
+    }
     result: PredictionResult = score.with_options(task_run_name=f"predict {dated(out)}")(
         dated(run), inputs, dated(out), options, arguments
     )

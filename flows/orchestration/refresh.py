@@ -11,10 +11,10 @@ from flows.orchestration.artifacts import show_text
 from flows.orchestration.evaluate import judge
 from flows.orchestration.ingest import make_dataset
 from flows.orchestration.scheduled import HERE, begin_flow, durable_task
-from flows.orchestration.train import train_in_stages
-from pipeline.model_card import model_card
-from pipeline.publishing import published
-from pipeline.refreshing import (
+from flows.orchestration.train import completed, train_in_stages
+from flows.training import require_convergence
+from pipeline.refresh.publishing import published
+from pipeline.refresh.refreshing import (
     Decision,
     Generation,
     RefreshPlan,
@@ -25,12 +25,14 @@ from pipeline.refreshing import (
     require_judge,
     training_plan,
 )
-from pipeline.streaming.executor import Execution
+from pipeline.reporting.model_card import model_card
+from pipeline.settings.execution import Execution
+from pipeline.training.outcome import TrainingResult
 from pipeline.training.run_folder import RunFolder
 
 
 @flow(name="refresh", flow_run_name="refresh-{plan.store}")
-def refresh(plan: RefreshPlan, where: Execution = HERE) -> dict[str, Any]:
+def refresh(plan: RefreshPlan, where: Execution = HERE) -> Any:
     """Ingest new files, train on them from the published model on, publish unless that is worse.
 
     Parameters
@@ -38,7 +40,7 @@ def refresh(plan: RefreshPlan, where: Execution = HERE) -> dict[str, Any]:
     plan
         Where files appear, where everything goes, when a model is good enough.
     where
-        Where tasks run: a Dask scheduler's address, or a cluster in this process.
+        Where tasks run: a Dask scheduler's address, or in this process.
     """
     begin_flow()
     generation = next_generation(plan)
@@ -50,20 +52,24 @@ def refresh(plan: RefreshPlan, where: Execution = HERE) -> dict[str, Any]:
     )
     require_judge(plan)
     training = training_plan(plan, generation)
-    train_in_stages(training, generation.run, where)
-    return _publish(plan, generation, training.start_from, where)
+    trained = train_in_stages(training, generation.run, where)
+    decided = _publish(plan, generation, trained, training.start_from, where)
+    if plan.require_tol:
+        require_convergence(trained.convergence, trained.run, trained.passes)
+    return completed(decided, trained.convergence.sentence(trained.passes))
 
 
 def _publish(
-    plan: RefreshPlan, generation: Generation, before: str | None, where: Execution
-) -> dict[str, Any]:
+    plan: RefreshPlan, generation: Generation, trained: TrainingResult, before: str | None,
+    where: Execution,
+) -> dict[str, Any]:  # fmt: skip
     rows = held_out(plan)
     new = judge.with_options(task_run_name="evaluate the new model")(generation.run, rows, where)
     old = None
     if before:
         old = judge.with_options(task_run_name="evaluate the published model")(before, rows, where)
     made: Decision = settle.with_options(task_run_name="publish or keep")(
-        plan, generation, new.loss, old.loss if old else None
+        plan, generation, trained, new.loss, old.loss if old else None
     )
     card = model_card(RunFolder(generation.run), {rows: new})
     show_text(generation.run, "card", card, f"model of {generation.run}")
@@ -79,7 +85,8 @@ def _publish(
 
 @durable_task("publish")
 def settle(
-    plan: RefreshPlan, generation: Generation, loss: float, before: float | None
-) -> Decision:
+    plan: RefreshPlan, generation: Generation, trained: TrainingResult,
+    loss: float, before: float | None,
+) -> Decision:  # fmt: skip
     """Move the pointer, or leave it where it is."""
-    return decide(plan, generation, loss, before)
+    return decide(plan, generation, trained, loss, before)

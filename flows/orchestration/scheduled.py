@@ -21,13 +21,15 @@ from prefect.client.schemas.filters import (
 from prefect.client.schemas.objects import StateType
 
 from flows.errors import FAILED, exit_status
-from pipeline.streaming.executor import Execution
+from flows.orchestration.parameters import require_no_secrets_in
+from flows.printing import log_printable, printable_errors
+from pipeline.settings.execution import Execution
 from storage.folder import Damaged
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-HERE = Execution()  # a cluster of threads in this process
+HERE = Execution()  # in this process, with Dask where that takes long
 
 RETRIES = 3
 DELAYS_S = [2.0, 10.0, 30.0]  # a Dask scheduler or a store that is restarted needs some seconds
@@ -54,12 +56,17 @@ def durable_task(name: str) -> Callable[[Callable[P, R]], Task[P, R]]:
         cache_policy=NO_CACHE,
         persist_result=False,
     )
-    return made
+    return lambda function: made(printable_errors(function))
 
 
 def begin_flow() -> None:
-    """Tell Prefect which process this flow run is, so that `fewpass doctor` can look for it."""
+    """Tell Prefect which process this flow run is, so that `fewpass doctor` can look for it.
+
+    Prefect keeps parameters and shows them: BadAddress where an address among them has a secret.
+    """
     logging.getLogger("distributed").setLevel(logging.WARNING)  # it tells of every comm closed
+    log_printable()
+    require_no_secrets_in(prefect.runtime.flow_run.parameters)
     with get_client(sync_client=True) as client:
         client.update_flow_run(
             prefect.runtime.flow_run.id, infrastructure_pid=f"{socket.gethostname()}:{os.getpid()}"

@@ -7,11 +7,12 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from flows.cluster import cluster
-from pipeline.streaming.executor import Execution
+from flows.cluster import engine_for_training
+from pipeline.settings.execution import Execution
+from pipeline.settings.training_plan import TrainingPlan
 from pipeline.training.outcome import Event, TrainingResult
-from pipeline.training.plan import TrainingPlan
-from pipeline.training.run_folder import Cursor, RunFolder, Saved
+from pipeline.training.run_folder import RunFolder
+from pipeline.training.saved import Cursor, Saved
 from pipeline.training.training_run import TrainingRun
 
 MOST_STAGES = 20  # Prefect keeps every task's record: tens of them per run, not thousands
@@ -84,9 +85,16 @@ class Session:
             self.close()
             raise
 
+    def stop(self) -> bool:
+        """Ask for a snapshot and an end; False where nothing is under way that could give them."""
+        if self._training is None or self._events is None:
+            return False
+        self._training.stop()
+        return True
+
     def _open(self) -> Iterator[Event]:
         if self._events is None:
-            executor = self._stack.enter_context(cluster(self.place))
+            executor = self._stack.enter_context(engine_for_training(self.place, self.plan))
             self._training = TrainingRun.start(self.plan, self.run.url, executor)
             self._events = iter(self._training)
             self._stack.callback(self._events.close)  # type: ignore[attr-defined]

@@ -18,9 +18,9 @@ from prefect.client.schemas.filters import (
 from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.states import Crashed
 
-from flows.doctor import Finding, examine_folder, resume_outlook
+from flows.dead_runs import Finding, examine_folder, what_resumes
 from flows.orchestration.command import FLOWS
-from pipeline.refreshing import newest_run
+from pipeline.refresh.refreshing import newest_run
 from pipeline.training.run_folder import RunFolder
 
 SLACK_S = 5.0  # a process that began later than its run (by more than this) is another one
@@ -51,7 +51,7 @@ def _examine(client: SyncPrefectClient, run: FlowRun, *, fix: bool) -> Finding:
     lease = examine_folder(folder, fix=False) if folder else None
     if alive is None and lease is not None and lease.alive is False:
         alive, why = False, f"its lease says that {lease.why}"
-    resume = resume_outlook(RunFolder(folder)) if folder else "the same command begins anew"
+    resume = what_resumes(RunFolder(folder)) if folder else "the same command begins anew"
     if alive is not False:
         return Finding(what, alive, why, (), "nothing to resume: it is not known to be dead")
     done: list[str] = []

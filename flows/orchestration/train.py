@@ -6,7 +6,9 @@ from dataclasses import asdict
 from typing import Any
 
 from prefect import flow
+from prefect.states import Completed
 
+from flows.interrupts import stopping_first
 from flows.orchestration.artifacts import (
     TrainingProgress,
     show_convergence,
@@ -15,17 +17,18 @@ from flows.orchestration.artifacts import (
 )
 from flows.orchestration.scheduled import HERE, begin_flow, dated, durable_task
 from flows.orchestration.session import Session, Stage, stages
-from pipeline.history import read_history
-from pipeline.model_card import model_card
-from pipeline.report import CONVERGENCE, IMAGE, draw_report
-from pipeline.streaming.executor import Execution
+from flows.training import require_convergence, require_tolerance
+from pipeline.reporting.history import read_history
+from pipeline.reporting.model_card import model_card
+from pipeline.reporting.report import CONVERGENCE, IMAGE, draw_report
+from pipeline.settings.execution import Execution
+from pipeline.settings.training_plan import TrainingPlan
 from pipeline.training.outcome import TrainingResult
-from pipeline.training.plan import TrainingPlan
 from pipeline.training.run_folder import RunFolder
 
 
 @flow(name="train", flow_run_name="train-{run}")
-def train(plan: TrainingPlan, run: str, where: Execution = HERE) -> dict[str, Any]:
+def train(plan: TrainingPlan, run: str, where: Execution = HERE, require_tol: bool = False) -> Any:
     """Train a model on a data set; a run that was cut short goes on.
 
     Parameters
@@ -35,10 +38,21 @@ def train(plan: TrainingPlan, run: str, where: Execution = HERE) -> dict[str, An
     run
         Folder or address for the run; {date} and {time} stand for the scheduled start.
     where
-        Where tasks run: a Dask scheduler's address, or a cluster in this process.
+        Where tasks run: a Dask scheduler's address, or in this process.
+    require_tol
+        The flow run fails when the tolerance was missed; the model is there all the same.
     """
     begin_flow()
-    return asdict(train_in_stages(plan, dated(run), where))
+    require_tolerance(plan, asked=require_tol)
+    result = train_in_stages(plan, dated(run), where)
+    if require_tol:
+        require_convergence(result.convergence, result.run, result.passes)
+    return completed(asdict(result), result.convergence.sentence(result.passes))
+
+
+def completed(result: dict[str, Any], message: str | None) -> Any:
+    """Return what a flow hands on, with a message for Prefect's pages if there is one."""
+    return result if message is None else Completed(message=message, data=result)
 
 
 def train_in_stages(plan: TrainingPlan, run: str, where: Execution) -> TrainingResult:
@@ -57,18 +71,19 @@ def train_in_stages(plan: TrainingPlan, run: str, where: Execution) -> TrainingR
 @durable_task("passes")
 def make_passes(session: Session, stage: Stage, progress: TrainingProgress) -> None:
     """Make the passes of one stage, from where the run folder stands."""
-    for event in session.advance(stage):
-        progress.show(event)
+    with stopping_first(session.stop):
+        for event in session.advance(stage):
+            progress.show(event)
     history = read_history(session.run.events())
     if history.points or history.certificates:
-        show_convergence(session.run.url, history, session.training.job.facts.n)
+        show_convergence(session.run.url, history, session.training.stats.n)
 
 
 @durable_task("report")
 def show_run(run: RunFolder) -> None:
     """Draw the loss curve and write the model's card, in the run folder and for Prefect's pages."""
     report = draw_report(run)
-    if report.image is not None:  # a method of gathers alone has no loss on the way
+    if report.image is not None:  # a method of reductions alone has no loss on the way
         show_image(run.url, "loss", run.folder.read(IMAGE), f"loss of {run.url}")
     if report.convergence is not None:
         image = run.folder.read(CONVERGENCE)

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from pipeline.history import Heard, mean_loss
-from pipeline.time_table import BESIDE, reading_of
+from pipeline.plan.problem import problem_of
+from pipeline.reporting.history import LossSums, mean_loss
+from pipeline.reporting.time_table import BESIDE, reading_of
 from pipeline.training.lease import holder_of
-from pipeline.training.plan import problem_of
 from pipeline.training.run_folder import RunFolder
 
 MOST_POINTS = 400  # of a curve: more than that cannot be told apart
@@ -50,7 +50,7 @@ class _Reader:
         self.finished = False
         self._seconds, self._last = 0.0, 0.0
         self._points: list[dict[str, Any]] = []
-        self._heard: Heard = {}
+        self._loss_sums: LossSums = {}
         self._certificates: list[dict[str, float]] = []
         self._spans: list[dict[str, Any]] = []
         self._workers: dict[str, dict[str, float]] = {}
@@ -67,18 +67,18 @@ class _Reader:
         self.finished = kind == "finish"
         self._count_passes(event)
         if kind in ("start", "restart"):
-            self._points, self._heard = [], {}
+            self._points, self._loss_sums = [], {}
         elif kind == "resume":
             self._points = [p for p in self._points if p["rows"] <= event["rows_seen"]]
         elif kind == "certificate":
             self._certify(event)
-        elif kind in ("span", "gather"):
+        elif kind in ("span", "reduce"):
             self._work(event)
             if kind == "span":
                 self._point(event)
 
     def _count_passes(self, event: dict[str, Any]) -> None:
-        """Passes, gathers among them, are told when they are whole; rows visited fill them up."""
+        """Passes, reductions too, are told when they are whole; rows visited fill them up."""
         if event["event"] in ("start", "restart"):
             self._rows_at = {}
         visited = event["rows"] if event["event"] == "span" else 0
@@ -108,14 +108,14 @@ class _Reader:
         worker["seconds"] = self._seconds
 
     def _point(self, event: dict[str, Any]) -> None:
-        metrics, before = event["metrics"], dict(self._heard)
+        metrics, before = event["metrics"], dict(self._loss_sums)
         if "loss_sum" in metrics:
-            self._heard[event["stream"]] = (metrics["loss_sum"], metrics["heard"])
+            self._loss_sums[event["stream"]] = (metrics["loss_sum"], metrics["n_monitored"])
         step = next((metrics[name] for name in STEPS if name in metrics), None)
         self._points.append({
             "rows": event["rows_seen"], "passes": self._done,
-            "seconds": self._seconds, "loss": mean_loss({}, self._heard),
-            "recent": mean_loss(before, self._heard), "step": step,
+            "seconds": self._seconds, "loss": mean_loss({}, self._loss_sums),
+            "recent": mean_loss(before, self._loss_sums), "step": step,
         })  # fmt: skip
 
     def told(self) -> dict[str, Any]:

@@ -16,8 +16,9 @@ from typing import Any
 from distributed.http.routing import RoutingApplication
 from tornado import web
 
+from pipeline.dashboard.hosts import OfThisMachine
 from pipeline.dashboard.learning import learning
-from pipeline.streaming.on_dask import TOPIC
+from pipeline.execution.on_dask import TOPIC
 from pipeline.training.run_folder import RunFolder
 
 
@@ -27,7 +28,7 @@ def announced(scheduler: Any) -> list[str]:
     return list(dict.fromkeys(reversed(urls)))
 
 
-class Page(web.RequestHandler):
+class Page(OfThisMachine):
     """The page itself: one document that loads nothing from elsewhere."""
 
     def get(self) -> None:
@@ -36,7 +37,7 @@ class Page(web.RequestHandler):
         self.write(files("pipeline.dashboard").joinpath("page.html").read_text(encoding="utf-8"))
 
 
-class Numbers(web.RequestHandler):
+class Numbers(OfThisMachine):
     """What the page draws."""
 
     def initialize(self, scheduler: Any = None, runs: tuple[str, ...] = ()) -> None:

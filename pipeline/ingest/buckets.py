@@ -5,8 +5,8 @@ of keys, so how many buckets there are (a question of memory) has no say in the 
 
 Buckets are spilled in generations: when the sources turn out larger than estimated, a new
 generation begins before any bucket of the old one outgrows the memory. A bucket that is too large
-over all its generations is dealt once more, by the same keys, to smaller ones. Rows that keep their
-order have no keys and one bucket, and their generations simply follow each other.
+over all its generations is partitioned once more, by the same keys, into smaller ones. Rows that
+keep their order have no keys and one bucket, and their generations simply follow each other.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LARGEST = 1 / 8
 PLANNED = 1 / 16
 #: Rows of a piece are grouped by bucket, which costs more than it brings beyond this many.
 MOST_BUCKETS = 2048
-#: Dealing takes several times the memory of the rows that are dealt at once.
+#: Partitioning takes several times the memory of the rows that are partitioned at once.
 STRETCH_BYTES = 8 << 20
 
 
@@ -45,7 +45,7 @@ class RowKind(NamedTuple):
 
 
 def buckets_needed(n_bytes: float, memory: int) -> int:
-    """Return how many buckets `n_bytes` of rows should be dealt to."""
+    """Return how many buckets `n_bytes` of rows should be partitioned into."""
     return int(np.clip(np.ceil(n_bytes / (PLANNED * memory)), 1, MOST_BUCKETS))
 
 
@@ -75,17 +75,26 @@ class Buckets:
         The whole memory budget; a share of it is used.
     shuffled
         Whether rows have keys.
+    lasting
+        Whether `reopened` is to find them (the default).
     """
 
     def __init__(
-        self, path: Path, n_buckets: int, kind: RowKind, memory: int, *, shuffled: bool
+        self,
+        path: Path,
+        n_buckets: int,
+        kind: RowKind,
+        memory: int,
+        *,
+        shuffled: bool,
+        lasting: bool = True,
     ) -> None:
         self.path, self.n_buckets, self.kind, self.memory = path, n_buckets, kind, memory
-        self.shuffled = shuffled
+        self.shuffled, self.lasting = shuffled, lasting
         self.share: Callable[[Keys], Keys] = _whole
         self.n_rows = self.nnz = self.n_bytes = 0
         self._generations: list[tuple[Spill, Spill | None]] = []
-        self._filled = 0  # bytes dealt to the last generation
+        self._filled = 0  # bytes partitioned into the last generation
 
     def group(self, table: Table, keys: Keys | None) -> Grouped:
         """Group rows by bucket, by their keys in [0, 1) if they are shuffled; safe in threads."""
@@ -105,8 +114,8 @@ class Buckets:
             self._begin_generation()
         rows, order = self._generations[-1]
         if keys is not None and order is not None:
-            order.deal(DenseTable(np.empty((keys.size, 0)), keys, None), ends)
-        rows.deal(table, ends)
+            order.append(DenseTable(np.empty((keys.size, 0)), keys, None), ends)
+        rows.append(table, ends)
         dealt_bytes = n_bytes(table)
         self._filled += dealt_bytes
         self.n_rows += table.n_rows
@@ -124,11 +133,15 @@ class Buckets:
         self.finish()
         number = len(self._generations)
         kind, share = self.kind, self.memory // 8
-        rows = Spill(self.path / f"rows-{number:04d}", self.n_buckets, *kind, share)
+        lasting = self.lasting
+        rows = Spill(
+            self.path / f"rows-{number:04d}", self.n_buckets, *kind, share, lasting=lasting
+        )
         order = None
         if self.shuffled:
             keys = ("dense", "float64", 0, False)
-            order = Spill(self.path / f"keys-{number:04d}", self.n_buckets, *keys, share // 8)  # type: ignore[arg-type]
+            place = self.path / f"keys-{number:04d}"
+            order = Spill(place, self.n_buckets, *keys, share // 8, lasting=lasting)  # type: ignore[arg-type]
         self._generations.append((rows, order))
         self._filled = 0
 
@@ -150,8 +163,8 @@ class Buckets:
 
         Raises
         ------
-        FileNotFoundError, Damaged
-            When they are not as they were left.
+        FileNotFoundError, DamagedSpill
+            When their indices are not as they were left.
         """
         kind = RowKind(*state["kind"])
         buckets = cls(path, state["n_buckets"], kind, memory, shuffled=state["shuffled"])
@@ -163,22 +176,28 @@ class Buckets:
             buckets._generations.append((rows, order))
         return buckets
 
-    def selections(self) -> Iterator[Selection]:
-        """Yield all rows, in order, as many at a time as fit into the memory."""
+    def selections(self, n_features: int) -> Iterator[Selection]:
+        """Yield all rows, in order, as many at a time as fit into the memory.
+
+        Raises
+        ------
+        DamagedSpill
+            When a bucket is not as it was written, or has columns beyond `n_features`.
+        """
         for b in range(self.n_buckets):
             size = sum(rows.n_bytes(b) for rows, _ in self._generations)
             if self.shuffled and size > LARGEST * self.memory and len(self._generations) > 1:
-                yield from self._dealt_again(b, size)
+                yield from self._partitioned_again(b, size, n_features)
             else:
-                yield from self._read(b)
+                yield from self._read(b, n_features)
 
-    def _read(self, b: int) -> Iterator[Selection]:
+    def _read(self, b: int, n_features: int) -> Iterator[Selection]:
         if not self.shuffled:
             for rows, _ in self._generations:
-                table = rows.read(b)
+                table = rows.read(b, n_features)
                 yield Selection(table, np.arange(table.n_rows))
             return
-        parts = [part for part in self._parts(b) if part[1].size]
+        parts = [part for part in self._parts(b, n_features) if part[1].size]
         if not parts:
             return
         keys = np.concatenate([keys for _, keys in parts])
@@ -186,24 +205,24 @@ class Buckets:
         del parts
         yield Selection(table, np.argsort(keys, kind="stable"))
 
-    def _parts(self, b: int) -> Iterator[tuple[Table, Keys]]:
+    def _parts(self, b: int, n_features: int) -> Iterator[tuple[Table, Keys]]:
         for rows, order in self._generations:
             assert order is not None
-            yield rows.read(b), order.read(b).target
+            yield rows.read(b, n_features), order.read(b).target
 
-    def _dealt_again(self, b: int, size: int) -> Iterator[Selection]:
+    def _partitioned_again(self, b: int, size: int, n_features: int) -> Iterator[Selection]:
         path = self.path / f"again-{b:06d}"
         shutil.rmtree(path, ignore_errors=True)  # from an ingest that was killed here
         n_buckets = buckets_needed(size, self.memory)
-        smaller = Buckets(path, n_buckets, self.kind, self.memory, shuffled=True)
+        smaller = Buckets(path, n_buckets, self.kind, self.memory, shuffled=True, lasting=False)
         smaller.share = lambda keys: np.clip(self.share(keys) * self.n_buckets - b, 0, 1)
-        for table, keys in self._parts(b):
+        for table, keys in self._parts(b, n_features):
             rows = max(1, table.n_rows * STRETCH_BYTES // max(n_bytes(table), 1))
             for start in range(0, table.n_rows, rows):
                 part = cut(table, start, min(start + rows, table.n_rows))
                 smaller.add(smaller.group(part, keys[start : start + rows]))
         smaller.finish()
-        yield from smaller.selections()
+        yield from smaller.selections(n_features)
         shutil.rmtree(path)
 
     def _places(self, keys: Keys) -> NDArray[np.int64]:

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeline.ingest.plan import FEWEST_CHUNKS, SMALLEST_CHUNK_BYTES, IngestPlan
-from solvers.dispatch import kernel
+from pipeline.settings.ingest_plan import FEWEST_CHUNKS, SMALLEST_CHUNK_BYTES, IngestPlan
+from solvers.kernels.dispatch import kernel
 from storage.table import DenseTable, Integers, Table, concatenate, take
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispatch import kernel
+from solvers.kernels.dispatch import kernel
 from storage.table import DenseTable, Table
 
 Vector = NDArray[np.float64]
@@ -93,4 +93,5 @@ class ColumnStatistics:
         if not self.dense:
             deviation += mean**2 * count * ((self.n_rows - count) / n)
             mean *= count / n
-        return {"count": count, "max_abs": largest, "mean": mean, "variance": deviation / n}
+        variance = np.maximum(deviation, 0.0) / n  # rounding may leave a little less than nothing
+        return {"count": count, "max_abs": largest, "mean": mean, "variance": variance}

@@ -1,12 +1,13 @@
 """Sources -> a shuffled, checksummed data set with statistics, in bounded memory.
 
-1. deal: pieces of the sources are parsed in threads, every row is spilled to a random bucket.
+1. partition: pieces of the sources are parsed in threads, every row is spilled to a random bucket.
 2. write: buckets are read one after the other, their rows put in order and stored as chunks.
 3. commit: the statistics, then the manifest. Before that there is nothing that a reader would open.
 
 Whatever kills an ingest, the same plan run again finishes the job, and the data set has the same
 bytes as if nothing had happened: phase 1 begins again unless it was complete, phase 2 reads the
-buckets again but does not write again what it finds whole.
+buckets again but does not write again what it finds whole. Buckets that an earlier process left
+damaged (each block has a checksum) are named, and phase 1 begins again.
 """
 
 from __future__ import annotations
@@ -20,28 +21,41 @@ from typing import Any
 from pipeline.errors import BadInput
 from pipeline.ingest.buckets import Buckets
 from pipeline.ingest.chunking import rows_per_chunk
-from pipeline.ingest.dealing import TEST, TRAINING, Dealer, Dealt, dealt_as_state, dealt_from_state
-from pipeline.ingest.plan import IngestPlan, IngestResult
+from pipeline.ingest.partition import (
+    TEST,
+    TRAINING,
+    Partitioned,
+    Partitioner,
+    partition_as_state,
+    partition_from_state,
+)
 from pipeline.ingest.progress import Progress, Ticker
+from pipeline.ingest.result import IngestResult
 from pipeline.ingest.scaling import Scaler
 from pipeline.ingest.target import IngestTarget
 from pipeline.ingest.target_map import TargetMap
-from pipeline.ingest.workplace import Workplace, workplace_path
+from pipeline.ingest.work_dir import WorkDir, work_dir_path
 from pipeline.ingest.writing import ChunkMaker, write_chunks
 from pipeline.memory import peak_memory_bytes, return_freed_memory
-from pipeline.sources import open_source
+from pipeline.settings.ingest_plan import IngestPlan
+from pipeline.sources import Expected, open_source
 from pipeline.sources.source import Source
+from pipeline.sources.streams import COMPRESSIONS
 from storage.columns import has_columns
 from storage.columns_writer import write_columns
 from storage.dataset import Dataset, DatasetWriter
-from storage.folder import Damaged, Folder
+from storage.folder import Folder
 from storage.manifest import KEY, Shuffle
 from storage.manifest import Source as SourceRecord
+from storage.schema import Schema
+from storage.spill import PARTITION_AGAIN, DamagedSpill
 
 #: Share of the memory that chunks in the making may take; the buckets take the rest.
 WRITING = 3 / 8
-#: Files of these kinds hold more bytes than they have.
-PACKED = (".gz", ".bz2", ".xz", ".zst", ".npz", ".parquet")
+#: A line of text may take this share of the memory: it is copied a few times, by several threads.
+LINES_SHARE = 16
+#: Of the record of the partition; another version's is not gone on with.
+RECORD_VERSION = 2
 
 
 def ingest(
@@ -72,6 +86,8 @@ def ingest(
         A source that is not there, a target that cannot be written.
     OSError
         A full disk. Free some space and call again.
+    DamagedSpill
+        Rows that this very call has partitioned are not as they were written. Call again.
     """
     return_freed_memory()
     if plan.columns and not Folder(plan.dataset, plan.storage_options).is_local:
@@ -92,13 +108,14 @@ class _Ingest:
     def __init__(self, plan: IngestPlan, threads: int, progress: Progress | None) -> None:
         self.plan, self.threads = plan, threads
         self.ticker = Ticker(progress)
+        self.partitioned_again: str | None = None
         self.like = Dataset.open(plan.like, plan.storage_options) if plan.like else None
         self.source = self._open_source()
         self.digest = plan.digest(_stamps(self.source), self._like_fingerprint())
         urls = [plan.dataset, plan.test_url]
         folders = [Folder(url, plan.storage_options) for url in urls if url is not None]
         self.targets = [IngestTarget(folder, self.digest) for folder in folders]
-        self.workplace = Workplace(workplace_path(folders[TRAINING], plan.spill))
+        self.work_dir = WorkDir(work_dir_path(folders[TRAINING], plan.spill))
 
     def _like_fingerprint(self) -> str:
         return self.like.manifest.fingerprint if self.like else ""
@@ -113,7 +130,12 @@ class _Ingest:
                     f"{width}. Leave n_features out."
                 )
             options = options.model_copy(update={"n_features": width})
-        source = open_source(self.plan.sources, options, self.plan.storage_options)
+        expected = Expected(
+            self.like.schema if self.like else None,
+            f"the data set {self.plan.like}",
+            self.plan.memory_for_rows // LINES_SHARE,
+        )
+        source = open_source(self.plan.sources, options, self.plan.storage_options, expected)
         kind = self.like.manifest.scaling.kind if self.like else self.plan.scale
         if kind == "standard" and source.layout == "sparse":
             raise BadInput(
@@ -128,12 +150,12 @@ class _Ingest:
             for target in self.targets:
                 target.require_free(overwrite=self.plan.overwrite)
                 target.folder.require_writable()
-            with self.workplace.owned():
+            with self.work_dir.owned():
                 done = self._make()
-                self.workplace.remove()
-        elif self.workplace.path.is_dir():  # killed after the commit, before tidying up
-            with self.workplace.owned():
-                self.workplace.remove()
+                self.work_dir.remove()
+        elif self.work_dir.path.is_dir():  # killed after the commit, before tidying up
+            with self.work_dir.owned():
+                self.work_dir.remove()
         return self._result(done)
 
     def _finished(self) -> list[Dataset] | None:
@@ -141,72 +163,83 @@ class _Ingest:
         return None if None in found else [dataset for dataset in found if dataset]
 
     def _make(self) -> list[Dataset]:
-        dealt = self._resumed()
-        if dealt is not None:
-            try:
-                return self._write(dealt)
-            except Damaged as error:
-                # A power cut can take spilled rows that were not on the disk yet.
-                if str(self.workplace.path) not in str(error):
-                    raise
+        try:
+            partitioned = self._resumed()
+            if partitioned is not None:
+                return self._write(partitioned)
+        except DamagedSpill as error:  # left so by an earlier process; of our own it is an error
+            self.partitioned_again = str(error).removesuffix(f" {PARTITION_AGAIN}")
         self._begin_anew()
-        return self._write(self._deal())
+        return self._write(self._partition())
 
-    def _resumed(self) -> Dealt | None:
-        state = self.workplace.recorded("dealt")
-        if state is None or state["of"] != self._identity():
+    def _resumed(self) -> Partitioned | None:
+        state = self.work_dir.recorded("partition")
+        if state is None or state.get("of") != self._identity():
             return None
         if self.plan.overwrite and self.targets[TRAINING].folder.exists(KEY):
             return None
         try:
-            return dealt_from_state(self.plan, self.workplace.path, state["dealt"])
-        except (FileNotFoundError, Damaged):
-            return None
+            return partition_from_state(self.plan, self.work_dir.path, state["partition"])
+        except FileNotFoundError as error:
+            raise DamagedSpill(f"{error} {PARTITION_AGAIN}") from error
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            record = self.work_dir.path / "partition.json"
+            raise DamagedSpill(
+                f"{record} is no record of rows ({error!r}). {PARTITION_AGAIN}"
+            ) from error
 
     def _begin_anew(self) -> None:
-        self.workplace.clear()
+        self.work_dir.clear()
         for target in self.targets:
             target.folder.delete_partials()
             target.clear()
 
-    def _deal(self) -> Dealt:
+    def _partition(self) -> Partitioned:
         self.ticker.begin_dealing(_raw_bytes(self.source), self.source.estimated_bytes())
-        dealer = Dealer(self.plan, self.source, self.workplace.path, self.ticker.dealt)
-        dealt = dealer.deal(self.threads)
-        TargetMap(dealt.census, self._like_targets())  # refuses bad labels before phase 2
-        self.workplace.record("dealt", {"of": self._identity(), "dealt": dealt_as_state(dealt)})
-        return dealt
+        partitioner = Partitioner(
+            self.plan, self.source, self.work_dir.path, self.ticker.partitioned
+        )
+        partitioned = partitioner.partition(self.threads)
+        TargetMap(partitioned.encoder, self._like_targets())  # refuses bad labels before phase 2
+        self.work_dir.record(
+            "partition", {"of": self._identity(), "partition": partition_as_state(partitioned)}
+        )
+        return partitioned
 
     def _identity(self) -> list[Any]:
         # Other memory would need other buckets.
-        return [self.digest, self.plan.memory]
+        return [RECORD_VERSION, self.digest, self.plan.memory]
 
     def _like_targets(self) -> Any:
         return self.like.manifest.targets if self.like else None
 
-    def _write(self, dealt: Dealt) -> list[Dataset]:
-        self.ticker.begin_writing(sum(buckets.n_rows for buckets in dealt.buckets))
-        scaler = dealt.scaler or (Scaler.of(self.like) if self.like else Scaler("none"))
+    def _write(self, partitioned: Partitioned) -> list[Dataset]:
+        self.ticker.begin_writing(sum(buckets.n_rows for buckets in partitioned.buckets))
+        scaler = partitioned.scaler or (Scaler.of(self.like) if self.like else Scaler("none"))
         done: dict[int, Dataset] = {}
         # The test rows first: the training set's manifest says that all is done.
         for number in reversed(range(len(self.targets))):
             target = self.targets[number]
-            done[number] = target.finished() or self._write_one(dealt, number, scaler)
+            done[number] = target.finished() or self._write_one(partitioned, number, scaler)
         self.ticker.finish()
         return [done[number] for number in sorted(done)]
 
-    def _write_one(self, dealt: Dealt, number: int, scaler: Scaler) -> Dataset:
-        target, buckets, order = self.targets[number], dealt.buckets[number], dealt.orders[number]
-        target_map = TargetMap(dealt.census, self._like_targets())
-        writer = self._writer(dealt, target.folder, buckets)
+    def _write_one(self, partitioned: Partitioned, number: int, scaler: Scaler) -> Dataset:
+        target, buckets, order = (
+            self.targets[number],
+            partitioned.buckets[number],
+            partitioned.orders[number],
+        )
+        target_map = TargetMap(partitioned.encoder, self._like_targets())
+        writer = self._writer(partitioned, target.folder, buckets)
         name = ("training", "test")[number]
-        maker = ChunkMaker(writer, target_map, scaler, order, self.workplace, name)
+        maker = ChunkMaker(writer, target_map, scaler, order, self.work_dir, name)
         memory = int(WRITING * self.plan.memory_for_rows)
-        selections = buckets.selections()
+        selections = buckets.selections(partitioned.n_features)
         written = write_chunks(maker, selections, self.threads, memory, self.ticker.wrote)
         writer.write_columns({**written.columns, **scaler.columns()})
         writer.write_column_order(order)
-        target.mark(self._facts(dealt))
+        target.mark(self._stats(partitioned))
         writer.commit(
             written.records,
             targets=target_map.targets(number),
@@ -214,25 +247,30 @@ class _Ingest:
             scaling=scaler.describe(),
             shuffle=Shuffle(seed=self.plan.seed if self.plan.shuffle else None),
             sources=[SourceRecord(name=f.name, bytes=f.bytes) for f in self.source.files],
-            bad_rows=dealt.n_skipped,
+            bad_rows=partitioned.n_skipped,
             versions=_versions(),
+            schema=self._schema(),
         )
         return Dataset.open(target.folder)
 
-    def _writer(self, dealt: Dealt, folder: Folder, buckets: Buckets) -> DatasetWriter:
-        kind = dealt.kind
+    def _schema(self) -> Schema | None:
+        """Return the columns as the data set remembers them: what `like` knows, if it is given."""
+        return self.like.schema if self.like else self.source.schema
+
+    def _writer(self, partitioned: Partitioned, folder: Folder, buckets: Buckets) -> DatasetWriter:
+        kind = partitioned.kind
         rows = rows_per_chunk(self.plan, buckets.n_rows, buckets.n_bytes)
-        width = dealt.n_features
+        width = partitioned.n_features
         return DatasetWriter(
             folder, kind.layout, width, buckets.n_rows, rows, kind.dtype, kind.has_weight
         )
 
-    def _facts(self, dealt: Dealt) -> dict[str, Any]:
+    def _stats(self, partitioned: Partitioned) -> dict[str, Any]:
         plan = self.plan.model_dump(mode="json", exclude={"storage_options"})
         return {
             "plan": plan,
-            "skipped_rows": dealt.skipped,
-            "merged": dealt.n_merged,
+            "skipped_rows": partitioned.skipped,
+            "merged": partitioned.n_merged,
             "like": self._like_fingerprint(),
         }
 
@@ -259,6 +297,8 @@ class _Ingest:
             skipped=sum(manifest.bad_rows.values()),
             skipped_rows=tuple(self.targets[TRAINING].marker().get("skipped_rows", ())),
             merged=self.targets[TRAINING].marker().get("merged", 0),
+            partitioned_again=self.partitioned_again,
+            left_out=self.source.left_out,
             fingerprint=manifest.fingerprint,
             test_fingerprint=test.manifest.fingerprint if test else None,
         )
@@ -280,8 +320,8 @@ def _total_bytes(source: Source) -> int | None:
 
 
 def _raw_bytes(source: Source) -> int | None:
-    packed = any(file.name.lower().endswith(PACKED) for file in source.files)
-    return None if packed else _total_bytes(source)
+    packed = any(file.name.lower().endswith(COMPRESSIONS) for file in source.files)
+    return None if packed or source.packed else _total_bytes(source)
 
 
 def _stored_bytes(dataset: Dataset) -> int:

@@ -9,21 +9,21 @@ from typing import Literal, NamedTuple
 #: Seconds between two calls of the progress callback.
 REPORT_EVERY = 0.2
 
-Phase = Literal["deal", "write", "done"]
+Phase = Literal["partition", "write", "done"]
 
 
 class IngestProgress(NamedTuple):
     """How far an ingest is; handed to the `progress` callback a few times a second."""
 
     phase: Phase
-    fraction: float  # of this phase; while dealing an estimate
-    rows: int  # dealt or written in this phase
-    rows_total: int | None  # None while dealing
+    fraction: float  # of this phase; while partitioning an estimate
+    rows: int  # partitioned or written in this phase
+    rows_total: int | None  # None while partitioning
     bytes_read: int  # of the sources, decompressed
     bytes_total: int | None  # None: not known, as with compressed sources
     bytes_written: int
     seconds: float  # since the start
-    megabytes_per_second: float  # of the sources, while dealing
+    megabytes_per_second: float  # of the sources, while partitioning
 
 
 Progress = Callable[[IngestProgress], None]
@@ -50,13 +50,13 @@ class Ticker:
         """Begin the first phase, of `estimate` decoded bytes."""
         self._bytes_total, self._estimate = bytes_total, max(estimate, 1)
 
-    def dealt(self, n_bytes: int, rows: int, decoded: int) -> None:
+    def partitioned(self, n_bytes: int, rows: int, decoded: int) -> None:
         """Count a piece."""
         self._read += n_bytes
         self._rows += rows
         self._decoded += decoded
         self._dealing_s = self.seconds()
-        self._tell("deal", min(1.0, self._decoded / self._estimate))
+        self._tell("partition", min(1.0, self._decoded / self._estimate))
 
     def begin_writing(self, rows_total: int) -> None:
         """Begin the second phase."""

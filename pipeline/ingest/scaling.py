@@ -9,19 +9,19 @@ constant (or 0) keep the scale 1, rows that are 0 stay 0.
 from __future__ import annotations
 
 import base64
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import BadInput
 from pipeline.ingest.column_statistics import ColumnStatistics
+from pipeline.settings.ingest_plan import ScalingKind
 from storage.codec import checksum
 from storage.dataset import Dataset
 from storage.manifest import Scaling
 from storage.table import DenseTable, SparseTable, Table
 
-Kind = Literal["none", "maxabs", "unit-rows", "standard"]
 Vector = NDArray[np.float64]
 
 
@@ -29,18 +29,19 @@ class Scaler:
     """Applies one scaling to tables; `scale` and `shift` are None where the kind has none."""
 
     def __init__(
-        self, kind: Kind, scale: Vector | None = None, shift: Vector | None = None
+        self, kind: ScalingKind, scale: Vector | None = None, shift: Vector | None = None
     ) -> None:
         self.kind, self.scale, self.shift = kind, scale, shift
 
     @classmethod
-    def fitted(cls, kind: Kind, columns: ColumnStatistics | None, n_features: int) -> Scaler:
+    def fitted(cls, kind: ScalingKind, columns: ColumnStatistics | None, n_features: int) -> Scaler:
         """Scaling of `kind` to the training rows' column statistics (None: kind needs none)."""
         if columns is None:
             return cls(kind)
         found = columns.columns(n_features)
         if kind == "maxabs":
             return cls(kind, _reciprocal(found["max_abs"]))
+        _require_squares(found["variance"])
         # Below this the deviation of a constant column is only the rounding of its mean.
         deviation = np.sqrt(found["variance"])
         constant = deviation <= 1e-12 * np.abs(found["mean"])
@@ -105,6 +106,15 @@ class Scaler:
         return data * _reciprocal(np.sqrt(squares))[rows]
 
 
+def _require_squares(variance: Vector) -> None:
+    beyond = np.flatnonzero(~np.isfinite(variance))
+    if len(beyond):
+        raise BadInput(
+            f"Column {beyond[0]} (counted from 0) has values too large to square, so it has no "
+            "standard deviation. Choose the scaling maxabs, or drop the column."
+        )
+
+
 def _as_text(vector: Vector | None) -> str | None:
     return None if vector is None else base64.b64encode(vector.tobytes()).decode()
 
@@ -117,6 +127,6 @@ def _reciprocal(size: Vector) -> Vector:
     return 1.0 / np.where(size > 0, size, 1.0)
 
 
-def needs_columns(kind: Kind) -> bool:
+def needs_columns(kind: ScalingKind) -> bool:
     """Whether the training rows' columns must be known before the first row can be scaled."""
     return kind in ("maxabs", "standard")

@@ -6,15 +6,16 @@ import json
 from typing import Any
 
 from pipeline.errors import BadInput
-from pipeline.ingest.workplace import INSIDE
+from pipeline.ingest.work_dir import INSIDE
 from storage.dataset import Dataset
 from storage.folder import PROBE, Folder
 from storage.manifest import KEY
+from storage.schema import KEY as SCHEMA
 
 #: Written first, stays: which plan this data set is made by, and what the manifest does not say.
 MARKER = "ingest.json"
 #: Everything of a data set; nothing else in the folder is ever deleted.
-_OURS = ("X", "rows", "target", "weight", "columns", "zarr.json")
+_OURS = ("X", "rows", "target", "weight", "columns", "zarr.json", SCHEMA)
 
 
 class IngestTarget:
@@ -38,10 +39,13 @@ class IngestTarget:
         return Dataset.open(self.folder)
 
     def marker(self) -> dict[str, Any]:
-        """Return what the marker says; nothing if there is none."""
+        """Return what the marker says; nothing if there is none, or it cannot be read."""
         if not self.folder.exists(MARKER):
             return {}
-        found = json.loads(self.folder.read(MARKER))
+        try:
+            found = json.loads(self.folder.read(MARKER))
+        except ValueError:
+            return {}
         return found if isinstance(found, dict) else {}
 
     def require_free(self, *, overwrite: bool) -> None:

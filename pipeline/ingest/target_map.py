@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import BadInput
+from pipeline.sources.source import LONGEST_LABEL
 from storage.manifest import Labels, Values
 
 Vector = NDArray[np.float64]
@@ -17,6 +19,8 @@ Vector = NDArray[np.float64]
 MOST_LABELS_GUESSED = 1000
 #: More distinct labels than this are refused: a model per label would not be of any use.
 MOST_LABELS = 100_000
+#: All labels together; manifests and models name every one.
+MOST_CHARACTERS = 1 << 24
 
 
 def _listed(labels: Sequence[object], most: int = 8) -> str:
@@ -24,7 +28,7 @@ def _listed(labels: Sequence[object], most: int = 8) -> str:
     return shown + (f", ... ({len(labels)} in all)" if len(labels) > most else "")
 
 
-class TargetCensus:
+class LabelEncoder:
     """Counts the targets of two groups of rows, training (0) and test (1), piece by piece.
 
     Words get provisional codes in order of appearance; numbers stay themselves. Pieces must come in
@@ -37,6 +41,7 @@ class TargetCensus:
         self.numbers: dict[float, list[int]] | None = {}  # None: too many to be labels
         self.word_counts: list[list[int]] = []
         self.whole = True
+        self._characters = 0
         self.n_rows = [0, 0]
         self._mean, self._deviation = [0.0, 0.0], [0.0, 0.0]
         self._range = [[np.inf, -np.inf], [np.inf, -np.inf]]
@@ -51,17 +56,37 @@ class TargetCensus:
             )
         if labels is None:
             return target
+        self._refuse_words(labels)
         for label in labels:
-            if label not in self.words:
-                self.words[label] = len(self.words)
-                self.word_counts.append([0, 0])
-        if len(self.words) > MOST_LABELS:
-            raise BadInput(
-                f"{where}: more than {MOST_LABELS} distinct labels. "
-                "Choose the label column with `label`, or give numbers to regress on."
-            )
+            self._add(label, where)
         codes = np.array([self.words[label] for label in labels], np.float64)
         return codes[target.astype(np.int64)]
+
+    def _add(self, label: str, where: str) -> None:
+        """Give a word its code; too many or too long ones are refused while they are few."""
+        if label in self.words:
+            return
+        self.words[label] = len(self.words)
+        self.word_counts.append([0, 0])
+        self._characters += len(label)
+        if len(label) > LONGEST_LABEL:
+            raise BadInput(
+                f"{where}: a label of {len(label):,} characters, at most {LONGEST_LABEL} were "
+                "expected. Choose the label column with `label`."
+            )
+        if len(self.words) > MOST_LABELS or self._characters > MOST_CHARACTERS:
+            raise BadInput(
+                f"{where}: more than {MOST_LABELS} distinct labels, or more than "
+                f"{MOST_CHARACTERS:,} characters of them. Choose the label column with `label`, "
+                "or give numbers to regress on."
+            )
+
+    def _refuse_words(self, words: Sequence[str]) -> None:
+        if self.task == "regression" and words:
+            raise BadInput(
+                f"The labels are words ({_listed(sorted(words))}), which no regression "
+                "can use. Choose the target column with `label`, or the task classification."
+            )
 
     def count(self, target: Vector, group: int) -> None:
         """Count encoded targets of `group` in."""
@@ -84,6 +109,11 @@ class TargetCensus:
         most = MOST_LABELS if self.task == "classification" else MOST_LABELS_GUESSED
         if len(self.numbers) > most:
             self.numbers = None
+            if self.task == "classification":
+                raise BadInput(
+                    f"More than {MOST_LABELS} distinct labels. "
+                    "Choose the label column with `label`, or the task regression."
+                )
 
     def _merge_moments(self, target: Vector, group: int) -> None:
         n, m = self.n_rows[group], target.size
@@ -100,17 +130,8 @@ class TargetCensus:
     def is_classification(self) -> bool:
         """Whether the targets are labels: asked for, words, or few distinct whole numbers."""
         if self.task == "regression":
-            if self.words:
-                raise BadInput(
-                    f"The labels are words ({_listed(sorted(self.words))}), which no regression "
-                    "can use. Choose the target column with `label`, or the task classification."
-                )
+            self._refuse_words([*self.words])
             return False
-        if self.task == "classification" and self.numbers is None:
-            raise BadInput(
-                f"More than {MOST_LABELS} distinct labels. "
-                "Choose the label column with `label`, or the task regression."
-            )
         guessed = bool(self.words) or (self.numbers is not None and self.whole)
         return self.task == "classification" or guessed
 
@@ -125,7 +146,12 @@ class TargetCensus:
     def values(self, group: int) -> Values:
         """Summary of the numbers of `group`."""
         low, high = self._range[group]
-        variance = self._deviation[group] / max(self.n_rows[group], 1)
+        variance = max(0.0, self._deviation[group]) / max(self.n_rows[group], 1)
+        if not math.isfinite(self._mean[group] * self._mean[group] + variance):
+            raise BadInput(
+                f"The targets reach from {low:g} to {high:g}: too large to square. Give them in "
+                "another unit."
+            )
         return Values(mean=self._mean[group], variance=variance, minimum=low, maximum=high)
 
     def state(self) -> dict[str, Any]:
@@ -139,20 +165,23 @@ class TargetCensus:
             "n_rows": self.n_rows,
             "mean": self._mean,
             "deviation": self._deviation,
-            "range": self._range,
+            "range": [
+                ends if n else None for ends, n in zip(self._range, self.n_rows, strict=True)
+            ],
         }
 
     @classmethod
-    def from_state(cls, task: str, state: dict[str, Any]) -> TargetCensus:
+    def from_state(cls, task: str, state: dict[str, Any]) -> LabelEncoder:
         """Inverse of `state`."""
-        census = cls(task)
-        census.words = {word: code for code, word in enumerate(state["words"])}
-        census.word_counts, census.whole = state["word_counts"], state["whole"]
+        encoder = cls(task)
+        encoder.words = {word: code for code, word in enumerate(state["words"])}
+        encoder.word_counts, encoder.whole = state["word_counts"], state["whole"]
         numbers = state["numbers"]
-        census.numbers = None if numbers is None else dict(numbers)
-        census.n_rows, census._mean = state["n_rows"], state["mean"]
-        census._deviation, census._range = state["deviation"], state["range"]
-        return census
+        encoder.numbers = None if numbers is None else dict(numbers)
+        encoder.n_rows, encoder._mean = state["n_rows"], state["mean"]
+        encoder._deviation = state["deviation"]
+        encoder._range = [ends or [np.inf, -np.inf] for ends in state["range"]]
+        return encoder
 
 
 class TargetMap:
@@ -160,7 +189,7 @@ class TargetMap:
 
     Parameters
     ----------
-    census
+    encoder
         All rows, counted.
     like
         Targets of the data set whose map is taken over, if any.
@@ -171,38 +200,38 @@ class TargetMap:
         If a label is not in `like`'s map, or if all training rows have one label.
     """
 
-    def __init__(self, census: TargetCensus, like: Labels | Values | None) -> None:
-        self._census, self._codes = census, None
+    def __init__(self, encoder: LabelEncoder, like: Labels | Values | None) -> None:
+        self._encoder, self._codes = encoder, None
         self.labels: tuple[str, ...] | tuple[float, ...] = ()
         self.is_classification = (
-            census.is_classification() if like is None else like.kind == "labels"
+            encoder.is_classification() if like is None else like.kind == "labels"
         )
         if not self.is_classification:
-            if census.words:
-                census.task = "regression"
-                census.is_classification()
+            if encoder.words:
+                encoder.task = "regression"
+                encoder.is_classification()
             return
-        found = census.label_counts()
+        found = encoder.label_counts()
         if like is None:
             self._refuse_one_class(found)
         self.labels = tuple(found) if like is None else like.labels  # type: ignore[union-attr,assignment]
         if like is not None:
             self._refuse_unknown(found)
-        if census.words:
+        if encoder.words:
             place = {label: float(k) for k, label in enumerate(self.labels)}
-            self._codes = np.array([place[word] for word in census.words])
+            self._codes = np.array([place[word] for word in encoder.words])
 
     def _refuse_one_class(self, found: dict[str | float, list[int]]) -> None:
         trained = [label for label, counts in found.items() if counts[0]]
         if len(trained) < 2:
             raise BadInput(
-                f"All {self._census.n_rows[0]} training rows have the label {_listed(trained)}; a "
+                f"All {self._encoder.n_rows[0]} training rows have the label {_listed(trained)}; a "
                 "classifier needs two. Check the label column, or choose the task regression."
             )
 
     def _refuse_unknown(self, found: dict[str | float, list[int]]) -> None:
         unknown = [label for label in found if label not in self.labels]
-        if unknown or self._census.numbers is None:
+        if unknown or self._encoder.numbers is None:
             raise BadInput(
                 f"Labels {_listed(unknown)} are unknown to the data set given as `like`, which has "
                 f"{_listed(self.labels)}. Mend the sources, or ingest without `like`."
@@ -219,7 +248,7 @@ class TargetMap:
     def targets(self, group: int) -> Labels | Values:
         """What the manifest of group 0 (training) or 1 (test) says of its targets."""
         if not self.is_classification:
-            return self._census.values(group)
-        found = self._census.label_counts()
+            return self._encoder.values(group)
+        found = self._encoder.label_counts()
         counts = tuple(found[label][group] if label in found else 0 for label in self.labels)
         return Labels(labels=self.labels, counts=counts)

@@ -10,10 +10,10 @@ import numpy as np
 
 from pipeline.ingest.chunking import ChunkOrder, Selection, cut_into_chunks
 from pipeline.ingest.column_statistics import ColumnStatistics, Vector
-from pipeline.ingest.popularity import renumber
+from pipeline.ingest.frequency_order import renumber
 from pipeline.ingest.scaling import Scaler
 from pipeline.ingest.target_map import TargetMap
-from pipeline.ingest.workplace import Workplace
+from pipeline.ingest.work_dir import WorkDir
 from storage.column_order import ColumnOrder
 from storage.dataset import DatasetWriter
 from storage.manifest import ChunkRecord, Weights, index_dtype
@@ -40,7 +40,7 @@ class ChunkMaker:
     ----------
     writer, targets, scaler, order
         Where to, what the spilled targets and features become, and where each column goes.
-    workplace, name
+    work_dir, name
         Where finished chunks are recorded, so that an ingest that was killed does not write them
         again. Their bytes are checked before they are believed.
     """
@@ -51,12 +51,12 @@ class ChunkMaker:
         targets: TargetMap,
         scaler: Scaler,
         order: ColumnOrder,
-        workplace: Workplace,
+        work_dir: WorkDir,
         name: str,
     ) -> None:
         self.writer, self.targets, self.scaler, self.order = writer, targets, scaler, order
-        self.workplace, self.name = workplace, f"chunks-{name}"
-        entries = workplace.entries(self.name)
+        self.work_dir, self.name = work_dir, f"chunks-{name}"
+        entries = work_dir.entries(self.name)
         self.known = {e["k"]: ChunkRecord.model_validate(e["record"]) for e in entries}
 
     def make(self, order: ChunkOrder) -> tuple[int, ChunkRecord, Table]:
@@ -72,9 +72,7 @@ class ChunkMaker:
     def note(self, number: int, record: ChunkRecord) -> None:
         """Record a chunk as finished."""
         if self.known.get(number) != record:
-            self.workplace.append(
-                self.name, {"k": number, "record": record.model_dump(mode="json")}
-            )
+            self.work_dir.append(self.name, {"k": number, "record": record.model_dump(mode="json")})
 
     def _as_stored(self, table: Table) -> Table:
         table = self.scaler.apply(table._replace(target=self.targets.apply(table.target)))
@@ -97,7 +95,7 @@ def write_chunks(
     memory: int,
     report: Callable[[int, int], None],
 ) -> Written:
-    """Store all rows of the buckets, in order, and gather the statistics on the way.
+    """Store all rows of the buckets, in order, and reduce the statistics on the way.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How good a model is on a data set: one gather of sums and of two histograms of scores."""
+"""How good a model is on a data set: one reduce of sums and of two histograms of scores."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import BadInput
+from pipeline.execution.executor import Executor
+from pipeline.execution.reduce import ReduceReport, reduce
+from pipeline.execution.span import Job
+from pipeline.plan.job import stats_of
+from pipeline.plan.problem import problem_of
 from pipeline.scoring.evaluate_classes import (
     CLASS_SCORES,
     ClassFigures,
@@ -17,19 +22,16 @@ from pipeline.scoring.evaluate_classes import (
     penalty,
     top_error,
 )
+from pipeline.settings.matching import BY_NAME, Matching
+from pipeline.settings.training_plan import TrainingPlan
 from pipeline.streaming.buffers import let_go_of_buffers
-from pipeline.streaming.executor import Executor
-from pipeline.streaming.gather import GatherReport, gather
-from pipeline.streaming.span import Job
 from pipeline.streaming.targets import TargetRule, label_text, shown, target_rule
 from pipeline.streaming.windows import plan_windows
-from pipeline.training.job import facts_of
 from pipeline.training.model import Model, read_weights, require_same_columns
-from pipeline.training.plan import TrainingPlan, problem_of
 from pipeline.training.run_folder import RunRecord
-from solvers.losses import Problem, Squared
+from solvers.kernels.scores import loss_sum, scores
+from solvers.losses import Problem
 from solvers.protocol import Block, Sum, Weights, add_parts
-from solvers.scores import loss_sum, scores
 from storage.dataset import Dataset
 from storage.manifest import Labels, Values
 
@@ -48,6 +50,7 @@ class Evaluation(NamedTuple):
     mse: float | None
     r2: float | None
     classes: tuple[ClassFigures, ...] | None = None  # where there are more than two
+    left_out: tuple[str, ...] = ()  # columns that the model does not know
 
 
 class ScorePart(NamedTuple):
@@ -68,17 +71,20 @@ def evaluate(
     model: Model,
     dataset: Dataset,
     executor: Executor,
-    on_report: Callable[[GatherReport], None] = lambda _: None,
+    on_report: Callable[[ReduceReport], None] = lambda _: None,
+    rules: Matching = BY_NAME,
 ) -> Evaluation:
-    """Read a data set once and say how the model does on it.
+    """Read a data set once and say how the model does on it; columns are matched by `rules`.
 
     Raises BadInput when the data set's columns, scaling or labels are not the model's.
     """
-    job = evaluation_job(model.record, dataset, model.lam)
-    at = executor.submit("weights", read_weights, model.run, model.snapshot, dataset)
-    total = executor.result(gather(executor, job, sum_of(job), at, on_report))
+    job = evaluation_job(model.record, dataset, model.lam, rules)
+    matched = require_same_columns(model.record, dataset, rules)
+    at = executor.submit("weights", read_weights, model.run, model.snapshot, dataset, matched)
+    total = executor.result(reduce(executor, job, sum_of(job), at, on_report))
     executor.everywhere(let_go_of_buffers)
-    return figures_of(job, model.record, model.weights, total)
+    figures = figures_of(job, model.record, model.weights, total)
+    return figures._replace(left_out=matched.left_out)
 
 
 def sum_of(job: Job) -> Sum:
@@ -95,12 +101,14 @@ def figures_of(
     return summary(job.problem, at, total)
 
 
-def evaluation_job(trained: RunRecord, dataset: Dataset, lam: float | None = None) -> Job:
+def evaluation_job(
+    trained: RunRecord, dataset: Dataset, lam: float | None = None, rules: Matching = BY_NAME
+) -> Job:
     """Read a data set's targets by the labels of the set that was trained on.
 
     Raises BadInput when columns, scaling or labels are not those that were trained on.
     """
-    require_same_columns(trained, dataset)
+    require_same_columns(trained, dataset, rules)
     plan, manifest = trained.plan, dataset.manifest
     # lam, "10/n" and the default label are those of the training set.
     problem = problem_of(plan, trained, lam)
@@ -110,7 +118,7 @@ def evaluation_job(trained: RunRecord, dataset: Dataset, lam: float | None = Non
     else:
         rule = target_rule(manifest, problem.loss, _positive_label(plan, trained))
     windows = plan_windows(manifest, memory=plan.memory, state_bytes=0, streams=1, seed=0)
-    return Job(dataset, problem, facts_of(manifest, rule), rule, windows)
+    return Job(dataset, problem, stats_of(manifest, rule), rule, windows)
 
 
 def _same_classes(targets: Labels | Values, trained: Labels | Values) -> TargetRule:
@@ -172,7 +180,7 @@ def add_scores(problem: Problem, at: Weights, block: Block, part: ScorePart) -> 
     return total
 
 
-SCORES = Sum("gather-scores", no_scores, add_scores)
+SCORES = Sum("reduce-scores", no_scores, add_scores)
 
 
 def _histogram(bins: NDArray[np.int64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -190,7 +198,7 @@ def summary(problem: Problem, at: Weights, total: ScorePart) -> Evaluation:
     """Turn sums over all rows into the figures."""
     loss = total.loss / total.weight
     figures: dict[str, Any] = dict.fromkeys(("error", "auc", "auc_within", "mse", "r2"))
-    if isinstance(problem.loss, Squared):
+    if problem.loss.takes_numbers:
         mean = total.y / total.weight
         variance = total.y_square / total.weight - mean * mean
         figures["mse"] = total.square / total.weight
@@ -208,12 +216,13 @@ def class_summary(
     loss = float(total.losses.mean()) / total.weight
     targets = trained.targets
     assert isinstance(targets, Labels), "classes were trained on"
+    without: dict[str, Any] = dict.fromkeys(("auc", "auc_within", "mse", "r2"))
     return Evaluation(
         rows=total.rows,
         objective=loss + penalty(problem, at),
         loss=loss,
         error=top_error(total),
-        **dict.fromkeys(("auc", "auc_within", "mse", "r2")),
+        **without,
         classes=class_figures(total, [label_text(label) for label in targets.labels]),
     )
 

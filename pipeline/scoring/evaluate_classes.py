@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.kernels.scores import loss_sum, rank
 from solvers.losses import Problem
 from solvers.protocol import Block, Sum, Weights
-from solvers.scores import loss_sum, rank
 
 
 class ClassFigures(NamedTuple):
@@ -50,7 +50,7 @@ def add_ranks(problem: Problem, at: Weights, block: Block, part: ClassPart) -> C
     return part._replace(rows=part.rows + len(code), weight=part.weight + float(weight.sum()))
 
 
-CLASS_SCORES = Sum("gather-scores", no_ranks, add_ranks)
+CLASS_SCORES = Sum("reduce-scores", no_ranks, add_ranks)
 
 
 def penalty(problem: Problem, at: Weights) -> float:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from pipeline.execution.executor import Executor
+from pipeline.execution.reduce import reduce
+from pipeline.execution.span import Job
+from pipeline.matching import Matched
 from pipeline.scoring.evaluate import Evaluation, evaluation_job, figures_of, sum_of
-from pipeline.streaming.executor import Executor
-from pipeline.streaming.gather import gather
-from pipeline.streaming.span import Job
 from pipeline.training.grid import Candidate, Choice, best_of, certificate_of, weights_of
-from pipeline.training.model import sourced_weights, stored_weights
+from pipeline.training.model import require_same_columns, sourced_weights, stored_weights
 from pipeline.training.run_folder import RunRecord
+from solvers.multi_model import Task, sum_each
 from solvers.protocol import Certificate, Solver, State, Weights
-from solvers.together import View, sum_each
 from storage.dataset import Dataset
 
 
@@ -31,9 +32,10 @@ def held_out_figures(
     Raises BadInput when columns, scaling or labels are not those that were trained on.
     """
     job = evaluation_job(record, dataset)
-    read = partial(weights_of_each, solver, lams, trained, dataset)
+    matched = require_same_columns(record, dataset)
+    read = partial(weights_of_each, solver, lams, trained, dataset, matched)
     at = executor.submit("weights", read, head)
-    total = gather(executor, job, sum_each(sum_of(job), (View(),) * lams), at, lambda _report: None)
+    total = reduce(executor, job, sum_each(sum_of(job), (Task(),) * lams), at, lambda _report: None)
     found: list[Evaluation] = executor.result(
         executor.submit("figures", partial(figures_of_each, job, record), at, total)
     )
@@ -64,10 +66,10 @@ def choose_lam(
 
 
 def weights_of_each(
-    solver: Solver, lams: int, trained: Dataset, dataset: Dataset, state: State
+    solver: Solver, lams: int, trained: Dataset, dataset: Dataset, matched: Matched, state: State
 ) -> tuple[Weights, ...]:
     """Read the model of every lam out of a state, for the stored rows of the data set to judge."""
-    weights = stored_weights(sourced_weights(solver.weights(state), trained), dataset)
+    weights = stored_weights(sourced_weights(solver.weights(state), trained), dataset, matched)
     return tuple(weights_of(weights, lams, k) for k in range(lams))
 
 

@@ -13,18 +13,21 @@ from numpy.typing import NDArray
 
 from pipeline.errors import BadInput
 from pipeline.ingest.scaling import Scaler
+from pipeline.matching import Matched
 from pipeline.memory import peak_memory_bytes
-from pipeline.scoring.predictions import PredictionFile, open_predictions
-from pipeline.sources import SourceOptions, open_source
+from pipeline.plan.problem import loss_of
+from pipeline.scoring.predictions import PredictionFile, defused, open_predictions
+from pipeline.settings.source_options import SourceOptions
+from pipeline.sources import Expected, Source, open_source
 from pipeline.streaming.buffers import row_view
 from pipeline.streaming.targets import label_text
 from pipeline.training.model import Model, require_same_columns, stored_weights
-from pipeline.training.plan import loss_of
-from solvers.losses import Logistic, Squared
-from solvers.scores import rank, scores, sigmoid
+from solvers.kernels.scores import rank, scores
+from solvers.losses.loss import Link
 from storage.dataset import Dataset
 from storage.folder import Folder
 from storage.ordered import ordered_map
+from storage.redaction import without_secrets
 from storage.table import Table
 
 PIECE_SHARE = 16  # a piece's text, rows, scaled rows and scores fit in a 16th of the budget, twice
@@ -38,6 +41,7 @@ class PredictionResult(NamedTuple):
     columns: tuple[str, ...]
     seconds: float
     peak_memory_bytes: int
+    left_out: tuple[str, ...] = ()  # columns of the input that the model does not know
 
 
 class Predictor(NamedTuple):
@@ -46,7 +50,7 @@ class Predictor(NamedTuple):
     model: Model
     labels: tuple[Any, ...] | None  # of negative and positive scores, or of the classes; None:
     # numbers are predicted
-    probability: bool
+    link: Link | None  # from scores to probabilities, where these are asked for
     scaler: Scaler | None  # None: rows come scaled as the model wants them
 
     @property
@@ -54,7 +58,14 @@ class Predictor(NamedTuple):
         """Names of the output's columns."""
         if self.labels is None:
             return ("prediction",)
-        return ("label", "score", "probability") if self.probability else ("label", "score")
+        return ("label", "score", "probability") if self.link else ("label", "score")
+
+    def defused(self) -> Predictor:
+        """Return the same with labels that no spreadsheet runs; no other column holds text."""
+        labels = self.labels and tuple(
+            defused(label) if isinstance(label, str) else label for label in self.labels
+        )
+        return self._replace(labels=labels)
 
     def __call__(self, table: Table) -> dict[str, NDArray[Any]]:
         """Predict the rows of a table."""
@@ -62,14 +73,14 @@ class Predictor(NamedTuple):
             table = self.scaler.apply(table)
         weights, rows = self.model.weights, row_view(table)
         if weights.coef.ndim == 2:
-            best, score, probability = rank(weights.coef, weights.intercept, rows)
+            best, score, share = rank(weights.coef, weights.intercept, rows, link=self.link)
         else:
             score = scores(weights.coef, weights.intercept, rows)
-            best, probability = (score > 0).astype(np.int64), sigmoid(score)
+            best, share = (score > 0).astype(np.int64), self.link(score) if self.link else None
         if self.labels is None:
             return {"prediction": score}
         found = {"label": np.array(self.labels)[best], "score": score}
-        return found | {"probability": probability} if self.probability else found
+        return found if share is None else found | {"probability": share}
 
 
 def predict(
@@ -79,6 +90,7 @@ def predict(
     options: SourceOptions,
     *,
     probability: bool = False,
+    defuse: bool = False,
     memory: int = 1 << 30,
     threads: int | None = None,
     storage_options: dict[str, Any] | None = None,
@@ -95,10 +107,13 @@ def predict(
     output
         A .parquet, .csv or .npy file; it appears whole or not at all.
     options
-        How to read the inputs.
+        How to read the inputs, and how their columns are matched with the model's.
     probability
         Add the probability of the positive label, of several classes that of the label predicted
         (its model's over the sum of all models'); logistic loss only.
+    defuse
+        Write labels that a spreadsheet would run as a formula (``=1+2``) with a ' before them;
+        .csv only.
     memory
         Budget in bytes beyond what importing the libraries takes.
     threads
@@ -107,40 +122,47 @@ def predict(
     Raises
     ------
     BadInput
-        Rows that cannot be read or do not have the model's width; probabilities that would not
+        Rows that cannot be read or do not have the model's columns; probabilities that would not
         be honest; an output of another kind.
     """
     began = time.perf_counter()
     dataset = _as_dataset(inputs, storage_options)
     predictor = make_predictor(model, probability=probability, raw=dataset is None)
+    if defuse and output.endswith(".csv"):
+        predictor = predictor.defused()
     rows = 0
     with (
         open_predictions(output, predictor.columns, storage_options) as out,
         ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool,
     ):
         if dataset is None:
-            batches = _of_files(predictor, inputs, options, memory, pool, storage_options)
+            source = _source(model, inputs, options, memory, storage_options)
+            left_out = source.left_out
+            batches = _of_files(predictor, source, memory, pool)
         else:
-            require_same_columns(model.record, dataset)
-            batches = _of_dataset(predictor, dataset, pool)
+            matched = require_same_columns(model.record, dataset, options)
+            left_out = matched.left_out
+            batches = _of_dataset(predictor, dataset, matched, pool)
         for batch in batches:
             rows += _keep(out, batch)
             on_rows(rows)
     seconds = time.perf_counter() - began
-    return PredictionResult(output, rows, predictor.columns, seconds, peak_memory_bytes())
+    peak = peak_memory_bytes()
+    return PredictionResult(output, rows, predictor.columns, seconds, peak, left_out)
 
 
 def make_predictor(model: Model, *, probability: bool, raw: bool) -> Predictor:
     """Work out what is predicted: labels, numbers, probabilities."""
     loss = loss_of(model.record.plan, model.record)
-    if probability and not isinstance(loss, Logistic):
+    if probability and loss.link is None:
         raise BadInput(
             "Only the logistic loss models probabilities; this model's scores are distances. "
             "Train with --loss logistic, or predict without --probability."
         )
     scaler = Scaler(model.record.scaling.kind, model.scale, model.shift) if raw else None
-    squared = isinstance(loss, Squared) and model.record.plan.positive is None
-    return Predictor(model, None if squared else label_names(model), probability, scaler)
+    numbers = loss.takes_numbers and model.record.plan.positive is None
+    link = loss.link if probability else None
+    return Predictor(model, None if numbers else label_names(model), link, scaler)
 
 
 def label_names(model: Model) -> tuple[Any, ...]:
@@ -157,22 +179,30 @@ def label_names(model: Model) -> tuple[Any, ...]:
 
 
 def _as_dataset(inputs: Sequence[str], storage: dict[str, Any] | None) -> Dataset | None:
-    if len(inputs) != 1 or not Folder(inputs[0], storage).exists("manifest.json"):
+    if len(inputs) != 1 or without_secrets(inputs[0]) != inputs[0]:  # then it names a single file
+        return None
+    if not Folder(inputs[0], storage).exists("manifest.json"):
         return None
     return Dataset.open(inputs[0], storage)
 
 
-def _of_files(
-    predictor: Predictor,
+def _source(
+    model: Model,
     inputs: Sequence[str],
     options: SourceOptions,
     memory: int,
-    pool: ThreadPoolExecutor,
     storage: dict[str, Any] | None,
-) -> Iterator[dict[str, NDArray[Any]]]:
-    width = predictor.model.record.n_features
+) -> Source:
+    """Open files whose columns are those of a model, labels optional."""
+    width = model.record.n_features
     options = options.model_copy(update={"n_features": width, "label_required": False})
-    source = open_source(inputs, options, storage)
+    expected = Expected(model.record.columns, longest_line=max(1 << 20, memory // PIECE_SHARE))
+    return open_source(inputs, options, storage, expected)
+
+
+def _of_files(
+    predictor: Predictor, source: Source, memory: int, pool: ThreadPoolExecutor
+) -> Iterator[dict[str, NDArray[Any]]]:
     workers = pool._max_workers  # noqa: SLF001 - the pool is ours, and nothing public tells
     size = max(1 << 16, memory // (PIECE_SHARE * (workers + 1)))
 
@@ -183,9 +213,9 @@ def _of_files(
 
 
 def _of_dataset(
-    predictor: Predictor, dataset: Dataset, pool: ThreadPoolExecutor
+    predictor: Predictor, dataset: Dataset, matched: Matched, pool: ThreadPoolExecutor
 ) -> Iterator[dict[str, NDArray[Any]]]:
-    weights = stored_weights(predictor.model.weights, dataset)
+    weights = stored_weights(predictor.model.weights, dataset, matched)
     predictor = predictor._replace(model=predictor.model._replace(weights=weights))
 
     def job(k: int) -> dict[str, NDArray[Any]]:

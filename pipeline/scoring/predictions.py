@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import IO, Any, Protocol
 
-import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -17,9 +17,21 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from pipeline.errors import BadInput
+from storage.addresses import open_store, require_no_secrets
 
 Batch = Mapping[str, NDArray[Any]]
 COPY_BYTES = 1 << 20
+
+
+#: What a spreadsheet takes for the beginning of a formula, also as wide characters.
+_FORMULA = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+
+
+def defused(text: str) -> str:
+    """Put a ' before text that a spreadsheet would run as a formula; numbers stay numbers."""
+    bare = text.strip()
+    return f"'{text}" if bare.startswith(_FORMULA) and not _NUMBER.fullmatch(bare) else text
 
 
 class PredictionFile(Protocol):
@@ -46,7 +58,8 @@ def open_predictions(
         raise BadInput(
             f'Predictions cannot be written to "{url}". End it in .parquet, .csv or .npy.'
         )
-    system, path = fsspec.core.url_to_fs(url, **(storage_options or {}))
+    system, path = open_store(url, storage_options, writing=True)
+    require_no_secrets(url)
     target = system.open(path, "wb", autocommit=False)
     try:
         with tempfile.TemporaryFile() as scratch:

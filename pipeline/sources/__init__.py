@@ -1,12 +1,14 @@
 """Text, columns and arrays, read in bounded pieces and turned into tables."""
 
+from pipeline.settings.formats import Format
+from pipeline.settings.source_options import Column, SourceOptions
 from pipeline.sources.opening import open_source
-from pipeline.sources.options import Column, Format, SourceOptions
-from pipeline.sources.source import BadRow, Parsed, Piece, Source, SourceFile
+from pipeline.sources.source import BadRow, Expected, Parsed, Piece, Source, SourceFile
 
 __all__ = [
     "BadRow",
     "Column",
+    "Expected",
     "Format",
     "Parsed",
     "Piece",

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import BadInput
+from pipeline.sizes import format_bytes
+from pipeline.sources.source import LONGEST_LABEL
 from pipeline.sources.streams import Address, opened
 
 
@@ -56,6 +58,11 @@ def _header(stream: BinaryIO, name: str) -> tuple[tuple[int, ...], np.dtype[Any]
         shape, by_columns, dtype = read(stream)
     except ValueError as error:
         raise BadInput(f"{name} is not a NumPy array ({error}). Save it by numpy.save.") from error
+    if dtype.kind in "US" and dtype.itemsize > 4 * LONGEST_LABEL:
+        raise BadInput(
+            f"{name} holds words of {format_bytes(dtype.itemsize)}. Write labels of "
+            f"{LONGEST_LABEL} characters at most."
+        )
     if dtype.hasobject or dtype.kind not in "biufUS":
         raise BadInput(
             f"{name} holds {dtype} values, numbers were expected. Save it as an array of floats."
@@ -93,8 +100,11 @@ def _member(stack: ExitStack, archive: zipfile.ZipFile, member: str, name: str) 
     return ArrayStream(stack.enter_context(archive.open(member)), f"{name}, array {member[:-4]}")
 
 
-def checked_matrix(array: ArrayStream, name: str) -> tuple[int, int]:
-    """Rows and columns of an array that must be a matrix of numbers with some of both."""
+def checked_matrix(array: ArrayStream, name: str, longest_row: int) -> tuple[int, int]:
+    """Rows and columns of an array that must be a matrix of numbers with some of both.
+
+    BadInput also refuses rows of more than `longest_row` bytes.
+    """
     if len(array.shape) != 2 or array.dtype.kind in "US":
         raise BadInput(
             f"{name} holds {array.dtype} of shape {array.shape}, a matrix of numbers was expected. "
@@ -102,7 +112,17 @@ def checked_matrix(array: ArrayStream, name: str) -> tuple[int, int]:
         )
     if 0 in array.shape:
         raise BadInput(f"{name} has no rows or no columns (shape {array.shape}). Leave it out.")
+    require_room(array.dtype.itemsize * array.shape[1], name, longest_row)
     return array.shape[0], array.shape[1]
+
+
+def require_room(row_bytes: int, name: str, longest_row: int) -> None:
+    """Refuse rows that memory has no room for: an archive of zeros may state any size."""
+    if row_bytes > longest_row:
+        raise BadInput(
+            f"{name} has rows of {format_bytes(row_bytes)}, where the memory has room for "
+            f"{format_bytes(longest_row)}. Check the file, or give more memory (--memory)."
+        )
 
 
 def require_same(found: set[Any], what: str, addresses: Sequence[Address]) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispatch import kernel
+from solvers.kernels.dispatch import kernel
 
 Bytes = NDArray[np.uint8]
 #: A place in text: unsigned, since numba would test signed ones for counting from the end.

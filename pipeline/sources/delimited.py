@@ -5,27 +5,30 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.errors import BadInput
+from pipeline.settings.source_options import SourceOptions
 from pipeline.sources import delimited_kernel as grammar
 from pipeline.sources.columns import Columns, choose
 from pipeline.sources.decimals import Bytes
 from pipeline.sources.delimited_kernel import Counts, Rules, Space, parse_cells
 from pipeline.sources.exact import parse_exactly
-from pipeline.sources.options import SourceOptions
 from pipeline.sources.rejection import SKIP_ADVICE, settle, shown
-from pipeline.sources.source import LISTED, Parsed, Piece
+from pipeline.sources.source import LISTED, Expected, Parsed, Piece
 from pipeline.sources.streams import Address, Text, described, first_lines, sample, text_pieces
+from storage.schema import Schema
 from storage.table import DenseTable, n_bytes
 
 _DELIMITERS = ",;|\t"
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 _MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
+#: A message shows less of an offending cell.
+_CELL_BYTES = 200
 #: Rows from which the kind of the labels, numbers or words, is told.
 _KIND_ROWS = 1000
 
@@ -37,6 +40,7 @@ class Layout(NamedTuple):
     has_header: bool
     columns: Columns
     roles: NDArray[np.int8]  # (columns,), see delimited_kernel
+    order: NDArray[np.intp] | None  # (d,) which feature in the file each is; None: they ascend
 
 
 class DelimitedSource:
@@ -47,21 +51,29 @@ class DelimitedSource:
     A quoted cell may not contain a line end.
     """
 
+    extensions: ClassVar[tuple[str, ...]] = (".csv", ".tsv")
+    magic: ClassVar[bytes] = b""
+    packed: ClassVar[bool] = False
     layout: Literal["dense", "sparse"] = "dense"
 
-    def __init__(self, addresses: Sequence[Address], options: SourceOptions) -> None:
+    def __init__(
+        self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
+    ) -> None:
         self.files = described(addresses)
         self._addresses = tuple(addresses)
         self._options = options
-        self._layout = _study(first_lines(addresses[0]), addresses[0], options)
+        self._longest_line = expected.longest_line
+        head = first_lines(addresses[0], self._longest_line)
+        self._layout = _study(head, addresses[0], options, expected)
         columns = self._layout.columns
         self.n_features: int | None = len(columns.features)
-        self.feature_names = columns.feature_names
+        self.schema: Schema | None = columns.schema(_types(self._layout))
+        self.left_out = columns.left_out
         self.has_weight = columns.weight is not None
 
     def estimated_bytes(self) -> int:
         """Bytes of all rows in memory, from the first file's first lines."""
-        head, whole = sample(self._addresses[0])
+        head, whole = sample(self._addresses[0], self._longest_line)
         text = _without_header(head) if self._layout.has_header else head
         piece = Piece(self.files[0].name, 1, text, text.bytes.size)
         lenient = self._options.model_copy(update={"on_bad_row": "skip"})
@@ -73,7 +85,7 @@ class DelimitedSource:
         """Stretches of whole lines, without the header."""
         for address in self._addresses:
             line = 1
-            for text in text_pieces(address, piece_bytes):
+            for text in text_pieces(address, piece_bytes, self._longest_line):
                 content, first = text, line
                 if line == 1 and self._layout.has_header:
                     _check_header(text, self._layout, address.name)
@@ -97,18 +109,33 @@ def _without_header(text: Text) -> Text:
 
 
 def _cells(line: str, delimiter: str) -> list[str]:
-    return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter), [])]
+    try:
+        return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter), [])]
+    except csv.Error as error:
+        raise BadInput(
+            f"A line that begins with {shown(line)} cannot be taken apart ({error}). "
+            "Check the file and its delimiter (--delimiter)."
+        ) from error
 
 
-def _study(text: Text, address: Address, options: SourceOptions) -> Layout:
+def _study(text: Text, address: Address, options: SourceOptions, expected: Expected) -> Layout:
     """Delimiter, header and columns, from the first lines of the first file."""
     line = _first_line(text)
     delimiter = options.delimiter or _delimiter(line, address.extension)
     cells = _cells(line, delimiter)
     has_header = _names_columns(cells) if options.header is None else options.header
-    columns = choose(cells if has_header else None, len(cells), options, address.name)
+    names = cells if has_header else None
+    columns = choose(names, len(cells), options, address.name, expected)
     rows = _without_header(text) if has_header else text
-    return Layout(delimiter, has_header, columns, _roles(columns, rows, delimiter))
+    roles, order = _roles(columns, rows, delimiter), np.argsort(np.argsort(columns.features))
+    ascends = bool((np.diff(columns.features) > 0).all())
+    return Layout(delimiter, has_header, columns, roles, None if ascends else order)
+
+
+def _types(layout: Layout) -> list[str]:
+    """Say what the cells of every column are read as; those that are dropped may be anything."""
+    kinds = {grammar.DROPPED: "any", grammar.TEXT_TARGET: "text"}
+    return [kinds.get(role, "number") for role in layout.roles.tolist()]
 
 
 def _delimiter(line: str, extension: str) -> str:
@@ -174,7 +201,8 @@ def _parse(piece: Piece, layout: Layout, options: SourceOptions) -> Parsed:
 
 def _reserve(text: Text, layout: Layout, dtype: str) -> Space:
     has_words = grammar.TEXT_TARGET in layout.roles
-    rows = text.lines + 1  # the last one is scratch
+    # A whole row has a byte per column at least; the last one is scratch.
+    rows = min(text.lines, text.bytes.size // layout.columns.n_columns) + 1
     return Space(
         np.empty((rows, len(layout.columns.features)), dtype),
         np.empty(rows),
@@ -193,7 +221,8 @@ def _table(
     target, labels = space.target[:n], None
     if grammar.TEXT_TARGET in layout.roles:
         target, labels = encode(space.label_bytes, space.label_ends[: n + 1])
-    return DenseTable(space.X[:n], target, weight), labels
+    X = space.X[:n] if layout.order is None else space.X[:n, layout.order]
+    return DenseTable(np.ascontiguousarray(X), target, weight), labels
 
 
 def encode(content: Bytes, ends: NDArray[np.int32]) -> tuple[NDArray[np.float64], tuple[str, ...]]:
@@ -233,10 +262,8 @@ def _explain(
 
 
 def _content(text: Bytes, at: int, delimiter: str) -> bytes:
-    end = at
-    while text[end] not in {ord("\n"), ord(delimiter)}:
-        end += 1
-    return text[at:end].tobytes().strip()
+    begin = text[at : at + _CELL_BYTES].tobytes()
+    return begin.split(b"\n")[0].split(delimiter.encode())[0].strip()
 
 
 def _describe(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import BadInput
-from pipeline.sources.options import SourceOptions
+from pipeline.settings.source_options import SourceOptions
 from pipeline.sources.rejection import SKIP_ADVICE, settle
 from pipeline.sources.source import Parsed, Piece
 from storage.table import DenseTable, SparseTable, Table, take

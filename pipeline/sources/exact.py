@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.sources.decimals import HARD, INFINITE, OK, Bytes, Position, decimal
-from solvers.dispatch import kernel
+from solvers.kernels.dispatch import kernel
 
 _NUMBER = re.compile(rb"[-+]?[\d.]+(?:[eE][-+]?\d+)?")
 _FEW = 64

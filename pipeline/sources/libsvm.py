@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from pipeline.errors import BadInput
+from pipeline.matching import refuse_nameless
+from pipeline.settings.source_options import SourceOptions
 from pipeline.sources import libsvm_kernel as grammar
 from pipeline.sources.decimals import Bytes
 from pipeline.sources.exact import count_byte, parse_exactly
 from pipeline.sources.libsvm_kernel import Counts, Rules, Space, parse_rows
-from pipeline.sources.options import SourceOptions
 from pipeline.sources.rejection import SKIP_ADVICE, settle, shown
-from pipeline.sources.source import LISTED, Parsed, Piece
+from pipeline.sources.source import LISTED, Expected, Parsed, Piece
 from pipeline.sources.streams import Address, Text, described, sample, text_pieces
+from storage.schema import Schema
 from storage.table import SparseTable, n_bytes
 
 _INT32_COLUMNS = 2**31 - 1
 _COLON = ord(":")
+#: A message shows less of an offending token.
+_TOKEN_BYTES = 200
 _TOKEN_ENDS = b" \t\r\n#"
 #: Share of the space reserved for values that may stay unused before the table is copied.
 _SLACK = 0.1
@@ -84,12 +88,20 @@ class LibsvmSource:
     Zeros are not stored.  Equal indices side by side are added up.
     """
 
+    extensions: ClassVar[tuple[str, ...]] = (".svm", ".libsvm", ".svmlight")
+    magic: ClassVar[bytes] = b""
+    packed: ClassVar[bool] = False
     layout: Literal["dense", "sparse"] = "sparse"
-    feature_names: tuple[str, ...] | None = None
+    schema: Schema | None = None
+    left_out: tuple[str, ...] = ()
     has_weight = False
 
-    def __init__(self, addresses: Sequence[Address], options: SourceOptions) -> None:
+    def __init__(
+        self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
+    ) -> None:
         _refuse_columns(options)
+        refuse_nameless(expected.schema, addresses[0].name, expected.whose, options)
+        self._longest_line = expected.longest_line
         self.files = described(addresses)
         self.n_features = options.n_features
         self._addresses = tuple(addresses)
@@ -97,7 +109,7 @@ class LibsvmSource:
 
     def estimated_bytes(self) -> int:
         """Bytes of all rows in memory, from the first file's first lines."""
-        text, whole = sample(self._addresses[0])
+        text, whole = sample(self._addresses[0], self._longest_line)
         lenient = self._options.model_copy(update={"on_bad_row": "skip"})
         piece = Piece(self.files[0].name, 1, text, text.bytes.size)
         per_byte = n_bytes(parse_text(piece, lenient).table) / text.bytes.size
@@ -108,7 +120,7 @@ class LibsvmSource:
         """Stretches of whole lines."""
         for address in self._addresses:
             line = 1
-            for text in text_pieces(address, piece_bytes):
+            for text in text_pieces(address, piece_bytes, self._longest_line):
                 yield Piece(address.name, line, text, text.bytes.size)
                 line += text.lines
 
@@ -170,11 +182,10 @@ def _table(space: Space, counts: Counts) -> SparseTable:
 
 
 def _token(text: Bytes, at: int) -> bytes:
-    """What stands between text[at] and the next blank, comment or line end."""
-    end = at
-    while text[end] not in _TOKEN_ENDS:
-        end += 1
-    return text[at:end].tobytes()
+    """What stands between text[at] and the next blank, comment or line end, or its beginning."""
+    token = text[at : at + _TOKEN_BYTES].tobytes()
+    ends = [k for k, c in enumerate(token) if c in _TOKEN_ENDS]
+    return token[: ends[0]] if ends else token
 
 
 def _explain(piece: Piece, fault: list[int], options: SourceOptions) -> tuple[int, str, str]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from pipeline.sources.decimals import JUNK, NAN, OK, PLAIN_DIGITS, STEP, TENS, Bytes, Position
 from pipeline.sources.exact import Known, number
-from solvers.dispatch import kernel
+from solvers.kernels.dispatch import kernel
 
 #: What can be wrong with a row (0: nothing).
 (

@@ -8,35 +8,44 @@ Lines in messages are row numbers, from 1.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.settings.source_options import SourceOptions
 from pipeline.sources.array_stream import checked_matrix, opened_npy, require_same
 from pipeline.sources.columns import choose
 from pipeline.sources.dense_rows import checked, narrowed, refuse_text_settings
-from pipeline.sources.options import SourceOptions
-from pipeline.sources.source import Parsed, Piece
+from pipeline.sources.source import Expected, Parsed, Piece
 from pipeline.sources.streams import Address, described
+from storage.schema import Schema
 from storage.table import DenseTable
 
 
 class NpySource:
     """NPY matrices as dense rows; see `Source` for the methods."""
 
+    extensions: ClassVar[tuple[str, ...]] = (".npy",)
+    magic: ClassVar[bytes] = b"\x93NUMPY"
+    packed: ClassVar[bool] = False
     layout: Literal["dense", "sparse"] = "dense"
-    feature_names: tuple[str, ...] | None = None
+    left_out: tuple[str, ...] = ()
 
-    def __init__(self, addresses: Sequence[Address], options: SourceOptions) -> None:
+    def __init__(
+        self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
+    ) -> None:
         refuse_text_settings(options, "an array")
         self.files = described(addresses)
         self._addresses = tuple(addresses)
         self._options = options
-        shapes = [_matrix_shape(address) for address in addresses]
+        looks = [_look(address, expected.longest_line) for address in addresses]
+        shapes = [shape for shape, _ in looks]
         require_same({shape[1] for shape in shapes}, "widths", addresses)
         self._n_rows = sum(shape[0] for shape in shapes)
-        self._columns = choose(None, shapes[0][1], options, addresses[0].name, default_label=-1)
+        name, width = addresses[0].name, shapes[0][1]
+        self._columns = choose(None, width, options, name, expected, default_label=-1)
+        self.schema: Schema | None = self._columns.schema([looks[0][1]] * width)
         self.n_features: int | None = len(self._columns.features)
         self.has_weight = self._columns.weight is not None
 
@@ -66,9 +75,10 @@ class NpySource:
         return checked(piece, table, None, titles, self._options)
 
 
-def _matrix_shape(address: Address) -> tuple[int, int]:
+def _look(address: Address, longest_row: int) -> tuple[tuple[int, int], str]:
+    """Shape and type of a file's matrix."""
     with opened_npy(address) as array:
-        return checked_matrix(array, address.name)
+        return checked_matrix(array, address.name, longest_row), array.dtype.name
 
 
 def _column(block: NDArray[Any], column: int | None) -> NDArray[np.float64] | None:

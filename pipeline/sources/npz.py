@@ -10,18 +10,26 @@ Rows are read one after the other, never whole arrays.  Lines in messages are ro
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from pipeline.errors import BadInput
-from pipeline.sources.array_stream import ArrayStream, checked_matrix, opened_npz, require_same
+from pipeline.matching import refuse_nameless
+from pipeline.settings.source_options import SourceOptions
+from pipeline.sources.array_stream import (
+    ArrayStream,
+    checked_matrix,
+    opened_npz,
+    require_room,
+    require_same,
+)
 from pipeline.sources.dense_rows import Targets, checked, narrowed, refuse_text_settings
-from pipeline.sources.options import SourceOptions
-from pipeline.sources.source import Parsed, Piece
+from pipeline.sources.source import Expected, Parsed, Piece
 from pipeline.sources.streams import Address, described
+from storage.schema import Schema
 from storage.table import DenseTable, SparseTable, Table
 
 _CSR_PARTS = ("data", "indices", "indptr", "shape", "format")
@@ -51,10 +59,17 @@ class NpzSource:
     In sparse rows, indices are sorted, equal ones added up, and zeros left out.
     """
 
-    feature_names: tuple[str, ...] | None = None
+    schema: Schema | None = None
+    extensions: ClassVar[tuple[str, ...]] = (".npz",)
+    magic: ClassVar[bytes] = b"PK\x03\x04"
+    packed: ClassVar[bool] = True
+    left_out: tuple[str, ...] = ()
 
-    def __init__(self, addresses: Sequence[Address], options: SourceOptions) -> None:
+    def __init__(
+        self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
+    ) -> None:
         refuse_text_settings(options, "an archive of arrays")
+        refuse_nameless(expected.schema, addresses[0].name, expected.whose, options)
         for setting in ("label", "weight", "drop"):
             if getattr(options, setting) not in {None, ()}:
                 raise BadInput(
@@ -64,7 +79,8 @@ class NpzSource:
         self.files = described(addresses)
         self._addresses = tuple(addresses)
         self._options = options
-        looks = [_look(address, options) for address in addresses]
+        self._longest_row = expected.longest_line
+        looks = [_look(address, options, self._longest_row) for address in addresses]
         require_same({kind for kind, _ in looks}, "contents", addresses)
         kind = looks[0][0]
         self.layout = kind.layout
@@ -82,7 +98,7 @@ class NpzSource:
             with opened_npz(address) as arrays:
                 n_rows, n_bytes = _size(arrays, self._options)
                 step = max(1, piece_bytes * n_rows // max(1, n_bytes))
-                reader = _Reader(arrays, address.name)
+                reader = _Reader(arrays, address.name, self._longest_row)
                 for start in range(0, n_rows, step):
                     rows = reader.read(min(step, n_rows - start))
                     yield Piece(address.name, start + 1, rows, sum(a.nbytes for a in rows.matrix))
@@ -107,7 +123,7 @@ class NpzSource:
         return _canonical(rows.matrix, self.n_features or 0, piece, self._options.dtype)
 
 
-def _look(address: Address, options: SourceOptions) -> tuple[_Kind, int]:
+def _look(address: Address, options: SourceOptions, longest_row: int) -> tuple[_Kind, int]:
     """What a file holds, and the bytes its rows take in memory."""
     with opened_npz(address) as arrays:
         sparse = all(part in arrays for part in _CSR_PARTS)
@@ -124,7 +140,7 @@ def _look(address: Address, options: SourceOptions) -> tuple[_Kind, int]:
         n_rows, n_features = (
             _csr_shape(arrays, address.name)
             if sparse
-            else checked_matrix(arrays["X"], f"{address.name}, array X")
+            else checked_matrix(arrays["X"], f"{address.name}, array X", longest_row)
         )
         _check_vectors(arrays, n_rows, address.name)
         _check_width(n_features, options, address.name)
@@ -182,8 +198,8 @@ def _size(arrays: Mapping[str, ArrayStream], options: SourceOptions) -> tuple[in
 class _Reader:
     """Rows of one NPZ file, in order."""
 
-    def __init__(self, arrays: Mapping[str, ArrayStream], name: str) -> None:
-        self._arrays, self._name = arrays, name
+    def __init__(self, arrays: Mapping[str, ArrayStream], name: str, longest_row: int) -> None:
+        self._arrays, self._name, self._longest_row = arrays, name, longest_row
         if "X" not in arrays:
             self._end = int(arrays["indptr"].read(1)[0])  # of the entries read so far
 
@@ -207,7 +223,8 @@ class _Reader:
                 "Save the matrix anew by scipy.sparse.save_npz."
             )
         self._end = int(ends[-1])
-        nnz = int(indptr[-1])
+        nnz, data = int(indptr[-1]), self._arrays["data"]
+        require_room(nnz * data.dtype.itemsize // count, f"{self._name}, data", self._longest_row)
         return self._arrays["data"].read(nnz), self._arrays["indices"].read(nnz), indptr
 
 

@@ -3,39 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 from pipeline.errors import BadInput
-from pipeline.sources.delimited import DelimitedSource
-from pipeline.sources.libsvm import LibsvmSource
-from pipeline.sources.npy import NpySource
-from pipeline.sources.npz import NpzSource
-from pipeline.sources.options import Format, SourceOptions
-from pipeline.sources.parquet import ParquetSource
-from pipeline.sources.source import Source
+from pipeline.settings.formats import FORMATS, Format
+from pipeline.settings.source_options import SourceOptions
+from pipeline.sources.source import Expected, Source
 from pipeline.sources.streams import Address, find, opened
 
-_EXTENSIONS: dict[str, Format] = {
-    ".svm": "libsvm",
-    ".libsvm": "libsvm",
-    ".svmlight": "libsvm",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".npy": "npy",
-    ".npz": "npz",
-}
-_MAGIC: dict[bytes, Format] = {b"PAR1": "parquet", b"\x93NUMPY": "npy", b"PK\x03\x04": "npz"}
-_READERS: dict[str, Callable[[Sequence[Address], SourceOptions], Source]] = {
-    "libsvm": LibsvmSource,
-    "csv": DelimitedSource,
-    "parquet": ParquetSource,
-    "npy": NpySource,
-    "npz": NpzSource,
-}
 _LOOKED_AT = 1 << 16
+ANYTHING = Expected()
 _LIBSVM_ENTRY = re.compile(rb"(^|\s)(qid:)?\d+:[-+.\d]")
 _NUMBER = re.compile(rb"\s*[-+]?[\d.]+(e[-+]?\d+)?\s*(#.*)?", re.IGNORECASE)
 
@@ -44,6 +23,7 @@ def open_source(
     specs: Sequence[str],
     options: SourceOptions | None = None,
     storage_options: dict[str, Any] | None = None,
+    expected: Expected = ANYTHING,
 ) -> Source:
     """Open files as one source of rows.
 
@@ -56,19 +36,27 @@ def open_source(
         How to read them.
     storage_options
         Handed to fsspec.
+    expected
+        Columns that are known, which those of the files are matched with, and a bound on lines.
 
     Raises
     ------
     FileNotFoundError
         A file or a glob without any.
     BadInput
-        Files of several formats, an empty file, options that do not fit the format, or a first
-        look (header, schema) that finds what cannot be used.
+        Files of several formats, an empty file, options that do not fit the format, a first look
+        (header, schema) that finds what cannot be used, or other columns than expected.
     """
     options = options or SourceOptions()
     addresses = find(specs, storage_options)
-    reader = _READERS[_format(addresses, options)]
-    return reader(addresses, options)
+    return source_class(_format(addresses, options))(addresses, options, expected)
+
+
+def source_class(word: str) -> type[Source]:
+    """Return the reader of the format of that word; KeyError where there is none."""
+    module, _, name = FORMATS[word].partition(":")
+    found: type[Source] = getattr(import_module(module), name)
+    return found
 
 
 def _format(addresses: Sequence[Address], options: SourceOptions) -> Format:
@@ -82,14 +70,15 @@ def _format(addresses: Sequence[Address], options: SourceOptions) -> Format:
 
 
 def _guess(address: Address) -> Format:
-    known = _EXTENSIONS.get(address.extension)
-    if known:
-        return known
+    readers = {word: source_class(word) for word in FORMATS}
+    for word, reader in readers.items():
+        if address.extension in reader.extensions:
+            return word
     with opened(address) as (stream, _):
         head = stream.read(_LOOKED_AT)
-    for magic, kind in _MAGIC.items():
-        if head.startswith(magic):
-            return kind
+    for word, reader in readers.items():
+        if reader.magic and head.startswith(reader.magic):
+            return word
     return _guess_text(head, address.name)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -12,11 +12,13 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.errors import BadInput
+from pipeline.matching import listed, require_distinct
+from pipeline.settings.source_options import SourceOptions
 from pipeline.sources.columns import Columns, choose
 from pipeline.sources.dense_rows import Targets, checked, narrowed, refuse_text_settings
-from pipeline.sources.options import SourceOptions
-from pipeline.sources.source import Parsed, Piece
+from pipeline.sources.source import Expected, Parsed, Piece
 from pipeline.sources.streams import Address, described, opened
+from storage.schema import Schema
 from storage.table import DenseTable
 
 
@@ -35,9 +37,14 @@ class ParquetSource:
     missing values.  Lines in messages are row numbers, from 1.
     """
 
+    extensions: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
+    magic: ClassVar[bytes] = b"PAR1"
+    packed: ClassVar[bool] = True
     layout: Literal["dense", "sparse"] = "dense"
 
-    def __init__(self, addresses: Sequence[Address], options: SourceOptions) -> None:
+    def __init__(
+        self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
+    ) -> None:
         refuse_text_settings(options, "Parquet")
         self.files = described(addresses)
         self._addresses = tuple(addresses)
@@ -45,11 +52,13 @@ class ParquetSource:
         looks = [_look(address) for address in addresses]
         self._n_rows = sum(look.rows for look in looks)
         names = looks[0].schema.names
-        self._columns = choose(names, len(names), options, addresses[0].name)
+        require_distinct(names, addresses[0].name)
+        self._columns = choose(names, len(names), options, addresses[0].name, expected)
         for look in looks:
             _check_schema(look, looks[0].schema, self._columns)
         self.n_features: int | None = len(self._columns.features)
-        self.feature_names = self._columns.feature_names
+        self.schema: Schema | None = self._columns.schema([*map(str, looks[0].schema.types)])
+        self.left_out = self._columns.left_out
         self.has_weight = self._columns.weight is not None
 
     def estimated_bytes(self) -> int:
@@ -105,10 +114,10 @@ def _look(address: Address) -> _Look:
 def _check_schema(look: _Look, first: Any, columns: Columns) -> None:
     """Refuse other columns than the first file's, and columns of no use as what they are."""
     names = look.schema.names
-    if names != first.names or len(set(names)) < len(names):
+    if names != first.names:
         raise BadInput(
-            f"{look.name}: its columns differ from the first file's, or two have the same name. "
-            "Read files with the same, distinct columns together."
+            f"{look.name}: its columns differ from the first file's: found {listed(names)}, where "
+            f"{listed(first.names)} were expected. Read files with the same columns together."
         )
     for column in (*columns.features, columns.weight):
         if column is not None and not _is_number(look.schema.types[column]):

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple, Protocol
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
+from storage.schema import Schema
 from storage.table import Table
+
+if TYPE_CHECKING:
+    from pipeline.settings.source_options import SourceOptions
+    from pipeline.sources.streams import Address
 
 #: How many skipped rows of one piece are listed with their reason; all of them are counted.
 LISTED = 100
+
+
+#: Characters of a label at most; more is not a class, but a column of text.
+LONGEST_LABEL = 1024
+#: Bytes of the longest line that is read where nobody says how much memory there is.
+LONGEST_LINE = 1 << 28
+
+
+class Expected(NamedTuple):
+    """What a source has to fit, beside the options."""
+
+    schema: Schema | None = None  # columns that are known
+    whose: str = "the model"  # that they are the columns of
+    longest_line: int = LONGEST_LINE  # bytes that memory has room for
 
 
 class SourceFile(NamedTuple):
@@ -47,13 +66,33 @@ class Parsed(NamedTuple):
 
 
 class Source(Protocol):
-    """Files of one format, read as rows."""
+    """Files of one format, read as rows.
+
+    The class says how the format is told by a file's name and first bytes, and whether it is
+    compressed in itself: then the bytes as stored say nothing of how much there is to parse.
+    """
+
+    extensions: ClassVar[tuple[str, ...]]  # lower case, with the dot
+    magic: ClassVar[bytes]  # what every file begins with; b"" where that tells nothing
+    packed: ClassVar[bool]
 
     layout: Literal["dense", "sparse"]
     files: tuple[SourceFile, ...]
     n_features: int | None  # None: known only once all is read
-    feature_names: tuple[str, ...] | None  # None: the columns have no names
+    schema: Schema | None  # None: rows of this format have no columns but the features
+    left_out: tuple[str, ...]  # names of columns that are not known
     has_weight: bool
+
+    def __init__(
+        self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
+    ) -> None:
+        """Take a first look at the files.
+
+        Raises
+        ------
+        BadInput
+            Options that do not fit the format, files that do not fit each other or `expected`.
+        """
 
     def estimated_bytes(self) -> int:
         """Bytes that all rows would take in memory; for text an estimate from the first lines."""

@@ -6,6 +6,7 @@ import bz2
 import gzip
 import io
 import lzma
+import re
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -13,15 +14,17 @@ from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO, NamedTuple, cast
 
-import fsspec
 import fsspec.implementations.local
 import numpy as np
 import pyarrow as pa
 
 from pipeline.errors import BadInput
+from pipeline.sizes import format_bytes
 from pipeline.sources.decimals import Bytes
 from pipeline.sources.exact import count_byte
 from pipeline.sources.source import SourceFile
+from storage.addresses import READ_ONLY, open_store, protocol_of
+from storage.redaction import without_secrets
 
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 #: Text decompressed to learn how far a file expands, and what its rows look like.
@@ -31,6 +34,7 @@ _COMPRESSED_SAMPLE_BYTES = 8 << 20
 _HEAD_BYTES = 1 << 18
 _NEWLINE = 10
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_BARE_QUERY = re.compile(r"\?[\w.-]+=\S*")  # a server may repeat what it was asked for
 _DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError, zipfile.BadZipFile)
 
 
@@ -46,25 +50,25 @@ class Address(NamedTuple):
 
     store: Any  # an fsspec file system
     path: str  # in the store
-    name: str  # full path or URL, for people
+    name: str  # full path or URL, without secrets: for people, and to be kept
     size: int | None  # bytes as stored
 
     @property
     def compression(self) -> str:
         """`.gz` and the like, or nothing."""
-        suffix = PurePosixPath(self.path).suffix.lower()
+        suffix = PurePosixPath(self.name).suffix.lower()
         return suffix if suffix in COMPRESSIONS else ""
 
     @property
     def extension(self) -> str:
         """What the name ends in, compression aside: `.csv` for `a.csv.gz`."""
-        path = PurePosixPath(self.path)
+        path = PurePosixPath(self.name)
         return (path.with_suffix("") if self.compression else path).suffix.lower()
 
     @property
     def is_local(self) -> bool:
         """Whether the operating system can open it by path."""
-        return isinstance(self.store, fsspec.implementations.local.LocalFileSystem)
+        return _is_local(self.store)
 
 
 def find(specs: Sequence[str], storage_options: dict[str, Any] | None = None) -> list[Address]:
@@ -84,18 +88,22 @@ def find(specs: Sequence[str], storage_options: dict[str, Any] | None = None) ->
 
 
 def _expand(spec: str, storage_options: dict[str, Any]) -> Iterator[Address]:
-    store, path = fsspec.core.url_to_fs(spec, **storage_options)
-    is_glob = any(mark in path for mark in "*?[") and not store.exists(path)
-    paths = sorted(store.glob(path)) if is_glob else [path]
-    files = [_describe(store, one) for one in paths if not (is_glob and store.isdir(one))]
+    is_web = protocol_of(spec) in READ_ONLY
+    store, path = open_store(spec, storage_options)
+    with _told_plainly(without_secrets(spec), store):
+        marks = "*[" if is_web else "*?["  # in a web address a question mark begins a query
+        is_glob = any(mark in path for mark in marks) and not store.exists(path)
+        paths = sorted(store.glob(path)) if is_glob else [path]
+        files = [_describe(store, one) for one in paths if not (is_glob and store.isdir(one))]
     if not files:
-        raise FileNotFoundError(f"{spec}: no file fits this pattern. Check its spelling.")
+        raise FileNotFoundError(
+            f"{without_secrets(spec)}: no file fits this pattern. Check its spelling."
+        )
     yield from files
 
 
 def _describe(store: Any, path: str) -> Address:
-    local = isinstance(store, fsspec.implementations.local.LocalFileSystem)
-    name = path if local else store.unstrip_protocol(path)
+    name = without_secrets(path if _is_local(store) else store.unstrip_protocol(path))
     try:
         info = store.info(path)
     except FileNotFoundError as error:
@@ -105,6 +113,47 @@ def _describe(store: Any, path: str) -> Address:
     if info["size"] == 0:
         raise _empty(name)
     return Address(store, path, name, info["size"])
+
+
+def _is_local(store: Any) -> bool:
+    return isinstance(store, fsspec.implementations.local.LocalFileSystem)
+
+
+@contextmanager
+def _told_plainly(name: str, store: Any) -> Iterator[None]:
+    """Let what goes wrong in a store elsewhere be told without the secrets of the address.
+
+    Each store has errors of its own, many of which repeat the address: they are not kept as causes.
+    """
+    try:
+        yield
+    except BadInput as error:
+        if without_secrets(str(error)) == str(error):
+            raise
+        raise BadInput(without_secrets(str(error))) from None
+    except FileNotFoundError:
+        if _is_local(store):
+            raise
+        raise FileNotFoundError(
+            f"{name} cannot be found, or may not be read. Check the address and the credentials."
+        ) from None
+    except Exception as error:
+        if _is_local(store) or not _repeats_addresses(error):
+            raise
+        kind = PermissionError if isinstance(error, PermissionError) else OSError
+        told = _BARE_QUERY.sub("", without_secrets(str(error))) or type(error).__name__
+        raise kind(
+            f"{name} cannot be read ({told}). Check the address, the network and the credentials."
+        ) from None
+
+
+def _repeats_addresses(error: BaseException) -> bool:
+    """Whether an error is a store's own, or tells an address with its secrets."""
+    return (
+        isinstance(error, OSError)
+        or type(error).__module__.partition(".")[0] in ("aiohttp", "botocore", "fsspec")
+        or without_secrets(str(error)) != str(error)
+    )
 
 
 def _empty(name: str) -> BadInput:
@@ -127,7 +176,7 @@ def opened(address: Address) -> Iterator[tuple[BinaryIO, BinaryIO]]:
     BadInput
         While reading: the compressed file ends early or is damaged.
     """
-    with _stored(address) as stored:
+    with _told_plainly(address.name, address.store), _stored(address) as stored:
         stream = _decompressed(stored, address.compression)
         try:
             yield stream, stored
@@ -163,7 +212,11 @@ def _decompressed(stored: BinaryIO, compression: str) -> BinaryIO:
 
 def _damaged(address: Address, stored: BinaryIO, error: Exception) -> BadInput:
     early = isinstance(error, EOFError) or "runcated" in str(error)
-    what = "ends before its compressed data does" if early else f"holds damaged data ({error})"
+    what = (
+        "ends before its compressed data does"
+        if early
+        else f"holds damaged data ({without_secrets(str(error))})"
+    )
     read = "" if stored.closed else f" after {stored.tell():,} of {address.size or 0:,} bytes"
     return BadInput(f"{address.name}: the file {what}{read}. Fetch or write it anew.")
 
@@ -192,26 +245,52 @@ def _with_line_end(buffer: Bytes, filled: int, tail: bytes) -> Bytes:
     return buffer[: filled + len(tail)]
 
 
-def read_lines(stream: BinaryIO, n_bytes: int) -> Bytes:
+def read_lines(stream: BinaryIO, n_bytes: int, longest: int) -> Bytes:
     """Read the next `n_bytes` and on to the end of the line: (size,) bytes, none at the end.
 
     A missing final line end is supplied.
+
+    Raises
+    ------
+    LineTooLong
+        When that line goes on for more than `longest` bytes.
     """
     buffer = np.empty(n_bytes + n_bytes // 8 + 1024, np.uint8)  # most lines end within the slack
     filled = _fill(stream, buffer.data[:n_bytes])
-    unfinished = filled == n_bytes and buffer[filled - 1] != _NEWLINE
-    return _with_line_end(buffer, filled, stream.readline() if unfinished else b"")
+    tail = b""
+    if filled == n_bytes and buffer[filled - 1] != _NEWLINE:
+        tail = stream.readline(longest)
+        if len(tail) == longest and not tail.endswith(b"\n"):
+            raise LineTooLong(longest)
+    return _with_line_end(buffer, filled, tail)
 
 
-def text_pieces(address: Address, n_bytes: int) -> Iterator[Text]:
+class LineTooLong(Exception):  # noqa: N818  it becomes a BadInput at once
+    """A line longer than memory has room for; the argument is how long one may be."""
+
+
+@contextmanager
+def _lines_of(address: Address) -> Iterator[tuple[BinaryIO, BinaryIO]]:
+    """Open a text file; BadInput refuses a line that memory has no room for."""
+    with opened(address) as (stream, stored):
+        try:
+            yield stream, stored
+        except LineTooLong as error:
+            raise BadInput(
+                f"{address.name}: a line is longer than the {format_bytes(*error.args)} that the "
+                "memory has room for. Check that it is text and whole, or give more (--memory)."
+            ) from error
+
+
+def text_pieces(address: Address, n_bytes: int, longest: int) -> Iterator[Text]:
     """Whole lines of a text file in stretches of about `n_bytes`, without a byte order mark."""
-    with opened(address) as (stream, _):
-        text = _without_mark(read_lines(stream, n_bytes))
+    with _lines_of(address) as (stream, _):
+        text = _without_mark(read_lines(stream, n_bytes, longest))
         if not text.size:
             raise _empty(address.name)
         while text.size:
             yield _lines(text)
-            text = read_lines(stream, n_bytes)
+            text = read_lines(stream, n_bytes, longest)
 
 
 def _lines(text: Bytes) -> Text:
@@ -222,20 +301,20 @@ def _without_mark(text: Bytes) -> Bytes:
     return text[3:] if text[:3].tobytes() == _BYTE_ORDER_MARK else text
 
 
-def first_lines(address: Address) -> Text:
+def first_lines(address: Address, longest: int) -> Text:
     """Enough of a text file to see how its lines are made up."""
-    with opened(address) as (stream, _):
-        text = read_lines(stream, _HEAD_BYTES)
+    with _lines_of(address) as (stream, _):
+        text = read_lines(stream, _HEAD_BYTES, longest)
     if not text.size:
         raise _empty(address.name)
     return _lines(_without_mark(text))
 
 
-def sample(address: Address) -> tuple[Text, float]:
+def sample(address: Address, longest: int) -> tuple[Text, float]:
     """First lines of a text file, and how many bytes of text its whole is likely to hold."""
     size = _COMPRESSED_SAMPLE_BYTES if address.compression else SAMPLE_BYTES
-    with opened(address) as (stream, stored):
-        text = read_lines(stream, size)
+    with _lines_of(address) as (stream, stored):
+        text = read_lines(stream, size, longest)
         if not text.size:
             raise _empty(address.name)
         used = stored.tell() if address.compression else text.size

@@ -1,1 +1,1 @@
-"""The two ways over the data: windows, the thread that reads them, walks and gathers."""
+"""The two ways over the data: windows, the thread that reads them, walks and reductions."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.streaming.targets import TargetRule
-from solvers.rows import DenseRows, Rows, SparseRows
+from solvers.kernels.rows import DenseRows, Rows, SparseRows
 from storage.dataset import Dataset, TableBuffer
 from storage.table import DenseTable, Table
 

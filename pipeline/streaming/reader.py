@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.execution.row_state import RowNumbers
 from pipeline.streaming.buffers import RowSource, WindowRows, borrowed, give_back
-from pipeline.streaming.row_numbers import RowNumbers
 from pipeline.streaming.targets import TargetRule
 from pipeline.streaming.windows import Window, WindowPlan, row_order
 from solvers.protocol import Block
 from storage.dataset import Dataset
-from storage.row_state import NOTHING_YET
+from storage.row_state import NOTHING_YET, Kept, Records
 
 
 @dataclass
@@ -39,11 +39,18 @@ class RowStateSource:
     """Where the numbers kept per row come from; without a version they are 0.
 
     Several models have a version each, and as many numbers each.
+
+    Attributes
+    ----------
+    kept : list of Kept
+        What was written so far, for the records.
     """
 
     store: RowNumbers
     versions: tuple[int, ...] = ()
     numbers: int = 1  # per row
+    records: Records = field(default_factory=dict)  # of the objects that are going to be read
+    kept: list[Kept] = field(default_factory=list)
 
     def read(self, window: Window, found: WindowRows) -> tuple[NDArray[np.float64], int]:
         """Return the numbers of a window's rows, each where its row is, and the bytes read."""
@@ -54,10 +61,10 @@ class RowStateSource:
 
     def _read_chunk(self, chunk: int, out: NDArray[np.float64]) -> int:
         newest, *older = sorted(set(self.versions), reverse=True) or [NOTHING_YET]
-        size = self.store.read_into(newest, chunk, out)
+        size = self.store.read_into(newest, chunk, out, self.records.get((newest, chunk)))
         for version in older:
-            kept = np.empty_like(out)
-            size += self.store.read_into(version, chunk, kept)
+            kept, stored = np.empty_like(out), self.records.get((version, chunk))
+            size += self.store.read_into(version, chunk, kept, stored)
             mine = np.repeat(np.array(self.versions) == version, self.numbers // len(self.versions))
             out[:, mine] = kept[:, mine]
         return size
@@ -65,7 +72,9 @@ class RowStateSource:
     def write(self, sweep: int, window: Window, places: Sequence[slice], block: Block) -> None:
         """Write the numbers of a window's rows as the version of a sweep."""
         for chunk, place in zip(window.chunks, places, strict=True):
-            self.store.write(sweep, chunk, block.row_state[place])
+            stored = self.store.write(sweep, chunk, block.row_state[place])
+            if stored is not None:
+                self.kept.append(Kept(chunk, stored))
 
 
 class VisitedBlock(NamedTuple):

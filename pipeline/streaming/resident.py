@@ -23,8 +23,32 @@ from pipeline.streaming.buffers import (
 )
 from pipeline.streaming.targets import TargetRule
 from storage.dataset import Dataset
+from storage.in_memory import MemoryDataset
 from storage.table import cut
 from storage.whole_table import WholeTable
+
+
+def rows_in_memory(dataset: Dataset, rule: TargetRule) -> MemoryRows | None:
+    """Return a data set's rows where they are in this process; None: they are to be read."""
+    return MemoryRows(dataset, rule) if isinstance(dataset, MemoryDataset) else None
+
+
+class MemoryRows:
+    """The rows of a data set in memory; they belong to the training that asked for them."""
+
+    def __init__(self, dataset: MemoryDataset, rule: TargetRule) -> None:
+        table = dataset.table
+        self._rows, n = row_view(table), dataset.n_rows
+        self._y = np.ascontiguousarray(rule.read(table.target))
+        self._weight = unit_weights(table, dataset, rule)
+        self._places = [slice(0, n)]
+
+    def announce(self, chunk: int) -> None:
+        """Do nothing: all rows are here."""
+
+    def load(self, chunks: Sequence[int]) -> WindowRows:  # noqa: ARG002 - there is one
+        """Return all rows."""
+        return WindowRows(self._rows, self._y, self._weight, self._places, 0, 0.0)
 
 
 class ResidentRows:

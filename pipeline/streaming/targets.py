@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import BadInput
-from solvers.losses import Loss, Squared
+from solvers.losses import Loss
 from storage.manifest import Labels, Values
 
 #: What a label's rows count, by label (1 where it is not named); or what makes all labels equal.
@@ -65,13 +65,18 @@ def target_rule(
     Raises
     ------
     BadInput
-        When labels are no numbers, or are weighted and not in the data set.
+        When labels are no numbers, are weighted and not in the data set, or are fewer than two.
     """
     targets = data.targets
     if not isinstance(targets, Labels):
         rule = TargetRule()
-    elif isinstance(loss, Squared) and positive is None:
+    elif loss.takes_numbers and positive is None:
         rule = _as_numbers(targets)
+    elif len(targets.labels) < 2:
+        raise BadInput(
+            f"All rows have the label {shown(targets) or 'none'}; a classifier needs two. Ingest "
+            "the data again, or use the loss squared."
+        )
     elif positive is None and len(targets.labels) > 2:
         rule = TargetRule(n_classes=len(targets.labels))
     else:

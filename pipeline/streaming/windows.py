@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from pipeline.errors import BadInput
 from pipeline.sizes import format_bytes
-from pipeline.streaming.mixing import mixed
+from pipeline.streaming.block_shuffle import mixed
 from storage.manifest import Manifest
 
-#: "stored": as they lie; "random": chunks dealt, and rows in blocks (`mixed`); "permuted": chunks
-#: dealt, and rows one by one: for sets in which neighbours have something in common.
+#: "stored": as they lie; "random": chunks drawn, and rows in blocks (`mixed`); "permuted": chunks
+#: drawn, and rows one by one: for sets in which neighbours have something in common.
 Order = Literal["stored", "random", "permuted"]
 
 IN_FLIGHT = 3  # windows of one stream in memory: one stepped, two being read
@@ -32,21 +32,23 @@ class WindowPlan(NamedTuple):
     seed: int
 
 
-def chunk_bytes(manifest: Manifest, row_numbers: int = 1) -> int:
+def chunk_bytes(manifest: Manifest, row_state_size: int = 1) -> int:
     """Bytes that the largest chunk takes in memory, with all that is kept per row."""
     per_row, per_value = _row_and_value_bytes(manifest)
-    per_row += (3 + row_numbers) * 8  # y, weight, order, what a method keeps per row
+    per_row += (3 + row_state_size) * 8  # y, weight, order, what a method keeps per row
     pairs = zip(manifest.chunks.rows, manifest.chunks.nnz, strict=True)
     return max(rows * per_row + nnz * per_value for rows, nnz in pairs)
 
 
-def resident_bytes(manifest: Manifest, plan: WindowPlan, row_numbers: int = 1) -> int:
+def resident_bytes(manifest: Manifest, plan: WindowPlan, row_state_size: int = 1) -> int:
     """Bytes that all rows take in memory, decoded, with what windows in flight need beside."""
     per_row, per_value = _row_and_value_bytes(manifest)
-    per_row += (2 + VERSIONS_HELD * row_numbers) * 8  # weights, as stored and as they count
+    per_row += (2 + VERSIONS_HELD * row_state_size) * 8  # weights, as stored and as they count
     rows = manifest.n_rows * per_row
     window_rows, _ = largest_window(manifest, plan)
-    in_flight = IN_FLIGHT * plan.streams * window_rows * (2 + row_numbers) * 8  # order, draft of it
+    in_flight = (
+        IN_FLIGHT * plan.streams * window_rows * (2 + row_state_size) * 8
+    )  # order, draft of it
     return rows + sum(manifest.chunks.nnz) * per_value + in_flight
 
 
@@ -66,7 +68,7 @@ def plan_windows(
     state_bytes: int,
     streams: int,
     seed: int,
-    row_numbers: int = 1,
+    row_state_size: int = 1,
     models: int = 1,
 ) -> WindowPlan:
     """Fit windows into the budget: what the state leaves, shared by all windows in flight."""
@@ -76,7 +78,7 @@ def plan_windows(
             f"{streams} streams need as many chunks, but the data set has {n_chunks}. "
             f"Use --streams {n_chunks} or fewer."
         )
-    one = chunk_bytes(manifest, row_numbers)
+    one = chunk_bytes(manifest, row_state_size)
     spare = memory - OVERHEAD_BYTES - state_bytes
     fitting = spare // (IN_FLIGHT * streams * one)
     if fitting < 1:
@@ -111,18 +113,18 @@ def windows_between(
     """Yield windows first <= k < stop of a stream, which goes through the data turn after turn."""
     per_turn = windows_per_turn(plan, stream)
     for turn in range(first // per_turn, -(-stop // per_turn)):
-        dealt = deal_windows(plan, order, sweep, stream, turn)
+        drawn = windows_of_turn(plan, order, sweep, stream, turn)
         since = turn * per_turn
-        for chunks in dealt[max(0, first - since) : stop - since]:
+        for chunks in drawn[max(0, first - since) : stop - since]:
             yield Window(chunks, order, sweep, turn)
 
 
-def deal_windows(
+def windows_of_turn(
     plan: WindowPlan, order: Order, sweep: int, stream: int, turn: int = 0
 ) -> list[tuple[int, ...]]:
     """Return the windows of one stream in one turn of a sweep, as tuples of chunk numbers.
 
-    "stored" takes chunks as they lie; the others deal them anew for every sweep and turn.
+    "stored" takes chunks as they lie; the others draw them anew for every sweep and turn.
     """
     chunks = np.arange(plan.n_chunks)
     if order != "stored":

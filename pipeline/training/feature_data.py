@@ -8,18 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import BadInput
+from pipeline.plan.job import stats_of
+from pipeline.plan.problem import problem_of
+from pipeline.settings.training_plan import TrainingPlan
 from pipeline.sizes import format_bytes
 from pipeline.streaming.targets import target_rule
-from pipeline.training.job import facts_of
-from pipeline.training.plan import ByFeatures, TrainingPlan, problem_of
+from solvers.dual.sdca import Sdca
+from solvers.dual.sdca_state import RUNNING, read_column
+from solvers.kernels.rows import DenseRows, Rows, SparseRows
+from solvers.kernels.scores import scores
 from solvers.losses import Problem
-from solvers.protocol import Block, Facts, Walk
-from solvers.rows import DenseRows, Rows, SparseRows
-from solvers.scores import scores
-from solvers.sdca import Sdca
-from solvers.sdca_state import RUNNING, read_column
-from solvers.simba import DenseCopies
-from solvers.simba_lazy import SparseCopies
+from solvers.protocol import Block, ProblemStats, Walk
+from solvers.simba.lazy import SparseCopies
+from solvers.simba.simba import DenseCopies, Simba
 from storage.columns import Arrays, copy_bytes, has_columns, load_columns, map_columns
 from storage.dataset import Dataset
 
@@ -32,7 +33,7 @@ class FeatureData(NamedTuple):
 
     dataset: Dataset
     problem: Problem
-    facts: Facts
+    stats: ProblemStats
     copies: DenseCopies | SparseCopies
     rows: Rows
     y: NDArray[np.float64]  # (n,) -1 and +1
@@ -79,14 +80,14 @@ def feature_data(plan: TrainingPlan, dataset: Dataset) -> FeatureData:
     mapped = has_columns(dataset)
     arrays = map_columns(dataset) if mapped else _in_memory(plan, dataset)
     y = np.ascontiguousarray(rule.read(arrays["target"]))
-    facts = facts_of(manifest, rule, seed=plan.seed)
+    stats = stats_of(manifest, rule, seed=plan.seed)
     copies, rows = _as_kernels_see(arrays)
-    return FeatureData(dataset, problem, facts, copies, rows, y, mapped)
+    return FeatureData(dataset, problem, stats, copies, rows, y, mapped)
 
 
 def _in_memory(plan: TrainingPlan, dataset: Dataset) -> Arrays:
     """Make rows and columns in memory, unless they are too large for it."""
-    assert isinstance(plan.solver, ByFeatures), "no other method asks"
+    assert isinstance(plan.solver, Simba), "no other method asks"
     most = memory_for(dataset)
     if most > plan.memory and not plan.solver.beyond_memory:
         raise BadInput(
@@ -132,17 +133,17 @@ def find_nu(data: FeatureData, passes: int) -> Pilot:
     BadInput
         When the weights stay zero, as for a lam without bound.
     """
-    solver, n = Sdca(), data.facts.n
+    solver, n = Sdca(), data.stats.n
     (walk,) = solver.program(0)
     assert isinstance(walk, Walk), "dual ascent walks"
-    state, kept = solver.init(data.problem, data.facts), np.zeros(n)
+    state, kept = solver.init(data.problem, data.stats), np.zeros(n)
     for k in range(passes):
-        order = np.random.default_rng([data.facts.seed, PILOT, k]).permutation(n)
+        order = np.random.default_rng([data.stats.seed, PILOT, k]).permutation(n)
         block = Block(data.rows, data.y, np.ones(n), order, kept)
-        state = walk.step(data.problem, data.facts, state, block)
-        state = walk.join(data.problem, data.facts, [state])
+        state = walk.step(data.problem, data.stats, state, block)
+        state = walk.join(data.problem, data.stats, [state])
     w, b = read_column(state, RUNNING)
-    length = float(np.sqrt(data.facts.max_square) * np.linalg.norm(w))
+    length = float(np.sqrt(data.stats.max_square) * np.linalg.norm(w))
     if length == 0.0:
         raise BadInput("The pilot's weights are zero. Choose a smaller --lam, or give solver.nu.")
     loss = np.maximum(0.0, 1.0 - data.y * scores(w, data.problem.intercept * b, data.rows)).mean()

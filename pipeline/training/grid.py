@@ -1,6 +1,6 @@
 """Several strengths of regularisation in one training: what became of each, and which is best.
 
-Models are trained for all values of lam in the same passes (`solvers/together.py`); a snapshot's
+Models are trained for all values of lam in the same passes (`solvers/multi_model.py`); a snapshot's
 states are all of them, its weights are those of one: the first until rows that none has learnt
 from have chosen.
 """

@@ -10,20 +10,23 @@ asleep, and was taken for dead, stops instead of writing on.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import socket
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Annotated, NamedTuple, Self
 from uuid import uuid4
 
 import psutil  # type: ignore[import-untyped]
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from pipeline.errors import BadInput
 from storage.folder import Folder
+from storage.local_files import NoFile
+from storage.seal import seal, unseal
 
 KEY = "lease.json"
 LASTS_S = 60.0  # without a sign of life, until a holder on another machine counts as dead
@@ -42,10 +45,10 @@ class LeaseLost(RuntimeError):  # noqa: N818 - users read the message, not the n
 class Holder(NamedTuple):
     """Who holds a lease."""
 
-    token: str
+    token: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
     host: str
     machine: str  # boot and process-id space: process ids compare only within
-    pid: int
+    pid: Annotated[int, Field(ge=1, lt=1 << 31)]
     started: float  # of the process; seconds since 1970
     since: float
     renewed: float
@@ -70,6 +73,7 @@ class Holder(NamedTuple):
         return time.time() - self.renewed
 
 
+_HOLDER = TypeAdapter(Holder, config=ConfigDict(strict=True, allow_inf_nan=False))
 _MINE: set[str] = set()  # tokens that this process holds
 
 
@@ -96,6 +100,16 @@ def holder_of(folder: Folder) -> Holder | None:
     return _holder_in(_told(folder))
 
 
+def lease_faults(folder: Folder) -> Iterator[str]:
+    """Yield a sentence if what lies there as the lease is none."""
+    told = _told(folder)
+    if told is not None and _holder_in(told) is None:
+        yield (
+            f"{folder.address(KEY)} is no lease: {told[:40]!r}. Nobody holds the run by it; the "
+            "next training takes it away."
+        )
+
+
 def release_stale(folder: Folder) -> Holder | None:
     """Remove a dead holder's lease; return whose it was, None when there was none to remove."""
     told = _told(folder)
@@ -106,18 +120,22 @@ def release_stale(folder: Folder) -> Holder | None:
 
 
 def _told(folder: Folder) -> bytes | None:
-    """Return what lies there as the lease; None when nothing does."""
+    """Return what lies there as the lease, b"" if that is no file; None when nothing does."""
     try:
         return folder.read(KEY)
+    except NoFile:
+        return b""
     except FileNotFoundError:
         return None
 
 
 def _holder_in(told: bytes | None) -> Holder | None:
-    try:
-        return None if told is None else Holder(**json.loads(told))
-    except (ValueError, TypeError):
-        return None
+    with contextlib.suppress(ValueError):  # a changed bit could name another process, alive
+        if told is not None:
+            document = unseal(told)
+            del document["fingerprint"]
+            return _HOLDER.validate_python(document)
+    return None
 
 
 def _bury(folder: Folder, stale: bytes) -> bool:
@@ -218,4 +236,4 @@ class Lease:
 
 
 def _written(holder: Holder) -> bytes:
-    return (json.dumps(holder._asdict(), indent=1) + "\n").encode()
+    return seal(holder._asdict(), indent=1)

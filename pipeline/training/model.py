@@ -7,12 +7,22 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import BadInput
-from pipeline.streaming.span import Job
-from pipeline.training.plan import problem_of
-from pipeline.training.run_folder import RunFolder, RunRecord, Saved
+from pipeline.errors import BadInput, PlanMismatch
+from pipeline.execution.span import Job
+from pipeline.ingest.scaling import Scaler
+from pipeline.matching import Matched, listed, match_features
+from pipeline.plan.problem import problem_of
+from pipeline.settings.matching import BY_NAME, Matching
+from pipeline.streaming.targets import TargetRule, target_rule
+from pipeline.training.run_folder import RunFolder, RunRecord
+from pipeline.training.saved import Saved, require_array, unfit
 from solvers.protocol import Weights
 from storage.dataset import Dataset
+from storage.folder import Damaged
+from storage.schema import Schema
+from storage.snapshot import Snapshot
+
+SAME_COLUMNS = Matched()
 
 
 class Model(NamedTuple):
@@ -28,17 +38,41 @@ class Model(NamedTuple):
 
 
 def load_model(run: RunFolder) -> Model:
-    """Read the newest whole snapshot; BadInput when the run has none yet."""
+    """Read the newest whole snapshot.
+
+    BadInput when the run has none yet, or its model is not one of the run's features and classes.
+    """
     record = run.record()
     snapshot, _ = run.snapshots.latest()
     if snapshot is None:
         raise BadInput(f"The run {run.url} has no snapshot yet. Finish it with fewpass resume.")
-    arrays = snapshot.arrays
-    saved = Saved.of(snapshot)
+    return model_in(run, record, snapshot)
+
+
+def model_in(run: RunFolder, record: RunRecord, snapshot: Snapshot) -> Model:
+    """Read the model of one snapshot; BadInput when it is not one of the run's."""
+    plan, saved = record.plan, Saved.of(snapshot)
+    loss = problem_of(plan, record).loss
+    rule = target_rule(record, loss, plan.positive, plan.class_weight)
+    require_array(snapshot, "coef", coef_shape(rule, record.n_features))
+    scale, shift = _scaling_in(snapshot, record)
     return Model(
-        run, record, snapshot.name, saved.weights, trained_lam(record, saved),
-        arrays.get("scale"), arrays.get("shift"),
-    )  # fmt: skip
+        run, record, snapshot.name, saved.weights, trained_lam(record, saved), scale, shift
+    )
+
+
+def _scaling_in(
+    snapshot: Snapshot, record: RunRecord
+) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
+    """Return scale and shift of the run's kind of scaling, as the record knows them."""
+    scaling, shape = record.scaling, (record.n_features,)
+    if not scaling.digest:
+        return None, None
+    scale = require_array(snapshot, "scale", shape)
+    shift = require_array(snapshot, "shift", shape) if scaling.kind == "standard" else None
+    if Scaler(scaling.kind, scale, shift).describe() != scaling:
+        raise unfit(snapshot, f"scale and shift are not those of the run ({scaling.digest})")
+    return scale, shift
 
 
 def trained_lam(record: RunRecord, saved: Saved) -> float:
@@ -46,14 +80,19 @@ def trained_lam(record: RunRecord, saved: Saved) -> float:
     return saved.choice.lam if saved.choice else problem_of(record.plan, record).lam
 
 
-def read_weights(run: RunFolder, snapshot: str, dataset: Dataset) -> Weights:
+def read_weights(
+    run: RunFolder, snapshot: str, dataset: Dataset, matched: Matched = SAME_COLUMNS
+) -> Weights:
     """Read the weights of one snapshot for a data set's stored rows: how they get onto a worker."""
-    return stored_weights(Saved.of(run.snapshots.load(snapshot)).weights, dataset)
+    return stored_weights(Saved.of(run.snapshots.load(snapshot)).weights, dataset, matched)
 
 
-def stored_weights(weights: Weights, dataset: Dataset) -> Weights:
-    """Return weights, which are in the order of the source, as a data set's stored rows are."""
-    return weights._replace(coef=dataset.column_order.stored(weights.coef))
+def stored_weights(weights: Weights, dataset: Dataset, matched: Matched = SAME_COLUMNS) -> Weights:
+    """Return weights, which are in the order of the source, as a data set's stored rows are.
+
+    `matched` says where the data set's columns are among the weights' own.
+    """
+    return weights._replace(coef=dataset.column_order.stored(matched.numbers(weights.coef)))
 
 
 def sourced_weights(weights: Weights, dataset: Dataset) -> Weights:
@@ -61,10 +100,16 @@ def sourced_weights(weights: Weights, dataset: Dataset) -> Weights:
     return weights._replace(coef=dataset.column_order.sourced(weights.coef))
 
 
-def require_same_columns(record: RunRecord, dataset: Dataset) -> None:
-    """Refuse a data set whose columns are not those that a model was trained on."""
-    manifest = dataset.manifest
-    if manifest.n_features != record.n_features:
+def require_same_columns(record: RunRecord, dataset: Dataset, rules: Matching = BY_NAME) -> Matched:
+    """Find the columns that a model was trained on in a data set; refuse one of other columns."""
+    manifest, place = dataset.manifest, dataset.folder.url
+    matched = match_features(record.columns, dataset.schema, place, "the model", rules)
+    if matched.left_out and record.scaling.kind == "unit-rows":
+        raise BadInput(
+            f"{place} has rows scaled to unit length with columns that the model does not know: "
+            f"{listed(matched.left_out)}. Ingest it with --like {record.plan.dataset}."
+        )
+    if matched.places is None and manifest.n_features != record.n_features:
         raise BadInput(
             f"{dataset.folder.url} has {manifest.n_features} features, but the model has "
             f"{record.n_features}. Ingest it with --like {record.plan.dataset}."
@@ -75,6 +120,7 @@ def require_same_columns(record: RunRecord, dataset: Dataset) -> None:
             f"that the model was trained on ({record.scaling.kind}). "
             f"Ingest it with --like {record.plan.dataset}."
         )
+    return matched
 
 
 def weights_to_start_at(run: str, job: Job) -> tuple[Weights, int]:
@@ -84,23 +130,44 @@ def weights_to_start_at(run: str, job: Job) -> tuple[Weights, int]:
 
     Raises BadInput when there are none yet, or they are of other columns or classes.
     """
-    newest, _ = RunFolder(run).snapshots.latest()
+    folder, dataset = RunFolder(run), job.dataset
+    newest, _ = folder.snapshots.latest()
     if newest is None:
         raise BadInput(f"The run {run} has no snapshot to start from. Finish it first.")
     saved = Saved.of(newest)
+    known, here = _columns_known(folder), dataset.schema
+    matched = SAME_COLUMNS
+    if here is not None and here.names:
+        matched = match_features(known, here, dataset.folder.url, "the model", BY_NAME)
     shape, found = weights_shape(job), saved.weights.coef.shape
     if found != shape:
         raise BadInput(
             f"The model of {run} has {told_shape(found)}, but {job.dataset.folder.url} needs "
             f"{told_shape(shape)}. Ingest the data with --like."
         )
-    weights = stored_weights(saved.weights, job.dataset)
+    weights = stored_weights(saved.weights, dataset, matched)
     return weights, saved.cursor.rows_before + saved.cursor.rows_seen
+
+
+def _columns_known(run: RunFolder) -> Schema | None:
+    """Return a run's columns; None also of a record that cannot be read any more.
+
+    Wherever a training starts, it ends at the same optimum: weights are worth having without.
+    """
+    try:
+        return run.record().columns
+    except (BadInput, PlanMismatch, Damaged):
+        return None
 
 
 def weights_shape(job: Job) -> tuple[int, ...]:
     """Return the shape of the coefficients that a job trains."""
-    return (job.rule.n_classes, job.facts.d) if job.rule.n_classes else (job.facts.d,)
+    return coef_shape(job.rule, job.stats.d)
+
+
+def coef_shape(rule: TargetRule, d: int) -> tuple[int, ...]:
+    """Return the shape of the coefficients of a model of such targets on d features."""
+    return (rule.n_classes, d) if rule.n_classes else (d,)
 
 
 def told_shape(shape: tuple[int, ...]) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, Self
 
-from pipeline.training.run_folder import Cursor
-from solvers.losses import Problem, SmoothedHinge
+from pipeline.training.saved import Cursor
+from solvers.losses import Problem
 from solvers.protocol import Certificate
 
 
@@ -14,12 +14,48 @@ from solvers.protocol import Certificate
 class Event:
     """What just happened.
 
-    `kind` is start, resume, span, snapshot, restart, certificate or finish.
+    `kind` is start, resume, span, snapshot, restart, certificate, stop or finish.
     """
 
     kind: str
     cursor: Cursor
     facts: dict[str, Any]
+
+
+class Convergence(NamedTuple):
+    """Whether a run's model is proven to be as near to the optimum as the plan asked for.
+
+    A finished run has converged if and only if `relative_gap <= tol`.  What other values of lam
+    came to, where several were trained, does not count, and a model that is as near without a
+    proof of it has not converged.
+    """
+
+    tol: float | None  # what was asked for; None: nothing
+    relative_gap: float | None  # certified gap over max(1, |objective|), of classes the largest
+    converged: bool | None  # None where no tolerance was asked for, or the run is not finished
+
+    @classmethod
+    def of(cls, tol: float | None, certified: Certificate | None, *, finished: bool) -> Self:
+        """Hold what is proven of a run's newest weights against its plan's tolerance."""
+        gap = certified.relative if certified else None
+        judged = finished and tol is not None
+        return cls(tol, gap, (gap is not None and gap <= tol) if judged else None)  # type: ignore[operator]
+
+    def sentence(self, passes: float) -> str | None:
+        """Say what was asked for and what came of it; None where there is nothing to say."""
+        if self.converged is None:
+            return None
+        found = "nothing" if self.relative_gap is None else f"{self.relative_gap:.3g}"
+        verdict = "reached" if self.converged else "missed"
+        return f"Tolerance {self.tol:g} {verdict}: certified {found} after {passes:.4g} passes."
+
+
+def what_helps(run: str) -> str:
+    """Say what to do about a tolerance that a run missed."""
+    return (
+        f"More passes from this model on: fewpass train with --start-from {run}, more --passes, "
+        "and a new run. Or a larger --tol or --lam, or another --solver: fewpass plan says which."
+    )
 
 
 @dataclass(frozen=True)
@@ -40,14 +76,21 @@ class TrainingResult:
     objective: float | None  # mean loss + (lam/2) ||w||^2 over all rows, if a pass was paid for it
     certificate: float | None  # at most this far above the optimum
     hinge_certificate: float | None  # of the smoothed hinge: the same for the plain hinge
+    tol: float | None  # these three as in Convergence
+    relative_gap: float | None
+    converged: bool | None
     weights_sha256: str
     seconds: float
     bytes_read: int
     peak_memory_bytes: int  # of the largest process that took part
 
+    @property
+    def convergence(self) -> Convergence:
+        """What was asked for, what is proven, and whether that is enough."""
+        return Convergence(self.tol, self.relative_gap, self.converged)
+
 
 def hinge_gap(problem: Problem, certified: Certificate | None) -> float | None:
-    """Carry a smoothed hinge's certificate over: it lies below the hinge by width / 2 at most."""
-    if certified is None or not isinstance(problem.loss, SmoothedHinge):
-        return None
-    return certified.gap + 0.5 * problem.loss.width
+    """Carry the certificate of a loss that lies a little below the hinge over to the hinge."""
+    below = problem.loss.below_hinge
+    return None if certified is None or below is None else certified.gap + below

@@ -6,32 +6,37 @@ truth; whatever watches it is a view.
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
 from importlib.metadata import version
-from typing import Any, NamedTuple
+from typing import Any, Final, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from pipeline.errors import BadInput, PlanMismatch
-from pipeline.training.choice import MethodChoice
-from pipeline.training.forecast import Forecast
+from pipeline.plan.auto import MethodChoice
+from pipeline.plan.forecast import Forecast
+from pipeline.settings.training_plan import TrainingPlan
 from pipeline.training.grid import Choice
 from pipeline.training.packing import pack_states, state_name, unpack_state, versions_in
-from pipeline.training.plan import TrainingPlan
-from solvers.protocol import Certificate, State, Weights
+from pipeline.training.saved import Cursor, Saved, unfit
+from pipeline.training.shapes import example_state, misfit
+from solvers.losses import Problem
+from solvers.protocol import Certificate, ProblemStats, Solver, State, Weights
 from storage.dataset import Dataset
-from storage.folder import Folder
+from storage.folder import Damaged, Folder
 from storage.manifest import Labels, Manifest, Scaling, Values
-from storage.row_state import RowStateStore
+from storage.row_state import NOTHING_YET, RowRecords, RowStateStore
+from storage.schema import Schema
+from storage.seal import seal, unseal
 from storage.snapshot import Snapshot, SnapshotStore
 
-FORMAT_VERSION = 1
+FORMAT: Final = "fewpass-run"
+FORMAT_VERSION: Final = 2
+KEY, LOG = "run.json", "log.jsonl"
 SNAPSHOTS_KEPT = 3
 
 
@@ -40,21 +45,29 @@ class RunRecord(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    format: str = "fewpass-run"
-    version: int = FORMAT_VERSION
+    format: Literal["fewpass-run"] = FORMAT
+    version: Literal[2] = FORMAT_VERSION
     plan: TrainingPlan
-    fingerprint: str
+    dataset_fingerprint: str
     """Of the data set that the run reads."""
     layout: str
     n_rows: int
     n_features: int
     targets: Labels | Values
     scaling: Scaling
+    columns: Schema | None = None
+    """The columns of that data set's source; None where nothing is known of them."""
     versions: dict[str, str]
     forecast: Forecast | None = None
     """What the training was going to take; None where nothing was foreseen."""
     methods: MethodChoice | None = None
     """The methods in place of `auto`; None where the plan names one."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> RunRecord:
+        if self.columns is not None and len(self.columns.features) != self.n_features:
+            raise ValueError("its columns are not as many as its features")
+        return self
 
     def method(self, number: int = 0) -> str:
         """Tell the method; of those that `auto` chose the first, or that and the one after it."""
@@ -69,43 +82,26 @@ class RunRecord(BaseModel):
         manifest: Manifest,
         foreseen: Forecast | None,
         methods: MethodChoice | None = None,
+        columns: Schema | None = None,
     ) -> RunRecord:
         """Return the record of a run that is about to begin on a data set."""
         return cls(
             plan=plan,
-            fingerprint=manifest.fingerprint,
+            dataset_fingerprint=manifest.fingerprint,
             layout=manifest.layout,
             n_rows=manifest.n_rows,
             n_features=manifest.n_features,
             targets=manifest.targets,
             scaling=manifest.scaling,
+            columns=columns,
             versions={name: version(name) for name in ("fewpass", "numpy", "numba")},
             forecast=foreseen,
             methods=methods,
         )
 
 
-class Cursor(NamedTuple):
-    """Where in the plan a run stands, and what it took so far."""
-
-    epoch: int = 0
-    sweep: int = 0  # of the epoch's program
-    sweeps: int = 0  # done in all: what a sweep's order is drawn from, and what it is called by
-    windows: tuple[int, ...] = ()  # visited in this sweep, per stream
-    rows_in_sweep: int = 0  # visited in it, of all streams
-    passes: float = 0.0  # rows read over the rows of the data set
-    restarts: int = 0
-    rows_seen: int = 0
-    bytes_read: int = 0
-    seconds: float = 0.0
-    rows_before: int = 0  # seen by the model that the run started from
-    method: int = 0  # of those that `auto` chose: 1 after falling back
-    marked_passes: float = 0.0  # when progress was last looked at ...
-    marked_digits: float = 0.0  # ... and what was certified then
-
-
 class RunFolder:
-    """One run on disk, at any address that fsspec knows."""
+    """One run, on disk or at an address."""
 
     def __init__(self, url: str, storage_options: dict[str, Any] | None = None) -> None:
         self.folder = Folder(url, storage_options)
@@ -119,7 +115,7 @@ class RunFolder:
 
     def exists(self) -> bool:
         """Whether a training has begun here."""
-        return self.folder.exists("run.json")
+        return self.folder.exists(KEY)
 
     def begin(self, record: RunRecord) -> None:
         """Write down what is going to be done; refuses a folder with another plan in it."""
@@ -127,19 +123,58 @@ class RunFolder:
             self._require_same(record)
         else:
             self.folder.require_writable()
-            self.folder.write("run.json", record.model_dump_json(indent=2).encode())
+            told = json.loads(record.model_dump_json())  # what is foreseen as infinite is null
+            self.folder.write(KEY, seal(told, indent=2))
 
     def record(self) -> RunRecord:
-        """Read back what was planned."""
+        """Read back what was planned.
+
+        Raises
+        ------
+        BadInput
+            When there is no run.
+        PlanMismatch
+            When another version of fewpass began it.
+        Damaged
+            When it is not as it was written.
+        """
         if not self.exists():
-            raise BadInput(f"There is no run at {self.url}. Start one with fewpass train.")
+            raise self._absent()
+        raw = self.folder.read(KEY)
+        self._require_version(raw)
         try:
-            return RunRecord.model_validate_json(self.folder.read("run.json"))
-        except ValidationError as error:
-            raise PlanMismatch(
-                f"{self.url}/run.json is not a run of format {FORMAT_VERSION}: {error}. "
-                "Use the version that wrote it, or start a new run."
+            document = unseal(raw)
+            del document["fingerprint"]
+            return RunRecord.model_validate_json(json.dumps(document))
+        except ValueError as error:
+            raise Damaged(
+                f"{self.folder.address(KEY)} is damaged: {error}. Restore it from a copy, or "
+                f"begin a new run at its model: fewpass train --start-from {self.url}."
             ) from error
+
+    def _absent(self) -> BadInput | Damaged:
+        if not self.snapshots.names():
+            return BadInput(f"There is no run at {self.url}. Start one with fewpass train.")
+        return Damaged(
+            f"{self.folder.address(KEY)} is missing, where snapshots are. Restore it from a copy, "
+            f"or begin a new run at its model: fewpass train --start-from {self.url}."
+        )
+
+    def _require_version(self, raw: bytes) -> None:
+        """Refuse what another version wrote, sealed or not; what is no JSON is left to the seal."""
+        try:
+            document = json.loads(raw)
+        except (ValueError, RecursionError):
+            return
+        told = document if isinstance(document, dict) else {}
+        found = told.get("format"), told.get("version")
+        if found != (FORMAT, FORMAT_VERSION):
+            raise PlanMismatch(
+                f"{self.folder.address(KEY)} is {found[0]!r} version {found[1]!r}, where "
+                f"{FORMAT!r} version {FORMAT_VERSION} was expected. Go on with the version of "
+                f"fewpass that began it, or begin a new run at its model: "
+                f"fewpass train --start-from {self.url}."
+            )
 
     def _require_same(self, new: RunRecord) -> None:
         old = self.record()
@@ -151,78 +186,52 @@ class RunFolder:
         if changed:
             told = "; ".join(f"{k} was {a}, now {b}" for k, (a, b) in changed.items())
             raise PlanMismatch(
-                f"{self.url} holds a run of another plan ({told}). "
+                f"{self.url} holds a run of another plan: {told} ({self.folder.address(KEY)}). "
                 "Continue it with fewpass resume, or train into a new folder."
             )
-        self.require_data(old, new.fingerprint)
+        self.require_data(old, new.dataset_fingerprint)
 
     def require_data(self, record: RunRecord, fingerprint: str) -> None:
         """Refuse to go on with other data than the run began with."""
-        if record.fingerprint != fingerprint:
+        if record.dataset_fingerprint != fingerprint:
             raise PlanMismatch(
-                f"{self.url} was trained on data set {record.fingerprint[:12]}, but "
+                f"{self.url} was trained on data set {record.dataset_fingerprint[:12]}, but "
                 f"{record.plan.dataset} is now {fingerprint[:12]}. "
                 "Start a new run, or put the old data set back."
             )
 
     def log(self, event: str, **facts: Any) -> None:
-        """Add one line to log.jsonl."""
+        """Add one line to log.jsonl, sealed."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        self.folder.append_line("log.jsonl", json.dumps({"time": now, "event": event} | facts))
+        line = seal(
+            {"time": now, "event": event} | facts, allow_nan=True
+        )  # of a loss that exploded
+        self.folder.append_line(LOG, line.decode().rstrip("\n"))
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """Read the log back; a line that a crash cut short is passed over."""
-        if not self.folder.exists("log.jsonl"):
-            return
-        for line in self.folder.read("log.jsonl").decode().splitlines():
-            if line.endswith("}"):
-                yield json.loads(line)
+        """Read the log back; a line that is not as it was written is passed over."""
+        return (event for event in map(_event_in, self._log_lines()) if event is not None)
+
+    def log_faults(self) -> Iterator[str]:
+        """Yield a sentence per line of the log that is not as it was written."""
+        for number, line in enumerate(self._log_lines(), 1):
+            if _event_in(line) is None:
+                yield (
+                    f"{self.folder.address(LOG)}, line {number}, is not as it was written: "
+                    f"{line[:40]!r}. Nothing but what is shown of the run's past depends on it."
+                )
+
+    def _log_lines(self) -> list[bytes]:
+        return self.folder.read(LOG).splitlines() if self.folder.exists(LOG) else []
 
 
-@dataclass(frozen=True)
-class Saved:
-    """What training needs to know of the newest snapshot."""
-
-    name: str
-    cursor: Cursor
-    weights: Weights
-    streams: int  # states kept: one per stream inside a walk, one after it
-    certified: Certificate | None
-    finished: bool
-    choice: Choice | None = None  # where there are several lam, or rows to judge by
-
-    @cached_property
-    def weights_sha256(self) -> str:
-        """SHA-256 of the weights' bytes."""
-        return weights_digest(self.weights)
-
-    @classmethod
-    def of(cls, snapshot: Snapshot) -> Saved:
-        """Read a snapshot's numbers."""
-        told = snapshot.attributes
-        cursor = told["cursor"] | {"windows": tuple(told["cursor"]["windows"])}
-        certified = told["certificate"]
-        return cls(
-            name=snapshot.name,
-            cursor=Cursor(**cursor),
-            weights=Weights(snapshot.arrays["coef"], intercept_of(told["intercept"])),
-            streams=len(told["streams"]),
-            certified=Certificate(**certified) if certified else None,
-            finished=told["finished"],
-            choice=Choice.read(told.get("choice")),
-        )
-
-
-def weights_digest(weights: Weights) -> str:
-    """SHA-256 over the bytes of the coefficients and the intercept."""
-    digest = hashlib.sha256(np.ascontiguousarray(weights.coef).data)
-    digest.update(np.asarray(weights.intercept, np.float64).tobytes())
-    return digest.hexdigest()
-
-
-def intercept_of(told: float | list[float]) -> Any:
-    """Read a snapshot's intercept: a number, or one per class (n_classes,)."""
-    return np.array(told) if isinstance(told, list) else told
+def _event_in(line: bytes) -> dict[str, Any] | None:
+    """Return the event that a line of the log tells; None when it is cut short or changed."""
+    with contextlib.suppress(ValueError):
+        event = unseal(line + b"\n")
+        del event["fingerprint"]
+        return event
+    return None
 
 
 def save(
@@ -234,10 +243,12 @@ def save(
     certified: Certificate | None,
     finished: bool,
     choice: Choice | None = None,
+    records: RowRecords | None = None,
 ) -> Saved:
     """Write a snapshot, from which a run goes on and a model predicts; old ones are let go.
 
     Weights come in the order of the source; states are as the data set's stored rows made them.
+    `records` are of the numbers per row that they go with, where there are any.
     """
     numbers, arrays = pack_states(states)
     attributes = {
@@ -251,9 +262,11 @@ def save(
     }
     kept = [name for name in ("scale", "shift") if name in dataset.manifest.columns]
     scaling = {name: dataset.column(name) for name in kept}
-    for sweep in versions_of(attributes):
+    versions = versions_of(attributes)
+    for sweep in versions:
         run.row_state.sync(sweep)
-    name = run.snapshots.save(attributes, arrays | scaling | {"coef": weights.coef})
+    known = records.arrays(versions) if records else {}
+    name = run.snapshots.save(attributes, arrays | known | scaling | {"coef": weights.coef})
     run.snapshots.prune(SNAPSHOTS_KEPT)
     drop_versions(run)
     return Saved(name, cursor, weights, len(states), certified, finished, choice)
@@ -269,12 +282,46 @@ def versions_of(attributes: dict[str, Any]) -> set[int]:
 
 
 def drop_versions(run: RunFolder) -> None:
-    """Let go of the numbers per row that no snapshot goes with."""
+    """Let go of the numbers per row that no whole snapshot goes with."""
     if run.row_state.versions():
-        kept = [versions_of(run.snapshots.attributes(name)) for name in run.snapshots.names()]
-        run.row_state.keep_only(set().union(*kept))
+        run.row_state.keep_only(set[int]().union(*_versions_named(run)))
 
 
-def read_state(run: RunFolder, name: str, kinds: tuple[type, ...], stream: int) -> State:
-    """Read one stream's state out of storage: the head of every chain of spans."""
-    return unpack_state(kinds, run.snapshots.load(name), stream)
+def _versions_named(run: RunFolder) -> Iterator[set[int]]:
+    for name in run.snapshots.names():
+        with contextlib.suppress(Damaged):  # nobody goes on from it: the one before is whole
+            yield versions_of(run.snapshots.attributes(name))
+
+
+def read_state(
+    run: RunFolder, name: str, solver: Solver, problem: Problem, stats: ProblemStats, stream: int
+) -> State:
+    """Read one stream's state out of storage: the head of every chain of spans.
+
+    BadInput when it is not what the method would have written on this problem.
+    """
+    snapshot = run.snapshots.load(name)
+    state = unpack_state(solver.states, snapshot, stream)
+    example = example_state(solver, problem, stats, snapshot.attributes["state"])
+    if found := misfit(state, example):
+        raise unfit(snapshot, f"of the state of stream {stream}, {found}")
+    return state
+
+
+def read_records(snapshot: Snapshot, n_chunks: int) -> RowRecords:
+    """Read what a snapshot has on record of the numbers per row that it goes with.
+
+    BadInput when that are not the records of so many chunks, or of too few versions.
+    """
+    try:
+        records = RowRecords.read(n_chunks, snapshot.arrays)
+    except ValueError as error:
+        raise unfit(snapshot, str(error)) from error
+    for sweep in set[int]().union(*map(versions_in, snapshot.attributes["streams"])):
+        if sweep != NOTHING_YET and records.missing(sweep):
+            raise unfit(
+                snapshot,
+                f"the numbers per row of sweep {sweep} are not on record for "
+                f"{records.missing(sweep)} of {n_chunks} chunks",
+            )
+    return records

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from pipeline.streaming.span import Job
-from solvers.protocol import Gather, Part, State, Walk, copy_state, with_row_version
+from pipeline.execution.span import Job
+from solvers.protocol import Part, Reduce, State, Walk, copy_state, with_row_version
 from storage.row_state import NOTHING_YET
 
 
-def absorb_sum(job: Job, sweep: Gather, state: State, total: Part, number: int) -> State:
+def absorb_sum(job: Job, sweep: Reduce, state: State, total: Part, number: int) -> State:
     """Give a sum to a copy of the state."""
-    return sweep.absorb(job.problem, job.facts, copy_state(state), total, number)
+    return sweep.absorb(job.problem, job.stats, copy_state(state), total, number)
 
 
 def join_streams(job: Job, walk: Walk, version: int, *states: State) -> State:
@@ -22,5 +22,5 @@ def join_own_streams(job: Job, walk: Walk, version: int, *states: State) -> Stat
 
     Note which numbers per row it goes with, if any.
     """
-    joined = walk.join(job.problem, job.facts, list(states))
+    joined = walk.join(job.problem, job.stats, list(states))
     return joined if version == NOTHING_YET else with_row_version(joined, version)

@@ -1,0 +1,283 @@
+"""docs/evidence.md, made of docs/evidence.jsonl and of nothing else.
+
+    python -m benchmarks.evidence
+
+The lines are appended by real_data.py, certified.py, forecasts.py, auto.py, memory.py and
+scaling.py; of several lines about one row the last one counts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks import scaling
+from benchmarks.auto import METHODS, OTHERS, TOLS
+from benchmarks.data_sets import STUDIES
+from benchmarks.evidence_words import TITLE, WORDS
+from pipeline.execution.reduce import MOST_SPANS
+from testing.results import EVIDENCE, Row, shown, table
+
+PAGE = EVIDENCE.with_name("evidence.md")
+
+
+class Part(NamedTuple):
+    """A section of the page: which results it shows, and how."""
+
+    name: str
+    title: str
+    key: tuple[str, ...]  # what tells its rows apart
+    tables: Callable[[list[Row]], str]
+    figure: str = ""
+
+
+def main() -> None:
+    """Write the page."""
+    PAGE.write_text(page(EVIDENCE), encoding="utf-8")
+
+
+def page(results: Path) -> str:
+    """Put the page together."""
+    lines = [json.loads(text) for text in results.read_text(encoding="utf-8").splitlines()]
+    return "\n\n".join([TITLE, *(section(part, lines) for part in PARTS)]) + "\n"
+
+
+def section(part: Part, lines: list[Row]) -> str:
+    """One part: what was measured and how, what came out, the tables."""
+    told = {line["part"]: line for line in lines
+            if "about" in line and line["part"].split()[0] == part.name}  # fmt: skip
+    mine = [line for line in lines if line["part"] == part.name and "about" not in line]
+    rows = {tuple(row[name] for name in part.key): row for row in mine}
+    found = [f"- {sentence}" for line in told.values() for sentence in line["found"]]
+    parts = [
+        f"## {part.title}",
+        "\n".join(origin(line["about"]) for line in told.values()),
+        WORDS[part.name],
+        "\n".join(found),
+        part.tables(list(rows.values())),
+        f"![{part.title}](figures/{part.figure})" if part.figure else "",
+        WORDS.get(f"{part.name}, after", ""),
+    ]
+    return "\n\n".join(text for text in parts if text)
+
+
+def origin(about: Row) -> str:
+    """Say how to measure it again, and when, at which commit and on what it was measured."""
+    what = [
+        f"{about['date']}, commit {about['commit']}",
+        about["machine"] or "machine not recorded",
+        about["versions"] or "versions not recorded",
+    ]
+    return f"    {about['command']}\n    # {'; '.join(what)}"
+
+
+def of_words(word: str) -> str:
+    """Write a loss in words."""
+    return word.replace("_", " ")
+
+
+def one_pass(rows: list[Row]) -> str:
+    """Tabulate the sets, and both sides of every row with lam = 1/n."""
+    heads = ("set", "training rows", "test rows", "features", "scaling", "test rows are")
+    sets = {row["set"]: row for row in rows}
+    studies = [study for study in STUDIES if study.name in sets]
+    about = [
+        [
+            study.name,
+            *(f"{sets[study.name][name]:,}" for name in ("rows", "test_rows", "features")),
+            study.scale, "their own file" if study.test else "a fifth, by seed",
+        ]
+        for study in studies
+    ]  # fmt: skip
+    head = ("set", "loss", "F*", "F - F* ours", "F - F* scikit-learn", "error at F*",
+            "error ours", "error scikit-learn", "noise")  # fmt: skip
+    text = ("set", "loss", "scaling", "test rows are")
+    compared = [one_pass_cells(row) for row in rows if row["lam"] == "1/n"]
+    return f"{table(heads, about, text)}\n\nlam = 1/n:\n\n{table(head, compared, text)}"
+
+
+def one_pass_cells(row: Row) -> list[str]:
+    """Cells of one row: mean over the seeds and, in brackets, the worst of them."""
+
+    def both(side: str, figure: str, form: str) -> str:
+        found = row[side][figure]
+        return f"{shown(found['mean'], form)} ({shown(found['worst'], form)})"
+
+    lowest = row["optimum"]
+    return [
+        row["set"], of_words(row["loss"]), shown(lowest["objective"]["mean"], ".4f"),
+        both("ours", "excess", ".1e"), both("sklearn", "excess", ".1e"),
+        shown(lowest["error"]["mean"], ".4f"),
+        both("ours", "error", ".4f"), both("sklearn", "error", ".4f"),
+        shown(row["noise"], ".4f"),
+    ]  # fmt: skip
+
+
+def certified(rows: list[Row]) -> str:
+    """Tabulate s2gd+, with the passes of the other two beside, and say what raw rows do."""
+    head = ("set", "loss", "lam", "kappa", "F*", "s2gd+", "s2gd", "no subspace", "foreseen",
+            "true", "certified gap", "true gap")  # fmt: skip
+    passes = {(row["set"], row["loss"], row["lam"], row["method"]): row["passes"] for row in rows}
+    judged = [row for row in rows if row["method"] == "s2gd+" and row["excess"] is not None]
+    cells = [
+        [
+            row["set"].partition(",")[0], of_words(row["loss"]), str(row["lam"]),
+            f"{row['kappa']:,.0f}", f"{row['lowest']:.5f}",
+            *(f"{passes[row['set'], row['loss'], row['lam'], method]:.0f}"
+              for method in ("s2gd+", "s2gd", "s2gd+, no subspace")),
+            f"{row['foreseen']:.0f}", f"{row['true_passes']:.0f}", f"{row['relative']:.1e}",
+            f"{row['excess'] / max(1.0, row['lowest']):.1e}",
+        ]
+        for row in judged
+    ]  # fmt: skip
+    return table(head, cells, ("set", "loss", "lam")) + "\n\n" + raw_rows(rows)
+
+
+def raw_rows(rows: list[Row]) -> str:
+    """Say what raw rows are like, and lead to."""
+    (row,) = (row for row in rows if row["excess"] is None)
+    return (
+        f"Raw rows are the warning example. {row['set']} holds a 1 for every word and pair of "
+        f"words of a text:\nrows are {row['mean_length']:.0f} long in root mean square, "
+        f"{row['max_length']:.0f} at most. With {row['loss']} and lam {row['lam']} kappa is "
+        f"{row['kappa']:,.0f};\nfor a certified 1e-6 `fewpass plan` foresees {row['foreseen']:,.0f}"
+        f" passes, the theory up to {row['theory']:,.0f}, and s2gd+ needs\n{row['passes']:,.0f} "
+        f"(certified {row['relative']:.1e}). Scaled to unit length the same set takes a few dozen."
+    )
+
+
+def forecasts(rows: list[Row]) -> str:
+    """Tabulate passes foreseen and found."""
+    digits = list(rows[0]["passes"])
+    cells = [
+        [
+            row["set"], of_words(row["loss"]), str(row["lam"]), f"{row['K']:.2g}",
+            *(f"{told:.0f} / {'-' if found is None else f'{found:.0f}'}"
+              for told, found in row["passes"].values()),
+        ]
+        for row in rows
+    ]  # fmt: skip
+    head = ("set", "loss", "lam", "K", *(f"1e-{d}" for d in digits))
+    return table(head, cells, ("set", "loss", "lam"))
+
+
+def auto(rows: list[Row]) -> str:
+    """Tabulate passes of each method and of `auto` at both tolerances, and say how far it is off.
+
+    A column of a method that was never run is left out.
+    """
+    found = {(row["set"], row["loss"], row["method"], row["tol"]): row for row in rows}
+    problems = sorted(dict.fromkeys(key[:2] for key in found), key=lambda key: key[0] in OTHERS)
+    methods = [m for m in METHODS if any((*key, m, TOLS[-1]) in found for key in problems)]
+    cells, ratios = [], []
+    for key in problems:
+        singles = [found.get((*key, method, TOLS[-1])) for method in methods]
+        own = [found.get((*key, "auto", tol)) for tol in TOLS]
+        cells.append(auto_cells(key, singles, own))
+        ratios += over_best(singles, own)
+    best = sum(ratio == 1.0 for ratio in ratios)
+    verdict = (
+        f"- At most {max(ratios):.2f} times the passes of the best single method; as many as it on "
+        f"{best} of {len(ratios)}."
+    )
+    text = ("set", "loss", "auto chose")
+    return verdict + "\n\n" + table(("set", "loss", *methods, "auto chose", "auto"), cells, text)
+
+
+def auto_cells(key: tuple[str, ...], singles: list[Row | None], own: list[Row | None]) -> list[str]:
+    """Cells of one problem."""
+    each = [row and " / ".join(at_most(row, at) for at in range(len(TOLS))) for row in singles]
+    chosen = dict.fromkeys(row["solver"] for row in own if row)
+    passes = [f"{row['passes'][at]:.0f}" if row else "-" for at, row in enumerate(own)]
+    return [key[0], of_words(key[1]), *(cell or "" for cell in each), " / ".join(chosen),
+            " / ".join(passes)]  # fmt: skip
+
+
+def over_best(singles: list[Row | None], own: list[Row | None]) -> list[float]:
+    """Passes of `auto` over those of the best single method, where both came to a tolerance."""
+    best = [
+        min((row["passes"][at] for row in singles if row and row["passes"][at]), default=None)
+        for at in range(len(TOLS))
+    ]
+    return [
+        row["passes"][at] / best[at] for at, row in enumerate(own) if row and best[at] is not None
+    ]
+
+
+def at_most(row: Row, at: int) -> str:
+    """Passes of a method; "> cap" where it was given up."""
+    return f"{row['passes'][at]:.0f}" if row["passes"][at] else f"> {row['cap']}"
+
+
+def in_order(rows: list[Row]) -> str:
+    """Tabulate what windows of sorted rows lead to."""
+    head = ("`--memory`", "a window holds", "passes", "objective", "at most above the optimum")
+    cells = [
+        [row["memory"], row["share"], str(row["passes"]), f"{row['objective']:.6g}",
+         "nothing proven" if row["gap"] is None else f"{row['gap']:.1e}"]
+        for row in rows
+    ]  # fmt: skip
+    return table(head, cells, head[:1])
+
+
+def memory(rows: list[Row]) -> str:
+    """Tabulate peaks."""
+    head = ("input", "step", "rows", "peak beyond imports", "share of `--memory`")
+    cells = [
+        [row["size"], row["step"], f"{row['rows']:,}", f"{row['beyond_imports'] / 1e6:.0f} MB",
+         f"{row['beyond_imports'] / row['budget']:.0%}"]
+        for row in rows
+    ]  # fmt: skip
+    return table(head, cells, head[:2])
+
+
+def clusters(rows: list[Row]) -> str:
+    """Tabulate what tasks cost, and what the model makes of that."""
+    costs = scaling.Costs(**{name: rows[-1][name] for name in scaling.Costs._fields})
+    head = ("what", "measured")
+    measured = [
+        ["a task of a batch: the scheduler's thread", f"{costs.scheduled * 1e3:.0f} ms"],
+        ["a link of a chain: from the end of one task to the start of the next",
+         f"{costs.linked * 1e3:.0f} ms"],
+        ["16 MB (a state of a million columns) to another worker", f"{costs.moved * 1e3:.0f} ms"],
+    ]  # fmt: skip
+    return "\n\n".join(
+        [table(head, measured, head[:1]), WORDS["scaling, model"],
+         *(modelled(costs, work) for work in (600.0, 36_000.0))]
+    )  # fmt: skip
+
+
+def modelled(costs: scaling.Costs, work: float) -> str:
+    """Seconds of one pass, by kind of pass and number of workers."""
+
+    def line(name: str, seconds: Iterable[float]) -> list[str]:
+        return [name, *(f"{s:.0f} s" for s in seconds)]
+
+    spans = MOST_SPANS
+    reduced = (scaling.reduce_seconds(w, costs, work, spans) for w in scaling.WORKERS)
+    cells = [line(f"reduce, {spans} spans", reduced)]
+    cells += [
+        line(f"walk, streams={k}",
+             (scaling.walk_seconds(w, k, costs, work) for w in scaling.WORKERS))
+        for k in scaling.WORKERS
+    ]  # fmt: skip
+    head = (f"{work:.0f} s of work", *(f"{w} worker{'s' * (w > 1)}" for w in scaling.WORKERS))
+    return table(head, cells, head[:1])
+
+
+PARTS = (
+    Part("one-pass", "One pass, nothing tuned", ("set", "loss", "lam"), one_pass,
+         "real-data-excess.png"),
+    Part("certified", "Certified to 1e-6", ("set", "loss", "lam", "method"), certified,
+         "certified.png"),
+    Part("forecasts", "Passes foreseen and found", ("set", "loss", "lam", "solver"), forecasts),
+    Part("auto", "The method that `auto` takes", ("set", "loss", "method", "tol"), auto),
+    Part("sorted", "Rows that lie sorted", ("memory",), in_order),
+    Part("memory", "Memory: flat in the size of the input", ("size", "step"), memory),
+    Part("scaling", "Clusters: measured costs, and a model", (), clusters),
+)  # fmt: skip
+
+if __name__ == "__main__":
+    main()

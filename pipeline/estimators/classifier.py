@@ -1,0 +1,265 @@
+"""SVM and logistic regression, two classes or many, with scikit-learn's contract."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+
+from pipeline.estimators.linear import LinearModel
+from pipeline.estimators.rows import checked, checked_weights, table_of
+from solvers.protocol import Weights
+from solvers.registry import LOSSES, loss_class
+from storage.manifest import Labels
+
+Vector = NDArray[np.float64]
+
+
+def _has_probabilities(estimator: Any) -> bool:
+    known = isinstance(estimator.loss, str) and estimator.loss in LOSSES
+    return known and loss_class(estimator.loss)().link is not None
+
+
+class LinearClassifier(ClassifierMixin, LinearModel):
+    """Minimise mean_i phi(w . x_i + b, y_i) + (lam/2) ||w||^2, and prove how well.
+
+    Of more than two classes each has a function that tells it from the rest.
+
+    Parameters
+    ----------
+    loss : {"logistic", "squared_hinge", "smoothed_hinge", "hinge"}, default="logistic"
+        phi.  The squared hinge is half the square.
+    lam : float or str, default="1/n"
+        Strength of the regularisation: a number, or "A/n" with n the total row weight.
+        `LogisticRegression(C)` is lam = 1/(C n), `LinearSVC(C)` with its squared hinge
+        lam = 1/(2 C n), `SGDClassifier(alpha)` lam = alpha.
+    solver : str or dict, default="auto"
+        A method's word, such as "newton", "sdca" or "asgd", or {"kind": word, setting: value}.
+    tol : float or None, default=1e-6
+        Stop at a certified gap to the optimum of tol * max(1, |objective|).  None with
+        solver="auto" is one pass of averaged SGD.
+    passes : int or None, default=None
+        Passes over the rows at most; None is 1000, or 1 without tol.
+    fit_intercept : bool, default=True
+        Whether there is a b; it is charged a hundredth of what weights are.
+    scale : {"none", "standard", "maxabs"}, default="none"
+        How columns are scaled while training; coef_ and intercept_ are for columns as given.
+    class_weight : dict, "balanced" or None, default=None
+        What rows count by their label, times their own weight.
+    smoothing : float, default=1.0
+        Width over which the smoothed hinge rounds its kink.
+    random_state : int, RandomState or None, default=None
+        None is 0: equal fits give equal bits.
+    warm_start : bool, default=False
+        Whether `fit` begins at the coefficients of the fit before.
+
+    Attributes
+    ----------
+    classes_ : ndarray (K,)
+    coef_ : ndarray (1, n_features) or (K, n_features)
+    intercept_ : ndarray (1,) or (K,)
+    n_features_in_ : int
+    feature_names_in_ : ndarray (n_features,)
+        Where X had names.
+    n_iter_ : int
+        Passes, rounded up.
+    passes_ : float
+        Rows read over rows.
+    solver_ : str
+        The method that was at work last.
+    lam_ : float
+        As a number.
+    objective_ : float
+        At coef_ and intercept_, on the scaled columns; of several classes the mean.
+    certificate_ : float
+        objective_ is at most this far above the optimum; of several classes the largest.
+    rows_seen_ : int
+        Visits to rows, of all fits that this one continued.
+    """
+
+    _takes_numbers = False
+
+    def __init__(
+        self,
+        *,
+        loss: str = "logistic",
+        lam: float | str = "1/n",
+        solver: str | dict[str, Any] = "auto",
+        tol: float | None = 1e-6,
+        passes: int | None = None,
+        fit_intercept: bool = True,
+        scale: str = "none",
+        class_weight: Any = None,
+        smoothing: float = 1.0,
+        random_state: Any = None,
+        warm_start: bool = False,
+    ) -> None:
+        self.loss = loss
+        self.lam = lam
+        self.solver = solver
+        self.tol = tol
+        self.passes = passes
+        self.fit_intercept = fit_intercept
+        self.scale = scale
+        self.class_weight = class_weight
+        self.smoothing = smoothing
+        self.random_state = random_state
+        self.warm_start = warm_start
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train on X (n, d), dense or sparse, and labels y (n,) of two classes or more.
+
+        A row of weight 2 counts like two rows, one of weight 0 not at all.
+
+        Raises
+        ------
+        ValueError
+            When rows, labels, weights or parameters cannot be trained with.
+        """
+        at = self._model() if self.warm_start and hasattr(self, "coef_") else None
+        X, y = checked(self, X, y=y, reset=at is None)
+        check_classification_targets(y)
+        weight = checked_weights(sample_weight, len(y))
+        classes, codes = np.unique(y, return_inverse=True)
+        self._require_classes(classes, at)
+        self.classes_ = classes
+        if self.class_weight is not None:
+            given = {"classes": classes, "y": y, "sample_weight": weight}
+            weight = weight * compute_class_weight(self.class_weight, **given)[codes]
+        table = table_of(X, codes.astype(np.float64), weight)
+        self._fit(table, self._labels(table.target), at)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from a batch by one step of averaged SGD per row, in the order given.
+
+        However rows are cut into batches, the model is the same, as long as lam is a number; with
+        "A/n", n grows with the rows.  The parameters solver, tol and passes do not matter.
+
+        Parameters
+        ----------
+        X : (n, d)
+            Rows, dense or sparse.
+        y : (n,)
+            Labels; a batch may lack some of the classes.
+        classes : (K,), default=None
+            All labels that may ever come: needed the first time.
+        sample_weight : (n,), default=None
+            What rows count.
+
+        Raises
+        ------
+        ValueError
+            When rows, labels, weights or parameters cannot be trained with.
+        """
+        if self.class_weight == "balanced":
+            raise ValueError(
+                "class_weight='balanced' needs all rows, and partial_fit sees a batch. Give "
+                "numbers by class."
+            )
+        first = not hasattr(self, "coef_")
+        X, y = checked(self, X, y=y, reset=first)
+        check_classification_targets(y)
+        known = self._known_classes(classes)
+        weight = checked_weights(sample_weight, len(y))
+        codes = coded(y, known)
+        if self.class_weight is not None:
+            weight = weight * compute_class_weight(self.class_weight, classes=known, y=y)[codes]
+        self.classes_ = known
+        table = table_of(X, codes.astype(np.float64), weight)
+        self._partial_fit(table, self._labels(table.target))
+        return self
+
+    def _known_classes(self, classes: Any) -> NDArray[Any]:
+        """Return all classes, sorted; ValueError when they are not said, too few, or others."""
+        known = getattr(self, "classes_", None)
+        if classes is None:
+            if known is None:
+                raise ValueError(
+                    "classes must be given at the first call of partial_fit: the list of all "
+                    "labels that may ever come."
+                )
+            return np.asarray(known)
+        given = np.unique(classes)
+        self._require_classes(given, None)
+        if known is not None and not np.array_equal(given, known):
+            raise ValueError(
+                f"classes are {list(given)}, but the model has {list(known)}. Leave them out, or "
+                "begin a new model."
+            )
+        return given
+
+    def decision_function(self, X: Any) -> Vector:
+        """Return scores: (n,) of the second of two classes, else (n, K)."""
+        return self.decision(X)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the labels (n,) of X (n, d): the class with the highest score."""
+        scores = self.decision(X)
+        best = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        found: NDArray[Any] = self.classes_[best]
+        return found
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> Vector:
+        """Return probabilities (n, K) of the classes, by the loss's own link.
+
+        Of more than two classes each one's probability against the rest, divided by their sum;
+        they keep the order of the scores, but are not calibrated.
+        """
+        link = loss_class(self.loss)().link
+        assert link is not None, "available only where there is one"
+        p = link(self.decision(X))
+        if p.ndim == 1:
+            return np.column_stack([1.0 - p, p])
+        total = p.sum(axis=1, keepdims=True)
+        return np.where(total > 0.0, p / np.where(total > 0.0, total, 1.0), 1.0 / p.shape[1])
+
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X: Any) -> Vector:
+        """Return the logarithms of `predict_proba`."""
+        with np.errstate(divide="ignore"):
+            logarithms: Vector = np.log(self.predict_proba(X))
+            return logarithms
+
+    def _labels(self, codes: Vector) -> Labels:
+        counts = np.bincount(codes.astype(np.intp), minlength=len(self.classes_))
+        return Labels.model_construct(
+            labels=tuple(float(k) for k in range(len(counts))), counts=tuple(counts.tolist())
+        )
+
+    def _require_classes(self, classes: NDArray[Any], at: Weights | None) -> None:
+        if len(classes) < 2:
+            raise ValueError(
+                f"All rows are of one class, {classes[0]!r}; a classifier needs two. Give rows of "
+                "another one, too."
+            )
+        if at is not None and not np.array_equal(classes, self.classes_):
+            raise ValueError(
+                f"warm_start goes on with the classes {list(self.classes_)}, but y has "
+                f"{list(classes)}. Fit anew with warm_start=False."
+            )
+
+    def _take(self, weights: Weights) -> None:
+        self.coef_, self.intercept_ = np.atleast_2d(weights.coef), np.atleast_1d(weights.intercept)
+
+    def _model(self) -> Weights:
+        if len(self.coef_) == 1:
+            return Weights(self.coef_[0], float(self.intercept_[0]))
+        return Weights(self.coef_, self.intercept_)
+
+
+def coded(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the position of every label in the sorted classes; ValueError lists unknown ones."""
+    unknown = np.setdiff1d(y, classes)
+    if len(unknown):
+        raise ValueError(
+            f"y has the labels {list(unknown[:8])}, which are not among the classes "
+            f"{list(classes[:8])}. Give all labels in classes at the first call."
+        )
+    return np.searchsorted(classes, y)

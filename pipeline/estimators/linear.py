@@ -1,0 +1,238 @@
+"""What classifier and regressor share: from parameters and rows to a plan, a training, a model."""
+
+from __future__ import annotations
+
+import math
+import threading
+import warnings
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ValidationError
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from pipeline.estimators.batches import METHOD, Learnt, learn
+from pipeline.estimators.rows import checked, fitted_scaler
+from pipeline.execution.blas import one_blas_thread
+from pipeline.ingest.scaling import Scaler
+from pipeline.settings.ingest_plan import ScalingKind
+from pipeline.settings.regularisation import Lam
+from pipeline.settings.training_plan import TrainingPlan
+from pipeline.training.in_memory import TrainedInMemory, train_in_memory
+from solvers.protocol import Weights
+from solvers.registry import LOSSES, loss_class
+from storage.in_memory import MemoryDataset
+from storage.manifest import Labels, Values
+from storage.table import Table
+
+Result = TypeVar("Result")
+Vector = NDArray[np.float64]
+
+SCALINGS = ("none", "standard", "maxabs")
+MOST_PASSES = 1000  # to a tolerance: passes over rows in memory cost little
+
+
+class LinearModel(BaseEstimator):
+    """Base of the estimators; see `LinearClassifier` and `LinearRegressor`."""
+
+    _takes_numbers: ClassVar[bool]  # or labels
+    _last: Learnt | None  # what came of the last batch; None after a fit
+
+    def decision(self, X: Any) -> Vector:
+        """Return X coef^T + intercept, (n,) or (n, K)."""
+        check_is_fitted(self)
+        X = checked(self, X, reset=False)
+        scores: Vector = X @ self.coef_.T + self.intercept_
+        return scores.ravel() if scores.ndim == 1 or scores.shape[1] == 1 else scores
+
+    # -- fit -------------------------------------------------------------------------------------
+
+    def _fit(self, table: Table, targets: Labels | Values, at: Weights | None) -> None:
+        """Train on a table, from the weights `at` if there are any, and take the model."""
+        d = self.n_features_in_
+        scaler = fitted_scaler(self._scaling(), table, d)
+        plan = self._plan(total_weight(table))
+        dataset = MemoryDataset(scaler.apply(table), d, targets)
+        start = None if at is None else (scaled(at, scaler), getattr(self, "rows_seen_", 0))
+        found = interruptible(lambda stop: train_in_memory(plan, dataset, start, stop))
+        self._take(unscaled(found.weights, scaler))
+        self._tell(found, plan, table.n_rows)
+        self._last, self._weight_seen = None, total_weight(table)
+
+    def _partial_fit(self, table: Table, targets: Labels | Values) -> None:
+        """Take one step per row, from where the batch before ended or at the present model."""
+        if self.scale != "none":
+            raise ValueError(
+                f"scale={self.scale!r} needs all rows at once, and partial_fit sees a batch. Scale "
+                "before, with scikit-learn's StandardScaler and its own partial_fit."
+            )
+        seen = getattr(self, "rows_seen_", 0)
+        last, before = getattr(self, "_last", None), getattr(self, "_weight_seen", float(seen))
+        n = before + total_weight(table)
+        plan = self._plan(n, solver=METHOD, tol=None, passes=1)
+        at = (self._model(), seen) if last is None and hasattr(self, "coef_") else None
+        batch = MemoryDataset(table, self.n_features_in_, targets)
+        found = interruptible(lambda _stop: learn(plan, batch, last, at))
+        self._take(found.weights)
+        self._last, self._weight_seen = found, n
+        self.rows_seen_ = seen + table.n_rows
+        self.n_iter_, self.solver_, self.lam_ = 1, "asgd", strength(self.lam, n)
+        self.passes_ = 1.0
+        self.objective_: float | None = None
+        self.certificate_: float | None = None
+
+    def _plan(self, n: float, **instead: Any) -> TrainingPlan:
+        """Return the plan that the parameters mean; ValueError names the one that is wrong."""
+        self._require_loss()
+        given = {
+            "loss": self.loss,
+            "smoothing": self.smoothing,
+            "lam": strength(self.lam, n),
+            "solver": self._solver(),
+            "tol": self.tol,
+            "passes": MOST_PASSES if self.passes is None and self.tol is not None else self.passes,
+            "intercept": "free" if self.fit_intercept else "none",
+            "seed": seed_of(self.random_state),
+        } | instead
+        try:
+            # A pass for the certificate where no tolerance asks for one.
+            return TrainingPlan(
+                dataset="memory",
+                certify=True,
+                **{name: value for name, value in given.items() if value is not None},
+            )
+        except ValidationError as error:
+            raise ValueError(self._refusal(error)) from error
+
+    def _require_loss(self) -> None:
+        """Refuse a loss of the other estimator; one that there is not is refused by the plan."""
+        known = isinstance(self.loss, str) and self.loss in LOSSES
+        if known and loss_class(self.loss).takes_numbers != self._takes_numbers:
+            suits = [w for w in LOSSES if loss_class(w).takes_numbers == self._takes_numbers]
+            raise ValueError(
+                f"loss={self.loss!r} is not for {type(self).__name__}. Choose one of "
+                f"{', '.join(suits)}."
+            )
+
+    def _solver(self) -> Any:
+        kind = self.solver.get("kind") if isinstance(self.solver, Mapping) else self.solver
+        if kind == "simba":
+            raise ValueError(
+                "solver='simba' reads single columns and is not for estimators. Choose 'auto', or "
+                "train it with the command `fewpass train`."
+            )
+        return dict(self.solver) if isinstance(self.solver, Mapping) else self.solver
+
+    def _refusal(self, error: ValidationError) -> str:
+        first = error.errors()[0]
+        name = str(first["loc"][0]) if first["loc"] else "a parameter"
+        told = first["msg"].removeprefix("Value error, ")
+        return f"{type(self).__name__} cannot take {name}={first['input']!r}: {told}."
+
+    def _scaling(self) -> ScalingKind:
+        if self.scale not in SCALINGS:
+            raise ValueError(f"scale is {self.scale!r}. Choose one of {', '.join(SCALINGS)}.")
+        kind: ScalingKind = self.scale
+        return kind
+
+    def _take(self, weights: Weights) -> None:
+        """Keep a model as the attributes of a fitted estimator."""
+        raise NotImplementedError
+
+    def _model(self) -> Weights:
+        """Return the model that the attributes hold."""
+        raise NotImplementedError
+
+    def _tell(self, found: TrainedInMemory, plan: TrainingPlan, n_rows: int) -> None:
+        """Keep what came of a training; warn where the tolerance is not certified."""
+        cursor, certified = found.cursor, found.certified
+        self.passes_ = cursor.passes
+        self.n_iter_ = max(1, math.ceil(cursor.passes))
+        self.rows_seen_ = cursor.rows_before + round(cursor.passes * n_rows)
+        self.solver_, self.lam_ = found.solver, found.lam
+        self.objective_ = certified.objective if certified else None
+        self.certificate_ = certified.gap if certified else None
+        if found.converged is False:
+            proven = "nothing" if certified is None else f"{certified.relative:.3g}"
+            warnings.warn(
+                f"tol={plan.tol:g} was not reached in {cursor.passes:.4g} passes: {proven} is "
+                "certified. More passes, a larger lam or scale='standard' would help.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def __sklearn_tags__(self) -> Tags:
+        tags: Tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def total_weight(table: Table) -> float:
+    """Return the n of lam = A/n: the sum of the row weights."""
+    return float(table.n_rows if table.weight is None else table.weight.sum())
+
+
+def strength(lam: Any, n: float) -> float:
+    """Return lam as a number; ValueError when it is none, or several."""
+    factors = Lam.of(lam).factors
+    if len(factors) > 1:
+        raise ValueError(
+            f"lam is {lam!r}, several values. Give one, or choose among them with GridSearchCV."
+        )
+    ((number, divided),) = factors
+    return number / n if divided else number
+
+
+def seed_of(random_state: Any) -> int:
+    """Return the seed that a random_state means: 0 for None, so that equal fits are equal."""
+    if random_state is None:
+        return 0
+    if isinstance(random_state, int | np.integer):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+
+
+def scaled(weights: Weights, scaler: Scaler) -> Weights:
+    """Return a model of the rows as given as the same of scaled rows, (x - shift) * scale."""
+    coef, intercept = weights
+    if scaler.shift is not None:
+        intercept = intercept + coef @ scaler.shift
+    return Weights(coef if scaler.scale is None else coef / scaler.scale, intercept)
+
+
+def unscaled(weights: Weights, scaler: Scaler) -> Weights:
+    """Return a model of scaled rows as the same of rows as they were given."""
+    coef, intercept = weights
+    coef = coef if scaler.scale is None else coef * scaler.scale
+    return Weights(coef, intercept if scaler.shift is None else intercept - coef @ scaler.shift)
+
+
+def interruptible(train: Callable[[Callable[[], bool]], Result]) -> Result:
+    """Train in another thread, where no signal reaches a kernel; a Ctrl-C ends it and is raised.
+
+    `train` gets what tells it to stop.
+    """
+    stopping, future = threading.Event(), Future[Result]()
+
+    def work() -> None:
+        try:
+            with one_blas_thread():
+                future.set_result(train(stopping.is_set))
+        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+            future.set_exception(error)
+
+    thread = threading.Thread(target=work, name="fewpass-fit")
+    thread.start()
+    try:
+        return future.result()
+    except KeyboardInterrupt:
+        stopping.set()
+        raise
+    finally:
+        thread.join()

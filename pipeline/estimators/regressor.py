@@ -1,0 +1,145 @@
+"""Least squares and Huber's loss, L2-regularised, with scikit-learn's contract."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import RegressorMixin
+
+from pipeline.estimators.linear import LinearModel
+from pipeline.estimators.rows import checked, checked_weights, table_of
+from solvers.protocol import Weights
+from storage.manifest import Values
+
+
+class LinearRegressor(RegressorMixin, LinearModel):
+    """Minimise mean_i phi(w . x_i + b, y_i) + (lam/2) ||w||^2, and prove how well.
+
+    Parameters
+    ----------
+    loss : {"squared", "huber"}, default="squared"
+        phi: half the squared residual, or that up to `smoothing` and linear beyond.
+    lam : float or str, default="1/n"
+        Strength of the regularisation: a number, or "A/n" with n the total row weight.
+        scikit-learn's `Ridge(alpha)` is lam = alpha/n.
+    solver : str or dict, default="auto"
+        A method's word, such as "newton", "sdca" or "asgd", or {"kind": word, setting: value}.
+    tol : float or None, default=1e-6
+        Stop at a certified gap to the optimum of tol * max(1, |objective|).  None with
+        solver="auto" is one pass of averaged SGD.
+    passes : int or None, default=None
+        Passes over the rows at most; None is 1000, or 1 without tol.
+    fit_intercept : bool, default=True
+        Whether there is a b; it is charged a hundredth of what weights are.
+    scale : {"none", "standard", "maxabs"}, default="none"
+        How columns are scaled while training; coef_ and intercept_ are for columns as given.
+    smoothing : float, default=1.0
+        Huber's width.
+    random_state : int, RandomState or None, default=None
+        None is 0: equal fits give equal bits.
+    warm_start : bool, default=False
+        Whether `fit` begins at the coefficients of the fit before.
+
+    Attributes
+    ----------
+    coef_ : ndarray (n_features,)
+    intercept_ : float
+    n_features_in_ : int
+    feature_names_in_ : ndarray (n_features,)
+        Where X had names.
+    n_iter_ : int
+        Passes, rounded up.
+    passes_ : float
+        Rows read over rows.
+    solver_ : str
+        The method that was at work last.
+    lam_ : float
+        As a number.
+    objective_ : float
+        At coef_ and intercept_, on the scaled columns.
+    certificate_ : float
+        objective_ is at most this far above the optimum.
+    rows_seen_ : int
+        Visits to rows, of all fits that this one continued.
+    """
+
+    _takes_numbers = True
+
+    def __init__(
+        self,
+        *,
+        loss: str = "squared",
+        lam: float | str = "1/n",
+        solver: str | dict[str, Any] = "auto",
+        tol: float | None = 1e-6,
+        passes: int | None = None,
+        fit_intercept: bool = True,
+        scale: str = "none",
+        smoothing: float = 1.0,
+        random_state: Any = None,
+        warm_start: bool = False,
+    ) -> None:
+        self.loss = loss
+        self.lam = lam
+        self.solver = solver
+        self.tol = tol
+        self.passes = passes
+        self.fit_intercept = fit_intercept
+        self.scale = scale
+        self.smoothing = smoothing
+        self.random_state = random_state
+        self.warm_start = warm_start
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train on X (n, d), dense or sparse, and numbers y (n,).
+
+        A row of weight 2 counts like two rows, one of weight 0 not at all.
+
+        Raises
+        ------
+        ValueError
+            When rows, weights or parameters cannot be trained with.
+        """
+        at = self._model() if self.warm_start and hasattr(self, "coef_") else None
+        X, y = checked(self, X, y=y, y_numeric=True, reset=at is None)
+        y = np.asarray(y, np.float64)
+        table = table_of(X, y, checked_weights(sample_weight, len(y)))
+        self._fit(table, described(table.target), at)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from a batch by one step of averaged SGD per row, in the order given.
+
+        However rows are cut into batches, the model is the same, as long as lam is a number; with
+        "A/n", n grows with the rows.  The parameters solver, tol and passes do not matter.
+
+        Raises
+        ------
+        ValueError
+            When rows, weights or parameters cannot be trained with.
+        """
+        first = not hasattr(self, "coef_")
+        X, y = checked(self, X, y=y, y_numeric=True, reset=first)
+        y = np.asarray(y, np.float64)
+        table = table_of(X, y, checked_weights(sample_weight, len(y)))
+        self._partial_fit(table, described(table.target))
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return predictions (n,) for X (n, d)."""
+        return self.decision(X)
+
+    def _take(self, weights: Weights) -> None:
+        self.coef_, self.intercept_ = weights.coef, float(weights.intercept)
+
+    def _model(self) -> Weights:
+        return Weights(self.coef_, self.intercept_)
+
+
+def described(y: np.ndarray) -> Values:
+    """Describe targets as ingest would."""
+    return Values.model_construct(
+        mean=float(y.mean()), variance=float(y.var()), minimum=float(y.min()),
+        maximum=float(y.max()),
+    )  # fmt: skip

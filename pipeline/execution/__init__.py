@@ -1,0 +1,1 @@
+"""Where spans run: threads of this process, or Dask."""

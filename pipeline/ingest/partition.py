@@ -1,0 +1,282 @@
+"""First phase of an ingest: every row goes to a random bucket.
+
+Threads parse pieces of the sources, count columns and group the rows by bucket; one thread takes
+the pieces in their order, learns what depends on that order, and spills the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import BadInput
+from pipeline.ingest.buckets import Buckets, Grouped, Keys, RowKind, buckets_needed
+from pipeline.ingest.chunking import Selection
+from pipeline.ingest.column_statistics import ColumnStatistics
+from pipeline.ingest.frequency_order import ColumnCounts, orders_as_state, orders_from_state
+from pipeline.ingest.partition_record import require_record
+from pipeline.ingest.scaling import Scaler, needs_columns
+from pipeline.ingest.target_map import LabelEncoder
+from pipeline.settings.ingest_plan import IngestPlan
+from pipeline.sizes import format_bytes
+from pipeline.sources.source import Parsed, Piece, Source
+from storage.column_order import ColumnOrder
+from storage.ordered import ordered_map
+from storage.table import SparseTable, Table, n_bytes
+
+#: Raw bytes parsed at a time. Part of what a seed means: keys are drawn piece by piece.
+PIECE_BYTES = 4 << 20
+#: Memory that a piece takes in all, in units of its raw bytes: text, rows, and what parsing needs.
+PIECE_COPIES = 6
+#: First word after the seed of everything random in here.
+PARTITION = 1
+#: Skipped rows that are kept with their reason; all are counted.
+LISTED = 20
+
+#: Memory per column: running statistics, the copies made of them at the end, and two orders.
+BYTES_PER_COLUMN = 120
+
+TRAINING, TEST = 0, 1
+
+
+class Share(NamedTuple):
+    """The training rows of a piece, or its test rows."""
+
+    group: int
+    rows: NDArray[np.int64] | None  # which of the piece they are; None: all
+    table: Table  # as they came
+    grouped: Grouped  # by bucket
+
+
+class Prepared(NamedTuple):
+    """A parsed piece, its rows shared out with their random numbers."""
+
+    parsed: Parsed
+    piece_bytes: int
+    where: str
+    shares: tuple[Share, ...]
+
+
+class Partitioned(NamedTuple):
+    """All rows on local disk, and what was learnt of them."""
+
+    kind: RowKind
+    n_features: int
+    encoder: LabelEncoder
+    scaler: Scaler | None  # None: taken over from another data set
+    buckets: tuple[Buckets, ...]  # of the training rows; of the test rows, if there are any
+    n_skipped: dict[str, int]  # per file
+    skipped: list[str]  # the first of them, as sentences
+    n_merged: int  # values added to the one before, of the same index in the row
+    orders: tuple[ColumnOrder, ...]  # of the columns, for each of the buckets
+
+
+class Partitioner:
+    """Partitions the rows of a source into buckets.
+
+    Parameters
+    ----------
+    plan, source
+        What to partition, and how.
+    path
+        Local directory for the buckets.
+    report
+        Told the raw bytes, the rows and the decoded bytes of every piece.
+    """
+
+    def __init__(
+        self, plan: IngestPlan, source: Source, path: Path, report: Callable[[int, int, int], None]
+    ) -> None:
+        self.plan, self.source, self.report = plan, source, report
+        dtype = plan.options.dtype
+        self.kind = RowKind(source.layout, dtype, source.n_features, source.has_weight)
+        self.encoder = LabelEncoder(plan.task)
+        self.buckets = tuple(self._buckets(path))
+        width = source.n_features or 0
+        self.columns = ColumnStatistics(source.layout, width) if needs_columns(plan.scale) else None
+        renumbers = source.layout == "sparse" and plan.column_order == "frequency"
+        self.counts = [ColumnCounts() for _ in self.buckets] if renumbers else []
+        self.max_index = -1
+        self.n_skipped: dict[str, int] = {}
+        self.n_merged = 0
+        self.skipped: list[str] = []
+
+    def _buckets(self, path: Path) -> Iterator[Buckets]:
+        plan, size = self.plan, self.source.estimated_bytes()
+        memory = plan.memory_for_rows
+        shares = [("training", 1 - plan.test_fraction), ("test", plan.test_fraction)]
+        for name, share in shares[: 2 if plan.test_fraction else 1]:
+            needed = buckets_needed(size * share, memory) if plan.shuffle else 1
+            yield Buckets(path / name, needed, self.kind, memory, shuffled=plan.shuffle)
+
+    def partition(self, threads: int) -> Partitioned:
+        """Partition all rows.
+
+        Raises
+        ------
+        BadInput
+            If no row is left, or a group of rows is empty.
+        OSError
+            If the local disk is full.
+        """
+        with ThreadPoolExecutor(threads, "ingest-parse") as pool:
+            for prepared in ordered_map(
+                pool, self._prepare, self._pieces(), self._in_flight(threads)
+            ):
+                self._take_in(prepared)
+        for buckets in self.buckets:
+            buckets.finish()
+        self._refuse_empty()
+        n_features = self.source.n_features or self.max_index + 1
+        scaler = None
+        if self.plan.like is None:
+            scaler = Scaler.fitted(self.plan.scale, self.columns, n_features)
+        return Partitioned(
+            self.kind, n_features, self.encoder, scaler, self.buckets,
+            self.n_skipped, self.skipped, self.n_merged, self._orders(n_features),
+        )  # fmt: skip
+
+    def _orders(self, n_features: int) -> tuple[ColumnOrder, ...]:
+        if not self.counts:
+            return tuple(ColumnOrder() for _ in self.buckets)
+        return tuple(counts.order(n_features) for counts in self.counts)
+
+    def _in_flight(self, threads: int) -> int:
+        fits = self.plan.memory_for_rows // 2 // (PIECE_COPIES * PIECE_BYTES)
+        return max(1, min(fits, threads + 2))
+
+    def _pieces(self) -> Iterator[tuple[int, Piece]]:
+        yield from enumerate(self.source.pieces(PIECE_BYTES))
+
+    def _prepare(self, numbered: tuple[int, Piece]) -> Prepared:
+        number, piece = numbered
+        parsed = self.source.parse(piece)
+        self._refuse_wide(parsed.max_index)
+        random = np.random.default_rng([self.plan.seed, PARTITION, number])
+        n = parsed.table.n_rows
+        drawn = random.random(n)
+        keys = drawn if self.plan.shuffle else None
+        shares = [self._share(TRAINING, None, parsed.table, keys)]
+        if self.plan.test_fraction:
+            test = random.random(n) < self.plan.test_fraction
+            every = ((TRAINING, np.flatnonzero(~test)), (TEST, np.flatnonzero(test)))
+            shares = [self._share(group, rows, parsed.table, keys) for group, rows in every]
+        for share in shares if self.counts else ():
+            self.counts[share.group].add(share.table, parsed.max_index)
+        where = f"{piece.file}, after line {piece.first_line - 1}"
+        return Prepared(parsed, piece.n_bytes, where, tuple(shares))
+
+    def _share(
+        self, group: int, rows: NDArray[np.int64] | None, table: Table, keys: Keys | None
+    ) -> Share:
+        if rows is not None:
+            table = Selection(table, rows).rows()
+            keys = None if keys is None else keys[rows]
+        return Share(group, rows, table, self.buckets[group].group(table, keys))
+
+    def _take_in(self, prepared: Prepared) -> None:
+        parsed = prepared.parsed
+        self._note_skipped(parsed)
+        self.n_merged += parsed.n_merged
+        self.max_index = max(self.max_index, parsed.max_index)
+        target = self.encoder.encode(parsed.table.target, parsed.labels, prepared.where)
+        for share in prepared.shares:
+            self._add(share, target if share.rows is None else target[share.rows])
+        self.report(prepared.piece_bytes, parsed.table.n_rows, n_bytes(parsed.table))
+
+    def _add(self, share: Share, target: NDArray[np.float64]) -> None:
+        number, table, grouped = share.group, share.table, share.grouped
+        self.encoder.count(target, number)
+        if self.columns is not None and number == TRAINING:
+            if isinstance(table, SparseTable):
+                self.columns.widen(self.max_index + 1)
+            self.columns.add(table)
+        if table.n_rows:
+            partitioned = target if grouped.order is None else target[grouped.order]
+            table = grouped.table._replace(target=partitioned)
+            self.buckets[number].add(grouped._replace(table=table))
+
+    def _note_skipped(self, parsed: Parsed) -> None:
+        if not parsed.n_skipped:
+            return
+        file = parsed.skipped[0].file
+        self.n_skipped[file] = self.n_skipped.get(file, 0) + parsed.n_skipped
+        room = LISTED - len(self.skipped)
+        self.skipped += [
+            f"{row.file}, line {row.line}: {row.reason}" for row in parsed.skipped[:room]
+        ]
+
+    def _refuse_empty(self) -> None:
+        n_skipped = sum(self.n_skipped.values())
+        if not any(buckets.n_rows for buckets in self.buckets):
+            reasons = f" First: {self.skipped[0]}." if self.skipped else ""
+            raise BadInput(
+                f"No row is left of the sources; {n_skipped} bad ones were skipped.{reasons} "
+                "Check the format and the label column."
+            )
+        for buckets, name in zip(self.buckets, ("training", "test"), strict=False):
+            if not buckets.n_rows:
+                raise BadInput(
+                    f"None of the {sum(b.n_rows for b in self.buckets)} rows became a {name} row. "
+                    "Choose another test_fraction or seed, or give more rows."
+                )
+        if not (self.source.n_features or self.max_index + 1):
+            raise BadInput("No row has a feature. Check the sources, or give their width.")
+
+    def _refuse_wide(self, max_index: int) -> None:
+        n_features = self.source.n_features or max_index + 1
+        need = n_features * BYTES_PER_COLUMN
+        if need > self.plan.memory_for_rows:
+            least = format_bytes(self.plan.memory + need - self.plan.memory_for_rows)
+            raise BadInput(
+                f"The statistics of {n_features} columns take {format_bytes(need)}, more than "
+                f"the memory has room for. Give at least {least}."
+            )
+
+
+def partition_as_state(partitioned: Partitioned) -> dict[str, Any]:
+    """Everything but the rows, as JSON."""
+    scaler = partitioned.scaler
+    return {
+        "n_features": partitioned.n_features,
+        "encoder": partitioned.encoder.state(),
+        "scaler": None if scaler is None else scaler.state(),
+        "buckets": [buckets.state() for buckets in partitioned.buckets],
+        "n_skipped": partitioned.n_skipped,
+        "skipped": partitioned.skipped,
+        "n_merged": partitioned.n_merged,
+        "orders": orders_as_state(partitioned.orders),
+    }
+
+
+def partition_from_state(plan: IngestPlan, path: Path, state: dict[str, Any]) -> Partitioned:
+    """Inverse of `partition_as_state`.
+
+    Raises
+    ------
+    FileNotFoundError, DamagedSpill
+        When the rows are not as they were left.
+    ValueError
+        When the state is none.
+    """
+    require_record(state)
+    buckets = tuple(
+        Buckets.reopened(path / name, kept, plan.memory_for_rows)
+        for name, kept in zip(("training", "test"), state["buckets"], strict=False)
+    )
+    return Partitioned(
+        kind=buckets[0].kind,
+        n_features=state["n_features"],
+        encoder=LabelEncoder.from_state(plan.task, state["encoder"]),
+        scaler=None if state["scaler"] is None else Scaler.from_state(state["scaler"]),
+        buckets=buckets,
+        n_skipped=state["n_skipped"],
+        skipped=state["skipped"],
+        n_merged=state["n_merged"],
+        orders=orders_from_state(state["orders"]),
+    )

@@ -1,0 +1,147 @@
+"""What to know before a training begins, in sentences: one of fact, one of what helps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pipeline.execution.span import Job
+from pipeline.plan.clustering import clustering_warning
+from pipeline.plan.forecast import Forecast
+from pipeline.plan.job import settled, streaming
+from pipeline.settings.training_plan import TrainingPlan
+from solvers.dual.pegasos import Pegasos
+from solvers.dual.sdca import Sdca
+from solvers.estimates.expected_passes import (
+    Conditioning,
+    conditioning,
+    slowness,
+    slowness_for,
+)
+from solvers.losses import Problem
+from solvers.protocol import ProblemStats
+from solvers.s2gd.s2gd import S2gd, S2gdPlus
+
+MANY_PASSES = 100
+FEW_PASSES = 30  # what a larger lam is proposed for
+HEAVY_TAIL = 50.0  # largest over mean smoothness
+BETTER = 0.5  # a cure is named when it leaves at most that share of the passes
+UNIT_ROWS, STANDARD = "unit-rows", "standard"
+
+
+def warnings(plan: TrainingPlan, job: Job, foreseen: Forecast) -> list[str]:
+    """Return what `fewpass train` says before it begins: why it may not come to its end."""
+    sorted_rows = clustering_warning(job.dataset.manifest, job.windows)
+    plan = settled(plan, job.dataset)
+    usual, said = foreseen.usual_passes, [sorted_rows] if sorted_rows else []
+    if usual is not None and usual > plan.passes:
+        said.append(
+            f"A certificate of {plan.tol:g} usually takes about {usual:.0f} passes here, but "
+            f"--passes allows {plan.passes}. Raise it, ask for a larger --tol, or see what "
+            "fewpass plan advises."
+        )
+    if isinstance(plan.solver, Sdca) and plan.solver.batch == "naive":
+        said.append(
+            "Naive batches step too far where rows are alike, and may circle or diverge. They are "
+            "there to be compared with; use --set solver.batch=aggressive."
+        )
+    return said
+
+
+def advice(plan: TrainingPlan, job: Job, foreseen: Forecast) -> list[str]:
+    """Return the warnings and what would make the training shorter or surer."""
+    plan = settled(plan, job.dataset)
+    return [*warnings(plan, job, foreseen), *_hints(plan, job, foreseen)]
+
+
+def _hints(plan: TrainingPlan, job: Job, foreseen: Forecast) -> Iterator[str]:
+    known = conditioning(job.problem, job.stats)
+    if not job.problem.loss.is_smooth:
+        if streaming(plan).certify_pass is None:
+            yield (
+                "The hinge has a kink, so that gradients do not certify it. Use --solver sdca, "
+                "whose certificate holds for it, or --loss smoothed_hinge."
+            )
+        elif isinstance(plan.solver, Pegasos) and plan.tol is not None:
+            yield (
+                "The excess of pegasos falls like one over the number of passes, and its "
+                f"certificate no faster. --solver sdca proves {plan.tol:g} sooner."
+            )
+        return
+    if known is None:  # lam is too small for anything to be foreseen
+        return
+    if plan.tol is not None:
+        yield from _shorter(plan, job, known, foreseen)
+    if isinstance(plan.solver, S2gd) and known.largest > HEAVY_TAIL * known.mean:
+        yield (
+            f"The longest row's loss is {known.largest / known.mean:.0f} times as curved as the "
+            "mean, so the first step may be too long; each halving costs an epoch. "
+            f"Ingest with --scale {UNIT_ROWS} to avoid it."
+        )
+
+
+def _shorter(
+    plan: TrainingPlan, job: Job, known: Conditioning, foreseen: Forecast
+) -> Iterator[str]:
+    assert plan.tol is not None
+    usual, (kind, best) = foreseen.usual_passes, best_method(job.problem, job.stats, plan.tol)
+    if usual is None:
+        yield (
+            f"How many passes {foreseen.solver} takes to a certificate of {plan.tol:g} cannot be "
+            f"foreseen. --solver {kind} usually takes about {best:.0f}."
+        )
+    elif best <= BETTER * usual:
+        yield f"--solver {kind} usually takes about {best:.0f} passes to {plan.tol:g}."
+    if min(best, usual or best) > MANY_PASSES:
+        yield from _cures(plan.tol, job, known, best)
+
+
+def _cures(tol: float, job: Job, known: Conditioning, best: float) -> Iterator[str]:
+    yield (
+        f"The problem is hard: the mean curvature over lam is {known.mean / known.mu:.2g}, "
+        f"{slowness_of(known, job.stats.n):.3g} times the number of rows. What helps is rows of "
+        "smaller norm, a larger --lam, or a larger --tol."
+    )
+    for scale, square in scaled_squares(job).items():
+        scaled = job.stats._replace(mean_square=square, max_square=square, sigma_square=square)
+        kind, passes = best_method(job.problem, scaled, tol)
+        if passes <= BETTER * best:
+            yield f"Ingested with --scale {scale}, {kind} usually takes about {passes:.0f} passes."
+    lam = lam_for(FEW_PASSES, known, job.stats.n, tol)
+    if lam is not None:
+        yield (
+            f"With --lam {lam:.1g} ({lam * job.stats.n:.2g}/n) s2gd+ usually takes about "
+            f"{FEW_PASSES} passes; the model is then another."
+        )
+
+
+def best_method(problem: Problem, stats: ProblemStats, tol: float) -> tuple[str, float]:
+    """Return which method of many passes usually takes the fewest, and how many."""
+    single = stats._replace(streams=1, stream_rows=stats.n)
+    passes = {
+        solver.kind: solver.expected_passes(problem, single, tol).usual
+        for solver in (S2gdPlus(), Sdca())
+    }
+    known = {kind: number for kind, number in passes.items() if number is not None}
+    return min(known.items(), key=lambda item: item[1])
+
+
+def slowness_of(known: Conditioning, n: int) -> float:
+    """K of S2GD's default step."""
+    return slowness(1.0 / (4.0 * known.mean), known.mu, n)
+
+
+def scaled_squares(job: Job) -> dict[str, float]:
+    """Return what mean ||x||^2 would be by the other scalings that `fewpass ingest` offers."""
+    manifest = job.dataset.manifest
+    others = {UNIT_ROWS: 1.0}
+    if manifest.layout == "dense":
+        others[STANDARD] = float(manifest.n_features)
+    return {kind: square for kind, square in others.items() if kind != manifest.scaling.kind}
+
+
+def lam_for(passes: float, known: Conditioning, n: int, tol: float) -> float | None:
+    """Return the lam with which S2GD usually takes that many passes, if there is one."""
+    K = slowness_for(passes, tol)
+    if K is None or K * n <= 1.0:
+        return None
+    return (known.mean - known.mu) / (K * n - 1.0)  # K = (data's curvature + lam) / (lam n)

@@ -1,0 +1,171 @@
+"""What a plan means on a data set: the problem, the stats, the windows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pipeline.errors import BadInput
+from pipeline.execution.span import Job
+from pipeline.memory import return_freed_memory
+from pipeline.plan.auto import MethodChoice, choose
+from pipeline.plan.clustering import clustering_warning
+from pipeline.plan.problem import problem_of
+from pipeline.settings.methods import Auto, Method
+from pipeline.settings.training_plan import TrainingPlan
+from pipeline.streaming.buffers import row_view, unit_weights
+from pipeline.streaming.targets import TargetRule, target_rule
+from pipeline.streaming.windows import OVERHEAD_BYTES, plan_windows, resident_bytes
+from solvers.estimates.spectrum import MOST_ROWS, SAMPLED_TOO_LOW, sigma_square
+from solvers.kernels.rows import DenseRows, SparseRows
+from solvers.losses import Problem
+from solvers.multi_model import MultiModel, Task
+from solvers.protocol import ProblemStats, Solver
+from solvers.sgd.averaged_sgd import Asgd
+from storage.dataset import Dataset
+from storage.manifest import Manifest
+
+
+def make_job(plan: TrainingPlan, dataset: Dataset) -> Job:
+    """Work out what spans need.
+
+    Raises
+    ------
+    BadInput
+        When plan and data set do not fit: loss and targets, streams and chunks, memory.
+    """
+    plan = settled(plan, dataset)
+    method = streaming(plan)
+    return_freed_memory(plan.memory)
+    manifest = dataset.manifest
+    problem = problem_of(plan, manifest)
+    rule = target_rule(manifest, problem.loss, plan.positive, plan.class_weight)
+    spread = sampled_sigma_square(dataset, rule)
+    stats = stats_of(manifest, rule, streams=plan.streams, seed=plan.seed, sigma_square=spread)
+    method.init(problem, stats)  # refuses settings that do not fit
+    solver = solver_of(plan, rule, manifest.n_rows)
+    row_state_size = solver.row_state_size(stats)
+    state_bytes = bytes_of_states(solver, problem, stats)
+    windows = plan_windows(
+        manifest,
+        row_state_size=row_state_size,
+        models=len(tasks_of(plan, rule, manifest.n_rows)),
+        memory=plan.memory,
+        state_bytes=state_bytes,
+        streams=plan.streams,
+        seed=plan.seed,
+    )
+    rows_bytes = resident_bytes(manifest, windows, row_state_size)
+    fits = rereads(plan) and rows_bytes + state_bytes + OVERHEAD_BYTES <= plan.memory
+    return Job(
+        dataset,
+        problem,
+        stats,
+        rule,
+        windows,
+        row_state_size=row_state_size,
+        resident=fits or dataset.in_memory,
+        memory=plan.memory,
+    )
+
+
+def rereads(plan: TrainingPlan) -> bool:
+    """Say whether rows are read more than once: only then is it worth keeping them in memory."""
+    return plan.passes > 1 or plan.certify or plan.tol is not None
+
+
+def solver_of(plan: TrainingPlan, rule: TargetRule, n_rows: int) -> Solver:
+    """Return the plan's method, for as many models as there are classes and values of lam."""
+    method, views = streaming(plan), tasks_of(plan, rule, n_rows)
+    return MultiModel(method, views, plan.tol) if len(views) > 1 else method
+
+
+def tasks_of(plan: TrainingPlan, rule: TargetRule, n_rows: int) -> tuple[Task, ...]:
+    """Return what each model is of: for every lam, every class."""
+    labels = range(rule.n_classes) if rule.n_classes else (-1,)
+    return tuple(Task(k, lam) for lam in plan.lam.values(n_rows) for k in labels)
+
+
+def streaming(plan: TrainingPlan) -> Solver:
+    """Return the plan's method; BadInput when it is one that does not walk over windows."""
+    if plan.solver.goal == "steps":
+        raise BadInput(
+            f"{plan.solver.kind} reads single rows and columns, not passes: there is nothing to "
+            "foresee or to spread over workers. Train with `fewpass train --solver simba`, or "
+            "choose sdca."
+        )
+    assert not isinstance(plan.solver, Auto), "auto is settled before"
+    return plan.solver
+
+
+def settle(plan: TrainingPlan, dataset: Dataset) -> MethodChoice | None:
+    """Choose the method of a plan that leaves it to us; None where it names one."""
+    if not isinstance(plan.solver, Auto):
+        return None
+
+    def with_method(method: Method) -> TrainingPlan:
+        return plan.model_copy(update={"solver": method})
+
+    def fits(method: Method) -> bool:
+        try:
+            make_job(with_method(method), dataset)
+        except BadInput:
+            return False
+        return True
+
+    job = make_job(with_method(Asgd()), dataset)  # the smallest state
+    sorted_rows = clustering_warning(dataset.manifest, job.windows) is not None
+    return choose(
+        plan, job.problem, job.stats, sorted_rows=sorted_rows, resident=job.resident, fits=fits
+    )
+
+
+def settled(plan: TrainingPlan, dataset: Dataset) -> TrainingPlan:
+    """Return the plan with the method that is chosen for it, if it names none."""
+    choice = settle(plan, dataset)
+    return choice.plan(plan) if choice else plan
+
+
+def bytes_of_states(solver: Solver, problem: Problem, stats: ProblemStats) -> int:
+    """Bytes of the method's arrays with all their copies.
+
+    Per stream what a span is given and its own copy; once a snapshot's copies, compressed bytes,
+    read-out and the sums of a gradient.
+    """
+    return solver.state_bytes(problem, stats) * (2 * stats.streams + 5)
+
+
+def stats_of(
+    manifest: Manifest,
+    rule: TargetRule,
+    *,
+    streams: int = 1,
+    seed: int = 0,
+    sigma_square: float | None = None,
+) -> ProblemStats:
+    """Return what ingest measured, as step sizes need it; sigma^2 is max ||x||^2 at most."""
+    weights, n, norms = manifest.weights, manifest.n_rows, manifest.norms
+    max_weight = weights.maximum * n / weights.total if weights else 1.0
+    return ProblemStats(
+        n=n,
+        d=manifest.n_features,
+        rows_kind=DenseRows if manifest.layout == "dense" else SparseRows,
+        mean_square=norms.mean_square,
+        max_square=norms.max_square,
+        max_weight=max_weight * max(rule.class_weight, default=1.0),
+        stream_rows=n // streams,
+        shuffled=manifest.shuffle.seed is not None,
+        target_square=rule.mean_square(manifest.targets),
+        sigma_square=norms.max_square if sigma_square is None else sigma_square,
+        streams=streams,
+        seed=seed,
+    )
+
+
+def sampled_sigma_square(dataset: Dataset, rule: TargetRule) -> float:
+    """Estimate the largest eigenvalue of mean x x^T from above, on a sample of the rows."""
+    table = dataset.column_order.sourced_rows(dataset.sample(MOST_ROWS))
+    weight = unit_weights(table, dataset, rule)
+    norms = dataset.manifest.norms
+    order, d = np.arange(table.n_rows), dataset.manifest.n_features
+    found = sigma_square(row_view(table), weight, d, order)
+    return min(SAMPLED_TOO_LOW * found, norms.max_square)

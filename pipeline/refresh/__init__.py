@@ -1,0 +1,1 @@
+"""New generations of a model, judged before they are published."""

@@ -1,0 +1,281 @@
+"""Learning from files as they come: what is new becomes a data set, a run, and a decision.
+
+    STORE/published.json                 the model to use
+    STORE/generations/000007/files.json  the files of one refresh, written first
+                            /data        the data set made of them
+                            /run         the training on it, warm-started from the published model
+                            /decision.json  whether its model is to be published, and why
+
+A generation without a decision is finished before anything new is looked at, so a refresh that died
+is simply run again.  Every file is taken once, by its name.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    model_validator,
+)
+
+from pipeline.errors import BadInput
+from pipeline.refresh.publishing import publish, published
+from pipeline.settings.ingest_plan import IngestPlan
+from pipeline.settings.training_plan import TrainingPlan
+from pipeline.sources.streams import find
+from pipeline.training.outcome import TrainingResult
+from storage.addresses import require_no_secrets
+from storage.dataset import Dataset
+from storage.folder import Folder
+
+T = TypeVar("T")
+
+HELD_OUT = 0.1  # of the first generation's rows, where no held-out data set is named
+
+
+class IngestRecipe(IngestPlan):
+    """How every generation is ingested; from which files into what, a refresh finds out."""
+
+    sources: tuple[str, ...] = Field((), max_length=0, description="Found by the refresh.")
+    dataset: Literal[""] = Field("", description="Chosen by the refresh.")
+    like: None = Field(None, description="The generation before.")
+    test_fraction: float = Field(0.0, ge=0, le=0, description="See held_out.")
+    storage_options: dict[str, Any] = Field(
+        default_factory=dict, max_length=0, description="Credentials come from the environment."
+    )
+
+
+class TrainingRecipe(TrainingPlan):
+    """How every generation is trained; on what and from where, a refresh finds out."""
+
+    dataset: Literal[""] = ""
+    """Chosen by the refresh."""
+    start_from: None = None
+    """The published model."""
+
+
+class RefreshPlan(BaseModel):
+    """Where new files appear, where everything goes, and when a model is good enough."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True, hide_input_in_errors=True
+    )
+
+    sources: tuple[Annotated[str, AfterValidator(require_no_secrets)], ...] = Field(min_length=1)
+    """Files, globs or addresses; each file that they find is taken once, and remembered by its
+    address: credentials come from the environment."""
+    store: str = Field(min_length=1)
+    """Folder or address for data sets, runs and the published model."""
+    held_out: str | None = None
+    """Data set to judge models on; default a tenth of the first refresh's rows, kept aside."""
+    margin: NonNegativeFloat = 0.0
+    """A model is published unless its mean loss on the held-out rows is higher by more than this
+    than that of the model published before."""
+    require_tol: bool = False
+    """A model that missed the training's tolerance is not published, and the flow run fails.
+    Without this it is judged like any other, and the decision says that it missed it."""
+    ingest: IngestRecipe = Field(default_factory=lambda: IngestRecipe.model_validate({}))
+    """How files are read."""
+    training: TrainingRecipe = TrainingRecipe()
+    """How a model is trained."""
+
+    @model_validator(mode="after")
+    def _has_tolerance(self) -> Self:
+        if self.require_tol and self.training.tol is None:
+            raise BadInput("require_tol is set, but training.tol is not. Give one, or neither.")
+        return self
+
+
+class Generation(NamedTuple):
+    """One refresh's folder."""
+
+    number: int
+    folder: Folder
+    files: tuple[str, ...]
+
+    @property
+    def data(self) -> str:
+        """Where its data set is."""
+        return f"{self.folder.url}/data"
+
+    @property
+    def run(self) -> str:
+        """Where its run is."""
+        return f"{self.folder.url}/run"
+
+
+class Decision(NamedTuple):
+    """What became of a generation's model."""
+
+    published: bool
+    reason: str
+    loss: float  # of the new model on the held-out rows
+    loss_before: float | None  # of the model published before
+    rows: int  # of all generations so far
+    converged: bool | None = None  # as of the training: pipeline.training.outcome.Convergence
+
+
+def next_generation(plan: RefreshPlan) -> Generation | None:
+    """Return the generation that waits to be finished, else one of what is new, else None."""
+    store = Folder(plan.store)
+    known = _generations(store)
+    if known:
+        if not known[-1].folder.exists("decision.json"):
+            return known[-1]
+        carry_out(plan.store, known[-1])  # a refresh may have died between the two
+    taken = {name for generation in known for name in generation.files}
+    new = tuple(name for name in _found(plan.sources) if name not in taken)
+    if not new:
+        return None
+    number = len(known) + 1
+    folder = store.child(f"generations/{number:06d}")
+    folder.write("files.json", (json.dumps(new, indent=1) + "\n").encode())
+    return Generation(number, folder, new)
+
+
+def _generations(store: Folder) -> list[Generation]:
+    found: list[Generation] = []
+    while True:
+        folder = store.child(f"generations/{len(found) + 1:06d}")
+        if not folder.exists("files.json"):
+            return found
+        found.append(Generation(len(found) + 1, folder, _files_in(folder)))
+
+
+def _files_in(folder: Folder) -> tuple[str, ...]:
+    """Return the files of a generation; BadInput when its record names none."""
+    try:
+        files = json.loads(folder.read("files.json"))
+    except (ValueError, RecursionError):
+        files = None
+    if not isinstance(files, list) or not all(isinstance(name, str) for name in files):
+        raise BadInput(
+            f"{folder.address('files.json')} is no list of files. Remove the folder that it is in "
+            "to take its files anew."
+        )
+    return tuple(files)
+
+
+def newest_run(store: str) -> str | None:
+    """Return where the newest generation is trained; None before the first one."""
+    known = _generations(Folder(store))
+    return known[-1].run if known else None
+
+
+def _found(sources: tuple[str, ...]) -> list[str]:
+    names: list[str] = []
+    for source in sources:
+        try:
+            names += [address.name for address in find([source], {})]
+        except FileNotFoundError:  # an inbox may be empty
+            continue
+    return names
+
+
+def ingest_plan(plan: RefreshPlan, generation: Generation) -> IngestPlan:
+    """Return how a generation's files become a data set with the columns of the first one's."""
+    first = generation.number == 1
+    values = plan.ingest.model_dump()
+    values |= {"sources": generation.files, "dataset": generation.data}
+    if not first:
+        values |= {"like": f"{plan.store.rstrip('/')}/generations/000001/data", "scale": "none"}
+    elif plan.held_out is None:
+        values["test_fraction"] = HELD_OUT
+    return IngestPlan.model_validate(values)
+
+
+def training_plan(plan: RefreshPlan, generation: Generation) -> TrainingPlan:
+    """Return how a generation is trained: on its own rows, from the published model on.
+
+    n in a strength like "1/n" is the number of all rows so far: the model has learnt from them.
+    """
+    current = published(plan.store)
+    lam = plan.training.lam.values(rows_so_far(plan, generation))
+    changed: dict[str, Any] = {
+        "dataset": generation.data,
+        "start_from": current.run if current else None,
+        "lam": lam[0] if len(lam) == 1 else ",".join(map(repr, lam)),
+    }
+    if len(lam) > 1:
+        changed["held_out"] = held_out(plan)
+    return TrainingPlan.model_validate(plan.training.model_dump() | changed)
+
+
+def rows_so_far(plan: RefreshPlan, generation: Generation) -> int:
+    """Count the rows of this generation and of all before it."""
+    rows = Dataset.open(generation.data).manifest.n_rows
+    if generation.number > 1:
+        before = Folder(plan.store).child(f"generations/{generation.number - 1:06d}")
+        rows += _decided(before, "rows", int)
+    return rows
+
+
+def held_out(plan: RefreshPlan) -> str:
+    """Return the data set that models are judged on."""
+    return plan.held_out or f"{plan.store.rstrip('/')}/generations/000001/data-test"
+
+
+def decide(
+    plan: RefreshPlan, generation: Generation, trained: TrainingResult,
+    loss: float, loss_before: float | None,
+) -> Decision:  # fmt: skip
+    """Publish a generation's model unless it is worse by more than the margin; write down why.
+
+    One that missed the tolerance is not published where the plan requires it.
+    """
+    rows, converged = rows_so_far(plan, generation), trained.converged
+    good, reason = _verdict(plan, loss, loss_before)
+    if converged is False:
+        good = good and not plan.require_tol
+        reason = f"{reason}. {trained.convergence.sentence(trained.passes)}".rstrip(".")
+    made = Decision(good, reason, loss, loss_before, rows, converged)
+    generation.folder.write("decision.json", (json.dumps(made._asdict()) + "\n").encode())
+    carry_out(plan.store, generation)
+    return made
+
+
+def _verdict(plan: RefreshPlan, loss: float, loss_before: float | None) -> tuple[bool, str]:
+    """Say whether a loss is good enough to publish, and why."""
+    if loss_before is None:
+        return True, "it is the first model"
+    against = f"{loss_before:.6g} + {plan.margin:g}"
+    if loss <= loss_before + plan.margin:
+        return True, f"its loss {loss:.6g} is at most {against}"
+    return False, f"its loss {loss:.6g} is above {against}: the model published before is kept"
+
+
+def carry_out(store: str, generation: Generation) -> None:
+    """Publish what was decided to be published, unless that is done."""
+    current = published(store)
+    wanted = _decided(generation.folder, "published", bool)
+    if wanted and (current is None or current.run != generation.run):
+        publish(store, generation.run)
+
+
+def _decided(folder: Folder, member: str, kind: type[T]) -> T:
+    """Return a member of a generation's decision; BadInput when that has none of its type."""
+    try:
+        told = json.loads(folder.read("decision.json"))
+    except (ValueError, RecursionError):
+        told = None
+    found = told.get(member) if isinstance(told, dict) else None
+    if type(found) is not kind:
+        raise BadInput(
+            f"{folder.address('decision.json')} decides nothing ({member} is {found!r:.60}). "
+            "Remove it, and refresh again."
+        )
+    return found
+
+
+def require_judge(plan: RefreshPlan) -> None:
+    """Refuse a store whose first refresh kept no rows aside when now none are named."""
+    if not Folder(held_out(plan)).exists("manifest.json"):
+        raise BadInput(
+            f"There are no held-out rows at {held_out(plan)}. Name a data set as held_out."
+        )

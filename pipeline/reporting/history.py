@@ -1,0 +1,96 @@
+"""How the loss went, read back from a run's log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+LossSums = dict[int, tuple[float, float]]  # stream -> sum of losses, rows whose loss was taken
+
+
+class Point(NamedTuple):
+    """Progressive loss at one moment: of rows before they were learnt from."""
+
+    rows: int
+    average: float | None  # since the first row
+    since_last: float | None  # since the point before
+
+
+class Certified(NamedTuple):
+    """What was proven at one moment."""
+
+    passes: float
+    rows: int  # visited by walks
+    objective: float
+    gap: float
+
+
+class History(NamedTuple):
+    """What the log tells, with the rows that a crash threw away left out."""
+
+    points: tuple[Point, ...]
+    certificates: tuple[Certified, ...]
+    restarts: int
+    resumed: int
+    stepping_s: float
+    waiting_s: float
+
+
+def read_history(events: Iterable[dict[str, Any]]) -> History:
+    """Put a run's log in order: what was done again after a crash counts once."""
+    reader = _LogReader()
+    for event in events:
+        reader.take(event)
+    return reader.history()
+
+
+class _LogReader:
+    def __init__(self) -> None:
+        self._points: list[Point] = []
+        self._loss_sums: list[LossSums] = [{}]  # before the first point, and after each
+        self._certificates: dict[Certified, None] = {}  # each once, in order
+        self._counts = {"restart": 0, "resume": 0}
+        self._stepping = self._waiting = 0.0
+
+    def take(self, event: dict[str, Any]) -> None:
+        kind, rows = event["event"], event["rows_seen"]
+        if kind in self._counts:
+            self._counts[kind] += 1
+        if kind in ("start", "restart"):
+            self._cut(0)
+        elif kind == "resume":
+            self._cut(sum(point.rows <= rows for point in self._points))
+        elif kind == "certificate":
+            found = Certified(event["passes"], rows, event["objective"], event["gap"])
+            self._certificates[found] = None
+        elif kind == "span":
+            self._add(rows, event)
+
+    def history(self) -> History:
+        return History(
+            points=tuple(self._points),
+            certificates=tuple(self._certificates),
+            restarts=self._counts["restart"],
+            resumed=self._counts["resume"],
+            stepping_s=self._stepping,
+            waiting_s=self._waiting,
+        )
+
+    def _cut(self, kept: int) -> None:
+        self._points, self._loss_sums = self._points[:kept], self._loss_sums[: kept + 1]
+
+    def _add(self, rows: int, event: dict[str, Any]) -> None:
+        self._stepping += event["seconds"]
+        self._waiting += event["wait_s"]
+        metrics, before = event["metrics"], self._loss_sums[-1]
+        now = (metrics.get("loss_sum", 0.0), metrics.get("n_monitored", 0))
+        after = before | {event["stream"]: now}
+        self._loss_sums.append(after)
+        self._points.append(Point(rows, mean_loss({}, after), mean_loss(before, after)))
+
+
+def mean_loss(before: LossSums, after: LossSums) -> float | None:
+    """Mean over the rows monitored between two moments, all streams together."""
+    loss = sum(loss - before.get(stream, (0.0, 0))[0] for stream, (loss, _) in after.items())
+    rows = sum(rows - before.get(stream, (0.0, 0))[1] for stream, (_, rows) in after.items())
+    return loss / rows if rows > 0 else None

@@ -1,0 +1,115 @@
+"""What a run did, in numbers and pictures."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from pipeline.errors import BadInput
+from pipeline.plan.problem import problem_of
+from pipeline.reporting.history import History, read_history
+from pipeline.reporting.pictures import convergence, loss_curve, time_bars
+from pipeline.reporting.time_table import SweepTime, time_table, totals
+from pipeline.training.model import load_model
+from pipeline.training.outcome import Convergence
+from pipeline.training.run_folder import RunFolder
+from pipeline.training.saved import Saved
+
+TIME = "report/time.png"
+IMAGE = "report/loss.png"
+CONVERGENCE = "report/convergence.png"
+
+
+class RunReport(NamedTuple):
+    """The fields that `fewpass report --json` prints."""
+
+    run: str
+    dataset: str
+    solver: str
+    chosen: str | None  # why, where `auto` chose it
+    loss: str
+    lam: float
+    finished: bool
+    passes: float
+    rows_seen: int
+    last_loss: float | None  # of rows before they were learnt from, at the end
+    objective: float | None
+    certificate: float | None
+    tol: float | None  # these three as in pipeline.training.outcome.Convergence
+    relative_gap: float | None
+    converged: bool | None
+    restarts: int
+    resumed: int
+    seconds: float
+    bytes_read: int
+    waiting_share: float  # of the spans' time, spent waiting for the reader
+    image: str | None  # the loss curve; None where every pass is a reduction
+    convergence: str | None  # the picture of objective and certificate, where there are several
+    sweeps: list[
+        dict[str, Any]
+    ]  # where the time went, by kind of sweep: pipeline.reporting.time_table
+    time: str | None  # the picture of it, sweep by sweep; None where the log does not tell
+    forecast: dict[str, Any] | None  # what was foreseen; the fields of pipeline.plan.forecast
+
+
+def draw_report(run: RunFolder) -> RunReport:
+    """Write the pictures into the run's folder and return what the run did.
+
+    Raises
+    ------
+    BadInput
+        When there is no run, or none of its snapshots is whole yet.
+    """
+    events = list(run.events())
+    history, sweeps = read_history(events), time_table(events)
+    model = load_model(run)
+    saved = Saved.of(run.snapshots.load(model.snapshot))
+    record, cursor = model.record, saved.cursor
+    if not (history.points or history.certificates):
+        raise BadInput(f"The log of {run.url} holds no step yet. Go on with fewpass resume.")
+    problem = problem_of(record.plan, record, model.lam)
+    return RunReport(
+        run=run.url,
+        dataset=record.plan.dataset,
+        solver=record.method(cursor.method),
+        chosen=record.methods.reason if record.methods else None,
+        loss=problem.loss.name,
+        lam=problem.lam,
+        finished=saved.finished,
+        passes=cursor.passes,
+        rows_seen=cursor.rows_seen,
+        last_loss=history.points[-1].since_last if history.points else None,
+        objective=saved.certified.objective if saved.certified else None,
+        certificate=saved.certified.gap if saved.certified else None,
+        **Convergence.of(record.plan.tol, saved.certified, finished=saved.finished)._asdict(),
+        restarts=history.restarts,
+        resumed=history.resumed,
+        seconds=cursor.seconds,
+        bytes_read=cursor.bytes_read,
+        waiting_share=history.waiting_s / history.stepping_s if history.stepping_s else 0.0,
+        image=_draw_losses(run, history, record.n_rows),
+        convergence=_draw_convergence(run, history),
+        sweeps=[one._asdict() | {"passes": one.rows / record.n_rows} for one in totals(sweeps)],
+        time=_draw_time(run, sweeps),
+        forecast=record.forecast.model_dump() if record.forecast else None,
+    )
+
+
+def _draw_losses(run: RunFolder, history: History, n_rows: int) -> str | None:
+    if not history.points:
+        return None
+    run.folder.write(IMAGE, loss_curve(history, run.folder.name, n_rows))
+    return run.folder.address(IMAGE)
+
+
+def _draw_convergence(run: RunFolder, history: History) -> str | None:
+    if len(history.certificates) < 2:
+        return None
+    run.folder.write(CONVERGENCE, convergence(history, run.folder.name))
+    return run.folder.address(CONVERGENCE)
+
+
+def _draw_time(run: RunFolder, sweeps: list[SweepTime]) -> str | None:
+    if not sweeps:
+        return None
+    run.folder.write(TIME, time_bars(sweeps, run.folder.name))
+    return run.folder.address(TIME)

@@ -1,0 +1,22 @@
+"""Which formats of sources there are: a word for each, and where its class is.
+
+A format is one file of pipeline/sources, and one line here (docs/extending.md).  Its class is
+imported when a source is opened, so the command line knows every word without any reader.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+FORMATS = {
+    "libsvm": "pipeline.sources.libsvm:LibsvmSource",
+    "csv": "pipeline.sources.delimited:DelimitedSource",
+    "parquet": "pipeline.sources.parquet:ParquetSource",
+    "npy": "pipeline.sources.npy:NpySource",
+    "npz": "pipeline.sources.npz:NpzSource",
+}
+
+if TYPE_CHECKING:  # a checker cannot read dictionaries; at run time only their words are taken
+    Format = str
+else:
+    Format = Literal[("auto", *FORMATS)]

@@ -1,0 +1,24 @@
+"""How columns of new rows are matched with those that a model or a data set knows."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Matching(BaseModel):
+    """How columns are matched."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True, defer_build=True
+    )
+
+    extra_columns: Literal["refuse", "ignore"] = "refuse"
+    """What to do with columns of names that are not known: refuse them, or leave them out."""
+    by_position: bool = False
+    """Take columns in the order in which they come, whatever their names [default: by name, where
+    both sides have names]."""
+
+
+BY_NAME = Matching()

@@ -1,0 +1,45 @@
+"""How a source is to be read: the same words for every format."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from pipeline.settings.formats import Format
+from pipeline.settings.matching import Matching
+
+Column = str | int
+
+
+class SourceOptions(Matching):
+    """Settings of a reader; how columns are matched with those that are known is inherited."""
+
+    format: Format = "auto"
+    """What the files are; auto: told by name and first bytes."""
+    label: Column | None = None
+    """Column of the targets, by name or position from 0 (-1: the last) [default: in CSV and Parquet
+    the only column called label, target, y or class; in NPY the last].  LIBSVM and NPZ have a fixed
+    place for it and refuse the setting."""
+    label_required: bool = True
+    """False: rows without a target are read too, their target is NaN.  For predictions."""
+    weight: Column | None = None
+    """Column of the row weights (>= 0), by name or position [default: every row counts once]."""
+    drop: tuple[Column, ...] = ()
+    """Column to leave out, by name or position; may be repeated."""
+    n_features: int | None = Field(default=None, ge=1)
+    """Width of the rows; a wider row is refused [default: as wide as the data]."""
+    zero_based: bool = False
+    """LIBSVM indices start at 0 instead of 1."""
+    on_bad_row: Literal["refuse", "skip"] = "refuse"
+    """Stop at a bad row, or leave it out, count it and say why."""
+    missing: Literal["refuse", "zero"] = "refuse"
+    """What a missing feature (an empty cell, NA, NaN, null, none, ?) makes of its row: a bad one,
+    or a zero in it.  Targets and weights may never be missing."""
+    dtype: Literal["float32", "float64"] = "float32"
+    """Type of the stored features; float32 is the float64 value rounded once more."""
+    delimiter: str | None = Field(default=None, min_length=1, max_length=1)
+    """Character between CSV cells [default: tab for .tsv, else the commonest of , ; | and tab in
+    the first line]."""
+    header: bool | None = None
+    """The first CSV line names the columns, or not [default: it does when no cell is a number]."""

@@ -1,0 +1,99 @@
+"""Snapshots of a training: when one is due, and that only who holds the run's lease writes one."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple, Protocol
+
+from pipeline.execution.span import Stopwatch
+from pipeline.training.grid import Choice
+from pipeline.training.lease import Lease
+from pipeline.training.outcome import Event
+from pipeline.training.progress import Progress
+from pipeline.training.run_folder import RunFolder, save
+from pipeline.training.saved import Saved
+from solvers.protocol import Certificate, State, Weights
+from storage.dataset import Dataset
+from storage.row_state import RowRecords
+
+MOST_VERSIONS = 16  # of numbers kept per row between two snapshots, which let the old ones go
+
+
+class Content(NamedTuple):
+    """What a snapshot is to hold."""
+
+    states: list[State]
+    weights: Weights  # features in the order of the source
+    certified: Certificate | None  # what is proven of these weights
+    choice: Choice | None = None  # where there are several lam
+    records: RowRecords | None = None  # of the numbers per row that the states go with
+
+
+class Keeper(Protocol):
+    """Who has the states that a snapshot keeps."""
+
+    @property
+    def keeps_on_disk(self) -> bool:
+        """Whether every sweep may leave numbers per row on disk, which a snapshot clears away."""
+
+    @property
+    def least_wait(self) -> float:
+        """Seconds between two snapshots at least, as each costs so much."""
+
+    def content(self, certified: Certificate | None, *, finished: bool) -> Content:
+        """Return the newest states, with what else a snapshot of them holds."""
+
+    def go_on_from(self, saved: Saved) -> None:
+        """Take the states that a snapshot holds, read from storage."""
+
+
+class Checkpoints:
+    """Takes a run's snapshots, and has training go on from what storage holds.
+
+    Attributes
+    ----------
+    newest : Saved or None
+        The newest whole snapshot, if there is one.
+    lease : Lease or None
+        Held while the run is under way; without it nothing may be saved.
+    """
+
+    def __init__(self, run: RunFolder, dataset: Dataset, progress: Progress, every: float) -> None:
+        self.newest: Saved | None = None
+        self.lease: Lease | None = None
+        self._run, self._dataset, self._progress, self._every = run, dataset, progress, every
+        self._last = (time.perf_counter(), 0)  # when, and how many sweeps had been done
+
+    @property
+    def finished(self) -> bool:
+        """Whether the newest snapshot is the last one."""
+        return self.newest is not None and self.newest.finished
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the newest snapshot is of where the training stands."""
+        return self.newest is not None and self.newest.cursor == self._progress.cursor
+
+    def is_due(self, keeper: Keeper) -> bool:
+        """Whether it is time for a snapshot."""
+        when, done = self._last
+        versions = self._progress.cursor.sweeps - done if keeper.keeps_on_disk else 0
+        late = time.perf_counter() - when >= max(self._every, keeper.least_wait)
+        return late or versions >= MOST_VERSIONS
+
+    def save(
+        self, keeper: Keeper, certified: Certificate | None = None, *, finished: bool = False
+    ) -> Event:
+        """Take a snapshot, and go on from it unless it is the last one."""
+        assert self.lease is not None, "the run is under way"
+        self.lease.check()
+        with (watch := Stopwatch()):
+            content, cursor = keeper.content(certified, finished=finished), self._progress.cursor
+            self.newest = save(
+                self._run, self._dataset, cursor, content.states, content.weights,
+                content.certified, finished, content.choice, content.records,
+            )  # fmt: skip
+            self._last = (time.perf_counter(), cursor.sweeps)
+            if not finished:
+                keeper.go_on_from(self.newest)
+        return self._progress.event("snapshot", name=self.newest.name, seconds=watch.seconds)

@@ -1,0 +1,138 @@
+"""A training of rows in memory: the same engine, with no folder, no snapshots and no log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.execution.calling_thread import CallingThread
+from pipeline.plan.job import settle
+from pipeline.settings.training_plan import TrainingPlan
+from pipeline.training.checkpoints import Checkpoints, Keeper
+from pipeline.training.engine import Training
+from pipeline.training.outcome import Event
+from pipeline.training.passes import Passes
+from pipeline.training.progress import Progress
+from pipeline.training.run_folder import RunFolder
+from pipeline.training.saved import Cursor, Saved
+from solvers.protocol import Certificate, Weights
+from storage.in_memory import MemoryDataset
+from storage.objects import Stored
+from storage.row_state import NOTHING_YET
+
+NO_MEMORY_LIMIT = 1 << 62  # rows in memory are the caller's, and the state is what it is
+
+
+@dataclass(frozen=True)
+class TrainedInMemory:
+    """What came out of a training of rows in memory."""
+
+    weights: Weights
+    cursor: Cursor
+    solver: str  # the method that was at work last
+    lam: float
+    certified: Certificate | None
+    converged: bool | None  # whether the plan's tolerance is certified; None: none was asked for
+
+
+def train_in_memory(
+    plan: TrainingPlan,
+    dataset: MemoryDataset,
+    start_at: tuple[Weights, int] | None = None,
+    is_stopping: Callable[[], bool] = lambda: False,
+) -> TrainedInMemory:
+    """Train in the calling thread, which should not be the main one: see `execution/threads.py`.
+
+    Parameters
+    ----------
+    plan
+        Its `dataset`, `memory`, `snapshot_every` and `start_from` are not looked at.
+    dataset
+        The rows.
+    start_at
+        A model to start from, and the number of rows that it has learnt from.
+    is_stopping
+        Asked after every sweep; where it says so the training is given up.
+
+    Raises
+    ------
+    BadInput
+        When plan and rows do not fit.
+    Diverged
+        When the loss explodes whatever the step.
+    """
+    plan = plan.model_copy(update={"memory": NO_MEMORY_LIMIT})
+    run = _NoFolder()
+    progress = Progress(run)
+    checkpoints = _LastOne(run, dataset, progress, plan.snapshot_every)
+    engine = Passes(
+        Training(
+            run, plan, dataset, CallingThread(), settle(plan, dataset), None, progress, checkpoints,
+            is_stopping, start_at,
+        )
+    )  # fmt: skip
+    engine.begin()
+    for _event in engine.go_on():
+        pass
+    saved = checkpoints.newest
+    if saved is None or not saved.finished:
+        raise InterruptedError("The training was given up before its end.")
+    wanted, found = plan.tol, saved.certified
+    return TrainedInMemory(
+        weights=saved.weights,
+        cursor=saved.cursor,
+        solver=engine.plan.solver.kind,
+        lam=engine.problem.lam,
+        certified=found,
+        converged=None if wanted is None else found is not None and found.relative <= wanted,
+    )
+
+
+class _NoFolder(RunFolder):
+    """Stands where a run's folder does: nothing is kept of the way there."""
+
+    def __init__(self) -> None:
+        super().__init__("memory://fit")
+        self.row_state: Any = _NoRowState()
+
+    def log(self, event: str, **facts: Any) -> None:
+        """Keep no log."""
+
+
+class _NoRowState:
+    """A store of numbers per row before any were written: they stay in `RowStateInMemory`."""
+
+    def write(self, _version: int, _chunk: int, _values: NDArray[np.float64]) -> Stored:
+        """Write nothing: no snapshot goes with them."""
+        return Stored(0, 0)
+
+    def read_into(
+        self, version: int, _chunk: int, out: NDArray[np.float64], _stored: Stored | None
+    ) -> int:
+        """Fill `out` with zeros."""
+        assert version == NOTHING_YET, "every later version is in memory"
+        out[:] = 0.0
+        return 0
+
+
+class _LastOne(Checkpoints):
+    """Keeps the model that a training ends with, and nothing before."""
+
+    def is_due(self, _keeper: Keeper) -> bool:
+        """Say that no snapshot is due."""
+        return False
+
+    def save(
+        self, keeper: Keeper, certified: Certificate | None = None, *, finished: bool = False
+    ) -> Event:
+        """Read the model out of the last state."""
+        cursor, weights, choice = self._progress.cursor, Weights(np.empty(0), 0.0), None
+        if finished:
+            content = keeper.content(certified, finished=False)
+            weights, certified, choice = content.weights, content.certified, content.choice
+        self.newest = Saved("", cursor, weights, 1, certified, finished, choice)
+        return Event("snapshot", cursor, {})

@@ -1,0 +1,149 @@
+"""What a run's snapshot tells beside its arrays: where in the plan it is, and of which model.
+
+A snapshot whose bytes are as they were written may still be anybody's.  Here is checked that its
+numbers are what training and predicting count on; shapes.py does the same for a method's state.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+
+from pipeline.errors import BadInput
+from pipeline.training.grid import Choice
+from solvers.protocol import Certificate, Weights
+from storage.snapshot import Snapshot
+
+Natural = Annotated[int, Field(ge=0, le=1 << 62)]
+Amount = Annotated[float, Field(ge=0.0)]
+
+
+class Cursor(NamedTuple):
+    """Where in the plan a run stands, and what it took so far."""
+
+    epoch: Natural = 0
+    sweep: Natural = 0  # of the epoch's program
+    sweeps: Natural = 0  # done in all: what a sweep's order is drawn from, and what it is called by
+    windows: tuple[Natural, ...] = ()  # visited in this sweep, per stream
+    rows_in_sweep: Natural = 0  # visited in it, of all streams
+    passes: Amount = 0.0  # rows read over the rows of the data set
+    restarts: Natural = 0
+    rows_seen: Natural = 0
+    bytes_read: Natural = 0
+    seconds: Amount = 0.0
+    rows_before: Natural = 0  # seen by the model that the run started from
+    method: Natural = 0  # of those that `auto` chose: 1 after falling back
+    marked_passes: Amount = 0.0  # when progress was last looked at ...
+    marked_digits: float = 0.0  # ... and what was certified then
+
+
+class Attributes(BaseModel):
+    """A run's snapshot, its arrays left out."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    cursor: Cursor
+    state: str
+    streams: Annotated[tuple[dict[str, JsonValue], ...], Field(min_length=1)]
+    intercept: float | tuple[float, ...]
+    certificate: Certificate | None
+    finished: bool
+    choice: Choice | None = None
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What training needs to know of the newest snapshot."""
+
+    name: str
+    cursor: Cursor
+    weights: Weights
+    streams: int  # states kept: one per stream inside a walk, one after it
+    certified: Certificate | None
+    finished: bool
+    choice: Choice | None = None  # where there are several lam, or rows to judge by
+
+    @cached_property
+    def weights_sha256(self) -> str:
+        """SHA-256 of the weights' bytes."""
+        return weights_digest(self.weights)
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> Saved:
+        """Read a snapshot's numbers; BadInput names the one that is missing or cannot be."""
+        told = read_attributes(snapshot)
+        return cls(
+            name=snapshot.name,
+            cursor=told.cursor,
+            weights=_weights_in(snapshot, told.intercept),
+            streams=len(told.streams),
+            certified=told.certificate,
+            finished=told.finished,
+            choice=told.choice,
+        )
+
+
+def read_attributes(snapshot: Snapshot) -> Attributes:
+    """Read a snapshot's attributes; BadInput names the first that is missing or cannot be."""
+    try:
+        return Attributes.model_validate_json(json.dumps(snapshot.attributes))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "its attributes"
+        raise unfit(snapshot, f"{where}: {first['msg']}") from error
+    except RecursionError as error:
+        raise unfit(snapshot, "its attributes are nested too deeply") from error
+
+
+def _weights_in(snapshot: Snapshot, intercept: float | tuple[float, ...]) -> Weights:
+    """Return a snapshot's model; its shape is for those who know the data to check."""
+    coef = snapshot.arrays.get("coef")
+    if coef is None:
+        raise unfit(snapshot, "it has no array coef")
+    classes = (len(intercept),) if isinstance(intercept, tuple) else ()
+    if coef.dtype != np.float64 or coef.ndim != 1 + len(classes) or coef.shape[:-1] != classes:
+        raise unfit(
+            snapshot,
+            f"coef is {coef.dtype} {coef.shape}, where a float64 number per "
+            f"{'class and ' if classes else ''}feature was expected, {len(classes) or 'no'} "
+            "classes as in the intercept",
+        )
+    if not np.isfinite(coef).all():
+        raise unfit(snapshot, "coef has numbers that are not finite")
+    return Weights(coef, np.array(intercept) if classes else intercept)
+
+
+def require_array(
+    snapshot: Snapshot, name: str, shape: tuple[int, ...], dtype: str = "float64"
+) -> NDArray[Any]:
+    """Return a snapshot's array; BadInput unless it has that shape and type."""
+    array = snapshot.arrays.get(name)
+    if array is None:
+        raise unfit(snapshot, f"it has no array {name}, {dtype} {shape}")
+    if (array.dtype.name, array.shape) != (dtype, shape):
+        raise unfit(
+            snapshot, f"{name} is {array.dtype} {array.shape}, where {dtype} {shape} was expected"
+        )
+    return array
+
+
+def unfit(snapshot: Snapshot, found: str) -> BadInput:
+    """Return the error for a snapshot that was not written by a training of this run."""
+    return BadInput(
+        f"{snapshot.address} is not what a training of this run writes: {found}. "
+        "Delete it to go on from the one before, or train again."
+    )
+
+
+def weights_digest(weights: Weights) -> str:
+    """SHA-256 over the bytes of the coefficients and the intercept."""
+    digest = hashlib.sha256(np.ascontiguousarray(weights.coef).data)
+    digest.update(np.asarray(weights.intercept, np.float64).tobytes())
+    return digest.hexdigest()

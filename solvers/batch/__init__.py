@@ -1,0 +1,1 @@
+"""Methods of whole gradients: GD, AGD, L-BFGS, Newton."""

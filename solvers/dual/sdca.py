@@ -1,0 +1,248 @@
+"""Stochastic dual coordinate ascent: one dual variable per row, each step the best for its row.
+
+    for each row i:
+        p      <- w . x_i
+        delta  <- argmax over delta of D(a + delta e_i)     losses.py: dual_step, with curvature
+                                                            weight_i ||x_i||^2 / (lam n)
+        a_i    <- a_i + delta
+        w      <- w + weight_i delta s_i x_i / (lam n)
+
+There is no step size, and the dual objective D never falls.  Two vectors stand side by side: the
+weights w_t that the pass began with, and the running ones.  Every 16th pass adds up w(a) afresh
+from the rows' new dual variables, which replaces the running ones at the end of the pass, so that
+rounding never piles up.  A row's prediction by w_t, taken with that by the running weights,
+certifies w_t by the end of the pass without any reading of its own (duality.py).
+
+Several streams take steps of their own, each as if the others moved the weights `stretch` - 1
+times as far the same way; what they found is added up, shortened where it was too much (`combine`).
+
+Sources: Takac, Bijral, Richtarik and Srebro 2013, (14); Ma et al. 2015 for the streams.
+docs/methods.md, section 7.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import NonNegativeInt, PositiveInt
+
+from solvers.dual.best_weights import DualMethod, no_weights
+from solvers.dual.duality import GAP, Centre, GapPart, constant_column, per_row
+from solvers.dual.sdca_batches import Batch, curvatures, visit_batches
+from solvers.dual.sdca_interleaved import walk_interleaved
+from solvers.dual.sdca_state import (
+    RUNNING,
+    START,
+    PassSums,
+    SdcaState,
+    count_rows,
+    end_adding,
+    newest_point,
+    none_adding,
+    prove,
+    prove_newest,
+    read_column,
+    running_gap,
+)
+from solvers.dual.sdca_steps import visit_rows
+from solvers.dual.sdca_streams import Combine, add_moves
+from solvers.dual.shrinking import Stepping, revisit
+from solvers.dual.warm_start import SLOPES_AS_DUALS, begin_at_duals
+from solvers.estimates.expected_passes import conditioning, digits
+from solvers.kernels.rows import side_by_side
+from solvers.loss_monitor import LossSum
+from solvers.losses import Problem
+from solvers.needs import Needs
+from solvers.protocol import (
+    Block,
+    ExpectedPasses,
+    Interleaved,
+    ProblemStats,
+    Reduce,
+    Walk,
+    Weights,
+)
+
+PER_K = 1.5  # passes to expect, times K and the digits
+
+
+class Sdca(DualMethod):
+    """Dual coordinate ascent: no step size, any loss, and a certificate that costs no pass."""
+
+    needs: ClassVar[Needs] = Needs(numbers_per_row=1)
+    states: ClassVar[tuple[type, ...]] = (SdcaState,)
+    kind: Literal["sdca"] = "sdca"
+    batch: Batch = "serial"
+    """Rows one by one, or in mini-batches whose steps are as they come (naive: it may diverge),
+    short enough on average by the rows' spectral norm (safe) or by their columns' counts (sparse),
+    or measured (aggressive)."""
+    batch_size: PositiveInt = 16
+    """Rows of a mini-batch."""
+    combine: Combine = "damped"
+    """What becomes of several streams' moves: added, shortened where that was too much; averaged;
+    or added after steps so short that it never is."""
+    shrink_rounds: NonNegativeInt = 0
+    """How often the rows of a window that moved are visited again at most, while they are in
+    memory: fewer passes for more arithmetic. 100 is a good number for the hinge."""
+
+    @property
+    def certify_pass(self) -> Reduce:
+        """The duality gap of the newest weights."""
+        return Reduce(GAP, newest_point, prove_newest)
+
+    @property
+    def warm_start_pass(self) -> Reduce:
+        """The dual variables that given weights stand for."""
+        return Reduce(SLOPES_AS_DUALS, partial(read_column, column=START), begin_at_duals)
+
+    def row_state_size(self, stats: ProblemStats) -> int:
+        """The dual variable; of several streams, what it was and how it moved."""
+        return 1 if stats.streams == 1 else 2
+
+    def first_state(self, problem: Problem, stats: ProblemStats) -> SdcaState:
+        """Return zero weights, from zero dual variables; ValueError for batches visited again."""
+        if self.shrink_rounds and self.batch != "serial":
+            raise ValueError(
+                f"Rows are visited again one by one, not in {self.batch} batches. Leave "
+                "solver.shrink_rounds out, or solver.batch."
+            )
+        return SdcaState(
+            W=side_by_side(stats.rows_kind, stats.d + 1, 2), fresh=np.zeros(stats.d + 1),
+            best=no_weights(stats.d), centre=Centre(constant_column(problem, stats).unit),
+            shares=np.ones(self.row_state_size(stats)),
+            stretch=1.0 if self.combine == "average" else float(stats.streams), beta=0.0,
+            sums=PassSums(), monitor=LossSum(), passes=0, visits=0, unproven=0, row_version=-1,
+        )  # fmt: skip
+
+    def start_at(
+        self,
+        problem: Problem,
+        stats: ProblemStats,
+        weights: Weights,
+        rows_before: int,  # noqa: ARG002
+    ) -> SdcaState:
+        """Return given weights; the opening finds dual variables for them."""
+        state: SdcaState = self.init(problem, stats)
+        state.W[:-1, START] = weights.coef
+        centre = state.centre._replace(offset=weights.intercept)
+        return state._replace(centre=centre)
+
+    def taken_up(self, state: SdcaState, *, midway: bool) -> SdcaState:
+        """Have the first whole pass prove that the dual variables read go with the weights."""
+        return state._replace(unproven=state.unproven | (2 if midway else 1))
+
+    def expected_passes(self, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:
+        """Dual ascent row by row; theory for the gap (Shalev-Shwartz and Zhang 2013, Theorem 2)."""
+        known, serial = conditioning(problem, stats), self.batch == "serial" and stats.streams == 1
+        if known is None or not serial or not tol < 1.0:
+            return ExpectedPasses(None, None, 0.0)
+        worst = known.kappa / stats.n
+        return ExpectedPasses(
+            theory=(1.0 + worst) * math.log(stats.n * (1.0 + worst) / tol),
+            usual=1.0 + digits(tol) * (1.0 + PER_K * known.mean / (known.mu * stats.n)),
+            reductions=0.0,
+        )
+
+    def program(self, epoch: int) -> tuple[Walk, ...]:
+        """One walk an epoch; the first may take the rows as they lie."""
+        return (
+            Walk(
+                name=f"walk-{self.kind}",
+                step=self.step_rows,
+                join=self.end_pass,
+                order="stored" if epoch == 0 else "random",
+                metrics=running_gap,
+                row_state="update",
+                interleaved=Interleaved(none_adding, self.step_interleaved)
+                if self._is_plain()
+                else None,
+            ),
+        )
+
+    def uncertified(self, state: SdcaState) -> Weights:
+        """Return the running weights."""
+        return read_column(state, RUNNING)
+
+    def step_rows(
+        self, problem: Problem, stats: ProblemStats, state: SdcaState, block: Block
+    ) -> SdcaState:
+        """Visit the rows of one block."""
+        column = constant_column(problem, stats).value
+        inputs = (
+            state.W, state.W[:, RUNNING:], state.fresh, problem, column, state.centre.offset,
+            1.0 / (problem.lam * stats.n), state.stretch, float(state.adding), state.shares,
+            *block[:4], per_row(block),
+        )  # fmt: skip
+        if self.batch == "serial":
+            kept = per_row(block)
+            before = state.shares[0] * kept[:, 0]
+            state = count_rows(state, block.order.shape[0], *visit_rows(*inputs))
+            key = [stats.seed, state.passes, state.sums.rows]
+            how = Stepping(*inputs[1:9])
+            most = (
+                self.shrink_rounds if state.passes else 0
+            )  # from zero nearly all rows move at first
+            more = revisit(how, block, kept, before, most, key) if most else 0
+            more += state.sums.extra_visits
+            return state._replace(sums=state.sums._replace(extra_visits=more))
+        known = curvatures(block, stats.d, column, self.batch, self.batch_size)
+        scratch = np.zeros(stats.d + 1)
+        beta, *sums = visit_batches(*inputs, self.batch_size, known, state.beta, scratch)
+        return count_rows(state._replace(beta=beta), block.order.shape[0], *sums)
+
+    def _is_plain(self) -> bool:
+        """Say whether every row is visited once and by itself."""
+        return self.batch == "serial" and self.shrink_rounds == 0
+
+    def step_interleaved(
+        self,
+        problems: list[Problem],
+        stats: ProblemStats,
+        models: list[SdcaState],
+        W: NDArray[np.float64],
+        block: Block,
+        labels: list[int],
+        places: tuple[int, ...],
+    ) -> list[SdcaState]:
+        """Visit the rows of one block with several models, see protocol.py: Interleaved."""
+        numbers = [
+            (
+                constant_column(problem, stats).value,
+                problem.intercept * state.centre.offset,
+                1.0 / (problem.lam * stats.n),
+                state.stretch,
+            )
+            for problem, state in zip(problems, models, strict=True)
+        ]
+        shares = np.array([state.shares for state in models])
+        sums = walk_interleaved(
+            problems[0].loss, numbers, shares, labels, places, W, block, per_row(block)
+        )
+        each, rows = zip(models, sums, strict=True), block.order.shape[0]
+        return [count_rows(state, rows, *own) for state, own in each]
+
+    def end_pass(self, problem: Problem, stats: ProblemStats, states: list[SdcaState]) -> SdcaState:
+        """Add up what the streams found, and begin the next pass from there.
+
+        In the middle of a pass the result has the weights so far, to be looked at only.
+        """
+        state = states[0] if len(states) == 1 else add_moves(states, self.combine)
+        sums = state.sums
+        if sums.rows < stats.n:
+            return state
+        state = end_adding(problem, state)
+        if state.passes > 0:
+            total = GapPart(sums.loss_start, sums.gap_start, sums.rows)
+            state = prove(problem, stats, state, total)
+        state.W[:, START] = state.W[:, RUNNING]
+        b = read_column(state, START).intercept
+        return state._replace(
+            centre=state.centre._replace(offset=constant_column(problem, stats).kept * b),
+            shares=state.shares if len(states) > 1 else np.ones(1),
+            sums=PassSums(), passes=state.passes + 1,
+            visits=state.visits + sums.rows + sums.extra_visits,
+        )  # fmt: skip

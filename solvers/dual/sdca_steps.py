@@ -1,0 +1,65 @@
+"""The steps of SDCA over rows for one model; sdca_interleaved.py has them for several side by side.
+
+`row_sums` and `best_step` are the algorithm (sdca.py), for numbers and for lanes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from solvers.dual.duality import dual_variable, keep_step, move_weights, prefetch_resident
+from solvers.kernels.dispatch import kernel, part_of_kernels
+from solvers.kernels.rows import dot_both, norm2, prefetch_row
+from solvers.losses import conjugate, direction, dual_step, value
+
+
+@kernel
+def visit_rows(
+    W: Any, running: Any, anew: Any, problem: Any, column: Any, offset: Any, scale: Any,
+    stretch: Any, refresh: Any, shares: Any, rows: Any, y: Any, weight: Any, order: Any, kept: Any,
+) -> Any:  # fmt: skip
+    """Take the best step for each row in turn; `running` sees W's column RUNNING.
+
+    `refresh` is 1 where w(a) is added up in `anew`, else 0.  Returns sums over the rows: loss and
+    bracket at START, the same at RUNNING before the step.
+    """
+    loss, d, shift = problem.loss, W.shape[0] - 1, problem.intercept * offset
+    loss_start, gap_start, loss_running, gap_running = 0.0, 0.0, 0.0, 0.0
+    for r in range(order.shape[0]):
+        i = order[r]
+        prefetch_row(rows, y, weight, order, r)
+        prefetch_resident(kept, order, r)
+        a, c = dual_variable(kept, i, shares), weight[i]
+        p_start, p = dot_both(rows, i, W)
+        p_start += column * W[d, 0] + shift
+        p += column * W[d, 1] + shift
+        first, second, third, fourth = row_sums(loss, a, y[i], c, p_start, p)
+        loss_start += first
+        gap_start += second
+        loss_running += third
+        gap_running += fourth
+
+        square = norm2(rows, i) + column * column
+        delta, step, fresh = best_step(loss, a, y[i], c, p, square, scale, stretch)
+        keep_step(kept, i, a, delta)
+        move_weights(rows, i, step, refresh * fresh, column, running, anew)
+    return loss_start, gap_start, loss_running, gap_running
+
+
+@part_of_kernels
+def row_sums(loss: Any, a: Any, y: Any, c: Any, p_start: Any, p: Any) -> Any:
+    """Return a row's weighted loss and bracket at START, and the same at RUNNING."""
+    s, dual = direction(loss, y), conjugate(loss, a, y)
+    phi_start, phi = value(loss, p_start, y), value(loss, p, y)
+    at_start = c * phi_start, c * (phi_start + dual + a * s * p_start)
+    return at_start[0], at_start[1], c * phi, c * (phi + dual + a * s * p)
+
+
+@part_of_kernels
+def best_step(
+    loss: Any, a: Any, y: Any, c: Any, p: Any, square: Any, scale: Any, stretch: Any
+) -> Any:
+    """Return the best step of a dual variable, and what RUNNING and w(a) gain of the row."""
+    delta = dual_step(loss, a, p, y, stretch * scale * c * square)
+    unit = scale * c * direction(loss, y)
+    return delta, stretch * unit * delta, unit * (a + delta)

@@ -1,0 +1,16 @@
+"""How much the objective can curve: what the steps of methods for smooth losses go by."""
+
+from __future__ import annotations
+
+from solvers.intercept import column_length
+from solvers.losses import Problem
+from solvers.protocol import ProblemStats
+
+
+def smoothness(problem: Problem, stats: ProblemStats, square: float) -> float:
+    """L of the loss of a row with that ||x||^2, the constant column and lam counted in.
+
+    With the largest eigenvalue of mean x x^T for `square`: L of the mean of the losses.
+    """
+    column = column_length(problem, stats) * problem.intercept
+    return problem.loss.curvature * (square + column**2) + problem.lam

@@ -1,0 +1,1 @@
+"""What every step is made of: rows by layout, compilation, prefetching, scores."""

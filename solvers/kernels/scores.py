@@ -1,0 +1,79 @@
+"""Predictions of a linear function, and the loss of given predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.kernels.dispatch import kernel
+from solvers.kernels.rows import Rows, count, dot_vector
+from solvers.losses import Loss, value
+from solvers.losses.loss import Link
+
+
+def scores(coef: NDArray[np.float64], intercept: float, rows: Rows) -> NDArray[np.float64]:
+    """Return x_i . coef + intercept for every row, (n,)."""
+    p: NDArray[np.float64] = all_dots(rows, coef)
+    p += intercept
+    return p
+
+
+class Ranking(NamedTuple):
+    """What several functions say of rows, all arrays (n,)."""
+
+    best: NDArray[np.int64]  # the function with the highest score
+    score: NDArray[np.float64]  # that score
+    share: NDArray[np.float64] | None  # of its probability in all functions'; None without a link
+
+
+def rank(
+    coef: NDArray[np.float64],
+    intercept: NDArray[np.float64],
+    rows: Rows,
+    heard: Callable[[int, NDArray[np.float64]], None] = lambda _k, _p: None,
+    link: Link | None = None,
+) -> Ranking:
+    """Find every row's best of K functions, coef (K, d) and intercept (K,), one after the other.
+
+    `heard` gets each function's number and its scores of all rows (n,); `link` makes probabilities
+    of scores.
+    """
+    n = count(rows)
+    best, score = np.zeros(n, np.int64), np.full(n, -np.inf)
+    total = np.zeros(n)
+    for k in range(len(coef)):
+        p = scores(coef[k], float(intercept[k]), rows)
+        heard(k, p)
+        best[p > score] = k
+        np.maximum(score, p, out=score)
+        if link is not None:
+            total += link(p)
+    return Ranking(best, score, link(score) / total if link is not None else None)
+
+
+def loss_sum(
+    loss: Loss, p: NDArray[np.float64], y: NDArray[np.float64], weight: NDArray[np.float64]
+) -> float:
+    """Return the sum of weight_i phi(p_i, y_i)."""
+    return float(weighted_losses(loss, p, y, weight))
+
+
+@kernel
+def all_dots(rows: Any, w: Any) -> Any:
+    """Dot products of all rows with w."""
+    p = np.empty(count(rows))
+    for i in range(count(rows)):
+        p[i] = dot_vector(rows, i, w)
+    return p
+
+
+@kernel
+def weighted_losses(loss: Any, p: Any, y: Any, weight: Any) -> Any:
+    """Weighted sum of the losses of given predictions."""
+    total = 0.0
+    for i in range(p.shape[0]):
+        total += weight[i] * value(loss, p[i], y[i])
+    return total

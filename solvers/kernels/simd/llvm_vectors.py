@@ -1,0 +1,344 @@
+"""LLVM's vectors of float64 as a type of numba's, and what can be done with them.
+
+numba knows no vectors, and what LLVM makes of a loop over the models by itself is eight times the
+work.  lanes.py gives these operations names that plain Python understands, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic, models, register_model
+
+ir = cgutils.ir
+ONE_BITS = 1023 << 52  # of 1.0
+LEAST_BITS = 0x3FE6A09E667F3BCD  # of sqrt(1/2): mantissas lie between it and its double
+
+
+class Lanes(types.Type):  # type: ignore[misc]
+    """A vector of float64."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        super().__init__(name=f"Lanes({width})")
+
+
+@register_model(Lanes)
+class _LanesModel(models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, ir.VectorType(ir.DoubleType(), kind.width))
+
+
+class Mask(types.Type):  # type: ignore[misc]
+    """What a comparison of such vectors gives: true or false in every lane."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        super().__init__(name=f"Mask({width})")
+
+
+@register_model(Mask)
+class _MaskModel(models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, ir.VectorType(ir.IntType(1), kind.width))
+
+
+def _is_real(kind: Any) -> bool:
+    return isinstance(kind, Lanes | types.Float | types.Integer)
+
+
+def common(*kinds: Any) -> Any:
+    """Return the lanes among some types, float64 where all are numbers, None where one is odd."""
+    if not all(_is_real(kind) for kind in kinds):
+        return None
+    found = {kind for kind in kinds if isinstance(kind, Lanes)}
+    return None if len(found) > 1 else found.pop() if found else types.float64
+
+
+def _broadcast(context: Any, builder: Any, value: Any, kind: Any, to: Any) -> Any:
+    """Put a number into every lane."""
+    if kind == to:
+        return value
+    vector = context.get_value_type(to)
+    index = ir.VectorType(ir.IntType(32), to.width)
+    blank = ir.Constant(vector, ir.Undefined)
+    first = builder.insert_element(blank, value, ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(first, blank, ir.Constant(index, [0] * to.width))
+
+
+def _elementwise(make: Callable[..., Any]) -> Any:
+    """Return an intrinsic of four arguments, all made lanes if one of them is."""
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def operation(_typing: Any, a: Any, b: Any, c: Any, e: Any) -> Any:
+        to, kinds = common(a, b, c, e), (a, b, c, e)
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            pairs = zip(args, signature.args, strict=True)
+            each = [_broadcast(context, builder, arg, kind, to) for arg, kind in pairs]
+            return make(builder, context.get_value_type(to), *each)
+
+        return to(*map(_own, kinds)), generate
+
+    return operation
+
+
+def _llvm(name: str, count: int) -> Callable[..., Any]:
+    """Call an operation that LLVM knows for numbers and for vectors."""
+
+    def make(builder: Any, kind: Any, *args: Any) -> Any:
+        suffix = f"v{kind.count}f64" if isinstance(kind, ir.VectorType) else "f64"
+        signature = ir.FunctionType(kind, [kind] * count)
+        function = cgutils.get_or_insert_function(builder.module, signature, f"{name}.{suffix}")
+        return builder.call(function, args[:count])
+
+    return make
+
+
+def _own(kind: Any) -> Any:
+    """Return lanes as they are, and float64 for any number."""
+    return kind if isinstance(kind, Lanes) else types.float64
+
+
+def _comparison(relation: str) -> Any:
+    """Return an intrinsic that compares lanes: false where a number is none."""
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def operation(_typing: Any, a: Any, b: Any) -> Any:
+        to = common(a, b)
+
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            pairs = zip(args, signature.args, strict=True)
+            each = [_broadcast(context, builder, arg, kind, to) for arg, kind in pairs]
+            return builder.fcmp_ordered(relation, *each)
+
+        return Mask(to.width)(_own(a), _own(b)), generate
+
+    return operation
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def select(_typing: Any, mask: Any, a: Any, b: Any) -> Any:
+    """Choose between two numbers, or lane by lane, without a branch."""
+    to = common(a, b)
+    if isinstance(mask, Mask):
+        to = Lanes(mask.width)
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pairs = zip(args[1:], signature.args[1:], strict=True)
+        each = [_broadcast(context, builder, arg, kind, to) for arg, kind in pairs]
+        return builder.select(args[0], *each)
+
+    return to(mask, _own(a), _own(b)), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def both(_typing: Any, a: Any, b: Any) -> Any:
+    """Say of every lane whether two masks are true."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.and_(*args)
+
+    return a(a, b), generate
+
+
+def _whole(kind: Any) -> tuple[Any, Callable[[int], Any]]:
+    """Return the whole numbers that a type's bits are, and what makes constants of them."""
+    lanes = getattr(kind, "count", 0)
+    whole = ir.VectorType(ir.IntType(64), lanes) if lanes else ir.IntType(64)
+    return whole, lambda value: ir.Constant(whole, [value] * lanes if lanes else value)
+
+
+def _two_to(builder: Any, kind: Any, x: Any, *_: Any) -> Any:
+    """Shift the whole number in x's lowest bits to where the exponent stands."""
+    whole, constant = _whole(kind)
+    bits = builder.shl(builder.bitcast(x, whole), constant(52))
+    return builder.bitcast(builder.add(bits, constant(ONE_BITS)), kind)
+
+
+def _exponent(builder: Any, kind: Any, x: Any) -> Any:
+    """Return k, in whole numbers, for x = 2^k m."""
+    whole, constant = _whole(kind)
+    above = builder.sub(builder.bitcast(x, whole), constant(LEAST_BITS))
+    return builder.ashr(above, constant(52))
+
+
+def _exponent_of(builder: Any, kind: Any, x: Any, *_: Any) -> Any:
+    return builder.sitofp(_exponent(builder, kind, x), kind)
+
+
+def _mantissa_of(builder: Any, kind: Any, x: Any, *_: Any) -> Any:
+    whole, constant = _whole(kind)
+    shifted = builder.shl(_exponent(builder, kind, x), constant(52))
+    return builder.bitcast(builder.sub(builder.bitcast(x, whole), shifted), kind)
+
+
+add = _elementwise(lambda builder, _kind, a, b, *_: builder.fadd(a, b))
+subtract = _elementwise(lambda builder, _kind, a, b, *_: builder.fsub(a, b))
+multiply = _elementwise(lambda builder, _kind, a, b, *_: builder.fmul(a, b))
+divide = _elementwise(lambda builder, _kind, a, b, *_: builder.fdiv(a, b))
+negate = _elementwise(lambda builder, _kind, a, *_: builder.fneg(a))
+fma = _elementwise(_llvm("llvm.fmuladd", 3))
+square_root = _elementwise(_llvm("llvm.sqrt", 1))
+absolute = _elementwise(_llvm("llvm.fabs", 1))
+power_of_two = _elementwise(_two_to)
+exponent_of = _elementwise(_exponent_of)
+mantissa_of = _elementwise(_mantissa_of)
+above = _comparison(">")
+below = _comparison("<")
+at_least = _comparison(">=")
+at_most = _comparison("<=")
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def any_true(_typing: Any, mask: Any) -> Any:
+    """Say whether a mask is true in any lane."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        bits = ir.IntType(mask.width)
+        return builder.icmp_unsigned("!=", builder.bitcast(args[0], bits), ir.Constant(bits, 0))
+
+    return types.boolean(mask), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def lane(_typing: Any, v: Any, k: Any) -> Any:
+    """Return lane k."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.extract_element(args[0], args[1])
+
+    return types.float64(v, types.intp), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def with_lane(_typing: Any, v: Any, k: Any, x: Any) -> Any:
+    """Return the lanes with another number in lane k."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.insert_element(args[0], args[2], args[1])
+
+    return v(v, types.intp, types.float64), generate
+
+
+def _place(context: Any, builder: Any, kind: Any, array: Any, at: Any, vector: Any) -> Any:
+    data = context.make_array(kind)(context, builder, array).data
+    return builder.bitcast(builder.gep(data, [at]), vector.as_pointer())
+
+
+def _as_kept(context: Any, V: Any, kind: Lanes) -> Any:
+    """Return the vector type of an array's own numbers."""
+    return ir.VectorType(context.get_value_type(V.dtype), kind.width)
+
+
+def _as_float64(builder: Any, vector: Any, to: Any) -> Any:
+    return vector if vector.type == to else builder.fpext(vector, to)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def load(_typing: Any, V: Any, place: Any, how: Any) -> Any:
+    """Return V[place:] as so many lanes; V may be of float32."""
+    kind = Lanes(how.instance_class._field_defaults["width"])
+
+    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        kept = _as_kept(context, V, kind)
+        loaded = builder.load(_place(context, builder, V, args[0], args[1], kept))
+        loaded.align = V.dtype.bitwidth // 8
+        return _as_float64(builder, loaded, context.get_value_type(kind))
+
+    return kind(V, types.intp, how), generate
+
+
+def _first_lanes(builder: Any, count: Any, width: int) -> Any:
+    """Return a mask of the first `count` lanes."""
+    number = ir.IntType(32)
+    lanes = ir.VectorType(number, width)
+    nothing = ir.Constant(lanes, ir.Undefined)
+    first = builder.insert_element(nothing, builder.trunc(count, number), number(0))
+    counts = builder.shuffle_vector(first, nothing, ir.Constant(lanes, [0] * width))
+    return builder.icmp_signed("<", ir.Constant(lanes, list(range(width))), counts)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def load_first(_typing: Any, V: Any, place: Any, count: Any, how: Any) -> Any:
+    """Return the first `count` of them, and 0 in the other lanes; reads no further."""
+    kind = Lanes(how.instance_class._field_defaults["width"])
+
+    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        kept, width, number = _as_kept(context, V, kind), kind.width, ir.IntType(32)
+        mask = _first_lanes(builder, args[2], width)
+        pointer = _place(context, builder, V, args[0], args[1], kept)
+        signature = ir.FunctionType(kept, [pointer.type, number, mask.type, kept])
+        name = f"llvm.masked.load.v{width}f{V.dtype.bitwidth}.p0"
+        function = cgutils.get_or_insert_function(builder.module, signature, name)
+        nothing = ir.Constant(kept, [0.0] * width)
+        loaded = builder.call(function, [pointer, number(V.dtype.bitwidth // 8), mask, nothing])
+        return _as_float64(builder, loaded, context.get_value_type(kind))
+
+    return kind(V, types.intp, types.intp, how), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def sum_lanes(_typing: Any, v: Any) -> Any:
+    """Add up all lanes: halves, and halves of these."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        vector, width = args[0], v.width
+        while width > 1:
+            width //= 2
+            index = ir.VectorType(ir.IntType(32), width)
+            low, high = (
+                builder.shuffle_vector(
+                    vector, vector, ir.Constant(index, list(range(q, q + width)))
+                )
+                for q in (0, width)
+            )
+            vector = builder.fadd(low, high)
+        return builder.extract_element(vector, ir.IntType(32)(0))
+
+    return types.float64(v), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def store(_typing: Any, V: Any, at: Any, v: Any) -> Any:
+    """Write them there."""
+
+    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        vector = context.get_value_type(v)
+        place = _place(context, builder, V, args[0], args[1], vector)
+        stored = builder.store(args[2], place)
+        stored.align = 8
+        return context.get_dummy_value()
+
+    return types.void(V, types.intp, v), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def store_first(_typing: Any, V: Any, at: Any, count: Any, v: Any) -> Any:
+    """Write the first `count` of them there, and nothing after them."""
+
+    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        vector, number = context.get_value_type(v), ir.IntType(32)
+        mask = _first_lanes(builder, args[2], v.width)
+        place = _place(context, builder, V, args[0], args[1], vector)
+        signature = ir.FunctionType(ir.VoidType(), [vector, place.type, number, mask.type])
+        name = f"llvm.masked.store.v{v.width}f64.p0"
+        function = cgutils.get_or_insert_function(builder.module, signature, name)
+        builder.call(function, [args[3], place, number(8), mask])
+        return context.get_dummy_value()
+
+    return types.void(V, types.intp, types.intp, v), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def broadcast_number(_typing: Any, x: Any, how: Any) -> Any:
+    """Put a number into every lane."""
+    kind = Lanes(how.instance_class._field_defaults["width"])
+
+    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return _broadcast(context, builder, args[0], types.float64, kind)
+
+    return kind(types.float64, how), generate

@@ -1,0 +1,190 @@
+"""Verbs for several rows at a time: where no row waits for another.
+
+Eight dense rows at a time read the weights an eighth as often, and come from memory in eight
+streams, which bring half as much again as one.  They go in lanes, the last few values too: what
+LLVM does with a rest of six is not quick.  While they are added, from the inner caches, the memory
+brings the rows that are TILE further.  Sparse rows gain nothing, and go one by one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.kernels.dispatch import FUSED, VECTORISED, by_type
+from solvers.kernels.prefetch import prefetch_line
+from solvers.kernels.rows import (
+    DenseRows,
+    Rows,
+    SparseRows,
+    add_vector,
+    dot_vector,
+    positions,
+    prefetch_row,
+)
+from solvers.kernels.simd.lanes import (
+    Eight,
+    broadcast,
+    fma,
+    load,
+    load_first,
+    store,
+    store_first,
+    sum_lanes,
+)
+
+TILE = 16  # rows between one call of add_eight and the call for the same eight of the next tile
+
+
+@by_type
+def prefetch_eight(
+    rows: Rows,
+    y: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    order: NDArray[np.int64],
+    r: int,
+) -> None:
+    """prefetch_row for eight rows, where add_eight does not ask."""
+
+
+@by_type
+def dot_eight(
+    rows: Rows, order: NDArray[np.int64], r: int, v: NDArray[np.float64], p: NDArray[np.float64]
+) -> None:
+    """p[k] = x_i . v for the eight rows i = order[r + k]."""
+
+
+@by_type
+def add_eight(
+    rows: Rows, order: NDArray[np.int64], r: int, a: NDArray[np.float64], v: NDArray[np.float64]
+) -> None:
+    """v += a[k] x_i for the eight rows i = order[r + k]."""
+
+
+@by_type
+def add_four_squares(
+    rows: Rows, order: NDArray[np.int64], r: int, a: NDArray[np.float64], H: NDArray[np.float64]
+) -> None:
+    """H += a[k] x_i x_i^T for the four rows i = order[r + k]; H is square, its lower triangle."""
+
+
+@prefetch_eight.register(DenseRows)
+def _(rows: Any, y: Any, weight: Any, order: Any, r: Any) -> Any:
+    pass
+
+
+@prefetch_eight.register(SparseRows)
+def _(rows: Any, y: Any, weight: Any, order: Any, r: Any) -> Any:
+    for k in range(8):
+        prefetch_row(rows, y, weight, order, r + k)
+
+
+@dot_eight.register(DenseRows, fastmath=FUSED)
+def _(rows: Any, order: Any, r: Any, v: Any, p: Any) -> Any:
+    X, d, how = rows.X, rows.X.shape[1], Eight()
+    i0, i1, i2, i3 = order[r] * d, order[r + 1] * d, order[r + 2] * d, order[r + 3] * d
+    i4, i5, i6, i7 = order[r + 4] * d, order[r + 5] * d, order[r + 6] * d, order[r + 7] * d
+    nothing, rest = broadcast(0.0, how), d % 8
+    s0, s1, s2, s3 = nothing, nothing, nothing, nothing
+    s4, s5, s6, s7 = nothing, nothing, nothing, nothing
+    for j in range(0, d - 7, 8):
+        w = load(v, j, how)
+        s0 = fma(load(X, i0 + j, how), w, s0)
+        s1 = fma(load(X, i1 + j, how), w, s1)
+        s2 = fma(load(X, i2 + j, how), w, s2)
+        s3 = fma(load(X, i3 + j, how), w, s3)
+        s4 = fma(load(X, i4 + j, how), w, s4)
+        s5 = fma(load(X, i5 + j, how), w, s5)
+        s6 = fma(load(X, i6 + j, how), w, s6)
+        s7 = fma(load(X, i7 + j, how), w, s7)
+    if rest > 0:
+        j = d - rest
+        w = load_first(v, j, rest, how)
+        s0 = fma(load_first(X, i0 + j, rest, how), w, s0)
+        s1 = fma(load_first(X, i1 + j, rest, how), w, s1)
+        s2 = fma(load_first(X, i2 + j, rest, how), w, s2)
+        s3 = fma(load_first(X, i3 + j, rest, how), w, s3)
+        s4 = fma(load_first(X, i4 + j, rest, how), w, s4)
+        s5 = fma(load_first(X, i5 + j, rest, how), w, s5)
+        s6 = fma(load_first(X, i6 + j, rest, how), w, s6)
+        s7 = fma(load_first(X, i7 + j, rest, how), w, s7)
+    p[0], p[1], p[2], p[3] = sum_lanes(s0), sum_lanes(s1), sum_lanes(s2), sum_lanes(s3)
+    p[4], p[5], p[6], p[7] = sum_lanes(s4), sum_lanes(s5), sum_lanes(s6), sum_lanes(s7)
+
+
+@dot_eight.register(SparseRows, fastmath=FUSED)
+def _(rows: Any, order: Any, r: Any, v: Any, p: Any) -> Any:
+    for k in range(8):
+        p[k] = dot_vector(rows, order[r + k], v)
+
+
+@add_eight.register(DenseRows, fastmath=FUSED)
+def _(rows: Any, order: Any, r: Any, a: Any, v: Any) -> Any:
+    X, d, how = rows.X, rows.X.shape[1], Eight()
+    i0, i1, i2, i3 = order[r] * d, order[r + 1] * d, order[r + 2] * d, order[r + 3] * d
+    i4, i5, i6, i7 = order[r + 4] * d, order[r + 5] * d, order[r + 6] * d, order[r + 7] * d
+    a0, a1, a2, a3, a4, a5, a6, a7 = a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]
+    n = min(r + TILE, order.shape[0] - 8)
+    n0, n1, n2, n3 = order[n] * d, order[n + 1] * d, order[n + 2] * d, order[n + 3] * d
+    n4, n5, n6, n7 = order[n + 4] * d, order[n + 5] * d, order[n + 6] * d, order[n + 7] * d
+    for j in range(0, d - 7, 8):
+        prefetch_line(X, n0 + j)
+        prefetch_line(X, n1 + j)
+        prefetch_line(X, n2 + j)
+        prefetch_line(X, n3 + j)
+        prefetch_line(X, n4 + j)
+        prefetch_line(X, n5 + j)
+        prefetch_line(X, n6 + j)
+        prefetch_line(X, n7 + j)
+        first = fma(a0, load(X, i0 + j, how), load(v, j, how))
+        first = fma(a1, load(X, i1 + j, how), first)
+        first = fma(a2, load(X, i2 + j, how), first)
+        first = fma(a3, load(X, i3 + j, how), first)
+        second = a4 * load(X, i4 + j, how)
+        second = fma(a5, load(X, i5 + j, how), second)
+        second = fma(a6, load(X, i6 + j, how), second)
+        second = fma(a7, load(X, i7 + j, how), second)
+        store(v, j, first + second)
+    rest = d % 8
+    if rest > 0:
+        j = d - rest
+        first = fma(a0, load_first(X, i0 + j, rest, how), load_first(v, j, rest, how))
+        first = fma(a1, load_first(X, i1 + j, rest, how), first)
+        first = fma(a2, load_first(X, i2 + j, rest, how), first)
+        first = fma(a3, load_first(X, i3 + j, rest, how), first)
+        second = a4 * load_first(X, i4 + j, rest, how)
+        second = fma(a5, load_first(X, i5 + j, rest, how), second)
+        second = fma(a6, load_first(X, i6 + j, rest, how), second)
+        second = fma(a7, load_first(X, i7 + j, rest, how), second)
+        store_first(v, j, rest, first + second)
+
+
+@add_eight.register(SparseRows, fastmath=FUSED)
+def _(rows: Any, order: Any, r: Any, a: Any, v: Any) -> Any:
+    for k in range(8):
+        if a[k] != 0.0:
+            add_vector(rows, order[r + k], a[k], v)
+
+
+@add_four_squares.register(DenseRows, fastmath=VECTORISED)
+def _(rows: Any, order: Any, r: Any, a: Any, H: Any) -> Any:
+    X, i0, i1, i2, i3 = rows.X, order[r], order[r + 1], order[r + 2], order[r + 3]
+    for j in range(X.shape[1]):
+        h, a0, a1 = H[j], a[0] * np.float64(X[i0, j]), a[1] * np.float64(X[i1, j])
+        a2, a3 = a[2] * np.float64(X[i2, j]), a[3] * np.float64(X[i3, j])
+        for k in range(j + 1):
+            first = a0 * np.float64(X[i0, k]) + a1 * np.float64(X[i1, k])
+            h[k] += first + a2 * np.float64(X[i2, k]) + a3 * np.float64(X[i3, k])
+
+
+@add_four_squares.register(SparseRows, fastmath=FUSED)
+def _(rows: Any, order: Any, r: Any, a: Any, H: Any) -> Any:
+    for q in range(4):
+        i = order[r + q]
+        for n in positions(rows, i):
+            j, x = rows.indices[n], a[q] * np.float64(rows.data[n])
+            for m in positions(rows, i):
+                if rows.indices[m] <= j:
+                    H[j, rows.indices[m]] += x * np.float64(rows.data[m])

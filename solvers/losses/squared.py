@@ -1,0 +1,42 @@
+"""The squared loss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from solvers.losses.loss import Loss, NoParameters
+
+
+class Squared(Loss, NoParameters):
+    """(p - y)^2 / 2: ridge regression."""
+
+    __slots__ = ()
+
+    name = "squared"
+    curvature = 1.0
+    takes_numbers = True
+    is_quadratic = True
+
+    def value(self, p: Any, y: Any) -> Any:
+        """(p - y)^2 / 2."""
+        return 0.5 * (p - y) * (p - y)
+
+    def slope(self, p: Any, y: Any) -> Any:
+        """Return p - y."""
+        return p - y
+
+    def curvature_at(self, p: Any, y: Any) -> Any:
+        """1."""
+        return 1.0
+
+    def conjugate(self, a: Any, y: Any) -> Any:
+        """a^2/2 - a y."""
+        return 0.5 * a * a - a * y
+
+    def dual_step(self, a: Any, p: Any, y: Any, q: Any) -> Any:
+        """Return (y - p - a)/(1 + q)."""
+        return (y - p - a) / (1.0 + q)
+
+    def direction(self, y: Any) -> Any:
+        """1: numbers have no side."""
+        return 1.0

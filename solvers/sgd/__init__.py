@@ -1,0 +1,1 @@
+"""Stochastic gradient descent, averaged (Xu 2011)."""

@@ -1,0 +1,179 @@
+"""The steps of averaged SGD over rows, for one model; interleaved_steps.py has several.
+
+`row_step` and `average` are the algorithm (averaged_sgd.py), for both; what differs is only how
+rows and weights meet.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.kernels.dispatch import kernel, part_of_kernels
+from solvers.kernels.rows import prefetch_row
+from solvers.kernels.simd.fused_step import at_hand, fetch, move_then_dot, put_back, skipping_pays
+from solvers.kernels.simd.lanes import fma
+from solvers.loss_monitor import LISTEN_EVERY, LossMonitor, in_counts, in_numbers, listen, smoothing
+from solvers.losses import slope, value
+from solvers.sgd.schedule import step_size
+
+FLUSH_ABOVE = 1e6  # alpha: the relative error of bar is about 1e-16 alpha
+FLUSH_BETA_ABOVE = 1e200  # the decaying average's divisor grows like 0.99^-t
+NEVER = 1 << 62  # t0 of plain SGD: no row is late enough
+SOUGHT = -1  # t0 while the rule of section 2.3 looks for it
+
+
+class Iterate(NamedTuple):
+    """What theta = u / alpha needs beside u."""
+
+    b: float = 0.0  # its intercept
+    alpha: float = 1.0
+
+
+class Average(NamedTuple):
+    """What bar = (tau u + uh) / beta needs beside u and uh."""
+
+    b: float = 0.0  # its intercept
+    tau: float = 0.0
+    beta: float = 1.0
+
+
+class DecayingAverage(NamedTuple):
+    """ema = (tau u + vector) / beta, which lives while the start of averaging is looked for."""
+
+    vector: NDArray[np.float64]  # (d,), then (0,)
+    b: float = 0.0  # its intercept
+    tau: float = 0.0
+    beta: float = 1.0
+    loss: float = 0.0  # on rows before their steps, smoothed like the iterate's
+
+
+class SgdState(NamedTuple):
+    """Everything that changes."""
+
+    W: NDArray[np.float64]  # (d, 2) columns u and uh
+    theta: Iterate
+    bar: Average
+    ema: DecayingAverage
+    monitor: LossMonitor
+    t: int  # rows visited
+    t0: int  # averaging starts after it; SOUGHT, NEVER or a row count
+    gamma0: float  # 0 until the first block calibrates it
+
+    @property
+    def varying(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of the arrays that come and go, by the numbers."""
+        return {"ema.vector": (len(self.W) if self.t0 == SOUGHT else 0,)}
+
+
+class StepScalars(NamedTuple):
+    """What a row's step changes besides W, counts of the monitor as numbers."""
+
+    theta: Iterate
+    inverse: float  # 1 / alpha
+    bar: Average
+    monitor: LossMonitor
+
+
+def visit_rows(
+    state: SgdState, schedule: Any, problem: Any, least: float, start: int, *rows: Any
+) -> SgdState:
+    """Algorithm 1 over rows order[start:]; t0 is known, `least` is zero weights' mean loss."""
+    theta, bar, monitor, t = step_rows(
+        state.W, state.theta, state.bar, state.monitor, state.t, state.t0, state.gamma0, schedule,
+        problem, least, start, *rows,
+    )  # fmt: skip
+    return state._replace(theta=theta, bar=bar, monitor=monitor, t=t)
+
+
+@kernel
+def step_rows(
+    W: Any, theta: Any, bar: Any, monitor: Any, t: Any, t0: Any, gamma0: Any, schedule: Any,
+    problem: Any, least: Any, start: Any, rows: Any, y: Any, weight: Any, order: Any,
+) -> Any:  # fmt: skip
+    """Take the steps; W changes in place.  Returns (theta, bar, monitor, t)."""
+    at = StepScalars(theta, 1.0 / theta.alpha, bar, in_numbers(monitor))
+    V, last, skips = at_hand(rows, W), order.shape[0] - 1, skipping_pays(rows)
+    upcoming = step_size(schedule, gamma0, t + 1)  # known a row ahead: what waits for it is long
+    s = move_then_dot(rows, 0, None, None, V, order[start]) if start <= last else 0.0
+    for r in range(start, last + 1):
+        i, after = order[r], order[min(r + 1, last)]
+        prefetch_row(rows, y, weight, order, r)
+        t += 1
+        gamma, upcoming = upcoming, step_size(schedule, gamma0, t + 1)
+        at, k = row_step(at, problem, least, gamma, t, y[i], weight[i], s)
+        if at.monitor.diverged > 0.0:
+            break
+        if skips and k == 0.0:
+            s = move_then_dot(rows, i, None, None, V, after)
+        elif t <= t0 + 1:
+            s = move_then_dot(rows, i, -k, None, V, after)
+        else:
+            s = move_then_dot(rows, i, -k, at.bar.tau * k, V, after)
+        at = average(at, t, t0)
+        flushes = at.theta.alpha > FLUSH_ABOVE or at.bar.beta > FLUSH_BETA_ABOVE
+        if flushes or t == t0 + 1:
+            put_back(rows, V, W)
+            if t == t0 + 1:  # bar <- theta
+                W[:, 1] = 0.0
+            if flushes:
+                flush(W, at.theta.alpha, at.bar.tau, at.bar.beta)
+                at = flushed(at)
+            fetch(rows, V, W)
+            s = move_then_dot(rows, 0, None, None, V, after)
+    put_back(rows, V, W)
+    return at.theta, at.bar, in_counts(at.monitor), t
+
+
+@part_of_kernels
+def row_step(
+    at: Any, problem: Any, least: Any, gamma: Any, t: Any, y: Any, weight: Any, s: Any
+) -> Any:
+    """Take one row's step, s = u . x: (3) and (2) of averaged_sgd.py, for numbers or lanes.
+
+    Returns the scalars after it and what u loses of the row.  Where it says that the pass has
+    diverged, the rest of it has no meaning.
+    """
+    loss, lam, intercept, lam_b = problem
+    (b, alpha), inverse, bar, monitor = at
+    p = fma(s, inverse, intercept * b)
+    if t % LISTEN_EVERY == 0:
+        rate = smoothing(monitor.n_monitored + 1.0)
+        monitor = listen(monitor, rate, value(loss, p, y), value(loss, 0.0, y), least)
+    change = slope(loss, p, y)
+    g = weight * change
+    alpha /= 1.0 - lam * gamma
+    inverse = 1.0 / alpha  # divided before the next dot product, for which all else waits
+    b -= gamma * (lam_b * b + intercept * g)
+    after = StepScalars(Iterate(b, alpha), inverse, bar, monitor)
+    return after, alpha * gamma * weight * change  # all but the slope is known before it
+
+
+@part_of_kernels
+def average(at: Any, t: Any, t0: Any) -> Any:
+    """Bring the average up to row t, (6), after the row's share was added with the old tau."""
+    b, tau, beta = at.bar
+    if t == t0 + 1:
+        b, tau, beta = at.theta.b, at.inverse, 0.0 * beta + 1.0
+    elif t > t0:
+        eta = 1.0 / (t - t0)
+        beta /= 1.0 - eta
+        tau += eta * beta * at.inverse
+        b += eta * (at.theta.b - b)
+    return StepScalars(at.theta, at.inverse, Average(b, tau, beta), at.monitor)
+
+
+@part_of_kernels
+def flushed(at: Any) -> Any:
+    """Return the scalars after theta and bar were written back into W."""
+    return StepScalars(Iterate(at.theta.b, 1.0), 1.0, Average(at.bar.b, 0.0, 1.0), at.monitor)
+
+
+@kernel
+def flush(W: Any, alpha: Any, tau: Any, beta: Any) -> Any:
+    """Write theta and bar back into W, for alpha = beta = 1 and tau = 0."""
+    for j in range(W.shape[0]):
+        W[j, 1] = (tau * W[j, 0] + W[j, 1]) / beta
+        W[j, 0] /= alpha

@@ -1,0 +1,87 @@
+"""The columns that rows came with: what a data set and a model remember of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+#: Where a data set keeps its schema: beside the manifest, which a million names would blow up.
+KEY = "schema.json"
+
+Role = Literal["feature", "label", "weight", "dropped"]
+Position = Annotated[int, Field(ge=0)]
+
+
+class Column(NamedTuple):
+    """One column of a source."""
+
+    name: str | None  # None: the source names no columns
+    type: str  # as the source calls it; "number" and "text" in CSV
+    role: Role
+
+
+class Schema(BaseModel):
+    """All columns of a source of the same columns in every row, in the source's order.
+
+    Kept by columns, not row by row, as there may be a million. Names are as the source has them,
+    whatever characters they are of.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    names: tuple[str, ...] | None
+    """(n,) None: the source names no columns."""
+    types: tuple[str, ...]
+    """(n,) as the source calls them."""
+    label: Position | None = None
+    weight: Position | None = None
+    dropped: tuple[Position, ...] = ()
+    """Columns that are not used."""
+
+    @model_validator(mode="after")
+    def _adds_up(self) -> Schema:
+        n = len(self.types)
+        if self.names is not None and len(self.names) != n:
+            raise ValueError(f"it has {len(self.names)} names and {n} types of columns")
+        others = self._others
+        if len(set(others)) < len(others) or any(k >= n for k in others) or len(others) >= n:
+            raise ValueError("its columns have roles that they cannot have")
+        names = self.feature_names
+        if names is not None and len(set(names)) < len(names):
+            raise ValueError("two of its features have the same name")
+        return self
+
+    @property
+    def _others(self) -> tuple[int, ...]:
+        return (*(k for k in (self.label, self.weight) if k is not None), *self.dropped)
+
+    @cached_property
+    def features(self) -> tuple[int, ...]:
+        """Positions of the features, ascending."""
+        others = set(self._others)
+        return tuple(k for k in range(len(self.types)) if k not in others)
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the features, in the order of the features."""
+        return None if self.names is None else tuple(self.names[k] for k in self.features)
+
+    @property
+    def other_names(self) -> frozenset[str]:
+        """Names of the columns that are no features."""
+        return frozenset() if self.names is None else frozenset(self.names[k] for k in self._others)
+
+    @property
+    def columns(self) -> Iterator[Column]:
+        """All columns, one by one."""
+        roles: dict[int, Role] = dict.fromkeys(self.dropped, "dropped")
+        if self.label is not None:
+            roles[self.label] = "label"
+        if self.weight is not None:
+            roles[self.weight] = "weight"
+        names = self.names or (None,) * len(self.types)
+        for k, (name, kind) in enumerate(zip(names, self.types, strict=True)):
+            yield Column(name, kind, roles.get(k, "feature"))

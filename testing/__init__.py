@@ -1,0 +1,1 @@
+"""What tests and benchmarks share: plain references, small data, programs to start."""

@@ -1,0 +1,148 @@
+"""Dual methods over rows in memory, with their dual variables in sight, in streams and cuts."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_matrix
+from sklearn.preprocessing import normalize
+
+from solvers.kernels.rows import DenseRows, SparseRows
+from solvers.losses import LOSSES, conjugate
+from solvers.protocol import copy_state
+from testing import oracles
+
+
+def gen_dense(n, d, seed, noise=0.1, rho=0.0):
+    """Unit rows, all of them near one direction where rho > 0, and noisy labels."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    if rho > 0.0:
+        c = rng.standard_normal(d)
+        c /= np.linalg.norm(c)
+        X = np.sqrt(rho) * c + np.sqrt(1.0 - rho) * X
+        X /= np.linalg.norm(X, axis=1, keepdims=True)
+    s = X @ rng.standard_normal(d)
+    s -= np.median(s)
+    return X, np.where(s + noise * s.std() * rng.standard_normal(n) >= 0.0, 1.0, -1.0)
+
+
+def gen_clustered():
+    """Twenty clusters of a hundred rows, one behind the other; labels go by cluster, mostly."""
+    rng = np.random.default_rng(5)
+    X, y = [], []
+    for k in range(20):
+        c = rng.standard_normal(60)
+        Z = rng.standard_normal((100, 60))
+        Z /= np.linalg.norm(Z, axis=1, keepdims=True)
+        Z = np.sqrt(0.9) * c / np.linalg.norm(c) + np.sqrt(0.1) * Z
+        X.append(Z / np.linalg.norm(Z, axis=1, keepdims=True))
+        y.append(np.where(rng.random(100) < (0.9 if k % 2 else 0.1), 1.0, -1.0))
+    return np.vstack(X), np.concatenate(y)
+
+
+class Data(NamedTuple):
+    """Rows in memory with what a solver is told of them."""
+
+    X: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray
+    rows: object
+    stats: object
+
+
+def data(X, y, weight=None, *, sparse=False, streams=1):
+    weight = np.ones(len(y)) if weight is None else weight
+    rows = oracles.sparse_rows(csr_matrix(X)) if sparse else oracles.dense_rows(X)
+    kind = SparseRows if sparse else DenseRows
+    stats = oracles.stats(X, kind, weight, y)._replace(streams=streams)
+    return Data(X, y, weight, rows, stats)
+
+
+def unit_data(X: Any, y: np.ndarray) -> Data:
+    """Sparse rows of unit length."""
+    X = normalize(X).tocsr()
+    lengths = np.sqrt(X.multiply(X).sum(axis=1).A1)[:, None]
+    stats = oracles.stats(lengths, SparseRows)._replace(d=X.shape[1])
+    return Data(X, y, np.ones(len(y)), oracles.sparse_rows(X), stats)
+
+
+class Run:
+    """A method stepped over all rows pass after pass; `kept` is what it keeps per row."""
+
+    def __init__(self, solver, problem, of, seed=0):
+        self.solver, self.problem, self.of = solver, problem, of
+        self.rng = np.random.default_rng(seed)
+        self.state = solver.init(problem, of.stats)
+        k = solver.row_state_size(of.stats)
+        self.kept = np.zeros((len(of.y), k)[: min(k, 2)])
+
+    def block(self, order):
+        return oracles.block(self.of.rows, self.of.y, self.of.weight, order)._replace(
+            row_state=self.kept
+        )
+
+    def one_pass(self, cuts=1, order=None):
+        """Visit all rows once in a random order, each stream its share, in `cuts` blocks."""
+        (walk,) = self.solver.program(1)
+        ends = []
+        order = self.rng.permutation(len(self.of.y)) if order is None else order
+        for share in np.array_split(order, self.of.stats.streams):
+            state = copy_state(self.state)
+            for part in np.array_split(share, cuts):
+                state = walk.step(self.problem, self.of.stats, state, self.block(part))
+            ends.append(state)
+        self.state = walk.join(self.problem, self.of.stats, ends)._replace(row_version=0)
+        return self
+
+    def passes(self, count):
+        for _ in range(count):
+            self.one_pass()
+        return self
+
+    @property
+    def weights(self):
+        return self.solver.weights(self.state)
+
+    @property
+    def dual_variables(self):
+        shares = getattr(self.state, "shares", np.ones(1))
+        return self.kept.reshape(len(self.of.y), -1) @ shares
+
+    def audited(self):
+        """The certificate after the reduction that ends a run."""
+        certify_pass = self.solver.certify_pass
+        at = certify_pass.at(self.state)
+        everything = self.block(np.arange(len(self.of.y)))
+        total = certify_pass.sum.add(self.problem, at, everything, certify_pass.sum.zero(at))
+        state = certify_pass.absorb(self.problem, self.of.stats, self.state, total, 0)
+        return self.solver.certificate(state)
+
+
+def weights_of(problem, of, a, centre=None):
+    """w(a) and b(a), straight from the formula; with a centre, charged lam_p for leaving it."""
+    u = of.weight * a * (1.0 if problem.loss.takes_numbers else of.y)
+    w, total = of.X.T @ u / (len(u) * problem.lam), problem.intercept * u.mean()
+    if centre is None:
+        return w, total / problem.lam_b if problem.intercept else 0.0
+    lam_p = nearer(problem, of)
+    return w, (total + (lam_p - problem.lam_b) * centre) / lam_p
+
+
+def nearer(problem, of):
+    """lam_p: what the intercept's distance from the centre is charged, lam_b included."""
+    return max(problem.lam_b, problem.lam * problem.intercept**2 / of.stats.mean_square)
+
+
+def dual_objective(problem, of, a):
+    """D(a), straight from the formula."""
+    w, b = weights_of(problem, of, a)
+    conjugates = [conjugate(problem.loss, v, t) for v, t in zip(a, of.y, strict=True)]
+    return -np.mean(of.weight * conjugates) - 0.5 * (problem.lam * w @ w + problem.lam_b * b * b)
+
+
+def primal_objective(problem, of, w, b):
+    name = next(k for k, kind in LOSSES.items() if isinstance(problem.loss, kind))
+    width = getattr(problem.loss, "smoothing", 1.0)
+    values, _ = oracles.phi(name, of.X @ w + problem.intercept * b, of.y, width)
+    return np.mean(of.weight * values) + 0.5 * (problem.lam * w @ w + problem.lam_b * b * b)

@@ -1,0 +1,182 @@
+"""Plain NumPy references: what the kernels must agree with, written for reading, not for speed."""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+
+from solvers.gradient import add_gradient, certificate, no_gradient
+from solvers.kernels.rows import DenseRows, SparseRows
+from solvers.losses import LOSSES, Problem
+from solvers.protocol import Block, ProblemStats, Weights
+
+LISTEN = 0.01  # rate of the decaying average and of the smoothed losses, section 2.3
+
+INTERCEPTS = {"none": (0.0, 1.0), "regularised": (1.0, 1.0), "free": (1.0, 0.01)}
+
+
+def problem_of(loss, lam, intercept="none"):
+    column, share = INTERCEPTS[intercept]
+    return Problem(LOSSES[loss](), lam, column, share * lam)
+
+
+def rows_of(n, d, loss, seed=0, density=0.4):
+    """A sparse-ish dense matrix, targets of a noisy linear model, weights of mean about 1."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) * (rng.random((n, d)) < density)
+    X[rng.random(n) < 0.1] = 0.0
+    score = X @ rng.standard_normal(d) + 0.5 * rng.standard_normal(n)
+    y = score if LOSSES[loss].takes_numbers else np.where(score > 0.0, 1.0, -1.0)
+    return X, y, rng.choice([0.0, 0.5, 1.0, 2.0], n)
+
+
+def close(found, expected, tolerance):
+    scale = max(np.abs(expected).max(), 1e-3)
+    np.testing.assert_allclose(found, expected, rtol=0.0, atol=tolerance * scale)
+
+
+def phi(name, p, y, width=1.0):
+    """Value and slope of a loss, vectorised, straight from the table of section 1."""
+    z = y * p
+    m = 1.0 - z
+    if name == "hinge":
+        return np.maximum(0.0, m), np.where(m > 0.0, -y, 0.0)
+    if name == "squared_hinge":
+        return 0.5 * np.maximum(0.0, m) ** 2, -y * np.maximum(0.0, m)
+    if name == "smoothed_hinge":
+        middle = np.where(m < width, m**2 / (2 * width), m - width / 2)
+        return np.where(m <= 0.0, 0.0, middle), -y * np.clip(m / width, 0.0, 1.0)
+    if name == "logistic":
+        return np.logaddexp(0.0, -z), -y * np.exp(-np.logaddexp(0.0, z))
+    r = p - y
+    if name == "huber":
+        far = width * (np.abs(r) - width / 2)
+        return np.where(np.abs(r) <= width, 0.5 * r**2, far), np.clip(r, -width, width)
+    return 0.5 * r**2, r
+
+
+def objective(name, problem, X, y, weight, w, b=0.0):
+    """f(w, b) and its gradient (g, g_b)."""
+    values, slopes = phi(name, X @ w + problem.intercept * b, y)
+    f = np.mean(weight * values) + 0.5 * problem.lam * w @ w + 0.5 * problem.lam_b * b * b
+    g = X.T @ (weight * slopes) / len(y) + problem.lam * w
+    return f, g, problem.intercept * np.mean(weight * slopes) + problem.lam_b * b
+
+
+def gamma(gamma0, a, c, t):
+    return gamma0 * (1.0 + a * gamma0 * t) ** (-c)
+
+
+class Recursion(NamedTuple):
+    """Where the direct recursion ends."""
+
+    theta: np.ndarray
+    b: float
+    bar: np.ndarray
+    b_bar: float
+    t0: int | None
+    ema: np.ndarray
+
+
+def asgd(name, problem, X, y, weight, gamma0, a, c, t0, latest=None):
+    """Equations (2), (3) and (6) with dense vectors; t0 = None looks for it as section 2.3 says."""
+    theta, b = np.zeros(X.shape[1]), 0.0
+    ema, b_ema = theta.copy(), 0.0
+    bar, b_bar = theta, b
+    loss_theta = loss_ema = 0.0
+    for t in range(1, len(y) + 1):
+        x, target, v = X[t - 1], y[t - 1], weight[t - 1]
+        value, slope = phi(name, x @ theta + problem.intercept * b, target)
+        if t0 is None:
+            rate = max(LISTEN, 1.0 / t)
+            value_ema, _ = phi(name, x @ ema + problem.intercept * b_ema, target)
+            loss_theta += rate * (value - loss_theta)
+            loss_ema += rate * (value_ema - loss_ema)
+        step = gamma(gamma0, a, c, t)
+        theta = (1.0 - problem.lam * step) * theta - step * v * slope * x
+        b = b - step * (problem.lam_b * b + problem.intercept * v * slope)
+        if t0 is None:
+            ema = (1.0 - LISTEN) * ema + LISTEN * theta
+            b_ema = (1.0 - LISTEN) * b_ema + LISTEN * b
+            if t >= 100 and (loss_ema < loss_theta or t >= latest):
+                t0 = t
+        if t0 is None or t <= t0:
+            bar, b_bar = theta, b
+        else:
+            eta = 1.0 / (t - t0)
+            bar, b_bar = (1.0 - eta) * bar + eta * theta, (1.0 - eta) * b_bar + eta * b
+    return Recursion(theta, float(b), bar, float(b_bar), t0, ema)
+
+
+def inner_loop(name, problem, X, y, weight, x, x_b, orders, h, batch, length):
+    """S2GD's Algorithm 1 from the anchor (x, x_b), with dense vectors.
+
+    `batch` rows share a step, a last batch of fewer makes a shorter one; the intercept is stepped
+    as if its column were `length` times as long.
+    """
+    slopes = weight * phi(name, X @ x + problem.intercept * x_b, y)[1]
+    G, G_b = X.T @ slopes / len(y), problem.intercept * slopes.mean()
+    w, b = x, x_b
+    for order in orders:
+        for rows in np.split(order, range(batch, len(order), batch)):
+            p = X[rows] @ w + problem.intercept * b
+            change = (weight[rows] * phi(name, p, y[rows])[1] - slopes[rows]) / batch
+            share = len(rows) / batch
+            g = share * (G + problem.lam * w) + X[rows].T @ change
+            g_b = share * (G_b + problem.lam_b * b) + problem.intercept * change.sum()
+            w, b = w - h * g, b - h * length**2 * g_b
+    return w, b
+
+
+def optimum(name, problem, X, y, weight):
+    """The least objective, to about 1e-13."""
+    d = X.shape[1]
+
+    def f(v):
+        value, g, g_b = objective(name, problem, X, y, weight, v[:d], v[d])
+        return value, np.append(g, g_b)
+
+    end = minimize(f, np.zeros(d + 1), jac=True, method="L-BFGS-B",
+                   options={"maxiter": 10_000, "ftol": 0.0, "gtol": 1e-11})  # fmt: skip
+    return end.fun
+
+
+def sparse_rows(X):
+    """A SciPy CSR matrix as kernels see it."""
+    return SparseRows(X.data, X.indices.astype(np.uint32), X.indptr.astype(np.int64))
+
+
+def block(rows, y, weight=None, order=None):
+    """Rows, targets, weights 1 and stored order unless given."""
+    n = len(y)
+    weight = np.ones(n) if weight is None else weight
+    order = np.arange(n) if order is None else order
+    return Block(rows, np.asarray(y, float), weight, order, np.zeros(n))
+
+
+def stats(X, rows_kind, weight=None, y=None):
+    """What ingest would measure of the dense matrix X."""
+    X = np.asarray(X, float)
+    squares = (X**2).sum(axis=1)
+    largest = 1.0 if weight is None else float(np.max(weight))
+    return ProblemStats(
+        n=len(squares), d=X.shape[1], rows_kind=rows_kind, mean_square=float(squares.mean()),
+        max_square=float(squares.max()), max_weight=largest, stream_rows=len(squares),
+        shuffled=True, target_square=1.0 if y is None else float(np.mean(np.square(y))),
+        sigma_square=float(np.linalg.norm(X, 2) ** 2 / len(X)), streams=1, seed=0,
+    )  # fmt: skip
+
+
+def dense_rows(X):
+    return DenseRows(np.ascontiguousarray(X))
+
+
+def objective_at(problem, w, block):
+    """The objective at weights without an intercept."""
+    at = Weights(w, 0.0)
+    return certificate(problem, at, gradient_part(problem, at, block)).objective
+
+
+def gradient_part(problem, at, block):
+    """The gradient's sums over one block alone."""
+    return add_gradient(problem, at, block, no_gradient(at))

@@ -1,0 +1,136 @@
+"""Many cases, counted: what `make faults` runs.
+
+    python -m tests.faults.campaign [--size 1.0] [--processes 2] [--seed 17] [--results FILE]
+                                    [--only KIND ...]
+
+Size 1 takes fifty minutes on two cores; a smaller one tries that share of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import platform
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from tests.faults.catalogue import CATALOGUE, SEED, sample
+from tests.faults.families import Case
+from tests.faults.verdict import Verdict, broken
+from tests.faults.workshop import Workshop
+
+RESULTS = Path(__file__).parents[2] / "docs" / "trust.jsonl"
+MOST_TOLD = 5  # broken cases per row
+
+Row = dict[str, Any]
+Unit = tuple[str, str]
+
+
+def main() -> None:
+    """Try everything, and write down what came of it."""
+    options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    options.add_argument("--size", type=float, default=1.0)
+    options.add_argument("--processes", type=int, default=os.cpu_count())
+    options.add_argument("--seed", type=int, default=SEED)
+    options.add_argument("--results", type=Path, default=RESULTS)
+    options.add_argument("--only", nargs="*", choices=CATALOGUE, default=list(CATALOGUE))
+    chosen = options.parse_args()
+    began = time.perf_counter()
+    units = [(kind, name) for kind in chosen.only for name in CATALOGUE[kind].subjects]
+    rows: list[Row] = []
+    for row in _every(units, chosen.size, chosen.seed, chosen.processes):
+        rows.append(row)
+        about = {
+            "at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "size": chosen.size,
+            "seed": chosen.seed,
+            "minutes": round((time.perf_counter() - began) / 60, 1),
+            "python": platform.python_version(),
+            "versions": {name: version(name) for name in ("fewpass", "numpy", "numba")},
+        }
+        _write(chosen.results, [{"about": about}, *rows])
+    count = sum(sum(row["how"].values()) for row in rows)
+    failures = sum(row["how"].get("broken", 0) for row in rows)
+    print(f"{count} cases, {failures} broken, {about['minutes']} minutes", flush=True)
+    sys.exit(failures > 0)
+
+
+def _write(results: Path, lines: list[Row]) -> None:
+    """Write what there is so far: an interrupted campaign is a shorter one."""
+    beside = results.with_name(f".{results.name}.partial")
+    beside.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    beside.replace(results)
+
+
+def _every(units: list[Unit], size: float, seed: int, processes: int) -> Iterator[Row]:
+    """Try all units, spread over processes; rows in the order of the units."""
+    with multiprocessing.get_context("spawn").Pool(processes, _begin) as pool:
+        found = [pool.apply_async(_unit, (*unit, size, seed)) for unit in units]
+        for unit, waiting in zip(units, found, strict=True):
+            row = waiting.get()
+            yield row
+            how = ", ".join(f"{n} {name}" for name, n in row["how"].items())
+            print(f"{unit[0]}, {unit[1]}: {row['there']} cases, {how}", flush=True)
+            for one in row["broken"]:
+                print(f"    {one['fault']}, {one['target']}: {one['why']}", flush=True)
+        pool.close()
+        pool.join()
+
+
+_shop: Workshop
+
+
+def _begin() -> None:
+    global _shop
+    _shop = Workshop(Path(tempfile.mkdtemp(prefix="fewpass-faults-")))
+    multiprocessing.util.Finalize(_shop, _shop.close, exitpriority=10)
+
+
+def _unit(kind: str, subject: str, size: float, seed: int) -> Row:
+    """Try one subject's cases of one kind."""
+    there = len(list(CATALOGUE[kind].cases(_shop, subject)))
+    most = CATALOGUE[kind].most(subject, there, size)
+    every, cases = sample(_shop, kind, subject, most, seed)
+    found = [(case, _tried(case)) for case in cases]
+    return _counted(kind, subject, every, found)
+
+
+def _tried(case: Case) -> Verdict:
+    try:
+        return case.run()
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        return broken(f"what is left cannot be read: {error!r}")
+
+
+def _counted(kind: str, subject: str, every: list[Case], found: list[tuple[Case, Verdict]]) -> Row:
+    promise = every[0].promise if every else ""
+    return {
+        "kind": kind,
+        "promise": promise,
+        "subject": subject,
+        "there": len(every),
+        "targets": len({case.target for case in every}),
+        "targets_tried": len({case.target for case, _ in found}),
+        "struck": sum(verdict.struck for _, verdict in found),
+        "faults": dict(Counter(case.fault for case, _ in found)),
+        "how": dict(Counter(verdict.how for _, verdict in found)),
+        "certificates": sum(verdict.certificates for _, verdict in found),
+        "broken": [
+            {"fault": case.fault, "target": case.target, "why": verdict.why[:300]}
+            for case, verdict in found
+            if verdict.how == "broken"
+        ][:MOST_TOLD],
+    }
+
+
+if __name__ == "__main__":
+    main()

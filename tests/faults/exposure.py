@@ -1,0 +1,306 @@
+"""The cases of strangers: links, pipes, addresses, secrets and open ports."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import json
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import psutil
+
+from tests.faults import hostile
+from tests.faults.families import STORED, Case, Stored, _bits_of
+from tests.faults.starter import Ended
+from tests.faults.subjects import SUBJECTS, bytes_below, write_libsvm
+from tests.faults.verdict import Verdict, broken, fault_of, names, same
+from tests.faults.workshop import Workshop
+
+# -- links and pipes ---------------------------------------------------------------------------
+
+#: Objects and folders by what they belong to; the last of what a glob finds.
+PLACES: dict[str, tuple[str, ...]] = {
+    "data set: ingest of a table": (
+        "set/manifest.json", "set/X/c/1/0", "set/target/c/0", "set/columns", "set/zarr.json",
+    ),
+    "data set: ingest of text": ("set/rows/000001/indices/c/0", "set/rows/000001"),
+    "column copy: sparse": (
+        "set/by-column/manifest.json", "set/by-column/target", "set/by-column/rows",
+    ),
+    "spill: ingest of text": (
+        "set/.ingest/partition.json", "set/.ingest/training/*/spill.json",
+        "set/.ingest/training/*/*.bucket", "set/.ingest/lock",
+    ),
+    "killed run: sdca": (
+        "run/run.json", "run/log.jsonl", "run/lease.json", "run/rows", "run/rows/*/000001",
+        "run/snapshots", "run/snapshots/*[0-9]", "run/snapshots/*/manifest.json",
+        "run/snapshots/*/arrays/coef/c/0",
+    ),
+}  # fmt: skip
+PIPE_TIMEOUT_S = 15.0
+
+
+def links(shop: Workshop, name: str) -> Iterator[Case]:
+    """An object or a folder that lies elsewhere, with a link to it in its place."""
+    for pattern in PLACES[name]:
+        yield Case("P8", name, "a link that leaves the folder", pattern,
+                   lambda p=pattern: _linked(shop, STORED[name], p))  # fmt: skip
+
+
+def pipes(shop: Workshop, name: str) -> Iterator[Case]:
+    """A pipe that nobody writes to, in place of an object."""
+    for pattern in PLACES[name]:
+        if _place(shop, STORED[name], pattern).is_file():
+            yield Case("P7", name, "a pipe in place of an object", pattern,
+                       lambda p=pattern: _piped(shop, STORED[name], p))  # fmt: skip
+
+
+def _place(shop: Workshop, stored: Stored, pattern: str) -> Path:
+    stored.lay_out(shop, 0)
+    return max(shop.at.glob(pattern))
+
+
+def _commands(shop: Workshop, stored: Stored) -> list[list[str]]:
+    looks = [["verify", f"{shop.at}/{stored.verify}"]] if stored.verify else []
+    if stored.verify == "run":
+        looks.append(["report", f"{shop.at}/run"])
+    return [*looks, stored.subject.command(shop.at)]
+
+
+def _linked(shop: Workshop, stored: Stored, pattern: str) -> Verdict:
+    quiet = _bits_of(shop, stored)
+    path, outside = _place(shop, stored, pattern), shop.root / "outside"
+    shutil.rmtree(outside, ignore_errors=True)
+    outside.mkdir()
+    (outside / "diary").write_text("dear")
+    shutil.move(path, outside / path.name)
+    path.symlink_to(outside / path.name)
+    before = bytes_below(outside)
+    ended = shop.starter.run(_commands(shop, stored), watched=shop.at)
+    if wrong := fault_of(ended):
+        return broken(wrong)
+    if bytes_below(outside) != before:
+        return broken("it wrote through a link that leaves the folder")
+    return _refused_or_equal(stored, shop, ended, quiet, pattern)
+
+
+def _piped(shop: Workshop, stored: Stored, pattern: str) -> Verdict:
+    quiet = _bits_of(shop, stored)
+    path = _place(shop, stored, pattern)
+    path.unlink()
+    os.mkfifo(path)
+    commands = _commands(shop, stored)
+    ended = shop.starter.run(commands, watched=shop.at, timeout_s=PIPE_TIMEOUT_S)
+    if wrong := fault_of(ended):
+        return broken(wrong)
+    return _refused_or_equal(stored, shop, ended, quiet, pattern)
+
+
+def _refused_or_equal(
+    stored: Stored, shop: Workshop, ended: Ended, quiet: dict, pattern: str
+) -> Verdict:
+    last = ended.commands[-1]
+    if last.status == 0:
+        return same(stored.subject, shop.at, last, quiet)
+    if str(shop.at) in "".join(last.err.split()) or names(last.err, (pattern,)):
+        return Verdict("named")
+    return broken(f"refused, but not by name: {last.err.strip()[-300:]}")
+
+
+# -- addresses ---------------------------------------------------------------------------------
+
+HOST = "192.0.2.1"  # of a net that is kept for documentation: nobody is there
+ADDRESSES = (
+    f"dask://{HOST}:8786/x::file:///etc",
+    f"reference::http://{HOST}/x.json",
+    f"simplecache::http://{HOST}/x",
+    f"filecache::ftp://{HOST}/x",
+    f"zip://x::http://{HOST}/x.zip",
+    f"ftp://{HOST}/x",
+    f"sftp://{HOST}/x",
+    f"smb://{HOST}/x",
+    f"webhdfs://{HOST}:9870/x",
+    f"jupyter://{HOST}:8888/x",
+    "github://some:body@main/x",
+    "git:///etc::file:///etc",
+    "python://os:system",
+)
+
+
+def addresses(shop: Workshop, name: str) -> Iterator[Case]:
+    """Addresses in a run's record, in a configuration and on the command line."""
+    place, make = REACHES[name]
+    for address in ADDRESSES:
+        yield Case("P8", f"address in {place}", address.partition(":")[0], address,
+                   lambda a=address: _reached(shop, make, a))  # fmt: skip
+
+
+def _in_record(member: str, shop: Workshop, address: str) -> list[list[str]]:
+    STORED["killed run: asgd"].lay_out(shop, 0)
+    path = shop.at / "run" / "run.json"
+    document, sealed = hostile.read(path)
+    document["plan"][member] = address
+    hostile.write(path, json.dumps(document, separators=(",", ":")).encode(), sealed=sealed)
+    resume = SUBJECTS["asgd"].command(shop.at, resume=True)
+    return [["inspect", f"{shop.at}/run"], ["report", f"{shop.at}/run"], resume]
+
+
+def _in_config(member: str, shop: Workshop, address: str) -> list[list[str]]:
+    shop.before(SUBJECTS["asgd"])
+    (shop.at / "plan.toml").write_text(f"{member} = {json.dumps(address)}\n")
+    command = SUBJECTS["asgd"].command(shop.at)
+    return [[*command, "--config", f"{shop.at}/plan.toml"]]
+
+
+def _as_argument(shop: Workshop, address: str) -> list[list[str]]:
+    shop.before(SUBJECTS["asgd"])
+    return [
+        ["inspect", address],
+        ["ingest", address, f"{shop.at}/new"],
+        ["train", address, f"{shop.at}/new", "--scheduler", "none"],
+        ["resume", address, "--scheduler", "none"],
+    ]
+
+
+REACHES: dict[str, tuple[str, Callable[[Workshop, str], list[list[str]]]]] = {
+    "dataset of a record": ("a run's record", partial(_in_record, "dataset")),
+    "start_from of a record": ("a run's record", partial(_in_record, "start_from")),
+    "start_from of a plan": ("a configuration", partial(_in_config, "start_from")),
+    "held_out of a plan": ("a configuration", partial(_in_config, "held_out")),
+    "argument": ("a command", _as_argument),
+}
+
+
+def _reached(
+    shop: Workshop, make: Callable[[Workshop, str], list[list[str]]], address: str
+) -> Verdict:
+    shop.quiet(SUBJECTS["asgd"])
+    ended = shop.starter.run(make(shop, address), watched=shop.at)
+    if wrong := fault_of(ended):
+        return broken(wrong)
+    last = ended.commands[-1]
+    if last.status == 0:  # nothing was left to be read from there
+        return same(SUBJECTS["asgd"], shop.at, last, shop.quiet(SUBJECTS["asgd"]).bits)
+    return Verdict("refused")
+
+
+# -- secrets -----------------------------------------------------------------------------------
+
+SECRETS = ("hunter2", "t0ken")
+
+
+class _Server(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def serving(folder: Path) -> Iterator[int]:
+    """Serve a folder on 127.0.0.1; yields the port."""
+    handler = partial(_Server, directory=str(folder))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def secrets(shop: Workshop, name: str) -> Iterator[Case]:
+    """A password and a token in an address, of commands that succeed and that fail."""
+    for path in ("rows.svm", "bad.svm", "missing.svm"):
+        yield Case("P9", name, f"{name} from an address with a secret", path,
+                   lambda p=path: _secretive(shop, name, p))  # fmt: skip
+
+
+SECRETIVE = ("ingest", "predict", "train", "resume", "inspect")
+
+
+def _secretive(shop: Workshop, name: str, path: str) -> Verdict:
+    subject = SUBJECTS["asgd"]
+    shop.finished(subject)
+    served = shop.root / "served"
+    served.mkdir(exist_ok=True)
+    write_libsvm(served / "rows.svm", d=12, nnz=4)
+    (served / "bad.svm").write_text("1 1:1\n1 2:x\n")
+    with serving(served) as port:
+        address = f"http://somebody:{SECRETS[0]}@127.0.0.1:{port}/{path}?token={SECRETS[1]}"
+        new, run = f"{shop.at}/new", f"{shop.at}/run"
+        commands = {
+            "ingest": [["ingest", address, new, "--memory", "128MB"], ["inspect", new],
+                       ["train", new, f"{new}-run", "--scheduler", "none", "--json"],
+                       ["report", f"{new}-run"]],
+            "predict": [["predict", run, address, f"{shop.at}/out.csv"]],
+            "train": [["train", address, new, "--scheduler", "none"]],
+            "resume": [["resume", address, "--scheduler", "none"]],
+            "inspect": [["inspect", address], ["verify", address]],
+        }[name]  # fmt: skip
+        ended = shop.starter.run(commands, watched=shop.at)
+    if wrong := fault_of(ended):
+        return broken(wrong)
+    texts = {"output": ended.text} | {
+        str(p.relative_to(shop.at)): p.read_text(errors="replace")
+        for p in shop.at.rglob("*")
+        if p.is_file()
+    }
+    told = [where for where, text in texts.items() if any(s in text for s in SECRETS)]
+    return broken(f"the secret is in {told}") if told else Verdict("harmless")
+
+
+# -- ports -------------------------------------------------------------------------------------
+
+WAYS = {
+    "train on threads": ("--threads", "2", "--scheduler", "local"),
+    "train on two workers": ("--workers", "2", "--threads", "1"),
+    "train without Dask": ("--scheduler", "none"),
+    "train over TLS": ("--workers", "1", "--threads", "1", "--encrypt"),
+    "dashboard": (),
+}
+
+
+def ports(shop: Workshop, name: str) -> Iterator[Case]:
+    """Every socket that a way of running listens on."""
+    yield Case("P10", name, "looked at", name, lambda: _listened(shop, name))
+
+
+def _listened(shop: Workshop, name: str) -> Verdict:
+    subject = SUBJECTS["asgd"]
+    if name == "dashboard":
+        shop.finished(subject)
+        command = ["dashboard", f"{shop.at}/run"]
+    else:
+        shop.before(subject)
+        begin = [w for w in subject.command(shop.at) if w not in ("--scheduler", "none")]
+        command = [*begin, *WAYS[name]]
+    found: set[str] = set()
+    stop = 6.0 if name == "dashboard" else 60.0
+    ended = shop.run(command, {"trusted": True}, timeout_s=stop + 1.0,
+                     meanwhile=lambda pid: _look(pid, found, stop))  # fmt: skip
+    if name != "dashboard" and (wrong := fault_of(ended)):
+        return broken(wrong)
+    open_ = sorted(ip for ip in found if ip not in ("127.0.0.1", "::1"))
+    if open_:
+        return broken(f"it listens on {open_}")
+    if not found and name != "train without Dask":
+        return broken(f"it listens nowhere: {ended.text[-200:]}")
+    return Verdict("harmless")
+
+
+def _look(pid: int, found: set[str], stop: float) -> None:
+    until = time.monotonic() + stop
+    with contextlib.suppress(psutil.Error):
+        process = psutil.Process(pid)
+        while process.is_running() and time.monotonic() < until:
+            for one in [process, *process.children(recursive=True)]:
+                with contextlib.suppress(psutil.Error):
+                    every = one.net_connections(kind="inet")
+                    found |= {c.laddr.ip for c in every if c.status == psutil.CONN_LISTEN}
+            time.sleep(0.02)

@@ -1,0 +1,192 @@
+"""The cases of documents that lie: which ones, and the commands that read them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.faults import hostile, truth
+from tests.faults.families import STORED, Case, Stored, _bits_of
+from tests.faults.hostile import Lie
+from tests.faults.starter import Ended, Said
+from tests.faults.subjects import SUBJECTS, Subject
+from tests.faults.verdict import Verdict, broken, fault_of, same
+from tests.faults.workshop import Workshop
+
+
+class Document(NamedTuple):
+    """A document of something stored, and the commands that read it before the last one does."""
+
+    stored: Stored
+    path: str  # a glob: the last of what it finds
+    looks: tuple[tuple[str, ...], ...] = ()
+    unread: tuple[str, ...] = ()  # members for people: nothing is computed from them
+
+
+def _store(shop: Workshop, seed: int) -> str:
+    return shop.finished(SUBJECTS["refresh"], seed)
+
+
+REFRESH = SUBJECTS["refresh"]
+STORE = Stored(_store, ("store",), None, REFRESH)
+RUN = (("inspect", "{at}/run"), ("verify", "{at}/run"), ("report", "{at}/run"),
+       ("evaluate", "{at}/run", "{at}/set", "--scheduler", "none"))  # fmt: skip
+SET = (("inspect", "{at}/set"), ("verify", "{at}/set"))
+
+DOCUMENTS = {
+    "manifest of a sparse set": Document(
+        STORED["data set: ingest of text"], "set/manifest.json", SET
+    ),
+    "manifest of a dense set": Document(
+        STORED["data set: ingest of a table"], "set/manifest.json", SET
+    ),
+    "manifest of a column copy": Document(
+        STORED["column copy: sparse"], "set/by-column/manifest.json", SET
+    ),
+    "record of a run": Document(STORED["killed run: sdca"], "run/run.json", RUN),
+    "manifest of a snapshot": Document(
+        STORED["killed run: sdca"], "run/snapshots/*/manifest.json", RUN
+    ),
+    "lease": Document(STORED["killed run: sdca"], "run/lease.json"),
+    "marker of an ingest": Document(
+        Stored(STORED["spill: ingest of text"].lay_out, (), None, SUBJECTS["ingest of text"]),
+        "set/ingest.json",
+    ),
+    "record of the partition": Document(
+        STORED["spill: ingest of text"], "set/.ingest/partition.json"
+    ),
+    "index of a spill": Document(
+        STORED["spill: ingest of text"], "set/.ingest/training/*/spill.json"
+    ),
+    "pointer to a model": Document(STORE, "store/published.json", (
+        ("evaluate", "{at}/store", "{at}/store/generations/000001/data-test", "--scheduler", "none"),
+    )),
+    "files of a refresh": Document(STORE, "store/generations/000001/files.json"),
+    "decision of a refresh": Document(STORE, "store/generations/000001/decision.json",
+                                      (), ("loss", "loss_before", "reason")),
+}  # fmt: skip
+ATTRIBUTES = ("asgd", "s2gd+", "sdca", "a grid of lam", "newton", "simba, sparse")
+
+
+def lying_documents(shop: Workshop, name: str) -> Iterator[Case]:
+    """Every value of a document replaced, and the document sealed anew."""
+    document = DOCUMENTS[name]
+    document.stored.lay_out(shop, 0)
+    path = _found(shop, document.path)
+    if path is None:
+        return
+    content, _ = hostile.read(path)
+    for lie in hostile.lies(content):
+        if lie.where.rpartition("\t")[2] in document.unread:
+            continue
+        yield Case(
+            "P7", name, lie.what, lie.where.replace("\t", "/"),
+            lambda lie=lie: _lied(shop, document.stored, document.looks, lie, lambda: _lie(
+                shop, document, lie
+            )),
+        )  # fmt: skip
+
+
+def _lie(shop: Workshop, document: Document, lie: Lie) -> None:
+    path = _found(shop, document.path)
+    assert path is not None, "it was there before"
+    content, sealed = hostile.read(path)
+    hostile.write(path, hostile.told(content, lie), sealed=sealed)
+
+
+def lying_attributes(shop: Workshop, name: str) -> Iterator[Case]:
+    """Every number that a snapshot keeps beside its arrays replaced."""
+    stored = STORED[f"killed run: {name}"]
+    stored.lay_out(shop, 0)
+    content, _ = hostile.read(_newest(shop) / "zarr.json")
+    for lie in hostile.lies(content["attributes"]):
+        yield Case(
+            "P7", f"numbers of a snapshot: {name}", lie.what, lie.where.replace("\t", "/"),
+            lambda lie=lie: _lied(shop, stored, RUN, lie, lambda: hostile.change_attributes(
+                _newest(shop), lie
+            )),
+        )  # fmt: skip
+
+
+def lying_arrays(shop: Workshop, name: str) -> Iterator[Case]:
+    """Every array of a snapshot of another shape, of another type, not finite, or left out."""
+    stored = STORED[f"killed run: {name}"]
+    stored.lay_out(shop, 0)
+    for path in sorted((_newest(shop) / "arrays").iterdir()):
+        for what in (*hostile.SHAPES, None) if path.is_dir() else ():
+            lie = Lie(path.name, what or "left out", what not in hostile.NOT_FINITE)
+            yield Case(
+                "P7", f"arrays of a snapshot: {name}", lie.what, path.name,
+                lambda lie=lie, what=what: _lied(
+                    shop, stored, RUN, lie,
+                    lambda: hostile.change_array(shop.at / "run", lie.where, what),
+                ),
+            )  # fmt: skip
+
+
+def _found(shop: Workshop, pattern: str) -> Path | None:
+    return max(shop.at.glob(pattern), default=None)
+
+
+def _newest(shop: Workshop) -> Path:
+    return max(shop.at.glob("run/snapshots/*/manifest.json")).parent
+
+
+def _lied(
+    shop: Workshop,
+    stored: Stored,
+    looks: tuple[tuple[str, ...], ...],
+    lie: Lie,
+    tell: Callable[[], None],
+) -> Verdict:
+    """Every command that reads the lie refuses it with a sentence, or comes to no harm."""
+    quiet = _bits_of(shop, stored)
+    stored.lay_out(shop, 0)
+    commands = [[word.format(at=shop.at) for word in look] for look in looks]
+    if looks and f"looks at {stored.subject.name}" not in shop.memory:
+        shop.starter.run(commands, watched=shop.at, here=True, timeout_s=300.0)  # compiles
+        shop.memory[f"looks at {stored.subject.name}"] = True
+        stored.lay_out(shop, 0)
+    tell()
+    commands.append(stored.subject.command(shop.at))
+    ended = shop.starter.run(commands, watched=shop.at)
+    if wrong := fault_of(ended) or _raw_escape(ended):
+        return broken(wrong)
+    for said in ended.commands:
+        if said.status != 0 and not _is_sentence(said):
+            return broken(f"refused without a sentence: {said.err.strip()[-300:]!r}")
+    last = ended.commands[-1]
+    if last.status != 0:
+        return Verdict("refused")
+    found = _equal(stored.subject, shop, last, quiet)
+    if found.how == "broken" and not lie.impossible:
+        return _certified(stored.subject, shop, last, lie)
+    return found
+
+
+def _certified(subject: Subject, shop: Workshop, said: Said, lie: Lie) -> Verdict:
+    """Numbers that are none must not be certified; other ones were as good as those before."""
+    if lie.what not in hostile.NOT_FINITE:
+        return Verdict("harmless")
+    bits = subject.bits(shop.at, said.out)
+    if bits["certificate"] is None or not (false := truth.disagreement(subject, shop.at, bits)):
+        return Verdict("harmless")
+    return broken(f"a false certificate: {false}")
+
+
+def _equal(subject: Subject, shop: Workshop, said: Said, quiet: dict) -> Verdict:
+    try:
+        return same(subject, shop.at, said, quiet)
+    except (OSError, ValueError, KeyError) as error:
+        return broken(f"believed, and then {error!r}")
+
+
+def _is_sentence(said: Said) -> bool:
+    text = said.err.strip() or said.out.strip()
+    return len(text.split()) > 3 and text.endswith((".", ")")) and "Error:" not in text
+
+
+def _raw_escape(ended: Ended) -> str | None:
+    raw = "\x1b]0;" in ended.text
+    return f"wrote a terminal's control characters: {ended.text[-200:]!r}" if raw else None

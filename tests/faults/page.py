@@ -1,0 +1,142 @@
+"""docs/trust.md, made of the results alone.
+
+python -m tests.faults.page
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from testing.results import table
+from tests.faults.campaign import RESULTS, Row
+from tests.faults.catalogue import CATALOGUE
+from tests.faults.promises import NOT_PROMISED, PROMISES
+
+PAGE = RESULTS.with_name("trust.md")
+
+HEAD = """\
+# Trust
+
+What fewpass promises when things go wrong, what was done to see whether it keeps that, how often,
+and what broke. `make faults` does all of it and writes this page from its own results
+([trust.jsonl](trust.jsonl)); `make test` tries a small sample, always the same.
+
+Every case runs real commands on data of some hundred rows, in a process of its own: it may crash,
+hang or fill the memory, and that would be seen. What must not change is compared bit by bit with
+a run that nothing was done to: the weights, the objective and the certificate of a model, every
+byte of a data set."""
+
+ENDS = """\
+A case ends in one of these ways:
+
+- **healed**: the same bits in the end.
+- **named**: the damaged object is named, and nothing is computed from it.
+- **refused**: a document is refused with a sentence.
+- **harmless**: a document was changed into another true one, or nothing could be seen.
+- **broken**: a promise was not kept. Each one is listed below."""
+
+WORDS = {"equal": "healed"}
+ENDINGS = ("equal", "named", "refused", "harmless", "broken")
+
+
+def page(about: dict[str, Any], rows: list[Row]) -> str:
+    """Return the page."""
+    parts = [HEAD, _when(about), ENDS, "## All promises", _overview(rows)]
+    for promise, sentence in PROMISES.items():
+        parts += [f"## {promise}", sentence, *_section(promise, rows)]
+    parts += ["## Not promised", "\n".join(f"- {text}" for text in NOT_PROMISED)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _when(about: dict[str, Any]) -> str:
+    named = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
+    share = "" if about["size"] == 1.0 else f" (size {about['size']:g} of 1)"
+    return (
+        f"These results are of {about['at'][:10]}, {about['minutes']} minutes{share}, "
+        f"seed {about['seed']}, Python {about['python']}, {named}."
+    )
+
+
+def _overview(rows: list[Row]) -> str:
+    head = ("promise", "cases tried", "there are", "certificates compared", "broken")
+    lines = []
+    for promise in PROMISES:
+        mine = [row for row in rows if row["promise"] == promise]
+        if promise == "P6":
+            checked = sum(row["certificates"] for row in rows)
+            false = sum("false certificate" in b["why"] for row in rows for b in row["broken"])
+            lines.append([promise, f"{checked:,}", "-", f"{checked:,}", f"{false}"])
+            continue
+        lines.append([
+            promise, f"{_tried(mine):,}", f"{sum(row['there'] for row in mine):,}",
+            f"{sum(row['certificates'] for row in mine):,}", f"{_broken(mine)}",
+        ])  # fmt: skip
+    return table(head, lines, ("promise",))
+
+
+def _section(promise: str, rows: list[Row]) -> list[str]:
+    if promise == "P6":
+        return [
+            (
+                "After every training that was healed, its objective is computed anew from its "
+                "weights, and the optimum is found by SciPy on rows that never were stored: by "
+                "L-BFGS for smooth losses, and for the hinge from its dual, which bounds it from "
+                "both sides. The certificates compared are counted above."
+            )
+        ]
+    mine = [row for row in rows if row["promise"] == promise]
+    parts = []
+    for kind in CATALOGUE:
+        if found := [row for row in mine if row["kind"] == kind]:
+            parts += [f"### {CATALOGUE[kind].title}", _of_kind(kind, found)]
+    return [*parts, *_breaks(mine)]
+
+
+def _of_kind(kind: str, rows: list[Row]) -> str:
+    faults = list(dict.fromkeys(fault for row in rows for fault in row["faults"]))
+    few = faults if len(faults) <= 8 else []
+    endings = [e for e in ENDINGS if any(row["how"].get(e) for row in rows)]
+    targets = CATALOGUE[kind].targets
+    head = ("of", f"{targets} tried", "there are", *few, *(WORDS.get(e, e) for e in endings))
+    lines = [
+        [
+            row["subject"], f"{row['targets_tried']:,}", f"{row['targets']:,}",
+            *(str(row["faults"].get(fault, 0)) for fault in few),
+            *(str(row["how"].get(e, 0)) for e in endings),
+        ]
+        for row in rows
+        if row["there"]
+    ]  # fmt: skip
+    return table(head, lines, ("of",))
+
+
+def _breaks(rows: list[Row]) -> list[str]:
+    count = _broken(rows)
+    if not count:
+        return ["Nothing broke."]
+    told = [(row, one) for row in rows for one in row["broken"]]
+    lines = [
+        f"- {row['subject']}, {one['fault']}, `{one['target']}`: {' '.join(one['why'].split())}"
+        for row, one in told
+    ]
+    return [f"{count} broke, of which:", "\n".join(lines)]
+
+
+def _tried(rows: list[Row]) -> int:
+    return sum(sum(row["how"].values()) for row in rows)
+
+
+def _broken(rows: list[Row]) -> int:
+    return sum(row["how"].get("broken", 0) for row in rows)
+
+
+def read(results: Path) -> tuple[dict[str, Any], list[Row]]:
+    """Return what the results are of, and their rows."""
+    first, *rows = [json.loads(line) for line in results.read_text().splitlines()]
+    return first["about"], rows
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(*read(RESULTS)))

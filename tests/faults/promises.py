@@ -1,0 +1,54 @@
+"""What fewpass promises of faults, and what it does not."""
+
+from __future__ import annotations
+
+PROMISES = {
+    "P1": "A training that is killed at any moment loses at most the work since its last "
+    "snapshot. Gone on with, it ends with the same bits as if nothing had happened.",
+    "P2": "An ingest, a column copy, a file of predictions and a refresh that are killed leave "
+    "nothing that looks complete and is not. The same command again ends with the same bytes.",
+    "P3": "When a write, an fsync, a rename, an open or another call fails, fewpass says where it "
+    "failed, and the same command again ends with the same bits.",
+    "P4": "What a power cut takes is only what was not brought to the disk. Nothing that is left "
+    "is false: the same command again ends with the same bits.",
+    "P5": "Any changed bit, cut, deletion, exchange or older version of any stored object is "
+    "named, or healed with the same bits. A wrong model does not come of it.",
+    "P6": "The certificate is true: no model is further above the optimum than it says.",
+    "P7": "Documents that lie are refused with a sentence: no crash, no hang, no memory beyond "
+    "the budget.",
+    "P8": "A stranger's run, data set or configuration runs no code, and nothing is read or "
+    "written outside its folder.",
+    "P9": "A password or a token in an address is not stored, printed or logged.",
+    "P10": "Nothing that fewpass starts listens to anything but 127.0.0.1.",
+}
+
+NOT_PROMISED = (
+    (
+        "A malicious process of the same user: it can change a file between two reads, or the "
+        "program itself."
+    ),
+    (
+        "A forger who knows the format: seals and checksums find accidents and exchanges, and anybody "
+        "can compute them. A data set or a run from a stranger may be wrong; it runs no code and "
+        "crashes nothing."
+    ),
+    "Bits that flip in memory or in the processor.",
+    "A disk, a controller or a network file system that says a write is durable when it is not.",
+    (
+        "An object store without whole puts and reads that see them; a lease on a store without "
+        "conditional puts keeps honest processes apart only if they do not start at the same moment."
+    ),
+    (
+        "Work since the last snapshot (`--snapshot-every`, 30 seconds by default), and the parts of a "
+        "log that a power cut takes: a log is for people, nothing is computed from it."
+    ),
+    (
+        "The same bits with another version of fewpass, NumPy or numba, or on a processor of another "
+        "kind."
+    ),
+    "Objects that the user or another program changes while they are being read.",
+    (
+        "Prefect, Dask and the web browser: what they keep and show is theirs, and so are their "
+        "faults."
+    ),
+)

@@ -1,0 +1,258 @@
+"""The commands that are tried, on data of some hundred rows, and what must not depend on faults."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from testing.datasets import make, random_table
+
+ROWS, SEED = 120, 3
+OFTEN = ["--scheduler", "none", "--memory", "96.1MB", "--snapshot-every", "1e-9", "--json"]
+RESULTS = ("weights_sha256", "objective", "certificate", "rows_seen")
+
+Bits = dict[str, Any]
+
+
+class Subject(NamedTuple):
+    """A command, the data it needs, and how it is gone on with.
+
+    Attributes
+    ----------
+    name, kind
+        What it is called; ingest, columns, training, predict or refresh.
+    data
+        Name of the data in `DATA` that lie there before.
+    begin
+        Arguments of `fewpass`; `{at}` stands for the folder, `{seed}` for the seed.
+    resume
+        Other arguments that finish what was begun; empty: only the same command does.
+    """
+
+    name: str
+    kind: str
+    data: str
+    begin: tuple[str, ...]
+    resume: tuple[str, ...] = ()
+
+    def command(self, at: Path, *, resume: bool = False, seed: int = 0) -> list[str]:
+        """Return the arguments for one folder."""
+        words = self.resume if resume and self.resume else self.begin
+        return [word.format(at=at, seed=seed) for word in words]
+
+    def bits(self, at: Path, out: str) -> Bits:
+        """What a finished command leaves or prints that no fault may change."""
+        return READ[self.kind](at, out)
+
+
+def _trained(at: Path, out: str) -> Bits:
+    said = json.loads(out)
+    return {name: said[name] for name in RESULTS}
+
+
+def _ingested(at: Path, out: str) -> Bits:
+    return bytes_below(at / "set", skip="by-column") | bytes_below(at / "set-test")
+
+
+def _copied(at: Path, out: str) -> Bits:
+    return bytes_below(at / "set" / "by-column")
+
+
+def _predicted(at: Path, out: str) -> Bits:
+    return {"predictions": digest(at / "out.csv")}
+
+
+def _refreshed(at: Path, out: str) -> Bits:
+    store = at / "store"
+    published = json.loads((store / "published.json").read_text())
+    decision = json.loads((store / "generations/000001/decision.json").read_text())
+    return {"model": published["weights_sha256"], "loss": decision["loss"]} | bytes_below(
+        store / "generations/000001/data"
+    )
+
+
+READ: dict[str, Callable[[Path, str], Bits]] = {
+    "training": _trained,
+    "training on": _trained,  # what an ingest made
+    "ingest": _ingested,
+    "columns": _copied,
+    "predict": _predicted,
+    "refresh": _refreshed,
+}
+
+
+def bytes_below(folder: Path, skip: str = " ") -> Bits:
+    """Every object below a folder with a checksum of its bytes."""
+    found = sorted(p for p in folder.rglob("*") if p.is_file())
+    keys = {str(p.relative_to(folder.parent)): p for p in found}
+    return {key: digest(path) for key, path in keys.items() if f"/{skip}/" not in key}
+
+
+def digest(path: Path) -> str:
+    """Checksum of a file's bytes."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
+# -- data --------------------------------------------------------------------------------------
+
+
+def write_libsvm(path: Path, n: int = ROWS, d: int = 5000, nnz: int = 8) -> None:
+    """Sparse rows as text, wide enough that their columns are stored in another order."""
+    rng = np.random.default_rng(SEED)
+    lines = []
+    for label in rng.integers(0, 2, n):
+        columns = np.unique((d * rng.random(nnz) ** 3).astype(int)) + 1
+        values = rng.integers(1, 100, len(columns))
+        pairs = " ".join(f"{j}:{x}" for j, x in zip(columns, values, strict=True))
+        lines.append(f"{label} {pairs}\n")
+    path.write_text("".join(lines))
+
+
+def write_table(path: Path, n: int = ROWS, d: int = 5, first: int = 0) -> None:
+    """Dense rows as CSV with names."""
+    table = random_table(n, d, seed=SEED + first)
+    names = ",".join(f"x{j}" for j in range(d))
+    rows = [
+        ",".join(f"{x:.4f}" for x in row) + f",{'yes' if y else 'no'}"
+        for row, y in zip(table.X, table.target, strict=True)
+    ]
+    path.write_text("\n".join([f"{names},label", *rows]) + "\n")
+
+
+def _sparse(at: Path) -> None:
+    make(at / "set", n=ROWS, d=12, chunk_rows=30, layout="sparse", nnz=4, seed=SEED)
+
+
+def _dense(at: Path) -> None:
+    make(at / "set", n=ROWS, d=6, chunk_rows=30, seed=SEED)
+
+
+def _classes(at: Path) -> None:
+    make(at / "set", n=ROWS, d=6, chunk_rows=30, classes=3, seed=SEED)
+
+
+def _judged(at: Path) -> None:
+    _sparse(at)
+    make(at / "judges", n=30, d=12, chunk_rows=30, layout="sparse", nnz=4, seed=SEED)
+
+
+def _text(at: Path) -> None:
+    write_libsvm(at / "rows.svm")
+
+
+def _csv(at: Path) -> None:
+    write_table(at / "rows.csv")
+
+
+def _inbox(at: Path) -> None:
+    (at / "inbox").mkdir()
+    write_table(at / "inbox" / "first.csv")
+
+
+DATA: dict[str, Callable[[Path], None]] = {
+    "sparse": _sparse, "dense": _dense, "classes": _classes, "judged": _judged, "text": _text,
+    "csv": _csv, "inbox": _inbox,
+}  # fmt: skip
+
+
+# -- commands ----------------------------------------------------------------------------------
+
+
+def _training(name: str, data: str, *options: str) -> Subject:
+    begin = ("train", "{at}/set", "{at}/run", *OFTEN, "--seed", "{seed}", *options)
+    simba = "simba" in options
+    resume = ("resume", "{at}/run", "--json", *([] if simba else ["--scheduler", "none"]))
+    return Subject(name, "training", data, begin, resume)
+
+
+def _solver(name: str, data: str = "sparse", *options: str, passes: str = "2") -> Subject:
+    return _training(name, data, "--solver", name, "--passes", passes, *options)
+
+
+HINGE = ("--loss", "hinge")
+INGEST = ("--test-fraction", "0.2", "--chunk-bytes", "2048B", "--json", "--threads", "2")
+INGEST += ("--memory", "128MB", "--seed", "{seed}")
+
+SUBJECTS = {
+    subject.name: subject
+    for subject in (
+        Subject(
+            "ingest of text", "ingest", "text",
+            ("ingest", "{at}/rows.svm", "{at}/set", *INGEST, "--scale", "maxabs"),
+        ),
+        Subject(
+            "ingest of a table", "ingest", "csv",
+            ("ingest", "{at}/rows.csv", "{at}/set", *INGEST, "--scale", "standard"),
+        ),
+        Subject("columns", "columns", "sparse", ("columns", "{at}/set", "--json")),
+        _solver("asgd", "sparse", "--certify"),
+        _solver("sgd", "dense", "--certify"),
+        _solver("s2gd+", passes="3"),
+        _solver("sdca", "sparse", "--loss", "smoothed_hinge"),
+        _training("two streams", "sparse", "--solver", "sdca", *HINGE, "--passes", "2",
+                  "--streams", "2", "--lam", "1e-2"),
+        _solver("newton", "dense", passes="3"),
+        _training("simba", "dense", "--solver", "simba", "--set", "solver.iterations=3000"),
+        _training("simba, sparse", "sparse", "--solver", "simba", "--set",
+                  "solver.iterations=3000"),
+        _training("three classes", "classes", "--solver", "sdca", "--passes", "2"),
+        _training("a grid of lam", "judged", "--solver", "sdca", "--passes", "2",
+                  "--lam", "1e-1,1e-2,1e-3", "--held-out", "{at}/judges"),
+        _solver("pegasos", "sparse", *HINGE, "--set", "solver.batch_size=7"),
+        _solver("asdca", "sparse", "--loss", "smoothed_hinge", "--set", "solver.batch_size=20"),
+        _solver("sag", "sparse", "--certify"),
+        _solver("agd", "dense", passes="3"),
+        _solver("gd", "dense", passes="3"),
+        _solver("lbfgs", "dense", passes="3"),
+        Subject(
+            "predict", "predict", "csv",
+            ("predict", "{at}/run", "{at}/rows.csv", "{at}/out.csv", "--probability", "--json"),
+        ),
+        Subject("refresh", "refresh", "inbox", ("tests.faults.subjects:refresh", "{at}")),
+    )
+}  # fmt: skip
+
+TRAININGS = tuple(name for name, s in SUBJECTS.items() if s.kind == "training")
+#: Those that keep numbers per row beside their snapshots.
+KEEP_ROWS = ("sdca", "two streams", "three classes", "a grid of lam", "pegasos", "asdca", "sag")
+
+
+def refresh(at: str) -> None:
+    """One refresh as the flow does it, without Prefect: ingest, train, judge, publish."""
+    from pipeline.execution.threads import InProcess
+    from pipeline.ingest.phases import ingest
+    from pipeline.refresh.refreshing import (
+        RefreshPlan,
+        decide,
+        held_out,
+        ingest_plan,
+        next_generation,
+        training_plan,
+    )
+    from pipeline.scoring.evaluate import evaluate
+    from pipeline.training.model import load_model
+    from pipeline.training.run_folder import RunFolder
+    from pipeline.training.training_run import TrainingRun
+    from storage.dataset import Dataset
+
+    plan = RefreshPlan.model_validate({
+        "sources": [f"{at}/inbox/*.csv"], "store": f"{at}/store",
+        "ingest": {"chunk_bytes": "2048B", "memory": "128MB", "threads": 2},
+        "training": {"solver": {"kind": "sdca"}, "passes": 2, "memory": "96.1MB",
+                     "snapshot_every": 1e-9},
+    })  # fmt: skip
+    generation = next_generation(plan)
+    if generation is None:
+        return
+    ingest(ingest_plan(plan, generation))
+    training = TrainingRun.start(training_plan(plan, generation), generation.run, InProcess())
+    for _ in training:
+        pass
+    judges, model = Dataset.open(held_out(plan)), load_model(RunFolder(generation.run))
+    loss = evaluate(model, judges, InProcess()).loss
+    decide(plan, generation, training.result, loss, None)

@@ -1,0 +1,86 @@
+"""Object stores that refuse a request: a clear message each time, and the quiet run's bits (P3)."""
+
+import fsspec
+from fsspec.implementations.memory import MemoryFileSystem
+
+from pipeline.execution.threads import InProcess
+from pipeline.settings.training_plan import TrainingPlan
+from pipeline.training.training_run import TrainingRun
+from testing.datasets import make
+
+OFTEN = {"memory": "96.1MB", "snapshot_every": 1e-9}  # a snapshot after every span
+
+
+def train(plan, url, options=None):
+    run = TrainingRun.start(plan, url, InProcess(), options)
+    for _ in run:
+        pass
+    return run.result.weights_sha256
+
+
+class Store:
+    """An object store that refuses one request; which methods of fsspec's are one is told."""
+
+    def __init__(self, monkeypatch, kind, methods):
+        self.asked, self.refuse = 0, None
+        for name in methods:
+            monkeypatch.setattr(kind, name, self.counted(getattr(kind, name)))
+
+    def counted(self, call):
+        def refusing(fs, *args, **kwargs):
+            self.asked += 1
+            if self.asked == self.refuse:
+                raise PermissionError(f"Access Denied: request {self.refuse}")
+            return call(fs, *args, **kwargs)
+
+        return refusing
+
+
+def refuse_each(store, plan, runs, options, stride):
+    """Refuse request k = 1, 1 + stride, ... until a run passes clean."""
+    quiet = train(plan, f"{runs}/quiet", options)
+    refused = 0
+    for k in range(1, 1000, stride):
+        store.asked, store.refuse = 0, k
+        try:
+            assert train(plan, f"{runs}/run{k}", options) == quiet
+        except PermissionError as error:
+            refused += 1
+            assert runs in str(error)
+            assert "may not be accessed" in str(error)
+        clean, store.refuse = store.asked < k, None
+        if clean:
+            return refused
+        assert train(plan, f"{runs}/run{k}", options) == quiet, f"after request {k}"
+    raise AssertionError("no run passed clean")
+
+
+def test_a_store_that_refuses_the_kth_request(tmp_path, monkeypatch):
+    """For every k; what was refused is asked for again by the next run."""
+    local = make(tmp_path / "set", n=900, chunk_rows=90, d=5)
+    fsspec.filesystem("memory").put(local.folder.url, "/faults/set", recursive=True)
+    plan = TrainingPlan(dataset="memory://faults/set", **OFTEN)
+    methods = ("cat_file", "pipe_file", "info", "find", "rm_file", "rm")
+    store = Store(monkeypatch, MemoryFileSystem, methods)
+    assert refuse_each(store, plan, "memory://faults", {}, 1) > 50
+
+
+def test_s3_that_refuses_the_kth_request(tmp_path, monkeypatch):
+    """For every seventh k: each of the 104 was refused once by hand, which takes two minutes."""
+    from moto.server import ThreadedMotoServer
+    from s3fs import S3FileSystem
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    options = {"key": "testing", "secret": "testing", "endpoint_url": f"http://{host}:{port}"}
+    fs = fsspec.filesystem("s3", **options)
+    fs.mkdir("faults")
+    local = make(tmp_path / "set", n=900, chunk_rows=450, d=5)
+    fs.put(local.folder.url, "faults/set", recursive=True)
+    plan = TrainingPlan(dataset="s3://faults/set", memory="96.1MB")
+    store = Store(monkeypatch, S3FileSystem, ["_call_s3"])
+    try:
+        assert refuse_each(store, plan, "s3://faults", options, 7) > 10
+    finally:
+        server.stop()

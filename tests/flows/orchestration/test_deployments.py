@@ -1,0 +1,238 @@
+"""`make deploy` on a real server, a real worker, and kill -9 of everything in turn."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pipeline.execution.threads import InProcess
+from pipeline.settings.training_plan import TrainingPlan
+from pipeline.training.lease import KEY, holder_of
+from pipeline.training.training_run import TrainingRun
+from storage.folder import Folder
+from testing.datasets import make
+from testing.prefect_server import PREFECT, PROJECT, kill, prefect, start, stop, wait_for
+
+FEWPASS = str(Path(sys.executable).with_name("fewpass"))
+LONG = {"passes": 60, "lam": "10/n", "memory": "97MB", "snapshot_every": 0.3}
+SCHEDULED_EVERY = 10
+pytestmark = pytest.mark.timeout(900)  # processes that take their time when the machine is loaded
+
+
+class Place:
+    """A server with our deployments, data, and what the long training comes to in peace."""
+
+    def __init__(self, server, folder):
+        self.server, self.folder = server, folder
+        self.store = folder / "store"
+        self.dataset = make(self.store / "data", n=20000, d=40, chunk_rows=200).folder.url
+        plan = TrainingPlan(dataset=self.dataset, **LONG)
+        training = TrainingRun.start(plan, str(folder / "quiet"), InProcess())
+        for _ in training:
+            pass
+        self.quiet = training.result
+        self.workers = []
+
+    def deploy(self):
+        done = subprocess.run(
+            ["make", "deploy", f"STORE={self.store}"], cwd=PROJECT, env=self.server.environment,
+            capture_output=True, text=True, timeout=280,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def prefect(self, *words):
+        done = prefect(self.server.environment, "--no-prompt", *words)
+        assert done.returncode == 0, done.stderr + done.stdout
+        return done.stdout
+
+    def worker(self):
+        command = [PREFECT, "worker", "start", "--pool", "fewpass"]
+        self.workers.append(start(command, self.server.environment, self.folder / "worker.log"))
+        return self.workers[-1]
+
+    def ad_hoc(self, run):
+        """`prefect deployment run` of the long training into folder/run."""
+        plan = json.dumps({"dataset": self.dataset} | LONG)
+        self.prefect(
+            "deployment",
+            "run",
+            "train/ad-hoc",
+            "-p",
+            f"plan={plan}",
+            "-p",
+            f"run={self.folder / run}",
+        )
+
+    def states(self, deployment):
+        """(state name, flow run) of every run of a deployment."""
+        found = self.server.ask(
+            "flow_runs/filter",
+            {"deployments": {"name": {"any_": [deployment]}}, "sort": "EXPECTED_START_TIME_ASC"},
+        )
+        return [(run["state"]["name"], run) for run in found]
+
+    def state(self, run):
+        return self.server.ask(f"flow_runs/{run['id']}")["state"]["name"]
+
+    def trained(self, run, seconds=120):
+        """Wait for the end of a training; its last line in the log."""
+        log = self.folder / run / "log.jsonl"
+
+        def finished():
+            last = log.read_text().rstrip("\n").rpartition("\n")[2] if log.exists() else ""
+            return last.endswith("}") and '"event":"finish"' in last and json.loads(last)
+
+        return wait_for(finished, seconds, f"the end of {run}")
+
+    def flow_begun(self, run):
+        """Start the long training into folder/run and wait until it has got further; its pid."""
+        snapshots = self.folder / run / "snapshots"
+        before = (
+            max((int(p.name) for p in snapshots.iterdir()), default=0) if snapshots.exists() else 0
+        )
+        self.ad_hoc(run)
+        return self.walking(run, before + 2)
+
+    def last_state(self):
+        """State of the newest run of train/ad-hoc."""
+        return self.states("ad-hoc")[-1][0]
+
+    def walking(self, run, snapshot):
+        """Wait until that snapshot is whole; the pid of the process that trains."""
+        manifest = self.folder / run / f"snapshots/{snapshot:06d}/manifest.json"
+        wait_for(manifest.exists, 90, str(manifest))
+        return holder_of(Folder(str(self.folder / run))).pid
+
+
+@pytest.fixture(scope="module")
+def place(prefect_server, tmp_path_factory):
+    place = Place(prefect_server, tmp_path_factory.mktemp("deployments"))
+    place.deploy()
+    yield place
+    for worker in place.workers:
+        stop(worker)
+
+
+@pytest.fixture(scope="module")
+def silent(place):
+    """A flow run, started ad hoc, whose process was killed: nobody is there to tell."""
+    words = [
+        PREFECT,
+        "run",
+        "train",
+        "-pdataset=" + place.dataset,
+        f"-prun={place.folder / 'silent'}",
+    ]
+    words += [f"-p{name}={value}" for name, value in LONG.items()]
+    process = start(words, place.server.environment, place.folder / "silent.log")
+    place.walking("silent", 2)
+    kill(process)
+    return place.server.run_of("/silent")
+
+
+def test_a_schedule_fires_and_late_runs_are_made_up_for_once(place, silent):
+    """The worker comes late: the first run that is due does the work of the newest that is."""
+    runs = place.store / "nightly"
+    deployment = place.server.ask("deployments/name/train/nightly")
+    parameters = deployment["parameters"] | {"run": str(runs / "{date}T{time}")}
+    place.server.ask(f"deployments/{deployment['id']}", {"parameters": parameters}, "PATCH")
+    place.prefect(
+        "deployment", "schedule", "create", "train/nightly", "--interval", SCHEDULED_EVERY
+    )
+    wait_for(
+        lambda: sum(due(run) for _, run in place.states("nightly")) >= 3, 120, "three late runs"
+    )
+    place.worker()
+    wait_for(lambda: "Completed" in dict(place.states("nightly")), 150, "a scheduled run's end")
+    for schedule in place.server.ask(f"deployments/{deployment['id']}")["schedules"]:
+        place.prefect("deployment", "schedule", "delete", "train/nightly", schedule["id"], "-y")
+    first = min(runs.iterdir())
+    assert '"event":"finish"' in (first / "log.jsonl").read_text()
+    late = [run for _, run in place.states("nightly")]
+    assert str(first) in {run["parameters"]["run"] for run in late}  # for doctor to look at
+    oldest = late[0]
+    assert first.name.replace("-", "") > oldest["expected_start_time"][:19].replace(
+        ":", ""
+    ).replace("-", "")
+
+
+def due(run):
+    return datetime.fromisoformat(run["expected_start_time"]) <= datetime.now(UTC)
+
+
+def test_the_automation_notices_a_silent_run(place, silent):
+    assert place.server.ask(f"flow_runs/{silent['id']}")["state"]["type"] in ("RUNNING", "CRASHED")
+    wait_for(lambda: place.state(silent) == "Crashed", 180, "the automation")
+    assert "No sign of life" in place.server.ask(f"flow_runs/{silent['id']}")["state"]["message"]
+
+
+def test_kill_the_flow_then_the_worker_then_both(place):
+    """Three deaths in one run, and the model of the quiet one."""
+    place.workers or place.worker()
+    os.kill(place.flow_begun("shaken"), signal.SIGKILL)
+    wait_for(lambda: place.last_state() == "Crashed", 60, "the worker's word of the crash")
+
+    flow = place.flow_begun("shaken")
+    kill(place.workers[-1])  # Prefect ends a flow whose worker is gone
+    wait_for(lambda: not psutil.pid_exists(flow), 60, "the end of the flow without a worker")
+    wait_for(lambda: place.last_state() == "Crashed", 60, "the flow's own word")
+
+    place.worker()
+    flow = place.flow_begun("shaken")
+    os.kill(place.workers[-1].pid, signal.SIGSTOP)  # so that it can tell nobody
+    os.kill(flow, signal.SIGKILL)
+    kill(place.workers[-1])
+    looked = doctor(place, "--dry-run")
+    assert (looked.returncode, json.loads(looked.stdout)["ill"]) == (1, 1), looked.stdout
+    assert place.last_state() == "Running"
+    dead = next(f for f in json.loads(doctor(place).stdout)["runs"] if f["alive"] is False)
+    assert "goes on from snapshot" in dead["resume"]
+    assert dead["done"] == [
+        "marked it crashed, which frees its concurrency slot", "freed its lease",
+    ]  # fmt: skip
+    assert place.last_state() == "Crashed"
+    assert not (place.folder / "shaken" / KEY).exists()
+
+    place.worker()
+    place.ad_hoc("shaken")  # runs at all only if the dead one's slot is free
+    assert place.trained("shaken")["weights_sha256"] == place.quiet.weights_sha256
+    wait_for(lambda: place.last_state() == "Completed", 60, "the flow's last word")
+    assert json.loads(doctor(place).stdout)["ill"] == 0
+
+
+def doctor(place, *words):
+    return subprocess.run(
+        [FEWPASS, "doctor", *words, "--json"], env=place.server.environment, cwd=PROJECT,
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+
+
+def test_kill_the_server_and_run_on(place):
+    """A server that dies costs its view of the run, not the run."""
+    words = [
+        PREFECT,
+        "run",
+        "train",
+        "-pdataset=" + place.dataset,
+        f"-prun={place.folder / 'alone'}",
+    ]
+    words += [f"-p{name}={value}" for name, value in LONG.items()]
+    process = start(words, place.server.environment, place.folder / "alone.log")
+    place.walking("alone", 2)
+    kill(place.server.process)
+    place.server.start()
+    status = process.wait(120)
+    if status != 0:
+        assert status == 1
+        assert "prefect run: " in (place.folder / "alone.log").read_text()
+        resumed = subprocess.run(
+            [FEWPASS, "resume", str(place.folder / "alone"), "-q"], timeout=120
+        )
+        assert resumed.returncode == 0
+    assert place.trained("alone")["weights_sha256"] == place.quiet.weights_sha256

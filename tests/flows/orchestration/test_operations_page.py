@@ -1,0 +1,121 @@
+"""docs/operations.md: every command of it, in its order, with a real server and a real cluster.
+
+Its first commands begin in a fresh home, where Prefect makes its database, and nothing but this
+machine is ever looked up.
+"""
+
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline.clicks import write_clicks
+from pipeline.execution.threads import InProcess
+from pipeline.training.model import load_model
+from pipeline.training.run_folder import RunFolder
+from pipeline.training.saved import weights_digest
+from pipeline.training.training_run import TrainingRun
+from testing.prefect_server import PROJECT, START_S, free_port
+
+#: Put on the path as sitecustomize: writes down every host that a process looks up.
+LOOKUPS = """
+import os, socket
+_real = socket.getaddrinfo
+def getaddrinfo(host, *args, **kwargs):
+    with open(os.environ["LOOKUPS"], "a") as file:
+        print(host if isinstance(host, str) else bytes(host or b"").decode(), file=file)
+    return _real(host, *args, **kwargs)
+socket.getaddrinfo = getaddrinfo
+"""
+
+
+#: Exits with 0 when an address answers.
+ANSWERS = """
+import sys, urllib.request
+try:
+    urllib.request.urlopen(sys.argv[1], timeout=5)
+except OSError:
+    sys.exit(1)
+"""
+
+LOOPBACK = {"127.0.0.1", "localhost", "::1", "0.0.0.0", "", "None"}
+PAGE = (PROJECT / "docs/operations.md").read_text(encoding="utf-8")
+
+
+def commands():
+    """The lines that begin with $ in the page's terminal sessions."""
+    for block in re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL):
+        yield from re.findall(r"^\$ (.*)$", block, re.MULTILINE)
+
+
+def script(store, ports):
+    """The commands as one shell script: places and ports of this test, servers waited for."""
+    lines = ["set -euo pipefail", "trap 'kill $(jobs -p)' EXIT"]
+    for command in commands():
+        for port, here in ports.items():
+            command = re.sub(rf"\b{port}\b", str(here), command)
+        command = command.replace("/data/fewpass", str(store))
+        command = re.sub(r"(?<![\w/])clicks\.svm", str(store.parent / "clicks.svm"), command)
+        lines += [f"echo '+' {shlex.quote(command)}", command]
+        if command.startswith("prefect server"):
+            wait = f"python {store.parent / 'answers.py'} http://127.0.0.1:{ports[4200]}/api/health"
+            lines.append(f"for k in $(seq {START_S}); do {wait} && break; sleep 1; done")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.timeout(900)
+def test_every_command_runs(tmp_path):
+    store = tmp_path / "store"
+    write_clicks(tmp_path / "clicks.svm", 400_000)
+    ports = {port: free_port() for port in (4200, 8786, 8787, 8788)}
+    (tmp_path / "page.sh").write_text(script(store, ports))
+    (tmp_path / "sitecustomize.py").write_text(LOOKUPS)
+    (tmp_path / "answers.py").write_text(ANSWERS)
+    # Continuous integration is something that Prefect spares by itself.
+    spared = ("PREFECT_", "CI", "DO_NOT_TRACK", "GITHUB_")
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(spared)}
+    binaries = str(Path(sys.executable).parent)
+    environment = clean | {
+        "PATH": f"{binaries}:{os.environ['PATH']}", "PREFECT_HOME": str(tmp_path / "home"),
+        "PYTHONPATH": str(tmp_path), "LOOKUPS": str(tmp_path / "lookups"),
+    }  # fmt: skip
+    assert shutil.which("fewpass", path=environment["PATH"])
+    said = (tmp_path / "out").open("w")
+    process = subprocess.Popen(
+        ["bash", str(tmp_path / "page.sh")], cwd=PROJECT, env=environment, text=True,
+        stdout=said, stderr=subprocess.STDOUT, start_new_session=True,
+    )  # fmt: skip
+    try:
+        status = process.wait(850)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        said.close()
+    assert status == 0, (tmp_path / "out").read_text()[-3000:]
+    for made in ("data/manifest.json", "first/run.json", "second/report/loss.png", "scores.csv",
+                 "live/published.json", "scores.parquet", "third/run.json"):  # fmt: skip
+        assert (store / made).exists(), made
+    hosts = set((tmp_path / "lookups").read_text().splitlines())
+    assert hosts <= LOOPBACK | {socket.gethostname()}, hosts
+    plan = RunFolder(str(store / "first")).record().plan
+    assert (plan.solver.kind, plan.lam.written, plan.passes) == ("sgd", "10/n", 2)
+    quiet = TrainingRun.start(plan, str(tmp_path / "quiet"), InProcess())
+    for _ in quiet:
+        pass
+    trained = load_model(RunFolder(str(store / "first"))).weights
+    assert weights_digest(trained) == quiet.result.weights_sha256
+
+
+def test_what_the_page_names_is_there():
+    for name in re.findall(r"\]\(([\w/.-]+)\)", PAGE):
+        assert (PROJECT / "docs" / name).exists(), name
+    for option in ("--tls-ca", "--tls-cert", "--tls-key", "--encrypt", "--dry-run"):
+        assert option in PAGE

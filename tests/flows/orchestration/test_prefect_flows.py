@@ -1,0 +1,212 @@
+"""`prefect run`: the five flows through the real `prefect` program, as views of run folders."""
+
+import base64
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from pipeline.clicks import write_clicks
+from pipeline.refresh.publishing import published
+from pipeline.training.run_folder import RunFolder
+from testing.datasets import make
+from testing.prefect_server import clean_environment, prefect, run
+
+FLOWS = ("ingest", "train", "evaluate", "predict", "refresh")
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("flows")
+    for seed in (1, 2, 3, 4):
+        write_clicks(folder / f"clicks{seed}.svm", 400_000, seed)
+    return folder
+
+
+def test_ingest_train_evaluate_predict(prefect_server, flow_runner, sources):
+    folder, server, ran = sources, prefect_server, flow_runner.result
+    made = ran("ingest", sources=folder / "clicks1.svm", dataset=folder / "d", test_fraction=0.2)
+    assert made["test_rows"] > 0
+    trained = ran(
+        "train", dataset=folder / "d", run=folder / "run-{date}", passes=3, lam="1e-2",
+        certify="true", scheduler="none",
+    )  # fmt: skip
+    assert trained["certificate"] > 0
+    assert "{" not in trained["run"]
+    assert Path(trained["run"]).is_dir()
+    found = ran("evaluate", run=trained["run"], dataset=made["test_dataset"], scheduler="none")
+    assert found["rows"] == made["test_rows"]
+    scored = ran(
+        "predict", run=trained["run"], inputs=folder / "clicks1.svm", out=folder / "p.csv",
+        probability="true", n_features=made["features"],
+    )  # fmt: skip
+    assert scored["rows"] == made["rows"] + made["test_rows"]
+
+    flow_run = server.run_of("train-{}".format(str(folder / "run-{date}")))
+    assert flow_run["state"]["type"] == "COMPLETED"
+    assert flow_run["parameters"]["run"] == trained["run"]  # what the date was, is on record
+    tasks = server.ask(
+        "task_runs/filter", {"task_runs": {"flow_run_id": {"any_": [flow_run["id"]]}}}
+    )
+    assert {t["name"].partition("-")[0] for t in tasks} == {
+        f"auto: pass {k} of 3" for k in (1, 2, 3)
+    } | {"report"}
+    shown = {key.rpartition("-")[2]: a for key, a in server.artifacts(flow_run).items()}
+    assert {a["type"] for a in shown.values()} >= {"progress", "table", "image", "markdown"}
+    assert shown["progress"]["data"] == 100.0
+    objectives = [row["objective"] for row in json.loads(shown["convergence"]["data"])]
+    assert f"{trained['objective']:.6g}" in objectives
+    image = base64.b64decode(shown["loss"]["data"].partition(",")[2])
+    assert image == (Path(trained["run"]) / "report/loss.png").read_bytes()
+    card = shown["card"]["data"]
+    assert trained["weights_sha256"] in card
+    assert f"at most {trained['certificate']:.3g} above the optimum" in card
+    manifest = json.loads((folder / "d/manifest.json").read_text())
+    assert manifest["fingerprint"] in card
+
+
+def test_a_method_of_reductions_alone_shows_how_it_converged(prefect_server, flow_runner, tmp_path):
+    """No loss on the way, but certificates: a table and a picture of these."""
+    dataset = make(tmp_path / "set", n=2000).folder.url
+    trained = flow_runner.result(
+        "train", dataset=dataset, run=tmp_path / "run", solver__kind="lbfgs", tol="1e-6",
+        scheduler="none",
+    )  # fmt: skip
+    shown = prefect_server.artifacts(prefect_server.run_of(str(tmp_path / "run")))
+    kinds = {key.partition("-run-")[2]: a for key, a in shown.items()}
+    assert set(kinds) == {"progress", "convergence", "above-optimum", "card"}
+    rows = json.loads(kinds["convergence"]["data"])
+    assert rows[-1]["objective"] == f"{trained['objective']:.6g}"
+    assert [row["passes"] for row in rows] == list(range(1, len(rows) + 1))
+
+
+def test_refresh_publishes_what_is_not_worse(flow_runner, sources):
+    folder, store = sources / "inbox", sources / "store"
+    folder.mkdir()
+
+    def refreshed(**settings):
+        return flow_runner.result(
+            "refresh", sources=folder / "*.svm", store=store, scheduler="none",
+            training__lam="1e-2", **settings,
+        )  # fmt: skip
+
+    assert refreshed()["reason"] == "there is no new file"
+    os.link(sources / "clicks2.svm", folder / "first.svm")
+    first = refreshed()
+    assert (first["published"], first["generation"]) == (True, 1)
+
+    # A second file whose labels are turned around makes a worse model: the first one stays.
+    lines = (sources / "clicks3.svm").read_text().splitlines()
+    (folder / "second.svm").write_text("".join(f"{1 - int(line[0])}{line[1:]}\n" for line in lines))
+    second = refreshed(margin=0.01)
+    assert (second["published"], second["model"]) == (False, first["model"])
+    assert second["loss"] > second["loss_before"] + 0.01
+    os.link(sources / "clicks3.svm", folder / "third.svm")
+    third = refreshed(margin=0.5)
+    assert third["published"]
+    assert third["model"] != first["model"]
+    assert published(str(store)).run == third["model"]
+    assert json.loads((store / "generations/000003/files.json").read_text()) == [
+        str(folder / "third.svm")
+    ]
+    os.link(sources / "clicks4.svm", folder / "fourth.svm")
+    fourth = refreshed(training__solver__kind="sdca", margin=0.5)  # from averaged SGD's model on
+    warm = RunFolder(fourth["model"]).record().plan
+    assert (warm.solver.kind, warm.start_from, warm.tol) == ("sdca", third["model"], 1e-4)
+    assert refreshed()["generation"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "Usage"),
+        (["traim"], "There are ingest, train"),
+        (["train", "-p", "dataset=d"], "run: this parameter must be given"),
+        (["train", "-p", "dataset=d", "-p", "run=r", "-p", "lamb=1"], 'no parameter "lamb"'),
+        (["train", "-p", "dataset=d", "-p", "run=r", "-p", "passes=0"], "plan.passes"),
+        (["train", "-p", "dataset=d", "-p", "run=r", "-p", "solver.kind=adam"], "solver"),
+        (["train", "-p", "dataset=d", "-p", "run=r", "-p", "passes"], "Write -p NAME=VALUE"),
+        (["refresh", "-p", "memory=1GB"], '"memory" may mean'),
+        (["ingest", "-p", "storage_options.key=x"], "no parameter"),
+    ],
+)
+def test_bad_requests_start_nothing(words, said, capsys):
+    from flows.orchestration.command import run_flow
+
+    name, parameters = (words[0], tuple(words[2::2])) if words else (None, ())
+    assert run_flow(name, parameters) == 2
+    printed = capsys.readouterr()
+    assert said in printed.out + printed.err
+    assert "Traceback" not in printed.err
+
+
+def test_a_failed_run_and_one_on_nothing(flow_runner, tmp_path):
+    """What asks for something that is not there ends with 2, what breaks on the way with 1."""
+    status, out, err = flow_runner.run(
+        "train", dataset=tmp_path / "no", run=tmp_path / "r", scheduler="none"
+    )
+    assert (status, out) == (2, "")
+    assert "fewpass ingest" in err
+    dataset = make(tmp_path / "set", n=2000)
+    victim = max((tmp_path / "set").rglob("c/*/*"), key=lambda p: p.stat().st_size)
+    victim.write_bytes(b"x" * victim.stat().st_size)
+    status, out, err = flow_runner.run(
+        "train", dataset=dataset.folder.url, run=tmp_path / "r", scheduler="none"
+    )
+    assert (status, out) == (1, "")
+    assert str(victim) in err
+
+
+def test_help_lists_every_parameter_with_its_default():
+    from flows.orchestration.command import _flow, _help
+
+    for name in FLOWS:
+        text = _help(_flow(name))
+        assert f"prefect run {name}" in text
+        assert "required" in text
+        assert "PydanticUndefined" not in text
+    text = _help(_flow("train"))
+    for line in ("solver.kind  (auto, sgd, asgd, ", 'lam  (number, text; default "1/n")',
+                 "passes  (number; default 1)", "dataset  (text; required)"):  # fmt: skip
+        assert line in text
+
+
+def test_the_real_program_knows_the_command(tmp_path):
+    """In the checkout only: the plug-in is enabled by the project's own pyproject.toml."""
+    environment = clean_environment(tmp_path / "home")
+    assert "run " in prefect(environment, "--help").stdout
+    outside = prefect(environment, "run", "train", "--help", cwd=tmp_path)
+    assert outside.returncode != 0
+
+
+def test_secrets_are_found_nowhere(prefect_server, tmp_path):
+    """Not in the run, not in the artifacts, not in a file of Prefect's."""
+    import fsspec
+    from moto.server import ThreadedMotoServer
+
+    secret = "canary-70f3"
+    moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    moto.start()
+    host, port = moto.get_host_and_port()
+    endpoint = f"http://{host}:{port}"
+    fs = fsspec.filesystem("s3", key="testing", secret=secret, endpoint_url=endpoint)
+    fs.mkdir("canary")
+    fs.put(make(tmp_path / "set", n=1000).folder.url, "canary/set", recursive=True)
+    environment = prefect_server.environment | {
+        "FSSPEC_S3_KEY": "testing", "FSSPEC_S3_SECRET": secret, "FSSPEC_S3_ENDPOINT_URL": endpoint,
+    }  # fmt: skip
+    try:
+        done = run(environment, "train", dataset="s3://canary/set", run="s3://canary/run")
+        assert done.returncode == 0, done.stderr
+        fs.invalidate_cache()
+        written = {key: fs.cat_file(key) for key in fs.find("canary/run")}
+    finally:
+        moto.stop()
+    assert "canary/run/report/model-card.md" in written
+    files = [path for path in prefect_server.home.rglob("*") if path.is_file()]
+    assert any(path.name == "prefect.db" for path in files)
+    told = list(written.values()) + [path.read_bytes() for path in files]
+    told += [done.stdout.encode(), done.stderr.encode()]
+    assert any(b"s3://canary/run" in text for text in told)
+    assert not any(secret.encode() in text for text in told)

@@ -1,0 +1,379 @@
+"""The command: what it prints, refuses and interrupts; the pipeline has tests of its own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import fields
+from pathlib import Path
+
+import dask
+import distributed  # noqa: F401  its settings must be there before one of them is changed
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flows import cli
+from flows.meter import Meter
+from flows.options import PlanSource, Training, Where
+from flows.settings import as_toml, ingest_settings, source_options, training_settings
+from pipeline.clicks import write_clicks
+from pipeline.errors import BadInput
+from pipeline.reporting.history import read_history
+from pipeline.settings.execution import Execution
+from pipeline.settings.training_plan import TrainingPlan
+from pipeline.training.outcome import Event
+from pipeline.training.saved import Cursor
+
+TRAINED = {
+    "run", "snapshot", "solver", "loss", "lam", "classes", "candidates", "passes", "rows_seen", "objective",
+    "certificate", "hinge_certificate", "tol", "relative_gap", "converged", "weights_sha256", "seconds", "bytes_read", "peak_memory_bytes",
+}  # fmt: skip
+INGESTED = {
+    "dataset", "rows", "features", "nnz", "labels", "seconds", "bytes_in", "bytes_out",
+    "peak_memory_bytes",
+}  # fmt: skip
+ANY_ADDRESS = (
+    'fewpass: --scheduler is "nonsense", which is no address. Give one like '
+    'tcp://10.0.0.5:8786, "local" for one in this process, or "none" to do without Dask.\n'
+)
+NO_DASK = ["--scheduler", "none"]
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """A data set, its held-out rows, and a run on it."""
+    folder = tmp_path_factory.mktemp("cli")
+    write_clicks(folder / "clicks.svm", 2_000_000)
+    ingest = ["ingest", folder / "clicks.svm", folder / "clicks", "--test-fraction", "0.2", "-q"]
+    train = ["train", folder / "clicks", folder / "run", "--lam", "10/n", "-q", *NO_DASK]
+    for arguments in (ingest, train):
+        assert cli.main([str(a) for a in arguments]) == 0
+    return folder
+
+
+# -- help -------------------------------------------------------------------------------------------
+
+
+COMMANDS = [
+    "ingest",
+    "plan",
+    "train",
+    "resume",
+    "evaluate",
+    "predict",
+    "report",
+    "inspect",
+    "verify",
+    "doctor",
+    "dashboard",
+    "demo",
+]
+
+
+def test_help_waits_for_no_compiler():
+    program = (
+        "import sys; from flows.cli import main\n"
+        f"for words in [[], *([c] for c in {COMMANDS})]: assert main([*words, '--help']) == 0\n"
+        "slow = {'numba', 'dask', 'distributed', 'prefect', 'numpy', 'pyarrow'} & set(sys.modules)\n"
+        "sys.exit(f'imported {slow}' if slow else 0)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_and_option_says_what_it_is_for(name):
+    command = cli.app[name]
+    assert command.help or command.default_command.__doc__
+    for argument in command.assemble_argument_collection(parse_docstring=True):
+        assert argument.parameter.help or not argument.show, f"{name} {argument.name}"
+
+
+def test_options_are_fields_of_the_plans():
+    assert {f.name for f in fields(Training)} - {"set"} == set(TrainingPlan.model_fields) - {
+        "dataset"
+    }
+    assert {f.name for f in fields(Where)} == set(Execution.model_fields)
+
+
+# -- results ----------------------------------------------------------------------------------------
+
+
+def test_json_of_the_whole_way(work, as_json, tmp_path):
+    made = as_json("ingest", work / "clicks.svm", tmp_path / "d", "--test-fraction", "0.2")
+    assert set(made) == INGESTED | {"test_dataset", "test_rows"}
+    trained = as_json("train", tmp_path / "d", tmp_path / "r", "--certify", *NO_DASK)
+    assert set(trained) == TRAINED
+    assert trained["rows_seen"] == made["rows"]
+    assert trained["certificate"] >= 0.0
+    resumed = as_json("resume", tmp_path / "r", *NO_DASK)
+    assert set(resumed) == TRAINED
+    assert resumed["weights_sha256"] == trained["weights_sha256"]
+    on_training = as_json("evaluate", tmp_path / "r", tmp_path / "d", *NO_DASK)
+    assert set(on_training) == {"rows", "objective", "loss", "error", "auc"}
+    assert on_training["rows"] == made["rows"]
+    held_out = as_json("evaluate", tmp_path / "r", made["test_dataset"], *NO_DASK)
+    assert held_out["rows"] == made["test_rows"]
+    told = as_json("predict", tmp_path / "r", work / "clicks.svm", tmp_path / "p.csv")
+    assert told["rows"] == made["rows"] + made["test_rows"]
+
+
+def test_json_of_a_regression(as_json, tmp_path):
+    lines = [f"{k % 7 + 0.5} 1:{k % 7} 2:{k % 3}\n" for k in range(500)]
+    (tmp_path / "numbers.svm").write_text("".join(lines))
+    made = as_json("ingest", tmp_path / "numbers.svm", tmp_path / "d", "--task", "regression")
+    assert made["labels"] is None
+    as_json("train", tmp_path / "d", tmp_path / "r", "--passes", 5, *NO_DASK)
+    found = as_json("evaluate", tmp_path / "r", tmp_path / "d", *NO_DASK)
+    assert set(found) == {"rows", "objective", "loss", "mse", "r2"}
+
+
+def test_dask_and_no_dask_agree(work, as_json, tmp_path):
+    runs = [as_json("train", work / "clicks", tmp_path / "dask", "--lam", "10/n")]
+    runs += [as_json("train", work / "clicks", tmp_path / "none", "--lam", "10/n", *NO_DASK)]
+    assert runs[0]["weights_sha256"] == runs[1]["weights_sha256"]
+
+
+def test_words_for_people(work, fewpass):
+    status, out, err = fewpass("evaluate", work / "run", work / "clicks-test", *NO_DASK)
+    assert status == 0
+    assert "auc" in out
+    assert "napshot" in err
+    status, out, err = fewpass("resume", work / "run", *NO_DASK)
+    assert "--certify" in err
+    assert "asgd" in out
+    status, out, err = fewpass("resume", work / "run", "-q", *NO_DASK)
+    assert (status, out, err) == (0, "", "")
+
+
+def test_report_draws_the_curve(work, as_json):
+    told = as_json("report", work / "run")
+    assert told["finished"]
+    assert Path(told["image"]).read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+def test_inspect_tells_what_lies_there(work, as_json, fewpass):
+    kinds = {"clicks": "dataset", "run": "run", "run/snapshots/000001": "snapshot"}
+    for place, kind in kinds.items():
+        assert as_json("inspect", work / place)["kind"] == kind
+        assert fewpass("inspect", work / place)[0] == 0
+
+
+def test_verify_names_what_is_damaged(work, as_json, fewpass, tmp_path):
+    assert fewpass("ingest", work / "clicks.svm", tmp_path / "d", "-q")[0] == 0
+    assert as_json("verify", tmp_path / "d")["damaged"] == []
+    victim = min((tmp_path / "d" / "rows").rglob("c/0"))
+    raw = bytearray(victim.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    victim.write_bytes(raw)
+    status, out, err = fewpass("verify", tmp_path / "d", "--json")
+    assert status == 1
+    assert len(json.loads(out)["damaged"]) == 1
+    assert str(victim) in err
+    assert fewpass("train", tmp_path / "d", tmp_path / "r", *NO_DASK)[0] == 1
+    assert as_json("verify", work / "run")["damaged"] == []
+
+
+# -- refusals ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["trai"], ["trai"]),
+        (["train", "{work}/clicks"], ["RUN"]),
+        (["train", "{work}/clicks", "{new}", "--lamb", "1"], ["--lamb"]),
+        (["train", "{work}/clicks", "{new}", "--loss", "cauchy"], ["--loss", "cauchy"]),
+        (["train", "{work}/clicks", "{new}", "--passes", "0"], ["--passes is 0"]),
+        (["train", "{work}/clicks", "{new}", "--lam", "n/1"], ["n/1"]),
+        (["train", "{work}/clicks", "{new}", "--memory", "lots"], ["lots", "256MB"]),
+        (["train", "{work}/clicks", "{new}", "--set", "gamma0=1"], ["solver.NAME=VALUE"]),
+        (["train", "{work}/clicks", "{new}", "--set", "solver.speed=1"], ["solver.speed"]),
+        (["train", "{work}/clicks", "{new}", "--set", "solver.gamma0=-1"], ["solver.gamma0 is -1"]),
+        (["train", "{work}/clicks", "{new}", "--config", "{work}/no.toml"], ["no.toml"]),
+        (["train", "{work}/clicks", "{work}/run", "--lam", "2/n"], ["another plan", "resume"]),
+        (["train", "{work}/nothing", "{new}"], ["nothing", "fewpass ingest"]),
+        (["train", "{work}/clicks", "{new}", "--memory", "1MB"], ["1 MB"]),
+        (["resume", "{new}"], ["no run"]),
+        (["evaluate", "{new}", "{work}/clicks"], ["no run"]),
+        (["predict", "{work}/run", "{work}/clicks", "{new}.xlsx"], [".xlsx", ".parquet"]),
+        (["inspect", "{work}/nothing"], ["nothing"]),
+        (["verify", "{work}"], ["no data set"]),
+        (["ingest", "{work}/clicks.svm"], ["data set"]),
+        (["ingest", "{work}/nothing.svm", "{new}"], ["nothing.svm"]),
+        (
+            ["ingest", "{work}/clicks.svm", "{new}", "--test-fraction", "2"],
+            ["--test-fraction is 2"],
+        ),
+        (["ingest", "{work}/clicks.svm", "{new}", "--label", "7"], ["label"]),
+        (["demo", "{work}", "--size", "1MB"], ["no demo made"]),
+        (["demo", "{new}", "--memory", "1MB"], ["1 MB"]),
+    ],
+)
+def test_bad_requests(work, fewpass, tmp_path, arguments, words):
+    place = {"work": work, "new": tmp_path / "new"}
+    asked = [a.format(**place) for a in arguments]
+    status, out, err = fewpass(*asked, *(NO_DASK if asked[0] in ("train", "resume") else []))
+    assert (status, out) == (2, "")
+    assert "Traceback" not in err
+    assert err.startswith("fewpass: ")
+    assert all(word in err for word in words), err
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_cluster_that_cannot_be_reached(fewpass, work, tmp_path, monkeypatch):
+    ask = ["train", work / "clicks", tmp_path / "new", "--scheduler"]
+    assert fewpass(*ask, "nonsense")[::2] == (2, ANY_ADDRESS)
+    with dask.config.set({"distributed.comm.timeouts.connect": "300ms"}):
+        status, _, err = fewpass(*ask, "tcp://127.0.0.1:1")
+    assert status == 1
+    assert "No Dask scheduler answers at tcp://127.0.0.1:1" in err
+
+
+def test_debug_shows_where(fewpass, tmp_path):
+    status, _, err = fewpass("resume", tmp_path / "new", "--debug", *NO_DASK)
+    assert status == 2
+    assert "Traceback" in err
+
+
+def test_a_full_disk_is_a_failed_run(fewpass, work, tmp_path, monkeypatch):
+    def full(*_args, **_kwargs):
+        raise OSError(28, "No space left on device", str(tmp_path / "x"))
+
+    monkeypatch.setattr("pipeline.training.run_folder.RunFolder.begin", full)
+    status, _, err = fewpass("train", work / "clicks", tmp_path / "x", *NO_DASK)
+    assert status == 1
+    assert "No space left" in err
+
+
+def test_interrupted_and_resumed_is_uninterrupted(work, as_json, tmp_path):
+    settings = ["--passes", "300", "--snapshot-every", "0.2", "--lam", "10/n", *NO_DASK]
+    quiet = as_json("train", work / "clicks", tmp_path / "quiet", *settings)
+    run = tmp_path / "run"
+    command = [sys.executable, "-c", "import sys; from flows.cli import main; sys.exit(main())"]
+    child = subprocess.Popen(
+        [*command, "train", str(work / "clicks"), str(run), *settings],
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    while not (run / "snapshots/000001/manifest.json").exists():
+        assert child.poll() is None
+        time.sleep(0.02)
+    os.kill(child.pid, signal.SIGINT)
+    err = child.communicate(timeout=60)[1]
+    assert child.returncode == 130, err
+    assert f"fewpass resume {run}" in err
+    assert "Traceback" not in err
+    resumed = as_json("resume", run, *NO_DASK)
+    assert resumed["rows_seen"] == quiet["rows_seen"]
+    assert resumed["weights_sha256"] == quiet["weights_sha256"]
+
+
+# -- settings ---------------------------------------------------------------------------------------
+
+
+def training(**options):
+    return training_settings("data", Training(**options), Where(), PlanSource())[0]
+
+
+def test_the_command_line_wins_over_the_file(tmp_path):
+    file = tmp_path / "plan.toml"
+    file.write_text(
+        'lam = "5/n"\npasses = 3\nworkers = 2\n'
+        "[solver]\ngamma0 = 0.5\naverage_from = 0.2\n[train]\nseed = 9\n[ingest]\nscale = 'maxabs'\n"
+    )
+    options = Training(passes=4, set=("solver.gamma0=0.25",))
+    plan, place = training_settings("data", options, Where(), PlanSource(config=file))
+    assert (plan.lam.written, plan.passes, plan.seed, place.workers) == ("5/n", 4, 9, 2)
+    assert (plan.solver.gamma0, plan.solver.average_from) == (0.25, 0.2)
+
+
+def test_an_unknown_setting_in_the_file_is_named(tmp_path):
+    (tmp_path / "plan.toml").write_text("lambda = 1\n")
+    with pytest.raises(BadInput, match=r'plan\.toml has a setting "lambda"'):
+        training_settings("d", Training(), Where(), PlanSource(config=tmp_path / "plan.toml"))
+
+
+@given(
+    lam=st.floats(1e-9, 1e3) | st.sampled_from(["1/n", "10/n"]),
+    solver=st.sampled_from(["sgd", "asgd"]),
+    passes=st.integers(1, 99) | st.none(),
+    tol=st.floats(1e-9, 1.0) | st.none(),
+    positive=st.text(st.characters(codec="utf-8", exclude_categories=["C"]), min_size=1)
+    | st.none(),
+)
+def test_the_printed_plan_is_the_plan(tmp_path_factory, lam, solver, passes, tol, positive):
+    plan = training(lam=str(lam), solver=solver, passes=passes, tol=tol, positive=positive)
+    file = tmp_path_factory.getbasetemp() / "printed.toml"
+    file.write_text(as_toml(plan, Execution()))
+    assert training_settings("data", Training(), Where(), PlanSource(config=file))[0] == plan
+
+
+def test_the_printed_ingest_plan_is_the_plan(fewpass, work, tmp_path):
+    asked = ["ingest", work / "clicks.svm", tmp_path / "d", "--scale", "maxabs", "--drop", "0"]
+    status, out, _ = fewpass(*asked, "--zero-based", "--no-shuffle", "--dry-run")
+    assert status == 0
+    assert not (tmp_path / "d").exists()
+    (tmp_path / "plan.toml").write_text(out)
+    plain = [["s"], "d", *(kind() for kind in (cli.commands.Ingest, cli.commands.Reading))]
+    plan = ingest_settings(*plain, PlanSource(config=tmp_path / "plan.toml"))
+    assert (plan.scale, plan.shuffle, plan.options.zero_based) == ("maxabs", False, True)
+    assert plan.options.drop == (0,)
+
+
+def test_tol_raises_the_cap_on_passes():
+    assert (training().passes, training(tol=1e-3).passes) == (1, 100)
+    assert training(tol=1e-3, passes=7).passes == 7
+
+
+def test_columns_are_names_or_positions():
+    assert source_options({"label": "-1"}).label == -1
+    assert source_options({"label": "price"}).label == "price"
+    assert source_options({"drop": ("3", "id")}).drop == (3, "id")
+
+
+# -- displays ---------------------------------------------------------------------------------------
+
+
+def span(rows, loss_sum, n_monitored, stream=0, lost=0):
+    metrics = {"loss": 0.5, "loss_sum": loss_sum, "n_monitored": n_monitored}
+    return Event(
+        "span",
+        Cursor(rows_seen=rows, rows_in_sweep=rows - lost),
+        {"stream": stream, "metrics": metrics},
+    )
+
+
+def test_meter_tells_the_loss_since_the_last_line():
+    meter = Meter(passes=2)
+    meter.take(Event("start", Cursor(), {"n_rows": 100}))
+    meter.take(span(50, 30.0, 10))
+    assert meter.read().since_last == 3.0
+    meter.take(span(100, 40.0, 20))
+    meter.take(span(150, 50.0, 30))
+    numbers = meter.read()
+    assert (numbers.since_last, numbers.passes, numbers.fraction) == (1.0, 1.5, 0.75)
+    meter.take(Event("restart", Cursor(rows_seen=150), {}))
+    meter.take(span(200, 4.0, 2, lost=150))
+    numbers = meter.read()
+    assert (numbers.since_last, numbers.fraction) == (2.0, 0.25)
+
+
+def test_history_counts_once_what_a_crash_made_twice():
+    def logged(event, rows, **facts):
+        return {"event": event, "rows_seen": rows} | facts
+
+    def stepped(rows, loss_sum):
+        metrics = {"loss_sum": loss_sum, "n_monitored": rows}
+        return logged("span", rows, stream=0, metrics=metrics, seconds=1.0, wait_s=0.25)
+
+    quiet = [logged("start", 0), stepped(10, 30.0), stepped(15, 35.0), stepped(30, 50.0)]
+    crash = [*quiet[:3], logged("resume", 10), *quiet[2:]]
+    assert read_history(quiet).points == read_history(crash).points
+    assert [p.since_last for p in read_history(crash).points] == [3.0, 1.0, 1.0]
+    history = read_history([*crash, logged("restart", 30), stepped(40, 80.0)])
+    assert [(p.rows, p.average) for p in history.points] == [(40, 2.0)]
+    assert (history.resumed, history.restarts) == (1, 1)

@@ -1,0 +1,193 @@
+"""Ctrl-C and SIGTERM of real processes: what is kept is said, and goes on to the same bits."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pipeline.training.run_folder import RunFolder
+from testing.datasets import make
+
+FEWPASS = str(Path(sys.executable).with_name("fewpass"))
+NO_DASK = ["--scheduler", "none"]
+KEPT, NOTHING = "goes on from its snapshot", "Nothing was kept"
+STRAY = "more"  # a sweep that has just begun
+
+METHODS = {
+    "walk": ["--solver", "asgd", "--passes", "40", "--certify"],
+    "reduce": ["--solver", "gd", "--passes", "200", "--tol", "1e-12", "--lam", "1e-5"],
+    "duals": ["--solver", "sdca", "--passes", "40", "--tol", "1e-12", "--lam", "1e-5"],
+    "simba": ["--solver", "simba", "--set", "solver.iterations=3000"],
+}
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("interrupts")
+    return make(folder / "set", n=60000, d=50, chunk_rows=500, layout="sparse").folder.url
+
+
+@pytest.fixture(scope="module")
+def quiet(dataset, tmp_path_factory):
+    """What each method comes to when nothing disturbs it; trained once, when first asked for."""
+    found = {}
+
+    def sha256_of(method):
+        if method not in found:
+            run = tmp_path_factory.mktemp("quiet") / method
+            found[method] = finished(["train", dataset, str(run), *METHODS[method], *place(method)])
+        return found[method]
+
+    return sha256_of
+
+
+def place(method, where=NO_DASK):
+    return [] if method == "simba" else where
+
+
+def finished(words):
+    done = subprocess.run([FEWPASS, *words, "--json"], capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["weights_sha256"]
+
+
+def begin(words):
+    """Start a process in a group of its own, whose signals are as in a terminal."""
+    return subprocess.Popen(
+        [FEWPASS, *words],
+        stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+
+
+def wait_for_event(process, run, kinds):
+    while not any(event["event"] in kinds for event in RunFolder(str(run)).events()):
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.002)
+
+
+def last_line(said):
+    """What was said in the end; Python may tell of what a process left after it."""
+    return [line for line in said.splitlines() if line.startswith("fewpass: ")][-1]
+
+
+@pytest.mark.parametrize(
+    ("method", "where", "after", "number", "status"),
+    [
+        ("walk", NO_DASK, "start", signal.SIGINT, 130),
+        ("walk", NO_DASK, "span", signal.SIGTERM, 143),
+        ("walk", [], "span", signal.SIGINT, 130),
+        ("walk", ["--workers", "2"], "span", signal.SIGINT, 130),
+        ("reduce", NO_DASK, "start", signal.SIGTERM, 143),
+        ("reduce", NO_DASK, "reduce", signal.SIGINT, 130),
+        ("reduce", [], "reduce", signal.SIGINT, 130),
+        ("reduce", ["--workers", "2"], "reduce", signal.SIGTERM, 143),
+        ("duals", [], "span", signal.SIGINT, 130),
+        ("simba", [], "span", signal.SIGTERM, 143),
+    ],
+)
+def test_the_first_signal_takes_a_snapshot(
+    dataset, quiet, tmp_path, method, where, after, number, status
+):
+    run = tmp_path / "run"
+    process = begin(["train", dataset, str(run), *METHODS[method], *place(method, where)])
+    wait_for_event(process, run, [after])
+    os.killpg(process.pid, number) if "--workers" in where and number == signal.SIGINT else (
+        process.send_signal(number)
+    )
+    said = process.communicate(timeout=120)[1]
+    assert process.returncode == status, said
+    newest, _ = RunFolder(str(run)).snapshots.latest()
+    line = last_line(said)
+    assert line.startswith("fewpass: Interrupted. `fewpass resume")
+    assert f"`fewpass resume {run}` {KEPT} {newest.name}" in line
+    assert not newest.attributes["finished"]
+    assert not (run / "lease.json").exists()
+    assert finished(["resume", str(run), *place(method)]) == quiet(method)
+
+
+@pytest.mark.parametrize("where", [NO_DASK, [], ["--workers", "2"]])
+def test_a_second_signal_stops_at_once_and_says_what_there_is(dataset, quiet, tmp_path, where):
+    run = tmp_path / "run"
+    process = begin(["train", dataset, str(run), *METHODS["walk"], *where])
+    wait_for_event(process, run, ["start"])
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)
+    said = process.communicate(timeout=120)[1]
+    assert process.returncode in (130, 143), said
+    newest, _ = RunFolder(str(run)).snapshots.latest()
+    if NOTHING in said:
+        assert newest is None
+        assert f"`fewpass resume {run}` begins at the first row." in last_line(said)
+    else:
+        assert f"{KEPT} {newest.name}" in last_line(said)
+    assert finished(["resume", str(run), *NO_DASK]) == quiet("walk")
+
+
+def test_a_signal_before_anything_was_trained_promises_nothing(dataset, tmp_path):
+    run = tmp_path / "run"
+    program = (
+        "import signal, sys\n"
+        "from flows import cli, training\n"
+        "begin = training.TrainingRun.start\n"
+        "def interrupted(*given):\n"
+        "    signal.raise_signal(signal.SIGTERM)\n"
+        "    return begin(*given)\n"
+        "training.TrainingRun.start = interrupted\n"
+        "sys.exit(cli.main(sys.argv[1:]))\n"
+    )
+    words = ["train", dataset, str(run), *METHODS["walk"], *NO_DASK]
+    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True)
+    assert done.returncode == 143
+    assert last_line(done.stderr) == (
+        "fewpass: Interrupted. Nothing was trained; the same command again goes on with what is "
+        "there."
+    )
+    assert not run.exists()
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["once", "twice"])
+def test_what_an_interrupt_breaks_is_told_as_the_interrupt(again):
+    # A library that is struck in the middle may make another error of it; a second signal comes
+    # while that is told.
+    code = """
+import os, signal, sys
+from flows import cli
+def command(*_, **__):
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+    except KeyboardInterrupt as error:
+        raise TypeError("a schema that cannot be built") from error
+def told(error):
+    if {again}:
+        os.kill(os.getpid(), signal.SIGINT)
+    return "Interrupted, once."
+cli.app, cli.sentence = command, told
+sys.exit(cli.main(["train"]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code.format(again=again)], capture_output=True, text=True, timeout=60
+    )
+    said = "fewpass: Interrupted.\n" if again else "fewpass: Interrupted, once.\n"
+    assert (done.returncode, done.stderr) == (130, said)
+
+
+AFTER_ITS_END = """
+import os, signal
+from flows.signals import end_at_once, handling
+end_at_once()
+with handling(print, [signal.SIGINT]):
+    pass
+os.kill(os.getpid(), signal.SIGINT)
+signal.pause()
+"""
+
+
+def test_a_ctrl_c_after_a_command_s_end_leaves_no_traceback():
+    done = subprocess.run([sys.executable, "-c", AFTER_ITS_END], capture_output=True, timeout=60)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGINT, b"")

@@ -1,0 +1,114 @@
+"""A tolerance that was asked for and not certified: who says so, and what it changes."""
+
+import json
+
+import pytest
+
+from pipeline.execution.threads import InProcess
+from pipeline.refresh.refreshing import RefreshPlan
+from pipeline.reporting.model_card import model_card
+from pipeline.reporting.report import draw_report
+from pipeline.settings.training_plan import TrainingPlan
+from pipeline.training.run_folder import RunFolder
+from pipeline.training.training_run import TrainingRun
+from solvers.protocol import Certificate
+from testing.datasets import make
+
+NO_DASK = ["--scheduler", "none"]
+MISSED = ["--solver", "gd", "--tol", "1e-9", "--passes", "3"]
+REACHED = ["--solver", "newton", "--tol", "1e-3"]
+
+
+@pytest.fixture(scope="module")
+def datasets(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tolerance")
+    made = {"two": make(folder / "two", n=400), "three": make(folder / "three", n=400, classes=3)}
+    return {name: dataset.folder.url for name, dataset in made.items()}
+
+
+def words_of(result):
+    verdict = "reached" if result["converged"] else "missed"
+    return (
+        f"Tolerance {result['tol']:g} {verdict}: certified {result['relative_gap']:.3g} after "
+        f"{result['passes']:.4g} passes."
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "name", "converged"),
+    [
+        (MISSED, "two", False),
+        (["--solver", "sdca", "--tol", "1e-12", "--passes", "2"], "two", False),
+        (["--solver", "asgd", "--tol", "1e-9", "--passes", "1"], "two", False),
+        (MISSED, "three", False),
+        (REACHED, "two", True),
+        (REACHED, "three", True),
+        (["--certify"], "two", None),
+        (["--solver", "simba", "--set", "solver.iterations=100"], "two", None),
+    ],
+)
+def test_every_surface_says_it(fewpass, datasets, tmp_path, asked, name, converged):
+    run = tmp_path / "run"
+    place = [] if "simba" in asked else NO_DASK
+    status, out, err = fewpass("train", datasets[name], run, *asked, *place, "--json")
+    result = json.loads(out)
+    assert status == 0
+    assert result["converged"] is converged
+    saved = RunFolder(str(run)).snapshots.latest()[0].attributes
+    certified = Certificate(**saved["certificate"])
+    assert result["relative_gap"] == certified.relative
+    told = list(RunFolder(str(run)).events())[-1]
+    assert told["event"] == "finish"
+    assert {k: told[k] for k in ("tol", "relative_gap", "converged")} == {
+        k: result[k] for k in ("tol", "relative_gap", "converged")
+    }
+    report = draw_report(RunFolder(str(run)))
+    assert (report.converged, report.relative_gap) == (converged, result["relative_gap"])
+    card = model_card(RunFolder(str(run)))
+    if converged is None:
+        assert "Tolerance" not in err + card
+        return
+    assert converged == (certified.relative <= result["tol"])
+    last = err.strip().splitlines()[-1]
+    assert last.startswith(words_of(result))
+    assert words_of(result) in card
+    assert words_of(result) in " ".join(fewpass("report", run)[1].split())
+    assert (f"--start-from {run}" in last) == (not converged)
+    assert fewpass("resume", run, *NO_DASK)[2].strip().splitlines()[-1] == last
+
+
+@pytest.mark.parametrize(("asked", "expected"), [(MISSED, 1), (REACHED, 0)])
+def test_require_tol_is_in_the_exit_status(fewpass, datasets, tmp_path, asked, expected):
+    words = ("train", datasets["two"], tmp_path / "run", *asked, *NO_DASK, "--json", "-q")
+    status, out, err = fewpass(*words, "--require-tol")
+    result = json.loads(out)
+    assert status == expected
+    assert (f"fewpass: {words_of(result)} The model is in {tmp_path / 'run'}." in err) == expected
+    again, out, _ = fewpass("resume", tmp_path / "run", *NO_DASK, "--json", "--require-tol")
+    assert (again, json.loads(out)["weights_sha256"]) == (expected, result["weights_sha256"])
+    assert RunFolder(str(tmp_path / "run")).snapshots.latest()[0].attributes["finished"]
+
+
+def test_require_tol_needs_one(fewpass, datasets, tmp_path):
+    status, _, err = fewpass("train", datasets["two"], tmp_path / "run", "--require-tol", *NO_DASK)
+    assert status == 2
+    assert "Give --tol, or leave --require-tol out." in err
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(ValueError, match=r"training\.tol is not"):
+        RefreshPlan(sources=("in/*",), store="store", require_tol=True)
+
+
+def test_of_several_lam_the_returned_model_counts(datasets, tmp_path):
+    """The run ends when all are certified, or with its passes; converged is said of the model."""
+    plan = TrainingPlan(
+        dataset=datasets["two"], held_out=datasets["two"], lam="1,1e-7", solver={"kind": "gd"},
+        tol=1e-3, passes=20, memory="97MB",
+    )  # fmt: skip
+    run = TrainingRun.start(plan, str(tmp_path / "run"), InProcess())
+    for _ in run:
+        pass
+    result = run.result
+    gap, objective = result.certificate, result.objective
+    assert result.relative_gap == gap / max(1.0, abs(objective))
+    assert result.converged == (result.relative_gap <= 1e-3)
+    assert result.passes == 20

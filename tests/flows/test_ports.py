@@ -1,0 +1,160 @@
+"""What is started listens on 127.0.0.1 alone, and pages answer to this machine's names only."""
+
+import contextlib
+import http.client
+import os
+import re
+import shlex
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pipeline.dashboard.hosts import names_this_machine
+from pipeline.execution.executor import open_executor
+from pipeline.execution.threads import InProcess
+from pipeline.settings.execution import Execution
+from pipeline.settings.training_plan import TrainingPlan
+from pipeline.training.training_run import TrainingRun
+from testing.datasets import make
+from testing.prefect_server import (
+    PREFECT,
+    PROJECT,
+    clean_environment,
+    free_port,
+    start,
+    stop,
+    wait_for,
+)
+
+LOOPBACK = {"127.0.0.1", "::1"}
+FEWPASS = str(Path(sys.executable).with_name("fewpass"))
+LOOK_EVERY_S = 0.05  # sockets are there as long as the work takes
+pytestmark = pytest.mark.timeout(300)
+
+
+def listening(pid):
+    """(address, port) of every socket that a process or a child of it listens on."""
+    found = set()
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        for one in (process, *process.children(recursive=True)):
+            with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                sockets = one.net_connections("inet")
+                found |= {tuple(s.laddr) for s in sockets if s.status == psutil.CONN_LISTEN}
+    return found
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The addresses of a data set and of a run on it."""
+    folder = tmp_path_factory.mktemp("ports")
+    make(folder / "data", n=400, d=4)
+    plan = TrainingPlan(dataset=str(folder / "data"), memory="97MB")
+    for _ in TrainingRun.start(plan, str(folder / "run"), InProcess()):
+        pass
+    return str(folder / "data"), str(folder / "run")
+
+
+@pytest.mark.parametrize(
+    "place",
+    [Execution(scheduler="local"), Execution(workers=2), Execution(workers=2, encrypt=True)],
+    ids=["threads", "processes", "encrypted"],
+)
+def test_a_cluster_started_here_is_for_this_machine(place):
+    before = listening(os.getpid())
+    with open_executor(place) as executor:
+        executor.result(executor.submit("one", abs, -1))
+        started = listening(os.getpid()) - before
+    assert started
+    assert {address for address, _ in started} <= LOOPBACK
+
+
+WITHOUT_DASK = ("train", "evaluate", "predict")  # as what they do takes no half minute
+
+
+@pytest.mark.parametrize("command", [*WITHOUT_DASK, "train on Dask", "prefect run"])
+def test_a_command_listens_to_this_machine_alone(command, made, tmp_path):
+    data, run = made
+    train = [FEWPASS, "train", data, str(tmp_path / "run"), "--memory", "97MB"]
+    words = {
+        "train": train,
+        "train on Dask": [*train, "--scheduler", "local"],
+        "evaluate": [FEWPASS, "evaluate", run, data],
+        "predict": [FEWPASS, "predict", run, data, str(tmp_path / "scores.csv")],
+        "prefect run": [PREFECT, "run", "train", f"-pdataset={data}", f"-prun={tmp_path}/flow"],
+    }
+    process = start(words[command], clean_environment(tmp_path / "home"), tmp_path / "said")
+    seen = set()
+    while process.poll() is None:
+        seen |= listening(process.pid)
+        time.sleep(LOOK_EVERY_S)
+    assert process.returncode == 0, (tmp_path / "said").read_text()
+    assert bool(seen) == (command not in WITHOUT_DASK)
+    assert {address for address, _ in seen} <= LOOPBACK
+
+
+def test_the_documented_cluster_is_for_this_machine(tmp_path):
+    text = (PROJECT / "docs/operations.md").read_text(encoding="utf-8")
+    lines = [
+        re.sub(r"\b8787\b", "0", one) for one in re.findall(r"^\$ (dask .*) &$", text, re.MULTILINE)
+    ]
+    port = str(free_port())
+    processes = [
+        start([str(Path(sys.executable).with_name(word)) if word == "dask" else word
+               for word in shlex.split(line.replace("8786", port))],
+              clean_environment(tmp_path), tmp_path / "said")
+        for line in lines
+    ]  # fmt: skip
+    try:
+        assert len(processes) == 2
+        wait_for(lambda: "Registered to" in (tmp_path / "said").read_text(), 120, "the worker")
+        for process in processes:
+            seen = listening(process.pid)
+            assert len(seen) >= 2
+            assert {address for address, _ in seen} <= LOOPBACK
+    finally:
+        for process in processes:
+            stop(process)
+
+
+def status(port, host):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection.putrequest("GET", "/fewpass/numbers.json", skip_host=True)
+    connection.putheader("Host", host)
+    connection.endheaders()
+    with contextlib.closing(connection):
+        return connection.getresponse().status
+
+
+def assert_answers_to_own_names(port):
+    for host in ("127.0.0.1", f"127.0.0.1:{port}", f"localhost:{port}", f"[::1]:{port}"):
+        assert status(port, host) == 200, host
+    for host in ("evil.example", f"evil.example:{port}", "localhost.evil.example", "10.0.0.5"):
+        assert status(port, host) == 403, host
+
+
+def test_the_page_answers_to_this_machine_alone(made, tmp_path):
+    port = free_port()
+    said = tmp_path / "said"
+    words = [FEWPASS, "dashboard", made[1], "--port", str(port)]
+    process = start(words, clean_environment(tmp_path), said)
+    try:
+        wait_for(lambda: f"http://127.0.0.1:{port}/fewpass\n" in said.read_text(), 60, "the page")
+        assert listening(process.pid) == {("127.0.0.1", port)}
+        assert_answers_to_own_names(port)
+    finally:
+        stop(process)
+
+
+def test_the_page_of_a_cluster_answers_to_this_machine_alone():
+    with open_executor(Execution(scheduler="local")) as executor:
+        port = int(executor.dashboard.split(":")[2].partition("/")[0])
+        assert_answers_to_own_names(port)
+
+
+def test_names_that_anybody_could_have_pointed_here_are_none_of_ours():
+    assert all(map(names_this_machine, ("localhost", "127.0.0.1", "127.8.9.1", "::1", "[::1]")))
+    assert not any(map(names_this_machine, ("", "0.0.0.0", "10.0.0.5", "localhost.", "a.b")))

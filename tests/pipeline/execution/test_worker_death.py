@@ -1,0 +1,48 @@
+"""A Dask worker that is killed takes nothing with it: its spans run again elsewhere."""
+
+import logging
+import os
+import signal
+
+import distributed
+import pytest
+
+from pipeline.execution.on_dask import OnDask
+from pipeline.execution.threads import InProcess
+from pipeline.settings.training_plan import TrainingPlan
+from pipeline.training.training_run import TrainingRun
+from testing.datasets import make
+
+
+@pytest.fixture
+def two_processes():
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # it tells of every death at length
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True,
+            dashboard_address="127.0.0.1:0", memory_limit=0, silence_logs="CRITICAL",
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):  # fmt: skip
+        yield client
+
+
+def test_the_model_is_the_same_bit_for_bit(tmp_path, two_processes):
+    dataset = make(tmp_path / "set", n=20000, d=40, chunk_rows=200)
+    plan = TrainingPlan(
+        dataset=dataset.folder.url, memory="97MB", streams=2, passes=2, snapshot_every=0.5
+    )
+    quiet = TrainingRun.start(plan, str(tmp_path / "quiet"), InProcess())
+    for _ in quiet:
+        pass
+
+    shaken = TrainingRun.start(plan, str(tmp_path / "shaken"), OnDask(two_processes, None))
+    killed = 0
+    for number, _ in enumerate(shaken):
+        if number in (3, 9):
+            pids = sorted(two_processes.run(os.getpid).values())
+            os.kill(pids[number % len(pids)], signal.SIGKILL)
+            killed += 1
+    assert killed == 2
+    assert shaken.result.weights_sha256 == quiet.result.weights_sha256
+    assert shaken.result.rows_seen == quiet.result.rows_seen

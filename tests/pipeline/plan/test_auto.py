@@ -1,0 +1,222 @@
+"""`auto`: what it chooses, that it says so and keeps to it, and when it falls back."""
+
+import json
+
+import numpy as np
+import pytest
+
+from flows import cli
+from pipeline.execution.threads import InProcess
+from pipeline.plan.auto import Mark, MethodChoice, choose, far_behind
+from pipeline.plan.job import make_job
+from pipeline.reporting.report import draw_report
+from pipeline.settings.training_plan import TrainingPlan
+from pipeline.training.run_folder import RunFolder
+from pipeline.training.training_run import TrainingRun
+from solvers.dual.sdca import Sdca
+from solvers.kernels.rows import SparseRows
+from solvers.losses import LOSSES, Problem
+from solvers.protocol import Certificate, ProblemStats
+from solvers.s2gd.s2gd import S2gdPlus
+from storage.table import DenseTable
+from testing.datasets import make, write
+
+ALL = {"sdca", "s2gd+", "newton"}
+
+
+def stats(n=10_000, square=1.0, streams=1, d=100):
+    return ProblemStats(
+        n=n, d=d, rows_kind=SparseRows, mean_square=square, max_square=square, max_weight=1.0,
+        stream_rows=n // streams, shuffled=True, target_square=1.0, sigma_square=square,
+        streams=streams, seed=0,
+    )  # fmt: skip
+
+
+def problem(loss="logistic", lam=1e-4):
+    return Problem(LOSSES[loss](), lam, 1.0, 0.01 * lam)
+
+
+@pytest.mark.parametrize(
+    ("asked", "about", "methods", "why"),
+    [
+        ({}, {}, ["asgd"], "no tolerance"),
+        ({"passes": 5}, {}, ["asgd"], "no tolerance"),
+        ({"passes": 1, "tol": 1e-3}, {}, ["asgd"], "one pass"),
+        ({"tol": 1e-4}, {}, ["sdca", "s2gd+"], "to 0.0001 usually are sdca about 7, s2gd+ about"),
+        ({"tol": 1e-4}, {"resident": True}, ["s2gd+", "sdca"], "usually are s2gd+ about 11, sdca"),
+        ({"tol": 1e-4}, {"square": 100.0}, ["s2gd+", "sdca"], "usually are s2gd+ about"),
+        ({"tol": 1e-4}, {"square": 100.0, "sorted_rows": True}, ["sdca"], "sorted"),
+        ({"tol": 1e-4}, {"streams": 4}, ["s2gd+"], "s2gd+ about"),
+        ({"tol": 1e-4}, {"loss": "hinge"}, ["sdca"], "hinge"),
+        ({"tol": 1e-4}, {"loss": "hinge", "streams": 4}, ["sdca"], "hinge"),
+        ({"tol": 1e-4}, {"fits": {"sdca"}, "square": 100.0}, ["sdca"], "sdca about"),
+        ({"tol": 1e-4}, {"fits": set()}, ["asgd"], "--memory"),
+        (
+            {"tol": 1e-4},
+            {"fits": ALL, "square": 100.0},
+            ["newton", "s2gd+"],
+            "newton about 7, s2gd",
+        ),
+        ({"tol": 1e-4}, {"fits": ALL, "sorted_rows": True}, ["newton", "sdca"], "newton about"),
+        ({"tol": 1e-4}, {"fits": ALL, "d": 501}, ["sdca", "s2gd+"], "sdca about 7, s2gd+"),
+        ({"tol": 1e-4}, {"fits": ALL, "loss": "hinge"}, ["sdca"], "hinge"),
+    ],
+)
+def test_what_is_chosen_and_why(asked, about, methods, why):
+    usual = {"loss": "logistic", "sorted_rows": False, "resident": False, "fits": {"sdca", "s2gd+"}}
+    about = usual | about
+    fitting = about.pop("fits")
+    chosen = choose(
+        TrainingPlan(dataset="d", **asked), problem(about.pop("loss")),
+        sorted_rows=about.pop("sorted_rows"), resident=about.pop("resident"),
+        fits=lambda m: m.kind in fitting, stats=stats(**about),
+    )  # fmt: skip
+    assert [m.kind for m in chosen.methods] == methods
+    assert why in chosen.reason
+    assert (chosen.methods[0] == Sdca(shrink_rounds=100)) == ("hinge" in why)
+
+
+def test_progress_far_below_what_is_foreseen():
+    """To 1e-6 SDCA takes 9.2 passes here, half of them for 3 digits; S2GD+ takes 15.2."""
+    both = MethodChoice(methods=(Sdca(), S2gdPlus()), reason="")
+
+    def behind(before, now, methods=both):
+        return far_behind(methods, problem(), stats(), 1e-6, Mark(*before), Mark(*now))
+
+    assert behind((6, 2.9), (9, 3.0)).startswith("sdca gained 0.1 digits in 3 passes, too few")
+    assert behind((6, 3.0), (9, 3.0)) is not None
+    assert behind((3, 2.9), (4, 2.9)) is None  # too early to tell
+    assert behind((6, 2.0), (9, 3.5)) is None  # as foreseen
+    assert behind((6, 5.6), (9, 5.8)) is None  # what is left is less than what the other takes
+    other = MethodChoice(methods=both.methods[::-1], reason="")
+    assert behind((20, 0.1), (29, 0.1), other) is None  # S2GD+ proves nothing for long
+    assert behind((22, 0.1), (33, 0.1), other) is not None
+    assert Mark.of(3, Certificate(0.5, 1e-3)).digits == pytest.approx(3.0)
+    assert Mark.of(3, Certificate(5.0, 50.0)).digits == 0.0
+
+
+def trained(plan, url):
+    run = TrainingRun.start(plan, str(url), InProcess())
+    return run, list(run)
+
+
+def test_without_a_tolerance_it_is_one_pass_of_averaged_sgd(tmp_path):
+    dataset = make(tmp_path / "set", n=2000)
+    auto, _ = trained(TrainingPlan(dataset=dataset.folder.url), tmp_path / "auto")
+    asgd = TrainingPlan(dataset=dataset.folder.url, solver={"kind": "asgd"})
+    named, _ = trained(asgd, tmp_path / "asgd")
+    assert auto.result.weights_sha256 == named.result.weights_sha256
+    assert (auto.result.solver, auto.result.passes) == ("asgd", 1)
+    record = auto.run.record()
+    assert (record.plan.solver.kind, record.method()) == ("auto", "asgd")
+    assert named.run.record().methods is None
+
+
+@pytest.fixture
+def wide(monkeypatch):
+    """Every set counts as one of many columns, and no pass as cheaper than one of SDCA.
+
+    Newton's method, or S2GD+ from the start, would end these stories early.
+    """
+    monkeypatch.setattr("pipeline.plan.auto.FEW_COLUMNS", 0)
+    monkeypatch.setattr("pipeline.plan.auto.IN_MEMORY", {})
+
+
+def test_few_columns_are_newtons(tmp_path, uneven):
+    plan = TrainingPlan(dataset=uneven.folder.url, tol=1e-6)
+    run, _ = trained(plan, tmp_path / "run")
+    assert run.result.solver == "newton"
+    assert run.result.passes <= 9
+    assert run.result.certificate <= 1e-6
+
+
+@pytest.fixture(scope="module")
+def uneven(tmp_path_factory):
+    """A hundredth of the rows is fifteen times as long: SDCA is foreseen to be quick, and is not."""
+    rng = np.random.default_rng(0)
+    X, truth = rng.standard_normal((4000, 20)), rng.standard_normal(20)
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    X[rng.random(4000) < 0.01] *= 15
+    y = (X @ truth + 0.3 * rng.standard_normal(4000) > 0).astype(float)
+    url = tmp_path_factory.mktemp("uneven") / "set"
+    return write(url, DenseTable(X.astype(np.float32), y, None), 20, 100)
+
+
+@pytest.mark.usefixtures("wide")
+def test_it_falls_back_and_says_so(tmp_path, uneven):
+    plan = TrainingPlan(dataset=uneven.folder.url, tol=1e-6)
+    run, events = trained(plan, tmp_path / "run")
+    (switch,) = [e for e in events if e.kind == "switch"]
+    assert switch.facts["method"] == run.result.solver == "s2gd+"
+    assert "too few" in switch.facts["why"]
+    alone = {}
+    for kind in ("sdca", "s2gd+"):
+        single = TrainingPlan(dataset=uneven.folder.url, tol=1e-6, solver={"kind": kind})
+        alone[kind] = trained(single, tmp_path / kind)[0].result.passes
+    assert run.result.passes < alone["sdca"]
+    assert run.result.passes <= 1.5 * min(alone.values())
+    assert run.result.certificate <= 1e-6
+    report = draw_report(run.run)
+    assert report.solver == "sdca, then s2gd+"
+    assert "usually are sdca about" in report.chosen
+
+
+@pytest.mark.usefixtures("wide")
+def test_resumed_anywhere_it_has_the_same_bits(tmp_path, uneven):
+    """Cut before, at and after the change of methods; what was chosen stands in the record."""
+    plan = TrainingPlan(dataset=uneven.folder.url, tol=1e-6, memory="96.1MB", snapshot_every=1e-9)
+    quiet, events = trained(plan, tmp_path / "quiet")
+    (at,) = [k for k, event in enumerate(events) if event.kind == "switch"]
+    for stop in (at // 2, at - 1, at, at + 1, at + 2, at + 9):
+        url = str(tmp_path / f"cut{stop}")
+        for k, _ in enumerate(TrainingRun.start(plan, url, InProcess())):
+            if k == stop:
+                break
+        resumed = TrainingRun.resume(url, InProcess())
+        for _ in resumed:
+            pass
+        assert resumed.result.weights_sha256 == quiet.result.weights_sha256, stop
+        assert resumed.result.passes == quiet.result.passes
+
+
+@pytest.mark.usefixtures("wide")
+def test_a_run_keeps_what_was_chosen_when_it_began(tmp_path, monkeypatch):
+    """A later version may choose otherwise."""
+    dataset = make(tmp_path / "set", n=2000)
+    plan = TrainingPlan(dataset=dataset.folder.url, tol=1e-3, snapshot_every=1e-9)
+    quiet, _ = trained(plan, tmp_path / "quiet")
+    next(iter(TrainingRun.start(plan, str(tmp_path / "run"), InProcess())))
+    other = MethodChoice(methods=quiet.methods.methods[::-1], reason="a new rule")
+    monkeypatch.setattr("pipeline.plan.job.choose", lambda *_, **__: other)
+    run, _ = trained(plan, tmp_path / "run")
+    assert run.result.weights_sha256 == quiet.result.weights_sha256
+
+
+@pytest.mark.usefixtures("wide")
+def test_what_does_not_fit_into_memory_is_not_chosen(tmp_path):
+    dataset = make(tmp_path / "set", n=400, d=20_000, chunk_rows=100, layout="sparse")
+    small = TrainingPlan(dataset=dataset.folder.url, tol=1e-3, memory="102MB")
+    assert [m.kind for m in trained(small, tmp_path / "small")[0].methods.methods] == ["sdca"]
+    ample = small.model_copy(update={"memory": 1 << 30})
+    assert len(trained(ample, tmp_path / "ample")[0].methods.methods) == 2
+
+
+@pytest.mark.usefixtures("wide")
+def test_models_of_several_classes(tmp_path):
+    dataset = make(tmp_path / "set", n=1500, chunk_rows=50, classes=3)
+    run, _ = trained(TrainingPlan(dataset=dataset.folder.url, tol=1e-3), tmp_path / "run")
+    assert run.result.certificate <= 1e-3
+    assert run.result.solver in ("sdca", "s2gd+")
+    assert make_job(run.plan, dataset).rule.n_classes == 3
+
+
+@pytest.mark.usefixtures("wide")
+def test_the_command_says_what_and_why(tmp_path, capsys):
+    make(tmp_path / "d", n=1000)
+    asked = [str(tmp_path / "d"), "--tol", "1e-4"]
+    assert cli.main(["plan", *asked, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["chosen"].startswith(f"{told['solver']}: passes to 0.0001 usually are")
+    assert cli.main(["train", *asked[:1], str(tmp_path / "run"), *asked[1:]]) == 0
+    assert f"Chosen: {told['chosen']}." in " ".join(capsys.readouterr().err.split())
+    assert RunFolder(str(tmp_path / "run")).record().methods.reason == told["chosen"]

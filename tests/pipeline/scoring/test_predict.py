@@ -1,0 +1,144 @@
+"""Predictions out of core: every row, in its order, scaled like the training rows."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+from pipeline.errors import BadInput
+from pipeline.execution.threads import InProcess
+from pipeline.ingest.phases import ingest
+from pipeline.scoring.predict import predict
+from pipeline.settings.ingest_plan import IngestPlan
+from pipeline.settings.source_options import SourceOptions
+from pipeline.settings.training_plan import TrainingPlan
+from pipeline.training.model import load_model
+from pipeline.training.run_folder import RunFolder
+from pipeline.training.training_run import TrainingRun
+from storage.folder import Folder
+
+MEMORY = 128 << 20
+
+
+def as_csv(path, X, y):
+    names = ",".join(f"x{j}" for j in range(X.shape[1]))
+    rows = "\n".join(f"{label},{','.join(map(repr, row))}" for label, row in zip(y, X.tolist()))
+    path.write_text(f"label,{names}\n{rows}\n")
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def spam(tmp_path_factory):
+    """A model of ham and spam, trained on standardised columns of very different sizes."""
+    folder = tmp_path_factory.mktemp("spam")
+    rng = np.random.default_rng(0)
+    X = np.round(rng.standard_normal((3000, 4)) * [1, 50, 0.1, 3] + [0, 7, 0, -2], 3)
+    y = np.where(X @ [1, 0.05, 5, 0.2] > 0, "spam", "ham")
+    source = as_csv(folder / "mail.csv", X, y)
+    ingest(IngestPlan(sources=(source,), dataset=str(folder / "set"), scale="standard"))
+    plan = TrainingPlan(dataset=str(folder / "set"), memory=MEMORY, loss="logistic")
+    for _ in TrainingRun.start(plan, str(folder / "run"), InProcess()):
+        pass
+    return load_model(RunFolder(str(folder / "run"))), source, X, y
+
+
+def expected(model, X):
+    scaled = ((X.astype(np.float32) - model.shift) * model.scale).astype(np.float32)
+    return scaled @ model.weights.coef + model.weights.intercept
+
+
+def test_raw_rows_are_scaled_and_labelled_as_the_training_rows_were(spam, tmp_path):
+    model, source, X, y = spam
+    out = str(tmp_path / "out.parquet")
+    result = predict(model, [source], out, SourceOptions(), probability=True, memory=MEMORY)
+    table = pyarrow.parquet.read_table(out)
+    score = expected(model, X)
+    assert result.rows == len(X) == table.num_rows
+    assert result.columns == ("label", "score", "probability")
+    np.testing.assert_allclose(table["score"], score, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(table["probability"], 1 / (1 + np.exp(-score)), rtol=1e-5)
+    assert (np.array(table["label"]) == y).mean() > 0.97
+    assert set(table["label"].to_pylist()) == {"ham", "spam"}
+
+
+@pytest.mark.parametrize("memory", [1 << 22, MEMORY])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_every_format_has_the_same_numbers_for_any_memory_and_threads(
+    spam, tmp_path, memory, threads
+):
+    model, source, X, _ = spam
+    for ending in ("csv", "npy", "parquet"):
+        out = str(tmp_path / f"out.{ending}")
+        predict(model, [source], out, SourceOptions(), memory=memory, threads=threads)
+    scores = np.load(tmp_path / "out.npy")
+    np.testing.assert_allclose(scores, expected(model, X), rtol=1e-5, atol=1e-6)
+    assert np.array_equal(scores, pyarrow.csv.read_csv(tmp_path / "out.csv")["score"])
+    assert np.array_equal(scores, pyarrow.parquet.read_table(tmp_path / "out.parquet")["score"])
+
+
+def test_a_data_set_is_predicted_as_it_lies(spam, tmp_path):
+    model, _, X, _ = spam
+    out = str(tmp_path / "out.npy")
+    predict(model, [model.record.plan.dataset], out, SourceOptions())
+    np.testing.assert_allclose(
+        np.sort(np.load(out)), np.sort(expected(model, X)), rtol=1e-5, atol=1e-6
+    )
+
+
+def test_labels_may_be_missing(spam, tmp_path):
+    model, _, X, _ = spam
+    (tmp_path / "new.csv").write_text(
+        "x0,x1,x2,x3\n" + "\n".join(",".join(map(repr, row)) for row in X[:10].tolist()) + "\n"
+    )
+    predict(model, [str(tmp_path / "new.csv")], str(tmp_path / "out.npy"), SourceOptions())
+    np.testing.assert_allclose(np.load(tmp_path / "out.npy"), expected(model, X[:10]), rtol=1e-5)
+
+
+def test_nothing_is_left_behind_when_a_row_is_bad(spam, tmp_path):
+    model, source, _, _ = spam
+    bad = tmp_path / "bad.csv"
+    bad.write_text(Path(source).read_text() + "ham,1,2,nan,4\n")
+    for ending in ("csv", "npy", "parquet"):
+        with pytest.raises(BadInput, match=r"bad\.csv.*3002"):
+            predict(model, [str(bad)], str(tmp_path / f"out.{ending}"), SourceOptions())
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["bad.csv"]
+
+
+def test_an_object_store_takes_predictions(spam):
+    model, source, X, _ = spam
+    predict(model, [source], "memory://predictions/out.csv", SourceOptions())
+    text = Folder("memory://predictions").read("out.csv").decode()
+    assert len(text.splitlines()) == len(X) + 1
+
+
+def test_other_widths_other_endings_and_dishonest_probabilities_are_refused(spam, tmp_path):
+    model, source, X, y = spam
+    wide = as_csv(tmp_path / "wide.csv", np.hstack([X, X]), y)
+    with pytest.raises(BadInput, match=r"8|5"):
+        predict(model, [wide], str(tmp_path / "out.npy"), SourceOptions())
+    with pytest.raises(BadInput, match=r"\.parquet, \.csv or \.npy"):
+        predict(model, [source], str(tmp_path / "out.txt"), SourceOptions())
+    hinge = model.record.plan.model_copy(update={"loss": "hinge"})
+    machine = model._replace(record=model.record.model_copy(update={"plan": hinge}))
+    with pytest.raises(BadInput, match="--loss logistic"):
+        predict(machine, [source], str(tmp_path / "o.npy"), SourceOptions(), probability=True)
+
+
+def test_labels_that_a_spreadsheet_would_run_are_defused_on_request(spam, tmp_path):
+    model, source, _, _ = spam
+    labels = model.record.targets.model_copy(update={"labels": ("=1+2", "-1")})
+    risky = model._replace(record=model.record.model_copy(update={"targets": labels}))
+    found = {}
+    for defuse in (False, True):
+        for ending in ("csv", "parquet"):
+            out = str(tmp_path / f"out.{ending}")
+            predict(risky, [source], out, SourceOptions(), defuse=defuse)
+            read = pyarrow.csv.read_csv if ending == "csv" else pyarrow.parquet.read_table
+            table = read(out)
+            found[ending, defuse] = set(map(str, table["label"].to_pylist()))
+            assert (np.array(table["score"]) < 0).any()  # numbers stay numbers
+    plain = {"=1+2", "-1"}
+    assert found.pop(("csv", True)) == {"'=1+2", "-1"}
+    assert all(labels == plain for labels in found.values())

@@ -1,0 +1,86 @@
+"""Settings stand once: plans are light to import, and the command line is read from them."""
+
+import json
+import subprocess
+import sys
+from dataclasses import fields
+
+import pytest
+from pydantic import ValidationError
+
+from flows import options
+from pipeline.errors import BadInput
+from pipeline.settings.execution import Execution
+from pipeline.settings.ingest_plan import IngestPlan
+from pipeline.settings.methods import KINDS
+from pipeline.settings.regularisation import Lam
+from pipeline.settings.source_options import SourceOptions
+from pipeline.settings.training_plan import TrainingPlan
+from solvers.losses import LOSSES
+from solvers.registry import METHODS, method_class
+
+HEAVY = {"numba", "numpy", "scipy", "dask", "distributed", "zarr", "fsspec", "pyarrow", "prefect"}
+
+
+@pytest.mark.parametrize(
+    "name", ["flows.cli", "pipeline.settings.training_plan", "pipeline.settings.ingest_plan"]
+)
+def test_what_help_needs_imports_nothing_heavy(name):
+    code = f"import json, sys, {name}; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not HEAVY & set(json.loads(done.stdout))
+
+
+@pytest.mark.parametrize(
+    ("group", "model", "elsewhere"),
+    [
+        (options.Training, TrainingPlan, {"dataset"}),
+        (options.Ingest, IngestPlan, {"sources", "dataset", "options", "storage_options"}),
+        (options.Reading, SourceOptions, {"label_required"}),
+        (options.Where, Execution, set()),
+    ],
+)
+def test_every_setting_is_an_option_with_the_help_of_its_model(group, model, elsewhere):
+    held = {field.name for field in fields(group)} - {"set"}
+    assert held == model.model_fields.keys() - elsewhere
+    assert all(field.description for field in model.model_fields.values())
+
+
+def test_the_registry_knows_each_class_by_its_own_word():
+    assert {word: kind.name for word, kind in LOSSES.items()} == {word: word for word in LOSSES}
+    assert {kind: method_class(kind)().kind for kind in METHODS} == {k: k for k in METHODS}
+
+
+def test_a_plan_is_the_same_after_a_round_trip_with_any_method():
+    for kind in KINDS:
+        plan = TrainingPlan(dataset="set", solver=kind, lam="10/n")
+        assert TrainingPlan.model_validate_json(plan.model_dump_json()) == plan
+        assert TrainingPlan.model_validate(plan.model_dump()) == plan
+        assert plan.solver.kind == kind
+    assert '"lam":"10/n"' in plan.model_dump_json()
+    methods = TrainingPlan.model_json_schema()["properties"]["solver"]
+    assert len(json.dumps(methods).split("$ref")) == len(KINDS) + 1
+
+
+@pytest.mark.parametrize(
+    ("solver", "said"),
+    [
+        ("asgf", "Did you mean asgd"),
+        ({"gamma0": 1.0}, "there is no method"),
+        ({"kind": "asgd", "gama0": 1.0}, "gama0 is no setting"),
+        ({"kind": "sdca", "shrink_rounds": -1}, "shrink_rounds is -1, but it should be greater"),
+        (3, "a method is settings"),
+    ],
+)
+def test_a_method_that_is_none_is_refused_with_what_there_is(solver, said):
+    with pytest.raises(ValidationError, match=said):
+        TrainingPlan(dataset="set", solver=solver)
+
+
+def test_lam_is_numbers_or_shares_of_a_row():
+    assert Lam.of(0.5).values(10) == (0.5,)
+    assert Lam.of("5/n, 0.1").values(10) == (0.5, 0.1)
+    assert str(Lam.of("5/n")) == "5/n"
+    for wrong in ("", "0", "-1/n", "1/m", "nan", "inf", "1,,2", None, True, [1.0], "1/n,1/n"):
+        with pytest.raises(BadInput, match="lam is"):
+            Lam.of(wrong)

@@ -1,0 +1,282 @@
+"""Training runs: the same bits wherever they run, however often they are interrupted."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipeline.errors import BadInput, PlanMismatch
+from pipeline.execution.executor import open_executor
+from pipeline.execution.reduce import reduce
+from pipeline.execution.threads import InProcess
+from pipeline.plan.job import make_job
+from pipeline.settings.execution import Execution
+from pipeline.settings.training_plan import TrainingPlan
+from pipeline.training.model import load_model
+from pipeline.training.packing import unpack_state
+from pipeline.training.run_folder import RunFolder
+from pipeline.training.training_run import TrainingRun
+from solvers.dual.sdca_state import SdcaState
+from solvers.gradient import GRADIENT
+from solvers.protocol import Diverged, Weights
+from storage.folder import Damaged
+from testing.datasets import make
+
+MEMORY = "96.1MB"  # leaves windows of a few small chunks
+
+
+def train(plan, url, executor=None):
+    run = TrainingRun.start(plan, str(url), executor or InProcess())
+    for _ in run:
+        pass
+    return run.result
+
+
+def plan_for(dataset, **settings):
+    return TrainingPlan(dataset=dataset.folder.url, **({"memory": MEMORY} | settings))
+
+
+@pytest.fixture(scope="module")
+def quiet_runs(tmp_path_factory):
+    """Plans with what training them in this process, without Dask, came to."""
+    found = []
+    for layout in ("dense", "sparse"):
+        folder = tmp_path_factory.mktemp(layout)
+        dataset = make(folder / "set", layout=layout, weighted=True)
+        for streams in (1, 3):
+            plan = plan_for(dataset, streams=streams, passes=2, certify=True, lam="10/n")
+            found.append((plan, train(plan, folder / f"quiet{streams}")))
+        plan = plan_for(dataset, solver={"kind": "s2gd"}, streams=2, passes=4)
+        found.append((plan, train(plan, folder / "quiet-s2gd")))
+        plan = plan_for(dataset, solver={"kind": "sdca"}, streams=2, passes=3)
+        found.append((plan, train(plan, folder / "quiet-sdca")))
+        plan = plan_for(dataset, solver={"kind": "pegasos"}, loss="hinge", streams=2, passes=3)
+        found.append((plan, train(plan, folder / "quiet-pegasos")))
+        plan = plan_for(dataset, solver={"kind": "asdca"}, passes=3)
+        found.append((plan, train(plan, folder / "quiet-asdca")))
+        plan = plan_for(dataset, solver={"kind": "sag"}, passes=2)
+        found.append((plan, train(plan, folder / "quiet-sag")))
+    return found
+
+
+@pytest.mark.parametrize(
+    "execution",
+    [Execution(threads=k) for k in (1, 2, 4)]
+    + [Execution(scheduler="local", threads=k) for k in (1, 2, 4)]
+    + [Execution(workers=k, threads=1) for k in (1, 2, 4)],
+    ids=lambda e: f"{e.workers} processes" if e.workers else f"{e.threads} threads",
+)
+def test_bits_do_not_depend_on_where_it_runs(tmp_path, quiet_runs, execution):
+    with open_executor(execution) as executor:
+        for k, (plan, quiet) in enumerate(quiet_runs):
+            there = train(plan, tmp_path / f"run{k}", executor)
+            assert there.weights_sha256 == quiet.weights_sha256, plan
+            assert (there.objective, there.certificate) == (quiet.objective, quiet.certificate)
+
+
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"solver": {"kind": "asgd", "average_from": "auto"}},
+        {"solver": {"kind": "asgd", "average_from": 1500}, "passes": 2},
+        {"solver": {"kind": "sgd"}, "loss": "squared_hinge", "intercept": "none"},
+        {"streams": 2, "passes": 2, "certify": True, "intercept": "regularised"},
+        {"solver": {"kind": "s2gd+"}, "passes": 6},
+        {"solver": {"kind": "s2gd", "m": 3000}, "passes": 4, "streams": 2, "lam": "30/n"},
+        {"solver": {"kind": "sdca"}, "loss": "hinge", "passes": 3},
+        {
+            "solver": {"kind": "sdca", "shrink_rounds": 9},
+            "loss": "hinge",
+            "streams": 2,
+            "passes": 3,
+        },
+        {"solver": {"kind": "pegasos"}, "loss": "hinge", "passes": 3},
+        {"solver": {"kind": "sdca", "batch": "aggressive"}, "streams": 2, "passes": 3},
+        {"solver": {"kind": "asdca", "batch_size": 40}, "passes": 4},
+        {"solver": {"kind": "agd"}, "passes": 7},
+        {"solver": {"kind": "sag+"}, "passes": 4, "lam": "30/n", "certify": True},
+        {"solver": {"kind": "lbfgs", "memory": 2}, "passes": 7},
+        {"solver": {"kind": "newton"}, "passes": 6, "loss": "smoothed_hinge"},
+    ],
+    ids=lambda settings: settings.get("solver", {}).get("kind", "streams"),
+)
+def test_interrupted_anywhere_equals_uninterrupted(tmp_path, layout, settings, monkeypatch):
+    monkeypatch.setattr("solvers.sag.RENEW_EVERY", 2)
+    monkeypatch.setattr("pipeline.execution.walk.FASTER", 4)  # more places to stop at
+    dataset = make(tmp_path / "set", layout=layout, n=2500, chunk_rows=30)
+    plan = plan_for(dataset, **settings)
+    quiet = train(plan, tmp_path / "quiet")
+    impatient = plan.model_copy(update={"snapshot_every": 1e-9})  # a snapshot after every span
+    events = sum(1 for _ in TrainingRun.start(impatient, str(tmp_path / "count"), InProcess()))
+    assert events > 6
+    for stop in range(1, events, max(1, events // 5)):
+        url = str(tmp_path / f"cut{stop}")
+        for seen, _ in enumerate(TrainingRun.start(impatient, url, InProcess()), start=1):
+            if seen == stop:
+                break
+        resumed = TrainingRun.resume(url, InProcess())
+        for _ in resumed:
+            pass
+        assert resumed.result.weights_sha256 == quiet.weights_sha256, f"cut after event {stop}"
+        assert resumed.result.certificate == quiet.certificate
+        assert resumed.result.rows_seen == quiet.rows_seen
+
+
+def test_the_same_command_again_continues_and_then_does_nothing(tmp_path):
+    plan = plan_for(make(tmp_path / "set"))
+    first = train(plan, tmp_path / "run")
+    lines = len((tmp_path / "run/log.jsonl").read_text().splitlines())
+    again = train(plan, tmp_path / "run")
+    assert again.weights_sha256 == first.weights_sha256
+    events = [json.loads(x) for x in (tmp_path / "run/log.jsonl").read_text().splitlines()]
+    assert [e["event"] for e in events[lines:]] == ["resume", "finish"]
+
+
+def test_a_damaged_newest_snapshot_is_named_and_passed_over(tmp_path):
+    dataset = make(tmp_path / "set", n=2500, chunk_rows=30)
+    plan = plan_for(dataset, snapshot_every=1e-9)
+    quiet = train(plan, tmp_path / "quiet")
+    run = TrainingRun.start(plan, str(tmp_path / "run"), InProcess())
+    snapshots = 0
+    for event in run:
+        snapshots += event.kind == "snapshot"
+        if snapshots == 3:
+            break
+    newest = tmp_path / "run/snapshots" / run.run.snapshots.names()[-1]
+    victim = max((p for p in newest.rglob("*") if p.is_file()), key=lambda p: p.stat().st_size)
+    content = bytearray(victim.read_bytes())
+    content[len(content) // 2] ^= 1
+    victim.write_bytes(content)
+
+    resumed = TrainingRun.resume(str(tmp_path / "run"), InProcess())
+    events = list(resumed)
+    assert events[0].kind == "resume"
+    assert events[0].facts["snapshot"] < newest.name
+    assert len(events[0].facts["damaged"]) == 1
+    assert newest.name in events[0].facts["damaged"][0]
+    assert resumed.result.weights_sha256 == quiet.weights_sha256
+
+
+def test_another_plan_or_other_data_is_refused(tmp_path):
+    dataset = make(tmp_path / "set")
+    train(plan_for(dataset), tmp_path / "run")
+    with pytest.raises(PlanMismatch, match="seed was 0, now 1"):
+        train(plan_for(dataset, seed=1), tmp_path / "run")
+    other = make(tmp_path / "other", seed=5)
+    (tmp_path / "set").rename(tmp_path / "gone")
+    Path(other.folder.url.removeprefix("file://")).rename(tmp_path / "set")
+    with pytest.raises(PlanMismatch, match="was trained on data set"):
+        TrainingRun.resume(str(tmp_path / "run"), InProcess())
+
+
+def test_the_certificate_bounds_the_true_gap_and_tol_stops(tmp_path):
+    dataset = make(tmp_path / "set")
+    one = train(plan_for(dataset, lam=0.05, certify=True), tmp_path / "one")
+    many = train(plan_for(dataset, lam=0.05, passes=60, tol=1e-5), tmp_path / "many")
+    assert many.certificate <= 1e-5
+    assert 1 < many.passes < 60
+    assert 0 <= one.objective - many.objective <= one.certificate
+
+
+def test_an_exploding_pass_starts_again_with_half_the_step(tmp_path):
+    dataset = make(tmp_path / "set", targets="values")
+    plan = plan_for(dataset, lam=1e-4, solver={"kind": "asgd", "gamma0": 100.0})
+    run = TrainingRun.start(plan, str(tmp_path / "run"), InProcess())
+    kinds = [event.kind for event in run]
+    assert kinds.count("restart") >= 3
+    weights = load_model(RunFolder(str(tmp_path / "run"))).weights
+    assert np.isfinite(weights.coef).all()
+    assert run.result.passes == 1
+
+
+def test_a_run_that_no_step_can_save_says_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setattr("pipeline.training.passes.MOST_RESTARTS", 1)
+    dataset = make(tmp_path / "set", targets="values")
+    plan = plan_for(dataset, lam=1e-4, solver={"kind": "asgd", "gamma0": 1000.0})
+    with pytest.raises(Diverged, match=r"exploded 2 times.*ingest --scale"):
+        train(plan, tmp_path / "run")
+
+
+def test_plans_that_do_not_fit_their_data_are_refused_before_anything_is_written(tmp_path):
+    numbers = make(tmp_path / "numbers", targets="values")
+    for wrong, said in [
+        ({"loss": "hinge"}, "needs labels"),
+        ({"memory": "1MB"}, "--memory"),
+        ({"streams": 1000}, "--streams"),
+        ({"lam": 1.0, "solver": {"kind": "asgd", "gamma0": 2.0}}, "gamma0"),
+    ]:
+        with pytest.raises(ValueError, match=said):
+            train(plan_for(numbers, **wrong), tmp_path / "run")
+        assert not (tmp_path / "run").exists()
+    with pytest.raises(ValueError, match="10/n"):
+        plan_for(numbers, lam="n/10")
+
+
+def test_rows_in_no_random_order_are_visited_in_random_order(tmp_path):
+    sorted_set = make(tmp_path / "sorted", shuffled=False)
+    shuffled_set = make(tmp_path / "shuffled")
+    a = train(plan_for(sorted_set), tmp_path / "a")
+    b = train(plan_for(shuffled_set), tmp_path / "b")
+    assert a.weights_sha256 != b.weights_sha256
+
+
+def test_a_gather_adds_every_row_once_with_the_same_bits_on_any_workers(tmp_path):
+    dataset = make(tmp_path / "set", n=2300, chunk_rows=50)
+    job = make_job(plan_for(dataset), dataset)
+    at = Weights(np.linspace(-1, 1, dataset.n_features), 0.5)
+    executor = InProcess()
+    total = executor.result(reduce(executor, job, GRADIENT, at, lambda _: None))
+    assert total.rows == 2300
+    for execution in (
+        Execution(threads=3), Execution(scheduler="local", threads=3), Execution(workers=2),
+    ):  # fmt: skip
+        with open_executor(execution) as executor:
+            other = executor.result(reduce(executor, job, GRADIENT, at, lambda _: None))
+        assert (other.loss, other.g_b) == (total.loss, total.g_b)
+        assert np.array_equal(other.G, total.G)
+
+
+def test_a_damaged_chunk_stops_training_by_its_name(tmp_path):
+    dataset = make(tmp_path / "set")
+    victim = next((tmp_path / "set/X/c").glob("3/0"))
+    content = bytearray(victim.read_bytes())
+    content[100] ^= 1
+    victim.write_bytes(content)
+    with pytest.raises(Damaged, match="X/c/3/0"):
+        train(plan_for(dataset), tmp_path / "run")
+
+
+def test_a_run_may_start_from_another_ones_model(tmp_path):
+    """Its first rows are predicted by that model, and it is not needed any more after that."""
+    dataset = make(tmp_path / "set", n=2500, chunk_rows=30)
+    before = train(plan_for(dataset, passes=5, lam="10/n"), tmp_path / "before")
+    plan = plan_for(dataset, start_from=before.run, lam="10/n", snapshot_every=1e-9)
+    quiet = train(plan, tmp_path / "warm")
+    first = {
+        name: next(e for e in RunFolder(str(tmp_path / name)).events() if e["event"] == "span")
+        for name in ("before", "warm")
+    }
+    assert first["warm"]["metrics"]["loss"] < 0.9 * first["before"]["metrics"]["loss"]
+    for event in TrainingRun.start(plan, str(tmp_path / "cut"), InProcess()):
+        if event.kind == "span":
+            break
+    (tmp_path / "before").rename(tmp_path / "gone")
+    resumed = TrainingRun.resume(str(tmp_path / "cut"), InProcess())
+    for _ in resumed:
+        pass
+    assert resumed.result.weights_sha256 == quiet.weights_sha256
+    other = make(tmp_path / "narrow", d=7)
+    with pytest.raises(BadInput, match="30 features"):
+        train(plan_for(other, start_from=str(tmp_path / "gone")), tmp_path / "refused")
+
+
+def test_a_state_of_another_version_is_refused_with_what_to_do(tmp_path):
+    dataset = make(tmp_path / "set")
+    train(plan_for(dataset, solver={"kind": "sdca"}), tmp_path / "run")
+    snapshot, _ = RunFolder(str(tmp_path / "run")).snapshots.latest()
+    assert isinstance(unpack_state((SdcaState,), snapshot, 0), SdcaState)
+    del snapshot.arrays["0.fresh"]
+    with pytest.raises(BadInput, match="--start-from"):
+        unpack_state((SdcaState,), snapshot, 0)

@@ -1,0 +1,137 @@
+"""Newton's method over reductions: its matrix, its steps, and how few passes it takes."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+
+from solvers.batch.newton import Newton, add_squares, solved, thinning
+from solvers.drive import sweeps
+from solvers.kernels.rows import DenseRows, SparseRows
+from solvers.losses import LOSSES, Problem, curvature_at, slope, value
+from solvers.protocol import Weights
+from testing import oracles
+from testing.oracles import block, dense_rows, problem_of, rows_of, sparse_rows, stats
+
+SMOOTH = [name for name in LOSSES if name != "hinge"]
+
+
+def as_block(kind, X, y, weight):
+    rows = dense_rows(X) if kind is DenseRows else sparse_rows(csr_matrix(X))
+    return block(rows, y, weight)
+
+
+def passes_to(tol, problem, kind, X, y, weight, most=40, **known):
+    """Sweeps until the certificate is tol, and the state then."""
+    solver, measured = Newton(), stats(X, kind, weight, y)._replace(**known)
+    for moment in sweeps(solver, problem, measured, as_block(kind, X, y, weight)):
+        if solver.certificate(moment.state).gap <= tol or moment.passes >= most:
+            return moment.passes, moment.state
+    raise AssertionError("sweeps never end")
+
+
+@pytest.mark.parametrize("loss", SMOOTH)
+@pytest.mark.parametrize("intercept", ["none", "free"])
+@pytest.mark.parametrize("kind", [DenseRows, SparseRows])
+def test_columns_of_any_scale_are_done_in_a_dozen_passes(loss, intercept, kind):
+    X, y, weight = rows_of(300, 6, loss, seed=2)
+    X = X * 10.0 ** np.arange(-3.0, 3.0)
+    problem = problem_of(loss, 1e-3, intercept)
+    passes, state = passes_to(1e-10, problem, kind, X, y, weight)
+    assert passes <= (2 if loss == "squared" else 20)
+    found = Newton().certificate(state)
+    true = oracles.objective(loss, problem, X, y, weight, *Newton().weights(state))[0]
+    assert found.objective == pytest.approx(true, rel=1e-11)
+    assert 0.0 <= found.gap <= 1e-10
+
+
+@pytest.mark.parametrize("loss", [*SMOOTH])
+@pytest.mark.parametrize("kind", [DenseRows, SparseRows])
+@pytest.mark.parametrize("column", [0.0, 1.0])
+def test_the_matrix_is_the_formula_for_any_number_of_rows(loss, kind, column, rng):
+    X, y, weight = rows_of(23, 5, loss, seed=3)
+    problem, of = Problem(LOSSES[loss](), 0.1, column, 0.1), as_block(kind, X, y, weight)
+    w, b = rng.standard_normal(5), 0.3
+    wide = np.column_stack([X, np.full(23, column)])
+    for rows in (0, 3, 4, 23):
+        order = rng.permutation(23)[:rows]
+        p = X[order] @ w + column * b
+        c = weight[order] * [
+            curvature_at(problem.loss, *both) for both in zip(p, y[order], strict=True)
+        ]
+        expected = np.tril((wide[order].T * c) @ wide[order])
+        for add in (add_squares, add_squares.py_func):
+            H = np.zeros((6, 6))
+            add(H, w, b, problem, *of[:3], order)
+            np.testing.assert_allclose(H, expected, rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", SMOOTH)
+def test_the_parabola_touches_the_loss_and_is_above_it_or_is_its_second_derivative(loss):
+    phi, h = LOSSES[loss](), 1e-4
+    for p in np.linspace(-3.0, 3.0, 61) + 1e-3:
+        c = curvature_at(phi, p, 1.0)
+        second = (slope(phi, p + h, 1.0) - slope(phi, p - h, 1.0)) / (2 * h)
+        if not LOSSES[loss].parameters():
+            assert c == pytest.approx(second, abs=1e-6)
+            continue
+        for q in np.linspace(-4.0, 4.0, 41):
+            above = value(phi, p, 1.0) + slope(phi, p, 1.0) * (q - p) + 0.5 * c * (q - p) ** 2
+            assert above >= value(phi, q, 1.0) - 1e-12 or p > 1.0
+
+
+def test_cholesky_solves_and_plain_python_agrees(rng):
+    A = rng.standard_normal((7, 7))
+    H, g = A @ A.T + 0.1 * np.eye(7), rng.standard_normal(7)
+    for solve in (solved, solved.py_func):
+        np.testing.assert_allclose(H @ solve(np.tril(H), g), g, rtol=1e-10, atol=1e-12)
+
+
+def test_rows_that_stand_for_all_do_and_where_they_do_not_all_are_asked(rng):
+    """Every second row knows nothing of half of the columns: the matrix of those is no use."""
+    n, d = 40_000, 8
+    X = rng.standard_normal((n, d)).astype(np.float32)
+    y = np.where(X @ rng.standard_normal(d) + rng.standard_normal(n) > 0.0, 1.0, -1.0)
+    problem, weight = problem_of("logistic", 1e-4, "none"), np.ones(n)
+    known = stats(X, DenseRows, weight, y)._replace(shuffled=True)
+    assert thinning(problem, known) == 2
+    assert thinning(problem, known._replace(shuffled=False)) == 1
+    passes, state = passes_to(1e-9, problem, DenseRows, X, y, weight, shuffled=True)
+    every, alone = passes_to(1e-9, problem, DenseRows, X, y, weight, shuffled=False)
+    assert (state.thinned, alone.thinned) == (2, 1)
+    assert every <= passes <= every + 3
+    np.testing.assert_allclose(state.x, alone.x, rtol=0.0, atol=1e-3)
+    X[::2, :4] = 0.0
+    passes, state = passes_to(1e-9, problem, DenseRows, X, y, weight, shuffled=True)
+    assert state.thinned == 1
+    assert state.shortened >= 1
+    assert passes <= 15
+
+
+def test_where_f_does_not_fall_the_step_is_halved_and_bounds_stay_true():
+    """Far out the logistic loss is straight, and a whole step lands beyond all bounds."""
+    X, y, weight = rows_of(60, 3, "logistic", seed=4)
+    problem, solver = problem_of("logistic", 1e-6, "none"), Newton()
+    known = stats(X, DenseRows, weight, y)
+    state = solver.start_at(problem, known, Weights(np.full(3, 30.0), 0.0), 0)
+    (reduce,), of = solver.program(0), as_block(DenseRows, X, y, weight)
+    best, seen = oracles.optimum("logistic", problem, X, y, weight), []
+    for k in range(60):
+        at = reduce.at(state)
+        total = reduce.sum.add(problem, at, of, reduce.sum.zero(at))
+        state = reduce.absorb(problem, known, state, total, k)
+        found = solver.certificate(state)
+        seen.append(found.objective)
+        assert found.gap >= max(0.0, found.objective - best - 1e-12)
+        if found.gap <= 1e-9:
+            break
+    assert state.shortened > 0
+    assert np.all(np.diff(seen) <= 1e-12)
+    assert found.gap <= 1e-9
+
+
+def test_what_it_cannot_do_is_refused():
+    with pytest.raises(ValueError, match="smoothed hinge"):
+        Newton().init(problem_of("hinge", 0.1), stats(np.ones((3, 2)), DenseRows))
+    many = stats(np.ones((3, 2)), DenseRows)._replace(d=Newton.needs.most_columns + 1)
+    with pytest.raises(ValueError, match="Take lbfgs"):
+        Newton().init(problem_of("logistic", 0.1), many)

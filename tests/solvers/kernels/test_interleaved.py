@@ -1,0 +1,96 @@
+"""Several models side by side on sparse rows: the bits of each alone, whatever fills the lanes."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+
+from pipeline.training.packing import named_fields
+from solvers.dual.sdca import Sdca
+from solvers.dual.sdca_interleaved import visit_interleaved as sdca_abreast
+from solvers.kernels.rows import SparseRows
+from solvers.kernels.simd.interleaved import LINE, apart, beside, lanes_for, lanes_taken
+from solvers.multi_model import MultiModel, Task
+from solvers.protocol import copy_state
+from solvers.sgd.averaged_sgd import Asgd, Sgd
+from solvers.sgd.interleaved_steps import visit_interleaved
+from testing.oracles import block, problem_of, rows_of, sparse_rows, stats
+from tests.conftest import ROUNDING
+
+LOSSES = ["hinge", "squared_hinge", "smoothed_hinge", "logistic", "squared"]
+
+
+def ends(solver, views, loss, *, n=300, d=40, flush=False):
+    """What views' models come to, side by side and one after the other."""
+    X, y, weight = rows_of(n, d, loss, seed=3, density=0.2)
+    X[::17] = 0.0  # empty rows, the last among them
+    X[-1] = 0.0
+    if views[0].label >= 0:
+        y = np.random.default_rng(1).integers(0, len(views), n).astype(float)
+    known = stats(X, SparseRows, weight, y)
+    problem = problem_of(loss, 0.5 if flush else 0.01, "free")
+    method = MultiModel(solver, tuple(views))
+    walk, found = method.program(0)[0], []
+    for enter in (walk.enter, copy_state):
+        kept = np.zeros((n, method.row_state_size(known)))
+        state = enter(method.init(problem, known))
+        assert bool(state.interleaved) == (enter is walk.enter)
+        for order in np.split(np.arange(n), [100]):
+            one = block(sparse_rows(csr_matrix(X)), y, weight, order)._replace(row_state=kept)
+            state = walk.step(problem, known, state, one)
+        found.append((walk.leave(state), kept))
+    return found
+
+
+def assert_same(found):
+    (together, numbers), (in_turn, same_numbers) = found
+    assert np.array_equal(numbers, same_numbers)
+    for a, b in zip(together.models, in_turn.models, strict=True):
+        pairs = zip(named_fields(a), named_fields(b), strict=True)
+        assert all(np.array_equal(x, y) for (_, x), (_, y) in pairs)
+
+
+@pytest.mark.parametrize("models", [2, 4, 5, 8, 9, 17])
+@pytest.mark.parametrize("solver", [Asgd(gamma0=0.5), Sdca()], ids=lambda solver: solver.kind)
+def test_any_number_of_lam(solver, models):
+    assert_same(ends(solver, [Task(lam=0.1 * 0.6**k) for k in range(models)], "logistic"))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("solver", [Asgd(), Sgd(), Sdca()], ids=lambda solver: solver.kind)
+def test_any_loss(solver, loss):
+    assert_same(ends(solver, [Task(lam=0.3 * 0.5**k) for k in range(6)], loss))
+
+
+@pytest.mark.parametrize("solver", [Asgd(gamma0=0.5), Sdca()], ids=lambda solver: solver.kind)
+def test_a_model_per_class(solver):
+    assert_same(ends(solver, [Task(label=k) for k in range(9)], "logistic"))
+
+
+def test_models_are_flushed_when_each_is_due():
+    views = [Task(lam=lam) for lam in (0.9, 0.5, 0.1, 0.01, 1e-3)]
+    assert_same(ends(Asgd(gamma0=1.0, c=0.2), views, "logistic", n=2000, d=7, flush=True))
+
+
+@pytest.mark.parametrize("solver", [Asgd(gamma0=0.5), Sdca()], ids=lambda solver: solver.kind)
+def test_plain_python_agrees(monkeypatch, solver):
+    views = [Task(lam=0.1 * 0.6**k) for k in range(5)]
+    (fast, _), _ = ends(solver, views, "logistic")
+    monkeypatch.setattr(
+        "solvers.sgd.interleaved_steps.visit_interleaved", visit_interleaved.py_func
+    )
+    monkeypatch.setattr("solvers.dual.sdca_interleaved.visit_interleaved", sdca_abreast.py_func)
+    (slow, _), _ = ends(solver, views, "logistic")
+    for a, b in zip(fast.models, slow.models, strict=True):
+        np.testing.assert_allclose(a.W, b.W, rtol=1e-9, atol=ROUNDING)
+
+
+@pytest.mark.parametrize("models", [2, 5, 9])
+def test_weights_lie_by_cache_lines_and_come_back(models):
+    weights = list(np.random.default_rng(0).standard_normal((models, 23, 3)))
+    W = beside(weights)
+    lanes = lanes_for(models).width
+    assert W.shape == (lanes_taken(models) // lanes, 23, 3 * lanes)
+    assert W.ctypes.data % LINE == 0
+    for own, back in zip(weights, apart(W, models), strict=True):
+        assert np.array_equal(own, back)
+        assert back.flags.c_contiguous

@@ -1,0 +1,309 @@
+"""Several models in the same passes: each is the one that it would have been alone."""
+
+import json
+
+import numpy as np
+import pytest
+from sklearn import metrics
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils.class_weight import compute_sample_weight
+
+from pipeline.errors import BadInput
+from pipeline.execution.executor import open_executor
+from pipeline.execution.threads import InProcess
+from pipeline.plan.job import make_job, solver_of
+from pipeline.scoring.evaluate import evaluate
+from pipeline.scoring.predict import predict
+from pipeline.settings.execution import Execution
+from pipeline.settings.regularisation import Lam
+from pipeline.settings.source_options import SourceOptions
+from pipeline.settings.training_plan import TrainingPlan
+from pipeline.streaming.buffers import row_view
+from pipeline.streaming.targets import target_rule
+from pipeline.training.model import load_model
+from pipeline.training.packing import named_fields
+from pipeline.training.run_folder import RunFolder
+from pipeline.training.saved import Saved
+from pipeline.training.training_run import TrainingRun
+from solvers.dual.sdca import Sdca
+from solvers.losses import Logistic
+from solvers.protocol import Block, copy_state
+from solvers.sgd.averaged_sgd import Asgd
+from testing.datasets import make
+from tests.conftest import CONVERGED
+
+CLASSES = 4
+SEVERAL_WINDOWS = "96.15MB"
+METHODS = {
+    "asgd": {"passes": 2, "certify": True},
+    "asgd, start sought": {"solver": {"kind": "asgd", "average_from": "auto"}},
+    "s2gd+": {"solver": {"kind": "s2gd+"}, "passes": 6},
+    "s2gd that goes back": {
+        "solver": {"kind": "s2gd"},
+        "passes": 12,
+        "lam": "0.01/n",
+        "loss": "squared_hinge",
+        "class_weight": {"0": 100.0},
+    },
+    "svrg": {"solver": {"kind": "svrg"}, "passes": 6, "streams": 2},
+    "sdca": {"solver": {"kind": "sdca"}, "loss": "hinge", "passes": 3},
+    "sdca in streams": {"solver": {"kind": "sdca"}, "streams": 2, "passes": 3},
+    "pegasos": {"solver": {"kind": "pegasos"}, "loss": "hinge", "streams": 2, "passes": 3},
+    "sag": {"solver": {"kind": "sag"}, "passes": 3, "lam": "30/n"},
+    "lbfgs": {"solver": {"kind": "lbfgs"}, "passes": 6},
+    "newton": {"solver": {"kind": "newton"}, "passes": 5},
+    "gd": {"solver": {"kind": "gd"}, "passes": 4},
+    "agd": {"solver": {"kind": "agd"}, "passes": 4},
+    "asdca": {"solver": {"kind": "asdca"}, "passes": 3},
+}
+
+
+def train(plan, url, executor=None):
+    run = TrainingRun.start(plan, str(url), executor or InProcess())
+    for _ in run:
+        pass
+    return load_model(RunFolder(str(url))), run.result
+
+
+def plan_for(dataset, **settings):
+    return TrainingPlan(dataset=dataset.folder.url, **({"memory": "256MB"} | settings))
+
+
+@pytest.fixture(scope="module", params=["dense", "sparse"])
+def dataset(request, tmp_path_factory):
+    url = tmp_path_factory.mktemp(request.param) / "set"
+    return make(url, n=1500, chunk_rows=50, layout=request.param, weighted=True, classes=CLASSES)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_each_model_has_the_bits_that_it_would_have_alone(tmp_path, dataset, method):
+    plan = plan_for(dataset, **METHODS[method])
+    together, result = train(plan, tmp_path / "run")
+    assert together.weights.coef.shape == (CLASSES, 30)
+    gaps, objectives = [], []
+    for k in range(CLASSES):
+        own = plan.model_copy(update={"positive": str(k)})
+        model, alone = train(own, tmp_path / f"run{k}")
+        assert np.array_equal(together.weights.coef[k], model.weights.coef)
+        assert together.weights.intercept[k] == model.weights.intercept
+        gaps.append(alone.certificate)
+        objectives.append(alone.objective)
+    if result.certificate is not None:
+        assert result.certificate == max(gaps)
+        assert result.objective == float(np.mean(objectives))
+
+
+@pytest.mark.parametrize(
+    "method", ["asgd, start sought", "s2gd that goes back", "sdca in streams", "sag"]
+)
+def test_interrupted_anywhere_equals_uninterrupted(tmp_path, dataset, method):
+    plan = plan_for(dataset, **METHODS[method], memory=SEVERAL_WINDOWS)
+    _, quiet = train(plan, tmp_path / "quiet")
+    impatient = plan.model_copy(update={"snapshot_every": 1e-9})
+    events = sum(1 for _ in TrainingRun.start(impatient, str(tmp_path / "count"), InProcess()))
+    assert events > 5
+    for stop in range(1, events, max(1, events // 4)):
+        url = str(tmp_path / f"cut{stop}")
+        for seen, _ in enumerate(TrainingRun.start(impatient, url, InProcess()), start=1):
+            if seen == stop:
+                break
+        resumed = TrainingRun.resume(url, InProcess())
+        for _ in resumed:
+            pass
+        assert resumed.result.weights_sha256 == quiet.weights_sha256, f"cut after event {stop}"
+        assert resumed.result.certificate == quiet.certificate
+
+
+def test_bits_do_not_depend_on_the_workers(tmp_path, dataset):
+    plans = [
+        plan_for(dataset, **METHODS[method], memory=SEVERAL_WINDOWS) for method in ("s2gd+", "sdca")
+    ]
+    quiet = [train(plan, tmp_path / f"quiet{k}")[1] for k, plan in enumerate(plans)]
+    with open_executor(Execution(workers=2, threads=1)) as executor:
+        for k, plan in enumerate(plans):
+            _, there = train(plan, tmp_path / f"run{k}", executor)
+            assert there.weights_sha256 == quiet[k].weights_sha256
+
+
+def test_a_model_that_goes_back_keeps_its_own_slopes(tmp_path, dataset):
+    """Its epoch taken back, a model goes with older numbers per row than the others."""
+    plan = plan_for(dataset, **METHODS["s2gd that goes back"], snapshot_every=1e-9)
+    run = RunFolder(str(tmp_path / "run"))
+    versions = set()
+    for event in TrainingRun.start(plan, run.url, InProcess()):
+        if event.kind == "snapshot":
+            told = run.snapshots.attributes(event.facts["name"])
+            models = told["streams"][0]["models"]
+            versions.add(len({model["row_version"] for model in models}))
+    assert versions == {1, 2}, "no model went back alone: the test shows nothing"
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("method", ["asgd", "s2gd+", "sdca"])
+def test_a_grid_of_lam_is_a_run_for_each_and_the_best_on_held_out_rows(tmp_path, classes, method):
+    dataset = make(tmp_path / "set", n=1200, chunk_rows=50, classes=classes)
+    fresh = make(tmp_path / "fresh", n=900, chunk_rows=50, classes=classes, seed=0)
+    lams = ("1e-1", "3/n", "1e-3")
+    plan = plan_for(dataset, **METHODS[method], lam=",".join(lams), held_out=fresh.folder.url)
+    model, result = train(plan, tmp_path / "run")
+    losses = []
+    for k, (lam, found) in enumerate(zip(lams, result.candidates, strict=True)):
+        alone, own = train(plan.model_copy(update={"lam": Lam.of(lam)}), tmp_path / f"run{k}")
+        figures = evaluate(alone, fresh, InProcess())
+        assert (found["loss"], found["error"]) == (figures.loss, figures.error)
+        assert (found["objective"], found["gap"]) == (own.objective, own.certificate)
+        losses.append(figures.loss)
+        if found["lam"] == result.lam:
+            assert np.array_equal(model.weights.coef, alone.weights.coef)
+            assert np.array_equal(model.weights.intercept, alone.weights.intercept)
+            assert result.objective == own.objective
+            assert evaluate(model, fresh, InProcess()) == figures
+    assert result.lam == result.candidates[int(np.argmin(losses))]["lam"] == model.lam
+
+
+@pytest.mark.parametrize("method", ["s2gd+", "sdca", "svrg", "lbfgs"])
+def test_a_model_that_has_reached_the_tolerance_stays_as_it_is(tmp_path, dataset, method):
+    """As it would have stopped alone, whatever the others still need."""
+    settings = METHODS[method] | {"passes": 60, "tol": 1e-6, "lam": "10/n", "loss": "logistic"}
+    plan = plan_for(dataset, **settings, class_weight={"0": 20.0})
+    together, result = train(plan, tmp_path / "run")
+    passes = []
+    for k in range(CLASSES):
+        model, alone = train(plan.model_copy(update={"positive": str(k)}), tmp_path / f"run{k}")
+        assert np.array_equal(together.weights.coef[k], model.weights.coef)
+        passes.append(alone.passes)
+    assert result.certificate <= 1e-6
+    assert len(set(passes)) > 1, "all take as many passes: the test shows nothing"
+    assert result.passes == max(passes)
+
+
+@pytest.mark.parametrize("solver", [Asgd(), Sdca()], ids=lambda solver: solver.kind)
+def test_side_by_side_is_one_after_the_other(tmp_path, solver):
+    """Sparse rows are taken by all models at once: the same bits as when that is switched off."""
+    dataset = make(tmp_path / "set", n=400, chunk_rows=100, layout="sparse", classes=CLASSES)
+    plan = plan_for(dataset, solver=solver)
+    job = make_job(plan, dataset)
+    method = solver_of(plan, job.rule, 400)
+    walk = method.program(0)[0]
+    table = dataset.read_chunk(0)
+    kept = np.zeros((100, job.row_state_size))
+    block = Block(row_view(table), table.target, np.ones(100), np.arange(100), kept)
+    ends = []
+    for enter in (walk.enter, copy_state):
+        kept[:] = 0.0
+        state = enter(method.init(job.problem, job.stats))
+        assert len(state.interleaved) == (CLASSES if enter is walk.enter else 0)
+        ends.append((walk.leave(walk.step(job.problem, job.stats, state, block)), kept.copy()))
+    (together, numbers), (in_turn, same_numbers) = ends
+    assert np.array_equal(numbers, same_numbers)
+    for a, b in zip(together.models, in_turn.models, strict=True):
+        pairs = zip(named_fields(a), named_fields(b), strict=True)
+        assert all(np.array_equal(x, y) for (_, x), (_, y) in pairs)
+
+
+def test_several_lam_need_rows_to_choose_by():
+    with pytest.raises(ValueError, match="--held-out"):
+        TrainingPlan(dataset="x", lam="1e-3,1e-4")
+    with pytest.raises(ValueError, match="same value twice"):
+        TrainingPlan(dataset="x", lam="1e-3,0.001", held_out="y")
+
+
+def test_rows_to_choose_by_that_do_not_fit_are_refused_before_anything_is_written(tmp_path):
+    dataset = make(tmp_path / "set", n=400, chunk_rows=100)
+    other = make(tmp_path / "other", n=400, d=7, chunk_rows=100)
+    with pytest.raises(BadInput, match="has 7 features, but the model has 30"):
+        train(plan_for(dataset, lam="1e-2,1e-3", held_out=other.folder.url), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def rows_of(dataset):
+    tables = [dataset.read_chunk(k) for k in range(dataset.n_chunks)]
+    return (
+        np.concatenate([t.X for t in tables]).astype(float),
+        np.concatenate([t.target for t in tables]),
+        np.concatenate([t.weight for t in tables]),
+    )
+
+
+@pytest.fixture(scope="module")
+def certified(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("classes")
+    dataset = make(folder / "set", n=1500, chunk_rows=50, weighted=True, classes=CLASSES)
+    plan = plan_for(
+        dataset, solver={"kind": "s2gd+"}, lam="10/n", tol=1e-9, intercept="none",
+        class_weight={"0": 3.0, "2": 0.5},
+    )  # fmt: skip
+    return dataset, *train(plan, folder / "run")
+
+
+def test_class_and_row_weights_give_scikit_learns_model(certified):
+    dataset, model, result = certified
+    X, y, weight = rows_of(dataset)
+    n, factor = len(y), np.array([3.0, 1.0, 0.5, 1.0])
+    factor *= n / factor[y.astype(int)].sum()
+    unit = weight * n / weight.sum() * factor[y.astype(int)]
+    for k in range(CLASSES):
+        oracle = LogisticRegression(C=1 / 10, fit_intercept=False, tol=1e-12, max_iter=1000)
+        oracle.fit(X, y == k, sample_weight=unit)
+        w, side = oracle.coef_[0], np.where(y == k, 1.0, -1.0)
+        optimum = np.mean(unit * np.logaddexp(0, -side * (X @ w))) + 5 / n * w @ w
+        objective, gap = Saved.of(model.run.snapshots.load(model.snapshot)).certified.models[k]
+        assert objective - optimum <= gap * (1 + 1e-6) + 1e-14
+        assert abs(objective - optimum) <= CONVERGED
+    assert result.certificate <= 1e-9
+
+
+def test_evaluation_and_predictions_agree_with_scikit_learn(tmp_path, certified):
+    dataset, model, _ = certified
+    X, y, weight = rows_of(dataset)
+    scores = X @ model.weights.coef.T + model.weights.intercept
+    best = scores.argmax(axis=1)
+    found = evaluate(model, dataset, InProcess())
+    wrong = 1 - metrics.accuracy_score(y, best, sample_weight=weight)
+    assert found.error == pytest.approx(wrong, abs=1e-12)
+    recall = metrics.recall_score(y, best, sample_weight=weight, average=None)
+    precision = metrics.precision_score(y, best, sample_weight=weight, average=None)
+    np.testing.assert_allclose([c.recall for c in found.classes], recall, rtol=1e-12)
+    np.testing.assert_allclose([c.precision for c in found.classes], precision, rtol=1e-12)
+    side = np.where(y[:, None] == np.arange(CLASSES), 1.0, -1.0)
+    losses = np.average(np.logaddexp(0, -side * scores), weights=weight, axis=0)
+    assert found.loss == pytest.approx(losses.mean(), rel=1e-12)
+
+    out = str(tmp_path / "out.npy")
+    predict(model, [dataset.folder.url], out, SourceOptions(), probability=True)
+    chances = 1 / (1 + np.exp(-scores))
+    expected = chances.max(axis=1) / chances.sum(axis=1)
+    np.testing.assert_allclose(np.load(out), expected, rtol=1e-6)
+
+
+def test_balanced_weights_are_scikit_learns(tmp_path):
+    table = make(tmp_path / "set", n=900, classes=3, seed=3)
+    rule = target_rule(table.manifest, Logistic(), None, "balanced")
+    y = np.concatenate([table.read_chunk(k).target for k in range(table.n_chunks)])
+    np.testing.assert_allclose(rule.weigh(y), compute_sample_weight("balanced", y), rtol=1e-12)
+    one_side = target_rule(table.manifest, Logistic(), "1", "balanced")
+    np.testing.assert_allclose(
+        one_side.weigh(y), compute_sample_weight("balanced", y == 1), rtol=1e-12
+    )
+
+
+def test_labels_and_weights_that_do_not_fit_are_refused(tmp_path, certified):
+    dataset, model, _ = certified
+    with pytest.raises(BadInput, match='names "7", but the data set has 0, 1, 2, 3'):
+        target_rule(dataset.manifest, Logistic(), None, {"7": 2.0})
+    values = make(tmp_path / "values", targets="values")
+    with pytest.raises(BadInput, match="Class weights need classes"):
+        train(plan_for(values, class_weight="balanced"), tmp_path / "run")
+    more = make(tmp_path / "more", classes=6, weighted=True)
+    with pytest.raises(BadInput, match='label "4" is unknown to the model'):
+        evaluate(model, more, InProcess())
+    with pytest.raises(BadInput, match=r"too small: the state of 4 models takes"):
+        train(plan_for(dataset, memory="96MB"), tmp_path / "small")
+
+
+def test_a_plan_may_name_class_weights_as_text():
+    plan = TrainingPlan(dataset="x", class_weight="spam=10,not=a-word=0.5")
+    assert plan.class_weight == {"spam": 10.0, "not=a-word": 0.5}
+    assert TrainingPlan.model_validate(json.loads(plan.model_dump_json())) == plan
+    with pytest.raises(ValueError, match="LABEL=NUMBER"):
+        TrainingPlan(dataset="x", class_weight="spam")

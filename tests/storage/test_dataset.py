@@ -1,0 +1,511 @@
+"""Data sets: plain Zarr, every byte checked, and nothing to open before the commit."""
+
+import hashlib
+import json
+import pickle
+import threading
+from itertools import islice
+
+import google_crc32c
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import zarr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numcodecs import blosc
+
+from storage.codec import HEADER_BYTES, TRAILER_BYTES, encode
+from storage.dataset import Dataset, DatasetWriter, TableBuffer
+from storage.folder import Damaged, Folder, NotADataset
+from storage.manifest import ChunkRecord, Labels, Source, Weights
+from storage.objects import fault, get_chunk, put
+from storage.seal import seal, unseal
+from storage.table import DenseTable, SparseTable, concatenate, cut, take
+
+
+def random_table(rng, layout, rows, d, dtype="float32", weight=True):
+    target, weights = rng.integers(0, 2, rows).astype(float), rng.random(rows) if weight else None
+    X = np.round(rng.standard_normal((rows, d)), 2).astype(dtype)
+    if layout == "dense":
+        return DenseTable(X, target, weights)
+    X[rng.random((rows, d)) < 0.6] = 0
+    m = sp.csr_matrix(X)
+    return SparseTable(
+        m.data, m.indices.astype(np.int32), m.indptr.astype(np.int64), target, weights
+    )
+
+
+def width(table):
+    return table.X.shape[1] if isinstance(table, DenseTable) else 5
+
+
+def writer_for(folder, table, chunk_rows):
+    dense = isinstance(table, DenseTable)
+    values = table.X if dense else table.data
+    return DatasetWriter(
+        folder, "dense" if dense else "sparse", width(table), table.n_rows, chunk_rows,
+        values.dtype.name, has_weight=table.weight is not None,
+    )  # fmt: skip
+
+
+def write(folder, table, chunk_rows, order=None):
+    writer = writer_for(folder, table, chunk_rows)
+    records = {}
+    for k in order or range(writer.n_chunks):
+        start = k * chunk_rows
+        rows = cut(table, start, min(start + chunk_rows, table.n_rows))
+        record = writer.write_chunk(k, rows)
+        records[k] = ChunkRecord.model_validate_json(record.model_dump_json())
+    writer.write_columns({"count": np.arange(width(table)), "mean": np.ones(width(table))})
+    positive = int(table.target.sum())
+    weighted = table.weight is not None
+    return writer.commit(
+        [records[k] for k in range(writer.n_chunks)],
+        targets=Labels(labels=("no", "yes"), counts=(table.n_rows - positive, positive)),
+        weights=Weights(total=table.weight.sum(), maximum=table.weight.max()) if weighted else None,
+        sources=[Source(name="made up", bytes=3)],
+    )
+
+
+def same(a, b):
+    for x, y in zip(a, b, strict=True):
+        assert (x is None) == (y is None)
+        if x is not None:
+            assert x.dtype == y.dtype
+            assert x.flags.c_contiguous
+            np.testing.assert_array_equal(x, y)
+
+
+def dense_of(table):
+    if isinstance(table, DenseTable):
+        return table.X
+    return sp.csr_matrix((table.data, table.indices, table.indptr), (table.n_rows, 5)).toarray()
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.integers(0, 1 << 32),
+    st.sampled_from(["dense", "sparse"]),
+    st.sampled_from(["float32", "float64"]),
+    st.booleans(),
+    st.integers(1, 30),
+    st.integers(1, 40),
+)
+def test_rows_come_back_to_us_and_to_plain_zarr(
+    tmp_path_factory, seed, layout, dtype, weight, n_rows, chunk_rows
+):
+    rng = np.random.default_rng(seed)
+    table = random_table(rng, layout, n_rows, 5, dtype, weight)
+    path = tmp_path_factory.mktemp("set")
+    manifest = write(Folder(str(path)), table, chunk_rows)
+    dataset = Dataset.open(str(path))
+    assert dataset.manifest == manifest
+    assert (dataset.n_rows, dataset.n_features) == (n_rows, 5)
+
+    same(concatenate([dataset.read_chunk(k) for k in range(dataset.n_chunks)]), table)
+    buffer = TableBuffer(manifest, n_rows, manifest.nnz)
+    order = rng.permutation(dataset.n_chunks)
+    rows = np.arange(n_rows)
+    for _ in range(2):
+        buffer.clear()
+        read = sum(dataset.read_into(int(k), buffer) for k in order)
+        taken = np.concatenate([rows[k * chunk_rows : (k + 1) * chunk_rows] for k in order])
+        same(buffer.table(), take(table, taken))
+    parts = [
+        s for k in order for key, s in manifest.chunks.objects_of(k).items() if "json" not in key
+    ]
+    assert read == sum(stored.length for stored in parts)
+
+    group = zarr.open_group(path, mode="r")
+    for name in ("target", "weight") if weight else ("target",):
+        np.testing.assert_array_equal(group[name][:], getattr(table, name))
+    np.testing.assert_array_equal(group["columns/count"][:], dataset.column("count"))
+    if layout == "dense":
+        assert group["X"].dtype == dtype
+        np.testing.assert_array_equal(group["X"][:], table.X)
+    else:
+        blocks = [group[f"rows/{k:06d}"] for k in range(dataset.n_chunks)]
+        assert {b.attrs["encoding-type"] for b in blocks} == {"csr_matrix"}
+        matrices = [
+            sp.csr_matrix((b["data"][:], b["indices"][:], b["indptr"][:]), b.attrs["shape"])
+            for b in blocks
+        ]
+        np.testing.assert_array_equal(sp.vstack(matrices).toarray(), dense_of(table))
+
+    squares = (dense_of(table).astype(float) ** 2).sum(axis=1)
+    moments = (squares.mean(), squares.max(), (squares**2).mean())
+    np.testing.assert_allclose(tuple(manifest.norms.model_dump().values()), moments, rtol=1e-12)
+    for k, chunk in enumerate(np.split(squares, range(chunk_rows, n_rows, chunk_rows))):
+        chunks = manifest.chunks
+        np.testing.assert_allclose(chunks.max_square[k], chunk.max(), rtol=1e-12)
+        np.testing.assert_allclose(chunks.sum_square[k], chunk.sum(), rtol=1e-12)
+        assert chunks.target_sum[k] == table.target[k * chunk_rows : (k + 1) * chunk_rows].sum()
+
+
+def test_dask_opens_dense_rows(tmp_path):
+    import dask.array as da
+
+    table = random_table(np.random.default_rng(1), "dense", 100, 7)
+    write(Folder(str(tmp_path)), table, 30)
+    X = da.from_zarr(str(tmp_path / "X"))
+    assert X.chunks == ((30, 30, 30, 10), (7,))
+    np.testing.assert_array_equal(X.compute(scheduler="synchronous"), table.X)
+
+
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
+def test_the_bytes_depend_on_the_rows_alone(tmp_path, layout):
+    table = random_table(np.random.default_rng(2), layout, 90_000, 5)
+    first = write(Folder(str(tmp_path / "a")), table, 30_000)
+    again = []
+    thread = threading.Thread(
+        target=lambda: again.append(write(Folder(str(tmp_path / "b")), table, 30_000, [2, 0, 1]))
+    )
+    thread.start()
+    thread.join()
+    assert again[0].fingerprint == first.fingerprint
+
+
+@pytest.mark.parametrize("kind", ["noise", "repeated"])
+def test_what_would_hardly_shrink_is_stored_plain(tmp_path, kind):
+    rng = np.random.default_rng(2)
+    values = rng.standard_normal(5000).astype(np.float32)
+    values = values if kind == "noise" else np.round(values)
+    folder, raw = Folder(str(tmp_path)), encode(values)
+    is_plain = kind == "noise"
+    assert (len(raw) == HEADER_BYTES + values.nbytes + TRAILER_BYTES) == is_plain
+    assert blosc.decompress(raw[:-TRAILER_BYTES]) == values.tobytes()  # any reader's way
+
+    stored = put(folder, "x/c/0", raw)
+    out, scratch = np.empty_like(values), np.zeros(stored.length, np.uint8)
+    get_chunk(folder, "x/c/0", stored, out, scratch)
+    np.testing.assert_array_equal(out, values)
+    assert (scratch == 0).all() == is_plain  # read straight to where it belongs
+
+    for byte in (0, 2, 5, HEADER_BYTES + 7, len(raw) - 1):
+        spoiled = bytearray(raw)
+        spoiled[byte] ^= 2
+        folder.write("x/c/0", bytes(spoiled))
+        with pytest.raises(Damaged, match=r"checksum|holds"):
+            get_chunk(folder, "x/c/0", stored, out, scratch)
+
+
+def test_encoding_gives_the_same_bytes_each_time():
+    values = np.round(np.random.default_rng(2).standard_normal(2_000_000), 2)
+    assert len({encode(values) for _ in range(12)}) == 1
+
+
+def test_several_threads_read_at_once(tmp_path):
+    table = random_table(np.random.default_rng(3), "sparse", 50_000, 5)
+    manifest = write(Folder(str(tmp_path)), table, 5_000)
+    dataset, tables = Dataset.open(str(tmp_path)), {}
+
+    def read(name):
+        for _ in range(5):
+            buffer = TableBuffer(manifest, table.n_rows, table.nnz)
+            for k in range(dataset.n_chunks):
+                dataset.read_into(k, buffer)
+            tables[name] = buffer.table()
+
+    threads = [threading.Thread(target=read, args=(i,)) for i in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(tables) == 3
+    for found in tables.values():
+        same(found, table)
+
+
+def changes(data):
+    """Every single changed byte and every truncation of an object, and something appended to it."""
+    for i in range(len(data)):
+        yield data[:i] + bytes([data[i] ^ (1 << i % 8)]) + data[i + 1 :]
+        yield data[:i]
+    yield data + data
+    yield data + b"\0"
+
+
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
+@pytest.mark.parametrize("place", ["local", "memory"])
+def test_every_change_of_any_object_is_found_and_named(tmp_path, place, layout):
+    folder = Folder(str(tmp_path) if place == "local" else f"memory://{tmp_path.name}")
+    step = 1 if place == "memory" else 17  # disks are slow
+    manifest = write(folder, random_table(np.random.default_rng(4), layout, 7, 5), 3)
+    dataset = Dataset.open(folder)
+    assert not list(dataset.verify())
+    owner = {key: (None, stored) for key, stored in manifest.objects.items()}
+    for k in range(3):
+        owner |= {key: (k, stored) for key, stored in manifest.chunks.objects_of(k).items()}
+    assert sorted([*owner, "manifest.json"]) == folder.list()
+    buffer = TableBuffer(manifest, 7, manifest.nnz)
+    for key, (k, stored) in owner.items():
+        address, data = folder.address(key), folder.read(key)
+        for changed in islice(changes(data), 0, None, step):
+            folder.write(key, changed, durable=False)
+            assert address in fault(folder, key, stored)
+            if k is not None and not key.endswith(".json"):
+                with pytest.raises(Damaged, match=f"{address} is damaged"):
+                    dataset.read_into(k, buffer)
+                assert (buffer.n_rows, buffer.nnz) == (0, 0)
+        assert [address in sentence for sentence in dataset.verify()] == [True]
+        folder.delete(key)
+        assert [f"{address} is missing" in sentence for sentence in dataset.verify()] == [True]
+        folder.write(key, data, durable=False)
+    address, data = folder.address("manifest.json"), folder.read("manifest.json")
+    for changed in islice(changes(data), 0, None, step):
+        folder.write("manifest.json", changed, durable=False)
+        with pytest.raises(Damaged, match=f"{address} is damaged"):
+            Dataset.open(folder)
+    folder.write("manifest.json", data)
+    same(dataset.read_chunk(0), Dataset.open(folder).read_chunk(0))
+
+
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
+def test_swapped_objects_are_found(tmp_path, layout):
+    folder = Folder(f"memory://{tmp_path.name}")
+    manifest = write(folder, random_table(np.random.default_rng(5), layout, 9, 5), 3)
+    dataset = Dataset.open(folder)
+    keys = [key for key in folder.list() if key != "manifest.json"]
+    every = {k: manifest.chunks.objects_of(k) for k in range(3)}
+    owner = {key: k for k, objects in every.items() for key in objects if "json" not in key}
+    swaps = 0
+    for a in keys:
+        for b in keys:
+            one, other = folder.read(a), folder.read(b)
+            if a < b and one != other:
+                folder.write(a, other)
+                folder.write(b, one)
+                found = " ".join(dataset.verify())
+                for key in (a, b):
+                    assert folder.address(key) in found
+                    if key in owner:
+                        with pytest.raises(Damaged, match="is damaged"):
+                            dataset.read_chunk(owner[key])
+                folder.write(a, one)
+                folder.write(b, other)
+                swaps += 1
+    assert swaps > 50
+    assert manifest == Dataset.open(folder).manifest
+
+
+class Failing(Folder):
+    """Fails at one of its calls, before or after doing what was asked."""
+
+    made = fail_at = 0
+    late = False
+
+    def __getattribute__(self, name):
+        found = super().__getattribute__(name)
+        if name not in {
+            "read",
+            "write",
+            "sync",
+            "size",
+            "delete",
+            "delete_partials",
+            "delete_tree",
+        }:
+            return found
+
+        def call(*arguments, **options):
+            Failing.made += 1
+            fails = Failing.made == Failing.fail_at
+            if fails and not Failing.late:
+                raise OSError(5, "Input/output error")
+            result = found(*arguments, **options)
+            if fails:
+                raise OSError(5, "Input/output error")
+            return result
+
+        return call
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize(("place", "layout"), [("local", "dense"), ("memory", "sparse")])
+def test_a_write_that_fails_anywhere_leaves_nothing_to_open(
+    tmp_path, monkeypatch, place, layout, late
+):
+    monkeypatch.setattr(Failing, "late", late)
+    table = random_table(np.random.default_rng(6), layout, 4, 5)
+    where = f"memory://{tmp_path.name}" if place == "memory" else str(tmp_path)
+    quiet = write(Folder(f"{where}/quiet"), table, 2)
+    for k in range(1, 1000):
+        url = f"{where}/{k}"
+        monkeypatch.setattr(Failing, "made", 0)
+        monkeypatch.setattr(Failing, "fail_at", k)
+        try:
+            write(Failing(url), table, 2)
+        except OSError:
+            try:
+                dataset = Dataset.open(url)
+            except NotADataset:
+                assert write(Folder(url), table, 2).fingerprint == quiet.fingerprint
+            else:
+                assert late  # only the answer to the last call was lost
+                assert not list(dataset.verify())
+                assert dataset.manifest == quiet
+        if Failing.made < k:
+            break
+        Folder(url).delete_tree()
+    assert k > 20
+    assert not list(Dataset.open(url).verify())
+
+
+def test_a_commit_misses_what_was_lost(tmp_path):
+    table = random_table(np.random.default_rng(7), "dense", 4, 5)
+    folder = Folder(str(tmp_path))
+    writer = writer_for(folder, table, 2)
+    records = [writer.write_chunk(k, cut(table, 2 * k, 2 * k + 2)) for k in range(2)]
+    labels = Labels(labels=(0.0, 1.0), counts=(2, 2))
+    weights = Weights(total=1, maximum=1)
+    with pytest.raises(ValueError, match=r"1 chunks with 2 rows .* 2 with 4 were expected"):
+        writer.commit(records[:1], targets=labels, weights=weights)
+    folder.delete("X/c/1/0")
+    with pytest.raises(Damaged, match=f"{tmp_path}/X/c/1/0 is missing"):
+        writer.commit(records, targets=labels, weights=weights)
+    writer.write_chunk(1, cut(table, 2, 4))
+    writer.commit(records, targets=labels, weights=weights)
+    with pytest.raises(FileExistsError, match="already holds a data set"):
+        writer_for(folder, table, 2)
+
+
+def test_places_without_a_data_set_are_told_apart_from_damage(tmp_path):
+    for place in (tmp_path, tmp_path / "absent"):
+        with pytest.raises(NotADataset, match=f"{place} holds no data set.*fewpass ingest"):
+            Dataset.open(str(place))
+    (tmp_path / "manifest.json").write_bytes(seal({"format": "fewpass-dataset", "version": 4}))
+    with pytest.raises(NotADataset, match=r"version 4, where 'fewpass-dataset' version 1, 2 or 3"):
+        Dataset.open(str(tmp_path))
+
+
+def forge(folder, change):
+    """Change a manifest as someone would who knows how it is sealed."""
+    document = unseal(folder.read("manifest.json"))
+    del document["fingerprint"]
+    change(document)
+    folder.write("manifest.json", seal(document))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m: m.update(n_rows=m["n_rows"] + 1),
+        lambda m: m.update(nnz=m["nnz"] + 1),
+        lambda m: m.update(surprise=1),
+        lambda m: m.pop("norms"),
+        lambda m: m.update(weights=None),
+        lambda m: m.update(layout="dense"),
+        lambda m: m["chunks"]["rows"].pop(),
+        lambda m: m["chunks"]["objects"].update({"{chunk.__class__}": [[1, 1]] * 3}),
+        lambda m: m["chunks"]["objects"]["target/c/{chunk}"].__setitem__(0, None),
+        lambda m: m["columns"]["count"].update(shape=[1 << 40]),
+        lambda m: m["norms"].update(max_square="large"),
+        lambda m: m["objects"].update({"../../etc/passwd": [1, 1]}),
+        lambda m: m["objects"].pop("target/zarr.json"),
+    ],
+)
+def test_manifests_that_contradict_themselves_are_refused(tmp_path, change):
+    folder = Folder(str(tmp_path))
+    write(folder, random_table(np.random.default_rng(8), "sparse", 7, 5), 3)
+    forge(folder, change)
+    with pytest.raises(Damaged, match=r"manifest\.json is damaged"):
+        Dataset.open(folder)
+
+
+@pytest.mark.parametrize("wrong", ["index", "negative", "indptr"])
+def test_positions_outside_the_data_are_refused(tmp_path, wrong):
+    table = random_table(np.random.default_rng(9), "sparse", 7, 5)
+    indices, indptr = table.indices.copy(), table.indptr.copy()
+    if wrong == "indptr":
+        indptr[1] = table.nnz + 9
+    else:
+        indices[3] = 5 if wrong == "index" else -1
+    folder = Folder(str(tmp_path))
+    write_table = table._replace(indices=indices, indptr=indptr)
+    writer = writer_for(folder, table, 7)
+    weights = Weights(total=1, maximum=1)
+    if wrong == "indptr":
+        with pytest.raises((ValueError, IndexError)):
+            writer.write_chunk(0, write_table)
+        return
+    records = [writer.write_chunk(0, write_table)]
+    writer.commit(records, targets=Labels(labels=("a",), counts=(7,)), weights=weights)
+    with pytest.raises(Damaged, match=r"Chunk 0 .* points outside its 5 columns"):
+        Dataset.open(folder).read_chunk(0)
+
+
+def test_tables_that_do_not_fit_are_refused(tmp_path):
+    rng = np.random.default_rng(10)
+    table = random_table(rng, "dense", 4, 5)
+    writer = writer_for(Folder(str(tmp_path)), table, 3)
+    for other in (
+        cut(table, 0, 2),
+        cut(table, 0, 3)._replace(weight=None),
+        cut(table, 0, 3)._replace(X=np.ones((3, 5))),
+        cut(table, 0, 3)._replace(X=np.ones((3, 4), np.float32)),
+        random_table(rng, "sparse", 3, 5),
+    ):
+        with pytest.raises(ValueError, match=r"Chunk 0 has .* was expected"):
+            writer.write_chunk(0, other)
+    for value in (np.nan, np.inf):
+        X = np.ones((3, 5), np.float32)
+        X[1, 1] = value
+        with pytest.raises(ValueError, match="Chunk 0 has values that are not finite"):
+            writer.write_chunk(0, cut(table, 0, 3)._replace(X=X))
+    with pytest.raises(ValueError, match=r"'mean' has shape \(4,\), where \(5,\)"):
+        writer.write_columns({"mean": np.ones(4)})
+    assert Folder(str(tmp_path)).list() == []
+
+
+def test_a_buffer_that_is_too_small_says_so(tmp_path):
+    folder = Folder(str(tmp_path))
+    table = random_table(np.random.default_rng(11), "sparse", 7, 5)
+    manifest = write(folder, table, 7)
+    for rows, nnz in ((6, table.nnz), (7, table.nnz - 1)):
+        with pytest.raises(ValueError, match="Make the buffer larger"):
+            Dataset.open(folder).read_into(0, TableBuffer(manifest, rows, nnz))
+    buffer = TableBuffer(manifest, 7, table.nnz)
+    assert buffer.n_bytes < sum(a.nbytes for a in table) + 8 + 1000
+
+
+def test_pickles_are_small_and_know_their_data_set(tmp_path):
+    folder = Folder(str(tmp_path))
+    table = random_table(np.random.default_rng(12), "dense", 500, 5)
+    write(folder, table, 1)
+    pickled = pickle.dumps(Dataset.open(folder))
+    assert len(pickled) < 400
+    same(pickle.loads(pickled).read_chunk(3), cut(table, 3, 4))
+    folder.delete("manifest.json")
+    write(folder, table, 2)
+    with pytest.raises(ValueError, match="now holds data set"):
+        pickle.loads(pickled)
+
+
+def test_an_unknown_column_is_named(tmp_path):
+    folder = Folder(str(tmp_path))
+    write(folder, random_table(np.random.default_rng(13), "dense", 2, 5), 1)
+    with pytest.raises(KeyError, match=r"no column statistic 'median', but .'count', 'mean'"):
+        Dataset.open(folder).column("median")
+
+
+def test_a_stranger_can_check_everything_with_the_page_on_formats_alone(tmp_path):
+    write(Folder(str(tmp_path)), random_table(np.random.default_rng(14), "sparse", 7, 5), 3)
+    raw = (tmp_path / "manifest.json").read_bytes()
+    manifest = json.loads(raw)
+    assert raw.count(b"\n") == 1
+    assert manifest["fingerprint"] == hashlib.sha256(raw[:-83] + b"}").hexdigest()
+    objects = dict(manifest["objects"])
+    for template, column in manifest["chunks"]["objects"].items():
+        for k, stored in enumerate(column):
+            key = template.replace("{chunk}", str(k)).replace("{chunk:06d}", f"{k:06d}")
+            objects |= {key: stored} if stored else {}
+    files = {p.relative_to(tmp_path).as_posix(): p for p in tmp_path.rglob("*") if p.is_file()}
+    assert files.keys() == objects.keys() | {"manifest.json"}
+    for key, (length, crc32c) in objects.items():
+        data = files[key].read_bytes()
+        assert len(data) == length
+        if not key.endswith(".json"):
+            assert int.from_bytes(data[-4:], "little") == crc32c
+            data = data[:-4]
+        assert google_crc32c.value(data) == crc32c

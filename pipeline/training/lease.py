@@ -169,11 +169,12 @@ class Lease:
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
         self._mine = Holder.myself()
-        self._over = threading.Event()
+        self._over, self._taker = threading.Event(), 0
         self._thread = threading.Thread(target=self._renew, name="fewpass-lease", daemon=True)
 
     def __enter__(self) -> Self:
         """Take the lease; InUse when a living process holds it."""
+        self._taker = threading.get_ident()
         _MINE.add(self._mine.token)  # before others can read it, and ask whether it is alive
         try:
             while not self._taken():
@@ -190,8 +191,16 @@ class Lease:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        """Give the lease back, if it is still ours."""
+        """Give the lease back, if it is still ours.
+
+        A thread that did not take it is collecting an iterator that was dropped, perhaps between
+        two lines of the renewal or of a store's own loop, and may wait for neither: the lease is no
+        longer renewed, and stays where it is.  In this process it counts as given back.
+        """
         self._over.set()
+        if threading.get_ident() != self._taker:
+            _MINE.discard(self._mine.token)
+            return
         self._thread.join()
         _MINE.discard(self._mine.token)
         with contextlib.suppress(OSError):  # what is left behind is stale: nobody waits for it

@@ -7,6 +7,7 @@ result are the same for all.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -28,7 +29,7 @@ from pipeline.training.progress import Progress
 from pipeline.training.run_folder import RunFolder, RunRecord
 from pipeline.training.saved import Cursor, Saved
 from solvers.losses import Problem
-from solvers.protocol import ProblemStats
+from solvers.protocol import ProblemStats, Weights
 from storage.dataset import Dataset
 
 
@@ -51,6 +52,7 @@ class TrainingRun:
         executor: Executor,
         methods: MethodChoice | None = None,
         storage_options: StorageOptions = None,
+        start_at: tuple[Weights, int] | None = None,
     ) -> None:
         self.run, self.methods = run, methods
         self._executor, self._stopping = executor, False
@@ -60,7 +62,7 @@ class TrainingRun:
         self._engine: Engine = make(
             Training(
                 run, plan, dataset, executor, methods, storage_options, self._progress,
-                self._checkpoints, lambda: self._stopping,
+                self._checkpoints, lambda: self._stopping, start_at,
             )
         )  # fmt: skip
 
@@ -71,8 +73,12 @@ class TrainingRun:
         url: str,
         executor: Executor,
         storage_options: StorageOptions = None,
+        start_at: tuple[Weights, int] | None = None,
     ) -> TrainingRun:
         """Begin a run at `url`, or go on with the one that is there if its plan is the same.
+
+        A new one starts at zero weights, at those of the plan's `start_from`, or at the weights
+        `start_at`, which are as the data set's rows are stored, and learnt from so many rows.
 
         Raises PlanMismatch when another plan or other data lie there, BadInput when plan, data set
         and executor do not fit, NotADataset when there is none (all are ValueErrors).
@@ -83,14 +89,16 @@ class TrainingRun:
         plan = plan.model_copy(update=found)  # found from anywhere
         run = RunFolder(url, storage_options)
         # Refuses what does not fit before anything is written.
-        made = cls(run, plan, dataset, executor, settle(plan, dataset), storage_options)
+        methods = settle(plan, dataset)
+        made = cls(run, plan, dataset, executor, methods, storage_options, start_at)
         record = RunRecord.of(plan, dataset.manifest, made.forecast, made.methods, dataset.schema)
         if judges:
             evaluation_job(record, judges)
         run.begin(record)
         begun = run.record().methods  # an older version may have chosen otherwise
-        same_ones = begun == made.methods
-        return made if same_ones else cls(run, plan, dataset, executor, begun, storage_options)
+        if begun == methods:
+            return made
+        return cls(run, plan, dataset, executor, begun, storage_options, start_at)
 
     @classmethod
     def resume(
@@ -104,11 +112,15 @@ class TrainingRun:
         return cls(run, record.plan, dataset, executor, record.methods, storage_options)
 
     def __iter__(self) -> Iterator[Event]:
+        mine = threading.get_ident()
         with Lease(self.run.folder) as self._checkpoints.lease:
             try:
                 yield from self._train()
             finally:
-                self._executor.everywhere(let_go)
+                # An iterator that was dropped is closed by whichever thread collects it, perhaps
+                # one that a span runs on: waiting there for spans would be for ever.
+                if threading.get_ident() == mine:
+                    self._executor.everywhere(let_go)
 
     def stop(self) -> None:
         """Ask the run to stop: after the span under way iteration takes a snapshot and ends.

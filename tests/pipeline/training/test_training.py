@@ -13,6 +13,7 @@ from pipeline.execution.threads import InProcess
 from pipeline.plan.job import make_job
 from pipeline.settings.execution import Execution
 from pipeline.settings.training_plan import TrainingPlan
+from pipeline.streaming import resident
 from pipeline.training.model import load_model
 from pipeline.training.packing import unpack_state
 from pipeline.training.run_folder import RunFolder
@@ -132,6 +133,24 @@ def test_the_same_command_again_continues_and_then_does_nothing(tmp_path):
     assert again.weights_sha256 == first.weights_sha256
     events = [json.loads(x) for x in (tmp_path / "run/log.jsonl").read_text().splitlines()]
     assert [e["event"] for e in events[lines:]] == ["resume", "finish"]
+
+
+def test_an_iterator_that_is_dropped_may_be_collected_by_a_thread_that_a_span_runs_on(tmp_path):
+    """Python closes it at any allocation, there in the middle of `resident_rows`."""
+    dataset = make(tmp_path / "set")
+    plan = plan_for(dataset, solver={"kind": "sdca"}, passes=3, snapshot_every=1e-9, memory="1GB")
+    executor = InProcess()
+    events = iter(TrainingRun.start(plan, str(tmp_path / "run"), executor))
+    next(e for e in events if e.kind == "snapshot")
+
+    def collect():
+        with resident._keeping:
+            events.close()
+
+    executor.result(executor.submit("collects", collect))
+    assert train(plan, tmp_path / "run", executor).weights_sha256 == (
+        train(plan, tmp_path / "quiet").weights_sha256
+    )
 
 
 def test_a_damaged_newest_snapshot_is_named_and_passed_over(tmp_path):

@@ -11,8 +11,10 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
+from pipeline.estimators.lazy import sums_over
 from pipeline.estimators.linear import LinearModel
 from pipeline.estimators.rows import checked, checked_weights, table_of
+from pipeline.estimators.stored import Stored, is_collection
 from solvers.protocol import Weights
 from solvers.registry import LOSSES, loss_class
 from storage.manifest import Labels
@@ -57,6 +59,14 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         None is 0: equal fits give equal bits.
     warm_start : bool, default=False
         Whether `fit` begins at the coefficients of the fit before.
+    memory : int, str or None, default=None
+        Budget for rows that are not in memory, such as "256MB"; None is 1 GiB.
+    folder : path or None, default=None
+        Where rows that are not in memory are stored and trained: `folder/data`, `folder/run`.
+        The same call again goes on or returns what is there.  None is a temporary folder.
+    scheduler : str or None, default=None
+        Address of a Dask scheduler to train stored rows on, or "local" for one in this process;
+        None trains in threads, without Dask.
 
     Attributes
     ----------
@@ -80,6 +90,8 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         objective_ is at most this far above the optimum; of several classes the largest.
     rows_seen_ : int
         Visits to rows, of all fits that this one continued.
+    dataset_, run_ : str or None
+        Of rows that were not in memory, where data set and run are; None in a temporary folder.
     """
 
     _takes_numbers = False
@@ -98,6 +110,9 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         smoothing: float = 1.0,
         random_state: Any = None,
         warm_start: bool = False,
+        memory: int | str | None = None,
+        folder: Any = None,
+        scheduler: str | None = None,
     ) -> None:
         self.loss = loss
         self.lam = lam
@@ -110,17 +125,32 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         self.smoothing = smoothing
         self.random_state = random_state
         self.warm_start = warm_start
+        self.memory = memory
+        self.folder = folder
+        self.scheduler = scheduler
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Train on X (n, d), dense or sparse, and labels y (n,) of two classes or more.
 
         A row of weight 2 counts like two rows, one of weight 0 not at all.
+
+        Parameters
+        ----------
+        X : array, matrix, frame; Dask collection, list of delayed blocks; path or paths
+            Rows.  Files are CSV, Parquet, LIBSVM, NPY or NPZ; a path may also be a data set's.
+        y : the same kind, (n,); of frames and files the name of a column
+            Labels, numbers or words; None for files whose labels have a fixed place.
+        sample_weight : like y, default=None
+            What rows count.
 
         Raises
         ------
         ValueError
             When rows, labels, weights or parameters cannot be trained with.
         """
+        if self._is_stored(X):
+            self._fit_stored(X, y, sample_weight)
+            return self
         at = self._model() if self.warm_start and hasattr(self, "coef_") else None
         X, y = checked(self, X, y=y, reset=at is None)
         check_classification_targets(y)
@@ -195,11 +225,15 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         return given
 
     def decision_function(self, X: Any) -> Vector:
-        """Return scores: (n,) of the second of two classes, else (n, K)."""
+        """Return scores: (n,) of the second of two classes, else (n, K); of Dask's rows lazily."""
+        if is_collection(X):
+            return self._lazily(self.decision_function, X)
         return self.decision(X)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the labels (n,) of X (n, d): the class with the highest score."""
+        """Return the labels (n,) of X (n, d): the class with the highest score; Dask's lazily."""
+        if is_collection(X):
+            return self._lazily(self.predict, X)
         scores = self.decision(X)
         best = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         found: NDArray[Any] = self.classes_[best]
@@ -212,6 +246,8 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         Of more than two classes each one's probability against the rest, divided by their sum;
         they keep the order of the scores, but are not calibrated.
         """
+        if is_collection(X):
+            return self._lazily(self.predict_proba, X)
         link = loss_class(self.loss)().link
         assert link is not None, "available only where there is one"
         p = link(self.decision(X))
@@ -223,9 +259,24 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     @available_if(_has_probabilities)
     def predict_log_proba(self, X: Any) -> Vector:
         """Return the logarithms of `predict_proba`."""
+        if is_collection(X):
+            return self._lazily(self.predict_log_proba, X)
         with np.errstate(divide="ignore"):
             logarithms: Vector = np.log(self.predict_proba(X))
             return logarithms
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of rows whose label is predicted, of Dask's block by block."""
+        if is_collection(X):
+            sums = sums_over(self.predict, X, y, sample_weight, numbers=False)
+            return sums.right / sums.weight
+        return float(super().score(X, y, sample_weight))
+
+    def _know(self, rows: Stored, at: Weights | None) -> None:
+        super()._know(rows, at)
+        classes = rows.classes
+        self._require_classes(classes, at)
+        self.classes_ = classes
 
     def _labels(self, codes: Vector) -> Labels:
         counts = np.bincount(codes.astype(np.intp), minlength=len(self.classes_))

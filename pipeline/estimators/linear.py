@@ -3,39 +3,51 @@
 from __future__ import annotations
 
 import math
-import threading
 import warnings
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from pipeline.estimators.batches import METHOD, Learnt, learn
+from pipeline.estimators.interruptible import interruptible
+from pipeline.estimators.lazy import lazily
+from pipeline.estimators.parameters import (
+    MOST_PASSES,
+    budget_of,
+    scaling_of,
+    seed_of,
+    strength,
+)
 from pipeline.estimators.rows import checked, fitted_scaler
-from pipeline.execution.blas import one_blas_thread
+from pipeline.estimators.stored import (
+    Stored,
+    Task,
+    Wanted,
+    is_paths,
+    is_stored,
+    stored,
+    train_stored,
+)
+from pipeline.estimators.work_folder import work_folder
 from pipeline.ingest.scaling import Scaler
-from pipeline.settings.ingest_plan import ScalingKind
-from pipeline.settings.regularisation import Lam
 from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.in_memory import TrainedInMemory, train_in_memory
+from pipeline.training.in_memory import train_in_memory
+from pipeline.training.model import stored_weights
+from pipeline.training.outcome import Trained
 from solvers.protocol import Weights
 from solvers.registry import LOSSES, loss_class
 from storage.in_memory import MemoryDataset
 from storage.manifest import Labels, Values
 from storage.table import Table
 
-Result = TypeVar("Result")
 Vector = NDArray[np.float64]
-
-SCALINGS = ("none", "standard", "maxabs")
-MOST_PASSES = 1000  # to a tolerance: passes over rows in memory cost little
 
 
 class LinearModel(BaseEstimator):
@@ -47,6 +59,11 @@ class LinearModel(BaseEstimator):
     def decision(self, X: Any) -> Vector:
         """Return X coef^T + intercept, (n,) or (n, K)."""
         check_is_fitted(self)
+        if is_paths(X):
+            raise ValueError(
+                "X names files, but rows are predicted here. Read them first, or predict files "
+                "with the command `fewpass predict`."
+            )
         X = checked(self, X, reset=False)
         scores: Vector = X @ self.coef_.T + self.intercept_
         return scores.ravel() if scores.ndim == 1 or scores.shape[1] == 1 else scores
@@ -56,7 +73,7 @@ class LinearModel(BaseEstimator):
     def _fit(self, table: Table, targets: Labels | Values, at: Weights | None) -> None:
         """Train on a table, from the weights `at` if there are any, and take the model."""
         d = self.n_features_in_
-        scaler = fitted_scaler(self._scaling(), table, d)
+        scaler = fitted_scaler(scaling_of(self.scale), table, d)
         plan = self._plan(total_weight(table))
         dataset = MemoryDataset(scaler.apply(table), d, targets)
         start = None if at is None else (scaled(at, scaler), getattr(self, "rows_seen_", 0))
@@ -64,6 +81,59 @@ class LinearModel(BaseEstimator):
         self._take(unscaled(found.weights, scaler))
         self._tell(found, plan, table.n_rows)
         self._last, self._weight_seen = None, total_weight(table)
+
+    def _fit_stored(self, X: Any, y: Any, sample_weight: Any) -> None:
+        """Store rows that are not in memory, train on them, and take the model."""
+        at = self._model() if self.warm_start and hasattr(self, "coef_") else None
+        if self.warm_start and self.folder is not None:
+            raise ValueError(
+                "warm_start=True begins at coef_, of which a run in folder=... knows nothing. "
+                "Leave one of them out."
+            )
+        with work_folder(self.folder) as folder:
+            rows = stored(X, y, sample_weight, self._wanted(), folder)
+            self._know(rows, at)
+            class_weight = getattr(self, "class_weight", None)
+            plan = self._plan(
+                rows.total_weight(class_weight),
+                dataset=rows.dataset.folder.url,
+                passes=self.passes,
+                memory=budget_of(self.memory),
+                class_weight=rows.weights_by_label(class_weight),
+            )
+            scaler = Scaler.of(rows.dataset)
+            start = None
+            if at is not None:
+                start = stored_weights(scaled(at, scaler), rows.dataset), self.rows_seen_
+            found = interruptible(
+                lambda stop: train_stored(plan, folder.run, self.scheduler, start, stop)
+            )
+            self._take(unscaled(found.weights, scaler))
+            self._tell(found, plan, rows.dataset.n_rows)
+            self._last, self._weight_seen = None, rows.total_weight(None)
+            self.dataset_ = rows.dataset.folder.url if folder.kept else None
+            self.run_ = folder.run if folder.kept else None
+
+    def _wanted(self) -> Wanted:
+        task: Task = "regression" if self._takes_numbers else "classification"
+        return Wanted(
+            task, scaling_of(self.scale), budget_of(self.memory), seed_of(self.random_state)
+        )
+
+    def _know(self, rows: Stored, at: Weights | None) -> None:
+        """Take over how wide the rows are and what their columns are called."""
+        d = rows.dataset.n_features
+        if at is not None and at.coef.shape[-1] != d:
+            raise ValueError(
+                f"warm_start goes on with {at.coef.shape[-1]} features, but X has {d}. Fit anew "
+                "with warm_start=False."
+            )
+        self.n_features_in_ = d
+        names = rows.feature_names
+        if names is not None:
+            self.feature_names_in_ = names
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
 
     def _partial_fit(self, table: Table, targets: Labels | Values) -> None:
         """Take one step per row, from where the batch before ended or at the present model."""
@@ -91,6 +161,7 @@ class LinearModel(BaseEstimator):
         """Return the plan that the parameters mean; ValueError names the one that is wrong."""
         self._require_loss()
         given = {
+            "dataset": "memory",
             "loss": self.loss,
             "smoothing": self.smoothing,
             "lam": strength(self.lam, n),
@@ -103,9 +174,7 @@ class LinearModel(BaseEstimator):
         try:
             # A pass for the certificate where no tolerance asks for one.
             return TrainingPlan(
-                dataset="memory",
-                certify=True,
-                **{name: value for name, value in given.items() if value is not None},
+                certify=True, **{name: value for name, value in given.items() if value is not None}
             )
         except ValidationError as error:
             raise ValueError(self._refusal(error)) from error
@@ -135,12 +204,6 @@ class LinearModel(BaseEstimator):
         told = first["msg"].removeprefix("Value error, ")
         return f"{type(self).__name__} cannot take {name}={first['input']!r}: {told}."
 
-    def _scaling(self) -> ScalingKind:
-        if self.scale not in SCALINGS:
-            raise ValueError(f"scale is {self.scale!r}. Choose one of {', '.join(SCALINGS)}.")
-        kind: ScalingKind = self.scale
-        return kind
-
     def _take(self, weights: Weights) -> None:
         """Keep a model as the attributes of a fitted estimator."""
         raise NotImplementedError
@@ -149,7 +212,7 @@ class LinearModel(BaseEstimator):
         """Return the model that the attributes hold."""
         raise NotImplementedError
 
-    def _tell(self, found: TrainedInMemory, plan: TrainingPlan, n_rows: int) -> None:
+    def _tell(self, found: Trained, plan: TrainingPlan, n_rows: int) -> None:
         """Keep what came of a training; warn where the tolerance is not certified."""
         cursor, certified = found.cursor, found.certified
         self.passes_ = cursor.passes
@@ -167,6 +230,18 @@ class LinearModel(BaseEstimator):
                 stacklevel=4,
             )
 
+    def _is_stored(self, X: Any) -> bool:
+        return is_stored(X, budget_of(self.memory))
+
+    def _lazily(self, method: Callable[[Any], NDArray[Any]], X: Any) -> NDArray[Any]:
+        """Return what a method gives for a Dask collection: an array of Dask's own."""
+        check_is_fitted(self)
+        example: Any = np.zeros((1, self.n_features_in_))
+        if hasattr(X, "columns"):
+            example = X._meta_nonempty.iloc[:1]  # noqa: SLF001 - with the frame's own names
+        found: NDArray[Any] = lazily(method, X, example)
+        return found
+
     def __sklearn_tags__(self) -> Tags:
         tags: Tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -176,26 +251,6 @@ class LinearModel(BaseEstimator):
 def total_weight(table: Table) -> float:
     """Return the n of lam = A/n: the sum of the row weights."""
     return float(table.n_rows if table.weight is None else table.weight.sum())
-
-
-def strength(lam: Any, n: float) -> float:
-    """Return lam as a number; ValueError when it is none, or several."""
-    factors = Lam.of(lam).factors
-    if len(factors) > 1:
-        raise ValueError(
-            f"lam is {lam!r}, several values. Give one, or choose among them with GridSearchCV."
-        )
-    ((number, divided),) = factors
-    return number / n if divided else number
-
-
-def seed_of(random_state: Any) -> int:
-    """Return the seed that a random_state means: 0 for None, so that equal fits are equal."""
-    if random_state is None:
-        return 0
-    if isinstance(random_state, int | np.integer):
-        return int(random_state)
-    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 
 def scaled(weights: Weights, scaler: Scaler) -> Weights:
@@ -211,28 +266,3 @@ def unscaled(weights: Weights, scaler: Scaler) -> Weights:
     coef, intercept = weights
     coef = coef if scaler.scale is None else coef * scaler.scale
     return Weights(coef, intercept if scaler.shift is None else intercept - coef @ scaler.shift)
-
-
-def interruptible(train: Callable[[Callable[[], bool]], Result]) -> Result:
-    """Train in another thread, where no signal reaches a kernel; a Ctrl-C ends it and is raised.
-
-    `train` gets what tells it to stop.
-    """
-    stopping, future = threading.Event(), Future[Result]()
-
-    def work() -> None:
-        try:
-            with one_blas_thread():
-                future.set_result(train(stopping.is_set))
-        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
-            future.set_exception(error)
-
-    thread = threading.Thread(target=work, name="fewpass-fit")
-    thread.start()
-    try:
-        return future.result()
-    except KeyboardInterrupt:
-        stopping.set()
-        raise
-    finally:
-        thread.join()

@@ -7,8 +7,10 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 
+from pipeline.estimators.lazy import sums_over
 from pipeline.estimators.linear import LinearModel
 from pipeline.estimators.rows import checked, checked_weights, table_of
+from pipeline.estimators.stored import is_collection
 from solvers.protocol import Weights
 from storage.manifest import Values
 
@@ -40,6 +42,14 @@ class LinearRegressor(RegressorMixin, LinearModel):
         None is 0: equal fits give equal bits.
     warm_start : bool, default=False
         Whether `fit` begins at the coefficients of the fit before.
+    memory : int, str or None, default=None
+        Budget for rows that are not in memory, such as "256MB"; None is 1 GiB.
+    folder : path or None, default=None
+        Where rows that are not in memory are stored and trained: `folder/data`, `folder/run`.
+        The same call again goes on or returns what is there.  None is a temporary folder.
+    scheduler : str or None, default=None
+        Address of a Dask scheduler to train stored rows on, or "local" for one in this process;
+        None trains in threads, without Dask.
 
     Attributes
     ----------
@@ -62,6 +72,8 @@ class LinearRegressor(RegressorMixin, LinearModel):
         objective_ is at most this far above the optimum.
     rows_seen_ : int
         Visits to rows, of all fits that this one continued.
+    dataset_, run_ : str or None
+        Of rows that were not in memory, where data set and run are; None in a temporary folder.
     """
 
     _takes_numbers = True
@@ -79,6 +91,9 @@ class LinearRegressor(RegressorMixin, LinearModel):
         smoothing: float = 1.0,
         random_state: Any = None,
         warm_start: bool = False,
+        memory: int | str | None = None,
+        folder: Any = None,
+        scheduler: str | None = None,
     ) -> None:
         self.loss = loss
         self.lam = lam
@@ -90,17 +105,32 @@ class LinearRegressor(RegressorMixin, LinearModel):
         self.smoothing = smoothing
         self.random_state = random_state
         self.warm_start = warm_start
+        self.memory = memory
+        self.folder = folder
+        self.scheduler = scheduler
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Train on X (n, d), dense or sparse, and numbers y (n,).
 
         A row of weight 2 counts like two rows, one of weight 0 not at all.
+
+        Parameters
+        ----------
+        X : array, matrix, frame; Dask collection, list of delayed blocks; path or paths
+            Rows.  Files are CSV, Parquet, LIBSVM, NPY or NPZ; a path may also be a data set's.
+        y : the same kind, (n,); of frames and files the name of a column
+            Numbers; None for files whose targets have a fixed place.
+        sample_weight : like y, default=None
+            What rows count.
 
         Raises
         ------
         ValueError
             When rows, weights or parameters cannot be trained with.
         """
+        if self._is_stored(X):
+            self._fit_stored(X, y, sample_weight)
+            return self
         at = self._model() if self.warm_start and hasattr(self, "coef_") else None
         X, y = checked(self, X, y=y, y_numeric=True, reset=at is None)
         y = np.asarray(y, np.float64)
@@ -127,8 +157,17 @@ class LinearRegressor(RegressorMixin, LinearModel):
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return predictions (n,) for X (n, d)."""
+        """Return predictions (n,) for X (n, d), of Dask's rows lazily."""
+        if is_collection(X):
+            return self._lazily(self.predict, X)
         return self.decision(X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the coefficient of determination R^2, of Dask's rows block by block."""
+        if is_collection(X):
+            sums = sums_over(self.predict, X, y, sample_weight, numbers=True)
+            return 1.0 - sums.residual / sums.spread
+        return float(super().score(X, y, sample_weight))
 
     def _take(self, weights: Weights) -> None:
         self.coef_, self.intercept_ = weights.coef, float(weights.intercept)

@@ -59,7 +59,11 @@ RECORD_VERSION = 2
 
 
 def ingest(
-    plan: IngestPlan, *, threads: int | None = None, progress: Progress | None = None
+    plan: IngestPlan,
+    *,
+    source: Source | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
 ) -> IngestResult:
     """Make the data set that `plan` describes; finish it if an earlier call was cut short.
 
@@ -67,6 +71,9 @@ def ingest(
     ----------
     plan
         Sources, target and settings. The data set depends on nothing else.
+    source
+        Rows that are in no file, such as a `DaskSource`; the plan's `sources` then only name them.
+        Default: what the plan's sources are opened as.
     threads
         Threads that parse and compress; default `plan.threads`, else one per processor.
     progress
@@ -96,7 +103,7 @@ def ingest(
             "memory. Leave --columns out, or ingest into a local folder."
         )
     cores = len(os.sched_getaffinity(0))
-    result = _Ingest(plan, threads or plan.threads or cores, progress).run()
+    result = _Ingest(plan, threads or plan.threads or cores, progress, source).run()
     if plan.columns and not has_columns(dataset := Dataset.open(plan.dataset)):
         write_columns(dataset, plan.memory_for_rows)
     return result
@@ -105,12 +112,15 @@ def ingest(
 class _Ingest:
     """One call of `ingest`."""
 
-    def __init__(self, plan: IngestPlan, threads: int, progress: Progress | None) -> None:
+    def __init__(
+        self, plan: IngestPlan, threads: int, progress: Progress | None, source: Source | None
+    ) -> None:
         self.plan, self.threads = plan, threads
         self.ticker = Ticker(progress)
         self.partitioned_again: str | None = None
         self.like = Dataset.open(plan.like, plan.storage_options) if plan.like else None
-        self.source = self._open_source()
+        self.source = source or self._open_source()
+        self._refuse_filled_zeros()
         self.digest = plan.digest(_stamps(self.source), self._like_fingerprint())
         urls = [plan.dataset, plan.test_url]
         folders = [Folder(url, plan.storage_options) for url in urls if url is not None]
@@ -135,14 +145,15 @@ class _Ingest:
             f"the data set {self.plan.like}",
             self.plan.memory_for_rows // LINES_SHARE,
         )
-        source = open_source(self.plan.sources, options, self.plan.storage_options, expected)
+        return open_source(self.plan.sources, options, self.plan.storage_options, expected)
+
+    def _refuse_filled_zeros(self) -> None:
         kind = self.like.manifest.scaling.kind if self.like else self.plan.scale
-        if kind == "standard" and source.layout == "sparse":
+        if kind == "standard" and self.source.layout == "sparse":
             raise BadInput(
                 "Standard scaling would fill every zero of sparse rows. "
                 "Choose the scaling maxabs, unit-rows or none."
             )
-        return source
 
     def run(self) -> IngestResult:
         done = None if self.plan.overwrite else self._finished()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,11 @@ from pipeline.plan.job import settle
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.training.checkpoints import Checkpoints, Keeper
 from pipeline.training.engine import Training
-from pipeline.training.outcome import Event
+from pipeline.training.outcome import Event, Trained
 from pipeline.training.passes import Passes
 from pipeline.training.progress import Progress
 from pipeline.training.run_folder import RunFolder
-from pipeline.training.saved import Cursor, Saved
+from pipeline.training.saved import Saved
 from solvers.protocol import Certificate, Weights
 from storage.in_memory import MemoryDataset
 from storage.objects import Stored
@@ -27,24 +26,12 @@ from storage.row_state import NOTHING_YET
 NO_MEMORY_LIMIT = 1 << 62  # rows in memory are the caller's, and the state is what it is
 
 
-@dataclass(frozen=True)
-class TrainedInMemory:
-    """What came out of a training of rows in memory."""
-
-    weights: Weights
-    cursor: Cursor
-    solver: str  # the method that was at work last
-    lam: float
-    certified: Certificate | None
-    converged: bool | None  # whether the plan's tolerance is certified; None: none was asked for
-
-
 def train_in_memory(
     plan: TrainingPlan,
     dataset: MemoryDataset,
     start_at: tuple[Weights, int] | None = None,
     is_stopping: Callable[[], bool] = lambda: False,
-) -> TrainedInMemory:
+) -> Trained:
     """Train in the calling thread, which should not be the main one: see `execution/threads.py`.
 
     Parameters
@@ -81,15 +68,7 @@ def train_in_memory(
     saved = checkpoints.newest
     if saved is None or not saved.finished:
         raise InterruptedError("The training was given up before its end.")
-    wanted, found = plan.tol, saved.certified
-    return TrainedInMemory(
-        weights=saved.weights,
-        cursor=saved.cursor,
-        solver=engine.plan.solver.kind,
-        lam=engine.problem.lam,
-        certified=found,
-        converged=None if wanted is None else found is not None and found.relative <= wanted,
-    )
+    return Trained.of(saved, engine)
 
 
 class _NoFolder(RunFolder):

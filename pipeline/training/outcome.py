@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
-from pipeline.training.saved import Cursor
+from pipeline.settings.training_plan import TrainingPlan
+from pipeline.training.saved import Cursor, Saved
 from solvers.losses import Problem
-from solvers.protocol import Certificate
+from solvers.protocol import Certificate, Weights
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,41 @@ class TrainingResult:
     def convergence(self) -> Convergence:
         """What was asked for, what is proven, and whether that is enough."""
         return Convergence(self.tol, self.relative_gap, self.converged)
+
+
+class Trained(NamedTuple):
+    """What an estimator takes over from a training."""
+
+    weights: Weights
+    cursor: Cursor
+    solver: str  # the method that was at work last
+    lam: float
+    certified: Certificate | None
+    converged: bool | None  # whether the plan's tolerance is certified; None: none was asked for
+
+    @classmethod
+    def of(cls, saved: Saved, at_work: AtWork) -> Self:
+        """Take it from the last snapshot and from what trained."""
+        return cls(
+            weights=saved.weights,
+            cursor=saved.cursor,
+            solver=at_work.plan.solver.kind,
+            lam=at_work.problem.lam,
+            certified=saved.certified,
+            converged=Convergence.of(at_work.plan.tol, saved.certified, finished=True).converged,
+        )
+
+
+class AtWork(Protocol):
+    """An engine, or the run that it works for."""
+
+    @property
+    def plan(self) -> TrainingPlan:
+        """With the method that is at work."""
+
+    @property
+    def problem(self) -> Problem:
+        """Loss, lam and intercept."""
 
 
 def hinge_gap(problem: Problem, certified: Certificate | None) -> float | None:

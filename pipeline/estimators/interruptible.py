@@ -1,0 +1,37 @@
+"""Training that a Ctrl-C ends."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TypeVar
+
+from pipeline.execution.blas import one_blas_thread
+
+Result = TypeVar("Result")
+
+
+def interruptible(train: Callable[[Callable[[], bool]], Result]) -> Result:
+    """Train in another thread, where no signal reaches a kernel; a Ctrl-C ends it and is raised.
+
+    `train` gets what tells it to stop.
+    """
+    stopping, future = threading.Event(), Future[Result]()
+
+    def work() -> None:
+        try:
+            with one_blas_thread():
+                future.set_result(train(stopping.is_set))
+        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+            future.set_exception(error)
+
+    thread = threading.Thread(target=work, name="fewpass-fit")
+    thread.start()
+    try:
+        return future.result()
+    except KeyboardInterrupt:
+        stopping.set()
+        raise
+    finally:
+        thread.join()

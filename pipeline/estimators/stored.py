@@ -1,0 +1,228 @@
+"""Rows that are not in memory: files, data sets, Dask collections, arrays larger than the budget.
+
+They become a data set on disk first, and are trained from there within the memory budget.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import BadInput
+from pipeline.estimators.work_folder import WorkFolder
+from pipeline.execution.executor import open_executor
+from pipeline.ingest.phases import ingest
+from pipeline.settings.execution import Execution
+from pipeline.settings.ingest_plan import IngestPlan, ScalingKind
+from pipeline.settings.source_options import SourceOptions
+from pipeline.settings.training_plan import TrainingPlan
+from pipeline.streaming.targets import label_text
+from pipeline.training.outcome import Trained
+from pipeline.training.training_run import TrainingRun
+from solvers.protocol import Weights
+from storage.dataset import Dataset
+from storage.folder import Folder
+from storage.manifest import KEY, Labels
+
+Task = Literal["classification", "regression"]
+
+
+def is_stored(X: Any, memory: int) -> bool:
+    """Say whether rows are somewhere else than in memory, or in too large a zarr array."""
+    return is_paths(X) or is_collection(X) or _is_large_zarr(X, memory)
+
+
+def is_paths(X: Any) -> bool:
+    """Say whether X names files or a data set."""
+    if isinstance(X, list | tuple):
+        return bool(X) and all(isinstance(one, str | os.PathLike) for one in X)
+    return isinstance(X, str | os.PathLike)
+
+
+def is_collection(X: Any) -> bool:
+    """Say whether X is Dask's, or a list of delayed blocks."""
+    if isinstance(X, list | tuple):
+        return bool(X) and all(is_collection(one) for one in X)
+    return hasattr(type(X), "__dask_graph__")
+
+
+def _is_large_zarr(X: Any, memory: int) -> bool:
+    return type(X).__module__.startswith("zarr.") and X.nbytes > memory
+
+
+class Wanted(NamedTuple):
+    """How rows are to be stored."""
+
+    task: Task
+    scale: ScalingKind
+    memory: int
+    seed: int
+
+
+class Stored(NamedTuple):
+    """Rows as a data set."""
+
+    dataset: Dataset
+    target_dtype: np.dtype[Any] | None  # what labels were given as; None: files do not say
+
+    @property
+    def feature_names(self) -> NDArray[Any] | None:
+        """Return the features' names (d,), where there are some."""
+        schema = self.dataset.schema
+        names = schema.feature_names if schema else None
+        return None if names is None else np.asarray(names, object)
+
+    @property
+    def labels(self) -> Labels:
+        """Return the labels as they are stored, with the rows of each."""
+        targets = self.dataset.manifest.targets
+        assert isinstance(targets, Labels), "a classifier's data set has labels"
+        return targets
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """Return the labels (K,), ascending, in the type that they were given as."""
+        labels = np.asarray(self.labels.labels)
+        if labels.dtype.kind != "f":
+            as_objects = self.target_dtype is not None and self.target_dtype.kind == "O"
+            return labels.astype(object) if as_objects else labels
+        if self.target_dtype is not None:
+            return labels.astype(self.target_dtype)
+        whole = bool((labels == np.round(labels)).all())
+        return labels.astype(np.int64) if whole else labels
+
+    def total_weight(self, class_weight: Any) -> float:
+        """Return the n of lam = A/n: the sum of the row weights, times what classes count.
+
+        BadInput where both rows and classes are weighted: then nobody has added that up.
+        """
+        weights, n = self.dataset.manifest.weights, self.dataset.n_rows
+        if not isinstance(class_weight, Mapping):
+            return float(weights.total if weights else n)
+        if weights:
+            raise BadInput(
+                "The rows of a data set have weights, and class_weight gives more. Multiply them "
+                "before, and leave class_weight out."
+            )
+        counts = zip(self.classes.tolist(), self.labels.counts, strict=True)
+        return float(sum(class_weight.get(label, 1.0) * count for label, count in counts))
+
+    def weights_by_label(self, class_weight: Any) -> Any:
+        """Return class_weight by the labels' names, as plans have it; BadInput on unknown ones."""
+        if not isinstance(class_weight, Mapping):
+            return class_weight
+        names = dict(zip(self.classes.tolist(), self.labels.labels, strict=True))
+        unknown = [label for label in class_weight if label not in names]
+        if unknown:
+            raise BadInput(
+                f"class_weight names the labels {unknown}, but the classes are {list(names)}. "
+                "Leave them out."
+            )
+        return {label_text(names[label]): weight for label, weight in class_weight.items()}
+
+
+def stored(X: Any, y: Any, sample_weight: Any, wanted: Wanted, folder: WorkFolder) -> Stored:
+    """Make a data set of rows, or take the one that X is.
+
+    Raises
+    ------
+    BadInput
+        When the rows cannot be stored so.
+    """
+    if is_paths(X) and (found := _dataset_at(X)):
+        _require_as_it_lies(found, y, sample_weight, wanted)
+        return Stored(found, None)
+    if is_paths(X):
+        options = SourceOptions(
+            label=_column(y, "y"), weight=_column(sample_weight, "sample_weight"), dtype="float64"
+        )
+        paths = X if isinstance(X, list | tuple) else [X]
+        ingest(_plan([os.fspath(path) for path in paths], options, wanted, folder))
+        return Stored(Dataset.open(folder.data), None)
+    source = _dask_source(X, y, sample_weight)
+    options = SourceOptions(dtype=source.dtype)
+    ingest(_plan([source.name], options, wanted, folder), source=source)
+    return Stored(Dataset.open(folder.data), source.target_dtype)
+
+
+def _dask_source(X: Any, y: Any, sample_weight: Any) -> Any:
+    from pipeline.sources.collections import DaskSource  # noqa: PLC0415 - imports Dask
+
+    if not is_collection(X):
+        import dask.array as da  # noqa: PLC0415
+
+        X = da.from_zarr(X)
+    return DaskSource(X, y, sample_weight)
+
+
+def _plan(
+    sources: list[str], options: SourceOptions, wanted: Wanted, folder: WorkFolder
+) -> IngestPlan:
+    where: dict[str, Any] = {"sources": sources, "dataset": folder.data, "options": options}
+    return IngestPlan(**where, **wanted._asdict())
+
+
+def _dataset_at(X: Any) -> Dataset | None:
+    if isinstance(X, list | tuple):
+        return None
+    folder = Folder(os.fspath(X))
+    return Dataset.open(folder) if folder.exists(KEY) else None
+
+
+def _column(given: Any, name: str) -> str | int | None:
+    if given is not None and not isinstance(given, str | int):
+        raise BadInput(
+            f"X names files, but {name} is {type(given).__name__}. Give the name of a column of "
+            "theirs, or its position."
+        )
+    return given
+
+
+def _require_as_it_lies(dataset: Dataset, y: Any, sample_weight: Any, wanted: Wanted) -> None:
+    manifest, place = dataset.manifest, dataset.folder.url
+    for name, given in (("y", y), ("sample_weight", sample_weight)):
+        if given is not None:
+            raise BadInput(f"{place} is a data set, which holds its own {name}. Leave it out.")
+    if wanted.scale not in ("none", manifest.scaling.kind):
+        raise BadInput(
+            f"{place} was stored with scale={manifest.scaling.kind!r}, not {wanted.scale!r}. Leave "
+            "scale out, or fit the files that it was made of."
+        )
+    if manifest.scaling.kind == "unit-rows":
+        raise BadInput(
+            f"{place} has rows scaled to unit length, which no coef_ can undo. Train it with the "
+            "command `fewpass train`."
+        )
+    labelled = isinstance(manifest.targets, Labels)
+    if wanted.task == "classification" and not labelled:
+        raise BadInput(f"The targets of {place} are numbers, not labels. Use LinearRegressor.")
+
+
+def train_stored(
+    plan: TrainingPlan,
+    url: str,
+    scheduler: str | None,
+    start_at: tuple[Weights, int] | None,
+    is_stopping: Callable[[], bool],
+) -> Trained:
+    """Train a run at `url`, or go on with it; without a scheduler, in threads of this process.
+
+    Raises
+    ------
+    InterruptedError
+        When it is to stop: after a snapshot.
+    """
+    place = Execution(scheduler=scheduler or "none")
+    with open_executor(place, "an estimator's fit") as executor:
+        run = TrainingRun.start(plan, url, executor, start_at=start_at)
+        for _event in run:
+            if is_stopping():
+                run.stop()
+        if not run.finished:
+            raise InterruptedError("The training was stopped before its end.")
+        assert run.newest is not None, "a finished run has a last snapshot"
+        return Trained.of(run.newest, run)

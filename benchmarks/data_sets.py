@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pipeline.ingest.phases import ingest
+from pipeline.ingestion.phases import ingest
 from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.streaming.targets import target_rule
 from solvers.losses import Logistic, Squared

@@ -29,7 +29,7 @@ COLUMNS, PER_ROW = 1_000_000, 39
 
 INGEST = """
 import json, sys
-import pipeline.ingest.phases as room
+import pipeline.ingestion.phases as room
 plan = room.IngestPlan.model_validate_json(sys.argv[1])
 room.Partitioner, room.ChunkMaker  # what the job uses is imported here
 imported = room.peak_memory_bytes()

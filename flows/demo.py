@@ -17,7 +17,7 @@ from flows.scoring import evaluate_shown
 from flows.settings import checked
 from flows.training import certificate_sentence, train_shown
 from pipeline.clicks import ClickFile, columns_for, write_clicks
-from pipeline.ingest.result import IngestResult
+from pipeline.ingestion.result import IngestResult
 from pipeline.memory import peak_memory_bytes
 from pipeline.reporting.report import IMAGE, draw_report
 from pipeline.scoring.evaluate import Evaluation

@@ -12,8 +12,8 @@ from flows.errors import Interrupted
 from flows.options import Ingest, Output, PlanSource, Reading
 from flows.progress import ingest_display
 from flows.settings import as_toml, as_values, ingest_settings
-from pipeline.ingest.phases import ingest
-from pipeline.ingest.result import IngestResult
+from pipeline.ingestion.phases import ingest
+from pipeline.ingestion.result import IngestResult
 from pipeline.matching import left_out_sentence
 from pipeline.memory import peak_memory_bytes
 from pipeline.settings.ingest_plan import IngestPlan

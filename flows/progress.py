@@ -14,7 +14,7 @@ from rich.text import Text
 
 from flows.console import Terminal, format_seconds, or_dash
 from flows.meter import Meter, Numbers
-from pipeline.ingest.progress import IngestProgress
+from pipeline.ingestion.progress import IngestProgress
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.sizes import format_bytes
 from pipeline.training.outcome import Event

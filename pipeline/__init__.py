@@ -1,1 +1,52 @@
-"""Rows and methods brought together, out of core and in parallel on Dask."""
+"""Linear models on data larger than memory, in a few passes, with a proof of how good each is.
+
+    from pipeline import ingest, train, evaluate, predict, load_model
+    from pipeline import LinearClassifier, LinearRegressor
+
+The functions do what the commands of the same names do, the estimators keep scikit-learn's
+contract, and each is imported when it is first asked for.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pipeline.api import evaluate, ingest, load_model, predict, train
+    from pipeline.estimators import LinearClassifier, LinearRegressor
+    from pipeline.settings.execution import Execution
+    from pipeline.settings.ingest_plan import IngestPlan
+    from pipeline.settings.source_options import SourceOptions
+    from pipeline.settings.training_plan import TrainingPlan
+
+__all__ = [
+    "Execution",
+    "IngestPlan",
+    "LinearClassifier",
+    "LinearRegressor",
+    "SourceOptions",
+    "TrainingPlan",
+    "evaluate",
+    "ingest",
+    "load_model",
+    "predict",
+    "train",
+]
+
+_HOMES = {
+    "Execution": "pipeline.settings.execution",
+    "IngestPlan": "pipeline.settings.ingest_plan",
+    "SourceOptions": "pipeline.settings.source_options",
+    "TrainingPlan": "pipeline.settings.training_plan",
+    "LinearClassifier": "pipeline.estimators",
+    "LinearRegressor": "pipeline.estimators",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'pipeline' has no attribute {name!r}")
+    return getattr(import_module(_HOMES.get(name, "pipeline.api")), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -32,7 +32,7 @@ from benchmarks.papers.batch_runs import (
 )
 from benchmarks.papers.curves import FIGURES
 from pipeline.execution.threads import InProcess
-from pipeline.ingest.phases import ingest
+from pipeline.ingestion.phases import ingest
 from pipeline.plan.job import bytes_of_states, make_job
 from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.settings.training_plan import TrainingPlan

@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.suite.one_pass import Work
 from benchmarks.suite.workloads import load
-from pipeline.ingest.partition import PIECE_BYTES
+from pipeline.ingestion.partition import PIECE_BYTES
 from pipeline.settings.source_options import SourceOptions
 from pipeline.sources import open_source
 from storage.ordered import ordered_map
@@ -69,7 +69,7 @@ def ours(path: str, threads: int = 1, n_features: int | None = None) -> Work:
 
 def whole_ingest(path: str, threads: int = 2) -> Work:
     """Ours, the whole way: text to a shuffled, compressed, checksummed set with statistics."""
-    from pipeline.ingest.phases import ingest
+    from pipeline.ingestion.phases import ingest
     from pipeline.settings.ingest_plan import IngestPlan
 
     label = {"label": -1, "header": False} if path.endswith(".csv") else {}

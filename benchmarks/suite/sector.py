@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.data_sets import public_data
 from benchmarks.suite.one_pass import Work
-from pipeline.ingest.phases import ingest
+from pipeline.ingestion.phases import ingest
 from pipeline.settings.ingest_plan import IngestPlan
 
 WIDTH = 55_197

@@ -16,7 +16,7 @@ import psutil
 from benchmarks.suite.one_pass import LAM, LOSS_NAMES, problem_of
 from benchmarks.suite.workloads import load, training_orders
 from pipeline.execution.executor import open_executor
-from pipeline.ingest.phases import ingest
+from pipeline.ingestion.phases import ingest
 from pipeline.reporting.time_table import BESIDE, PARTS, SweepTime, time_table
 from pipeline.settings.execution import Execution
 from pipeline.settings.ingest_plan import IngestPlan

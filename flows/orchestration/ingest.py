@@ -12,8 +12,8 @@ from flows.ingesting import ingest_facts
 from flows.orchestration.artifacts import ProgressArtifact
 from flows.orchestration.scheduled import begin_flow, durable_task
 from flows.progress import ingest_line
-from pipeline.ingest.phases import ingest as run_ingest
-from pipeline.ingest.result import IngestResult
+from pipeline.ingestion.phases import ingest as run_ingest
+from pipeline.ingestion.result import IngestResult
 from pipeline.settings.ingest_plan import IngestPlan
 
 

@@ -36,7 +36,7 @@ from pipeline.estimators.stored import (
     train_stored,
 )
 from pipeline.estimators.work_folder import work_folder
-from pipeline.ingest.scaling import Scaler
+from pipeline.ingestion.scaling import Scaler
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.training.in_memory import train_in_memory
 from pipeline.training.model import stored_weights

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, validate_data
 
-from pipeline.ingest.column_statistics import ColumnStatistics
-from pipeline.ingest.scaling import Scaler, needs_columns
+from pipeline.ingestion.column_statistics import ColumnStatistics
+from pipeline.ingestion.scaling import Scaler, needs_columns
 from pipeline.settings.ingest_plan import ScalingKind
 from storage.manifest import index_dtype
 from storage.table import DenseTable, SparseTable, Table, take

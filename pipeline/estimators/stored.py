@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pipeline.errors import BadInput
 from pipeline.estimators.work_folder import WorkFolder
 from pipeline.execution.executor import open_executor
-from pipeline.ingest.phases import ingest
+from pipeline.ingestion.phases import ingest
 from pipeline.settings.execution import Execution
 from pipeline.settings.ingest_plan import IngestPlan, ScalingKind
 from pipeline.settings.source_options import SourceOptions

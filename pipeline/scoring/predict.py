@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import BadInput
-from pipeline.ingest.scaling import Scaler
+from pipeline.ingestion.scaling import Scaler
 from pipeline.matching import Matched
 from pipeline.memory import peak_memory_bytes
 from pipeline.plan.problem import loss_of

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import BadInput, PlanMismatch
 from pipeline.execution.span import Job
-from pipeline.ingest.scaling import Scaler
+from pipeline.ingestion.scaling import Scaler
 from pipeline.matching import Matched, listed, match_features
 from pipeline.plan.problem import problem_of
 from pipeline.settings.matching import BY_NAME, Matching

@@ -42,7 +42,7 @@ def prepare() -> None:
     import flows.reporting
     import flows.scoring
     import flows.training  # noqa: F401
-    from pipeline.ingest import buckets
+    from pipeline.ingestion import buckets
 
     buckets.PLANNED, buckets.LARGEST = 1e-4, 2e-4
 

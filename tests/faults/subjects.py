@@ -225,7 +225,7 @@ KEEP_ROWS = ("sdca", "two streams", "three classes", "a grid of lam", "pegasos",
 def refresh(at: str) -> None:
     """One refresh as the flow does it, without Prefect: ingest, train, judge, publish."""
     from pipeline.execution.threads import InProcess
-    from pipeline.ingest.phases import ingest
+    from pipeline.ingestion.phases import ingest
     from pipeline.refresh.refreshing import (
         RefreshPlan,
         decide,

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from flows.cli import main
-from pipeline.ingest import phases
+from pipeline.ingestion import phases
 from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.sources.streams import find, first_lines
 from storage.addresses import BadAddress

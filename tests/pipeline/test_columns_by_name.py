@@ -10,7 +10,7 @@ import pytest
 from flows.cli import main
 from pipeline.errors import BadInput
 from pipeline.execution.threads import InProcess
-from pipeline.ingest.phases import ingest
+from pipeline.ingestion.phases import ingest
 from pipeline.scoring.evaluate import evaluate
 from pipeline.scoring.predict import predict
 from pipeline.settings.ingest_plan import IngestPlan

@@ -13,8 +13,8 @@ import pytest
 from flows.cli import main
 from pipeline.errors import BadInput
 from pipeline.execution.threads import InProcess
-from pipeline.ingest.phases import ingest
-from pipeline.ingest.work_dir import WorkDir, work_dir_path
+from pipeline.ingestion.phases import ingest
+from pipeline.ingestion.work_dir import WorkDir, work_dir_path
 from pipeline.reporting.report import draw_report
 from pipeline.scoring.predictions import open_predictions
 from pipeline.settings.ingest_plan import IngestPlan

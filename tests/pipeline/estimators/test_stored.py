@@ -23,7 +23,7 @@ from scipy import sparse
 
 from pipeline.estimators import LinearClassifier, LinearRegressor
 from pipeline.estimators.stored import is_stored
-from pipeline.ingest.phases import ingest
+from pipeline.ingestion.phases import ingest
 from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.settings.source_options import SourceOptions
 

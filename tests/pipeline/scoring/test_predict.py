@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.errors import BadInput
 from pipeline.execution.threads import InProcess
-from pipeline.ingest.phases import ingest
+from pipeline.ingestion.phases import ingest
 from pipeline.scoring.predict import predict
 from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.settings.source_options import SourceOptions

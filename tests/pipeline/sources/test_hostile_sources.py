@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.errors import BadInput
-from pipeline.ingest import partition, target_map
-from pipeline.ingest.phases import ingest
+from pipeline.ingestion import partition, target_map
+from pipeline.ingestion.phases import ingest
 from pipeline.scoring.predictions import defused
 from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.settings.source_options import SourceOptions

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from pipeline.errors import BadInput
 from pipeline.execution.threads import InProcess
-from pipeline.ingest.column_statistics import ColumnStatistics
-from pipeline.ingest.scaling import Scaler
+from pipeline.ingestion.column_statistics import ColumnStatistics
+from pipeline.ingestion.scaling import Scaler
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.training.model import load_model
 from pipeline.training.training_run import TrainingRun

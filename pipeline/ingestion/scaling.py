@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import BadInput
-from pipeline.ingest.column_statistics import ColumnStatistics
+from pipeline.ingestion.column_statistics import ColumnStatistics
 from pipeline.settings.ingest_plan import ScalingKind
 from storage.codec import checksum
 from storage.dataset import Dataset

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import BadInput
-from pipeline.ingest.buckets import Buckets, Grouped, Keys, RowKind, buckets_needed
-from pipeline.ingest.chunking import Selection
-from pipeline.ingest.column_statistics import ColumnStatistics
-from pipeline.ingest.frequency_order import ColumnCounts, orders_as_state, orders_from_state
-from pipeline.ingest.partition_record import require_record
-from pipeline.ingest.scaling import Scaler, needs_columns
-from pipeline.ingest.target_map import LabelEncoder
+from pipeline.ingestion.buckets import Buckets, Grouped, Keys, RowKind, buckets_needed
+from pipeline.ingestion.chunking import Selection
+from pipeline.ingestion.column_statistics import ColumnStatistics
+from pipeline.ingestion.frequency_order import ColumnCounts, orders_as_state, orders_from_state
+from pipeline.ingestion.partition_record import require_record
+from pipeline.ingestion.scaling import Scaler, needs_columns
+from pipeline.ingestion.target_map import LabelEncoder
 from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.sizes import format_bytes
 from pipeline.sources.source import Parsed, Piece, Source

@@ -14,9 +14,9 @@ from pydantic import ValidationError
 from sklearn.datasets import load_svmlight_file
 
 from pipeline.errors import BadInput
-from pipeline.ingest import buckets, partition
-from pipeline.ingest.phases import ingest
-from pipeline.ingest.work_dir import WorkDir
+from pipeline.ingestion import buckets, partition
+from pipeline.ingestion.phases import ingest
+from pipeline.ingestion.work_dir import WorkDir
 from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.sizes import format_bytes, parse_bytes
 from storage.dataset import Dataset
@@ -399,7 +399,7 @@ def test_a_second_ingest_keeps_out(tmp_path):
 def test_progress_and_remote_target(tmp_path, small, monkeypatch):
     X, y = sparse_rows(600, 5)
     source = write_libsvm(tmp_path / "rows.svm", X, y)
-    monkeypatch.setattr("pipeline.ingest.progress.REPORT_EVERY", 0.0)
+    monkeypatch.setattr("pipeline.ingestion.progress.REPORT_EVERY", 0.0)
     Folder("memory://remote").delete_tree()
     seen, threads = [], set(threading.enumerate())
     result = ingest(

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.ingest.chunking import ChunkOrder, Selection, cut_into_chunks
-from pipeline.ingest.column_statistics import ColumnStatistics, Vector
-from pipeline.ingest.frequency_order import renumber
-from pipeline.ingest.scaling import Scaler
-from pipeline.ingest.target_map import TargetMap
-from pipeline.ingest.work_dir import WorkDir
+from pipeline.ingestion.chunking import ChunkOrder, Selection, cut_into_chunks
+from pipeline.ingestion.column_statistics import ColumnStatistics, Vector
+from pipeline.ingestion.frequency_order import renumber
+from pipeline.ingestion.scaling import Scaler
+from pipeline.ingestion.target_map import TargetMap
+from pipeline.ingestion.work_dir import WorkDir
 from storage.column_order import ColumnOrder
 from storage.dataset import DatasetWriter
 from storage.manifest import ChunkRecord, Weights, index_dtype

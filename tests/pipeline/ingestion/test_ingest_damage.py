@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.ingest import buckets, partition, phases
-from pipeline.ingest.phases import ingest
+from pipeline.ingestion import buckets, partition, phases
+from pipeline.ingestion.phases import ingest
 from pipeline.settings.ingest_plan import IngestPlan
 from storage.dataset import Dataset
 from storage.spill import DamagedSpill

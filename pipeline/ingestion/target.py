@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from pipeline.errors import BadInput
-from pipeline.ingest.work_dir import INSIDE
+from pipeline.ingestion.work_dir import INSIDE
 from storage.dataset import Dataset
 from storage.folder import PROBE, Folder
 from storage.manifest import KEY

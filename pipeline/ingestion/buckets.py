@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.ingest.chunking import Selection
+from pipeline.ingestion.chunking import Selection
 from storage.spill import Spill
 from storage.table import DenseTable, Table, concatenate, cut, n_bytes
 

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import BadInput
-from pipeline.ingest.buckets import Buckets
-from pipeline.ingest.chunking import rows_per_chunk
-from pipeline.ingest.partition import (
+from pipeline.ingestion.buckets import Buckets
+from pipeline.ingestion.chunking import rows_per_chunk
+from pipeline.ingestion.partition import (
     TEST,
     TRAINING,
     Partitioned,
@@ -29,13 +29,13 @@ from pipeline.ingest.partition import (
     partition_as_state,
     partition_from_state,
 )
-from pipeline.ingest.progress import Progress, Ticker
-from pipeline.ingest.result import IngestResult
-from pipeline.ingest.scaling import Scaler
-from pipeline.ingest.target import IngestTarget
-from pipeline.ingest.target_map import TargetMap
-from pipeline.ingest.work_dir import WorkDir, work_dir_path
-from pipeline.ingest.writing import ChunkMaker, write_chunks
+from pipeline.ingestion.progress import Progress, Ticker
+from pipeline.ingestion.result import IngestResult
+from pipeline.ingestion.scaling import Scaler
+from pipeline.ingestion.target import IngestTarget
+from pipeline.ingestion.target_map import TargetMap
+from pipeline.ingestion.work_dir import WorkDir, work_dir_path
+from pipeline.ingestion.writing import ChunkMaker, write_chunks
 from pipeline.memory import peak_memory_bytes, return_freed_memory
 from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.sources import Expected, open_source

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix, random_array, vstack
 
 from pipeline.execution.threads import InProcess
-from pipeline.ingest import partition
-from pipeline.ingest.frequency_order import CACHED_COLUMNS, IN_ORDER, ColumnCounts, renumber
-from pipeline.ingest.phases import ingest
+from pipeline.ingestion import partition
+from pipeline.ingestion.frequency_order import CACHED_COLUMNS, IN_ORDER, ColumnCounts, renumber
+from pipeline.ingestion.phases import ingest
 from pipeline.scoring.evaluate import evaluate
 from pipeline.scoring.predict import predict
 from pipeline.settings.ingest_plan import IngestPlan

@@ -1,0 +1,181 @@
+"""What the commands do, as functions: see `pipeline` for the list."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from pipeline.errors import BadInput
+from pipeline.execution.executor import open_executor
+from pipeline.ingestion import phases
+from pipeline.ingestion.result import IngestResult
+from pipeline.plan.place import place_for, place_of, seconds_of_pass
+from pipeline.refresh.publishing import run_at
+from pipeline.scoring import evaluate as evaluation
+from pipeline.scoring import predict as prediction
+from pipeline.settings.execution import Execution
+from pipeline.settings.ingest_plan import IngestPlan
+from pipeline.settings.matching import BY_NAME, Matching
+from pipeline.settings.source_options import SourceOptions
+from pipeline.settings.training_plan import TrainingPlan
+from pipeline.sizes import parse_bytes
+from pipeline.training.model import Model
+from pipeline.training.model import load_model as model_of
+from pipeline.training.outcome import Event, TrainingResult
+from pipeline.training.training_run import TrainingRun
+from storage.dataset import Dataset
+
+Address = str | os.PathLike[str]
+Settings = TypeVar("Settings", bound=BaseModel)
+ANYWHERE = Execution()
+
+
+def ingest(sources: Address | Sequence[Address], dataset: Address, **settings: Any) -> IngestResult:
+    """Make a data set of files, as `fewpass ingest` does; at once if it is there already.
+
+    Parameters
+    ----------
+    sources
+        Files, globs or addresses: CSV, Parquet, LIBSVM, NPY, NPZ.
+    dataset
+        Folder or address of the data set.
+    **settings
+        Fields of `IngestPlan` (test_fraction, scale, memory, ...) and of `SourceOptions` (label,
+        weight, drop, missing, ...).
+
+    Raises
+    ------
+    BadInput
+        Settings or rows that cannot be used; it is a ValueError.
+    FileNotFoundError, PermissionError, OSError
+        A source that is not there, a target that cannot be written, a full disk.
+    """
+    reading = {k: settings.pop(k) for k in list(settings) if k in SourceOptions.model_fields}
+    plan = {
+        "sources": [os.fspath(source) for source in _several(sources)],
+        "dataset": os.fspath(dataset),
+        "options": reading,
+    }
+    return phases.ingest(_valid(IngestPlan, plan | settings))
+
+
+def train(
+    dataset: Address,
+    run: Address,
+    *,
+    execution: Execution = ANYWHERE,
+    on_event: Callable[[Event], None] = lambda _: None,
+    **settings: Any,
+) -> TrainingResult:
+    """Train a model on a data set, or go on with the same training, as `fewpass train` does.
+
+    Parameters
+    ----------
+    dataset
+        Folder or address of a data set.
+    run
+        Folder or address that log, snapshots and model lie in; the same call again goes on from the
+        newest snapshot, or returns what is there.
+    execution
+        Where to train: threads of this process, or Dask; changes no bit.
+    on_event
+        Called after every span, snapshot and certificate.
+    **settings
+        Fields of `TrainingPlan` (loss, lam, tol, passes, solver, memory, ...).
+
+    Raises
+    ------
+    BadInput, PlanMismatch
+        Settings that cannot be used, another plan in `run`; both are ValueErrors.
+    Diverged
+        When the loss explodes whatever the step.
+    """
+    plan = _valid(TrainingPlan, {"dataset": os.fspath(dataset)} | settings)
+    place = place_of(execution, plan, Dataset.open(plan.dataset).manifest)
+    with open_executor(*place) as executor:
+        training = TrainingRun.start(plan, os.fspath(run), executor)
+        for event in training:
+            on_event(event)
+    return training.result
+
+
+def load_model(run: Address) -> Model:
+    """Read the newest weights of a run, or of the one that is published in a folder.
+
+    `weights.coef` (d,) or (K, d) and `weights.intercept` are for rows scaled by `shift` and
+    `scale`: (x - shift) * scale.
+
+    Raises BadInput when there is none yet, Damaged when it is not as it was written.
+    """
+    return model_of(run_at(os.fspath(run)))
+
+
+def evaluate(
+    run: Address, dataset: Address, *, execution: Execution = ANYWHERE, matching: Matching = BY_NAME
+) -> evaluation.Evaluation:
+    """Say how a run's model does on a data set, as `fewpass evaluate` does.
+
+    Raises BadInput when columns, scaling or labels are not the model's.
+    """
+    model, data = load_model(run), Dataset.open(os.fspath(dataset))
+    with open_executor(*place_for(execution, seconds_of_pass(data.manifest))) as executor:
+        return evaluation.evaluate(model, data, executor, rules=matching)
+
+
+def predict(
+    run: Address,
+    inputs: Address | Sequence[Address],
+    output: Address,
+    *,
+    probability: bool = False,
+    memory: int | str = 1 << 30,
+    **reading: Any,
+) -> prediction.PredictionResult:
+    """Score files of any size into a file, as `fewpass predict` does.
+
+    Parameters
+    ----------
+    run
+        Whose model.
+    inputs
+        What `ingest` reads, labels optional; or a data set.
+    output
+        A .parquet, .csv or .npy file; it appears whole or not at all.
+    probability
+        Add probabilities; logistic loss only.
+    memory
+        Budget, such as "256MB".
+    **reading
+        Fields of `SourceOptions`.
+
+    Raises
+    ------
+    BadInput
+        When rows cannot be read, or are not of the model's columns.
+    """
+    options = _valid(SourceOptions, reading)
+    return prediction.predict(
+        load_model(run),
+        [os.fspath(one) for one in _several(inputs)],
+        os.fspath(output),
+        options,
+        probability=probability,
+        memory=parse_bytes(memory),
+    )
+
+
+def _several(given: Address | Sequence[Address]) -> Sequence[Address]:
+    return [given] if isinstance(given, str | os.PathLike) else given
+
+
+def _valid(kind: type[Settings], values: dict[str, Any]) -> Settings:
+    """Make settings; BadInput names the one that is wrong."""
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"]) or kind.__name__
+        raise BadInput(f"{name}: {first['msg'].removeprefix('Value error, ')}") from error

@@ -1,0 +1,13 @@
+"""docs/api.md is what the docstrings say."""
+
+import pipeline
+from tests.docs.api_page import PAGE, page
+
+
+def test_the_page_is_made_of_the_docstrings():
+    assert PAGE.read_text(encoding="utf-8") == page(), "run: python -m tests.docs.api_page"
+
+
+def test_everything_that_is_offered_has_a_docstring():
+    for name in pipeline.__all__:
+        assert len(getattr(pipeline, name).__doc__) > 20, name

@@ -1,0 +1,63 @@
+"""What `pipeline` offers a Python user: the commands as functions, and nothing imported too early."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import pipeline
+from pipeline.errors import BadInput
+
+
+def test_from_files_to_predictions(tmp_path, rng):
+    X = rng.standard_normal((400, 3))
+    rows = np.column_stack([X, X @ [1.0, -1.0, 0.5] + rng.standard_normal(400) > 0])
+    np.savetxt(tmp_path / "rows.csv", rows, delimiter=",", header="a,b,c,y", comments="")
+    made = pipeline.ingest(
+        tmp_path / "rows.csv", tmp_path / "set", label="y", test_fraction=0.25, memory="130MB"
+    )
+    assert (made.rows + made.test_rows, made.features) == (400, 3)
+    events = []
+    result = pipeline.train(
+        made.dataset, tmp_path / "run", tol=1e-6, memory="130MB", on_event=events.append
+    )
+    assert result.converged
+    assert events[-1].kind == "finish"
+    found = pipeline.evaluate(tmp_path / "run", made.test_dataset)
+    assert found.rows == made.test_rows
+    scored = pipeline.predict(tmp_path / "run", tmp_path / "rows.csv", tmp_path / "scores.npy")
+    assert scored.rows == 400
+    assert pipeline.load_model(tmp_path / "run").weights.coef.shape == (3,)
+    same = pipeline.train(made.dataset, tmp_path / "run", tol=1e-6, memory="130MB")
+    assert same.weights_sha256 == result.weights_sha256
+
+
+def test_wrong_settings_are_named(tmp_path):
+    with pytest.raises(BadInput, match="colour"):
+        pipeline.train(tmp_path, tmp_path / "run", colour="red")
+    with pytest.raises(BadInput, match="memory is 1"):
+        pipeline.ingest("rows.csv", tmp_path / "set", memory="1MB")
+    with pytest.raises(AttributeError, match="'pipeline' has no attribute 'fit'"):
+        pipeline.fit
+
+
+HEAVY = {"numba", "pandas", "scipy", "sklearn", "pyarrow", "dask", "distributed", "prefect"}
+
+
+@pytest.mark.parametrize(
+    ("code", "absent"),
+    [
+        ("import pipeline", HEAVY),
+        (
+            "from pipeline import LinearClassifier",
+            {"dask", "distributed", "prefect", "matplotlib"},
+        ),
+    ],
+)
+def test_an_import_brings_nothing_that_it_does_not_need(code, absent):
+    code += "; import sys; print(*{name.partition('.')[0] for name in sys.modules})"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert not absent & set(done.stdout.split())

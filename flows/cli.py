@@ -11,6 +11,7 @@ from cyclopts import App, Parameter
 
 from flows import commands
 from flows.errors import exit_status, sentence
+from flows.flags import in_flags
 from flows.printing import formatted_traceback
 from flows.signals import Interrupts, end_at_once, handling
 
@@ -61,5 +62,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
             interrupts.came = True  # one more must not strike what is told of the first
             if "--debug" in tokens:
                 sys.stderr.write(formatted_traceback(error))
-            sys.stderr.write(f"fewpass: {sentence(told)}\n")
+            sys.stderr.write(f"fewpass: {in_flags(sentence(told))}\n")
             return exit_status(told)

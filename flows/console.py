@@ -12,6 +12,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.table import Table
 
+from flows.flags import in_flags
 from flows.options import Output
 from flows.printing import printable, without_control
 from storage.redaction import without_secrets
@@ -49,11 +50,11 @@ class Terminal:
 
     def say(self, text: str = "", style: str | None = None) -> None:
         """Tell something on standard error, as it is."""
-        self.err.print(printable(text), style=style, markup=False, soft_wrap=True)
+        self.err.print(in_flags(printable(text)), style=style, markup=False, soft_wrap=True)
 
     def explain(self, text: str) -> None:
         """Tell more than a line on standard error, broken between words."""
-        self.err.print(printable(text), markup=False)
+        self.err.print(in_flags(printable(text)), markup=False)
 
     def plan(self, text: str) -> None:
         """Print the effective plan when --verbose asks for it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flows.console import Terminal, facts_table, format_seconds
+from flows.flags import in_flags
 from flows.options import Output, PlanSource, Training, Where
 from flows.progress import ENGINES
 from flows.settings import as_toml, as_values, training_settings
@@ -34,7 +35,7 @@ def run_plan(
     plan = choice.plan(plan) if choice else plan
     job = make_job(plan, data)
     foreseen = forecast(plan, job)
-    said = advice(plan, job, foreseen)
+    said = [in_flags(one) for one in advice(plan, job, foreseen)]
     speed = try_out(solver_of(plan, job.rule, job.stats.n), job)
     seconds = seconds_of(foreseen, speed, plan.streams, threads_of(where_to))
     facts = {"dataset": dataset} | foreseen.model_dump()

@@ -61,7 +61,7 @@ def require_distinct(names: Sequence[str], where: str) -> None:
     double = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
     raise BadInput(
         f"{where}: {names.count(double)} columns are named {shown_name(double)}. "
-        "Give each a name of its own; in CSV, --drop by position leaves one out."
+        "Give each a name of its own; in CSV, `drop` by position leaves one out."
     )
 
 
@@ -73,7 +73,7 @@ def require_known(wanted: Sequence[str], found: Sequence[str], where: str, whose
         raise BadInput(
             f"{where} lacks {len(missing)} of the {len(wanted)} columns of {whose}: "
             f"{listed(missing)}. It has {listed(list(found))}. Name its columns as they were "
-            "named, or say --by-position to take them in their order."
+            "named, or say `by_position=true` to take them in their order."
         )
 
 
@@ -82,7 +82,7 @@ def refuse_extra(extra: Sequence[str], where: str, whose: str, rules: Matching) 
     if extra and rules.extra_columns == "refuse":
         raise BadInput(
             f"{where} has columns that {whose} does not know: {listed(extra)}. "
-            "Leave them out with --extra-columns ignore."
+            "Leave them out with `extra_columns=ignore`."
         )
 
 
@@ -92,8 +92,8 @@ def refuse_nameless(known: Schema | None, where: str, whose: str, rules: Matchin
     if names and not rules.by_position:
         raise BadInput(
             f"The columns of {where} have no names, but those of {whose} do: {listed(names)}. "
-            "If they are these, in this order, say --by-position; where a command does not know "
-            "that, ingest them anew with it and --like."
+            "If they are these, in this order, say `by_position=true`; where a command does not "
+            "know that, ingest them anew with it and `like`."
         )
 
 

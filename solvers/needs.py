@@ -27,18 +27,18 @@ def refuse_unfit(kind: str, needs: Needs, problem: Problem, d: int, streams: int
     if needs.loss == "hinge" and problem.loss.name != "hinge":
         raise ValueError(
             f"{kind} is the hinge's own method: its steps and its certificate need slopes of 0 or "
-            "1. Use --loss hinge, or --solver asgd or sdca for other losses."
+            "1. Use `loss=hinge`, or `solver=asgd` or sdca for other losses."
         )
     if needs.loss == "smooth" and not problem.loss.is_smooth:
         raise ValueError(
             "The hinge has a kink, and this method needs a smooth loss. Use the smoothed hinge "
-            "(--loss smoothed_hinge --smoothing 0.1): its optimum is one of the hinge to half "
+            "(`loss=smoothed_hinge` `smoothing=0.1`): its optimum is one of the hinge to half "
             "of the smoothing."
         )
     if needs.one_stream and streams > 1:
         raise ValueError(
-            f"{kind}{needs.one_stream} and cannot walk {streams} streams. Use --streams 1, or "
-            f"--solver {needs.instead}."
+            f"{kind}{needs.one_stream} and cannot walk {streams} streams. Use `streams=1`, or "
+            f"`solver={needs.instead}`."
         )
     if needs.most_columns is not None and d > needs.most_columns:
         raise ValueError(

@@ -51,7 +51,7 @@ def write_columns(dataset: Dataset, memory: int) -> int:
     if not folder.is_local:
         raise ValueError(
             f"{dataset.folder.url} is not on this machine, and a column copy is for mapping files "
-            "into memory. Copy the data set here first, or train with enough --memory."
+            "into memory. Copy the data set here first, or train with enough `memory`."
         )
     folder.delete(KEY)
     folder.delete_tree()

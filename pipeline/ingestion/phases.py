@@ -100,7 +100,7 @@ def ingest(
     if plan.columns and not Folder(plan.dataset, plan.storage_options).is_local:
         raise BadInput(
             f"{plan.dataset} is not on this machine, and a column copy is for mapping files into "
-            "memory. Leave --columns out, or ingest into a local folder."
+            "memory. Leave `columns=true` out, or ingest into a local folder."
         )
     cores = len(os.sched_getaffinity(0))
     result = _Ingest(plan, threads or plan.threads or cores, progress, source).run()

@@ -61,7 +61,7 @@ class IngestTarget:
             if not overwrite and self.finished() is None:
                 raise BadInput(
                     f"{self.folder.url} holds a data set made by another plan or of other sources. "
-                    "Choose another place, or say --overwrite."
+                    "Choose another place, or say `overwrite=true`."
                 )
             return
         if self.folder.exists(MARKER):

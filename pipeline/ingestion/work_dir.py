@@ -99,7 +99,7 @@ class WorkDir:
         if self.shared and (found.st_uid != os.geteuid() or found.st_mode & 0o022):
             raise BadInput(
                 f"{self.path} belongs to another user, or others can write to it: what lies there "
-                "may not be ours. Remove it, or name a folder of your own as --spill."
+                "may not be ours. Remove it, or name a folder of your own as `spill`."
             )
 
     def _is_current(self, lock: int) -> bool:

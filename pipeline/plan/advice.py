@@ -36,13 +36,13 @@ def warnings(plan: TrainingPlan, job: Job, foreseen: Forecast) -> list[str]:
     if usual is not None and usual > plan.passes:
         said.append(
             f"A certificate of {plan.tol:g} usually takes about {usual:.0f} passes here, but "
-            f"--passes allows {plan.passes}. Raise it, ask for a larger --tol, or see what "
+            f"`passes` allows {plan.passes}. Raise it, ask for a larger `tol`, or see what "
             "fewpass plan advises."
         )
     if isinstance(plan.solver, Sdca) and plan.solver.batch == "naive":
         said.append(
             "Naive batches step too far where rows are alike, and may circle or diverge. They are "
-            "there to be compared with; use --set solver.batch=aggressive."
+            "there to be compared with; use `solver.batch=aggressive`."
         )
     return said
 
@@ -58,13 +58,13 @@ def _hints(plan: TrainingPlan, job: Job, foreseen: Forecast) -> Iterator[str]:
     if not job.problem.loss.is_smooth:
         if streaming(plan).certify_pass is None:
             yield (
-                "The hinge has a kink, so that gradients do not certify it. Use --solver sdca, "
-                "whose certificate holds for it, or --loss smoothed_hinge."
+                "The hinge has a kink, so that gradients do not certify it. Use `solver=sdca`, "
+                "whose certificate holds for it, or `loss=smoothed_hinge`."
             )
         elif isinstance(plan.solver, Pegasos) and plan.tol is not None:
             yield (
                 "The excess of pegasos falls like one over the number of passes, and its "
-                f"certificate no faster. --solver sdca proves {plan.tol:g} sooner."
+                f"certificate no faster. `solver=sdca` proves {plan.tol:g} sooner."
             )
         return
     if known is None:  # lam is too small for anything to be foreseen
@@ -75,7 +75,7 @@ def _hints(plan: TrainingPlan, job: Job, foreseen: Forecast) -> Iterator[str]:
         yield (
             f"The longest row's loss is {known.largest / known.mean:.0f} times as curved as the "
             "mean, so the first step may be too long; each halving costs an epoch. "
-            f"Ingest with --scale {UNIT_ROWS} to avoid it."
+            f"Ingest with `scale={UNIT_ROWS}` to avoid it."
         )
 
 
@@ -87,10 +87,10 @@ def _shorter(
     if usual is None:
         yield (
             f"How many passes {foreseen.solver} takes to a certificate of {plan.tol:g} cannot be "
-            f"foreseen. --solver {kind} usually takes about {best:.0f}."
+            f"foreseen. `solver={kind}` usually takes about {best:.0f}."
         )
     elif best <= BETTER * usual:
-        yield f"--solver {kind} usually takes about {best:.0f} passes to {plan.tol:g}."
+        yield f"`solver={kind}` usually takes about {best:.0f} passes to {plan.tol:g}."
     if min(best, usual or best) > MANY_PASSES:
         yield from _cures(plan.tol, job, known, best)
 
@@ -99,17 +99,17 @@ def _cures(tol: float, job: Job, known: Conditioning, best: float) -> Iterator[s
     yield (
         f"The problem is hard: the mean curvature over lam is {known.mean / known.mu:.2g}, "
         f"{slowness_of(known, job.stats.n):.3g} times the number of rows. What helps is rows of "
-        "smaller norm, a larger --lam, or a larger --tol."
+        "smaller norm, a larger `lam`, or a larger `tol`."
     )
     for scale, square in scaled_squares(job).items():
         scaled = job.stats._replace(mean_square=square, max_square=square, sigma_square=square)
         kind, passes = best_method(job.problem, scaled, tol)
         if passes <= BETTER * best:
-            yield f"Ingested with --scale {scale}, {kind} usually takes about {passes:.0f} passes."
+            yield f"Ingested with `scale={scale}`, {kind} usually takes about {passes:.0f} passes."
     lam = lam_for(FEW_PASSES, known, job.stats.n, tol)
     if lam is not None:
         yield (
-            f"With --lam {lam:.1g} ({lam * job.stats.n:.2g}/n) s2gd+ usually takes about "
+            f"With `lam={lam:.1g}` ({lam * job.stats.n:.2g}/n) s2gd+ usually takes about "
             f"{FEW_PASSES} passes; the model is then another."
         )
 

@@ -94,7 +94,9 @@ def choose(
     usual = {m.kind: (m, passes_of(m, problem, stats, plan.tol)) for m in candidates}
     known = {k: (m, p) for k, (m, p) in usual.items() if p is not None and fits(m)}
     if not known:
-        return MethodChoice(methods=(Asgd(),), reason="asgd, as no other method fits into --memory")
+        return MethodChoice(
+            methods=(Asgd(),), reason="asgd, as no other method fits into the memory"
+        )
     if sorted_rows and "sdca" in known:  # its objective never falls
         known.pop("s2gd+", None)
         if len(known) == 1:

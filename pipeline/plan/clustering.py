@@ -83,9 +83,9 @@ def clustering_warning(manifest: Manifest, windows: WindowPlan) -> str | None:
     harm, cure = "Training takes more passes for it", ""
     if in_memory < ENOUGH_IN_MEMORY:
         harm = "Training may stand still or diverge"
-        cure = f", or give --memory enough for {ENOUGH_IN_MEMORY:.0%} of the rows in a window"
+        cure = f", or give `memory` enough for {ENOUGH_IN_MEMORY:.0%} of the rows in a window"
     return (
         f"The rows are stored sorted: {max(found):.0%} of the variance of their {what} lies "
         f"between chunks, and a window holds {in_memory:.0%} of the rows. {harm}. Ingest again "
-        f"without --no-shuffle{cure}."
+        f"without `shuffle=false`{cure}."
     )

@@ -90,7 +90,7 @@ def streaming(plan: TrainingPlan) -> Solver:
     if plan.solver.goal == "steps":
         raise BadInput(
             f"{plan.solver.kind} reads single rows and columns, not passes: there is nothing to "
-            "foresee or to spread over workers. Train with `fewpass train --solver simba`, or "
+            "foresee or to spread over workers. Train with `solver=simba`, or "
             "choose sdca."
         )
     assert not isinstance(plan.solver, Auto), "auto is settled before"

@@ -31,7 +31,7 @@ def loss_of(plan: TrainingPlan, data: TrainingData) -> Loss:
     if not labelled and not loss.takes_numbers:
         raise BadInput(
             f'The loss "{plan.loss}" needs labels, but the targets of {plan.dataset} are numbers. '
-            "Use --loss squared, or ingest again with --task classification."
+            "Use `loss=squared`, or ingest again with `task=classification`."
         )
     return loss
 

@@ -108,8 +108,8 @@ def _step_over(walk: Walk, job: Job, blocks: Sequence[Block], state: State) -> t
         for block in blocks:
             block.row_state[:] = 0.0
     raise Diverged(
-        f"The loss explodes on the first {rows} rows whatever the step. Scale the features (ingest "
-        "--scale), or raise --lam."
+        f"The loss explodes on the first {rows} rows whatever the step. Scale the features "
+        "(`scale` of an ingest), or raise `lam`."
     )
 
 

@@ -127,14 +127,14 @@ def _same_classes(targets: Labels | Values, trained: Labels | Values) -> TargetR
     if not isinstance(targets, Labels):
         raise BadInput(
             f"The targets are numbers, but the model tells the labels {shown(trained)} apart. "
-            "Ingest the rows with --like the training set."
+            "Ingest the rows with the training set as `like`."
         )
     names = [label_text(label) for label in trained.labels]
     unknown = [label for label in map(label_text, targets.labels) if label not in names]
     if unknown:
         raise BadInput(
             f'The label "{unknown[0]}" is unknown to the model, which has {shown(trained)}. '
-            "Ingest the rows with --like the training set to find where it is."
+            "Ingest the rows with the training set as `like` to find where it is."
         )
     values = tuple(float(names.index(label_text(label))) for label in targets.labels)
     return TargetRule(values=values, n_classes=len(names))

@@ -157,7 +157,7 @@ def make_predictor(model: Model, *, probability: bool, raw: bool) -> Predictor:
     if probability and loss.link is None:
         raise BadInput(
             "Only the logistic loss models probabilities; this model's scores are distances. "
-            "Train with --loss logistic, or predict without --probability."
+            "Train with `loss=logistic`, or predict without `probability=true`."
         )
     scaler = Scaler(model.record.scaling.kind, model.scale, model.shift) if raw else None
     numbers = loss.takes_numbers and model.record.plan.positive is None

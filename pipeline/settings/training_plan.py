@@ -116,7 +116,7 @@ class TrainingPlan(BaseModel):
         if self.solver.goal == "steps" and wrong:
             raise BadInput(
                 f"simba cannot do with {wrong[0]} = {getattr(self, wrong[0])}: it has the hinge "
-                "for a loss, one stream, and ends after --set solver.iterations=... steps. "
+                "for a loss, one stream, and ends after `solver.iterations=...` steps. "
                 "Leave it out, or choose sdca."
             )
         return self
@@ -140,7 +140,7 @@ class TrainingPlan(BaseModel):
         if len(self.lam.factors) > 1 and self.held_out is None:
             raise BadInput(
                 f'Several values of lam ("{self.lam.written}") need rows to choose by '
-                "that none has learnt from. Name a data set with --held-out; "
-                "fewpass ingest --test-fraction makes one."
+                "that none has learnt from. Name a data set with `held_out`; "
+                "`test_fraction` of an ingest makes one."
             )
         return self

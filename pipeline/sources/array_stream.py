@@ -121,7 +121,7 @@ def require_room(row_bytes: int, name: str, longest_row: int) -> None:
     if row_bytes > longest_row:
         raise BadInput(
             f"{name} has rows of {format_bytes(row_bytes)}, where the memory has room for "
-            f"{format_bytes(longest_row)}. Check the file, or give more memory (--memory)."
+            f"{format_bytes(longest_row)}. Check the file, or give more memory (`memory`)."
         )
 
 

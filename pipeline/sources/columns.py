@@ -51,7 +51,7 @@ class Columns(NamedTuple):
 
     def advice(self, column: int) -> str:
         """How to leave a column out, on the command line."""
-        return f"--drop {self.names[column]!r}" if self.names else f"--drop {column}"
+        return f"`drop={self.names[column]!r}`" if self.names else f"`drop={column}`"
 
 
 class _Roles(NamedTuple):
@@ -125,7 +125,7 @@ def _known_roles(header: _Header, options: SourceOptions, schema: Schema) -> _Ro
         if label is None and options.label_required:
             raise BadInput(
                 f"{header.where} has no label column {_name(schema, schema.label)}, as there was "
-                "before. Name its own (--label)."
+                "before. Name its own (`label`)."
             )
     weight = header.known(schema.names, schema.weight) if options.label_required else None
     if options.weight is not None:
@@ -168,12 +168,12 @@ def _check_width(features: tuple[int, ...], options: SourceOptions, where: str) 
     if not features:
         raise BadInput(
             f"{where}: no feature is left beside the label, the weight and what is dropped. "
-            "Check --label and --drop, and the delimiter of a CSV file (--delimiter)."
+            "Check `label` and `drop`, and the delimiter of a CSV file (`delimiter`)."
         )
     if options.n_features not in {None, len(features)}:
         raise BadInput(
             f"{where}: {len(features)} feature columns, but {options.n_features} were asked for. "
-            "Drop the other columns (--drop), or leave --features out."
+            "Drop the other columns (`drop`), or leave `n_features` out."
         )
 
 
@@ -193,7 +193,7 @@ def _label(known: _Header, options: SourceOptions, default: int | None) -> int |
     found = "has no header" if not known.names else f"has {len(fitting)} columns of such names"
     raise BadInput(
         f"{known.where}: no setting says which column holds the targets, and the file {found} "
-        f"({', '.join(_TARGET_NAMES)}). Name it by --label, as a name or a position (-1: the last)."
+        f"({', '.join(_TARGET_NAMES)}). Name it by `label`, as a name or a position (-1: the last)."
     )
 
 

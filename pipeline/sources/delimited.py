@@ -114,7 +114,7 @@ def _cells(line: str, delimiter: str) -> list[str]:
     except csv.Error as error:
         raise BadInput(
             f"A line that begins with {shown(line)} cannot be taken apart ({error}). "
-            "Check the file and its delimiter (--delimiter)."
+            "Check the file and its delimiter (`delimiter`)."
         ) from error
 
 
@@ -257,7 +257,7 @@ def _explain(
         cells = _cells(lines[line].decode("utf-8", "replace"), layout.delimiter)
         fact = f"the row has {len(cells)} cells, {layout.columns.n_columns} were expected"
     if piece.first_line + line == 1:  # no header was seen
-        advice = f"If this line names the columns, say so (--header). {advice}"
+        advice = f"If this line names the columns, say so (`header=true`). {advice}"
     return piece.first_line + line, fact, f"{advice} {SKIP_ADVICE}"
 
 
@@ -272,10 +272,10 @@ def _describe(
     """Fact and advice for one fault in one column."""
     title, drop = layout.columns.title(column), layout.columns.advice(column)
     is_feature = layout.roles[column] == grammar.FEATURE
-    fill = "Count missing values as zeros (--missing zero)," if is_feature else "Fill it in,"
+    fill = "Count missing values as zeros (`missing=zero`)," if is_feature else "Fill it in,"
     encode_it = f"Leave the column out ({drop}) or encode it as numbers,"
-    correct = encode_it if is_feature else "Correct it, or check --label and --weight,"
-    other = "Check the file and its delimiter (--delimiter),"
+    correct = encode_it if is_feature else "Correct it, or check `label` and `weight`,"
+    other = "Check the file and its delimiter (`delimiter`),"
     whole_lines = "Write quoted cells without line ends, or convert the file to Parquet,"
     return {
         grammar.MISSING: (f"the value in {title} is missing (found {found})", fill),

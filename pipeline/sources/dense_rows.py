@@ -14,7 +14,7 @@ from pipeline.sources.rejection import SKIP_ADVICE, settle
 from pipeline.sources.source import Parsed, Piece
 from storage.table import DenseTable, SparseTable, Table, take
 
-_FILL = "Count missing values as zeros (--missing zero),"
+_FILL = "Count missing values as zeros (`missing=zero`),"
 
 
 class Targets(NamedTuple):

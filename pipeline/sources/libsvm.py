@@ -56,7 +56,7 @@ _MESSAGES = {
     ),
     grammar.INDEX_ZERO: (
         "found index 0 in {found}, but indices start at 1",
-        "If this file counts from 0, say so (--zero-based),",
+        "If this file counts from 0, say so (`zero_based=true`),",
     ),
     grammar.NOT_ASCENDING: (
         "{found} has a smaller index than the entry before it, they must ascend",
@@ -64,7 +64,7 @@ _MESSAGES = {
     ),
     grammar.TOO_WIDE: (
         "{found} lies beyond the {width} features that were asked for",
-        "Give the width that the training data had (--features),",
+        "Give the width that the training data had (`n_features`),",
     ),
     grammar.BAD_VALUE: (
         "the value in {found} is not a number",
@@ -72,7 +72,7 @@ _MESSAGES = {
     ),
     grammar.VALUE_MISSING: (
         "the value in {found} is missing",
-        "Count missing values as zeros (--missing zero),",
+        "Count missing values as zeros (`missing=zero`),",
     ),
     grammar.VALUE_NOT_FINITE: (
         "the value in {found} is not finite in {dtype}",
@@ -194,7 +194,7 @@ def _explain(piece: Piece, fault: list[int], options: SourceOptions) -> tuple[in
     fact, advice = _MESSAGES[code]
     token = _token(piece.content.bytes, at)
     if any(c < 32 or c > 126 for c in token):
-        advice = "This does not look like text; check --format, or fetch the file anew,"
+        advice = "This does not look like text; check `format`, or fetch the file anew,"
     width = options.n_features or "10^18"
     fact = fact.format(found=shown(token), width=width, dtype=options.dtype)
     return piece.first_line + line, fact, f"{advice} {SKIP_ADVICE}"

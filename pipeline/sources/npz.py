@@ -73,7 +73,7 @@ class NpzSource:
         for setting in ("label", "weight", "drop"):
             if getattr(options, setting) not in {None, ()}:
                 raise BadInput(
-                    f"NPZ files hold their targets in `y` and their weights in `weight`, but "
+                    "NPZ files hold their targets in the array y and their weights in weight, but "
                     f"`{setting}` was given. Leave it out."
                 )
         self.files = described(addresses)
@@ -179,7 +179,7 @@ def _check_width(found: int, options: SourceOptions, name: str) -> None:
     if options.n_features not in {None, found}:
         raise BadInput(
             f"{name}: the matrix has {found} columns, but {options.n_features} were asked for. "
-            "Leave --features out."
+            "Leave `n_features` out."
         )
 
 

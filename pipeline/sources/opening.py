@@ -91,5 +91,5 @@ def _guess_text(head: bytes, name: str) -> Format:
     if lines and all(_NUMBER.fullmatch(line) for line in lines):
         return "libsvm"  # rows without any value
     raise BadInput(
-        f"{name}: neither the name nor the first bytes tell the format. Name it (--format)."
+        f"{name}: neither the name nor the first bytes tell the format. Name it (`format`)."
     )

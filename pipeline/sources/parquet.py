@@ -130,7 +130,7 @@ def _check_schema(look: _Look, first: Any, columns: Columns) -> None:
     if label is not None and not (_is_number(kind := look.schema.types[label]) or _is_text(kind)):
         raise BadInput(
             f"{look.name}: the label, {columns.title(label)}, holds {kind} values, numbers or "
-            "words were expected. Name another column (--label)."
+            "words were expected. Name another column (`label`)."
         )
     if label is not None and _is_text(look.schema.types[label]) != _is_text(first.types[label]):
         raise BadInput(

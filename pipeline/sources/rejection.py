@@ -11,7 +11,7 @@ from pipeline.sources.source import LISTED, BadRow
 #: Characters of an offending value that a message shows.
 _SHOWN = 40
 
-SKIP_ADVICE = "or drop such rows (--on-bad-row skip)."
+SKIP_ADVICE = "or drop such rows (`on_bad_row=skip`)."
 
 
 def shown(value: str | bytes) -> str:

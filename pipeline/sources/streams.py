@@ -278,7 +278,7 @@ def _lines_of(address: Address) -> Iterator[tuple[BinaryIO, BinaryIO]]:
         except LineTooLong as error:
             raise BadInput(
                 f"{address.name}: a line is longer than the {format_bytes(*error.args)} that the "
-                "memory has room for. Check that it is text and whole, or give more (--memory)."
+                "memory has room for. Check that it is text and whole, or give more (`memory`)."
             ) from error
 
 

@@ -90,8 +90,8 @@ def _weighted(
     """Scale the classes' weights so that a row counts once on average."""
     if not isinstance(targets, Labels) or not (rule.n_classes or rule.positive >= 0):
         raise BadInput(
-            "Class weights need classes, but numbers are regressed on here. Leave --class-weight "
-            "out, or name the label that counts as +1 with --positive."
+            "Class weights need classes, but numbers are regressed on here. Leave `class_weight` "
+            "out, or name the label that counts as +1 with `positive`."
         )
     counts = np.asarray(targets.counts, float)
     given = _balanced(rule, counts) if class_weight == "balanced" else _named(targets, class_weight)
@@ -114,7 +114,7 @@ def _named(targets: Labels, weights: dict[str, float]) -> NDArray[np.float64]:
     unknown = [name for name in given if name not in names]
     if unknown:
         raise BadInput(
-            f'--class-weight names "{unknown[0]}", but the data set has {shown(targets)}. '
+            f'`class_weight` names "{unknown[0]}", but the data set has {shown(targets)}. '
             "Name one of these."
         )
     return np.array([given.get(name, 1.0) for name in names])
@@ -126,7 +126,7 @@ def _as_numbers(targets: Labels) -> TargetRule:
     except ValueError:
         raise BadInput(
             f"The squared loss needs numbers, but the labels are {shown(targets)}. "
-            "Use another loss, or name the label that counts as +1 with --positive."
+            "Use another loss, or name the label that counts as +1 with `positive`."
         ) from None
 
 

@@ -76,7 +76,7 @@ def plan_windows(
     if streams > n_chunks:
         raise BadInput(
             f"{streams} streams need as many chunks, but the data set has {n_chunks}. "
-            f"Use --streams {n_chunks} or fewer."
+            f"Use `streams={n_chunks}` or fewer."
         )
     one = chunk_bytes(manifest, row_state_size)
     spare = memory - OVERHEAD_BYTES - state_bytes
@@ -87,7 +87,7 @@ def plan_windows(
         raise BadInput(
             f"A memory budget of {format_bytes(memory)} is too small: {state} takes "
             f"{format_bytes(state_bytes)} and {IN_FLIGHT * streams} windows of one chunk "
-            f"({format_bytes(one)}) each. Use --memory {-(-least // 10**6)}MB or more."
+            f"({format_bytes(one)}) each. Use `memory={-(-least // 10**6)}MB` or more."
         )
     return WindowPlan(n_chunks, int(min(fitting, n_chunks)), streams, seed)
 

@@ -97,7 +97,7 @@ class Bursts:
         if not training.executor.near:
             raise BadInput(
                 f"{self.plan.solver.kind} reads single rows and columns at random and runs in one "
-                "process. Leave --scheduler and --workers out, or choose another --solver."
+                "process. Leave `scheduler` and `workers` out, or choose another `solver`."
             )
         self._solver = self.plan.solver
         self._data = feature_data(self.plan, training.dataset)

@@ -68,12 +68,12 @@ def feature_data(plan: TrainingPlan, dataset: Dataset) -> FeatureData:
     if rule.n_classes:
         raise BadInput(
             f"simba tells two classes apart, but {dataset.folder.url} has {rule.n_classes} labels. "
-            "Name the one that counts as +1 with --positive."
+            "Name the one that counts as +1 with `positive`."
         )
     if manifest.has_weight:
         raise BadInput(
             f"simba knows no row weights, but {dataset.folder.url} has them. Choose sdca, or "
-            "ingest without --weight."
+            "ingest without `weight`."
         )
     if not manifest.norms.max_square:
         raise BadInput(f"All rows of {dataset.folder.url} are empty: there is nothing to learn.")
@@ -92,9 +92,9 @@ def _in_memory(plan: TrainingPlan, dataset: Dataset) -> Arrays:
     if most > plan.memory and not plan.solver.beyond_memory:
         raise BadInput(
             f"Rows and columns of {dataset.folder.url} take {format_bytes(copy_bytes(dataset))} in "
-            f"memory, {format_bytes(most)} while they are made: more than --memory "
+            f"memory, {format_bytes(most)} while they are made: more than `memory` "
             f"{format_bytes(plan.memory)}. Make a copy on disk with `fewpass columns "
-            f"{dataset.folder.url}`, or force it with --set solver.beyond_memory=true."
+            f"{dataset.folder.url}`, or force it with `solver.beyond_memory=true`."
         )
     return load_columns(dataset)
 
@@ -145,6 +145,6 @@ def find_nu(data: FeatureData, passes: int) -> Pilot:
     w, b = read_column(state, RUNNING)
     length = float(np.sqrt(data.stats.max_square) * np.linalg.norm(w))
     if length == 0.0:
-        raise BadInput("The pilot's weights are zero. Choose a smaller --lam, or give solver.nu.")
+        raise BadInput("The pilot's weights are zero. Choose a smaller `lam`, or give solver.nu.")
     loss = np.maximum(0.0, 1.0 - data.y * scores(w, data.problem.intercept * b, data.rows)).mean()
     return Pilot(float(loss) / length, (passes + 1) * data.values)

@@ -107,18 +107,18 @@ def require_same_columns(record: RunRecord, dataset: Dataset, rules: Matching = 
     if matched.left_out and record.scaling.kind == "unit-rows":
         raise BadInput(
             f"{place} has rows scaled to unit length with columns that the model does not know: "
-            f"{listed(matched.left_out)}. Ingest it with --like {record.plan.dataset}."
+            f"{listed(matched.left_out)}. Ingest it with `like={record.plan.dataset}`."
         )
     if matched.places is None and manifest.n_features != record.n_features:
         raise BadInput(
             f"{dataset.folder.url} has {manifest.n_features} features, but the model has "
-            f"{record.n_features}. Ingest it with --like {record.plan.dataset}."
+            f"{record.n_features}. Ingest it with `like={record.plan.dataset}`."
         )
     if manifest.scaling != record.scaling:
         raise BadInput(
             f"{dataset.folder.url} is scaled differently ({manifest.scaling.kind}) from the data "
             f"that the model was trained on ({record.scaling.kind}). "
-            f"Ingest it with --like {record.plan.dataset}."
+            f"Ingest it with `like={record.plan.dataset}`."
         )
     return matched
 
@@ -143,7 +143,7 @@ def weights_to_start_at(run: str, job: Job) -> tuple[Weights, int]:
     if found != shape:
         raise BadInput(
             f"The model of {run} has {told_shape(found)}, but {job.dataset.folder.url} needs "
-            f"{told_shape(shape)}. Ingest the data with --like."
+            f"{told_shape(shape)}. Ingest the data with `like`."
         )
     weights = stored_weights(saved.weights, dataset, matched)
     return weights, saved.cursor.rows_before + saved.cursor.rows_seen

@@ -54,8 +54,8 @@ class Convergence(NamedTuple):
 def what_helps(run: str) -> str:
     """Say what to do about a tolerance that a run missed."""
     return (
-        f"More passes from this model on: fewpass train with --start-from {run}, more --passes, "
-        "and a new run. Or a larger --tol or --lam, or another --solver: fewpass plan says which."
+        f"More passes from this model on: fewpass train with `start_from={run}`, more `passes`, "
+        "and a new run. Or a larger `tol` or `lam`, or another `solver`: fewpass plan says which."
     )
 
 

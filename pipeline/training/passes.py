@@ -298,8 +298,8 @@ class Passes:
         if cursor.restarts >= MOST_RESTARTS:
             raise Diverged(
                 f"The loss of {self._training.run.url} exploded {MOST_RESTARTS + 1} times, the "
-                f"last time after {cursor.rows_seen} rows. Scale the features (ingest --scale), "
-                "or raise --lam."
+                f"last time after {cursor.rows_seen} rows. Scale the features (`scale` of an "
+                "ingest), or raise `lam`."
             )
         metrics = self._sweeps.recover(walk)
         self._progress.advance(

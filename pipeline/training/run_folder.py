@@ -149,7 +149,7 @@ class RunFolder:
         except ValueError as error:
             raise Damaged(
                 f"{self.folder.address(KEY)} is damaged: {error}. Restore it from a copy, or "
-                f"begin a new run at its model: fewpass train --start-from {self.url}."
+                f"begin a new run at its model (`start_from={self.url}`)."
             ) from error
 
     def _absent(self) -> BadInput | Damaged:
@@ -157,7 +157,7 @@ class RunFolder:
             return BadInput(f"There is no run at {self.url}. Start one with fewpass train.")
         return Damaged(
             f"{self.folder.address(KEY)} is missing, where snapshots are. Restore it from a copy, "
-            f"or begin a new run at its model: fewpass train --start-from {self.url}."
+            f"or begin a new run at its model (`start_from={self.url}`)."
         )
 
     def _require_version(self, raw: bytes) -> None:
@@ -172,8 +172,8 @@ class RunFolder:
             raise PlanMismatch(
                 f"{self.folder.address(KEY)} is {found[0]!r} version {found[1]!r}, where "
                 f"{FORMAT!r} version {FORMAT_VERSION} was expected. Go on with the version of "
-                f"fewpass that began it, or begin a new run at its model: "
-                f"fewpass train --start-from {self.url}."
+                f"fewpass that began it, or begin a new run at its model "
+                f"(`start_from={self.url}`)."
             )
 
     def _require_same(self, new: RunRecord) -> None:

@@ -45,8 +45,8 @@ def require_finite(found: Certificate | None) -> None:
     """Raise Diverged where an objective or a gap is no number: then nothing is proven."""
     if found is not None and not np.isfinite([*found[:2], *np.ravel(found.models)]).all():
         raise Diverged(
-            "The objective or its gap left the range of numbers. Scale the features (ingest "
-            "--scale), or choose a --lam that is neither so small nor so large."
+            "The objective or its gap left the range of numbers. Scale the "
+            "features (`scale` of an ingest), or choose a `lam` neither so small nor so large."
         )
 
 

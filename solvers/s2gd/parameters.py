@@ -107,7 +107,7 @@ def plan_with_epochs(
     if not math.isfinite(length):
         raise ValueError(
             f"No epoch is long enough for a condition number of {of.kappa:g}. Choose a larger "
-            "--lam, or ingest with --scale."
+            "`lam`, or ingest with `scale`."
         )
     m = math.ceil(length)
     return Epochs(j, m, h, j * (n + gradients * m))

@@ -115,7 +115,7 @@ def test_other_columns_are_refused_by_name_unless_they_may_be_ignored(spam, tmp_
     more = {"new": columns["a"]} | columns | {"text": columns["label"]}
     for ending in ("csv", "parquet"):
         source = write(tmp_path / f"new.{ending}", more)
-        with pytest.raises(BadInput, match=r"the model does not know: 'new', 'text'\. .*--extra-"):
+        with pytest.raises(BadInput, match=r"the model does not know: 'new', 'text'\. .*`extra_"):
             scores(model, source, tmp_path / "out.npy", drop=())
         out = str(tmp_path / "out.npy")
         result = predict(model, [source], out, SourceOptions(**IGNORE))

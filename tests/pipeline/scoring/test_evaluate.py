@@ -68,7 +68,7 @@ def test_numbers(tmp_path):
 
 def test_other_columns_are_refused(tmp_path):
     model = trained(make(tmp_path / "set"), tmp_path / "run")
-    with pytest.raises(BadInput, match=r"has 7 features, but the model has 30.*--like"):
+    with pytest.raises(BadInput, match=r"has 7 features, but the model has 30.*`like="):
         evaluate(model, make(tmp_path / "other", d=7), InProcess())
 
 

@@ -122,7 +122,7 @@ def test_other_widths_other_endings_and_dishonest_probabilities_are_refused(spam
         predict(model, [source], str(tmp_path / "out.txt"), SourceOptions())
     hinge = model.record.plan.model_copy(update={"loss": "hinge"})
     machine = model._replace(record=model.record.model_copy(update={"plan": hinge}))
-    with pytest.raises(BadInput, match="--loss logistic"):
+    with pytest.raises(BadInput, match="`loss=logistic`"):
         predict(machine, [source], str(tmp_path / "o.npy"), SourceOptions(), probability=True)
 
 

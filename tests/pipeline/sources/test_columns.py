@@ -72,10 +72,10 @@ def test_csv_missing_values_of_real_data(data_file):
     settings = {"label": "SeriousDlqin2yrs", "drop": ("",)}
     refused(
         [path],
-        r"line 8: the value in column 'MonthlyIncome' is missing \(found 'NA'\)\. .*--missing zero.*--on-bad-row skip",
+        r"line 8: the value in column 'MonthlyIncome' is missing \(found 'NA'\)\. .*`missing=zero`.*`on_bad_row=skip`",
         **settings,
     )
-    refused([path], r"no setting says which column holds the targets.*--label")
+    refused([path], r"no setting says which column holds the targets.*`label`")
     refused(
         [path],
         r"no column 'income', which `drop` names\. The columns are: '', 'Serious",
@@ -103,7 +103,7 @@ def test_csv_words_of_real_data(data_file, name, rows, normal):
     path = data_file(name)
     refused(
         [path],
-        r"line 1: column 1 \(counting from 0\) holds 'tcp', a number was expected\. .*--drop 1\b",
+        r"line 1: column 1 \(counting from 0\) holds 'tcp', a number was expected\. .*`drop=1`",
         label=-1,
     )
     table, parsed = read([path], 20_000_000, label="-1", drop=(1, 2, 3))
@@ -148,7 +148,7 @@ def test_delimiter_and_header_are_told_or_given(tmp_path):
         assert (table.target.tolist(), table.X.tolist()) == ([1], [[2]]), text
     refused(
         [write(tmp_path, "y,a\n1,2\n")],
-        "line 1: column 0 .*holds 'y'.*--header",
+        "line 1: column 0 .*holds 'y'.*`header=true`",
         header=False,
         label=0,
     )
@@ -157,14 +157,14 @@ def test_delimiter_and_header_are_told_or_given(tmp_path):
 @pytest.mark.parametrize(
     ("row", "fact"),
     [
-        ("1,2,3", r"the row has 3 cells, 4 were expected.*--delimiter"),
+        ("1,2,3", r"the row has 3 cells, 4 were expected.*`delimiter`"),
         ("1,2,3,4,5", r"the row has 5 cells, 4 were expected"),
         (
             "1,2,cat,1",
-            r"column 'b' holds 'cat', a number was expected\. Leave the column out \(--drop 'b'\)",
+            r"column 'b' holds 'cat', a number was expected\. Leave the column out \(`drop='b'`\)",
         ),
         ("1,2,3x,1", r"column 'b' holds '3x'"),
-        ("1,,3,1", r"the value in column 'a' is missing \(found ''\).*--missing zero"),
+        ("1,,3,1", r"the value in column 'a' is missing \(found ''\).*`missing=zero`"),
         ("1,?,3,1", r"column 'a' is missing"),
         ("1,n/A,3,1", r"column 'a' is missing"),
         ("1,NaN,3,1", r"column 'a' is missing"),
@@ -295,14 +295,14 @@ def test_bad_parquet(tmp_path):
     def bad(match, settings=None, **change):
         refused([parquet(tmp_path, **(good | change))], match, weight="w", **(settings or {}))
 
-    bad(r"row 4: the value in column 'a' is missing.*--missing zero", a=[1, 2, 3, None])
+    bad(r"row 4: the value in column 'a' is missing.*`missing=zero`", a=[1, 2, 3, None])
     bad(r"row 2: the value in column 'a' is missing", a=[1, float("nan"), 3, 4])
     bad(r"row 3: the value in column 'a' is not finite in float32", a=[1, 2, 1e39, 4])
     bad(r"row 1: the target is missing", y=[None, 1, 0, 1])
     bad(r"row 2: the target is not finite", y=[0, float("inf"), 0, 1])
     bad(r"row 4: the weight is negative", w=[1, 1, 1, -1])
     bad(
-        r"row 1: column 'city' holds string values, numbers were expected.*--drop 'city'",
+        r"row 1: column 'city' holds string values, numbers were expected.*`drop='city'`",
         city=list("abcd"),
     )
     bad("the label, column 'y', holds list", y=[[1], [2], [3], [4]])

@@ -60,7 +60,7 @@ def test_a_compressed_file_of_zeros_is_refused_within_the_memory(tmp_path, count
     content = before if "csv" in name else before.replace(b",", b" 1:")
     (tmp_path / name).write_bytes(pack(content + bytes(64 << 20)))
     assert (tmp_path / name).stat().st_size < 100_000
-    with pytest.raises(BadInput, match=rf"{name}: a line is longer than the 2 MB that.*--memory"):
+    with pytest.raises(BadInput, match=rf"{name}: a line is longer than the 2 MB that.*`memory`"):
         ingest(plan(tmp_path / name, tmp_path / "set", options=options))
     assert counted[0] < (12 << 20) + 3 * LINE
 

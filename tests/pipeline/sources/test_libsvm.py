@@ -98,7 +98,7 @@ def test_many_columns(data_file):
         np.diff(parsed.table.indices)[np.diff(parsed.table.indices) < 0].size + 1
     ) == parsed.table.n_rows
     with_width = open_source([path], SourceOptions(n_features=1000))
-    with pytest.raises(BadInput, match=r"line 1: .* beyond the 1000 features .*--features"):
+    with pytest.raises(BadInput, match=r"line 1: .* beyond the 1000 features .*`n_features`"):
         with_width.parse(next(with_width.pieces(10_000)))
 
 
@@ -142,9 +142,9 @@ def test_indices_past_32_bits(tmp_path):
 @pytest.mark.parametrize(
     ("line", "fact"),
     [
-        ("1 0:1 2:1", r"found index 0 in '0:1'.*--zero-based"),
+        ("1 0:1 2:1", r"found index 0 in '0:1'.*`zero_based=true`"),
         ("1 3:1 2:1", r"'2:1' has a smaller index.* Sort"),
-        ("1 1:nan", r"the value in '1:nan' is missing.*--missing zero"),
+        ("1 1:nan", r"the value in '1:nan' is missing.*`missing=zero`"),
         ("1 1:inf", r"the value in '1:inf' is not finite in float32"),
         ("1 1:1e39", r"the value in '1:1e39' is not finite in float32"),
         ("1 1:1e400", r"the value in '1:1e400' is not finite"),
@@ -334,7 +334,7 @@ def test_globs_several_files_and_formats_told_by_content(tmp_path):
     write(tmp_path, "a,b\n1,2\n", "part-3.csv")
     with pytest.raises(BadInput, match="several formats"):
         read([tmp_path / "part-*"])
-    with pytest.raises(BadInput, match="--format"):
+    with pytest.raises(BadInput, match="`format`"):
         read([write(tmp_path, "what is this\n", "odd")])
     magic = write(tmp_path, "1 [1:1\n", "glob[1].svm")
     with pytest.raises(BadInput, match=r"line 1: found '\[1:1'"):

@@ -124,11 +124,11 @@ def test_windows_fill_the_budget_and_never_pass_it(tmp_path, layout):
 
 def test_a_budget_that_is_too_small_is_refused_with_the_one_that_is_not(tmp_path):
     manifest = make(tmp_path / "set", n=200, chunk_rows=50).manifest
-    with pytest.raises(BadInput, match=r"--memory 97MB or more"):
+    with pytest.raises(BadInput, match=r"`memory=97MB` or more"):
         plan_windows(manifest, memory=OVERHEAD_BYTES, state_bytes=0, streams=1, seed=0)
 
 
 def test_more_streams_than_chunks_are_refused(tmp_path):
     manifest = make(tmp_path / "set", n=200, chunk_rows=50).manifest
-    with pytest.raises(BadInput, match="--streams 4 or fewer"):
+    with pytest.raises(BadInput, match="`streams=4` or fewer"):
         plan_windows(manifest, memory=1 << 30, state_bytes=0, streams=5, seed=0)

@@ -160,7 +160,7 @@ def test_what_it_cannot_do_is_refused(tmp_path, changes, said):
 
 def test_data_that_it_cannot_use_are_refused(tmp_path):
     datasets.make(tmp_path / "classes", 300, 10, 100, classes=3)
-    with pytest.raises(BadInput, match="--positive"):
+    with pytest.raises(BadInput, match="`positive`"):
         TrainingRun.start(plan(tmp_path / "classes"), str(tmp_path / "a"), InProcess())
     datasets.make(tmp_path / "weighted", 300, 10, 100, weighted=True)
     with pytest.raises(BadInput, match="row weights"):

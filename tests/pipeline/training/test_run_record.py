@@ -81,7 +81,7 @@ def test_a_run_of_another_version_is_refused_with_what_to_do(tmp_path, version, 
     record = unseal(path.read_bytes()) | {"version": version}
     del record["fingerprint"]
     path.write_bytes(seal(record) if sealed else json.dumps(record, indent=2).encode())
-    with pytest.raises(PlanMismatch, match=rf"version {version}.*version 2.*--start-from"):
+    with pytest.raises(PlanMismatch, match=rf"version {version}.*version 2.*`start_from"):
         TrainingRun.resume(run.url, InProcess())
 
 

@@ -214,7 +214,7 @@ def test_a_run_that_no_step_can_save_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setattr("pipeline.training.passes.MOST_RESTARTS", 1)
     dataset = make(tmp_path / "set", targets="values")
     plan = plan_for(dataset, lam=1e-4, solver={"kind": "asgd", "gamma0": 1000.0})
-    with pytest.raises(Diverged, match=r"exploded 2 times.*ingest --scale"):
+    with pytest.raises(Diverged, match=r"exploded 2 times.*`scale` of an ingest"):
         train(plan, tmp_path / "run")
 
 
@@ -297,5 +297,5 @@ def test_a_state_of_another_version_is_refused_with_what_to_do(tmp_path):
     snapshot, _ = RunFolder(str(tmp_path / "run")).snapshots.latest()
     assert isinstance(unpack_state((SdcaState,), snapshot, 0), SdcaState)
     del snapshot.arrays["0.fresh"]
-    with pytest.raises(BadInput, match="--start-from"):
+    with pytest.raises(BadInput, match="`start_from"):
         unpack_state((SdcaState,), snapshot, 0)

@@ -271,7 +271,7 @@ def test_sag_does_not_swing_however_little_is_in_memory_at_a_time(windows):
 
 def test_sag_refuses_streams_and_steps_that_flip_signs():
     known = stats(np.ones((3, 2)), DenseRows)
-    with pytest.raises(ValueError, match=r"cannot walk 2 streams.*--streams 1"):
+    with pytest.raises(ValueError, match=r"cannot walk 2 streams.*`streams=1`"):
         Sag().init(problem_of("logistic", 0.1), known._replace(streams=2))
     with pytest.raises(ValueError, match=r"step = 10 times lam = 0\.1"):
         Sag(step=10.0).init(problem_of("logistic", 0.1), known)

@@ -363,7 +363,7 @@ def test_what_does_not_fit_is_refused():
     known = oracles.stats(np.ones((3, 2)), type(oracles.dense_rows(np.ones((1, 1)))))
     with pytest.raises(ValueError, match="smoothed hinge"):
         Asdca().init(Problem(LOSSES["hinge"](), 0.1, 0.0, 0.1), known)
-    with pytest.raises(ValueError, match=r"cannot walk 2 streams.*--streams 1"):
+    with pytest.raises(ValueError, match=r"cannot walk 2 streams.*`streams=1`"):
         Asdca().init(Problem(LOSSES["logistic"](), 0.1, 0.0, 0.1), known._replace(streams=2))
 
 

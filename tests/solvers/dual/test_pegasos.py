@@ -190,5 +190,5 @@ def test_many_passes_leave_no_rounding(rng):
 @pytest.mark.parametrize("loss", [name for name in LOSSES if name != "hinge"])
 def test_other_losses_are_refused(loss, rng):
     of = data(*rows(rng))
-    with pytest.raises(ValueError, match="--loss hinge"):
+    with pytest.raises(ValueError, match="`loss=hinge`"):
         Pegasos().init(Problem(LOSSES[loss](), 0.1, 0.0, 0.1), of.stats)

@@ -1,0 +1,46 @@
+"""Below `flows` nothing speaks of flags; the command line makes flags of the settings' names."""
+
+import ast
+import re
+
+import pytest
+
+from flows.flags import in_flags
+from tests.conftest import PROJECT
+
+
+@pytest.mark.parametrize(
+    ("sentence", "told"),
+    [
+        ("Count them as zeros (`missing=zero`).", "Count them as zeros (--missing zero)."),
+        ("Leave `n_features` out.", "Leave --features out."),
+        ("Say `by_position=true`.", "Say --by-position."),
+        ("Ingest without `shuffle=false`.", "Ingest without --no-shuffle."),
+        ("Use `solver.batch=aggressive`.", "Use --set solver.batch=aggressive."),
+        ("Name it (`like=/data/my set`).", "Name it (--like /data/my set)."),
+        ("`fewpass resume RUN` and `no_setting=1` stay.", None),
+    ],
+)
+def test_a_setting_becomes_an_option(sentence, told):
+    assert in_flags(sentence) == (told or sentence)
+
+
+FLAG = re.compile(r"(?:^|[\s(])--[a-z]")
+
+
+def sentences(path):
+    """Text of a module that is no docstring."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told:
+            yield node.value
+
+
+def test_no_sentence_below_flows_has_a_flag():
+    paths = [
+        p for room in ("pipeline", "solvers", "storage") for p in (PROJECT / room).rglob("*.py")
+    ]
+    assert len(paths) > 150
+    found = [f"{path}: {text}" for path in paths for text in sentences(path) if FLAG.search(text)]
+    assert not found

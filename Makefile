@@ -24,8 +24,8 @@ SIZE ?= 600MB
 MEMORY ?= 256MB
 FOLDER ?= demo-output
 STORE ?= $(CURDIR)/store
-# Test files side by side; many of them start worker processes of their own.
-TEST_PROCESSES ?= $(shell nproc 2> /dev/null || echo 2)
+# Test files side by side: one more than there are cores, as some wait for servers most of the time.
+TEST_PROCESSES ?= $(shell echo $$(($$(nproc 2> /dev/null || echo 2) + 1)))
 # Tests make thousands of small files durable: in memory, where there is any, that takes no time.
 TEST_TMP ?= $(shell test -w /dev/shm && echo /dev/shm || echo "$${TMPDIR:-/tmp}")
 

@@ -44,11 +44,14 @@ class Stopping:
     Attributes
     ----------
     training : Run or None
-        What to bring to rest; None before it has been picked up, when a signal ends all at once.
+        What to bring to rest; None before there is a run, when a signal ends all at once.
+    picked_up : bool
+        Whether the training has told where it begins; before, nobody knows of its snapshots.
     """
 
     def __init__(self, terminal: Terminal) -> None:
         self.training: Run | None = None
+        self.picked_up = False
         self._terminal = terminal
         self._signal: int | None = None
 
@@ -68,7 +71,7 @@ class Stopping:
         return Interrupted(f"Interrupted. {self._kept()}", self._signal or signal.SIGINT)
 
     def _kept(self) -> str:
-        if self.training is None:
+        if self.training is None or not self.picked_up:
             return "Nothing was trained; the same command again goes on with what is there."
         url, newest = self.training.run.url, self.training.newest
         if newest is None:

@@ -89,12 +89,12 @@ def _follow(
 ) -> TrainingResult:
     with stopping(terminal) as asked:
         with engine_for_training(place, plan) as executor:
-            training = begin(executor)
+            asked.training = training = begin(executor)
             for sentence in training.warnings:
                 terminal.say(sentence, style="yellow")
             with training_display(terminal, training.plan) as show:
                 for event in training:
-                    asked.training = training
+                    asked.picked_up = True
                     show(event)
             if training.finished:
                 return training.result

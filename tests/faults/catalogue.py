@@ -45,7 +45,7 @@ class Kind(NamedTuple):
 EVERYTHING = tuple(SUBJECTS)
 CATALOGUE = {
     "kills at calls": Kind(
-        families.kills_at_calls, EVERYTHING, "Killed at a call", "calls", 2, 40
+        families.kills_at_calls, EVERYTHING, "Killed at a call", "calls", 1, 40
     ),
     "kills at moments": Kind(
         families.kills_at_moments, EVERYTHING, "Killed at a random moment", "moments", 1, 24
@@ -55,16 +55,16 @@ CATALOGUE = {
         "Killed while Dask runs its tasks", "moments", 0, 8,
     ),
     "failing calls": Kind(
-        families.failing_calls, EVERYTHING, "A call fails", "calls", 3, 60,
+        families.failing_calls, EVERYTHING, "A call fails", "calls", 2, 60,
         whole=("ingest of a table", "columns", "predict", "asgd", "s2gd+", "sdca", "newton",
                "simba"),
     ),
-    "power cuts": Kind(families.power_cuts, EVERYTHING, "The power goes", "calls", 2, 40),
+    "power cuts": Kind(families.power_cuts, EVERYTHING, "The power goes", "calls", 1, 40),
     "damaged objects": Kind(
-        families.damaged_objects, tuple(STORED), "An object is damaged", "objects", 2, 45
+        families.damaged_objects, tuple(STORED), "An object is damaged", "objects", 1, 45
     ),
     "lying documents": Kind(
-        lying.lying_documents, tuple(lying.DOCUMENTS), "A document lies", "members", 4, 80
+        lying.lying_documents, tuple(lying.DOCUMENTS), "A document lies", "members", 3, 80
     ),
     "lying numbers": Kind(
         lying.lying_attributes, lying.ATTRIBUTES, "A snapshot's numbers lie", "members", 3, 50

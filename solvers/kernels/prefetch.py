@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic, overload
+from numba.extending import overload
+
+from solvers.kernels.simd.llvm import prefetch
 
 LINE = 64  # bytes that one request brings
 
@@ -22,25 +22,6 @@ def prefetch_span(array: Any, start: Any, stop: Any, beyond: Any) -> None:
     """
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _prefetch(_typing: Any, array: Any, index: Any, beyond: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = signature.args[0]
-        data = context.make_array(kind)(context, builder, args[0]).data
-        pointer = builder.bitcast(builder.gep(data, [args[1]]), cgutils.voidptr_t)
-        number = cgutils.int32_t
-        declared = cgutils.get_or_insert_function(
-            builder.module,
-            cgutils.ir.FunctionType(cgutils.ir.VoidType(), [cgutils.voidptr_t] + [number] * 3),
-            "llvm.prefetch.p0",
-        )
-        place = builder.gep(pointer, [args[2]])
-        builder.call(declared, [place, number(0), number(3), number(1)])
-        return context.get_dummy_value()
-
-    return types.void(array, types.intp, types.intp), generate
-
-
 # No references to the array are counted: that would be an atomic addition per call.
 _OPTIONS = {"forceinline": True, "_nrt": False}
 
@@ -48,7 +29,7 @@ _OPTIONS = {"forceinline": True, "_nrt": False}
 @overload(prefetch_line, jit_options=_OPTIONS)  # type: ignore[untyped-decorator]
 def _(array: Any, index: Any) -> Any:
     def touch(array: Any, index: Any) -> None:
-        _prefetch(array, index, 0)
+        prefetch(array, index, 0)
 
     return touch
 
@@ -58,7 +39,7 @@ def _(array: Any, start: Any, stop: Any, beyond: Any) -> Any:
     def touch(array: Any, start: Any, stop: Any, beyond: Any) -> None:
         # In bytes: to divide LINE by the size of a number would take a division per row.
         for byte in range(beyond, beyond + (stop - start) * array.itemsize, LINE):
-            _prefetch(array, start, byte)
-        _prefetch(array, stop - 1, beyond)
+            prefetch(array, start, byte)
+        prefetch(array, stop - 1, beyond)
 
     return touch

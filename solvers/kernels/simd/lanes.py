@@ -1,6 +1,6 @@
 """Several float64 that go through the same arithmetic at once, in one register of the processor.
 
-Compiled code sees lanes as vectors (llvm_vectors.py), plain Python sees an array.  The functions
+Compiled code sees lanes as vectors (llvm.py), plain Python sees an array.  The functions
 below, + - * /, comparisons and abs take lanes, numbers, or both, and every lane has the bits that
 the number would have alone: an algorithm written with them is one text for one model and for
 several side by side.  Their names are NumPy's where NumPy has one.
@@ -17,8 +17,8 @@ import numpy as np
 from numba.extending import overload
 
 from solvers.kernels.dispatch import part_of_kernels
-from solvers.kernels.simd import llvm_vectors as vectors
-from solvers.kernels.simd.llvm_vectors import Lanes, Mask, common, lane, with_lane
+from solvers.kernels.simd import llvm as vectors
+from solvers.kernels.simd.llvm import Lanes, Mask, common, lane, with_lane
 
 LEAST_MANTISSA = math.sqrt(0.5)
 MAGIC = 1.5 * 2.0**52  # added to a small number, it leaves the nearest whole one in the lowest bits

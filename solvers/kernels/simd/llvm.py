@@ -1,7 +1,9 @@
-"""LLVM's vectors of float64 as a type of numba's, and what can be done with them.
+"""What numba has no words for: LLVM's vectors of float64, and its prefetch.
 
 numba knows no vectors, and what LLVM makes of a loop over the models by itself is eight times the
-work.  lanes.py gives these operations names that plain Python understands, too.
+work.  lanes.py gives these operations names that plain Python understands, too, and so does
+prefetch.py.  Nothing else leans on numba.core, which changes without notice: pyproject.toml admits
+the versions that this file was tried with.
 """
 
 from __future__ import annotations
@@ -342,3 +344,24 @@ def broadcast_number(_typing: Any, x: Any, how: Any) -> Any:
         return _broadcast(context, builder, args[0], types.float64, kind)
 
     return kind(types.float64, how), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def prefetch(_typing: Any, array: Any, index: Any, beyond: Any) -> Any:
+    """Ask the memory for the cache line that lies `beyond` bytes after array's index-th number."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = signature.args[0]
+        data = context.make_array(kind)(context, builder, args[0]).data
+        pointer = builder.bitcast(builder.gep(data, [args[1]]), cgutils.voidptr_t)
+        number = cgutils.int32_t
+        declared = cgutils.get_or_insert_function(
+            builder.module,
+            ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t] + [number] * 3),
+            "llvm.prefetch.p0",
+        )
+        place = builder.gep(pointer, [args[2]])
+        builder.call(declared, [place, number(0), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, types.intp), generate

@@ -148,8 +148,8 @@ def test_no_work_begins_after_the_end_nor_is_waited_for(scheduler):
         works = [executor.submit("held", held) for _ in range(3)]
         after = executor.submit("after", add, works[2])
         wait_for(lambda: begun)
-        executor.close()
-        go_on.set()
+        threading.Timer(0.2, go_on.set).start()
+        executor.close()  # waits for what has begun
     assert executor.result(works[0]) is None
     for never in (works[1], works[2], after):
         with pytest.raises(CancelledError):

@@ -1,7 +1,7 @@
 """Linear models on data larger than memory, in a few passes, with a proof of how good each is.
 
     from pipeline import ingest, train, evaluate, predict, load_model
-    from pipeline import LinearClassifier, LinearRegressor
+    from pipeline import LinearClassifier, LinearRegressor, ScoreCalibrator
 
 The functions do what the commands of the same names do, the estimators keep scikit-learn's
 contract, and each is imported when it is first asked for.
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pipeline.api import evaluate, ingest, load_model, predict, train
-    from pipeline.estimators import LinearClassifier, LinearRegressor
+    from pipeline.estimators import LinearClassifier, LinearRegressor, ScoreCalibrator
     from pipeline.settings.execution import Execution
     from pipeline.settings.ingest_plan import IngestPlan
     from pipeline.settings.source_options import SourceOptions
@@ -23,6 +23,7 @@ __all__ = [
     "IngestPlan",
     "LinearClassifier",
     "LinearRegressor",
+    "ScoreCalibrator",
     "SourceOptions",
     "TrainingPlan",
     "evaluate",
@@ -39,6 +40,7 @@ _HOMES = {
     "TrainingPlan": "pipeline.settings.training_plan",
     "LinearClassifier": "pipeline.estimators",
     "LinearRegressor": "pipeline.estimators",
+    "ScoreCalibrator": "pipeline.estimators",
 }
 
 

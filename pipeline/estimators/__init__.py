@@ -1,10 +1,12 @@
 """Estimators with scikit-learn's contract.
 
-`LinearClassifier` and `LinearRegressor` train on rows in memory: NumPy arrays, SciPy matrices,
-pandas, polars and Arrow tables.  Nothing touches a disk.
+`LinearClassifier` and `LinearRegressor` train on rows in memory (NumPy, SciPy, pandas, polars,
+Arrow) without touching a disk, and on files, data sets and Dask collections within a budget.
+`ScoreCalibrator` makes probabilities of scores.
 """
 
+from pipeline.estimators.calibrator import ScoreCalibrator
 from pipeline.estimators.classifier import LinearClassifier
 from pipeline.estimators.regressor import LinearRegressor
 
-__all__ = ["LinearClassifier", "LinearRegressor"]
+__all__ = ["LinearClassifier", "LinearRegressor", "ScoreCalibrator"]

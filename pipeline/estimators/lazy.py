@@ -41,6 +41,13 @@ def lazily(method: Method, X: Any, example: Any) -> Any:
     return X.map_blocks(_of_block, method, empty, dtype=empty.dtype, meta=empty, **narrow)
 
 
+def example_of(n_features: int, X: Any) -> Any:
+    """Return a row such as the blocks of a collection have, for `lazily`."""
+    if hasattr(X, "columns"):
+        return X._meta_nonempty.iloc[:1]  # noqa: SLF001 - with the frame's own names
+    return np.zeros((1, n_features))
+
+
 def _of_block(block: Any, method: Method, empty: NDArray[Any]) -> NDArray[Any]:
     return method(block) if block.shape[0] else empty
 

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pipeline.estimators.batches import METHOD, Learnt, learn
 from pipeline.estimators.interruptible import interruptible
-from pipeline.estimators.lazy import lazily
+from pipeline.estimators.lazy import example_of, lazily
 from pipeline.estimators.parameters import (
     MOST_PASSES,
     budget_of,
@@ -236,10 +236,7 @@ class LinearModel(BaseEstimator):
     def _lazily(self, method: Callable[[Any], NDArray[Any]], X: Any) -> NDArray[Any]:
         """Return what a method gives for a Dask collection: an array of Dask's own."""
         check_is_fitted(self)
-        example: Any = np.zeros((1, self.n_features_in_))
-        if hasattr(X, "columns"):
-            example = X._meta_nonempty.iloc[:1]  # noqa: SLF001 - with the frame's own names
-        found: NDArray[Any] = lazily(method, X, example)
+        found: NDArray[Any] = lazily(method, X, example_of(self.n_features_in_, X))
         return found
 
     def __sklearn_tags__(self) -> Tags:

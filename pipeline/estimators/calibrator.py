@@ -1,0 +1,137 @@
+"""Honest probabilities for any classifier with scores, learnt from held-out rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import reduce
+from operator import add
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from pipeline.estimators.classifier import coded
+from pipeline.estimators.lazy import example_of, lazily
+from pipeline.estimators.rows import checked_weights
+from pipeline.estimators.stored import is_collection
+from pipeline.scoring.calibration import (
+    Counts,
+    Part,
+    Softmax,
+    fit_softmax,
+    fit_two_classes,
+)
+from pipeline.sources.blocks import Block
+from pipeline.sources.collections import blocks_of
+
+Vector = NDArray[np.float64]
+METHODS = ("platt", "isotonic")
+
+
+class ScoreCalibrator(ClassifierMixin, BaseEstimator):
+    """Turn the scores of a fitted classifier into probabilities.
+
+    Two classes: scores of the held-out rows are counted in 4096 bins, once and in constant memory,
+    and Platt's sigmoid or an isotonic step function is fitted to the counts.  More classes:
+    softmax(slope * scores + offset), by a pass over the held-out rows per step of Newton's method.
+
+    Parameters
+    ----------
+    estimator : classifier
+        Fitted, with `decision_function` and `classes_`.  It stays as it is.
+    method : {"platt", "isotonic"}, default="platt"
+        Of two classes.  "isotonic" needs some thousand rows; of more classes there is one way.
+
+    Attributes
+    ----------
+    classes_ : ndarray (K,)
+    calibration_ : Sigmoid, Steps or Softmax
+        With the numbers that were fitted.
+    """
+
+    def __init__(self, estimator: Any, *, method: str = "platt") -> None:
+        self.estimator = estimator
+        self.method = method
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to rows that the estimator was not trained on.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Rows (n, d), labels (n,) and weights (n,) as the estimator takes them, or a Dask
+            collection with its own, which is read block by block.
+
+        Raises
+        ------
+        ValueError
+            When labels are not the estimator's, all are of one class, or the method is none.
+        """
+        check_is_fitted(self.estimator)
+        if self.method not in METHODS:
+            raise ValueError(f"method is {self.method!r}. Choose one of {', '.join(METHODS)}.")
+        self.classes_ = np.asarray(self.estimator.classes_)
+        two = len(self.classes_) == 2
+        if not two and self.method != "platt":
+            raise ValueError(
+                f"method={self.method!r} is for two classes, but there are {len(self.classes_)}. "
+                "Leave it out."
+            )
+        rows = Rows(self.estimator, X, y, sample_weight)
+        if two:
+            counts = reduce(add, (Counts.of(s, c == 1, w) for s, c, w in rows))
+            self.calibration_: Any = fit_two_classes(counts, self.method)  # type: ignore[arg-type]
+        else:
+            self.calibration_ = fit_softmax(lambda: rows, len(self.classes_))
+        return self
+
+    def predict_proba(self, X: Any) -> Vector:
+        """Return probabilities (n, K) of the classes for X (n, d), of Dask's rows lazily."""
+        check_is_fitted(self)
+        if is_collection(X):
+            found: Vector = lazily(
+                self.predict_proba, X, example_of(self.estimator.n_features_in_, X)
+            )
+            return found
+        p = self.calibration_.probabilities(self.estimator.decision_function(X))
+        return p if isinstance(self.calibration_, Softmax) else np.column_stack([1.0 - p, p])
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the labels (n,) with the highest probability; of Dask's rows lazily."""
+        if is_collection(X):
+            found: NDArray[Any] = lazily(
+                self.predict, X, example_of(self.estimator.n_features_in_, X)
+            )
+            return found
+        best: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
+        return best
+
+    def _lazily(self, method: Callable[[Any], NDArray[Any]], X: Any) -> NDArray[Any]:
+        found: NDArray[Any] = lazily(method, X, example_of(self.estimator.n_features_in_, X))
+        return found
+
+
+class Rows:
+    """Scores, classes and weights of held-out rows, part by part, as often as they are wanted."""
+
+    def __init__(self, estimator: Any, X: Any, y: Any, sample_weight: Any) -> None:
+        self._estimator = estimator
+        self._in_memory = None if is_collection(X) else (X, column_or_1d(y), sample_weight)
+        self._blocks = [] if self._in_memory else blocks_of(X, y, sample_weight)
+
+    def __iter__(self) -> Iterator[Part]:
+        if self._in_memory:
+            yield self._part(*self._in_memory)
+        for block in self._blocks:
+            held: Block = block.compute()
+            if held.n_rows:
+                yield self._part(*held)
+
+    def _part(self, X: Any, y: Any, sample_weight: Any) -> Part:
+        classes = coded(np.asarray(y), np.asarray(self._estimator.classes_))
+        weight = checked_weights(
+            None if sample_weight is None else np.asarray(sample_weight), len(classes)
+        )
+        return np.asarray(self._estimator.decision_function(X), float), classes, weight

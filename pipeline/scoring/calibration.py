@@ -1,0 +1,216 @@
+"""From scores to probabilities, learnt from rows that the model has not seen.
+
+Of two classes, scores are counted in bins: constant memory, and counts of parts of the rows add up
+in any order.  Platt's sigmoid and an isotonic step function are fitted to the bins.  Of more
+classes, softmax(slope * scores + offset) is fitted by Newton's method, a pass for each step.
+
+Sources: Platt, "Probabilistic outputs for support vector machines" (1999), with the numerics of
+Lin, Lin and Weng (2007); Zadrozny and Elkan (2002) for isotonic regression; Guo et al. (2017) for
+temperature and offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+Method = Literal["platt", "isotonic"]
+Part = tuple[Vector, NDArray[np.intp], Vector]  # scores (n, K), classes (n,), weights (n,)
+
+#: Bins of atan(score), equally wide: fine near 0, and no score is too large for them.
+BINS = 4096
+MOST_STEPS = 100
+SMALL_STEP = 1e-10
+
+
+class Counts(NamedTuple):
+    """What scores came to, by bin; counts of disjoint rows add up."""
+
+    weight: Vector  # (BINS,) of all rows
+    positive: Vector  # (BINS,) of those of the second class
+    score: Vector  # (BINS,) sum of weight times score
+
+    @classmethod
+    def of(cls, scores: Vector, positive: NDArray[np.bool_], weight: Vector) -> Counts:
+        """Count rows with scores (n,)."""
+        share = np.arctan(scores) / np.pi + 0.5
+        bins = np.minimum((share * BINS).astype(np.intp), BINS - 1)
+        columns = (weight, weight * positive, weight * scores)
+        return cls(*(np.bincount(bins, column, BINS).astype(float) for column in columns))
+
+    def __add__(self, other: object) -> Counts:
+        assert isinstance(other, Counts), "only counts are added"
+        return Counts(*(a + b for a, b in zip(self, other, strict=True)))
+
+    def points(self) -> tuple[Vector, Vector, Vector]:
+        """Return mean score, weight and positive weight of the bins that are not empty."""
+        held = self.weight > 0.0
+        weight = self.weight[held]
+        return self.score[held] / weight, weight, self.positive[held]
+
+
+class Sigmoid(NamedTuple):
+    """p = 1 / (1 + exp(-(slope * score + offset)))."""
+
+    slope: float
+    offset: float
+
+    def probabilities(self, scores: Vector) -> Vector:
+        """Return p of the second class (n,)."""
+        return _sigmoid(self.slope * scores + self.offset)
+
+
+class Steps(NamedTuple):
+    """p by linear interpolation between points of an isotonic fit."""
+
+    scores: Vector  # (m,) ascending
+    p: Vector  # (m,) ascending
+
+    def probabilities(self, scores: Vector) -> Vector:
+        """Return p of the second class (n,)."""
+        return np.interp(scores, self.scores, self.p)
+
+
+class Softmax(NamedTuple):
+    """p_k = exp(slope * score_k + offset_k) over their sum."""
+
+    slope: float
+    offsets: Vector  # (K,), their sum is 0
+
+    def probabilities(self, scores: Vector) -> Vector:
+        """Return p (n, K)."""
+        return _softmax(self.slope * scores + self.offsets)
+
+
+Calibration = Sigmoid | Steps | Softmax
+
+
+def fit_two_classes(counts: Counts, method: Method) -> Sigmoid | Steps:
+    """Fit the probability of the second class to counted rows.
+
+    Raises ValueError when all rows are of one class.
+    """
+    total, positive = float(counts.weight.sum()), float(counts.positive.sum())
+    if not 0.0 < positive < total:
+        raise ValueError(
+            "The rows to calibrate on are of one class. Give rows of both, which the model has not "
+            "been trained on."
+        )
+    return fit_sigmoid(counts) if method == "platt" else fit_steps(counts)
+
+
+def fit_sigmoid(counts: Counts) -> Sigmoid:
+    """Minimise the log loss against Platt's targets, which keep p off 0 and 1."""
+    scores, weight, positive = counts.points()
+    n_positive = positive.sum()
+    n_negative = weight.sum() - n_positive
+    high, low = (n_positive + 1.0) / (n_positive + 2.0), 1.0 / (n_negative + 2.0)
+    target = positive * high + (weight - positive) * low
+    at = np.array([0.0, np.log((n_positive + 1.0) / (n_negative + 1.0))])
+    columns = np.column_stack([scores, np.ones(len(scores))])
+
+    def loss(point: Vector) -> float:
+        s = columns @ point
+        return float(weight @ np.logaddexp(0.0, s) - target @ s)
+
+    def derivatives(point: Vector) -> tuple[Vector, NDArray[np.float64]]:
+        p = _sigmoid(columns @ point)
+        curvature = columns * (weight * p * (1.0 - p))[:, None]
+        return columns.T @ (weight * p - target), columns.T @ curvature
+
+    slope, offset = _newton(at, loss, derivatives)
+    return Sigmoid(float(slope), float(offset))
+
+
+def fit_steps(counts: Counts) -> Steps:
+    """Fit the ascending p that is nearest to the bins, by pooling adjacent violators."""
+    from sklearn.isotonic import isotonic_regression  # noqa: PLC0415 - half a second
+
+    scores, weight, positive = counts.points()
+    p = isotonic_regression(positive / weight, sample_weight=weight, y_min=0.0, y_max=1.0)
+    corners = np.ones(len(p), np.bool_)  # between equal ones nothing is to be interpolated
+    corners[1:-1] = (p[1:-1] != p[:-2]) | (p[1:-1] != p[2:])
+    return Steps(scores[corners], np.asarray(p, float)[corners])
+
+
+def fit_softmax(parts: Callable[[], Iterable[Part]], n_classes: int) -> Softmax:
+    """Minimise the log loss of rows that are read once per step of Newton's method.
+
+    The last offset is minus the sum of the others: adding the same to all changes nothing.
+    """
+    at = np.zeros(n_classes)
+    at[0] = 1.0  # the slope
+
+    def offsets_of(point: Vector) -> Vector:
+        return np.append(point[1:], -point[1:].sum())
+
+    def loss(point: Vector) -> float:
+        total = 0.0
+        for scores, classes, weight in parts():
+            s = point[0] * scores + offsets_of(point)
+            highest = s.max(axis=1)
+            norm = highest + np.log(np.exp(s - highest[:, None]).sum(axis=1))
+            total += float(weight @ (norm - s[np.arange(len(s)), classes]))
+        return total
+
+    def derivatives(point: Vector) -> tuple[Vector, NDArray[np.float64]]:
+        gradient, hessian = np.zeros(n_classes), np.zeros((n_classes, n_classes))
+        spread = np.vstack([np.eye(n_classes - 1), -np.ones(n_classes - 1)])  # (K, K - 1)
+        for scores, classes, weight in parts():
+            p = _softmax(point[0] * scores + offsets_of(point))
+            miss = p * weight[:, None]
+            miss[np.arange(len(p)), classes] -= weight
+            mean = (p * scores).sum(axis=1)
+            centred = p * (scores - mean[:, None])  # d mean / d s
+            gradient[0] += (miss * scores).sum()
+            gradient[1:] += spread.T @ miss.sum(axis=0)
+            hessian[0, 0] += weight @ (centred * scores).sum(axis=1)
+            hessian[0, 1:] += spread.T @ (weight @ centred)
+            covariance = np.diag(weight @ p) - (p * weight[:, None]).T @ p
+            hessian[1:, 1:] += spread.T @ covariance @ spread
+        hessian[1:, 0] = hessian[0, 1:]
+        return gradient, hessian
+
+    found = _newton(at, loss, derivatives)
+    return Softmax(float(found[0]), offsets_of(found))
+
+
+def _newton(
+    at: Vector,
+    loss: Callable[[Vector], float],
+    derivatives: Callable[[Vector], tuple[Vector, NDArray[np.float64]]],
+) -> Vector:
+    """Minimise a convex function of a few numbers, halving steps that do not lead down."""
+    here = loss(at)
+    for _step in range(MOST_STEPS):
+        gradient, hessian = derivatives(at)
+        ridge = 1e-12 * max(1.0, float(np.trace(hessian)))
+        direction = np.linalg.solve(hessian + ridge * np.eye(len(at)), -gradient)
+        downhill = float(gradient @ direction)
+        length, there = 1.0, loss(at + direction)
+        while not there <= here + 1e-4 * length * downhill and length > SMALL_STEP:
+            length /= 2.0
+            there = loss(at + length * direction)
+        if there >= here:
+            break
+        at, here = at + length * direction, there
+        if -downhill <= SMALL_STEP * max(1.0, abs(here)):
+            break
+    return at
+
+
+def _sigmoid(s: Vector) -> Vector:
+    """Return 1 / (1 + exp(-s)) without overflow."""
+    e = np.exp(-np.abs(s))
+    found: Vector = np.where(s >= 0.0, 1.0, e) / (1.0 + e)
+    return found
+
+
+def _softmax(s: Vector) -> Vector:
+    e = np.exp(s - s.max(axis=1, keepdims=True))
+    found: Vector = e / e.sum(axis=1, keepdims=True)
+    return found

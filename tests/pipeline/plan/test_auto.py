@@ -50,7 +50,7 @@ def problem(loss="logistic", lam=1e-4):
         ({"tol": 1e-4}, {"loss": "hinge"}, ["sdca"], "hinge"),
         ({"tol": 1e-4}, {"loss": "hinge", "streams": 4}, ["sdca"], "hinge"),
         ({"tol": 1e-4}, {"fits": {"sdca"}, "square": 100.0}, ["sdca"], "sdca about"),
-        ({"tol": 1e-4}, {"fits": set()}, ["asgd"], "--memory"),
+        ({"tol": 1e-4}, {"fits": set()}, ["asgd"], "into the memory"),
         (
             {"tol": 1e-4},
             {"fits": ALL, "square": 100.0},

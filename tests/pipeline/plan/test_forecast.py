@@ -383,7 +383,7 @@ def test_sorted_rows_are_warned_about_where_they_matter(tmp_path, monkeypatch):
     said = clustering_warning(by_label.manifest, few)
     assert "100% of the variance of their targets" in said
     assert "a window holds 4% of the rows" in said
-    assert "--memory" in said
+    assert "`memory`" in said
     assert "--memory" not in clustering_warning(by_label.manifest, many)
     assert clustering_warning(by_label.manifest, all_of_them) is None
     for by, shuffled in (("chance", False), ("label", True)):

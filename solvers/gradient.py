@@ -12,13 +12,14 @@ holds but does not go to zero (docs/methods.md, section 4).
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.kernels.dispatch import kernel, part_of_kernels
-from solvers.kernels.rows import add_vector, dot_vector
+from solvers.kernels.rows import Rows, add_vector, dot_vector
+from solvers.kernels.shapes import Number, Order, PerColumn, PerRow
 from solvers.kernels.simd.lanes import Eight, broadcast, load, store, sum_lanes
 from solvers.kernels.simd.row_blocks import TILE, add_eight, dot_eight, prefetch_eight
 from solvers.losses import Problem, slope, value
@@ -112,8 +113,9 @@ def whole_gradient(
 
 @kernel
 def add_slopes(
-    G: Any, w: Any, b: Any, problem: Any, rows: Any, y: Any, weight: Any, order: Any, slopes: Any
-) -> Any:
+    G: PerColumn, w: PerColumn, b: float, problem: Problem, rows: Rows, y: PerRow, weight: PerRow,
+    order: Order, slopes: PerRow,
+) -> tuple[float, float]:  # fmt: skip
     """G += sum of weighted slopes times rows; returns the sums of losses and of slopes.
 
     `slopes` (n,) gets the weighted slopes of the rows visited; (0,) does not ask for them.
@@ -152,7 +154,7 @@ def add_slopes(
 
 
 @part_of_kernels
-def losses_of(problem: Any, b: Any, p: Any, y: Any) -> Any:
+def losses_of(problem: Problem, b: float, p: Number, y: Number) -> tuple[Number, Number]:
     """Return loss and slope where the weights alone predict p: of a row, or of eight in lanes."""
     p = p + problem.intercept * b
     return value(problem.loss, p, y), slope(problem.loss, p, y)

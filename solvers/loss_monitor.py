@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from solvers.kernels.dispatch import part_of_kernels
+from solvers.kernels.shapes import Number
 from solvers.kernels.simd.lanes import maximum, where
 
 EMA_RATE = 0.01
@@ -44,29 +45,33 @@ class LossMonitor(NamedTuple):
         return {"loss": self.loss, "loss_sum": self.loss_sum, "n_monitored": self.n_monitored}
 
 
+#: A LossMonitor of Numbers inside kernels, its counts too: no NamedTuple has fields of two types.
+Heard = Any
+
+
 @part_of_kernels
-def in_numbers(monitor: Any) -> Any:
+def in_numbers(monitor: LossMonitor) -> Heard:
     """Return a monitor whose counts are numbers like the others: one type from row to row."""
     n_monitored, loss_sum, loss, reference_loss, diverged = monitor
-    counts: Any = float(n_monitored), float(diverged)
+    counts: tuple[Number, Number] = float(n_monitored), float(diverged)
     return LossMonitor(counts[0], loss_sum, loss, reference_loss, counts[1])
 
 
 @part_of_kernels
-def in_counts(monitor: Any) -> Any:
+def in_counts(monitor: Heard) -> LossMonitor:
     """Return a monitor whose counts are whole numbers again."""
     n_monitored, loss_sum, loss, reference_loss, diverged = monitor
     return LossMonitor(int(n_monitored), loss_sum, loss, reference_loss, int(diverged))
 
 
 @part_of_kernels
-def smoothing(n: Any) -> Any:
+def smoothing(n: Number) -> Number:
     """Return how much the n-th loss counts in the smoothed one: the mean of all, at first."""
     return maximum(1.0 / n, EMA_RATE)
 
 
 @part_of_kernels
-def listen(monitor: Any, rate: Any, now: Any, at_zero: Any, least: Any) -> Any:
+def listen(monitor: Heard, rate: Number, now: Number, at_zero: Number, least: float) -> Heard:
     """Take in a row's loss before its step and that of zero weights; numbers or lanes.
 
     `least` is the mean loss of zero weights: what an explosion is measured by on the first rows.

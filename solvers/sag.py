@@ -26,7 +26,7 @@ pass a reduction makes all slopes and D anew, which also certifies the weights.
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,8 @@ from solvers.estimates.smoothness import smoothness
 from solvers.gradient import GRADIENT_AND_SLOPES, GradientPart, certificate
 from solvers.intercept import column_length, with_column
 from solvers.kernels.dispatch import kernel
-from solvers.kernels.rows import add_both, dot_both, paired_zeros, prefetch_row
+from solvers.kernels.rows import Rows, add_both, dot_both, paired_zeros, prefetch_row
+from solvers.kernels.shapes import Order, PerRow, SideBySide
 from solvers.loss_monitor import (
     LISTEN_EVERY,
     LossMonitor,
@@ -241,9 +242,10 @@ def settle(_problem: Problem, _stats: ProblemStats, states: list[SagState]) -> S
 
 @kernel
 def visit_rows(
-    W: Any, scale: Any, t: Any, seen: Any, monitor: Any, problem: Any, least: Any, h: Any, n: Any,
-    counts_all: Any, rows: Any, y: Any, weight: Any, order: Any, slopes: Any,
-) -> Any:  # fmt: skip
+    W: SideBySide, scale: Scale, t: int, seen: int, monitor: LossMonitor, problem: Problem,
+    least: float, h: float, n: int, counts_all: bool, rows: Rows, y: PerRow, weight: PerRow,
+    order: Order, slopes: PerRow,
+) -> tuple[Scale, int, int, LossMonitor]:  # fmt: skip
     """Visit rows in their order; `least` is zero weights' mean loss, which the monitor needs.
 
     A slope of 0 counts as that of a row not seen before, `seen` ending at n.  Returns (scale, t,

@@ -15,7 +15,7 @@ Source: Nesterov 2004, section 2.2.1, constant step scheme III; restarts after O
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from pydantic import PositiveFloat
 
@@ -29,6 +29,7 @@ from solvers.losses import Problem
 from solvers.protocol import (
     Diverged,
     ExpectedPasses,
+    Part,
     ProblemStats,
     Weights,
     copy_state,
@@ -110,7 +111,7 @@ class Agd(BatchMethod):
         return state.v
 
     def go_on(
-        self, problem: Problem, stats: ProblemStats, state: AgdState, trial: Trial, _total: Any
+        self, problem: Problem, stats: ProblemStats, state: AgdState, trial: Trial, _total: Part
     ) -> AgdState:
         """Go on from the new point, with momentum."""
         square, step = column_length(problem, stats) ** 2, step_from(state)

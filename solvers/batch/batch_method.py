@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 from solvers.gradient import GRADIENT, GradientPart, certificate, whole_gradient
 from solvers.losses import Problem
 from solvers.needs import Needs
-from solvers.protocol import Certificate, Method, ProblemStats, Reduce, State, Sum, Weights
+from solvers.protocol import Certificate, Method, Part, ProblemStats, Reduce, State, Sum, Weights
 
 
 class Trial(NamedTuple):
@@ -54,7 +54,7 @@ class BatchMethod(Method):
         problem: Problem,
         stats: ProblemStats,
         state: State,
-        total: Any,
+        total: Part,
         sweep: int,  # noqa: ARG002
     ) -> State:
         """Go on from the new point, or again from the old one more carefully."""
@@ -71,7 +71,7 @@ class BatchMethod(Method):
 
     @abstractmethod
     def go_on(
-        self, problem: Problem, stats: ProblemStats, state: State, trial: Trial, total: Any
+        self, problem: Problem, stats: ProblemStats, state: State, trial: Trial, total: Part
     ) -> State:
         """Return the state that keeps a trial."""
 

@@ -9,7 +9,7 @@ undone and halved.  The iterates are those of S2GD with one inner step.
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from pydantic import PositiveFloat
 
@@ -22,6 +22,7 @@ from solvers.losses import Problem
 from solvers.protocol import (
     Diverged,
     ExpectedPasses,
+    Part,
     ProblemStats,
     Weights,
     copy_state,
@@ -83,7 +84,7 @@ class Gd(BatchMethod):
         return state.x
 
     def go_on(
-        self, problem: Problem, stats: ProblemStats, state: GdState, trial: Trial, _total: Any
+        self, problem: Problem, stats: ProblemStats, state: GdState, trial: Trial, _total: Part
     ) -> GdState:
         """Go down from the new point."""
         g = scaled(trial.g, column_length(problem, stats) ** 2)

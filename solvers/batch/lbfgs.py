@@ -17,7 +17,7 @@ length (intercept.py).
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from solvers.estimates.smoothness import smoothness
 from solvers.gradient import Bounds
 from solvers.intercept import column_length
 from solvers.losses import Problem
-from solvers.protocol import ExpectedPasses, ProblemStats, Weights
+from solvers.protocol import ExpectedPasses, Part, ProblemStats, Weights
 
 DECREASE = 1e-4  # c1
 FLATTENING = 0.9  # c2
@@ -132,7 +132,7 @@ class Lbfgs(BatchMethod):
         _stats: ProblemStats,
         state: LbfgsState,
         trial: Trial,
-        _total: Any,
+        _total: Part,
     ) -> LbfgsState:
         """Keep the pair, and begin the next search."""
         state = state._replace(bounds=state.bounds.moved(trial.found))

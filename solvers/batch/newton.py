@@ -15,7 +15,7 @@ docs/methods.md, section 8.
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,8 @@ from solvers.batch.batch_method import BatchMethod, Trial
 from solvers.estimates.expected_passes import conditioning, digits
 from solvers.gradient import RISE, Bounds, add_slopes
 from solvers.kernels.dispatch import kernel
-from solvers.kernels.rows import add_vector, dot_vector, prefetch_row
+from solvers.kernels.rows import Rows, add_vector, dot_vector, prefetch_row
+from solvers.kernels.shapes import LowerTriangle, Order, PerColumn, PerRow
 from solvers.kernels.simd.row_blocks import add_four_squares
 from solvers.losses import Problem, curvature_at
 from solvers.needs import Needs
@@ -194,8 +195,9 @@ class Newton(BatchMethod):
 
 @kernel
 def add_squares(
-    H: Any, w: Any, b: Any, problem: Any, rows: Any, y: Any, weight: Any, order: Any
-) -> Any:
+    H: LowerTriangle, w: PerColumn, b: float, problem: Problem, rows: Rows, y: PerRow,
+    weight: PerRow, order: Order,
+) -> None:  # fmt: skip
     """H += weighted curvatures times squares of the rows, constant column last."""
     loss, intercept, d, last = problem.loss, problem.intercept, w.shape[0], order.shape[0] - 1
     four, c = np.empty(4, np.int64), np.empty(4)
@@ -213,7 +215,7 @@ def add_squares(
 
 
 @kernel
-def solved(H: Any, g: Any) -> Any:
+def solved(H: LowerTriangle, g: PerColumn) -> PerColumn:
     """Return H^-1 g by Cholesky, in the lower triangle of H, in place; sums in a fixed order."""
     x = g.copy()
     for i in range(H.shape[0]):

@@ -11,26 +11,26 @@ so that a batch touches its rows' non-zeros only, twice.  Once s is below 1e-8 i
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from solvers.kernels.dispatch import kernel
-from solvers.kernels.rows import add, add_both, dot_both, prefetch_row
-from solvers.losses import conjugate, direction, slope, value
+from solvers.kernels.rows import Rows, add, add_both, dot_both, prefetch_row
+from solvers.kernels.shapes import Order, PerRow, SideBySide, Vector
+from solvers.losses import Problem, conjugate, direction, slope, value
 
 FOLD_BELOW = 1e-8  # s
 #: Weighted sums over rows: losses and brackets at x and w of the pass's start, and at u.
 LOSS_X, GAP_X, LOSS_W, GAP_W, LOSS_U, GAP_U = range(6)
 SUMS = 6
+SixSums = Vector  # (6,): these
 
 
 @kernel
 def visit_batches(
-    W: Any, running: Any, fresh: Any, s: Any, theta: Any, problem: Any, column: Any, offset: Any,
-    scale: Any, share: Any, rows: Any, y: Any, weight: Any, order: Any, kept: Any, batches: Any,
-    sums: Any,
-) -> Any:  # fmt: skip
+    W: SideBySide, running: SideBySide, fresh: SideBySide, s: float, theta: float, problem: Problem,
+    column: float, offset: float, scale: float, share: float, rows: Rows, y: PerRow, weight: PerRow,
+    order: Order, kept: PerRow, batches: int, sums: SixSums,
+) -> float:  # fmt: skip
     """Step so many batches of rows, as even as can be; dual variables are `share` of what is kept.
 
     W (d + 1, 5) has x and w of the pass's start; `running` sees its columns from w on, h and the

@@ -23,14 +23,15 @@ Dual variables are kept per row as k numbers, of which a_i is the sum weighted b
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.kernels.dispatch import kernel, part_of_kernels
 from solvers.kernels.prefetch import prefetch_line
-from solvers.kernels.rows import LOOK_AHEAD, add, add_vector, dot_vector, prefetch_row
+from solvers.kernels.rows import LOOK_AHEAD, Rows, add, add_vector, dot_vector, prefetch_row
+from solvers.kernels.shapes import KeptPerRow, Order, PerColumn, PerRow, Shares, SideBySide
 from solvers.losses import Problem, conjugate, direction, value
 from solvers.protocol import Block, Certificate, Mispaired, ProblemStats, Sum, Weights
 
@@ -99,7 +100,8 @@ def no_gap(_at: DualPoint) -> GapPart:
 
 def add_gap(problem: Problem, at: DualPoint, block: Block, part: GapPart) -> GapPart:
     """Add one block's loss and brackets, dual variables read from its row state."""
-    loss, gap = sum_brackets(problem, *at, *block[:4], per_row(block))
+    # mypy loses its place in the second of two starred tuples.
+    loss, gap = sum_brackets(problem, *at, *block[:4], per_row(block))  # type: ignore[arg-type]
     return GapPart(part.loss + loss, part.gap + gap, part.rows + block.order.shape[0])
 
 
@@ -172,25 +174,25 @@ def per_row(block: Block) -> NDArray[np.float64]:
 
 
 @part_of_kernels
-def prefetch_resident(kept: Any, order: Any, r: Any) -> None:
+def prefetch_resident(kept: KeptPerRow, order: Order, r: int) -> None:
     """Ask the memory for the numbers of a row to come, as `prefetch_row` does for the row."""
     prefetch_line(kept, order[min(r + LOOK_AHEAD, order.shape[0] - 1)] * kept.shape[1])
 
 
 @kernel
-def dual_variable(kept: Any, i: Any, shares: Any) -> Any:
+def dual_variable(kept: KeptPerRow, i: int, shares: Shares) -> float:
     """a_i out of the numbers that are kept."""
     a = shares[0] * kept[i, 0]
     for k in range(1, shares.shape[0]):
         a += shares[k] * kept[i, k]
-    return a
+    return a  # type: ignore[no-any-return]
 
 
 @kernel
 def sum_brackets(
-    problem: Any, w: Any, b: Any, shares: Any,
-    rows: Any, y: Any, weight: Any, order: Any, kept: Any,
-) -> Any:  # fmt: skip
+    problem: Problem, w: PerColumn, b: float, shares: Shares, rows: Rows, y: PerRow, weight: PerRow,
+    order: Order, kept: KeptPerRow,
+) -> tuple[float, float]:  # fmt: skip
     """Sums of the weighted losses and brackets of the rows."""
     loss, total, gap = problem.loss, 0.0, 0.0
     for r in range(order.shape[0]):
@@ -206,7 +208,7 @@ def sum_brackets(
 
 
 @kernel
-def keep_step(kept: Any, i: Any, a: Any, delta: Any) -> Any:
+def keep_step(kept: KeptPerRow, i: int, a: float, delta: float) -> None:
     """Write a row's dual variable: as one number, or as what it was and how it moves."""
     if kept.shape[1] == 1:
         kept[i, 0] = a + delta
@@ -217,8 +219,9 @@ def keep_step(kept: Any, i: Any, a: Any, delta: Any) -> Any:
 
 @kernel
 def move_weights(
-    rows: Any, i: Any, step: Any, fresh: Any, column: Any, running: Any, anew: Any
-) -> Any:
+    rows: Rows, i: int, step: float, fresh: float, column: float, running: SideBySide,
+    anew: PerColumn,
+) -> None:  # fmt: skip
     """Add a row, constant column included, to `running` (d + 1, 1) and to `anew` (d + 1,)."""
     d = anew.shape[0] - 1
     if step != 0.0:

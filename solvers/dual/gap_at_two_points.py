@@ -6,14 +6,15 @@ u, plus (lam/2) ||u - w(a)||^2: no term is negative, and a second prediction per
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dual.duality import Centre, DualPoint, GapPart, gap_certificate, per_row
 from solvers.kernels.dispatch import kernel
-from solvers.kernels.rows import dot_both, prefetch_row
+from solvers.kernels.rows import Rows, dot_both, prefetch_row
+from solvers.kernels.shapes import KeptPerRow, Order, PerRow
 from solvers.losses import Problem, conjugate, direction, value
 from solvers.protocol import Block, Certificate, Sum
 
@@ -69,9 +70,9 @@ def better_of_both(
 
 @kernel
 def sum_both(
-    at: Any, problem: Any, rows: Any, y: Any, weight: Any, order: Any, kept: Any,
-    start: Any, stop: Any,
-) -> Any:  # fmt: skip
+    at: TwoPoints, problem: Problem, rows: Rows, y: PerRow, weight: PerRow, order: Order,
+    kept: KeptPerRow, start: int, stop: int,
+) -> tuple[float, float, float, float]:  # fmt: skip
     """Weighted losses at both points over order[start:stop], then the brackets of the gap."""
     loss, d = problem.loss, at.W.shape[0] - 1
     column, shift = problem.intercept * at.centre.unit, problem.intercept * at.centre.offset

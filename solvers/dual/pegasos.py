@@ -33,7 +33,7 @@ by the number of its terms here); docs/methods.md, section 7.
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +44,8 @@ from solvers.dual.duality import Centre, Column, constant_column, lowered_gap, p
 from solvers.dual.gap_at_two_points import TWO_GAPS, TwoGaps, TwoPoints, better_of_both, sum_both
 from solvers.estimates.spectrum import batch_factor
 from solvers.kernels.dispatch import kernel
-from solvers.kernels.rows import add_both, dot, prefetch_row, side_by_side
+from solvers.kernels.rows import Rows, add_both, dot, prefetch_row, side_by_side
+from solvers.kernels.shapes import KeptPerRow, Order, PerRow, SideBySide
 from solvers.loss_monitor import LossSum
 from solvers.losses import Problem, value
 from solvers.needs import Needs
@@ -315,9 +316,10 @@ def progress(state: PegasosState) -> dict[str, float]:
 
 @kernel
 def visit_batches(
-    at: Any, proving: Any, moving: Any, problem: Any, streams: Any, batch: Any,
-    before: Any, scale: Any, rows: Any, y: Any, weight: Any, order: Any, kept: Any,
-) -> Any:  # fmt: skip
+    at: TwoPoints, proving: bool, moving: SideBySide, problem: Problem, streams: int, batch: int,
+    before: int, scale: float, rows: Rows, y: PerRow, weight: PerRow, order: Order,
+    kept: KeptPerRow,
+) -> tuple[float, float, float, float, float, float, float]:  # fmt: skip
     """Algorithm 1 over batches of rows; `moving` sees W's columns G and V.
 
     Returns c, the sum of losses before the steps, the weight of the rows violated, and the four

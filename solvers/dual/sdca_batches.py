@@ -23,7 +23,7 @@ Source: Takac, Bijral, Richtarik and Srebro 2013, section 4 and Algorithm 2; doc
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ from solvers.dual.duality import dual_variable, keep_step, move_weights
 from solvers.estimates.spectrum import SAMPLED_TOO_LOW, sigma_square
 from solvers.kernels.dispatch import kernel
 from solvers.kernels.rows import (
+    Rows,
     add_vector,
     clear,
     count_values,
@@ -41,10 +42,12 @@ from solvers.kernels.rows import (
     norm2_scaled,
     prefetch_row,
 )
-from solvers.losses import conjugate, direction, dual_step, value
+from solvers.kernels.shapes import KeptPerRow, Order, PerColumn, PerRow, Shares, SideBySide, Vector
+from solvers.losses import Loss, Problem, conjugate, direction, dual_step, value
 from solvers.protocol import Block
 
 Batch = Literal["serial", "naive", "safe", "sparse", "aggressive"]
+PerBatchRow = Vector  # (b,): of the rows of a batch
 NOTHING: NDArray[np.float64] = np.zeros(0)
 REMEMBERED = 0.95  # of log beta, from batch to batch
 
@@ -89,14 +92,16 @@ def column_counts(block: Block, d: int) -> NDArray[np.float64]:
 
 
 @kernel
-def count_rows_with_values(rows: Any, order: Any, counts: Any) -> Any:
+def count_rows_with_values(rows: Rows, order: Order, counts: PerColumn) -> None:
     """Add 1 to a column's count for every row with a value there."""
     for i in order:
         count_values(rows, i, counts)
 
 
 @kernel
-def curvature(known: Any, rows: Any, i: Any, weight: Any, square: Any, column: Any) -> Any:
+def curvature(
+    known: Curvatures, rows: Rows, i: int, weight: PerRow, square: float, column: float
+) -> float:
     """v_i where it is not measured; `square` is weight_i ||x_i||^2, constant column included."""
     v = known.own * square + known.shared
     if known.share > 0.0:
@@ -107,7 +112,7 @@ def curvature(known: Any, rows: Any, i: Any, weight: Any, square: Any, column: A
 
 
 @kernel
-def longest_row(rows: Any, weight: Any, order: Any, column: Any) -> Any:
+def longest_row(rows: Rows, weight: PerRow, order: Order, column: float) -> float:
     """Largest weighted square of a row, constant column included."""
     largest = 0.0
     for i in order:
@@ -117,10 +122,11 @@ def longest_row(rows: Any, weight: Any, order: Any, column: Any) -> Any:
 
 @kernel
 def visit_batches(
-    W: Any, running: Any, anew: Any, problem: Any, column: Any, offset: Any, scale: Any,
-    stretch: Any, refresh: Any, shares: Any, rows: Any, y: Any, weight: Any, order: Any, kept: Any,
-    batch: Any, known: Any, beta: Any, scratch: Any,
-) -> Any:  # fmt: skip
+    W: SideBySide, running: SideBySide, anew: PerColumn, problem: Problem, column: float,
+    offset: float, scale: float, stretch: float, refresh: float, shares: Shares, rows: Rows,
+    y: PerRow, weight: PerRow, order: Order, kept: KeptPerRow, batch: int, known: Curvatures,
+    beta: float, scratch: PerColumn,
+) -> tuple[float, float, float, float, float]:  # fmt: skip
     """Step batches of rows in turn; `scratch` (d + 1,) is zero and is left so.
 
     Returns beta and the four sums of `visit_rows`.
@@ -175,7 +181,10 @@ def visit_batches(
 
 
 @kernel
-def propose(loss: Any, y: Any, chosen: Any, a: Any, p: Any, v: Any, scale: Any, delta: Any) -> Any:
+def propose(
+    loss: Loss, y: PerRow, chosen: Order, a: PerBatchRow, p: PerBatchRow, v: PerBatchRow,
+    scale: float, delta: PerBatchRow,
+) -> None:  # fmt: skip
     """Fill delta with each row's best step under its curvature."""
     for k in range(chosen.shape[0]):
         delta[k] = dual_step(loss, a[k], p[k], y[chosen[k]], scale * v[k])
@@ -183,8 +192,9 @@ def propose(loss: Any, y: Any, chosen: Any, a: Any, p: Any, v: Any, scale: Any, 
 
 @kernel
 def squares(
-    loss: Any, rows: Any, y: Any, weight: Any, chosen: Any, delta: Any, column: Any, scratch: Any
-) -> Any:
+    loss: Loss, rows: Rows, y: PerRow, weight: PerRow, chosen: Order, delta: PerBatchRow,
+    column: float, scratch: PerColumn,
+) -> tuple[float, float]:  # fmt: skip
     """Weighted sum of delta^2, and the square of the rows' moves added up."""
     own, together, d = 0.0, 0.0, scratch.shape[0] - 1
     for k in range(chosen.shape[0]):
@@ -204,7 +214,10 @@ def squares(
 
 
 @kernel
-def gain(loss: Any, y: Any, weight: Any, chosen: Any, a: Any, p: Any, delta: Any) -> Any:
+def gain(
+    loss: Loss, y: PerRow, weight: PerRow, chosen: Order, a: PerBatchRow, p: PerBatchRow,
+    delta: PerBatchRow,
+) -> float:  # fmt: skip
     """What the batch adds to n D, but for the square of its moves."""
     total = 0.0
     for k in range(chosen.shape[0]):
@@ -216,7 +229,9 @@ def gain(loss: Any, y: Any, weight: Any, chosen: Any, a: Any, p: Any, delta: Any
 
 
 @kernel
-def shorten(weight: Any, chosen: Any, v: Any, delta: Any, together: Any) -> Any:
+def shorten(
+    weight: PerRow, chosen: Order, v: PerBatchRow, delta: PerBatchRow, together: float
+) -> None:
     """Take the share of the moves that, by concavity, cannot lower D."""
     counted = 0.0
     for k in range(chosen.shape[0]):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +10,11 @@ from numpy.typing import NDArray
 from solvers.dual.duality import dual_variable, keep_step, prefetch_resident
 from solvers.dual.sdca_steps import best_step, row_sums
 from solvers.kernels.dispatch import kernel, part_of_kernels
-from solvers.kernels.rows import norm2, prefetch_row
+from solvers.kernels.rows import Rows, norm2, prefetch_row
+from solvers.kernels.shapes import KeptPerRow, LaneVector, Matrix, Order, PerRow, WholeNumbers
 from solvers.kernels.simd.interleaved import (
+    AllGroups,
+    EndToEnd,
     add_lanes,
     dot_both_lanes,
     in_lanes,
@@ -20,16 +22,20 @@ from solvers.kernels.simd.interleaved import (
     out_of_lanes,
     targets_of,
 )
-from solvers.kernels.simd.lanes import any_lane, load, store
+from solvers.kernels.simd.lanes import LaneWidth, any_lane, load, store
 from solvers.losses import Loss
 from solvers.protocol import Block
+
+ModelShares = Matrix  # (K, m): the Shares of every model
+Places = WholeNumbers  # (K,): which of all models each one is, by its numbers per row
 
 
 @kernel
 def visit_interleaved(
-    sums: Any, W: Any, how: Any, loss: Any, numbers: Any, labels: Any, shares: Any, places: Any,
-    rows: Any, y: Any, weight: Any, order: Any, kept: Any,
-) -> Any:  # fmt: skip
+    sums: EndToEnd, W: AllGroups, how: LaneWidth, loss: Loss, numbers: EndToEnd, labels: EndToEnd,
+    shares: ModelShares, places: Places, rows: Rows, y: PerRow, weight: PerRow, order: Order,
+    kept: KeptPerRow,
+) -> None:  # fmt: skip
     """visit_rows for K models in lanes, W (groups, d + 1, ..) as in interleaved.py.
 
     For every group of lanes `sums` has 4 numbers of each, added to in place: what visit_rows
@@ -79,14 +85,14 @@ def visit_interleaved(
 
 
 @part_of_kernels
-def mine(kept: Any, shares: Any, places: Any, k: Any) -> Any:
+def mine(kept: KeptPerRow, shares: ModelShares, places: Places, k: int) -> KeptPerRow:
     """See the numbers per row of a model."""
     m = shares.shape[1]
     return kept[:, places[k] * m : (places[k] + 1) * m]
 
 
 @part_of_kernels
-def add_to(V: Any, place: Any, v: Any, how: Any) -> None:
+def add_to(V: EndToEnd, place: int, v: LaneVector, how: LaneWidth) -> None:
     """V[place : place + width] += v."""
     store(V, place, load(V, place, how) + v)
 

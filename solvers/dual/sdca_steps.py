@@ -5,19 +5,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from solvers.dual.duality import dual_variable, keep_step, move_weights, prefetch_resident
 from solvers.kernels.dispatch import kernel, part_of_kernels
-from solvers.kernels.rows import dot_both, norm2, prefetch_row
-from solvers.losses import conjugate, direction, dual_step, value
+from solvers.kernels.rows import Rows, dot_both, norm2, prefetch_row
+from solvers.kernels.shapes import KeptPerRow, Number, Order, PerColumn, PerRow, Shares, SideBySide
+from solvers.losses import Loss, Problem, conjugate, direction, dual_step, value
 
 
 @kernel
 def visit_rows(
-    W: Any, running: Any, anew: Any, problem: Any, column: Any, offset: Any, scale: Any,
-    stretch: Any, refresh: Any, shares: Any, rows: Any, y: Any, weight: Any, order: Any, kept: Any,
-) -> Any:  # fmt: skip
+    W: SideBySide, running: SideBySide, anew: PerColumn, problem: Problem, column: float,
+    offset: float, scale: float, stretch: float, refresh: float, shares: Shares, rows: Rows,
+    y: PerRow, weight: PerRow, order: Order, kept: KeptPerRow,
+) -> tuple[float, float, float, float]:  # fmt: skip
     """Take the best step for each row in turn; `running` sees W's column RUNNING.
 
     `refresh` is 1 where w(a) is added up in `anew`, else 0.  Returns sums over the rows: loss and
@@ -47,7 +47,9 @@ def visit_rows(
 
 
 @part_of_kernels
-def row_sums(loss: Any, a: Any, y: Any, c: Any, p_start: Any, p: Any) -> Any:
+def row_sums(
+    loss: Loss, a: Number, y: Number, c: float, p_start: Number, p: Number
+) -> tuple[Number, Number, Number, Number]:
     """Return a row's weighted loss and bracket at START, and the same at RUNNING."""
     s, dual = direction(loss, y), conjugate(loss, a, y)
     phi_start, phi = value(loss, p_start, y), value(loss, p, y)
@@ -57,8 +59,9 @@ def row_sums(loss: Any, a: Any, y: Any, c: Any, p_start: Any, p: Any) -> Any:
 
 @part_of_kernels
 def best_step(
-    loss: Any, a: Any, y: Any, c: Any, p: Any, square: Any, scale: Any, stretch: Any
-) -> Any:
+    loss: Loss, a: Number, y: Number, c: float, p: Number, square: Number, scale: Number,
+    stretch: Number,
+) -> tuple[Number, Number, Number]:  # fmt: skip
     """Return the best step of a dual variable, and what RUNNING and w(a) gain of the row."""
     delta = dual_step(loss, a, p, y, stretch * scale * c * square)
     unit = scale * c * direction(loss, y)

@@ -14,14 +14,15 @@ SVM", section 3.2, for windows; docs/methods.md, section 7.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dual.duality import move_weights, prefetch_resident
 from solvers.kernels.dispatch import kernel
-from solvers.kernels.rows import dot, norm2, prefetch_row
+from solvers.kernels.rows import Rows, dot, norm2, prefetch_row
+from solvers.kernels.shapes import KeptPerRow, Order, PerColumn, PerRow, SideBySide
 from solvers.losses import Problem, conjugate, direction, dual_step, value
 from solvers.protocol import Block
 
@@ -65,9 +66,10 @@ def revisit(
 
 @kernel
 def visit_again(
-    running: Any, anew: Any, problem: Any, column: Any, offset: Any, scale: Any, stretch: Any,
-    refresh: Any, rows: Any, y: Any, weight: Any, order: Any, kept: Any,
-) -> Any:  # fmt: skip
+    running: SideBySide, anew: PerColumn, problem: Problem, column: float, offset: float,
+    scale: float, stretch: float, refresh: float, rows: Rows, y: PerRow, weight: PerRow,
+    order: Order, kept: KeptPerRow,
+) -> float:  # fmt: skip
     """Take the best step for each row in turn, once more in the same pass.
 
     Numbers kept per row add up to the dual variable; the last one takes the step.  Returns the sum

@@ -14,14 +14,16 @@ charged from a centre (duality.py) this says where to begin; charged lam_b from 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dual.duality import Centre, constant_column, per_row
+from solvers.dual.sdca_state import SdcaState
 from solvers.kernels.dispatch import kernel
-from solvers.kernels.rows import add_vector, dot_vector, prefetch_row
+from solvers.kernels.rows import Rows, add_vector, dot_vector, prefetch_row
+from solvers.kernels.shapes import KeptPerRow, Order, PerColumn, PerRow
 from solvers.losses import Problem, conjugate, direction, slope, value
 from solvers.protocol import Block, Certificate, ProblemStats, Sum, Weights
 
@@ -43,7 +45,13 @@ def no_duals(at: Weights) -> DualsPart:
 
 def add_duals(problem: Problem, at: Weights, block: Block, part: DualsPart) -> DualsPart:
     """Write the dual variables of one block's rows, and add up what goes with them."""
-    loss, worth, v_b = write_duals(part.V, *at, problem, *block[:4], per_row(block))
+    loss, worth, v_b = write_duals(
+        part.V,
+        *at,
+        problem,
+        *block[:4],  # type: ignore[arg-type]  # mypy loses its place after another starred tuple
+        per_row(block),
+    )
     rows = part.rows + block.order.shape[0]
     return DualsPart(part.loss + loss, part.worth + worth, part.V, part.v_b + v_b, rows)
 
@@ -53,8 +61,8 @@ SLOPES_AS_DUALS = Sum("reduce-duals", no_duals, add_duals, row_state="write")
 
 
 def begin_at_duals(
-    problem: Problem, stats: ProblemStats, state: Any, total: DualsPart, sweep: int
-) -> Any:
+    problem: Problem, stats: ProblemStats, state: SdcaState, total: DualsPart, sweep: int
+) -> SdcaState:
     """Begin the first pass of a state at its weights' dual variables, as many of them as help.
 
     The weights given are the best certified ones until a pass finds better ones.
@@ -95,8 +103,9 @@ def proven_of_given(problem: Problem, at: Weights, total: DualsPart) -> Certific
 
 @kernel
 def write_duals(
-    V: Any, w: Any, b: Any, problem: Any, rows: Any, y: Any, weight: Any, order: Any, kept: Any
-) -> Any:
+    V: PerColumn, w: PerColumn, b: float, problem: Problem, rows: Rows, y: PerRow, weight: PerRow,
+    order: Order, kept: KeptPerRow,
+) -> tuple[float, float, float]:  # fmt: skip
     """V += sum of weighted a s x; returns the sums of losses, of -phi*(-a) and of a s.
 
     A row's dual variable becomes the first of the numbers kept for it, the others 0.

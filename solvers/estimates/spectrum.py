@@ -6,13 +6,12 @@ beta_b = 1 + (b - 1) sigma^2 / R^2 between 1 (orthogonal rows) and b (equal rows
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.kernels.dispatch import kernel
 from solvers.kernels.rows import Rows, add_vector, dot_vector
+from solvers.kernels.shapes import Order, PerColumn, PerRow
 
 MOST_ROWS = 1000  # of a sample: its value is too high by some percent, hardly ever too low
 ITERATIONS = 30
@@ -42,7 +41,7 @@ def sigma_square(
 
 
 @kernel
-def multiply(u: Any, v: Any, rows: Any, weight: Any, sample: Any) -> Any:
+def multiply(u: PerColumn, v: PerColumn, rows: Rows, weight: PerRow, sample: Order) -> float:
     """v += (1/m) sum weight_i x_i (x_i . u) over m rows; returns u . v over ||u||^2."""
     total, square, m = 0.0, 0.0, sample.shape[0]
     for i in sample:

@@ -6,16 +6,17 @@ from typing import Any
 
 from numba.extending import overload
 
+from solvers.kernels.shapes import Array, Index
 from solvers.kernels.simd.llvm import prefetch
 
 LINE = 64  # bytes that one request brings
 
 
-def prefetch_line(array: Any, index: Any) -> None:
+def prefetch_line(array: Array, index: Index) -> None:
     """Ask the memory for the cache line of array's index-th number; plain Python does not ask."""
 
 
-def prefetch_span(array: Any, start: Any, stop: Any, beyond: Any) -> None:
+def prefetch_span(array: Array, start: int, stop: int, beyond: int) -> None:
     """Ask for the lines of the start-th to the (stop - 1)-th number, all `beyond` bytes later.
 
     A place after the array's end may be asked for: it does not come, and nothing else happens.

@@ -8,7 +8,7 @@ text is the same.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba.extending import register_jitable
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from solvers.kernels.dispatch import FUSED, VECTORISED, by_type
 from solvers.kernels.prefetch import prefetch_line, prefetch_span
+from solvers.kernels.shapes import Order, PerColumn, PerRow, SideBySide
 
 
 class DenseRows(NamedTuple):
@@ -51,37 +52,37 @@ def count(rows: Rows) -> int:
 
 
 @by_type
-def dot(rows: Rows, i: int, W: NDArray[np.float64]) -> float:
+def dot(rows: Rows, i: int, W: SideBySide) -> float:
     """x_i . W[:, 0]."""
 
 
 @by_type
-def dot_both(rows: Rows, i: int, W: NDArray[np.float64]) -> tuple[float, float]:
+def dot_both(rows: Rows, i: int, W: SideBySide) -> tuple[float, float]:
     """x_i . W[:, 0] and x_i . W[:, 1]."""
 
 
 @by_type
-def add(rows: Rows, i: int, a: float, W: NDArray[np.float64]) -> None:
+def add(rows: Rows, i: int, a: float, W: SideBySide) -> None:
     """W[:, 0] += a x_i."""
 
 
 @by_type
-def add_both(rows: Rows, i: int, a: float, b: float, W: NDArray[np.float64]) -> None:
+def add_both(rows: Rows, i: int, a: float, b: float, W: SideBySide) -> None:
     """W[:, 0] += a x_i and W[:, 1] += b x_i."""
 
 
 @by_type
-def dot_vector(rows: Rows, i: int, v: NDArray[np.float64]) -> float:
+def dot_vector(rows: Rows, i: int, v: PerColumn) -> float:
     """x_i . v for a plain vector v (d,)."""
 
 
 @by_type
-def add_vector(rows: Rows, i: int, a: float, v: NDArray[np.float64]) -> None:
+def add_vector(rows: Rows, i: int, a: float, v: PerColumn) -> None:
     """v += a x_i for a plain vector v (d,)."""
 
 
 @by_type
-def clear(rows: Rows, i: int, v: NDArray[np.float64]) -> None:
+def clear(rows: Rows, i: int, v: PerColumn) -> None:
     """v = 0 wherever row i has a value, for a plain vector v (d,)."""
 
 
@@ -91,38 +92,38 @@ def norm2(rows: Rows, i: int) -> float:
 
 
 @by_type
-def norm2_scaled(rows: Rows, i: int, v: NDArray[np.float64]) -> float:
+def norm2_scaled(rows: Rows, i: int, v: PerColumn) -> float:
     """Sum over j of v_j x_ij^2 for a plain vector v (d,)."""
 
 
 @by_type
-def count_values(rows: Rows, i: int, v: NDArray[np.float64]) -> None:
+def count_values(rows: Rows, i: int, v: PerColumn) -> None:
     """v_j += 1 wherever row i has a value other than 0, for a plain vector v (d,)."""
 
 
 @by_type
 def prefetch_row(
     rows: Rows,
-    y: NDArray[np.float64],
-    weight: NDArray[np.float64],
-    order: NDArray[np.int64],
+    y: PerRow,
+    weight: PerRow,
+    order: Order,
     r: int,
 ) -> None:
     """Ask the memory for what the visits after order[r] will need; changes nothing."""
 
 
 @count.register(DenseRows)
-def _(rows: Any) -> Any:
-    return rows.X.shape[0]
+def _(rows: DenseRows) -> int:
+    return rows.X.shape[0]  # type: ignore[no-any-return]
 
 
 @count.register(SparseRows)
-def _(rows: Any) -> Any:
-    return rows.indptr.shape[0] - 1
+def _(rows: SparseRows) -> int:
+    return rows.indptr.shape[0] - 1  # type: ignore[no-any-return]
 
 
 @register_jitable  # type: ignore[untyped-decorator]
-def positions(rows: Any, i: Any) -> Any:
+def positions(rows: SparseRows, i: int) -> range:
     """Where row i's pairs lie; unsigned like the indices, and for the same reason."""
     return range(np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1]))
 
@@ -132,7 +133,7 @@ def positions(rows: Any, i: Any) -> Any:
 
 
 @dot.register(DenseRows, fastmath=VECTORISED)
-def _(rows: Any, i: Any, W: Any) -> Any:
+def _(rows: DenseRows, i: int, W: SideBySide) -> float:
     total = 0.0
     for j in range(rows.X.shape[1]):
         total += rows.X[i, j] * W[j, 0]
@@ -140,7 +141,7 @@ def _(rows: Any, i: Any, W: Any) -> Any:
 
 
 @dot.register(SparseRows, fastmath=FUSED)
-def _(rows: Any, i: Any, W: Any) -> Any:
+def _(rows: SparseRows, i: int, W: SideBySide) -> float:
     total = 0.0
     for k in positions(rows, i):
         total += rows.data[k] * W[rows.indices[k], 0]
@@ -148,7 +149,7 @@ def _(rows: Any, i: Any, W: Any) -> Any:
 
 
 @dot_both.register(DenseRows, fastmath=VECTORISED)
-def _(rows: Any, i: Any, W: Any) -> Any:
+def _(rows: DenseRows, i: int, W: SideBySide) -> tuple[float, float]:
     first, second = 0.0, 0.0
     for j in range(rows.X.shape[1]):
         first += rows.X[i, j] * W[j, 0]
@@ -157,7 +158,7 @@ def _(rows: Any, i: Any, W: Any) -> Any:
 
 
 @dot_both.register(SparseRows, fastmath=FUSED)
-def _(rows: Any, i: Any, W: Any) -> Any:
+def _(rows: SparseRows, i: int, W: SideBySide) -> tuple[float, float]:
     first, second = 0.0, 0.0
     for k in positions(rows, i):
         j, x = rows.indices[k], np.float64(rows.data[k])
@@ -167,19 +168,19 @@ def _(rows: Any, i: Any, W: Any) -> Any:
 
 
 @add.register(DenseRows, fastmath=VECTORISED)
-def _(rows: Any, i: Any, a: Any, W: Any) -> Any:
+def _(rows: DenseRows, i: int, a: float, W: SideBySide) -> None:
     for j in range(rows.X.shape[1]):
         W[j, 0] += a * np.float64(rows.X[i, j])
 
 
 @add.register(SparseRows, fastmath=FUSED)
-def _(rows: Any, i: Any, a: Any, W: Any) -> Any:
+def _(rows: SparseRows, i: int, a: float, W: SideBySide) -> None:
     for k in positions(rows, i):
         W[rows.indices[k], 0] += a * np.float64(rows.data[k])
 
 
 @add_both.register(DenseRows, fastmath=VECTORISED)
-def _(rows: Any, i: Any, a: Any, b: Any, W: Any) -> Any:
+def _(rows: DenseRows, i: int, a: float, b: float, W: SideBySide) -> None:
     for j in range(rows.X.shape[1]):
         x = np.float64(rows.X[i, j])
         W[j, 0] += a * x
@@ -187,7 +188,7 @@ def _(rows: Any, i: Any, a: Any, b: Any, W: Any) -> Any:
 
 
 @add_both.register(SparseRows, fastmath=FUSED)
-def _(rows: Any, i: Any, a: Any, b: Any, W: Any) -> Any:
+def _(rows: SparseRows, i: int, a: float, b: float, W: SideBySide) -> None:
     for k in positions(rows, i):
         j, x = rows.indices[k], np.float64(rows.data[k])
         W[j, 0] += a * x
@@ -195,7 +196,7 @@ def _(rows: Any, i: Any, a: Any, b: Any, W: Any) -> Any:
 
 
 @dot_vector.register(DenseRows, fastmath=VECTORISED)
-def _(rows: Any, i: Any, v: Any) -> Any:
+def _(rows: DenseRows, i: int, v: PerColumn) -> float:
     total = 0.0
     for j in range(rows.X.shape[1]):
         total += rows.X[i, j] * v[j]
@@ -203,7 +204,7 @@ def _(rows: Any, i: Any, v: Any) -> Any:
 
 
 @dot_vector.register(SparseRows, fastmath=FUSED)
-def _(rows: Any, i: Any, v: Any) -> Any:
+def _(rows: SparseRows, i: int, v: PerColumn) -> float:
     total = 0.0
     for k in positions(rows, i):
         total += rows.data[k] * v[rows.indices[k]]
@@ -211,31 +212,31 @@ def _(rows: Any, i: Any, v: Any) -> Any:
 
 
 @add_vector.register(DenseRows, fastmath=VECTORISED)
-def _(rows: Any, i: Any, a: Any, v: Any) -> Any:
+def _(rows: DenseRows, i: int, a: float, v: PerColumn) -> None:
     for j in range(rows.X.shape[1]):
         v[j] += a * np.float64(rows.X[i, j])
 
 
 @add_vector.register(SparseRows, fastmath=FUSED)
-def _(rows: Any, i: Any, a: Any, v: Any) -> Any:
+def _(rows: SparseRows, i: int, a: float, v: PerColumn) -> None:
     for k in positions(rows, i):
         v[rows.indices[k]] += a * np.float64(rows.data[k])
 
 
 @clear.register(DenseRows)
-def _(rows: Any, i: Any, v: Any) -> Any:
+def _(rows: DenseRows, i: int, v: PerColumn) -> None:
     for j in range(rows.X.shape[1]):
         v[j] = 0.0
 
 
 @clear.register(SparseRows)
-def _(rows: Any, i: Any, v: Any) -> Any:
+def _(rows: SparseRows, i: int, v: PerColumn) -> None:
     for k in positions(rows, i):
         v[rows.indices[k]] = 0.0
 
 
 @norm2.register(DenseRows, fastmath=VECTORISED)
-def _(rows: Any, i: Any) -> Any:
+def _(rows: DenseRows, i: int) -> float:
     total = 0.0
     for j in range(rows.X.shape[1]):
         total += np.float64(rows.X[i, j]) * rows.X[i, j]
@@ -243,7 +244,7 @@ def _(rows: Any, i: Any) -> Any:
 
 
 @norm2.register(SparseRows, fastmath=VECTORISED)
-def _(rows: Any, i: Any) -> Any:
+def _(rows: SparseRows, i: int) -> float:
     total = 0.0
     for k in positions(rows, i):
         total += np.float64(rows.data[k]) * rows.data[k]
@@ -251,7 +252,7 @@ def _(rows: Any, i: Any) -> Any:
 
 
 @norm2_scaled.register(DenseRows, fastmath=VECTORISED)
-def _(rows: Any, i: Any, v: Any) -> Any:
+def _(rows: DenseRows, i: int, v: PerColumn) -> float:
     total = 0.0
     for j in range(rows.X.shape[1]):
         total += v[j] * np.float64(rows.X[i, j]) * rows.X[i, j]
@@ -259,7 +260,7 @@ def _(rows: Any, i: Any, v: Any) -> Any:
 
 
 @norm2_scaled.register(SparseRows, fastmath=FUSED)
-def _(rows: Any, i: Any, v: Any) -> Any:
+def _(rows: SparseRows, i: int, v: PerColumn) -> float:
     total = 0.0
     for k in positions(rows, i):
         total += v[rows.indices[k]] * np.float64(rows.data[k]) * rows.data[k]
@@ -267,13 +268,13 @@ def _(rows: Any, i: Any, v: Any) -> Any:
 
 
 @count_values.register(DenseRows)
-def _(rows: Any, i: Any, v: Any) -> Any:
+def _(rows: DenseRows, i: int, v: PerColumn) -> None:
     for j in range(rows.X.shape[1]):
         v[j] += rows.X[i, j] != 0.0
 
 
 @count_values.register(SparseRows)
-def _(rows: Any, i: Any, v: Any) -> Any:
+def _(rows: SparseRows, i: int, v: PerColumn) -> None:
     for k in positions(rows, i):
         v[rows.indices[k]] += rows.data[k] != 0.0
 
@@ -284,7 +285,7 @@ _PAGE = 4096  # bytes: in stored order the memory sees rows coming, but not the 
 
 
 @prefetch_row.register(DenseRows)
-def _(rows: Any, y: Any, weight: Any, order: Any, r: Any) -> Any:
+def _(rows: DenseRows, y: PerRow, weight: PerRow, order: Order, r: int) -> None:
     d = rows.X.shape[1]
     distance = min(1 + int(_PAGE / (d * rows.X.itemsize)), MOST_AHEAD)  # no `//`: once, not per row
     i, ahead = order[r], order[min(r + distance, order.shape[0] - 1)]
@@ -296,7 +297,7 @@ def _(rows: Any, y: Any, weight: Any, order: Any, r: Any) -> Any:
 
 
 @prefetch_row.register(SparseRows)
-def _(rows: Any, y: Any, weight: Any, order: Any, r: Any) -> Any:
+def _(rows: SparseRows, y: PerRow, weight: PerRow, order: Order, r: int) -> None:
     # In stored order too: among the weights' traffic the memory foresees less; a tenth is gained.
     last = order.shape[0] - 1
     prefetch_line(rows.indptr, order[min(r + 2 * LOOK_AHEAD, last)])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.kernels.dispatch import kernel
 from solvers.kernels.rows import Rows, count, dot_vector
+from solvers.kernels.shapes import PerColumn, PerRow
 from solvers.losses import Loss, value
 from solvers.losses.loss import Link
 
@@ -62,7 +63,7 @@ def loss_sum(
 
 
 @kernel
-def all_dots(rows: Any, w: Any) -> Any:
+def all_dots(rows: Rows, w: PerColumn) -> PerRow:
     """Dot products of all rows with w."""
     p = np.empty(count(rows))
     for i in range(count(rows)):
@@ -71,7 +72,7 @@ def all_dots(rows: Any, w: Any) -> Any:
 
 
 @kernel
-def weighted_losses(loss: Any, p: Any, y: Any, weight: Any) -> Any:
+def weighted_losses(loss: Loss, p: PerRow, y: PerRow, weight: PerRow) -> float:
     """Weighted sum of the losses of given predictions."""
     total = 0.0
     for i in range(p.shape[0]):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
+from solvers.kernels.shapes import Number
 from solvers.kernels.simd.lanes import clip, maximum, where
 from solvers.losses.loss import Loss, NoParameters, inside, onto
 
@@ -18,20 +18,20 @@ class Hinge(Loss, NoParameters):
     curvature = math.inf
     is_smooth = False
 
-    def value(self, p: Any, y: Any) -> Any:
+    def value(self, p: Number, y: Number) -> Number:
         """max(0, 1 - z)."""
         return maximum(1.0 - y * p, 0.0)
 
-    def slope(self, p: Any, y: Any) -> Any:
+    def slope(self, p: Number, y: Number) -> Number:
         """-y where z < 1."""
         return where(1.0 - y * p > 0.0, -y, 0.0)
 
-    def conjugate(self, a: Any, y: Any) -> Any:
+    def conjugate(self, a: Number, y: Number) -> Number:
         """-a for 0 <= a <= 1."""
         a = onto(a, 1.0)
         return inside(a, 1.0, -a)
 
-    def dual_step(self, a: Any, p: Any, y: Any, q: Any) -> Any:
+    def dual_step(self, a: Number, p: Number, y: Number, q: Number) -> Number:
         """To (1 - z)/q beyond a, within [0, 1]; a row of zeros has q = 0."""
         m = 1.0 - y * p
         flat = where(m > 0.0, 1.0, where(m < 0.0, 0.0, a))

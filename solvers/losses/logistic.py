@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.kernels.dispatch import part_of_kernels
+from solvers.kernels.shapes import Number
 from solvers.kernels.simd.exp_log import exp_below, log_below, log_one_plus
 from solvers.kernels.simd.lanes import any_lane, clip, maximum, where
 from solvers.losses.loss import Link, Loss, NoParameters, inside, onto
 
 
 @part_of_kernels
-def sigmoid(s: Any) -> Any:
+def sigmoid(s: Number) -> Number:
     """1 / (1 + exp(-s)) without overflow."""
     e = exp_below(-abs(s))
     return where(s > 0.0, 1.0, e) / (1.0 + e)
@@ -27,7 +26,7 @@ def probabilities(scores: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 @part_of_kernels
-def logs(a: Any) -> Any:
+def logs(a: Number) -> tuple[Number, Number, Number]:
     """Return the smaller one of a and 1 - a, and the logarithms of the smaller and the larger."""
     a = onto(a, 1.0)
     small = where(a > 0.5, 1.0 - a, a)
@@ -53,28 +52,28 @@ class Logistic(Loss, NoParameters):
         """1 / (1 + exp(-score))."""
         return probabilities
 
-    def value(self, p: Any, y: Any) -> Any:
+    def value(self, p: Number, y: Number) -> Number:
         """log(1 + exp(-z)), with exp(-|z|) alone."""
         z = y * p
         return where(z > 0.0, 0.0, -z) + log_one_plus(exp_below(-abs(z)))
 
-    def slope(self, p: Any, y: Any) -> Any:
+    def slope(self, p: Number, y: Number) -> Number:
         """-y / (1 + exp(z))."""
         z = y * p
         e = exp_below(-abs(z))
         return -y * where(z > 0.0, e, 1.0) / (1.0 + e)
 
-    def curvature_at(self, p: Any, y: Any) -> Any:
+    def curvature_at(self, p: Number, y: Number) -> Number:
         """exp(-|p|) / (1 + exp(-|p|))^2."""
         e = exp_below(-abs(p))
         return e / ((1.0 + e) * (1.0 + e))
 
-    def conjugate(self, a: Any, y: Any) -> Any:
+    def conjugate(self, a: Number, y: Number) -> Number:
         """a log a + (1 - a) log(1 - a) for 0 <= a <= 1."""
         small, log_small, log_large = logs(a)
         return inside(onto(a, 1.0), 1.0, small * log_small + (1.0 - small) * log_large)
 
-    def dual_step(self, a: Any, p: Any, y: Any, q: Any) -> Any:
+    def dual_step(self, a: Number, p: Number, y: Number, q: Number) -> Number:
         """To sigmoid(s), s the root of F(s) = s + z + q (sigmoid(s) - a), which increases.
 
         A step of Newton's from where sigmoid(s) is a, then Halley's, or halves where these are

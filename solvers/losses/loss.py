@@ -15,42 +15,43 @@ side by side, and runs in plain Python.  Kernels call them as `value(loss, p, y)
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.kernels.dispatch import by_type, part_of_kernels
+from solvers.kernels.shapes import Number
 from solvers.kernels.simd.lanes import maximum, minimum, where
 
 
 @by_type
-def value(loss: Loss, p: Any, y: Any) -> Any:
+def value(loss: Loss, p: Number, y: Number) -> Number:
     """phi(p, y)."""
 
 
 @by_type
-def slope(loss: Loss, p: Any, y: Any) -> Any:
+def slope(loss: Loss, p: Number, y: Number) -> Number:
     """d phi / d p; 0 at a kink."""
 
 
 @by_type
-def curvature_at(loss: Loss, p: Any, y: Any) -> Any:
+def curvature_at(loss: Loss, p: Number, y: Number) -> Number:
     """Curvature of a parabola that touches phi at p: its second derivative, where that will do."""
 
 
 @by_type
-def conjugate(loss: Loss, a: Any, y: Any) -> Any:
+def conjugate(loss: Loss, a: Number, y: Number) -> Number:
     """phi*(-a), infinite outside the dual variable's domain."""
 
 
 @by_type
-def dual_step(loss: Loss, a: Any, p: Any, y: Any, q: Any) -> Any:
+def dual_step(loss: Loss, a: Number, p: Number, y: Number, q: Number) -> Number:
     """argmax over delta of -phi*(-(a + delta)) - delta z - (q/2) delta^2, curvature q >= 0."""
 
 
 @by_type
-def direction(loss: Loss, y: Any) -> Any:
+def direction(loss: Loss, y: Number) -> Number:
     """What multiplies a x in w(a): y for margin losses, 1 for others."""
 
 
@@ -100,7 +101,7 @@ class Loss:
     def __hash__(self) -> int:
         return hash((type(self), *self))  # type: ignore[misc]
 
-    def direction(self: Any, y: Any) -> Any:
+    def direction(self, y: Number) -> Number:
         """Return y: margin losses."""
         return y
 
@@ -139,13 +140,13 @@ ROUNDED = 1e-12
 
 
 @part_of_kernels
-def onto(a: Any, most: Any) -> Any:
+def onto(a: Number, most: float) -> Number:
     """Return a dual variable, on the edge of [0, most] where rounding took it across."""
     a = where(abs(a) <= ROUNDED, maximum(a, 0.0), a)
     return where(a <= most + ROUNDED, minimum(a, most), a)
 
 
 @part_of_kernels
-def inside(a: Any, most: Any, found: Any) -> Any:
+def inside(a: Number, most: float, found: Number) -> Number:
     """Return `found` where 0 <= a <= most, else infinity."""
     return where((a >= 0.0) & (a <= most), found, float("inf"))

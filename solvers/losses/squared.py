@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from solvers.kernels.shapes import Number
 from solvers.losses.loss import Loss, NoParameters
 
 
@@ -17,26 +16,26 @@ class Squared(Loss, NoParameters):
     takes_numbers = True
     is_quadratic = True
 
-    def value(self, p: Any, y: Any) -> Any:
+    def value(self, p: Number, y: Number) -> Number:
         """(p - y)^2 / 2."""
         return 0.5 * (p - y) * (p - y)
 
-    def slope(self, p: Any, y: Any) -> Any:
+    def slope(self, p: Number, y: Number) -> Number:
         """Return p - y."""
         return p - y
 
-    def curvature_at(self, p: Any, y: Any) -> Any:
+    def curvature_at(self, p: Number, y: Number) -> Number:
         """1."""
         return 1.0
 
-    def conjugate(self, a: Any, y: Any) -> Any:
+    def conjugate(self, a: Number, y: Number) -> Number:
         """a^2/2 - a y."""
         return 0.5 * a * a - a * y
 
-    def dual_step(self, a: Any, p: Any, y: Any, q: Any) -> Any:
+    def dual_step(self, a: Number, p: Number, y: Number, q: Number) -> Number:
         """Return (y - p - a)/(1 + q)."""
         return (y - p - a) / (1.0 + q)
 
-    def direction(self, y: Any) -> Any:
+    def direction(self, y: Number) -> Number:
         """1: numbers have no side."""
         return 1.0

@@ -10,22 +10,21 @@ all over ("fold") once A falls below 1e-3.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from solvers.kernels.dispatch import kernel
-from solvers.kernels.rows import add, dot_both, prefetch_row
-from solvers.losses import slope
+from solvers.kernels.rows import Rows, add, dot_both, prefetch_row
+from solvers.kernels.shapes import Order, PerRow, SideBySide
+from solvers.losses import Problem, slope
 
 FOLD_BELOW = 1e-3  # A: what z loses in precision until then does not matter
 
 
 @kernel
 def inner_steps(
-    W: Any, A: Any, B: Any, b: Any, G_b: Any, problem: Any, h: Any, batch: Any,
-    rows: Any, y: Any, weight: Any, order: Any, slopes: Any,
-) -> Any:  # fmt: skip
+    W: SideBySide, A: float, B: float, b: float, G_b: float, problem: Problem, h: float, batch: int,
+    rows: Rows, y: PerRow, weight: PerRow, order: Order, slopes: PerRow,
+) -> tuple[float, float, float]:  # fmt: skip
     """Steps over the rows in their order, `batch` rows a step; `slopes` are those at the anchor.
 
     A last batch of fewer rows takes a step that is shorter in proportion.  Returns (A, B, b).
@@ -56,7 +55,7 @@ def inner_steps(
 
 
 @kernel
-def fold(W: Any, A: Any, B: Any) -> Any:
+def fold(W: SideBySide, A: float, B: float) -> None:
     """Write y = A z - B G back into z."""
     for j in range(W.shape[0]):
         W[j, 0] = A * W[j, 0] - B * W[j, 1]

@@ -18,7 +18,7 @@ stands apart; a run may start from a pass of averaged SGD, which is S2GD+.  docs
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, NamedTuple, cast
+from typing import ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
 from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
@@ -44,6 +44,7 @@ from solvers.protocol import (
     Method,
     ProblemStats,
     Reduce,
+    State,
     Sweep,
     Walk,
     Weights,
@@ -96,7 +97,7 @@ class S2gd(Method):
     """Anchors whose gradients say where an inner loop begins; 0 begins at the newest, as the paper
     does.  Each takes two vectors of memory."""
 
-    def first_state(self, problem: Problem, stats: ProblemStats) -> Any:
+    def first_state(self, problem: Problem, stats: ProblemStats) -> State:
         """Start at zero weights; ValueError for steps that are too long."""
         h = self._first_step(problem, stats)
         if h * problem.lam >= 1.0:
@@ -152,16 +153,16 @@ class S2gd(Method):
         )
         return gradient, inner
 
-    def newest(self, state: Any) -> Weights:
+    def newest(self, state: State) -> Weights:
         """Read y, the next anchor, out of a state."""
         z, G, y = state.W[:, 0], state.W[:, 1], state.y
         return Weights(y.A * z - y.B * G, y.b)
 
-    def weights(self, state: Any) -> Weights:
+    def weights(self, state: State) -> Weights:
         """Return the anchor: the newest weights with a certificate."""
         return cast("Weights", state.x)
 
-    def certificate(self, state: Any) -> Certificate | None:
+    def certificate(self, state: State) -> Certificate | None:
         """Return what the anchor's gradient proved."""
         return state.bounds.certificate if state.epoch > 0 else None
 
@@ -283,7 +284,7 @@ class S2gdPlus(S2gd):
     first_pass: Asgd = Asgd()
     """Settings of the pass at the beginning."""
 
-    def first_state(self, problem: Problem, stats: ProblemStats) -> Any:
+    def first_state(self, problem: Problem, stats: ProblemStats) -> State:
         """Return the first state of the averaged pass."""
         super().first_state(problem, stats)  # refuses what would only show after it
         return self.first_pass.init(problem, stats)
@@ -293,22 +294,27 @@ class S2gdPlus(S2gd):
         first = self.first_pass.program(0) if epoch == 0 else ()
         return (*first, *super().program(epoch))
 
-    def newest(self, state: Any) -> Weights:
+    def newest(self, state: State) -> Weights:
         """Read the average, later y, out of a state."""
         if isinstance(state, SgdState):
             return self.first_pass.weights(state)
         return super().newest(state)
 
-    def weights(self, state: Any) -> Weights:
+    def weights(self, state: State) -> Weights:
         """Return the average, later the anchor."""
         return self.newest(state) if isinstance(state, SgdState) else super().weights(state)
 
-    def certificate(self, state: Any) -> Certificate | None:
+    def certificate(self, state: State) -> Certificate | None:
         """Return what the anchor's gradient proved."""
         return None if isinstance(state, SgdState) else super().certificate(state)
 
     def absorb(
-        self, problem: Problem, stats: ProblemStats, state: Any, total: GradientPart, sweep: int
+        self,
+        problem: Problem,
+        stats: ProblemStats,
+        state: SgdState | S2gdState,
+        total: GradientPart,
+        sweep: int,
     ) -> S2gdState:
         """Make the average, later y, the anchor."""
         if isinstance(state, SgdState):

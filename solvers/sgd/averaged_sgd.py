@@ -23,7 +23,7 @@ section 3, tells the same at leisure.
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,8 @@ from pydantic import Field, NonNegativeInt, PositiveFloat
 
 from solvers.intercept import column_length, level, with_column
 from solvers.kernels.dispatch import kernel
-from solvers.kernels.rows import add, add_vector, dot, dot_vector, paired_zeros
+from solvers.kernels.rows import Rows, add, add_vector, dot, dot_vector, paired_zeros
+from solvers.kernels.shapes import Order, PerRow, SideBySide
 from solvers.loss_monitor import EMA_RATE, LossMonitor, in_counts, in_numbers, listen, smoothing
 from solvers.losses import Problem, slope, value
 from solvers.protocol import (
@@ -304,8 +305,9 @@ def join_streams(_problem: Problem, _stats: ProblemStats, states: list[SgdState]
 
 
 def seek_start(
-    state: SgdState, schedule: Schedule, problem: Problem, least: float, latest: int, *rows: Any
-) -> tuple[SgdState, int]:
+    state: SgdState, schedule: Schedule, problem: Problem, least: float, latest: int,
+    *rows: *tuple[Rows, PerRow, PerRow, Order],
+) -> tuple[SgdState, int]:  # fmt: skip
     """Plain SGD until a decaying average of the iterates predicts better than the iterate.
 
     Both are judged on each row before the step, both losses smoothed alike; the start is the
@@ -320,9 +322,10 @@ def seek_start(
 
 @kernel
 def step_and_compare(
-    W: Any, theta: Any, ema: Any, monitor: Any, t: Any, gamma0: Any, schedule: Any, problem: Any,
-    least: Any, latest: Any, rows: Any, y: Any, weight: Any, order: Any,
-) -> Any:  # fmt: skip
+    W: SideBySide, theta: Iterate, ema: DecayingAverage, monitor: LossMonitor, t: int,
+    gamma0: float, schedule: Schedule, problem: Problem, least: float, latest: int, rows: Rows,
+    y: PerRow, weight: PerRow, order: Order,
+) -> tuple[Iterate, DecayingAverage, LossMonitor, int, int, int]:  # fmt: skip
     """Take the steps of `seek_start`; returns (theta, ema, monitor, t, t0, rows visited)."""
     (b, alpha), (vector, b_ema, tau, beta, loss_ema) = theta, ema
     loss, lam, intercept, lam_b = problem

@@ -13,12 +13,11 @@ the mean excess after a pass fell to 0.74 of what trying both neighbours gave.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from solvers.kernels.dispatch import kernel
-from solvers.kernels.rows import add, dot, paired_zeros
+from solvers.kernels.rows import Rows, add, dot, paired_zeros
+from solvers.kernels.shapes import Order, PerRow, SideBySide
 from solvers.losses import Problem, slope, value
 from solvers.protocol import Block, ProblemStats
 from solvers.sgd.schedule import Schedule, step_size
@@ -55,8 +54,9 @@ def calibrate(
 
 @kernel
 def trial_objective(
-    W: Any, gamma0: Any, schedule: Any, problem: Any, rows: Any, y: Any, weight: Any, order: Any
-) -> Any:
+    W: SideBySide, gamma0: float, schedule: Schedule, problem: Problem, rows: Rows, y: PerRow,
+    weight: PerRow, order: Order,
+) -> float:  # fmt: skip
     """Objective, on rows `order`, of the last iterate of one pass of SGD over them."""
     loss, lam, intercept, lam_b = problem
     b, alpha = 0.0, 1.0

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.kernels.dispatch import kernel, part_of_kernels
-from solvers.kernels.rows import prefetch_row
+from solvers.kernels.rows import Rows, prefetch_row
+from solvers.kernels.shapes import Number, Order, PerRow
 from solvers.kernels.simd.interleaved import (
+    AllGroups,
+    EndToEnd,
+    GroupWeights,
     add_both_lanes,
     add_lanes,
     dot_lanes,
@@ -19,9 +22,9 @@ from solvers.kernels.simd.interleaved import (
     out_of_lanes,
     targets_of,
 )
-from solvers.kernels.simd.lanes import any_lane, load, store
+from solvers.kernels.simd.lanes import LaneWidth, any_lane, load, store
 from solvers.loss_monitor import LossMonitor, in_counts, in_numbers
-from solvers.losses import Problem
+from solvers.losses import Loss, Problem
 from solvers.protocol import Block
 from solvers.sgd.schedule import Schedule, step_size
 from solvers.sgd.steps import (
@@ -42,9 +45,9 @@ SCALARS = 11  # numbers of StepScalars
 
 @kernel
 def visit_interleaved(
-    scalars: Any, t: Any, t0: Any, loss: Any, numbers: Any, labels: Any, c: Any, least: Any,
-    W: Any, how: Any, rows: Any, y: Any, weight: Any, order: Any,
-) -> Any:  # fmt: skip
+    scalars: EndToEnd, t: int, t0: int, loss: Loss, numbers: EndToEnd, labels: EndToEnd, c: float,
+    least: float, W: AllGroups, how: LaneWidth, rows: Rows, y: PerRow, weight: PerRow, order: Order,
+) -> int:  # fmt: skip
     """step_rows for models in lanes, all at row t, W as in interleaved.py; returns t.
 
     For every group of lanes `scalars` has 11 numbers of each, changed in place; `numbers` 5: lam,
@@ -85,7 +88,9 @@ def visit_interleaved(
 
 
 @part_of_kernels
-def load_five(V: Any, at: Any, how: Any) -> Any:
+def load_five(
+    V: EndToEnd, at: int, how: LaneWidth
+) -> tuple[Number, Number, Number, Number, Number]:
     """Read five numbers of each model."""
     L = how.width
     first, second, third = (
@@ -97,7 +102,7 @@ def load_five(V: Any, at: Any, how: Any) -> Any:
 
 
 @part_of_kernels
-def load_scalars(V: Any, at: Any, how: Any) -> Any:
+def load_scalars(V: EndToEnd, at: int, how: LaneWidth) -> StepScalars:
     """Read the scalars of several models, in the order of `store_scalars`."""
     L = how.width
     b, alpha, inverse, b_bar, tau = load_five(V, at, how)
@@ -108,7 +113,7 @@ def load_scalars(V: Any, at: Any, how: Any) -> Any:
 
 
 @part_of_kernels
-def store_scalars(V: Any, at: Any, L: Any, scalars: Any) -> None:
+def store_scalars(V: EndToEnd, at: int, L: int, scalars: StepScalars) -> None:
     """Write them."""
     theta, bar, monitor = scalars.theta, scalars.bar, scalars.monitor
     store(V, at, theta.b)
@@ -125,7 +130,7 @@ def store_scalars(V: Any, at: Any, L: Any, scalars: Any) -> None:
 
 
 @kernel
-def flush_lanes(W: Any, L: Any, scalars: Any, at: Any) -> Any:
+def flush_lanes(W: GroupWeights, L: int, scalars: EndToEnd, at: int) -> None:
     """Flush those of a group that are due."""
     for k in range(at, at + L):
         alpha, tau, beta = scalars[k + L], scalars[k + 4 * L], scalars[k + 5 * L]

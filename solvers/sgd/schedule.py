@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from solvers.kernels.dispatch import part_of_kernels
+from solvers.kernels.shapes import Number
 from solvers.kernels.simd.lanes import power, sqrt
 
 
@@ -16,7 +17,7 @@ class Schedule(NamedTuple):
 
 
 @part_of_kernels
-def step_size(schedule: Any, gamma0: Any, t: Any) -> Any:
+def step_size(schedule: Schedule, gamma0: Number, t: int) -> Number:
     """gamma_t for t = 1, 2, ...; the usual powers cost square roots instead of a pow."""
     x = 1.0 + schedule.a * gamma0 * t
     if schedule.c == 0.75:

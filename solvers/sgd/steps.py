@@ -6,18 +6,19 @@ rows and weights meet.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.kernels.dispatch import kernel, part_of_kernels
-from solvers.kernels.rows import prefetch_row
+from solvers.kernels.rows import Rows, prefetch_row
+from solvers.kernels.shapes import Number, Order, PerRow, SideBySide
 from solvers.kernels.simd.fused_step import at_hand, fetch, move_then_dot, put_back, skipping_pays
 from solvers.kernels.simd.lanes import fma
 from solvers.loss_monitor import LISTEN_EVERY, LossMonitor, in_counts, in_numbers, listen, smoothing
-from solvers.losses import slope, value
-from solvers.sgd.schedule import step_size
+from solvers.losses import Problem, slope, value
+from solvers.sgd.schedule import Schedule, step_size
 
 FLUSH_ABOVE = 1e6  # alpha: the relative error of bar is about 1e-16 alpha
 FLUSH_BETA_ABOVE = 1e200  # the decaying average's divisor grows like 0.99^-t
@@ -78,8 +79,9 @@ class StepScalars(NamedTuple):
 
 
 def visit_rows(
-    state: SgdState, schedule: Any, problem: Any, least: float, start: int, *rows: Any
-) -> SgdState:
+    state: SgdState, schedule: Schedule, problem: Problem, least: float, start: int,
+    *rows: *tuple[Rows, PerRow, PerRow, Order],
+) -> SgdState:  # fmt: skip
     """Algorithm 1 over rows order[start:]; t0 is known, `least` is zero weights' mean loss."""
     theta, bar, monitor, t = step_rows(
         state.W, state.theta, state.bar, state.monitor, state.t, state.t0, state.gamma0, schedule,
@@ -90,9 +92,10 @@ def visit_rows(
 
 @kernel
 def step_rows(
-    W: Any, theta: Any, bar: Any, monitor: Any, t: Any, t0: Any, gamma0: Any, schedule: Any,
-    problem: Any, least: Any, start: Any, rows: Any, y: Any, weight: Any, order: Any,
-) -> Any:  # fmt: skip
+    W: SideBySide, theta: Iterate, bar: Average, monitor: LossMonitor, t: int, t0: int,
+    gamma0: float, schedule: Schedule, problem: Problem, least: float, start: int, rows: Rows,
+    y: PerRow, weight: PerRow, order: Order,
+) -> tuple[Iterate, Average, LossMonitor, int]:  # fmt: skip
     """Take the steps; W changes in place.  Returns (theta, bar, monitor, t)."""
     at = StepScalars(theta, 1.0 / theta.alpha, bar, in_numbers(monitor))
     V, last, skips = at_hand(rows, W), order.shape[0] - 1, skipping_pays(rows)
@@ -129,8 +132,9 @@ def step_rows(
 
 @part_of_kernels
 def row_step(
-    at: Any, problem: Any, least: Any, gamma: Any, t: Any, y: Any, weight: Any, s: Any
-) -> Any:
+    at: StepScalars, problem: Problem, least: float, gamma: Number, t: int, y: Number,
+    weight: float, s: Number,
+) -> tuple[StepScalars, Number]:  # fmt: skip
     """Take one row's step, s = u . x: (3) and (2) of averaged_sgd.py, for numbers or lanes.
 
     Returns the scalars after it and what u loses of the row.  Where it says that the pass has
@@ -152,7 +156,7 @@ def row_step(
 
 
 @part_of_kernels
-def average(at: Any, t: Any, t0: Any) -> Any:
+def average(at: StepScalars, t: int, t0: int) -> StepScalars:
     """Bring the average up to row t, (6), after the row's share was added with the old tau."""
     b, tau, beta = at.bar
     if t == t0 + 1:
@@ -166,13 +170,13 @@ def average(at: Any, t: Any, t0: Any) -> Any:
 
 
 @part_of_kernels
-def flushed(at: Any) -> Any:
+def flushed(at: StepScalars) -> StepScalars:
     """Return the scalars after theta and bar were written back into W."""
     return StepScalars(Iterate(at.theta.b, 1.0), 1.0, Average(at.bar.b, 0.0, 1.0), at.monitor)
 
 
 @kernel
-def flush(W: Any, alpha: Any, tau: Any, beta: Any) -> Any:
+def flush(W: SideBySide, alpha: float, tau: float, beta: float) -> None:
     """Write theta and bar back into W, for alpha = beta = 1 and tau = 0."""
     for j in range(W.shape[0]):
         W[j, 1] = (tau * W[j, 0] + W[j, 1]) / beta

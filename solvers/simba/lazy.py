@@ -28,7 +28,7 @@ docs/methods.md, "SIMBA".
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba.extending import register_jitable
@@ -36,7 +36,8 @@ from numpy.typing import NDArray
 
 from solvers.kernels.dispatch import kernel
 from solvers.kernels.rows import SparseRows
-from solvers.simba.simba import Simba, log_factor
+from solvers.kernels.shapes import PerColumn, PerRow, Vector, WholeNumbers
+from solvers.simba.simba import CountPerRow, Drawn, Simba, Uniforms, log_factor
 from solvers.simba.soft_margin import Mean, SoftMargin
 from solvers.simba.trees import (
     build,
@@ -61,6 +62,9 @@ class SparseCopies(NamedTuple):
 
 
 GROUPS = 4  # of rows, whose numbers they are told by
+
+GroupPerRow = WholeNumbers  # (n,): 0 to 3
+Offsets = Vector  # (4,): one for each group
 
 
 class LazyState(NamedTuple):
@@ -118,7 +122,7 @@ def lazy_stretch(
         *state[:14], *data, y, of, solver.hysteresis, adaptive, every, forest, u, drawn
     )
     names = ("S", "b_sum", "samples", "t", "accesses", "moves", "rebases")
-    return state._replace(**dict(zip(names, numbers, strict=True))), drawn
+    return state._replace(**dict(zip(names, numbers, strict=True))), drawn  # type: ignore[arg-type]
 
 
 class Forest(NamedTuple):
@@ -137,10 +141,11 @@ class Forest(NamedTuple):
 
 @kernel
 def lazy_steps(
-    r: Any, group: Any, O: Any, z: Any, V: Any, p_sum: Any, draws: Any, S: Any, b_sum: Any,
-    samples: Any, t: Any, accesses: Any, moves: Any, rebases: Any, rows: Any, columns: Any, y: Any,
-    of: Any, tau: Any, adaptive: Any, every: Any, forest: Any, u: Any, drawn: Any,
-) -> Any:  # fmt: skip
+    r: PerRow, group: GroupPerRow, O: Offsets, z: PerColumn, V: PerColumn, p_sum: PerRow,
+    draws: CountPerRow, S: float, b_sum: float, samples: int, t: int, accesses: int, moves: int,
+    rebases: int, rows: SparseRows, columns: SparseRows, y: PerRow, of: SoftMargin, tau: float,
+    adaptive: bool, every: int, forest: Forest, u: Uniforms, drawn: Drawn,
+) -> tuple[float, float, int, int, int, int, int]:  # fmt: skip
     """The module's page."""
     n, squares, factor = of.n, forest.squares, np.empty(4)
     plant(forest, r, group, z)
@@ -194,13 +199,13 @@ def lazy_steps(
 
 
 @register_jitable  # type: ignore[untyped-decorator]
-def without(g: Any, b: Any) -> Any:
+def without(g: int, b: float) -> float:
     """v of a row of group g that has no value in the column: its slack and b y."""
     return 2.0 * (g // 2) + b * (2.0 * (g % 2) - 1.0)
 
 
 @register_jitable  # type: ignore[untyped-decorator]
-def plant(forest: Any, r: Any, group: Any, z: Any) -> None:
+def plant(forest: Forest, r: PerRow, group: GroupPerRow, z: PerColumn) -> None:
     """Build all trees from their leaves."""
     sums, tops, squares = forest
     m = sums.shape[1] // 2
@@ -218,14 +223,14 @@ def plant(forest: Any, r: Any, group: Any, z: Any) -> None:
 
 
 @register_jitable  # type: ignore[untyped-decorator]
-def seat(forest: Any, i: Any, g: Any, value: Any) -> None:
+def seat(forest: Forest, i: int, g: int, value: float) -> None:
     """Give row i of group g another r."""
     put(forest.sums[g], i, math.exp(value))
     put_largest(forest.tops[g], i, value if g < 2 else -value)
 
 
 @register_jitable  # type: ignore[untyped-decorator]
-def draw_row(forest: Any, O: Any, u: Any) -> Any:
+def draw_row(forest: Forest, O: Offsets, u: float) -> int:
     """Draw a group, then a row of it; u is uniform in [0, 1)."""
     total, chosen = 0.0, 0
     for g in range(4):
@@ -237,19 +242,23 @@ def draw_row(forest: Any, O: Any, u: Any) -> Any:
             chosen = g
             before = passed
         passed += weight
-    return find(forest.sums[chosen], (target - before) * math.exp(-O[chosen]))
+    return find(  # type: ignore[no-any-return]
+        forest.sums[chosen], (target - before) * math.exp(-O[chosen])
+    )
 
 
 @register_jitable  # type: ignore[untyped-decorator]
-def side(forest: Any, O: Any) -> Any:
+def side(forest: Forest, O: Offsets) -> float:
     """Return the sign of sum p_i y_i."""
     sums = forest.sums
     plus = math.exp(O[1]) * sums[1, 1] + math.exp(O[3]) * sums[3, 1]
-    return np.sign(plus - (math.exp(O[0]) * sums[0, 1] + math.exp(O[2]) * sums[2, 1]))
+    return np.sign(  # type: ignore[no-any-return]
+        plus - (math.exp(O[0]) * sums[0, 1] + math.exp(O[2]) * sums[2, 1])
+    )
 
 
 @register_jitable  # type: ignore[untyped-decorator]
-def exchange(forest: Any, O: Any, r: Any, group: Any, tau: Any) -> Any:
+def exchange(forest: Forest, O: Offsets, r: PerRow, group: GroupPerRow, tau: float) -> int:
     """Let rows without slack take it from rows whose q is less by tau; return how many did."""
     moves = 0
     for _ in range(r.shape[0]):
@@ -265,7 +274,7 @@ def exchange(forest: Any, O: Any, r: Any, group: Any, tau: Any) -> Any:
 
 
 @register_jitable  # type: ignore[untyped-decorator]
-def move(forest: Any, O: Any, r: Any, group: Any, i: Any, to: Any) -> None:
+def move(forest: Forest, O: Offsets, r: PerRow, group: GroupPerRow, i: int, to: int) -> None:
     """Put row i into another group, its q the same."""
     g = group[i]
     put(forest.sums[g], i, 0.0)
@@ -276,7 +285,7 @@ def move(forest: Any, O: Any, r: Any, group: Any, i: Any, to: Any) -> None:
 
 
 @register_jitable  # type: ignore[untyped-decorator]
-def is_far(forest: Any, O: Any) -> Any:
+def is_far(forest: Forest, O: Offsets) -> bool:
     """Whether offsets or the weight of all rows have drifted."""
     total = 0.0
     for g in range(4):
@@ -287,7 +296,7 @@ def is_far(forest: Any, O: Any) -> Any:
 
 
 @register_jitable  # type: ignore[untyped-decorator]
-def rebase(forest: Any, O: Any, r: Any, group: Any) -> None:
+def rebase(forest: Forest, O: Offsets, r: PerRow, group: GroupPerRow) -> None:
     """Put the offsets into r and make the largest r 0."""
     top = -np.inf
     for i in range(r.shape[0]):
@@ -298,7 +307,9 @@ def rebase(forest: Any, O: Any, r: Any, group: Any) -> None:
 
 
 @register_jitable  # type: ignore[untyped-decorator]
-def add_distribution(forest: Any, O: Any, r: Any, group: Any, p_sum: Any) -> None:
+def add_distribution(
+    forest: Forest, O: Offsets, r: PerRow, group: GroupPerRow, p_sum: PerRow
+) -> None:
     """Add the p of this moment."""
     total = 0.0
     for g in range(4):

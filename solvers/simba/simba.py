@@ -23,7 +23,7 @@ paper in misprints (eta_t, u_0, which p) and in rates that adapt: docs/methods.m
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numba.extending import register_jitable
@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
 from solvers.kernels.dispatch import kernel
+from solvers.kernels.shapes import Matrix, PerColumn, PerRow, WholeNumbers
 from solvers.needs import Needs
 from solvers.protocol import Goal, Settings
 from solvers.simba.soft_margin import Mean, SoftMargin
@@ -38,6 +39,12 @@ from solvers.simba.soft_margin import Mean, SoftMargin
 STEPS = 29  # what a random generator is for
 STRETCH = 1000  # steps whose random numbers are drawn together
 PRACTICAL = 0.25  # T = (0.25 / eps)^2 ln n reaches eps in practice; the proof asks for 100
+
+ByRow = NDArray[np.floating]  # (n, d), C order
+ByColumn = NDArray[np.floating]  # (d, n), C order: the same numbers
+CountPerRow = WholeNumbers  # (n,)
+Uniforms = Matrix  # (steps, 2): random numbers in [0, 1), for a row and for a column
+Drawn = NDArray[np.int64]  # (steps, 2): the row and the column drawn, -1 for none
 
 
 class Simba(Settings):
@@ -135,9 +142,10 @@ def dense_stretch(
 
 @kernel
 def dense_steps(
-    log_q: Any, z: Any, w_sum: Any, p_sum: Any, draws: Any, b_sum: Any, t: Any, accesses: Any,
-    X: Any, columns: Any, y: Any, of: Any, k: Any, rest: Any, adaptive: Any, u: Any, drawn: Any,
-) -> Any:  # fmt: skip
+    log_q: PerRow, z: PerColumn, w_sum: PerColumn, p_sum: PerRow, draws: CountPerRow, b_sum: float,
+    t: int, accesses: int, X: ByRow, columns: ByColumn, y: PerRow, of: SoftMargin, k: int,
+    rest: float, adaptive: bool, u: Uniforms, drawn: Drawn,
+) -> tuple[float, int, int]:  # fmt: skip
     """Algorithm 1, line by line."""
     n, d = X.shape
     p, xi = np.empty(n), np.empty(n)
@@ -174,14 +182,14 @@ def dense_steps(
 
 
 @register_jitable  # type: ignore[untyped-decorator]
-def log_factor(v: Any, eta: Any) -> Any:
+def log_factor(v: float, eta: float) -> float:
     """Logarithm of what q is multiplied by: its argument lies between 3/4 and 3."""
     step = min(1.0, max(-1.0, eta * v))
     return math.log(1.0 - step + step * step)
 
 
 @register_jitable  # type: ignore[untyped-decorator]
-def weights_of(log_q: Any, p: Any) -> Any:
+def weights_of(log_q: PerRow, p: PerRow) -> float:
     """Fill p with q over its largest value; return the sum."""
     top, total = log_q.max(), 0.0
     for i in range(p.shape[0]):
@@ -191,7 +199,7 @@ def weights_of(log_q: Any, p: Any) -> Any:
 
 
 @register_jitable  # type: ignore[untyped-decorator]
-def draw(p: Any, target: Any) -> Any:
+def draw(p: PerRow, target: float) -> int:
     """Return the first index whose running sum exceeds the target, never one of weight 0."""
     last = -1
     for i in range(p.shape[0]):
@@ -204,7 +212,7 @@ def draw(p: Any, target: Any) -> Any:
 
 
 @register_jitable  # type: ignore[untyped-decorator]
-def draw_square(z: Any, target: Any) -> Any:
+def draw_square(z: PerColumn, target: float) -> int:
     """Do the same with z_j^2 for weights."""
     last = -1
     for j in range(z.shape[0]):
@@ -217,7 +225,7 @@ def draw_square(z: Any, target: Any) -> Any:
 
 
 @register_jitable  # type: ignore[untyped-decorator]
-def give_slack(p: Any, k: Any, rest: Any, xi: Any) -> Any:
+def give_slack(p: PerRow, k: int, rest: float, xi: PerRow) -> None:
     """Fill xi with the slack that the distribution p would pay most for; of equals the first."""
     n = p.shape[0]
     xi[:] = 2.0
@@ -241,9 +249,9 @@ def give_slack(p: Any, k: Any, rest: Any, xi: Any) -> Any:
 
 
 @register_jitable  # type: ignore[untyped-decorator]
-def sign_of(p: Any, y: Any) -> Any:
+def sign_of(p: PerRow, y: PerRow) -> float:
     """Return the sign of sum p_i y_i: the best b in [-1, 1]."""
     balance = 0.0
     for i in range(p.shape[0]):
         balance += p[i] * y[i]
-    return np.sign(balance)
+    return np.sign(balance)  # type: ignore[no-any-return]

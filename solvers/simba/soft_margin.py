@@ -12,7 +12,7 @@ Source: Hazan, Koren and Srebro 2011, problem (3).  docs/methods.md, "SIMBA".
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from solvers.kernels.dispatch import kernel
 from solvers.kernels.rows import Rows, add_vector, count
 from solvers.kernels.scores import scores
+from solvers.kernels.shapes import PerColumn, PerRow
 from solvers.losses import Problem
 from solvers.protocol import Certificate, Weights
 
@@ -140,7 +141,7 @@ def dual_objective(
 
 
 @kernel
-def combine(rows: Any, a: Any, out: Any) -> Any:
+def combine(rows: Rows, a: PerRow, out: PerColumn) -> PerColumn:
     """Add sum_i a_i x_i."""
     for i in range(count(rows)):
         if a[i] != 0.0:

@@ -7,9 +7,11 @@ drifts, and a tree built from the leaves has the bits of one kept up to date.
 
 from __future__ import annotations
 
-from typing import Any
-
 from numba.extending import register_jitable
+
+from solvers.kernels.shapes import Vector
+
+Tree = Vector  # (2 m,): its nodes, number 0 without a use
 
 
 def leaves_for(n: int) -> int:
@@ -18,21 +20,21 @@ def leaves_for(n: int) -> int:
 
 
 @register_jitable  # type: ignore[untyped-decorator]
-def build(sums: Any) -> None:
+def build(sums: Tree) -> None:
     """Make all parents of a tree of sums."""
     for v in range(sums.shape[0] // 2 - 1, 0, -1):
         sums[v] = sums[2 * v] + sums[2 * v + 1]
 
 
 @register_jitable  # type: ignore[untyped-decorator]
-def build_largest(tops: Any) -> None:
+def build_largest(tops: Tree) -> None:
     """Make all parents of a tree of maxima."""
     for v in range(tops.shape[0] // 2 - 1, 0, -1):
         tops[v] = max(tops[2 * v], tops[2 * v + 1])
 
 
 @register_jitable  # type: ignore[untyped-decorator]
-def put(sums: Any, i: Any, value: Any) -> None:
+def put(sums: Tree, i: int, value: float) -> None:
     """Change a leaf of a tree of sums."""
     v = sums.shape[0] // 2 + i
     sums[v] = value
@@ -43,7 +45,7 @@ def put(sums: Any, i: Any, value: Any) -> None:
 
 
 @register_jitable  # type: ignore[untyped-decorator]
-def put_largest(tops: Any, i: Any, value: Any) -> None:
+def put_largest(tops: Tree, i: int, value: float) -> None:
     """Change a leaf of a tree of maxima; above a parent that stays nothing changes."""
     v = tops.shape[0] // 2 + i
     tops[v] = value
@@ -57,7 +59,7 @@ def put_largest(tops: Any, i: Any, value: Any) -> None:
 
 
 @register_jitable  # type: ignore[untyped-decorator]
-def find(sums: Any, target: Any) -> Any:
+def find(sums: Tree, target: float) -> int:
     """Return the leaf at which running sums of leaves exceed the target, never one that is 0."""
     m, v = sums.shape[0] // 2, 1
     while v < m:
@@ -69,7 +71,7 @@ def find(sums: Any, target: Any) -> Any:
 
 
 @register_jitable  # type: ignore[untyped-decorator]
-def find_largest(tops: Any) -> Any:
+def find_largest(tops: Tree) -> int:
     """Return the leaf with the largest value, of equals the first."""
     m, v = tops.shape[0] // 2, 1
     while v < m:

@@ -13,9 +13,8 @@ and its mantissa.  The same operations in the same order for a number as for lan
 
 from __future__ import annotations
 
-from typing import Any
-
 from solvers.kernels.dispatch import part_of_kernels
+from solvers.kernels.shapes import Number
 from solvers.kernels.simd.lanes import MAGIC, exponent, fma, mantissa, where, whole_power_of_two
 
 LOWEST = -708.0  # below, the result is 0: no denormal numbers
@@ -24,7 +23,7 @@ _LOG_2, _LOG_2_REST = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # 
 
 
 @part_of_kernels
-def exp_below(x: Any) -> Any:
+def exp_below(x: Number) -> Number:
     """exp(x) for x <= 0."""
     shifted = fma(x, _TO_TWO, MAGIC)
     k = shifted - MAGIC
@@ -41,7 +40,7 @@ def exp_below(x: Any) -> Any:
 
 
 @part_of_kernels
-def log_one_plus(e: Any) -> Any:
+def log_one_plus(e: Number) -> Number:
     """log(1 + e) for -1/2 <= e <= 1."""
     s = e / (2.0 + e)
     q = s * s
@@ -60,7 +59,7 @@ def log_one_plus(e: Any) -> Any:
 
 
 @part_of_kernels
-def log_below(x: Any) -> Any:
+def log_below(x: Number) -> Number:
     """log(x) for 0 < x <= 1/2; for 0 the logarithm of the least number that there is, about."""
     k, fraction = exponent(x), log_one_plus(mantissa(x) - 1.0)
     return where(x <= 0.0, LOWEST, fma(k, _LOG_2, fma(k, _LOG_2_REST, fraction)))

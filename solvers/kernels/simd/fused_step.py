@@ -9,37 +9,38 @@ it does not matter where a block of rows ends.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.kernels.dispatch import by_type, part_of_kernels
 from solvers.kernels.rows import DenseRows, Rows, SparseRows, add, add_both, dot
+from solvers.kernels.shapes import LaneVector, Matrix, SideBySide, Vector
 from solvers.kernels.simd.lanes import Eight, broadcast, fma, load, load_first, store, sum_lanes
 
+AtHand = Matrix | Vector  # sparse rows: W itself; dense: its columns end to end, (2 length,)
 WIDTH = 8  # lanes
 SHORT = 256  # values; adding so few costs less than a branch that nobody foresees
 _LINE = 64  # bytes
 
 
 @by_type
-def at_hand(rows: Rows, W: NDArray[np.float64]) -> Any:
+def at_hand(rows: Rows, W: SideBySide) -> AtHand:
     """Weights W (d, 2), laid out for `move_then_dot`: a copy, or W itself."""
 
 
 @by_type
-def fetch(rows: Rows, V: Any, W: NDArray[np.float64]) -> None:
+def fetch(rows: Rows, V: AtHand, W: SideBySide) -> None:
     """Copy W into V, which is what `at_hand` made of it."""
 
 
 @by_type
-def put_back(rows: Rows, V: Any, W: NDArray[np.float64]) -> None:
+def put_back(rows: Rows, V: AtHand, W: SideBySide) -> None:
     """Copy V into W."""
 
 
 @by_type
-def move_then_dot(rows: Rows, i: int, a: float | None, b: float | None, V: Any, to: int) -> float:
+def move_then_dot(
+    rows: Rows, i: int, a: float | None, b: float | None, V: AtHand, to: int
+) -> float:
     """W[:, 0] += a x_i and W[:, 1] += b x_i, but not where it is None; returns x_to . W[:, 0]."""
 
 
@@ -49,42 +50,42 @@ def skipping_pays(rows: Rows) -> bool:
 
 
 @skipping_pays.register(SparseRows)
-def _(rows: Any) -> Any:
+def _(rows: SparseRows) -> bool:
     return True
 
 
 @skipping_pays.register(DenseRows)
-def _(rows: Any) -> Any:
-    return rows.X.shape[1] > SHORT
+def _(rows: DenseRows) -> bool:
+    return rows.X.shape[1] > SHORT  # type: ignore[no-any-return]
 
 
 @at_hand.register(SparseRows, arrays=True)
-def _(rows: Any, W: Any) -> Any:
+def _(rows: SparseRows, W: SideBySide) -> AtHand:
     return W
 
 
 @fetch.register(SparseRows)
-def _(rows: Any, V: Any, W: Any) -> Any:
+def _(rows: SparseRows, V: AtHand, W: SideBySide) -> None:
     pass
 
 
 @put_back.register(SparseRows)
-def _(rows: Any, V: Any, W: Any) -> Any:
+def _(rows: SparseRows, V: AtHand, W: SideBySide) -> None:
     pass
 
 
 @move_then_dot.register(SparseRows)
-def _(rows: Any, i: Any, a: Any, b: Any, V: Any, to: Any) -> Any:
+def _(rows: SparseRows, i: int, a: float | None, b: float | None, V: AtHand, to: int) -> float:
     if a is not None:
         if b is not None:
             add_both(rows, i, a, b, V)
         else:
             add(rows, i, a, V)
-    return dot(rows, to, V)
+    return dot(rows, to, V)  # type: ignore[no-any-return]
 
 
 @at_hand.register(DenseRows, arrays=True)
-def _(rows: Any, W: Any) -> Any:
+def _(rows: DenseRows, W: SideBySide) -> AtHand:
     length = -(-W.shape[0] // WIDTH) * WIDTH
     room = np.zeros(2 * length + _LINE // 8)
     first = -room.ctypes.data % _LINE // 8
@@ -94,21 +95,21 @@ def _(rows: Any, W: Any) -> Any:
 
 
 @fetch.register(DenseRows)
-def _(rows: Any, V: Any, W: Any) -> Any:
+def _(rows: DenseRows, V: AtHand, W: SideBySide) -> None:
     d, length = W.shape[0], V.shape[0] // 2
     for j in range(d):
         V[j], V[length + j] = W[j, 0], W[j, 1]
 
 
 @put_back.register(DenseRows)
-def _(rows: Any, V: Any, W: Any) -> Any:
+def _(rows: DenseRows, V: AtHand, W: SideBySide) -> None:
     d, length = W.shape[0], V.shape[0] // 2
     for j in range(d):
         W[j, 0], W[j, 1] = V[j], V[length + j]
 
 
 @move_then_dot.register(DenseRows)
-def _(rows: Any, i: Any, a: Any, b: Any, V: Any, to: Any) -> Any:
+def _(rows: DenseRows, i: int, a: float | None, b: float | None, V: AtHand, to: int) -> float:
     X, d, how = rows.X, rows.X.shape[1], Eight()
     at, next_at, whole = i * d, to * d, d - d % WIDTH
     first, second = broadcast(0.0, how), broadcast(0.0, how)
@@ -129,7 +130,7 @@ def _(rows: Any, i: Any, a: Any, b: Any, V: Any, to: Any) -> Any:
 
 
 @part_of_kernels
-def moved(x: Any, a: Any, b: Any, V: Any, j: Any) -> Any:
+def moved(x: LaneVector, a: float | None, b: float | None, V: AtHand, j: int) -> LaneVector:
     """Move the weights j and on by values of a row; returns those of column 0."""
     how = Eight()
     u = load(V, j, how)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +21,15 @@ from numpy.typing import NDArray
 from solvers.kernels.dispatch import FUSED, by_type, kernel, part_of_kernels
 from solvers.kernels.prefetch import LINE, prefetch_line
 from solvers.kernels.rows import Rows, SparseRows, positions
-from solvers.kernels.simd.lanes import Eight, Four, broadcast, fma, load, store, where
+from solvers.kernels.shapes import Index, LaneVector, Matrix, SideBySide, Vector
+from solvers.kernels.simd.lanes import Eight, Four, LaneWidth, broadcast, fma, load, store, where
+
+GroupWeights = Matrix  # (d, C lanes): the weights of one group's models
+AllGroups = np.ndarray[tuple[int, int, int], np.dtype[np.float64]]  # (groups, d, C lanes)
+EndToEnd = Vector  # AllGroups as one vector, or what `in_lanes` makes of other numbers
 
 
-def lanes_for(models: int) -> Four | Eight:
+def lanes_for(models: int) -> LaneWidth:
     """Return how many go in a group."""
     return Four() if models <= Four().width else Eight()
 
@@ -65,7 +69,7 @@ def groups(
 
 
 @kernel
-def pack_models(W: Any, group: Any) -> None:
+def pack_models(W: GroupWeights, group: tuple[SideBySide, ...]) -> None:
     """Copy a group's weights into its W, feature by feature: every line of memory is met once."""
     L = len(group)
     for j in range(W.shape[0]):
@@ -76,7 +80,7 @@ def pack_models(W: Any, group: Any) -> None:
 
 
 @kernel
-def unpack_models(W: Any, group: Any, models: Any) -> None:
+def unpack_models(W: GroupWeights, group: tuple[SideBySide, ...], models: int) -> None:
     """Copy the weights of a group's first models out of its W."""
     L = len(group)
     for j in range(W.shape[0]):
@@ -93,7 +97,7 @@ def from_line(size: int) -> NDArray[np.float64]:
     return room[first : first + size]
 
 
-def in_lanes(numbers: Sequence[Sequence[float]], how: Four | Eight) -> NDArray[np.float64]:
+def in_lanes(numbers: Sequence[Sequence[float]], how: LaneWidth) -> NDArray[np.float64]:
     """Lay the numbers of every model out for lanes: group by group, number by number."""
     each, width = np.array(numbers, dtype=np.float64), how.width
     groups = -(-len(each) // width)
@@ -101,7 +105,7 @@ def in_lanes(numbers: Sequence[Sequence[float]], how: Four | Eight) -> NDArray[n
     return each.reshape(groups, width, -1).transpose(0, 2, 1).ravel()
 
 
-def out_of_lanes(V: NDArray[np.float64], models: int, how: Four | Eight) -> list[list[float]]:
+def out_of_lanes(V: NDArray[np.float64], models: int, how: LaneWidth) -> list[list[float]]:
     """Return the numbers of every model."""
     groups = -(-models // how.width)
     each = V.reshape(groups, -1, how.width).transpose(0, 2, 1)
@@ -110,14 +114,16 @@ def out_of_lanes(V: NDArray[np.float64], models: int, how: Four | Eight) -> list
 
 
 @part_of_kernels
-def targets_of(labels: Any, y: Any) -> Any:
+def targets_of(labels: LaneVector, y: float) -> LaneVector:
     """Return what each model sees of a target: y itself, or its own class as +1, others as -1."""
     side = where(abs(y - labels) > 0.0, -1.0, 1.0)
     return where(labels < 0.0, y, side)
 
 
 @by_type
-def dot_lanes(rows: Rows, i: int, V: NDArray[np.float64], width: int, place: int, how: Any) -> Any:
+def dot_lanes(
+    rows: Rows, i: int, V: EndToEnd, width: int, place: int, how: LaneWidth
+) -> LaneVector:
     """x_i . W for every lane, W a column of a group.
 
     V is all groups as one vector; features lie `width` numbers apart, the first one at `place`.
@@ -125,36 +131,30 @@ def dot_lanes(rows: Rows, i: int, V: NDArray[np.float64], width: int, place: int
 
 
 @by_type
-def dot_both_lanes(
-    rows: Rows, i: int, V: NDArray[np.float64], width: int, place: int, how: Any
-) -> Any:
+def dot_both_lanes(  # type: ignore[empty-body]
+    rows: Rows, i: int, V: EndToEnd, width: int, place: int, how: LaneWidth
+) -> tuple[LaneVector, LaneVector]:
     """dot_lanes for two columns side by side."""
 
 
 @by_type
 def add_lanes(
-    rows: Rows,
-    i: int,
-    a: Any,
-    V: NDArray[np.float64],
-    width: int,
-    place: int,
-    upcoming: tuple[int, int],
-    how: Any,
-) -> None:
+    rows: Rows, i: int, a: LaneVector, V: EndToEnd, width: int, place: int,
+    upcoming: tuple[int, int], how: LaneWidth,
+) -> None:  # fmt: skip
     """Add a[lane] x_i to a column; `upcoming` are the row and the place that come next."""
 
 
 @by_type
 def add_both_lanes(
-    rows: Rows, i: int, a: Any, b: Any, V: NDArray[np.float64], width: int, place: int,
-    upcoming: tuple[int, int], how: Any,
+    rows: Rows, i: int, a: LaneVector, b: LaneVector, V: EndToEnd, width: int,
+    place: int, upcoming: tuple[int, int], how: LaneWidth,
 ) -> None:  # fmt: skip
     """add_lanes of a, and of b for the column after."""
 
 
 @dot_lanes.register(SparseRows, fastmath=FUSED)
-def _(rows: Any, i: Any, V: Any, width: Any, place: Any, how: Any) -> Any:
+def _(rows: SparseRows, i: int, V: EndToEnd, width: int, place: int, how: LaneWidth) -> LaneVector:
     total = broadcast(0.0, how)
     for n in positions(rows, i):
         at = np.int64(rows.indices[n]) * width + place
@@ -163,7 +163,9 @@ def _(rows: Any, i: Any, V: Any, width: Any, place: Any, how: Any) -> Any:
 
 
 @dot_both_lanes.register(SparseRows, fastmath=FUSED)
-def _(rows: Any, i: Any, V: Any, width: Any, place: Any, how: Any) -> Any:
+def _(
+    rows: SparseRows, i: int, V: EndToEnd, width: int, place: int, how: LaneWidth
+) -> tuple[LaneVector, LaneVector]:
     L = how.width
     first, second = broadcast(0.0, how), broadcast(0.0, how)
     for n in positions(rows, i):
@@ -174,7 +176,10 @@ def _(rows: Any, i: Any, V: Any, width: Any, place: Any, how: Any) -> Any:
 
 
 @add_lanes.register(SparseRows, fastmath=FUSED)
-def _(rows: Any, i: Any, a: Any, V: Any, width: Any, place: Any, upcoming: Any, how: Any) -> Any:
+def _(
+    rows: SparseRows, i: int, a: LaneVector, V: EndToEnd, width: int, place: int,
+    upcoming: tuple[int, int], how: LaneWidth,
+) -> None:  # fmt: skip
     ahead, last = pairs_of(rows, upcoming[0])
     for n in positions(rows, i):
         prefetch_both(V, np.int64(rows.indices[ahead]) * width + upcoming[1], how)
@@ -185,8 +190,9 @@ def _(rows: Any, i: Any, a: Any, V: Any, width: Any, place: Any, upcoming: Any, 
 
 @add_both_lanes.register(SparseRows, fastmath=FUSED)
 def _(
-    rows: Any, i: Any, a: Any, b: Any, V: Any, width: Any, place: Any, upcoming: Any, how: Any
-) -> Any:
+    rows: SparseRows, i: int, a: LaneVector, b: LaneVector, V: EndToEnd, width: int, place: int,
+    upcoming: tuple[int, int], how: LaneWidth,
+) -> None:  # fmt: skip
     L = how.width
     ahead, last = pairs_of(rows, upcoming[0])
     for n in positions(rows, i):
@@ -198,14 +204,14 @@ def _(
 
 
 @part_of_kernels
-def pairs_of(rows: Any, i: Any) -> Any:
+def pairs_of(rows: SparseRows, i: int) -> tuple[int, int]:
     """Where a row's first and last pair stand; some pair where it has none."""
     last = max(rows.indptr[i + 1] - 1, 0)
     return min(rows.indptr[i], last), last
 
 
 @part_of_kernels
-def prefetch_both(V: Any, at: Any, how: Any) -> None:
+def prefetch_both(V: EndToEnd, at: Index, how: LaneWidth) -> None:
     """Ask for a feature's two columns."""
     prefetch_line(V, at)
     prefetch_line(V, at + how.width)

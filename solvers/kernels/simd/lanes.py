@@ -17,6 +17,7 @@ import numpy as np
 from numba.extending import overload
 
 from solvers.kernels.dispatch import part_of_kernels
+from solvers.kernels.shapes import Floats, Index, LaneVector, Number, Truth
 from solvers.kernels.simd import llvm as vectors
 from solvers.kernels.simd.llvm import Lanes, Mask, common, lane, with_lane
 
@@ -34,6 +35,9 @@ class Eight(NamedTuple):
     """Eight lanes at a time: a cache line."""
 
     width: int = 8
+
+
+LaneWidth = Four | Eight  # how many numbers go together
 
 
 _compiled = partial(
@@ -96,7 +100,7 @@ def _(a: Any, b: Any) -> Any:
     return None
 
 
-def load(V: Any, place: Any, how: Any) -> Any:
+def load(V: Floats, place: Index, how: LaneWidth) -> LaneVector:
     """V[place : place + how.width], as lanes; V is float32 or float64, its rows end to end."""
     return V.reshape(-1)[int(place) : int(place) + how.width].astype(np.float64)
 
@@ -106,7 +110,7 @@ def _(V: Any, place: Any, how: Any) -> Any:
     return lambda V, place, how: vectors.load(V, place, how)
 
 
-def load_first(V: Any, place: Any, count: Any, how: Any) -> Any:
+def load_first(V: Floats, place: Index, count: int, how: LaneWidth) -> LaneVector:
     """Return the first `count` of them and zeros."""
     found = np.zeros(how.width)
     found[:count] = V.reshape(-1)[int(place) : int(place) + count]
@@ -118,7 +122,7 @@ def _(V: Any, place: Any, count: Any, how: Any) -> Any:
     return lambda V, place, count, how: vectors.load_first(V, place, count, how)
 
 
-def store(V: Any, place: Any, v: Any) -> None:
+def store(V: Floats, place: Index, v: LaneVector) -> None:
     """V[place : place + width] = v."""
     V[int(place) : int(place) + len(v)] = v
 
@@ -128,7 +132,7 @@ def _(V: Any, place: Any, v: Any) -> Any:
     return lambda V, place, v: vectors.store(V, place, v)
 
 
-def store_first(V: Any, place: Any, count: Any, v: Any) -> None:
+def store_first(V: Floats, place: Index, count: int, v: LaneVector) -> None:
     """V[place : place + count] = the first of v."""
     V[int(place) : int(place) + count] = v[:count]
 
@@ -138,7 +142,7 @@ def _(V: Any, place: Any, count: Any, v: Any) -> Any:
     return lambda V, place, count, v: vectors.store_first(V, place, count, v)
 
 
-def broadcast(x: Any, how: Any) -> Any:
+def broadcast(x: float, how: LaneWidth) -> LaneVector:
     """x in every lane."""
     return np.full(how.width, float(x))
 
@@ -148,7 +152,7 @@ def _(x: Any, how: Any) -> Any:
     return lambda x, how: vectors.broadcast_number(x, how)
 
 
-def sum_lanes(v: Any) -> float:
+def sum_lanes(v: LaneVector) -> float:
     """Sum of the lanes, in an order that is the same everywhere."""
     while len(v) > 1:
         v = v[: len(v) // 2] + v[len(v) // 2 :]
@@ -160,7 +164,7 @@ def _(v: Any) -> Any:
     return lambda v: vectors.sum_lanes(v)
 
 
-def fma(a: Any, b: Any, c: Any) -> Any:
+def fma(a: Number, b: Number, c: Number) -> Number:
     """a b + c, rounded once where the processor can; plain Python rounds twice."""
     return a * b + c
 
@@ -170,7 +174,7 @@ def _(a: Any, b: Any, c: Any) -> Any:
     return lambda a, b, c: vectors.fma(a, b, c, c)
 
 
-def where(condition: Any, a: Any, b: Any) -> Any:
+def where(condition: Truth, a: Number, b: Number) -> Number:
     """a where the condition holds, else b; compiled code has no branch for it."""
     return np.where(condition, a, b) if np.ndim(condition) else (a if condition else b)
 
@@ -181,30 +185,30 @@ def _(condition: Any, a: Any, b: Any) -> Any:
 
 
 @part_of_kernels
-def maximum(x: Any, bound: Any) -> Any:
+def maximum(x: Number, bound: Number) -> Number:
     """Return the larger one of x and a bound; x where it is not a number."""
     return where(x <= bound, bound, x)
 
 
 @part_of_kernels
-def minimum(x: Any, bound: Any) -> Any:
+def minimum(x: Number, bound: Number) -> Number:
     """Return the smaller one of x and a bound; x where it is not a number."""
     return where(x > bound, bound, x)
 
 
 @part_of_kernels
-def clip(x: Any, low: Any, high: Any) -> Any:
+def clip(x: Number, low: Number, high: Number) -> Number:
     """Return x, or the bound that it is beyond; x where it is not a number."""
     return minimum(maximum(x, low), high)
 
 
 @part_of_kernels
-def full_like(x: Any, number: float) -> Any:
+def full_like(x: Number, number: float) -> Number:
     """A number in as many lanes as x has."""
     return where(x > 0.0, number, number)
 
 
-def any_lane(mask: Any) -> bool:
+def any_lane(mask: Truth) -> bool:
     """Say whether a comparison holds in any lane."""
     return bool(np.any(mask))
 
@@ -216,7 +220,7 @@ def _(mask: Any) -> Any:
     return lambda mask: mask
 
 
-def sqrt(x: Any) -> Any:
+def sqrt(x: Number) -> Number:
     """Return the square root of x."""
     return np.sqrt(x) if isinstance(x, np.ndarray) else math.sqrt(x)
 
@@ -226,7 +230,7 @@ def _(x: Any) -> Any:
     return lambda x: vectors.square_root(x, x, x, x)
 
 
-def whole_power_of_two(x: Any) -> Any:
+def whole_power_of_two(x: Number) -> Number:
     """2^k for x = MAGIC + k, k a whole number, -1022 <= k <= 1023."""
     return np.ldexp(1.0, np.int64(x - MAGIC)) if isinstance(x, np.ndarray) else math.ldexp(
         1.0, int(x - MAGIC)
@@ -238,7 +242,7 @@ def _(x: Any) -> Any:
     return lambda x: vectors.power_of_two(x, x, x, x)
 
 
-def exponent(x: Any) -> Any:
+def exponent(x: Number) -> Number:
     """k of x = 2^k m, sqrt(1/2) <= m < sqrt(2), for x > 0; some finite number for x = 0."""
     m, k = np.frexp(x)
     found = np.where(m < LEAST_MANTISSA, k - 1.0, k)
@@ -250,7 +254,7 @@ def _(x: Any) -> Any:
     return lambda x: vectors.exponent_of(x, x, x, x)
 
 
-def mantissa(x: Any) -> Any:
+def mantissa(x: Number) -> Number:
     """m of x = 2^k m, sqrt(1/2) <= m < sqrt(2), for x > 0; some finite number for x = 0."""
     return np.ldexp(x, -np.int64(exponent(x)))
 
@@ -260,7 +264,7 @@ def _(x: Any) -> Any:
     return lambda x: vectors.mantissa_of(x, x, x, x)
 
 
-def power(x: Any, c: float) -> Any:
+def power(x: Number, c: float) -> Number:
     """x^c."""
     return np.array([q**c for q in x]) if isinstance(x, np.ndarray) else x**c
 

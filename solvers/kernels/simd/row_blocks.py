@@ -8,10 +8,7 @@ brings the rows that are TILE further.  Sparse rows gain nothing, and go one by 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from solvers.kernels.dispatch import FUSED, VECTORISED, by_type
 from solvers.kernels.prefetch import prefetch_line
@@ -24,6 +21,7 @@ from solvers.kernels.rows import (
     positions,
     prefetch_row,
 )
+from solvers.kernels.shapes import LowerTriangle, Order, PerColumn, PerRow, Vector
 from solvers.kernels.simd.lanes import (
     Eight,
     broadcast,
@@ -35,54 +33,49 @@ from solvers.kernels.simd.lanes import (
     sum_lanes,
 )
 
+PerVisit = Vector  # (8,) or longer: of the eight rows order[r + k]; (4,) of four
 TILE = 16  # rows between one call of add_eight and the call for the same eight of the next tile
 
 
 @by_type
 def prefetch_eight(
     rows: Rows,
-    y: NDArray[np.float64],
-    weight: NDArray[np.float64],
-    order: NDArray[np.int64],
+    y: PerRow,
+    weight: PerRow,
+    order: Order,
     r: int,
 ) -> None:
     """prefetch_row for eight rows, where add_eight does not ask."""
 
 
 @by_type
-def dot_eight(
-    rows: Rows, order: NDArray[np.int64], r: int, v: NDArray[np.float64], p: NDArray[np.float64]
-) -> None:
+def dot_eight(rows: Rows, order: Order, r: int, v: PerColumn, p: PerVisit) -> None:
     """p[k] = x_i . v for the eight rows i = order[r + k]."""
 
 
 @by_type
-def add_eight(
-    rows: Rows, order: NDArray[np.int64], r: int, a: NDArray[np.float64], v: NDArray[np.float64]
-) -> None:
+def add_eight(rows: Rows, order: Order, r: int, a: PerVisit, v: PerColumn) -> None:
     """v += a[k] x_i for the eight rows i = order[r + k]."""
 
 
 @by_type
-def add_four_squares(
-    rows: Rows, order: NDArray[np.int64], r: int, a: NDArray[np.float64], H: NDArray[np.float64]
-) -> None:
+def add_four_squares(rows: Rows, order: Order, r: int, a: PerVisit, H: LowerTriangle) -> None:
     """H += a[k] x_i x_i^T for the four rows i = order[r + k]; H is square, its lower triangle."""
 
 
 @prefetch_eight.register(DenseRows)
-def _(rows: Any, y: Any, weight: Any, order: Any, r: Any) -> Any:
+def _(rows: DenseRows, y: PerRow, weight: PerRow, order: Order, r: int) -> None:
     pass
 
 
 @prefetch_eight.register(SparseRows)
-def _(rows: Any, y: Any, weight: Any, order: Any, r: Any) -> Any:
+def _(rows: SparseRows, y: PerRow, weight: PerRow, order: Order, r: int) -> None:
     for k in range(8):
         prefetch_row(rows, y, weight, order, r + k)
 
 
 @dot_eight.register(DenseRows, fastmath=FUSED)
-def _(rows: Any, order: Any, r: Any, v: Any, p: Any) -> Any:
+def _(rows: DenseRows, order: Order, r: int, v: PerColumn, p: PerVisit) -> None:
     X, d, how = rows.X, rows.X.shape[1], Eight()
     i0, i1, i2, i3 = order[r] * d, order[r + 1] * d, order[r + 2] * d, order[r + 3] * d
     i4, i5, i6, i7 = order[r + 4] * d, order[r + 5] * d, order[r + 6] * d, order[r + 7] * d
@@ -115,13 +108,13 @@ def _(rows: Any, order: Any, r: Any, v: Any, p: Any) -> Any:
 
 
 @dot_eight.register(SparseRows, fastmath=FUSED)
-def _(rows: Any, order: Any, r: Any, v: Any, p: Any) -> Any:
+def _(rows: SparseRows, order: Order, r: int, v: PerColumn, p: PerVisit) -> None:
     for k in range(8):
         p[k] = dot_vector(rows, order[r + k], v)
 
 
 @add_eight.register(DenseRows, fastmath=FUSED)
-def _(rows: Any, order: Any, r: Any, a: Any, v: Any) -> Any:
+def _(rows: DenseRows, order: Order, r: int, a: PerVisit, v: PerColumn) -> None:
     X, d, how = rows.X, rows.X.shape[1], Eight()
     i0, i1, i2, i3 = order[r] * d, order[r + 1] * d, order[r + 2] * d, order[r + 3] * d
     i4, i5, i6, i7 = order[r + 4] * d, order[r + 5] * d, order[r + 6] * d, order[r + 7] * d
@@ -162,14 +155,14 @@ def _(rows: Any, order: Any, r: Any, a: Any, v: Any) -> Any:
 
 
 @add_eight.register(SparseRows, fastmath=FUSED)
-def _(rows: Any, order: Any, r: Any, a: Any, v: Any) -> Any:
+def _(rows: SparseRows, order: Order, r: int, a: PerVisit, v: PerColumn) -> None:
     for k in range(8):
         if a[k] != 0.0:
             add_vector(rows, order[r + k], a[k], v)
 
 
 @add_four_squares.register(DenseRows, fastmath=VECTORISED)
-def _(rows: Any, order: Any, r: Any, a: Any, H: Any) -> Any:
+def _(rows: DenseRows, order: Order, r: int, a: PerVisit, H: LowerTriangle) -> None:
     X, i0, i1, i2, i3 = rows.X, order[r], order[r + 1], order[r + 2], order[r + 3]
     for j in range(X.shape[1]):
         h, a0, a1 = H[j], a[0] * np.float64(X[i0, j]), a[1] * np.float64(X[i1, j])
@@ -180,7 +173,7 @@ def _(rows: Any, order: Any, r: Any, a: Any, H: Any) -> Any:
 
 
 @add_four_squares.register(SparseRows, fastmath=FUSED)
-def _(rows: Any, order: Any, r: Any, a: Any, H: Any) -> Any:
+def _(rows: SparseRows, order: Order, r: int, a: PerVisit, H: LowerTriangle) -> None:
     for q in range(4):
         i = order[r + q]
         for n in positions(rows, i):

@@ -29,10 +29,7 @@ PROJECT = Path(__file__).parents[1]
 LONG = (
     "test_deployments.py",
     "test_operations_page.py",
-    "test_kills.py",
-    "test_damage.py",
-    "test_lies.py",
-    "test_failing_calls.py",
+    "test_promises.py",
 )
 
 

@@ -80,12 +80,10 @@ def last_line(said):
 @pytest.mark.parametrize(
     ("method", "where", "after", "number", "status"),
     [
-        ("walk", NO_DASK, "start", signal.SIGINT, 130),
         ("walk", NO_DASK, "span", signal.SIGTERM, 143),
         ("walk", [], "span", signal.SIGINT, 130),
         ("walk", ["--workers", "2"], "span", signal.SIGINT, 130),
         ("reduce", NO_DASK, "start", signal.SIGTERM, 143),
-        ("reduce", NO_DASK, "reduce", signal.SIGINT, 130),
         ("reduce", [], "reduce", signal.SIGINT, 130),
         ("reduce", ["--workers", "2"], "reduce", signal.SIGTERM, 143),
         ("duals", [], "span", signal.SIGINT, 130),

@@ -1,0 +1,25 @@
+"""Promises P1 to P10: a small sample of every kind of fault, the same one every time.
+
+One file, so that one process tries them all: its workshop takes a minute to furnish.
+"""
+
+import pytest
+
+from tests.faults.catalogue import CATALOGUE, sample
+from tests.faults.promises import PROMISES
+
+TRIED = [(kind, subject) for kind, of in CATALOGUE.items() if of.quick for subject in of.subjects]
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(("kind", "subject"), TRIED, ids=[f"{k}: {s}" for k, s in TRIED])
+def test_promises_are_kept(shop, kind, subject):
+    """Every promise that is broken is told, with its object and the fault."""
+    _, cases = sample(shop, kind, subject, CATALOGUE[kind].quick)
+    found = [(case, case.run()) for case in cases]
+    broken = [
+        f"{c.promise} ({PROMISES[c.promise]}) {c.subject}, {c.fault}, {c.target}: {v.why}"
+        for c, v in found
+        if v.how == "broken"
+    ]
+    assert not broken, "\n".join(broken)

@@ -36,8 +36,9 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     ----------
     loss : {"logistic", "squared_hinge", "smoothed_hinge", "hinge"}, default="logistic"
         phi.  The squared hinge is half the square.
-    lam : float or str, default="1/n"
-        Strength of the regularisation: a number, or "A/n" with n the total row weight.
+    lam : float, str or list of them, default="1/n"
+        Strength of the regularisation: a number, or "A/n" with n the total row weight.  Several
+        are trained in the same passes, and `held_out` rows choose the best.
         `LogisticRegression(C)` is lam = 1/(C n), `LinearSVC(C)` with its squared hinge
         lam = 1/(2 C n), `SGDClassifier(alpha)` lam = alpha.
     solver : str or dict, default="auto"
@@ -59,6 +60,9 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         None is 0: equal fits give equal bits.
     warm_start : bool, default=False
         Whether `fit` begins at the coefficients of the fit before.
+    held_out : float or None, default=None
+        Share of the rows, drawn by `random_state`, that the model is not trained on: their mean
+        loss chooses among several lam.
     memory : int, str or None, default=None
         Budget for rows that are not in memory, such as "256MB"; None is 1 GiB.
     folder : path or None, default=None
@@ -90,6 +94,9 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         objective_ is at most this far above the optimum; of several classes the largest.
     rows_seen_ : int
         Visits to rows, of all fits that this one continued.
+    candidates_ : list of dict
+        Where rows were held out: of every lam its mean loss and error there, and the objective and
+        the certified gap on the others.
     dataset_, run_ : str or None
         Of rows that were not in memory, where data set and run are; None in a temporary folder.
     """
@@ -100,7 +107,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         self,
         *,
         loss: str = "logistic",
-        lam: float | str = "1/n",
+        lam: Any = "1/n",
         solver: str | dict[str, Any] = "auto",
         tol: float | None = 1e-6,
         passes: int | None = None,
@@ -110,6 +117,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         smoothing: float = 1.0,
         random_state: Any = None,
         warm_start: bool = False,
+        held_out: float | None = None,
         memory: int | str | None = None,
         folder: Any = None,
         scheduler: str | None = None,
@@ -125,6 +133,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         self.smoothing = smoothing
         self.random_state = random_state
         self.warm_start = warm_start
+        self.held_out = held_out
         self.memory = memory
         self.folder = folder
         self.scheduler = scheduler
@@ -162,7 +171,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
             given = {"classes": classes, "y": y, "sample_weight": weight}
             weight = weight * compute_class_weight(self.class_weight, **given)[codes]
         table = table_of(X, codes.astype(np.float64), weight)
-        self._fit(table, self._labels(table.target), at)
+        self._fit(table, self._labels, at)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import train_test_split
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -23,7 +24,9 @@ from pipeline.estimators.parameters import (
     budget_of,
     scaling_of,
     seed_of,
+    share_of,
     strength,
+    strengths,
 )
 from pipeline.estimators.rows import checked, fitted_scaler
 from pipeline.estimators.stored import (
@@ -45,9 +48,10 @@ from solvers.protocol import Weights
 from solvers.registry import LOSSES, loss_class
 from storage.in_memory import MemoryDataset
 from storage.manifest import Labels, Values
-from storage.table import Table
+from storage.table import Table, take
 
 Vector = NDArray[np.float64]
+Described = Callable[[Vector], Labels | Values]
 
 
 class LinearModel(BaseEstimator):
@@ -70,17 +74,43 @@ class LinearModel(BaseEstimator):
 
     # -- fit -------------------------------------------------------------------------------------
 
-    def _fit(self, table: Table, targets: Labels | Values, at: Weights | None) -> None:
-        """Train on a table, from the weights `at` if there are any, and take the model."""
+    def _fit(self, table: Table, described: Described, at: Weights | None) -> None:
+        """Train on a table, from the weights `at` if there are any, and take the model.
+
+        `described` says of targets what a manifest does.
+        """
         d = self.n_features_in_
+        table, held_out = self._parts(table, at)
         scaler = fitted_scaler(scaling_of(self.scale), table, d)
-        plan = self._plan(total_weight(table))
-        dataset = MemoryDataset(scaler.apply(table), d, targets)
+        plan = self._plan(total_weight(table), held_out="memory" if held_out else None)
+        dataset, judges = (
+            part and MemoryDataset(scaler.apply(part), d, described(part.target))
+            for part in (table, held_out)
+        )
+        assert dataset is not None, "only held-out rows may be none"
         start = None if at is None else (scaled(at, scaler), getattr(self, "rows_seen_", 0))
-        found = interruptible(lambda stop: train_in_memory(plan, dataset, start, stop))
+        found = interruptible(lambda stop: train_in_memory(plan, dataset, start, stop, judges))
         self._take(unscaled(found.weights, scaler))
         self._tell(found, plan, table.n_rows)
         self._last, self._weight_seen = None, total_weight(table)
+
+    def _parts(self, table: Table, at: Weights | None) -> tuple[Table, Table | None]:
+        """Return the rows to train on and those to judge by, drawn by the seed, if any are."""
+        share = share_of(self.held_out)
+        if not share:
+            return table, None
+        if at is not None:
+            raise ValueError(
+                "warm_start=True goes on from one model, and held_out chooses among several. Leave "
+                "one of them out."
+            )
+        kinds = None if self._takes_numbers else table.target
+        parts = train_test_split(
+            np.arange(table.n_rows), test_size=share, random_state=seed_of(self.random_state),
+            stratify=kinds,
+        )  # fmt: skip
+        train, judge = (take(table, np.sort(part)) for part in parts)
+        return train, judge
 
     def _fit_stored(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Store rows that are not in memory, train on them, and take the model."""
@@ -100,6 +130,7 @@ class LinearModel(BaseEstimator):
                 passes=self.passes,
                 memory=budget_of(self.memory),
                 class_weight=rows.weights_by_label(class_weight),
+                held_out=rows.held_out,
             )
             scaler = Scaler.of(rows.dataset)
             start = None
@@ -117,8 +148,9 @@ class LinearModel(BaseEstimator):
     def _wanted(self) -> Wanted:
         task: Task = "regression" if self._takes_numbers else "classification"
         return Wanted(
-            task, scaling_of(self.scale), budget_of(self.memory), seed_of(self.random_state)
-        )
+            task, scaling_of(self.scale), budget_of(self.memory), seed_of(self.random_state),
+            share_of(self.held_out),
+        )  # fmt: skip
 
     def _know(self, rows: Stored, at: Weights | None) -> None:
         """Take over how wide the rows are and what their columns are called."""
@@ -160,11 +192,12 @@ class LinearModel(BaseEstimator):
     def _plan(self, n: float, **instead: Any) -> TrainingPlan:
         """Return the plan that the parameters mean; ValueError names the one that is wrong."""
         self._require_loss()
+        lams = strengths(self.lam, n) if instead.get("held_out") else [strength(self.lam, n)]
         given = {
             "dataset": "memory",
             "loss": self.loss,
             "smoothing": self.smoothing,
-            "lam": strength(self.lam, n),
+            "lam": ",".join(map(repr, lams)),
             "solver": self._solver(),
             "tol": self.tol,
             "passes": MOST_PASSES if self.passes is None and self.tol is not None else self.passes,
@@ -219,6 +252,8 @@ class LinearModel(BaseEstimator):
         self.n_iter_ = max(1, math.ceil(cursor.passes))
         self.rows_seen_ = cursor.rows_before + round(cursor.passes * n_rows)
         self.solver_, self.lam_ = found.solver, found.lam
+        chosen_from = found.choice.candidates if found.choice else ()
+        self.candidates_ = [candidate._asdict() for candidate in chosen_from]
         self.objective_ = certified.objective if certified else None
         self.certificate_ = certified.gap if certified else None
         if found.converged is False:

@@ -16,15 +16,30 @@ DEFAULT_MEMORY = 1 << 30
 MOST_PASSES = 1000  # to a tolerance: passes over rows in memory cost little
 
 
+def strengths(lam: Any, n: float) -> list[float]:
+    """Return lam as numbers, one or several; ValueError when one is none."""
+    several = not isinstance(lam, str) and hasattr(lam, "__len__")
+    factors = Lam.of(",".join(map(str, lam)) if several else lam).factors
+    return [number / n if divided else number for number, divided in factors]
+
+
 def strength(lam: Any, n: float) -> float:
     """Return lam as a number; ValueError when it is none, or several."""
-    factors = Lam.of(lam).factors
-    if len(factors) > 1:
+    found = strengths(lam, n)
+    if len(found) > 1:
         raise ValueError(
-            f"lam is {lam!r}, several values. Give one, or choose among them with GridSearchCV."
+            f"lam is {lam!r}, several values, and nothing to choose by. Give one, or held_out=0.1."
         )
-    ((number, divided),) = factors
-    return number / n if divided else number
+    return found[0]
+
+
+def share_of(held_out: Any) -> float:
+    """Return the share of rows to hold out, 0 for none; ValueError when it is no share."""
+    if held_out is None:
+        return 0.0
+    if not isinstance(held_out, int | float) or not 0.0 < held_out < 1.0:
+        raise ValueError(f"held_out is {held_out!r}. Give a share of the rows, such as 0.1.")
+    return float(held_out)
 
 
 def seed_of(random_state: Any) -> int:

@@ -22,8 +22,9 @@ class LinearRegressor(RegressorMixin, LinearModel):
     ----------
     loss : {"squared", "huber"}, default="squared"
         phi: half the squared residual, or that up to `smoothing` and linear beyond.
-    lam : float or str, default="1/n"
-        Strength of the regularisation: a number, or "A/n" with n the total row weight.
+    lam : float, str or list of them, default="1/n"
+        Strength of the regularisation: a number, or "A/n" with n the total row weight.  Several
+        are trained in the same passes, and `held_out` rows choose the best.
         scikit-learn's `Ridge(alpha)` is lam = alpha/n.
     solver : str or dict, default="auto"
         A method's word, such as "newton", "sdca" or "asgd", or {"kind": word, setting: value}.
@@ -42,6 +43,9 @@ class LinearRegressor(RegressorMixin, LinearModel):
         None is 0: equal fits give equal bits.
     warm_start : bool, default=False
         Whether `fit` begins at the coefficients of the fit before.
+    held_out : float or None, default=None
+        Share of the rows, drawn by `random_state`, that the model is not trained on: their mean
+        loss chooses among several lam.
     memory : int, str or None, default=None
         Budget for rows that are not in memory, such as "256MB"; None is 1 GiB.
     folder : path or None, default=None
@@ -72,6 +76,9 @@ class LinearRegressor(RegressorMixin, LinearModel):
         objective_ is at most this far above the optimum.
     rows_seen_ : int
         Visits to rows, of all fits that this one continued.
+    candidates_ : list of dict
+        Where rows were held out: of every lam its mean loss there, and the objective and the
+        certified gap on the others.
     dataset_, run_ : str or None
         Of rows that were not in memory, where data set and run are; None in a temporary folder.
     """
@@ -82,7 +89,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
         self,
         *,
         loss: str = "squared",
-        lam: float | str = "1/n",
+        lam: Any = "1/n",
         solver: str | dict[str, Any] = "auto",
         tol: float | None = 1e-6,
         passes: int | None = None,
@@ -91,6 +98,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
         smoothing: float = 1.0,
         random_state: Any = None,
         warm_start: bool = False,
+        held_out: float | None = None,
         memory: int | str | None = None,
         folder: Any = None,
         scheduler: str | None = None,
@@ -105,6 +113,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
         self.smoothing = smoothing
         self.random_state = random_state
         self.warm_start = warm_start
+        self.held_out = held_out
         self.memory = memory
         self.folder = folder
         self.scheduler = scheduler
@@ -135,7 +144,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
         X, y = checked(self, X, y=y, y_numeric=True, reset=at is None)
         y = np.asarray(y, np.float64)
         table = table_of(X, y, checked_weights(sample_weight, len(y)))
-        self._fit(table, described(table.target), at)
+        self._fit(table, described, at)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

@@ -61,6 +61,7 @@ class Wanted(NamedTuple):
     scale: ScalingKind
     memory: int
     seed: int
+    test_fraction: float  # of the rows, held out; 0: none
 
 
 class Stored(NamedTuple):
@@ -68,6 +69,7 @@ class Stored(NamedTuple):
 
     dataset: Dataset
     target_dtype: np.dtype[Any] | None  # what labels were given as; None: files do not say
+    held_out: str | None = None  # the data set of the rows that were held out
 
     @property
     def feature_names(self) -> NDArray[Any] | None:
@@ -141,12 +143,12 @@ def stored(X: Any, y: Any, sample_weight: Any, wanted: Wanted, folder: WorkFolde
             label=_column(y, "y"), weight=_column(sample_weight, "sample_weight"), dtype="float64"
         )
         paths = X if isinstance(X, list | tuple) else [X]
-        ingest(_plan([os.fspath(path) for path in paths], options, wanted, folder))
-        return Stored(Dataset.open(folder.data), None)
+        made = ingest(_plan([os.fspath(path) for path in paths], options, wanted, folder))
+        return Stored(Dataset.open(folder.data), None, made.test_dataset)
     source = _dask_source(X, y, sample_weight)
     options = SourceOptions(dtype=source.dtype)
-    ingest(_plan([source.name], options, wanted, folder), source=source)
-    return Stored(Dataset.open(folder.data), source.target_dtype)
+    made = ingest(_plan([source.name], options, wanted, folder), source=source)
+    return Stored(Dataset.open(folder.data), source.target_dtype, made.test_dataset)
 
 
 def _dask_source(X: Any, y: Any, sample_weight: Any) -> Any:
@@ -191,6 +193,11 @@ def _require_as_it_lies(dataset: Dataset, y: Any, sample_weight: Any, wanted: Wa
         raise BadInput(
             f"{place} was stored with scale={manifest.scaling.kind!r}, not {wanted.scale!r}. Leave "
             "scale out, or fit the files that it was made of."
+        )
+    if wanted.test_fraction:
+        raise BadInput(
+            f"{place} is a data set, of which no rows can be held out any more. Fit the files that "
+            "it was made of, or choose lam with the command `fewpass train`."
         )
     if manifest.scaling.kind == "unit-rows":
         raise BadInput(

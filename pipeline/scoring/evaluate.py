@@ -25,6 +25,7 @@ from pipeline.scoring.evaluate_classes import (
 from pipeline.settings.matching import BY_NAME, Matching
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.streaming.buffers import let_go_of_buffers
+from pipeline.streaming.resident import rows_in_memory
 from pipeline.streaming.targets import TargetRule, label_text, shown, target_rule
 from pipeline.streaming.windows import plan_windows
 from pipeline.training.model import Model, read_weights, require_same_columns
@@ -118,7 +119,8 @@ def evaluation_job(
     else:
         rule = target_rule(manifest, problem.loss, _positive_label(plan, trained))
     windows = plan_windows(manifest, memory=plan.memory, state_bytes=0, streams=1, seed=0)
-    return Job(dataset, problem, stats_of(manifest, rule), rule, windows)
+    here = rows_in_memory(dataset, rule)
+    return Job(dataset, problem, stats_of(manifest, rule), rule, windows, rows=here)
 
 
 def _same_classes(targets: Labels | Values, trained: Labels | Values) -> TargetRule:

@@ -44,6 +44,7 @@ class Training:
     checkpoints: Checkpoints
     is_stopping: Callable[[], bool]
     start_at: tuple[Weights, int] | None = None  # a model and the rows that it learnt from
+    judges: Dataset | None = None  # held-out rows; None: the plan names them, if there are any
 
 
 class Engine(Keeper, Protocol):

@@ -16,7 +16,7 @@ from pipeline.training.engine import Training
 from pipeline.training.outcome import Event, Trained
 from pipeline.training.passes import Passes
 from pipeline.training.progress import Progress
-from pipeline.training.run_folder import RunFolder
+from pipeline.training.run_folder import RunFolder, RunRecord
 from pipeline.training.saved import Saved
 from solvers.protocol import Certificate, Weights
 from storage.in_memory import MemoryDataset
@@ -31,6 +31,7 @@ def train_in_memory(
     dataset: MemoryDataset,
     start_at: tuple[Weights, int] | None = None,
     is_stopping: Callable[[], bool] = lambda: False,
+    judges: MemoryDataset | None = None,
 ) -> Trained:
     """Train in the calling thread, which should not be the main one: see `execution/threads.py`.
 
@@ -44,6 +45,8 @@ def train_in_memory(
         A model to start from, and the number of rows that it has learnt from.
     is_stopping
         Asked after every sweep; where it says so the training is given up.
+    judges
+        Rows that the best of several lam is chosen by; the plan's `held_out` names them.
 
     Raises
     ------
@@ -53,13 +56,13 @@ def train_in_memory(
         When the loss explodes whatever the step.
     """
     plan = plan.model_copy(update={"memory": NO_MEMORY_LIMIT})
-    run = _NoFolder()
+    run = _NoFolder(plan, dataset)
     progress = Progress(run)
     checkpoints = _LastOne(run, dataset, progress, plan.snapshot_every)
     engine = Passes(
         Training(
             run, plan, dataset, CallingThread(), settle(plan, dataset), None, progress, checkpoints,
-            is_stopping, start_at,
+            is_stopping, start_at, judges,
         )
     )  # fmt: skip
     engine.begin()
@@ -74,9 +77,18 @@ def train_in_memory(
 class _NoFolder(RunFolder):
     """Stands where a run's folder does: nothing is kept of the way there."""
 
-    def __init__(self) -> None:
+    def __init__(self, plan: TrainingPlan, dataset: MemoryDataset) -> None:
         super().__init__("memory://fit")
         self.row_state: Any = _NoRowState()
+        self._plan, self._manifest = plan, dataset.manifest
+
+    def record(self) -> RunRecord:
+        """Return what held-out rows are read by."""
+        known = self._manifest
+        return RunRecord.model_construct(
+            plan=self._plan, layout=known.layout, n_rows=known.n_rows, n_features=known.n_features,
+            targets=known.targets, scaling=known.scaling, columns=None,
+        )  # fmt: skip
 
     def log(self, event: str, **facts: Any) -> None:
         """Keep no log."""
@@ -111,7 +123,7 @@ class _LastOne(Checkpoints):
         """Read the model out of the last state."""
         cursor, weights, choice = self._progress.cursor, Weights(np.empty(0), 0.0), None
         if finished:
-            content = keeper.content(certified, finished=False)
+            content = keeper.content(certified, finished=True)
             weights, certified, choice = content.weights, content.certified, content.choice
         self.newest = Saved("", cursor, weights, 1, certified, finished, choice)
         return Event("snapshot", cursor, {})

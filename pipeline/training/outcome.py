@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, Self
 
 from pipeline.settings.training_plan import TrainingPlan
+from pipeline.training.grid import Choice
 from pipeline.training.saved import Cursor, Saved
 from solvers.losses import Problem
 from solvers.protocol import Certificate, Weights
@@ -98,6 +99,7 @@ class Trained(NamedTuple):
     cursor: Cursor
     solver: str  # the method that was at work last
     lam: float
+    choice: Choice | None  # where rows were held out
     certified: Certificate | None
     converged: bool | None  # whether the plan's tolerance is certified; None: none was asked for
 
@@ -108,7 +110,8 @@ class Trained(NamedTuple):
             weights=saved.weights,
             cursor=saved.cursor,
             solver=at_work.plan.solver.kind,
-            lam=at_work.problem.lam,
+            lam=saved.choice.lam if saved.choice else at_work.problem.lam,
+            choice=saved.choice,
             certified=saved.certified,
             converged=Convergence.of(at_work.plan.tol, saved.certified, finished=True).converged,
         )

@@ -139,8 +139,10 @@ class Passes:
         lams, training = self._lams, self._training
         if not (finished and training.plan.held_out):
             return Choice(lams[0]) if len(lams) > 1 else None
-        training.executor.everywhere(let_go)  # other rows are read now, within the same budget
-        judges = Dataset.open(training.plan.held_out, training.storage_options)
+        judges = training.judges
+        if judges is None:
+            training.executor.everywhere(let_go)  # other rows are read now, within the same budget
+            judges = Dataset.open(training.plan.held_out, training.storage_options)
         return choose_lam(
             training.run.record(), training.dataset, judges, self._solver, lams,
             self._sweeps.heads[0], certified, training.executor,

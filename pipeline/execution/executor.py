@@ -98,7 +98,7 @@ def _opened(execution: Execution, why: str) -> Iterator[Executor]:
         with connect(execution.scheduler, set_as_default=False, security=security) as client:
             yield OnDask(client, client.dashboard_link, why)
         return
-    security = distributed.Security.temporary() if execution.encrypt else None  # type: ignore[no-untyped-call]
+    security = distributed.Security.temporary() if execution.encrypt else None
     with (
         _local_cluster(execution, security) as cluster,
         connect(cluster, set_as_default=False, security=security) as client,

@@ -34,6 +34,7 @@ for command in (
     commands.resume,
     commands.evaluate,
     commands.predict,
+    commands.export,
     commands.report,
     commands.inspect,
     commands.verify,

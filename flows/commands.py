@@ -215,6 +215,25 @@ def predict(
     return run_predict(run, input_, out, probability, defuse, memory, threads, reading, output)
 
 
+def export(run: str, out: str, /, *, output: Output = OUTPUT) -> int:
+    """Write a run's newest model for other programs, by the ending of the file.
+
+    .onnx (float64 rows X in; label, scores, probabilities or prediction out), .safetensors (coef,
+    intercept and what they mean), .liblinear (labels must be integers) or .skops (scikit-learn's
+    own classes).  Scaling is undone: the model takes rows as the sources had them.
+
+    Parameters
+    ----------
+    run
+        Folder or address of the run, or of a store that has published one.
+    out
+        File to write; its ending says what kind.
+    """
+    from flows.exporting import run_export
+
+    return run_export(run, out, output)
+
+
 def report(run: str, /, *, output: Output = OUTPUT) -> int:
     """Draw a run's loss curve into RUN/report/loss.png and tell what the run did.
 

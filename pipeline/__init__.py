@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pipeline.api import evaluate, ingest, load_model, predict, train
-    from pipeline.estimators import LinearClassifier, LinearRegressor, ScoreCalibrator
+    from pipeline.estimators import LinearClassifier, LinearRegressor, ScoreCalibrator, from_run
     from pipeline.settings.execution import Execution
     from pipeline.settings.ingest_plan import IngestPlan
     from pipeline.settings.source_options import SourceOptions
@@ -27,6 +27,7 @@ __all__ = [
     "SourceOptions",
     "TrainingPlan",
     "evaluate",
+    "from_run",
     "ingest",
     "load_model",
     "predict",
@@ -41,6 +42,7 @@ _HOMES = {
     "LinearClassifier": "pipeline.estimators",
     "LinearRegressor": "pipeline.estimators",
     "ScoreCalibrator": "pipeline.estimators",
+    "from_run": "pipeline.estimators",
 }
 
 

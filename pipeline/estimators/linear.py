@@ -39,7 +39,9 @@ from pipeline.estimators.stored import (
     train_stored,
 )
 from pipeline.estimators.work_folder import work_folder
-from pipeline.ingestion.scaling import Scaler
+from pipeline.export.formats import export, to_sklearn
+from pipeline.export.plain_model import PlainModel
+from pipeline.ingestion.scaling import Scaler, scaled, unscaled
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.training.in_memory import train_in_memory
 from pipeline.training.model import stored_weights
@@ -274,6 +276,35 @@ class LinearModel(BaseEstimator):
         found: NDArray[Any] = lazily(method, X, example_of(self.n_features_in_, X))
         return found
 
+    def to_sklearn(self) -> Any:
+        """Return a model of scikit-learn's own with the same predictions.
+
+        `LogisticRegression`, `LinearSVC` or `LinearRegression`; of several logistic classes a
+        `OneVsRestClassifier`.  Its converters (skl2onnx, skops, ...) take it.
+        """
+        return to_sklearn(self._plain())
+
+    def save_model(self, path: Any) -> None:
+        """Write the model for other programs, by the suffix of the path.
+
+        .onnx, .safetensors, .liblinear or .skops; it appears whole or not at all.
+
+        Raises
+        ------
+        ValueError
+            When there is no such format, or the model does not fit it.
+        """
+        export(self._plain(), path)
+
+    def _plain(self) -> PlainModel:
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
+        return PlainModel(
+            np.atleast_2d(self.coef_), np.atleast_1d(np.asarray(self.intercept_, float)),
+            getattr(self, "classes_", None), self.loss, self.lam_,
+            None if names is None else tuple(names), self.certificate_,
+        )  # fmt: skip
+
     def __sklearn_tags__(self) -> Tags:
         tags: Tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -283,18 +314,3 @@ class LinearModel(BaseEstimator):
 def total_weight(table: Table) -> float:
     """Return the n of lam = A/n: the sum of the row weights."""
     return float(table.n_rows if table.weight is None else table.weight.sum())
-
-
-def scaled(weights: Weights, scaler: Scaler) -> Weights:
-    """Return a model of the rows as given as the same of scaled rows, (x - shift) * scale."""
-    coef, intercept = weights
-    if scaler.shift is not None:
-        intercept = intercept + coef @ scaler.shift
-    return Weights(coef if scaler.scale is None else coef / scaler.scale, intercept)
-
-
-def unscaled(weights: Weights, scaler: Scaler) -> Weights:
-    """Return a model of scaled rows as the same of rows as they were given."""
-    coef, intercept = weights
-    coef = coef if scaler.scale is None else coef * scaler.scale
-    return Weights(coef, intercept if scaler.shift is None else intercept - coef @ scaler.shift)

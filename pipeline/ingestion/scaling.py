@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pipeline.errors import BadInput
 from pipeline.ingestion.column_statistics import ColumnStatistics
 from pipeline.settings.ingest_plan import ScalingKind
+from solvers.protocol import Weights
 from storage.codec import checksum
 from storage.dataset import Dataset
 from storage.manifest import Scaling
@@ -130,3 +131,18 @@ def _reciprocal(size: Vector) -> Vector:
 def needs_columns(kind: ScalingKind) -> bool:
     """Whether the training rows' columns must be known before the first row can be scaled."""
     return kind in ("maxabs", "standard")
+
+
+def scaled(weights: Weights, scaler: Scaler) -> Weights:
+    """Return a model of the rows as given as the same of scaled rows, (x - shift) * scale."""
+    coef, intercept = weights
+    if scaler.shift is not None:
+        intercept = intercept + coef @ scaler.shift
+    return Weights(coef if scaler.scale is None else coef / scaler.scale, intercept)
+
+
+def unscaled(weights: Weights, scaler: Scaler) -> Weights:
+    """Return a model of scaled rows as the same of rows as they were given."""
+    coef, intercept = weights
+    coef = coef if scaler.scale is None else coef * scaler.scale
+    return Weights(coef, intercept if scaler.shift is None else intercept - coef @ scaler.shift)

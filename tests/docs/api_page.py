@@ -16,7 +16,10 @@ Made of the docstrings by `python -m tests.docs.api_page`. [python.md](python.md
 `import pipeline` imports none of it; each name is imported when it is first asked for. Other projects have packages of that
 name, too: `pipeline.__file__` tells which one was found.
 """
-METHODS = ("fit", "partial_fit", "predict", "decision_function", "predict_proba", "score")
+METHODS = (
+    "fit", "partial_fit", "predict", "decision_function", "predict_proba", "score", "to_sklearn",
+    "save_model",
+)  # fmt: skip
 SECTION = re.compile(r"^(\w+)\n-+\n", re.MULTILINE)
 
 
@@ -32,7 +35,7 @@ def of(name: str) -> Iterator[str]:
     if inspect.isclass(what):
         yield from described(what.__doc__ or "")
         for method in METHODS:
-            if (function := inspect.getattr_static(what, method, None)) and method in vars(what):
+            if function := inspect.getattr_static(what, method, None):
                 function = getattr(function, "fn", function)  # of `available_if`
                 yield f"### {name}.{method}\n\n{signature(method, function)}"
                 yield from described(function.__doc__ or "")

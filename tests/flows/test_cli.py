@@ -64,6 +64,7 @@ COMMANDS = [
     "resume",
     "evaluate",
     "predict",
+    "export",
     "report",
     "inspect",
     "verify",

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pipeline.api import evaluate, ingest, load_model, predict, train
-    from pipeline.estimators import LinearClassifier, LinearRegressor, ScoreCalibrator, from_run
+    from pipeline.estimators import (
+        LinearClassifier,
+        LinearRegressor,
+        ScoreCalibrator,
+        TableEncoder,
+        from_run,
+    )
     from pipeline.settings.execution import Execution
     from pipeline.settings.ingest_plan import IngestPlan
     from pipeline.settings.source_options import SourceOptions
@@ -25,6 +31,7 @@ __all__ = [
     "LinearRegressor",
     "ScoreCalibrator",
     "SourceOptions",
+    "TableEncoder",
     "TrainingPlan",
     "evaluate",
     "from_run",
@@ -42,6 +49,7 @@ _HOMES = {
     "LinearClassifier": "pipeline.estimators",
     "LinearRegressor": "pipeline.estimators",
     "ScoreCalibrator": "pipeline.estimators",
+    "TableEncoder": "pipeline.estimators",
     "from_run": "pipeline.estimators",
 }
 

@@ -205,8 +205,8 @@ def _of_array(X: Any, y: Any, weight: Any) -> list[Any]:
         raise BadInput(f"X has {X.ndim} dimensions. Give rows by columns, (n, d).")
     if X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
-    weights = None if weight is None else _delayed(_like_rows(weight, X, "sample_weight"))
-    return _of_delayed(_delayed(X), _delayed(_like_rows(y, X, "y")), weights)
+    weights = None if weight is None else _like_rows(weight, X, "sample_weight")
+    return _of_delayed(_delayed(X), _like_rows(y, X, "y"), weights)
 
 
 def _delayed(array: Any) -> list[Any]:
@@ -214,25 +214,29 @@ def _delayed(array: Any) -> list[Any]:
     return blocks
 
 
-def _like_rows(part: Any, X: Any, name: str) -> Any:
-    """Cut targets or weights as the rows of X are cut."""
+def _like_rows(part: Any, X: Any, name: str) -> list[Any]:
+    """Return the blocks of targets or weights, cut as the rows of X are cut."""
     import dask.array as da  # noqa: PLC0415
 
-    known = not np.isnan(X.shape[0])
-    if hasattr(part, "to_dask_array"):
-        part = part.to_dask_array()
-    elif not hasattr(part, "dask"):
+    if not hasattr(part, "chunks"):
+        if hasattr(part, "to_delayed"):  # a series, whose lengths nobody knows
+            return _require_as_many(part.to_delayed(), X, name)
         part = da.from_array(np.asarray(part), chunks=-1)
-    if known and not np.isnan(part.shape[0]):
-        if part.shape != X.shape[:1]:
-            raise BadInput(f"{name} has the shape {part.shape}, but X has {X.shape[0]} rows.")
-        return part.rechunk((X.chunks[0],))
-    if part.numblocks[0] != X.numblocks[0]:
+    known = not (np.isnan(X.shape[0]) or np.isnan(part.shape[0]))
+    if not known:
+        return _require_as_many(_delayed(part), X, name)
+    if part.shape != X.shape[:1]:
+        raise BadInput(f"{name} has the shape {part.shape}, but X has {X.shape[0]} rows.")
+    return _delayed(part.rechunk((X.chunks[0],)))
+
+
+def _require_as_many(blocks: list[Any], X: Any, name: str) -> list[Any]:
+    if len(blocks) != X.numblocks[0]:
         raise BadInput(
-            f"X has {X.numblocks[0]} blocks of unknown length, but {name} has {part.numblocks[0]}. "
-            "Cut them alike, or compute their lengths (compute_chunk_sizes)."
+            f"X has {X.numblocks[0]} blocks of unknown length, but {name} has {len(blocks)}. Cut "
+            "them alike, or compute their lengths (compute_chunk_sizes)."
         )
-    return part
+    return blocks
 
 
 def _of_frame(X: Any, y: Any, weight: Any) -> list[Any]:

@@ -217,7 +217,10 @@ def get_chunk(
         else:
             codec.decode_into(raw, out, padded, stored.crc32c)
     except ValueError as error:
-        raise Damaged(f"{folder.address(key)} is damaged: {error}. {RESTORE}") from error
+        raise Damaged(
+            f"{folder.address(key)} is damaged: {error}, by what {folder.address('manifest.json')} "
+            f"has on record. {RESTORE}"
+        ) from error
     return fetched
 
 

@@ -50,7 +50,8 @@ def load_model(run: RunFolder) -> Model:
 
 
 def model_in(run: RunFolder, record: RunRecord, snapshot: Snapshot) -> Model:
-    """Read the model of one snapshot; BadInput when it is not one of the run's."""
+    """Read the model of one snapshot; BadInput or Damaged when it is not one of the run's."""
+    run.require_own(snapshot)
     plan, saved = record.plan, Saved.of(snapshot)
     loss = problem_of(plan, record).loss
     rule = target_rule(record, loss, plan.positive, plan.class_weight)

@@ -10,6 +10,7 @@ import contextlib
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import cached_property
 from importlib.metadata import version
 from typing import Any, Final, Literal
 
@@ -152,6 +153,23 @@ class RunFolder:
                 f"begin a new run at its model (`start_from={self.url}`)."
             ) from error
 
+    @cached_property
+    def fingerprint(self) -> str:
+        """Return the fingerprint of the record; errors as of `record`."""
+        self.record()
+        return str(unseal(self.folder.read(KEY))["fingerprint"])
+
+    def require_own(self, snapshot: Snapshot) -> None:
+        """Refuse a record that a snapshot was not taken under, such as another run's."""
+        known = snapshot.attributes.get("record")
+        if known is not None and known != self.fingerprint:
+            raise Damaged(
+                f"{self.folder.address(KEY)} is not the record that {snapshot.address} was taken "
+                f"under: its fingerprint is {self.fingerprint[:12]}, where {str(known)[:12]} was "
+                "expected. Restore it from a copy, or begin a new run at its model "
+                f"(`start_from={self.url}`)."
+            )
+
     def _absent(self) -> BadInput | Damaged:
         if not self.snapshots.names():
             return BadInput(f"There is no run at {self.url}. Start one with fewpass train.")
@@ -259,6 +277,7 @@ def save(
         "certificate": certified._asdict() if certified else None,
         "finished": finished,
         "choice": choice.told() if choice else None,
+        "record": run.fingerprint,
     }
     kept = [name for name in ("scale", "shift") if name in dataset.manifest.columns]
     scaling = {name: dataset.column(name) for name in kept}

@@ -56,6 +56,8 @@ class Attributes(BaseModel):
     certificate: Certificate | None
     finished: bool
     choice: Choice | None = None
+    record: str | None = None
+    """Fingerprint of the run.json that the run had; None in snapshots of earlier versions."""
 
 
 @dataclass(frozen=True)

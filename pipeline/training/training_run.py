@@ -148,6 +148,7 @@ class TrainingRun:
         if newest is None:
             self._engine.begin()
         else:
+            self.run.require_own(newest)
             saved = Saved.of(newest)
             self._progress.continue_at(saved.cursor)
             self._engine.restore(newest, saved)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from copy import deepcopy
 
 import numpy as np
@@ -14,6 +15,7 @@ from pipeline.settings.training_plan import TrainingPlan
 from pipeline.training.lease import KEY as LEASE
 from pipeline.training.lease import Holder, Lease, holder_of
 from pipeline.training.model import load_model
+from pipeline.training.run_faults import run_faults
 from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingRun
 from storage.dataset import Dataset
@@ -307,3 +309,21 @@ def test_labels_that_are_none_are_not_trained_on(tmp_path, labels, counts, said)
     with pytest.raises((Damaged, BadInput), match=said):
         TrainingRun.start(TrainingPlan(dataset=folder.url), str(tmp_path / "run"), InProcess())
     assert not (tmp_path / "run").exists()
+
+
+def test_another_runs_record_in_its_place_is_found(tmp_path):
+    """Sealed as it is, it is a true record: of another training."""
+    dataset = make(tmp_path / "set")
+    plans = [TrainingPlan(dataset=dataset.folder.url, passes=2, seed=seed) for seed in (0, 1)]
+    for plan in plans:
+        for _ in TrainingRun.start(plan, str(tmp_path / f"run{plan.seed}"), InProcess()):
+            pass
+    (tmp_path / "run0/run.json").write_bytes((tmp_path / "run1/run.json").read_bytes())
+    run = RunFolder(str(tmp_path / "run0"))
+    said = r"run0/run\.json is not the record that .*run0/snapshots/0000\d\d was taken under"
+    assert any(re.search(said, fault) for fault in run_faults(run))
+    with pytest.raises(Damaged, match=said):
+        load_model(run)
+    with pytest.raises(Damaged, match=said):
+        for _ in TrainingRun.resume(run.url, InProcess()):
+            pass

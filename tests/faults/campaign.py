@@ -3,7 +3,8 @@
     python -m tests.faults.campaign [--size 1.0] [--processes 2] [--seed 17] [--results FILE]
                                     [--only KIND ...]
 
-Size 1 takes fifty minutes on two cores; a smaller one tries that share of it.
+Size 1 takes fifty minutes on two cores; a smaller one tries that share of it.  With --only, what
+the results say of other kinds stays.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ def main() -> None:
     chosen = options.parse_args()
     began = time.perf_counter()
     units = [(kind, name) for kind in chosen.only for name in CATALOGUE[kind].subjects]
+    before, kept = _others(chosen.results, chosen.only)
     rows: list[Row] = []
     for row in _every(units, chosen.size, chosen.seed, chosen.processes):
         rows.append(row)
@@ -53,15 +55,24 @@ def main() -> None:
             "at": datetime.now(UTC).isoformat(timespec="seconds"),
             "size": chosen.size,
             "seed": chosen.seed,
-            "minutes": round((time.perf_counter() - began) / 60, 1),
+            "minutes": round(before + (time.perf_counter() - began) / 60, 1),
             "python": platform.python_version(),
             "versions": {name: version(name) for name in ("fewpass", "numpy", "numba")},
         }
-        _write(chosen.results, [{"about": about}, *rows])
+        every = sorted([*kept, *rows], key=lambda r: list(CATALOGUE).index(r["kind"]))
+        _write(chosen.results, [{"about": about}, *every])
     count = sum(sum(row["how"].values()) for row in rows)
     failures = sum(row["how"].get("broken", 0) for row in rows)
     print(f"{count} cases, {failures} broken, {about['minutes']} minutes", flush=True)
     sys.exit(failures > 0)
+
+
+def _others(results: Path, kinds: list[str]) -> tuple[float, list[Row]]:
+    """Return what is known of other kinds, and the minutes that it took."""
+    if set(kinds) == set(CATALOGUE) or not results.exists():
+        return 0.0, []
+    about, *rows = [json.loads(line) for line in results.read_text().splitlines()]
+    return about["about"]["minutes"], [row for row in rows if row["kind"] not in kinds]
 
 
 def _write(results: Path, lines: list[Row]) -> None:
@@ -115,6 +126,7 @@ def _counted(kind: str, subject: str, every: list[Case], found: list[tuple[Case,
     promise = every[0].promise if every else ""
     return {
         "kind": kind,
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "promise": promise,
         "subject": subject,
         "there": len(every),

@@ -264,7 +264,7 @@ def partition_from_state(plan: IngestPlan, path: Path, state: dict[str, Any]) ->
     ValueError
         When the state is none.
     """
-    require_record(state)
+    require_record(state, 2 if plan.test_fraction else 1)
     buckets = tuple(
         Buckets.reopened(path / name, kept, plan.memory_for_rows)
         for name, kept in zip(("training", "test"), state["buckets"], strict=False)

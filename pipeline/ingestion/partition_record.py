@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from pipeline.settings.ingest_plan import ScalingKind
+
 Natural = Annotated[int, Field(ge=0, le=1 << 48)]
 Pair = tuple[Natural, Natural]  # of training and test rows
 
@@ -36,10 +38,16 @@ class _Buckets(_Strict):
     generations: Annotated[int, Field(ge=1, le=1 << 20)]
 
 
+class _Scaler(_Strict):
+    kind: ScalingKind
+    scale: str | None
+    shift: str | None
+
+
 class _Partitioned(_Strict):
     n_features: Natural
     encoder: _Targets
-    scaler: dict[str, Any] | None
+    scaler: _Scaler | None
     buckets: Annotated[list[_Buckets], Field(min_length=1, max_length=2)]
     n_skipped: dict[str, Natural]
     skipped: list[str]
@@ -47,10 +55,16 @@ class _Partitioned(_Strict):
     orders: list[tuple[str, str] | None]
 
 
-def require_record(state: dict[str, Any]) -> None:
-    """Refuse what `partition_as_state` does not write; ValueError says which member."""
+def require_record(state: dict[str, Any], groups: int) -> None:
+    """Refuse what `partition_as_state` does not write; ValueError says which member.
+
+    `groups` is 2 where there are test rows.
+    """
     try:
         _Partitioned.model_validate_json(json.dumps(state))
     except ValidationError as error:
         first = error.errors()[0]
         raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+    for name in ("buckets", "orders"):
+        if len(state[name]) != groups:
+            raise ValueError(f"{name}: it has {len(state[name])}, where {groups} were expected")

@@ -9,6 +9,7 @@ from pipeline.ingestion import buckets, partition, phases
 from pipeline.ingestion.phases import ingest
 from pipeline.settings.ingest_plan import IngestPlan
 from storage.dataset import Dataset
+from storage.seal import seal, unseal
 from storage.spill import DamagedSpill
 
 ROWS, COLUMNS = 400, 12
@@ -93,6 +94,31 @@ def test_damage_between_dealing_and_writing_is_named_and_healed(
         assert str(path) in result.partitioned_again
         assert [*Dataset.open(plan.dataset).verify()] == []
         killed_after_dealing(plan.model_copy(update={"overwrite": True}), monkeypatch)
+
+
+def another_scaling(state):
+    state["scaler"]["kind"] = "../outside"
+
+
+def no_buckets_of_test_rows(state):
+    del state["buckets"][1]
+
+
+@pytest.mark.parametrize("lie", [another_scaling, no_buckets_of_test_rows])
+def test_a_record_that_lies_is_named_and_all_is_read_anew(tmp_path, small, monkeypatch, lie):
+    source = rows(tmp_path / "rows.svm")
+    how = {"scale": "maxabs", "test_fraction": 0.2}
+    quiet = ingest(plan_of(source, tmp_path / "quiet").model_copy(update=how))
+    plan = plan_of(source, tmp_path / "set").model_copy(update=how)
+    files = killed_after_dealing(plan, monkeypatch)
+    (record,) = [path for path in files if path.name == "partition.json"]
+    document = unseal(record.read_bytes())
+    del document["fingerprint"]
+    lie(document["partition"])
+    record.write_bytes(seal(document))
+    result = ingest(plan)
+    assert result.fingerprint == quiet.fingerprint
+    assert str(record) in result.partitioned_again
 
 
 def test_exchanged_and_older_buckets_are_dealt_anew(tmp_path, small, monkeypatch):

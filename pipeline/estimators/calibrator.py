@@ -35,7 +35,7 @@ class ScoreCalibrator(ClassifierMixin, BaseEstimator):
 
     Two classes: scores of the held-out rows are counted in 4096 bins, once and in constant memory,
     and Platt's sigmoid or an isotonic step function is fitted to the counts.  More classes:
-    softmax(slope * scores + offset), by a pass over the held-out rows per step of Newton's method.
+    softmax(slope * scores + offset), by two passes or more per step of Newton's method.
 
     Parameters
     ----------

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pipeline.errors import BadInput
 from pipeline.estimators.work_folder import WorkFolder
 from pipeline.execution.executor import open_executor
+from pipeline.export.plain_model import as_labels
 from pipeline.ingestion.phases import ingest
 from pipeline.settings.execution import Execution
 from pipeline.settings.ingest_plan import IngestPlan, ScalingKind
@@ -94,8 +95,7 @@ class Stored(NamedTuple):
             return labels.astype(object) if as_objects else labels
         if self.target_dtype is not None:
             return labels.astype(self.target_dtype)
-        whole = bool((labels == np.round(labels)).all())
-        return labels.astype(np.int64) if whole else labels
+        return as_labels(self.labels.labels)
 
     def total_weight(self, class_weight: Any) -> float:
         """Return the n of lam = A/n: the sum of the row weights, times what classes count.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -116,20 +117,15 @@ FORMATS: dict[str, Callable[[PlainModel], bytes]] = {
 }
 
 
-class _needed:  # noqa: N801 - reads as a word
+@contextmanager
+def _needed(library: str) -> Iterator[None]:
     """Say what to install where a library is missing."""
-
-    def __init__(self, library: str) -> None:
-        self._library = library
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _kind: object, error: BaseException | None, _at: object) -> None:
-        if isinstance(error, ImportError):
-            raise BadInput(
-                f"The library {self._library} is not installed. Install fewpass[export]."
-            ) from error
+    try:
+        yield
+    except ImportError as error:
+        raise BadInput(
+            f"The library {library} is not installed. Install fewpass[export]."
+        ) from error
 
 
 def to_sklearn(model: PlainModel) -> Any:

@@ -2,7 +2,8 @@
 
 Of two classes, scores are counted in bins: constant memory, and counts of parts of the rows add up
 in any order.  Platt's sigmoid and an isotonic step function are fitted to the bins.  Of more
-classes, softmax(slope * scores + offset) is fitted by Newton's method, a pass for each step.
+classes, softmax(slope * scores + offset) is fitted by Newton's method, two passes or more for each
+step.
 
 Sources: Platt, "Probabilistic outputs for support vector machines" (1999), with the numerics of
 Lin, Lin and Weng (2007); Zadrozny and Elkan (2002) for isotonic regression; Guo et al. (2017) for
@@ -138,7 +139,7 @@ def fit_steps(counts: Counts) -> Steps:
 
 
 def fit_softmax(parts: Callable[[], Iterable[Part]], n_classes: int) -> Softmax:
-    """Minimise the log loss of rows that are read once per step of Newton's method.
+    """Minimise the log loss by Newton's method: rows are read for each loss and each gradient.
 
     The last offset is minus the sum of the others: adding the same to all changes nothing.
     """

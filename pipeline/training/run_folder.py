@@ -148,16 +148,21 @@ class RunFolder:
             del document["fingerprint"]
             return RunRecord.model_validate_json(json.dumps(document))
         except ValueError as error:
-            raise Damaged(
-                f"{self.folder.address(KEY)} is damaged: {error}. Restore it from a copy, or "
-                f"begin a new run at its model (`start_from={self.url}`)."
-            ) from error
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: ValueError) -> Damaged:
+        return Damaged(
+            f"{self.folder.address(KEY)} is damaged: {error}. Restore it from a copy, or "
+            f"begin a new run at its model (`start_from={self.url}`)."
+        )
 
     @cached_property
     def fingerprint(self) -> str:
-        """Return the fingerprint of the record; errors as of `record`."""
-        self.record()
-        return str(unseal(self.folder.read(KEY))["fingerprint"])
+        """Return the fingerprint of the record; Damaged when it is not as it was written."""
+        try:
+            return str(unseal(self.folder.read(KEY))["fingerprint"])
+        except ValueError as error:
+            raise self._damaged(error) from error
 
     def require_own(self, snapshot: Snapshot) -> None:
         """Refuse a record that a snapshot was not taken under, such as another run's."""

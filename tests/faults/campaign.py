@@ -3,7 +3,7 @@
     python -m tests.faults.campaign [--size 1.0] [--processes 2] [--seed 17] [--results FILE]
                                     [--only KIND ...]
 
-Size 1 takes fifty minutes on two cores; a smaller one tries that share of it.  With --only, what
+Size 1 takes forty minutes on two cores; a smaller one tries that share of it.  With --only, what
 the results say of other kinds stays.
 """
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipeline.encoding.applying import columns_of
+from pipeline.encoding.cells import read_moments, read_numbers, words_of
+from pipeline.encoding.inference import Held, as_asked, held_in
 from pipeline.encoding.recipe import (
     SECONDS_OF_DAY,
     AnyColumn,
@@ -17,23 +22,29 @@ from pipeline.encoding.recipe import (
     Hashed,
     Number,
     Recipe,
-    as_numbers,
-    as_seconds,
-    as_words,
+    Text,
+    idf_text,
 )
+from pipeline.encoding.text import inverse_frequencies
 from pipeline.errors import BadInput
+from pipeline.settings.encoding import bins_of
 
 CLIP = 0.005  # share of the sample that is clipped at either end: codes such as 98 are in there
 HEAVY = 5.0  # times the median: where p99 is above, logarithms are taken
+#: Columns of a hash for every value of the sample; fewer would let more values share one.
+ROOM = 8
+EXAMPLES = 1000  # values of a hashed column that its columns are named by
+NO_KINDS: Mapping[str, str] = MappingProxyType({})
 
 
 class Rules(NamedTuple):
     """How columns are encoded where that is not told by the sample alone."""
 
-    bits: int = 18  # of a hash, for columns of many values
+    bits: int = 18  # of a hash, at most, for columns of many values
     bins: int | None = None  # ranges in place of every number
     most_values: int = 1000  # of a column whose values have columns of their own
     least_rows: int = 10  # with a value that has a column of its own; one in 1000 of a small sample
+    kinds: Mapping[str, str] = NO_KINDS  # what columns hold, by name, where that was said
 
     def enough(self, n: int) -> int:
         """Return how many of n rows a value must be in to have a column of its own."""
@@ -48,8 +59,10 @@ def fitted(sample: Any, rules: Rules) -> Recipe:
     BadInput
         When a column is of a type that no recipe has, by its name.
     """
+    names = sample.column_names
     columns = [
-        _column(name, sample.column(name).combine_chunks(), rules) for name in sample.column_names
+        _column(name, cells, rules)
+        for name, cells in zip(names, columns_of(sample, names), strict=True)
     ]
     if not columns:
         raise BadInput("The table has no columns. Give some.")
@@ -57,71 +70,77 @@ def fitted(sample: Any, rules: Rules) -> Recipe:
 
 
 def _column(name: str, cells: Any, rules: Rules) -> AnyColumn:
-    kind, types = cells.type, pa.types
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        return _bins(name, cells, rules.bins) if rules.bins else _number(name, cells)
-    inner = kind.value_type if types.is_dictionary(kind) else kind
-    texts = types.is_string(inner) or types.is_large_string(inner) or types.is_string_view(inner)
-    if texts or types.is_boolean(kind) or types.is_dictionary(kind) or types.is_null(kind):
-        return _category(name, cells, rules)
-    if types.is_date(kind) or types.is_timestamp(kind):
-        return _date(name, cells)
-    raise BadInput(
-        f"Column {name!r} holds {kind} values, which become no numbers. Leave it out, or turn it "
-        "into numbers, text or dates."
-    )
+    asked = rules.kinds.get(name)
+    bins = bins_of(asked) if asked else rules.bins
+    if asked and not bins:
+        held = as_asked(asked, cells)  # type: ignore[arg-type]
+    else:
+        held = as_asked("number", cells) if asked else held_in(name, cells)
+    if held.kind == "number":
+        return _bins(name, cells, bins, held) if bins else _number(name, cells, held)
+    if held.kind == "date":
+        return _date(name, cells, held)
+    if held.kind == "text":
+        weights = inverse_frequencies(words_of(cells), rules.bits)
+        return Text(name=name, bits=rules.bits, idf=idf_text(weights))
+    return _category(name, cells, rules, always_hashed=held.kind == "hash")
 
 
-def _number(name: str, cells: Any) -> Number:
-    every = as_numbers(cells)
+def _number(name: str, cells: Any, held: Held) -> Number:
+    every, bad = read_numbers(cells, decimal_comma=held.decimal_comma)
+    missing = np.isnan(every) if bad is None else np.isnan(every) & ~bad
     known = every[~np.isnan(every)]
-    has_missing = bool(len(known) < len(every))
+    found: dict[str, Any] = {
+        "name": name, "has_missing": bool(missing.any()), "decimal_comma": held.decimal_comma,
+    }  # fmt: skip
     if not len(known):
-        return Number(
-            name=name, low=0.0, high=0.0, logarithm=False, mean=0.0, deviation=1.0,
-            has_missing=has_missing,
-        )  # fmt: skip
+        return Number(low=0.0, high=0.0, logarithm=False, mean=0.0, deviation=1.0, **found)
     low, median, p99, high = np.quantile(known, (CLIP, 0.5, 0.99, 1.0 - CLIP)).tolist()
     logarithm = bool(known.min() >= 0.0 and p99 > HEAVY * median)
-    shape = Number(
-        name=name, low=low, high=high, logarithm=logarithm, mean=0.0, deviation=1.0,
-        has_missing=has_missing,
-    )  # fmt: skip
+    shape = Number(low=low, high=high, logarithm=logarithm, mean=0.0, deviation=1.0, **found)
     reshaped = shape.reshaped(known)
     mean, deviation = float(reshaped.mean()), float(reshaped.std())
     constant = deviation <= 1e-12 * abs(mean)
     return shape.model_copy(update={"mean": mean, "deviation": 1.0 if constant else deviation})
 
 
-def _bins(name: str, cells: Any, count: int) -> Bins:
-    every = as_numbers(cells)
+def _bins(name: str, cells: Any, count: int, held: Held) -> Bins:
+    every, _ = read_numbers(cells, decimal_comma=held.decimal_comma)
     known = every[~np.isnan(every)]
     edges = np.unique(np.quantile(known, np.arange(1, count) / count)) if len(known) else ()
-    return Bins(name=name, edges=tuple(float(edge) for edge in edges))
+    return Bins(
+        name=name, edges=tuple(float(edge) for edge in edges), decimal_comma=held.decimal_comma
+    )
 
 
-def _category(name: str, cells: Any, rules: Rules) -> Category | Hashed:
-    words = as_words(cells).drop_null()
-    counted = pc.value_counts(words)
-    if len(counted) > rules.most_values:
-        return Hashed(name=name, bits=rules.bits)
-    often = [
-        str(value)
-        for value, count in zip(
-            counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True
-        )
-        if count >= rules.enough(len(cells))
-    ]
+def _category(name: str, cells: Any, rules: Rules, *, always_hashed: bool) -> Category | Hashed:
+    counted = pc.value_counts(words_of(cells).drop_null())
+    values = counted.field("values").to_pylist()
+    counts = counted.field("counts").to_numpy(zero_copy_only=False)
+    often = [values[k] for k in np.flatnonzero(counts >= rules.enough(len(cells))).tolist()]
+    if always_hashed or len(values) > rules.most_values:
+        # Where counts are equal the value decides: their order depends on how rows were cut.
+        most = sorted(zip((-counts).tolist(), values, strict=True))[:EXAMPLES]
+        bits = min(rules.bits, (ROOM * max(1, len(values)) - 1).bit_length())
+        return Hashed(name=name, bits=bits, examples=tuple(value for _, value in most))
     return Category(name=name, values=tuple(sorted(often)))
 
 
-def _date(name: str, cells: Any) -> Date:
-    every = as_seconds(cells)
+def _date(name: str, cells: Any, held: Held) -> Date:
+    every, _ = read_moments(cells, held.form)
     known = every[~np.isnan(every)]
     first = float(known.min()) if len(known) else 0.0
     days = (known - first) / SECONDS_OF_DAY
     mean, deviation = (float(days.mean()), float(days.std())) if len(days) else (0.0, 1.0)
     return Date(
-        name=name, first=first, mean=mean, deviation=deviation or 1.0,
+        name=name, first=first, mean=mean, deviation=deviation or 1.0, form=held.form,
         has_hours=bool((known % SECONDS_OF_DAY != 0.0).any()),
     )  # fmt: skip
+
+
+def as_sample(table: Any, rows: int, seed: int) -> Any:
+    """Return rows of an Arrow table, drawn without replacement, in their order."""
+    if table.num_rows <= rows:
+        return table
+    chosen = np.random.default_rng(seed).choice(table.num_rows, rows, replace=False)
+    return table.take(pa.array(np.sort(chosen)))

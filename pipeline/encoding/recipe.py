@@ -1,12 +1,15 @@
 """What becomes of every column of a table: fitted to a sample, written down, applied to all rows.
 
 Every column fills one slot or a few in each row, and in a slot one output column: a number its own,
-a category that of its value.  So a row has as many entries as there are slots, whatever its values.
+a category that of its value.  Text alone fills as many as it has words.
 """
 
 from __future__ import annotations
 
+import base64
+import zlib
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import pairwise
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -15,26 +18,37 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
-from sklearn.utils import murmurhash3_32
 
-Floats = NDArray[np.float64]
+from pipeline.encoding.cells import Floats, Mask, read_moments, read_numbers, words_of
+from pipeline.encoding.hashing import hashes
+from pipeline.encoding.text import Ragged, encode_text
+
 Codes = NDArray[np.int64]
 
 SECONDS_OF_DAY = 86_400
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+#: Steps of a unit that logarithms of words' frequencies are written down in.
+_IDF_STEPS = 16.0
 
 
 class Slot(NamedTuple):
     """An entry of every row."""
 
-    column: Codes  # (n,) which output column, from 0 at the recipe's first
+    column: Codes  # (n,) which output column, from 0 at the column's first
     value: Floats  # (n,)
+
+
+class Entries(NamedTuple):
+    """A column's cells, encoded."""
+
+    slots: tuple[Slot | Ragged, ...]  # in the order of their output columns
+    bad: Mask | None = None  # (n,) cells that are not what the column holds; None: none
 
 
 class ColumnRecipe(BaseModel):
     """How one column is encoded."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
 
@@ -43,7 +57,17 @@ class ColumnRecipe(BaseModel):
         """Return the names of the output columns."""
         raise NotImplementedError
 
-    def slots(self, cells: Any) -> Iterator[Slot]:
+    @property
+    def width(self) -> int:
+        """Return how many output columns there are."""
+        return len(self.outputs)
+
+    @property
+    def told(self) -> str:
+        """Say in a few words what becomes of the column."""
+        raise NotImplementedError
+
+    def entries(self, cells: Any) -> Entries:
         """Encode cells (n,), an Arrow array."""
         raise NotImplementedError
 
@@ -58,19 +82,27 @@ class Number(ColumnRecipe):
     mean: float
     deviation: float
     has_missing: bool
+    decimal_comma: bool = False
 
     @property
     def outputs(self) -> list[str]:
         """Return the name, and the indicator's."""
         return [self.name, f"{self.name} is missing"][: 1 + self.has_missing]
 
-    def slots(self, cells: Any) -> Iterator[Slot]:
+    @property
+    def told(self) -> str:
+        """Say how the number is changed."""
+        parts = [f"number, clipped to {self.low:.6g} ... {self.high:.6g}"]
+        parts += ["log1p"] * self.logarithm + ["standardised"]
+        return ", ".join(parts + ["missing has a column"] * self.has_missing)
+
+    def entries(self, cells: Any) -> Entries:
         """Encode numbers; missing ones are the mean, which is 0."""
-        numbers = as_numbers(cells)
+        numbers, bad = read_numbers(cells, decimal_comma=self.decimal_comma)
         missing = np.isnan(numbers)
         value = (self.reshaped(numbers) - self.mean) / self.deviation
         value[missing] = float(self.has_missing)
-        yield Slot((missing & self.has_missing).astype(np.int64), value)
+        return Entries((Slot((missing & self.has_missing).astype(np.int64), value),), bad)
 
     def reshaped(self, numbers: Floats) -> Floats:
         """Return numbers clipped, and their logarithms where those are used."""
@@ -83,6 +115,7 @@ class Bins(ColumnRecipe):
 
     kind: Literal["bins"] = "bins"
     edges: tuple[float, ...]
+    decimal_comma: bool = False
 
     @property
     def outputs(self) -> list[str]:
@@ -91,12 +124,17 @@ class Bins(ColumnRecipe):
         ranges = [f"{self.name} in [{a}, {b})" for a, b in pairwise(ends)]
         return [*ranges, f"{self.name} is missing"]
 
-    def slots(self, cells: Any) -> Iterator[Slot]:
+    @property
+    def told(self) -> str:
+        """Say how many ranges there are."""
+        return f"number, one of {len(self.edges) + 1} ranges"
+
+    def entries(self, cells: Any) -> Entries:
         """Encode numbers."""
-        numbers = as_numbers(cells)
+        numbers, bad = read_numbers(cells, decimal_comma=self.decimal_comma)
         found = np.searchsorted(np.asarray(self.edges), numbers, side="right")
         found[np.isnan(numbers)] = len(self.edges) + 1
-        yield one_hot(found)
+        return Entries((one_hot(found),), bad)
 
 
 class Category(ColumnRecipe):
@@ -111,13 +149,18 @@ class Category(ColumnRecipe):
         known = [f"{self.name}={value}" for value in self.values]
         return [*known, f"{self.name} rare or unseen", f"{self.name} is missing"]
 
-    def slots(self, cells: Any) -> Iterator[Slot]:
+    @property
+    def told(self) -> str:
+        """Say how many values have a column."""
+        return f"category of {len(self.values)} values, rare or unseen ones together"
+
+    def entries(self, cells: Any) -> Entries:
         """Encode words."""
-        words = as_words(cells)
+        words = words_of(cells)
         places = pc.index_in(words, value_set=pa.array(self.values, pa.large_string()))
         found = places.fill_null(len(self.values)).to_numpy(zero_copy_only=False).astype(np.int64)
         found[words.is_null().to_numpy(zero_copy_only=False)] = len(self.values) + 1
-        yield one_hot(found)
+        return Entries((one_hot(found),))
 
 
 class Hashed(ColumnRecipe):
@@ -125,26 +168,78 @@ class Hashed(ColumnRecipe):
 
     kind: Literal["hashed"] = "hashed"
     bits: int
+    examples: tuple[str, ...] = ()
+    """Values that the sample has often: by them columns get names of their own."""
+
+    @property
+    def outputs(self) -> list[str]:
+        """Return a name per column: that of the example that is hashed to it, or its number."""
+        names = [f"{self.name}#{k}" for k in range(1 << self.bits)]
+        for value, code in zip(reversed(self.examples), reversed(self._codes), strict=True):
+            names[abs(code) % (1 << self.bits)] = f"{self.name}={value}"
+        return [*names, f"{self.name} is missing"]
+
+    @property
+    def width(self) -> int:
+        """Return how many output columns there are."""
+        return (1 << self.bits) + 1
+
+    @property
+    def told(self) -> str:
+        """Say how many columns values are hashed to."""
+        return f"category of many values, hashed to {1 << self.bits:,} columns"
+
+    @property
+    def _codes(self) -> list[int]:
+        found: list[int] = hashes(
+            pa.array(self.examples, pa.large_string()), f"{self.name}="
+        ).tolist()
+        return found
+
+    def entries(self, cells: Any) -> Entries:
+        """Encode words."""
+        words = words_of(cells)
+        found = hashes(words, f"{self.name}=")
+        value = np.where(found < 0, -1.0, 1.0)
+        column = np.abs(found) % (1 << self.bits)
+        missing = words.is_null().to_numpy(zero_copy_only=False)
+        column[missing], value[missing] = 1 << self.bits, 1.0
+        return Entries((Slot(column, value),))
+
+
+class Text(ColumnRecipe):
+    """2^bits columns for words and pairs of words, tf-idf, each row of length 1."""
+
+    kind: Literal["text"] = "text"
+    bits: int
+    idf: str
+    """Of every slot, a byte each in sixteenths; zlib, base64."""
 
     @property
     def outputs(self) -> list[str]:
         """Return a name per column."""
-        return [*(f"{self.name}#{k}" for k in range(1 << self.bits)), f"{self.name} is missing"]
+        return [f"{self.name}#{k}" for k in range(1 << self.bits)]
 
-    def slots(self, cells: Any) -> Iterator[Slot]:
-        """Encode words."""
-        coded = as_words(cells).dictionary_encode()
-        hashes = np.array(
-            [murmurhash3_32(f"{self.name}={value}") for value in coded.dictionary.to_pylist()],
-            np.int64,
-        )
-        missing = coded.is_null().to_numpy(zero_copy_only=False)
-        codes = coded.indices.fill_null(0).to_numpy(zero_copy_only=False)
-        found = hashes[codes] if len(hashes) else np.zeros(len(codes), np.int64)
-        value = np.where(found < 0, -1.0, 1.0)
-        column = np.abs(found) % (1 << self.bits)
-        column[missing], value[missing] = 1 << self.bits, 1.0
-        yield Slot(column, value)
+    @property
+    def width(self) -> int:
+        """Return how many output columns there are."""
+        return 1 << self.bits
+
+    @property
+    def told(self) -> str:
+        """Say what is hashed."""
+        return f"text, words and pairs of words hashed to {1 << self.bits:,} columns, tf-idf"
+
+    @cached_property
+    def _weights(self) -> Floats:
+        steps = np.frombuffer(zlib.decompress(base64.b64decode(self.idf)), np.uint8)
+        if steps.size != 1 << self.bits:
+            raise ValueError(f"the text column {self.name!r} has {steps.size} weights")
+        return steps / _IDF_STEPS
+
+    def entries(self, cells: Any) -> Entries:
+        """Encode text; what is missing has no words."""
+        return Entries((encode_text(words_of(cells), self._weights),))
 
 
 class Date(ColumnRecipe):
@@ -155,6 +250,8 @@ class Date(ColumnRecipe):
     mean: float  # of days since
     deviation: float
     has_hours: bool
+    form: str | None = None
+    """Of text, as `strptime` has it; None: ISO 8601."""
 
     @property
     def outputs(self) -> list[str]:
@@ -164,22 +261,32 @@ class Date(ColumnRecipe):
         months = [f"{self.name} month={month}" for month in range(1, 13)]
         return [self.name, f"{self.name} is missing", *weekdays, *months, *hours]
 
-    def slots(self, cells: Any) -> Iterator[Slot]:
+    @property
+    def told(self) -> str:
+        """Say which parts are used."""
+        return f"date: days, weekday, month{', hour' if self.has_hours else ''}"
+
+    def entries(self, cells: Any) -> Entries:
         """Encode dates or times."""
-        seconds = as_seconds(cells)
+        seconds, bad = read_moments(cells, self.form)
         missing = np.isnan(seconds)
         days = ((seconds - self.first) / SECONDS_OF_DAY - self.mean) / self.deviation
-        yield Slot(missing.astype(np.int64), np.where(missing, 1.0, days))
-        moments = pc.cast(cells, pa.timestamp("s"), safe=False)
-        parts = [(pc.day_of_week(moments), 2), (pc.subtract(pc.month(moments), 1), 9)]
+        slots = [Slot(missing.astype(np.int64), np.where(missing, 1.0, days))]
+        for part, first in self._parts(np.where(missing, 0.0, seconds)):
+            slots.append(Slot(first + part, np.where(missing, 0.0, 1.0)))
+        return Entries(tuple(slots), bad)
+
+    def _parts(self, seconds: Floats) -> Iterator[tuple[Codes, int]]:
+        """Yield weekday, month and hour from 0, and where their columns begin."""
+        moments = seconds.astype("datetime64[s]")
+        days, months = moments.astype("datetime64[D]"), moments.astype("datetime64[M]")
+        yield (days.astype(np.int64) + 3) % len(WEEKDAYS), 2  # 1970 began on a Thursday
+        yield months.astype(np.int64) % 12, 9
         if self.has_hours:
-            parts.append((pc.hour(moments), 21))
-        for part, first in parts:
-            place = part.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-            yield Slot(first + place, np.where(missing, 0.0, 1.0))
+            yield (moments - days).astype(np.int64) // 3600, 21
 
 
-AnyColumn = Annotated[Number | Bins | Category | Hashed | Date, Field(discriminator="kind")]
+AnyColumn = Annotated[Number | Bins | Category | Hashed | Text | Date, Field(discriminator="kind")]
 
 
 class Recipe(BaseModel):
@@ -197,12 +304,7 @@ class Recipe(BaseModel):
     @property
     def n_outputs(self) -> int:
         """Return d."""
-        return sum(width_of(column) for column in self.columns)
-
-
-def width_of(column: ColumnRecipe) -> int:
-    """Return how many output columns a column has."""
-    return (1 << column.bits) + 1 if isinstance(column, Hashed) else len(column.outputs)
+        return sum(column.width for column in self.columns)
 
 
 def one_hot(found: Codes) -> Slot:
@@ -210,21 +312,7 @@ def one_hot(found: Codes) -> Slot:
     return Slot(found.astype(np.int64), np.ones(len(found)))
 
 
-def as_numbers(cells: Any) -> Floats:
-    """Return cells as floats, a null as NaN; infinities are NaN, too."""
-    numbers = pc.cast(cells, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    return np.where(np.isfinite(numbers), numbers, np.nan)
-
-
-def as_words(cells: Any) -> Any:
-    """Return cells as text."""
-    if pa.types.is_dictionary(cells.type):
-        cells = cells.dictionary_decode()
-    return pc.cast(cells, pa.large_string())
-
-
-def as_seconds(cells: Any) -> Floats:
-    """Return dates or times as seconds since 1970, a null as NaN."""
-    moments = pc.cast(pc.cast(cells, pa.timestamp("s"), safe=False), pa.int64())
-    found: Floats = pc.cast(moments, pa.float64()).to_numpy(zero_copy_only=False)
-    return np.array(found)
+def idf_text(weights: Floats) -> str:
+    """Write the weights of words (2^bits,) down."""
+    steps = np.clip(np.rint(weights * _IDF_STEPS), 0, 255).astype(np.uint8)
+    return base64.b64encode(zlib.compress(steps.tobytes(), 9)).decode()

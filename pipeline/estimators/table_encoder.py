@@ -13,7 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from pipeline.encoding.applying import encoded
-from pipeline.encoding.fitting import Rules, fitted
+from pipeline.encoding.fitting import Rules, as_sample, fitted
 from pipeline.encoding.recipe import Recipe
 from pipeline.errors import BadInput
 from pipeline.estimators.parameters import seed_of
@@ -87,10 +87,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         sample = first_rows(X, self.sample_rows) if is_collection(X) else as_table(X)
         if not sample.num_rows:
             raise BadInput("The table has 0 rows. Give at least one.")
-        if sample.num_rows > self.sample_rows:
-            draw = np.random.default_rng(seed_of(self.random_state))
-            chosen = draw.choice(sample.num_rows, self.sample_rows, replace=False)
-            sample = sample.take(pa.array(np.sort(chosen)))
+        sample = as_sample(sample, self.sample_rows, seed_of(self.random_state))
         rules = Rules(self.bits, self.bins, self.most_values, self.least_rows)
         self.recipe_: Recipe = fitted(sample, rules)
         self.feature_names_in_ = np.asarray(sample.column_names, object)

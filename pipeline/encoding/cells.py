@@ -1,0 +1,111 @@
+"""Cells of a column, typed or as text, as what an encoding works on: numbers, words, moments."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+_NUMBER = r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$|^[-+]?(?i:inf|infinity|nan)$"
+_DAY, _TIME = r"\d{4}-\d{2}-\d{2}", r"[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[-+]\d{2}:?\d{2})?"
+_MOMENT = rf"^{_DAY}({_TIME})?$"
+
+
+class Read(NamedTuple):
+    """Cells of one column, read as one kind of thing."""
+
+    values: Floats  # (n,), NaN where a cell is missing or bad
+    bad: Mask | None = None  # (n,) cells that are no such thing; None: there are none
+
+
+def read_numbers(cells: Any, *, decimal_comma: bool = False) -> Read:
+    """Read numbers, typed or as text; what is infinite is missing, too."""
+    if not is_text(cells.type):
+        return Read(_finite(pc.cast(cells, pa.float64(), safe=False)))
+    if decimal_comma:
+        cells = pc.replace_substring(pc.replace_substring(cells, ".", ""), ",", ".")
+    try:
+        return Read(_finite(pc.cast(cells, pa.float64())))
+    except pa.ArrowInvalid:
+        return _read_where(cells, _NUMBER, lambda good: pc.cast(good, pa.float64()))
+
+
+def read_moments(cells: Any, form: str | None = None) -> Read:
+    """Read dates or times as seconds since 1970; text in the form of `strptime`, or in ISO 8601."""
+    if not is_text(cells.type):
+        return Read(_seconds(cells))
+    if form is not None:
+        found = pc.strptime(cells, format=form, unit="s", error_is_null=True)
+        return Read(_seconds(found), _new_nulls(cells, found))
+    try:
+        return Read(_seconds(_iso(cells)))
+    except pa.ArrowInvalid:
+        return _read_where(cells, _MOMENT, _each_iso)
+
+
+def _read_where(cells: Any, pattern: str, cast: Any) -> Read:
+    """Read the cells that look right; all others that are not missing are bad."""
+    trimmed = pc.utf8_trim_whitespace(cells)
+    fits = pc.match_substring_regex(trimmed, pattern)
+    found = cast(pc.if_else(fits, trimmed, pa.scalar(None, trimmed.type)))
+    values = _finite(found) if pa.types.is_floating(found.type) else _seconds(found)
+    return Read(values, _new_nulls(cells, found))
+
+
+def _new_nulls(before: Any, after: Any) -> Mask | None:
+    bad = np.asarray(pc.and_(pc.is_null(after), pc.is_valid(before)), np.bool_)
+    return bad if bad.any() else None
+
+
+def _iso(cells: Any) -> Any:
+    try:
+        return pc.cast(cells, pa.timestamp("us"))
+    except pa.ArrowInvalid:
+        return pc.cast(cells, pa.timestamp("us", "UTC"))
+
+
+def _each_iso(cells: Any) -> Any:
+    """Read one by one: a 13th month looks right, and would spoil the others."""
+
+    def read(cell: Any) -> Any:
+        try:
+            return pc.cast(_iso(pa.array([cell], cells.type)), pa.timestamp("us"))[0].as_py()
+        except pa.ArrowInvalid:
+            return None
+
+    return pa.array([read(cell) for cell in cells.to_pylist()], pa.timestamp("us"))
+
+
+def _seconds(moments: Any) -> Floats:
+    whole = pc.cast(pc.cast(moments, pa.timestamp("s"), safe=False), pa.int64())
+    return np.array(pc.cast(whole, pa.float64()).to_numpy(zero_copy_only=False))
+
+
+def _finite(numbers: Any) -> Floats:
+    found = numbers.to_numpy(zero_copy_only=False)
+    return np.where(np.isfinite(found), found, np.nan)
+
+
+def words_of(cells: Any) -> Any:
+    """Return cells as text, an Arrow array of large strings."""
+    if pa.types.is_dictionary(cells.type):
+        cells = cells.dictionary_decode()
+    return pc.cast(cells, pa.large_string())
+
+
+def is_text(kind: Any) -> bool:
+    """Say whether an Arrow type is text."""
+    types = pa.types
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def is_numeric(kind: Any) -> bool:
+    """Say whether an Arrow type is one of numbers."""
+    types = pa.types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))

@@ -1,0 +1,121 @@
+"""What the columns of a table hold, told by a sample of its rows."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.encoding.cells import is_numeric, is_text, read_moments, read_numbers
+from pipeline.errors import BadInput
+from pipeline.settings.encoding import Kind
+
+#: Share of the known cells that a column is told by; others are then bad cells, not words.
+MOSTLY = 0.95
+#: Spaces in a cell, on average, from which it is text and no word.
+SPACES_OF_TEXT = 3.0
+#: Cells that a form of dates is tried on first.
+_TRIED = 1000
+#: Ranges of the middle 99 % that the extremes are apart from it, where values must be clipped.
+_FAR = 10.0
+
+_DAYS = ("%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d-%m-%Y")
+_FORMS = tuple(f"{day}{time}" for day in _DAYS for time in ("", " %H:%M:%S", " %H:%M"))
+
+
+class Held(NamedTuple):
+    """What a column holds."""
+
+    kind: Kind
+    decimal_comma: bool = False  # of numbers as text
+    form: str | None = None  # of dates as text, as `strptime` has it
+
+
+def held_in(name: str, cells: Any) -> Held:
+    """Tell what a column holds by the cells of a sample, an Arrow array.
+
+    Raises
+    ------
+    BadInput
+        When the column is of a type that becomes no numbers.
+    """
+    kind, types = cells.type, pa.types
+    if is_numeric(kind) or types.is_null(kind):
+        return Held("number")
+    if types.is_date(kind) or types.is_timestamp(kind):
+        return Held("date")
+    if types.is_boolean(kind) or types.is_dictionary(kind):
+        return Held("category")
+    if is_text(kind):
+        return _held_in_text(cells.drop_null())
+    raise BadInput(
+        f"Column {name!r} holds {kind} values, which become no numbers. Leave it out, or turn it "
+        "into numbers, text or dates."
+    )
+
+
+def as_asked(kind: Kind, cells: Any) -> Held:
+    """Return a kind that somebody asked for, with what the sample tells of how it is written."""
+    found = _held_in_text(cells.drop_null()) if is_text(cells.type) else Held(kind)
+    return found if found.kind == kind else Held(kind)
+
+
+def _held_in_text(known: Any) -> Held:
+    if not len(known) or _mostly_numbers(known):
+        return Held("number")
+    if _mostly_numbers(known, decimal_comma=True):
+        return Held("number", decimal_comma=True)
+    form = _form_of_dates(known)
+    if form is not None:
+        return Held("date", form=form or None)
+    spaces = pc.mean(pc.count_substring(known, " ")).as_py()
+    return Held("text" if spaces >= SPACES_OF_TEXT else "category")
+
+
+def _mostly_numbers(known: Any, *, decimal_comma: bool = False) -> bool:
+    _, bad = read_numbers(known, decimal_comma=decimal_comma)
+    return bad is None or bool(bad.mean() <= 1.0 - MOSTLY)
+
+
+def _form_of_dates(known: Any) -> str | None:
+    """Return the form that most cells have, "" for ISO 8601; None where they are no dates."""
+    for form in ("", *_FORMS):
+        for cells in (known[:_TRIED], known):
+            _, bad = read_moments(cells, form or None)
+            if bad is not None and bad.mean() > 1.0 - MOSTLY:
+                break
+        else:
+            return form
+    return None
+
+
+def needs_encoding(held: Held, cells: Any) -> bool:
+    """Say whether a column is more than numbers: words, dates, gaps, or far outliers."""
+    if held.kind != "number" or held.decimal_comma:
+        return True
+    numbers, _ = read_numbers(cells)
+    return bool(np.isnan(numbers).any()) or _has_outliers(numbers)
+
+
+def _has_outliers(numbers: Any) -> bool:
+    if numbers.size < _TRIED:
+        return False
+    low, high = np.quantile(numbers, (0.005, 0.995))
+    beyond = max(float(numbers.max() - high), float(low - numbers.min()))
+    return bool(high > low) and beyond > _FAR * float(high - low)
+
+
+def looks_like_id(held: Held, cells: Any) -> bool:
+    """Say whether a column only counts the rows, or names each of them."""
+    if len(cells) < _TRIED or cells.null_count:
+        return False
+    if held.kind == "category":
+        return bool(pc.count_distinct(cells).as_py() == len(cells))
+    if held.kind != "number":
+        return False
+    numbers, _ = read_numbers(cells)
+    steps = np.diff(numbers)
+    whole = bool((numbers == np.round(numbers)).all())
+    return whole and bool((steps > 0.0).all()) and float(np.median(steps)) == 1.0

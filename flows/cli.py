@@ -35,6 +35,7 @@ for command in (
     commands.evaluate,
     commands.predict,
     commands.export,
+    commands.weights,
     commands.report,
     commands.inspect,
     commands.verify,

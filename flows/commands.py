@@ -234,6 +234,33 @@ def export(run: str, out: str, /, *, output: Output = OUTPUT) -> int:
     return run_export(run, out, output)
 
 
+def weights(
+    run: str,
+    /,
+    *,
+    top: int = 20,
+    label: Annotated[str | None, Parameter(name="--class")] = None,
+    csv: bool = False,
+    output: Output = OUTPUT,
+) -> int:
+    """Tell the largest weights of a run's newest model, by the names of its features.
+
+    Parameters
+    ----------
+    run
+        Folder or address of the run, or of a store that has published one.
+    top
+        How many, of each class [default: 20].
+    label
+        One class of a model of several [default: each].
+    csv
+        Print them as CSV.
+    """
+    from flows.weights import run_weights
+
+    return run_weights(run, top, label, csv, output)
+
+
 def report(run: str, /, *, output: Output = OUTPUT) -> int:
     """Draw a run's loss curve into RUN/report/loss.png and tell what the run did.
 

@@ -12,7 +12,7 @@ from flows.errors import Interrupted
 from flows.options import Ingest, Output, PlanSource, Reading
 from flows.progress import ingest_display
 from flows.settings import as_toml, as_values, ingest_settings
-from pipeline.ingestion.phases import ingest
+from pipeline.ingestion.phases import column_kinds, ingest
 from pipeline.ingestion.result import IngestResult
 from pipeline.matching import left_out_sentence
 from pipeline.memory import peak_memory_bytes
@@ -39,10 +39,14 @@ def run_ingest(
     terminal = Terminal(output)
     plan = ingest_settings(sources, dataset, options, reading, plan_source)
     if plan_source.dry_run:
+        column = {"column": column_kinds(plan) or plan.options.column}
+        plan = plan.model_copy(update={"options": plan.options.model_copy(update=column)})
         terminal.result(as_values(plan), as_toml(plan))
         return 0
     terminal.plan(as_toml(plan))
     result = ingest_shown(terminal, plan)
+    if result.encoded and not output.json:
+        terminal.result({}, facts_table("Columns", dict(result.encoded)))
     terminal.result(ingest_facts(result), facts_table("Data set", _shown(result)))
     return 0
 
@@ -83,6 +87,8 @@ def ingest_shown(terminal: Terminal, plan: IngestPlan) -> IngestResult:
         terminal.say(left_out_sentence(result.left_out), style="yellow")
     if result.partitioned_again:
         terminal.say(f"{result.partitioned_again} All rows were read anew.", style="yellow")
+    for note in result.notes:
+        terminal.say(note, style="yellow")
     for row in result.skipped_rows[:SKIPPED_SHOWN]:
         terminal.say(f"Skipped {row}", style="yellow")
     return result
@@ -107,6 +113,10 @@ def ingest_facts(result: IngestResult) -> dict[str, Any]:
         facts["left_out"] = result.left_out
     if result.partitioned_again:
         facts["partitioned_again"] = result.partitioned_again
+    if result.encoded:
+        facts["encoded"] = dict(result.encoded)
+    if result.notes:
+        facts["notes"] = result.notes
     if result.skipped:
         facts["skipped"] = result.skipped
     if result.merged:

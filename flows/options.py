@@ -69,10 +69,14 @@ GIVEN_AS: dict[str, tuple[Any, Parameter]] = {
     "label": (str, Parameter(allow_leading_hyphen=True)),
     "weight": (str, Parameter(allow_leading_hyphen=True)),
     "drop": (Names, Parameter(consume_multiple=False)),
+    "column": (Names, Parameter(consume_multiple=False)),
     "n_features": (int, named("--features")),
     "header": (bool, Parameter(negative="--no-header")),
     "shuffle": (bool, Parameter(negative="--no-shuffle")),
 }
+
+#: Options that may be given more than once.
+REPEATED = ("drop", "column")
 
 
 def sets(
@@ -86,7 +90,7 @@ def sets(
         for name in leave_out:
             del cls.__annotations__[name]
         for name in cls.__annotations__.keys() - own.keys():
-            setattr(cls, name, () if name == "drop" else None)
+            setattr(cls, name, () if name in REPEATED else None)
         dataclass(frozen=True, kw_only=True)(cls)
         Parameter(name="*", group=group)(cls)
         return cls

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -138,11 +139,17 @@ def as_toml(*plans: BaseModel) -> str:
     plain, tables = [], []
     for name, value in _flat(plans).items():
         if isinstance(value, Mapping):
-            lines = [f"{k} = {_toml_value(v)}" for k, v in value.items() if v is not None]
-            tables += ["", f"[{name}]", *lines]
+            lines = [
+                f"{_toml_key(k)} = {_toml_value(v)}" for k, v in value.items() if v is not None
+            ]
+            tables += ["", f"[{name}]", *lines] if lines else []
         elif value is not None:
             plain.append(f"{name} = {_toml_value(value)}")
     return "\n".join([*plain, *tables])
+
+
+def _toml_key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml_value(name)
 
 
 def _toml_value(value: Any) -> str:

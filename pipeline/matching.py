@@ -109,7 +109,8 @@ def match_features(
     """
     names = None if found is None else found.feature_names
     wanted = None if known is None else known.feature_names
-    if wanted is None or wanted == names or rules.by_position:
+    encoded = found is not None and found.encoding is not None  # then all of them are the same
+    if wanted is None or wanted == names or rules.by_position or encoded:
         return Matched()
     if names is None:
         refuse_nameless(known, where, whose, rules)

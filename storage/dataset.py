@@ -130,9 +130,9 @@ class Dataset:
             raise Damaged(
                 f"{self.folder.address(SCHEMA)} is no schema: {error}. {RESTORE}"
             ) from error
-        if len(schema.features) != self.n_features:
+        if schema.n_features != self.n_features:
             raise Damaged(
-                f"{self.folder.address(SCHEMA)} has {len(schema.features)} features, where "
+                f"{self.folder.address(SCHEMA)} has {schema.n_features} features, where "
                 f"{self.n_features} were expected. {RESTORE}"
             )
         return schema

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -21,6 +21,17 @@ class Column(NamedTuple):
     name: str | None  # None: the source names no columns
     type: str  # as the source calls it; "number" and "text" in CSV
     role: Role
+
+
+class EncodingRecord(BaseModel):
+    """How the columns of a source became features, where they are not these themselves."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    n_features: Annotated[int, Field(ge=1)]
+    """Features that the columns became."""
+    recipe: dict[str, Any]
+    """What became of each; the pipeline knows what it means."""
 
 
 class Schema(BaseModel):
@@ -40,6 +51,8 @@ class Schema(BaseModel):
     weight: Position | None = None
     dropped: tuple[Position, ...] = ()
     """Columns that are not used."""
+    encoding: EncodingRecord | None = None
+    """None: every column that is neither label, weight nor dropped is a feature."""
 
     @model_validator(mode="after")
     def _adds_up(self) -> Schema:
@@ -60,13 +73,23 @@ class Schema(BaseModel):
 
     @cached_property
     def features(self) -> tuple[int, ...]:
-        """Positions of the features, ascending."""
+        """Positions of the columns that are features, or become some; ascending."""
         others = set(self._others)
         return tuple(k for k in range(len(self.types)) if k not in others)
 
     @property
+    def n_features(self) -> int:
+        """Features of a row."""
+        return self.encoding.n_features if self.encoding else len(self.features)
+
+    def written(self) -> bytes:
+        """Return it as JSON."""
+        left_out = {"encoding"} if self.encoding is None else None
+        return self.model_dump_json(exclude=left_out).encode()
+
+    @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """Names of the features, in the order of the features."""
+        """Names of the columns in `features`, in their order."""
         return None if self.names is None else tuple(self.names[k] for k in self.features)
 
     @property

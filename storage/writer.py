@@ -236,12 +236,12 @@ class DatasetWriter:
         return read_manifest(raw)
 
     def _put_schema(self, schema: Schema) -> Stored:
-        if len(schema.features) != self.n_features:
+        if schema.n_features != self.n_features:
             raise ValueError(
-                f"A schema of {len(schema.features)} features was given for a data set of "
+                f"A schema of {schema.n_features} features was given for a data set of "
                 f"{self.n_features}. Give one of these columns."
             )
-        return put(self.folder, SCHEMA, schema.model_dump_json().encode())
+        return put(self.folder, SCHEMA, schema.written())
 
     def _settle(self, objects: Mapping[str, Stored], records: Sequence[ChunkRecord]) -> None:
         every = dict(objects)

@@ -24,10 +24,13 @@ class Read(NamedTuple):
     bad: Mask | None = None  # (n,) cells that are no such thing; None: there are none
 
 
-def read_numbers(cells: Any, *, decimal_comma: bool = False) -> Read:
-    """Read numbers, typed or as text; what is infinite is missing, too."""
+def read_numbers(cells: Any, *, decimal_comma: bool = False, missing: tuple[str, ...] = ()) -> Read:
+    """Read numbers, typed or as text; what is infinite is missing, and so are the words given."""
     if not is_text(cells.type):
         return Read(_finite(pc.cast(cells, pa.float64(), safe=False)))
+    if missing:
+        gone = pc.is_in(cells, value_set=pa.array(missing, cells.type))
+        cells = pc.if_else(gone, pa.scalar(None, cells.type), cells)
     if decimal_comma:
         cells = pc.replace_substring(pc.replace_substring(cells, ".", ""), ",", ".")
     try:

@@ -87,11 +87,12 @@ def _column(name: str, cells: Any, rules: Rules) -> AnyColumn:
 
 
 def _number(name: str, cells: Any, held: Held) -> Number:
-    every, bad = read_numbers(cells, decimal_comma=held.decimal_comma)
+    every, bad = read_numbers(cells, decimal_comma=held.decimal_comma, missing=held.missing)
     missing = np.isnan(every) if bad is None else np.isnan(every) & ~bad
     known = every[~np.isnan(every)]
     found: dict[str, Any] = {
         "name": name, "has_missing": bool(missing.any()), "decimal_comma": held.decimal_comma,
+        "missing": held.missing,
     }  # fmt: skip
     if not len(known):
         return Number(low=0.0, high=0.0, logarithm=False, mean=0.0, deviation=1.0, **found)

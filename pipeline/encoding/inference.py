@@ -12,8 +12,15 @@ from pipeline.encoding.cells import is_numeric, is_text, read_moments, read_numb
 from pipeline.errors import BadInput
 from pipeline.settings.encoding import Kind
 
-#: Share of the known cells that a column is told by; others are then bad cells, not words.
-MOSTLY = 0.95
+#: Share of the cells that may be no number, or no date, and are bad cells then.
+STRAY = 0.01
+#: In a sample of fewer cells the majority tells.
+FEW = 100
+#: A word among numbers stands for a missing one where it is in this share of the cells, and in ten.
+CODE = 0.001
+MOST_CODES = 3
+#: A column of no more different numbers, and of words, is a category.
+FEW_NUMBERS = 20
 #: Spaces in a cell, on average, from which it is text and no word.
 SPACES_OF_TEXT = 3.0
 #: Cells that a form of dates is tried on first.
@@ -31,6 +38,7 @@ class Held(NamedTuple):
     kind: Kind
     decimal_comma: bool = False  # of numbers as text
     form: str | None = None  # of dates as text, as `strptime` has it
+    missing: tuple[str, ...] = ()  # words that stand for a missing number
 
 
 def held_in(name: str, cells: Any) -> Held:
@@ -63,10 +71,10 @@ def as_asked(kind: Kind, cells: Any) -> Held:
 
 
 def _held_in_text(known: Any) -> Held:
-    if not len(known) or _mostly_numbers(known):
-        return Held("number")
-    if _mostly_numbers(known, decimal_comma=True):
-        return Held("number", decimal_comma=True)
+    for decimal_comma in (False, True):
+        found = _as_numbers(known, decimal_comma=decimal_comma)
+        if found is not None:
+            return found
     form = _form_of_dates(known)
     if form is not None:
         return Held("date", form=form or None)
@@ -74,9 +82,31 @@ def _held_in_text(known: Any) -> Held:
     return Held("text" if spaces >= SPACES_OF_TEXT else "category")
 
 
-def _mostly_numbers(known: Any, *, decimal_comma: bool = False) -> bool:
+def _as_numbers(known: Any, *, decimal_comma: bool) -> Held | None:
+    """Take text for numbers where most of it is; what is not is then a code, or a bad cell."""
     _, bad = read_numbers(known, decimal_comma=decimal_comma)
-    return bad is None or bool(bad.mean() <= 1.0 - MOSTLY)
+    if bad is None:
+        return Held("number", decimal_comma)
+    if bad.mean() > 0.5:
+        return None
+    if len(known) < FEW:
+        return Held("number", decimal_comma)
+    missing = _codes(known, bad)
+    numbers, left = read_numbers(known, decimal_comma=decimal_comma, missing=missing)
+    if left is not None and left.mean() > STRAY:
+        return None
+    if missing and len(np.unique(numbers)) <= FEW_NUMBERS:  # such as 0, 1, 2, 3+
+        return None
+    return Held("number", decimal_comma, missing=missing) if len(missing) <= MOST_CODES else None
+
+
+def _codes(known: Any, bad: Any) -> tuple[str, ...]:
+    """Return the words among numbers that come again and again: "unknown", "-"."""
+    counted = pc.value_counts(known.filter(pa.array(bad)))
+    enough = max(10.0, CODE * len(known))
+    words, counts = (counted.field(name).to_pylist() for name in ("values", "counts"))
+    pairs = zip(words, counts, strict=True)
+    return tuple(sorted(word for word, count in pairs if count >= enough))
 
 
 def _form_of_dates(known: Any) -> str | None:
@@ -84,7 +114,7 @@ def _form_of_dates(known: Any) -> str | None:
     for form in ("", *_FORMS):
         for cells in (known[:_TRIED], known):
             _, bad = read_moments(cells, form or None)
-            if bad is not None and bad.mean() > 1.0 - MOSTLY:
+            if bad is not None and bad.mean() > STRAY:
                 break
         else:
             return form
@@ -93,7 +123,9 @@ def _form_of_dates(known: Any) -> str | None:
 
 def needs_encoding(held: Held, cells: Any) -> bool:
     """Say whether a column is more than numbers: words, dates, gaps, or far outliers."""
-    if held.kind != "number" or held.decimal_comma:
+    if pa.types.is_boolean(cells.type):
+        return False
+    if held.kind != "number" or held.decimal_comma or held.missing:
         return True
     numbers, _ = read_numbers(cells)
     return bool(np.isnan(numbers).any()) or _has_outliers(numbers)
@@ -116,6 +148,5 @@ def looks_like_id(held: Held, cells: Any) -> bool:
     if held.kind != "number":
         return False
     numbers, _ = read_numbers(cells)
-    steps = np.diff(numbers)
     whole = bool((numbers == np.round(numbers)).all())
-    return whole and bool((steps > 0.0).all()) and float(np.median(steps)) == 1.0
+    return whole and len(np.unique(numbers)) == len(numbers)

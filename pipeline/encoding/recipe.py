@@ -83,6 +83,8 @@ class Number(ColumnRecipe):
     deviation: float
     has_missing: bool
     decimal_comma: bool = False
+    missing: tuple[str, ...] = ()
+    """Words that stand for a missing number."""
 
     @property
     def outputs(self) -> list[str]:
@@ -94,11 +96,12 @@ class Number(ColumnRecipe):
         """Say how the number is changed."""
         parts = [f"number, clipped to {self.low:.6g} ... {self.high:.6g}"]
         parts += ["log1p"] * self.logarithm + ["standardised"]
-        return ", ".join(parts + ["missing has a column"] * self.has_missing)
+        words = f" ({', '.join(self.missing)})" if self.missing else ""
+        return ", ".join(parts + [f"missing{words} has a column"] * self.has_missing)
 
     def entries(self, cells: Any) -> Entries:
         """Encode numbers; missing ones are the mean, which is 0."""
-        numbers, bad = read_numbers(cells, decimal_comma=self.decimal_comma)
+        numbers, bad = read_numbers(cells, decimal_comma=self.decimal_comma, missing=self.missing)
         missing = np.isnan(numbers)
         value = (self.reshaped(numbers) - self.mean) / self.deviation
         value[missing] = float(self.has_missing)
@@ -167,7 +170,7 @@ class Hashed(ColumnRecipe):
     """2^bits columns, one of them by the value's hash, whose sign it takes; missing has its own."""
 
     kind: Literal["hashed"] = "hashed"
-    bits: int
+    bits: Annotated[int, Field(ge=1, le=30)]
     examples: tuple[str, ...] = ()
     """Values that the sample has often: by them columns get names of their own."""
 
@@ -211,7 +214,7 @@ class Text(ColumnRecipe):
     """2^bits columns for words and pairs of words, tf-idf, each row of length 1."""
 
     kind: Literal["text"] = "text"
-    bits: int
+    bits: Annotated[int, Field(ge=1, le=24)]
     idf: str
     """Of every slot, a byte each in sixteenths; zlib, base64."""
 
@@ -232,7 +235,8 @@ class Text(ColumnRecipe):
 
     @cached_property
     def _weights(self) -> Floats:
-        steps = np.frombuffer(zlib.decompress(base64.b64decode(self.idf)), np.uint8)
+        raw = zlib.decompressobj().decompress(base64.b64decode(self.idf), 1 << self.bits)
+        steps = np.frombuffer(raw, np.uint8)
         if steps.size != 1 << self.bits:
             raise ValueError(f"the text column {self.name!r} has {steps.size} weights")
         return steps / _IDF_STEPS

@@ -6,14 +6,18 @@ import os
 from typing import Any
 
 import numpy as np
+from sklearn.pipeline import Pipeline, make_pipeline
 
 from pipeline.estimators.classifier import LinearClassifier
 from pipeline.estimators.regressor import LinearRegressor
+from pipeline.estimators.table_encoder import TableEncoder
 from pipeline.export.plain_model import of_run
 
 
-def from_run(run: Any) -> LinearClassifier | LinearRegressor:
+def from_run(run: Any) -> LinearClassifier | LinearRegressor | Pipeline:
     """Return a fitted estimator with a run's newest model, for rows as they come.
+
+    Where columns were encoded at ingest it is a Pipeline of a TableEncoder and the linear model.
 
     Parameters
     ----------
@@ -33,7 +37,9 @@ def from_run(run: Any) -> LinearClassifier | LinearRegressor:
     else:
         made.coef_, made.intercept_, made.classes_ = plain.coef, plain.intercept, plain.classes
     made.n_features_in_ = plain.coef.shape[1]
-    if plain.feature_names is not None:
+    if plain.feature_names is not None and plain.recipe is None:  # encoded rows carry no names
         made.feature_names_in_ = np.asarray(plain.feature_names, object)
     made.lam_, made.certificate_, made.run_ = plain.lam, plain.certificate, os.fspath(run)
-    return made  # type: ignore[no-any-return]
+    if plain.recipe is None:
+        return made
+    return make_pipeline(TableEncoder.of(plain.recipe), made)

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.encoding.schema import feature_names
 from pipeline.errors import BadInput
 from pipeline.estimators.work_folder import WorkFolder
 from pipeline.execution.executor import open_executor
@@ -75,8 +76,7 @@ class Stored(NamedTuple):
     @property
     def feature_names(self) -> NDArray[Any] | None:
         """Return the features' names (d,), where there are some."""
-        schema = self.dataset.schema
-        names = schema.feature_names if schema else None
+        names = feature_names(self.dataset.schema)
         return None if names is None else np.asarray(names, object)
 
     @property
@@ -140,7 +140,10 @@ def stored(X: Any, y: Any, sample_weight: Any, wanted: Wanted, folder: WorkFolde
         return Stored(found, None)
     if is_paths(X):
         options = SourceOptions(
-            label=_column(y, "y"), weight=_column(sample_weight, "sample_weight"), dtype="float64"
+            label=_column(y, "y"),
+            weight=_column(sample_weight, "sample_weight"),
+            dtype="float64",
+            encode="none",  # an estimator predicts for rows like those that it was given
         )
         paths = X if isinstance(X, list | tuple) else [X]
         made = ingest(_plan([os.fspath(path) for path in paths], options, wanted, folder))

@@ -94,6 +94,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.n_features_in_ = len(sample.column_names)
         return self
 
+    @classmethod
+    def of(cls, recipe: Recipe) -> Self:
+        """Return the encoder that has a recipe already."""
+        made = cls()
+        made.recipe_ = recipe
+        made.feature_names_in_ = np.asarray([column.name for column in recipe.columns], object)
+        made.n_features_in_ = len(recipe.columns)
+        return made
+
     def transform(self, X: Any) -> Any:
         """Encode rows: a CSR matrix (n, d), or of a Dask dataframe a dask.array of such blocks.
 

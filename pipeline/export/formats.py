@@ -45,6 +45,11 @@ def export(model: PlainModel, path: Any) -> None:
             f"{place}: no format has the suffix {place.suffix!r}. Choose one of "
             f"{', '.join(FORMATS)}."
         )
+    if model.recipe is not None:
+        raise BadInput(
+            f"{place}: the model takes the columns of a table, which it encodes, and no file here "
+            "can hold that. Predict with fewpass, or in Python: `from_run` encodes and predicts."
+        )
     content = write(model)
     beside = place.with_name(f".{place.name}.{uuid4().hex[:8]}")
     try:

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.encoding.recipe import Recipe
+from pipeline.encoding.schema import feature_names, recipe_in
 from pipeline.errors import BadInput
 from pipeline.ingestion.scaling import Scaler, unscaled
 from pipeline.refresh.publishing import run_at
@@ -28,6 +30,8 @@ class PlainModel(NamedTuple):
     lam: float
     feature_names: tuple[str, ...] | None
     certificate: float | None
+    recipe: Recipe | None = None
+    """What makes features of the columns of a table; None: they are the features."""
 
     @property
     def has_probabilities(self) -> bool:
@@ -49,7 +53,7 @@ def of_run(run: Any) -> PlainModel:
         )
     coef, intercept = unscaled(model.weights, Scaler(record.scaling.kind, model.scale, model.shift))
     saved = Saved.of(model.run.snapshots.load(model.snapshot))
-    names = record.columns.feature_names if record.columns else None
+    names = feature_names(record.columns)
     return PlainModel(
         np.atleast_2d(coef),
         np.atleast_1d(np.asarray(intercept, float)),
@@ -58,6 +62,7 @@ def of_run(run: Any) -> PlainModel:
         model.lam,
         names,
         saved.certified.gap if saved.certified else None,
+        recipe_in(record.columns),
     )
 
 

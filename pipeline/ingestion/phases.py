@@ -12,12 +12,14 @@ damaged (each block has a checksum) are named, and phase 1 begins again.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from pipeline.encoding.schema import told_columns
 from pipeline.errors import BadInput
 from pipeline.ingestion.buckets import Buckets
 from pipeline.ingestion.chunking import rows_per_chunk
@@ -39,6 +41,7 @@ from pipeline.ingestion.writing import ChunkMaker, write_chunks
 from pipeline.memory import peak_memory_bytes, return_freed_memory
 from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.sources import Expected, open_source
+from pipeline.sources.encoded import EncodedSource
 from pipeline.sources.source import Source
 from pipeline.sources.streams import COMPRESSIONS
 from storage.columns import has_columns
@@ -109,6 +112,15 @@ def ingest(
     return result
 
 
+def column_kinds(plan: IngestPlan) -> dict[str, str]:
+    """Return what an ingest would take every column for; none where rows are numbers.
+
+    Raises BadInput where `ingest` does, before it has read all rows.
+    """
+    source = _Ingest(plan, 1, None, None).source
+    return source.kinds if isinstance(source, EncodedSource) else {}
+
+
 class _Ingest:
     """One call of `ingest`."""
 
@@ -151,8 +163,8 @@ class _Ingest:
         kind = self.like.manifest.scaling.kind if self.like else self.plan.scale
         if kind == "standard" and self.source.layout == "sparse":
             raise BadInput(
-                "Standard scaling would fill every zero of sparse rows. "
-                "Choose the scaling maxabs, unit-rows or none."
+                "Standard scaling would fill every zero of sparse rows; an encoded table's numbers "
+                "are standardised already. Choose the scaling maxabs, unit-rows or none."
             )
 
     def run(self) -> IngestResult:
@@ -218,8 +230,10 @@ class _Ingest:
         return partitioned
 
     def _identity(self) -> list[Any]:
-        # Other memory would need other buckets.
-        return [RECORD_VERSION, self.digest, self.plan.memory]
+        # Other memory would need other buckets, another recipe makes other rows.
+        schema = self._schema()
+        columns = "" if schema is None else hashlib.sha256(schema.written()).hexdigest()
+        return [RECORD_VERSION, self.digest, self.plan.memory, columns]
 
     def _like_targets(self) -> Any:
         return self.like.manifest.targets if self.like else None
@@ -310,6 +324,8 @@ class _Ingest:
             merged=self.targets[TRAINING].marker().get("merged", 0),
             partitioned_again=self.partitioned_again,
             left_out=self.source.left_out,
+            encoded=told_columns(done[TRAINING].schema),
+            notes=self.source.notes if isinstance(self.source, EncodedSource) else (),
             fingerprint=manifest.fingerprint,
             test_fingerprint=test.manifest.fingerprint if test else None,
         )

@@ -40,5 +40,9 @@ class IngestResult(BaseModel):
     partitioned_again: str | None = (
         None  # what was damaged of the rows that an earlier call had partitioned
     )
+    encoded: tuple[tuple[str, str], ...] = ()
+    """Columns by name, and what became of each; none where rows are numbers as they came."""
+    notes: tuple[str, ...] = ()
+    """What somebody should look at."""
     fingerprint: str
     test_fingerprint: str | None

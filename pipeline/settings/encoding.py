@@ -49,10 +49,10 @@ class Encoding(BaseModel):
     )
     """What a column holds, as NAME=KIND: drop, number, category, hash, date, text or bins:64 (that
     many ranges in place of a number); may be repeated [default: told by the sample]."""
-    hash_bits: int = Field(18, ge=1, le=30)
+    hash_bits: int = Field(default=18, ge=1, le=30)
     """A column of more than 1000 values, or of text, is hashed to 2 to this power columns at
     most."""
-    bins: int | None = Field(None, ge=2, le=4096)
+    bins: int | None = Field(default=None, ge=2, le=4096)
     """One column for each of so many ranges between quantiles, in place of every number."""
 
 

@@ -16,7 +16,15 @@ FORMATS = {
     "npz": "pipeline.sources.npz:NpzSource",
 }
 
+#: Formats of tables: what reads their cells as they are written, for columns that are encoded.
+TABLES = {
+    "csv": "pipeline.sources.delimited_rows:DelimitedRows",
+    "parquet": "pipeline.sources.arrow_rows:ParquetRows",
+    "arrow": "pipeline.sources.arrow_rows:IpcRows",
+    "jsonl": "pipeline.sources.arrow_rows:JsonRows",
+}
+
 if TYPE_CHECKING:  # a checker cannot read dictionaries; at run time only their words are taken
     Format = str
 else:
-    Format = Literal[("auto", *FORMATS)]
+    Format = Literal[("auto", *dict.fromkeys((*FORMATS, *TABLES)))]

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, model_validator
 
+from pipeline.settings.encoding import Encoding
 from pipeline.settings.matching import Matching
 from pipeline.settings.source_options import SourceOptions
 from pipeline.sizes import ByteSize, format_bytes
@@ -144,9 +145,10 @@ class IngestPlan(BaseModel):
             Fingerprint of the data set given as `like`, or "".
         """
         decisive = self.model_dump(mode="json", exclude=_EXECUTION | {"sources", "like"})
-        for name, field in Matching.model_fields.items():  # earlier versions did not have them
-            if decisive["options"][name] == field.default:
-                del decisive["options"][name]
+        for model in (Matching, Encoding):  # earlier versions did not have them
+            for name, field in model.model_fields.items():
+                if decisive["options"][name] == field.get_default(call_default_factory=True):
+                    del decisive["options"][name]
         if self.column_order == "frequency":
             decisive["column_order"] = "popularity"  # what earlier versions called it
         decisive["chunk_bytes"] = [self.chunk_limit, self.chunk_bytes is None]

@@ -6,14 +6,15 @@ from typing import Literal
 
 from pydantic import Field
 
+from pipeline.settings.encoding import Encoding
 from pipeline.settings.formats import Format
 from pipeline.settings.matching import Matching
 
 Column = str | int
 
 
-class SourceOptions(Matching):
-    """Settings of a reader; how columns are matched with those that are known is inherited."""
+class SourceOptions(Matching, Encoding):
+    """Settings of a reader; how columns are matched and become numbers is inherited."""
 
     format: Format = "auto"
     """What the files are; auto: told by name and first bytes."""

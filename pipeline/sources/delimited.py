@@ -26,11 +26,13 @@ from storage.table import DenseTable, n_bytes
 
 _DELIMITERS = ",;|\t"
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
-_MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
+MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
 #: A message shows less of an offending cell.
 _CELL_BYTES = 200
 #: Rows from which the kind of the labels, numbers or words, is told.
 _KIND_ROWS = 1000
+#: Read at a time to see whether numbers are missing.
+_LOOK_BYTES = 4 << 20
 
 
 class Layout(NamedTuple):
@@ -97,6 +99,17 @@ class DelimitedSource:
         """Rows of one piece."""
         return _parse(piece, self._layout, self._options)
 
+    def lacks_numbers(self, most: int) -> bool:
+        """Whether a feature is missing in the first `most` bytes."""
+        read = 0
+        for piece in self.pieces(_LOOK_BYTES):
+            if _lacks_numbers(piece.content, self._layout, self._options):
+                return True
+            read += piece.n_bytes
+            if read >= most:
+                break
+        return False
+
 
 def _first_line(text: Text) -> str:
     end = int(np.argmax(text.bytes == ord("\n")))
@@ -121,9 +134,9 @@ def _cells(line: str, delimiter: str) -> list[str]:
 def _study(text: Text, address: Address, options: SourceOptions, expected: Expected) -> Layout:
     """Delimiter, header and columns, from the first lines of the first file."""
     line = _first_line(text)
-    delimiter = options.delimiter or _delimiter(line, address.extension)
+    delimiter = options.delimiter or find_delimiter(line, address.extension)
     cells = _cells(line, delimiter)
-    has_header = _names_columns(cells) if options.header is None else options.header
+    has_header = names_columns(cells) if options.header is None else options.header
     names = cells if has_header else None
     columns = choose(names, len(cells), options, address.name, expected)
     rows = _without_header(text) if has_header else text
@@ -138,13 +151,14 @@ def _types(layout: Layout) -> list[str]:
     return [kinds.get(role, "number") for role in layout.roles.tolist()]
 
 
-def _delimiter(line: str, extension: str) -> str:
+def find_delimiter(line: str, extension: str) -> str:
+    """Return what most likely stands between the cells of a line."""
     return "\t" if extension == ".tsv" else max(_DELIMITERS, key=line.count)
 
 
-def _names_columns(cells: list[str]) -> bool:
-    """Whether a first line is a header: words, and no number."""
-    words = [cell for cell in cells if cell.lower() not in _MISSING]
+def names_columns(cells: list[str]) -> bool:
+    """Say whether a first line is a header: words, and no number."""
+    words = [cell for cell in cells if cell.lower() not in MISSING]
     return bool(words) and not any(_NUMBER.fullmatch(cell) for cell in words)
 
 
@@ -166,7 +180,7 @@ def _mostly_words(rows: Text, column: int, delimiter: str) -> bool:
     for end in ends.tolist():
         cells = _cells(rows.bytes[start:end].tobytes().decode("utf-8", "replace"), delimiter)
         start = end + 1
-        if column < len(cells) and cells[column].lower() not in _MISSING:
+        if column < len(cells) and cells[column].lower() not in MISSING:
             found.append(_NUMBER.fullmatch(cells[column]) is None)
     return sum(found) > len(found) / 2
 
@@ -197,6 +211,19 @@ def _parse(piece: Piece, layout: Layout, options: SourceOptions) -> Parsed:
     skipped = settle(faults, piece.file, options.on_bad_row)
     table, labels = _table(space, counts, layout)
     return Parsed(table, labels, len(layout.columns.features) - 1, skipped, counts.bad)
+
+
+def _lacks_numbers(text: Text, layout: Layout, options: SourceOptions) -> bool:
+    """Whether one of the first bad rows is bad because a feature is missing."""
+    rules = Rules(ord(layout.delimiter), False, not options.label_required, False)
+    space = _reserve(text, layout, options.dtype)
+    counts = parse_exactly(
+        text.bytes,
+        lambda known, hard: parse_cells(text.bytes, layout.roles, rules, space, known, hard),
+    )
+    bad = space.bad[: min(counts.bad, LISTED)]
+    missing = bad[bad[:, 0] == grammar.MISSING, 3]
+    return bool((layout.roles[missing] == grammar.FEATURE).any())
 
 
 def _reserve(text: Text, layout: Layout, dtype: str) -> Space:

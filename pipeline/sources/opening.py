@@ -8,9 +8,11 @@ from importlib import import_module
 from typing import Any
 
 from pipeline.errors import BadInput
-from pipeline.settings.formats import FORMATS, Format
+from pipeline.settings.formats import FORMATS, TABLES, Format
 from pipeline.settings.source_options import SourceOptions
-from pipeline.sources.source import Expected, Source
+from pipeline.sources.encoded import SAMPLE_BYTES, EncodedSource, is_more_than_numbers
+from pipeline.sources.raw_rows import RawRows
+from pipeline.sources.source import Expected, MayLackNumbers, Source
 from pipeline.sources.streams import Address, find, opened
 
 _LOOKED_AT = 1 << 16
@@ -49,14 +51,66 @@ def open_source(
     """
     options = options or SourceOptions()
     addresses = find(specs, storage_options)
-    return source_class(_format(addresses, options))(addresses, options, expected)
+    word = _format(addresses, options)
+    if word not in TABLES:
+        if options.encode == "always" or options.column or options.bins:
+            raise BadInput(
+                f"Only tables are encoded ({', '.join(TABLES)}), but this is {word}. Leave "
+                "`encode`, `column` and `bins` out."
+            )
+        return source_class(word)(addresses, options, expected)
+    if _is_encoded(word, addresses, options, expected):
+        return EncodedSource(rows_class(word)(addresses, options, expected), options, expected)
+    return source_class(word)(addresses, options, expected)
 
 
 def source_class(word: str) -> type[Source]:
     """Return the reader of the format of that word; KeyError where there is none."""
-    module, _, name = FORMATS[word].partition(":")
-    found: type[Source] = getattr(import_module(module), name)
+    found: type[Source] = _named(FORMATS[word])
     return found
+
+
+def rows_class(word: str) -> type[RawRows]:
+    """Return the reader of a format of tables as they are written."""
+    found: type[RawRows] = _named(TABLES[word])
+    return found
+
+
+def _named(where: str) -> Any:
+    module, _, name = where.partition(":")
+    return getattr(import_module(module), name)
+
+
+def _is_encoded(
+    word: str, addresses: Sequence[Address], options: SourceOptions, expected: Expected
+) -> bool:
+    """Say whether columns are encoded: as was asked for, as was done before, or as rows need it."""
+    asked = options.encode == "always" or bool(options.column or options.bins)
+    if options.encode == "none" and (options.column or options.bins):
+        raise BadInput("`column` and `bins` are for encoding. Leave `encode=none` out.")
+    if expected.schema is not None:
+        return _as_before(asked, options, expected)
+    if word not in FORMATS or asked:
+        return True
+    if options.encode == "none" or options.missing == "zero":
+        return False
+    rows = rows_class(word)(addresses, options, expected)
+    if is_more_than_numbers(rows, options, expected):
+        return True
+    plain = source_class(word)(addresses, options, expected)
+    return isinstance(plain, MayLackNumbers) and plain.lacks_numbers(SAMPLE_BYTES)
+
+
+def _as_before(asked: bool, options: SourceOptions, expected: Expected) -> bool:
+    assert expected.schema is not None, "columns are known"
+    encoded = expected.schema.encoding is not None
+    if (asked and not encoded) or (encoded and options.encode == "none"):
+        now, before = ("are to be", "are not") if asked else ("are not to be", "are")
+        raise BadInput(
+            f"The columns {now} encoded, but those of {expected.whose} {before}. Leave `encode`, "
+            "`column` and `bins` out."
+        )
+    return encoded
 
 
 def _format(addresses: Sequence[Address], options: SourceOptions) -> Format:
@@ -70,7 +124,8 @@ def _format(addresses: Sequence[Address], options: SourceOptions) -> Format:
 
 
 def _guess(address: Address) -> Format:
-    readers = {word: source_class(word) for word in FORMATS}
+    readers: dict[str, Any] = {word: rows_class(word) for word in TABLES}
+    readers |= {word: source_class(word) for word in FORMATS}
     for word, reader in readers.items():
         if address.extension in reader.extensions:
             return word
@@ -84,6 +139,8 @@ def _guess(address: Address) -> Format:
 
 def _guess_text(head: bytes, name: str) -> Format:
     lines = [line for line in head.splitlines() if line.strip() and not line.startswith(b"#")]
+    if lines and lines[0].lstrip().startswith(b"{") and lines[0].rstrip().endswith(b"}"):
+        return "jsonl"
     if any(_LIBSVM_ENTRY.search(line) for line in lines):
         return "libsvm"
     if lines and any(mark in lines[0] for mark in (b",", b"\t", b";", b"|")):

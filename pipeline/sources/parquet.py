@@ -73,7 +73,7 @@ class ParquetSource:
         rows = max(1, piece_bytes // (8 * len(used)))
         for address in self._addresses:
             row = 1
-            with _opened(address) as file:
+            with opened_parquet(address) as file:
                 names = [file.schema_arrow.names[k] for k in used]
                 for batch in file.iter_batches(rows, columns=names, use_threads=False):
                     content = dict(zip(used, batch.columns, strict=True))
@@ -94,7 +94,8 @@ class ParquetSource:
 
 
 @contextmanager
-def _opened(address: Address) -> Iterator[Any]:
+def opened_parquet(address: Address) -> Iterator[Any]:
+    """Open a Parquet file; BadInput when it is none, or not whole."""
     with opened(address) as (stream, _):
         try:
             yield pq.ParquetFile(stream)
@@ -107,7 +108,7 @@ def _opened(address: Address) -> Iterator[Any]:
 
 
 def _look(address: Address) -> _Look:
-    with _opened(address) as file:
+    with opened_parquet(address) as file:
         return _Look(address.name, file.schema_arrow, file.metadata.num_rows)
 
 

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Literal,
+    NamedTuple,
+    Protocol,
+    runtime_checkable,
+)
 
 from storage.schema import Schema
 from storage.table import Table
@@ -117,3 +125,11 @@ class Source(Protocol):
         BadInput
             The first bad row, unless the options say to skip such rows.
         """
+
+
+@runtime_checkable
+class MayLackNumbers(Protocol):
+    """A source of numbers that can say quickly whether some are missing."""
+
+    def lacks_numbers(self, most: int) -> bool:
+        """Whether a feature is missing in the first `most` bytes."""

@@ -104,6 +104,7 @@ def sourced_weights(weights: Weights, dataset: Dataset) -> Weights:
 def require_same_columns(record: RunRecord, dataset: Dataset, rules: Matching = BY_NAME) -> Matched:
     """Find the columns that a model was trained on in a data set; refuse one of other columns."""
     manifest, place = dataset.manifest, dataset.folder.url
+    _require_same_encoding(record, dataset)
     matched = match_features(record.columns, dataset.schema, place, "the model", rules)
     if matched.left_out and record.scaling.kind == "unit-rows":
         raise BadInput(
@@ -124,6 +125,17 @@ def require_same_columns(record: RunRecord, dataset: Dataset, rules: Matching = 
     return matched
 
 
+def _require_same_encoding(record: RunRecord, dataset: Dataset) -> None:
+    """Refuse a data set whose columns became other features; those can only be compared whole."""
+    here = dataset.schema.encoding if dataset.schema else None
+    known = record.columns.encoding if record.columns else None
+    if here != known:
+        raise BadInput(
+            f"The columns of {dataset.folder.url} are encoded otherwise than those that the model "
+            f"was trained on. Ingest it with `like={record.plan.dataset}`."
+        )
+
+
 def weights_to_start_at(run: str, job: Job) -> tuple[Weights, int]:
     """Return a run's newest weights for another training, and the rows that they learnt from.
 
@@ -138,7 +150,7 @@ def weights_to_start_at(run: str, job: Job) -> tuple[Weights, int]:
     saved = Saved.of(newest)
     known, here = _columns_known(folder), dataset.schema
     matched = SAME_COLUMNS
-    if here is not None and here.names:
+    if here is not None and here.names and here.encoding is None:
         matched = match_features(known, here, dataset.folder.url, "the model", BY_NAME)
     shape, found = weights_shape(job), saved.weights.coef.shape
     if found != shape:

@@ -66,7 +66,7 @@ class RunRecord(BaseModel):
 
     @model_validator(mode="after")
     def _fits_together(self) -> RunRecord:
-        if self.columns is not None and len(self.columns.features) != self.n_features:
+        if self.columns is not None and self.columns.n_features != self.n_features:
             raise ValueError("its columns are not as many as its features")
         return self
 

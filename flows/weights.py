@@ -1,0 +1,57 @@
+"""`fewpass weights`."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+from rich.table import Table
+
+from flows.console import Terminal
+from flows.options import Output
+from flows.printing import printable
+from pipeline.refresh.publishing import run_at
+from pipeline.reporting.largest_weights import classes_of, largest_weights
+from pipeline.training.model import load_model
+
+
+def run_weights(run: str, top: int, label: str | None, as_csv: bool, output: Output) -> int:
+    """Tell the largest weights of a run's newest model: of each class, or of one."""
+    terminal = Terminal(output)
+    model = load_model(run_at(run))
+    labels = (label,) if label is not None else classes_of(model) or (None,)
+    found = [(of, weight) for of in labels for weight in largest_weights(model, top, of)]
+    facts = {
+        "run": model.run.url,
+        "intercept": model.weights.intercept.tolist()
+        if hasattr(model.weights.intercept, "tolist")
+        else model.weights.intercept,
+        "weights": [{"label": of} | weight._asdict() for of, weight in found],
+    }
+    shown = _as_csv(found) if as_csv else _as_table(found)
+    terminal.result(facts, shown)
+    return 0
+
+
+def _as_table(found: list[tuple[str | None, Any]]) -> Table:
+    table = Table(title="Largest weights", title_justify="left", title_style="bold", box=None)
+    several = any(of is not None for of, _ in found)
+    for name in ["class"] * several + ["feature"]:
+        table.add_column(name, style="cyan", overflow="fold")
+    table.add_column("weight", justify="right")
+    table.add_column("per unit of the source", justify="right")
+    for of, weight in found:
+        per_unit = "" if weight.per_unit is None else f"{weight.per_unit:.6g}"
+        cells = [printable(weight.feature), f"{weight.weight:+.6g}", per_unit]
+        table.add_row(*([printable(of or "")] * several), *cells)
+    return table
+
+
+def _as_csv(found: list[tuple[str | None, Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("class", "feature", "weight", "per_unit"))
+    for of, weight in found:
+        writer.writerow((of or "", *weight))
+    return text.getvalue().rstrip("\n")

@@ -1,0 +1,51 @@
+"""A recipe as a data set and a model remember it, beside the columns of the source."""
+
+from __future__ import annotations
+
+from pydantic import ValidationError
+
+from pipeline.encoding.recipe import Recipe
+from pipeline.errors import BadInput
+from storage.schema import EncodingRecord, Schema
+
+
+def encoding_of(recipe: Recipe) -> EncodingRecord:
+    """Return what is written down of a recipe."""
+    return EncodingRecord(n_features=recipe.n_outputs, recipe=recipe.model_dump(mode="json"))
+
+
+def recipe_in(schema: Schema | None) -> Recipe | None:
+    """Read the recipe of a schema; None where columns are numbers as they come.
+
+    Raises
+    ------
+    BadInput
+        When it is none, or of other columns than the schema's.
+    """
+    if schema is None or schema.encoding is None:
+        return None
+    try:
+        recipe = Recipe.model_validate(schema.encoding.recipe)
+    except ValidationError as error:
+        raise BadInput(f"The recipe of the columns is none: {error}. Ingest again.") from error
+    fits = recipe.n_outputs == schema.n_features and len(recipe.columns) == len(schema.features)
+    if not fits:
+        raise BadInput(
+            f"The recipe makes {recipe.n_outputs} features of {len(recipe.columns)} columns, where "
+            f"{schema.n_features} of {len(schema.features)} were expected. Ingest again."
+        )
+    return recipe
+
+
+def feature_names(schema: Schema | None) -> tuple[str, ...] | None:
+    """Return the names of a model's features: of what columns become, where they are encoded."""
+    recipe = recipe_in(schema)
+    if recipe is not None:
+        return tuple(recipe.outputs)
+    return schema.feature_names if schema is not None else None
+
+
+def told_columns(schema: Schema | None) -> tuple[tuple[str, str], ...]:
+    """Say of every column that is encoded what becomes of it."""
+    recipe = recipe_in(schema)
+    return () if recipe is None else tuple((c.name, c.told) for c in recipe.columns)

@@ -1,0 +1,86 @@
+"""The largest weights of a model, by the names of its features."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.encoding.recipe import Number, Recipe
+from pipeline.encoding.schema import feature_names, recipe_in
+from pipeline.errors import BadInput
+from pipeline.ingestion.scaling import Scaler, unscaled
+from pipeline.scoring.predict import label_names
+from pipeline.streaming.targets import label_text
+from pipeline.training.model import Model
+
+
+class NamedWeight(NamedTuple):
+    """One weight of a model."""
+
+    feature: str
+    weight: float  # of the feature as it was trained on: scaled, standardised, one of a category
+    per_unit: float | None  # of the column as its source has it; None: it is bent, or no number
+
+
+def largest_weights(model: Model, top: int, label: str | None = None) -> list[NamedWeight]:
+    """Return the `top` weights that are largest in absolute value, for one class.
+
+    Parameters
+    ----------
+    model
+        Of any run.
+    top
+        How many.
+    label
+        Class of a model of several; None of a model of one score.
+
+    Raises
+    ------
+    BadInput
+        When the model has several classes and none is named, or it does not have that one.
+    """
+    weights = model.weights.coef[_row(model, label)]
+    scaler = Scaler(model.record.scaling.kind, model.scale, model.shift)
+    plain = unscaled(model.weights, scaler).coef[_row(model, label)]
+    names, recipe = feature_names(model.record.columns), recipe_in(model.record.columns)
+    in_source = _per_unit(recipe, plain) if recipe else plain
+    order = np.argsort(-np.abs(weights), kind="stable")[:top]
+    return [
+        NamedWeight(
+            names[j] if names else f"x{j}",
+            float(weights[j]),
+            float(in_source[j]) if np.isfinite(in_source[j]) else None,
+        )
+        for j in order.tolist()
+        if weights[j] != 0.0
+    ]
+
+
+def classes_of(model: Model) -> tuple[str, ...]:
+    """Return the labels of a model of several scores; none of one that has a single score."""
+    if model.weights.coef.ndim == 1:
+        return ()
+    return tuple(map(label_text, label_names(model)))
+
+
+def _row(model: Model, label: str | None) -> int | slice:
+    classes = classes_of(model)
+    if label is None and classes:
+        raise BadInput(f"The model has {len(classes)} classes. Name one: {', '.join(classes[:20])}")
+    if label is None:
+        return slice(None)
+    if label not in classes:
+        raise BadInput(f"The model has no scores of a class {label!r}. It has {list(classes)}.")
+    return classes.index(label)
+
+
+def _per_unit(recipe: Recipe, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Undo the standardising of numbers; NaN for what has no unit."""
+    found, start = np.full(len(weights), np.nan), 0
+    for column in recipe.columns:
+        if isinstance(column, Number) and not column.logarithm:
+            found[start] = weights[start] / column.deviation
+        start += column.width
+    return found

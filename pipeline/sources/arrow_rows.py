@@ -1,0 +1,241 @@
+"""Parquet, Arrow IPC (Feather) and JSON lines as rows of typed columns.
+
+Columns of structures are taken apart: their fields are columns of dotted names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.json
+
+from pipeline.errors import BadInput
+from pipeline.matching import listed, require_distinct
+from pipeline.settings.source_options import SourceOptions
+from pipeline.sources.dense_rows import refuse_text_settings
+from pipeline.sources.parquet import opened_parquet
+from pipeline.sources.raw_rows import Cells, numbered
+from pipeline.sources.source import Expected, Piece
+from pipeline.sources.streams import Address, described, first_lines, sample, text_pieces
+
+#: Bytes that a cell is taken to need where a file does not tell.
+_CELL_BYTES = 16
+_BATCH_ROWS = 1 << 16
+
+
+def flat(schema: Any) -> Any:
+    """Return a schema with structures taken apart, however deep."""
+    while any(pa.types.is_struct(field.type) for field in schema):
+        parts = [_fields(field) for field in schema]
+        schema = pa.schema([part for several in parts for part in several])
+    return schema
+
+
+def _fields(field: Any) -> list[Any]:
+    if not pa.types.is_struct(field.type):
+        return [field]
+    return [inner.with_name(f"{field.name}.{inner.name}") for inner in field.type]
+
+
+def flat_table(table: Any) -> Any:
+    """Return a table with structures taken apart, however deep."""
+    while any(pa.types.is_struct(field.type) for field in table.schema):
+        table = table.flatten()
+    return table
+
+
+def cells_of(piece: Piece, table: Any, names: Sequence[str], used: Sequence[int]) -> Cells:
+    """Return the columns `used`, of those names, of a table."""
+    table = flat_table(table)
+    columns = tuple(table.column(names[k]).combine_chunks() for k in used)
+    return Cells(columns, table.num_rows, numbered(piece, table.num_rows))
+
+
+def require_alike(looks: Sequence[tuple[str, Any]]) -> None:
+    """Refuse files (name, schema) whose columns differ from the first one's."""
+    first = looks[0][1].names
+    require_distinct(first, looks[0][0])
+    for name, schema in looks:
+        if schema.names != first:
+            raise BadInput(
+                f"{name}: its columns differ from the first file's: found {listed(schema.names)}, "
+                f"where {listed(first)} were expected. Read files with the same columns together."
+            )
+
+
+class ParquetRows:
+    """Parquet files as typed columns; see `RawRows` for the methods."""
+
+    extensions: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
+    magic: ClassVar[bytes] = b"PAR1"
+    packed: ClassVar[bool] = True
+    unit: ClassVar[Literal["line", "row"]] = "row"
+
+    def __init__(
+        self, addresses: Sequence[Address], options: SourceOptions, _expected: Expected
+    ) -> None:
+        refuse_text_settings(options, "Parquet")
+        self.files = described(addresses)
+        self._addresses = tuple(addresses)
+        looks = [self._look(address) for address in addresses]
+        require_alike(
+            [(address.name, look[0]) for address, look in zip(addresses, looks, strict=True)]
+        )
+        self.names: tuple[str, ...] = tuple(looks[0][0].names)
+        self.types = tuple(map(str, looks[0][0].types))
+        self._bytes = sum(look[1] for look in looks)
+
+    def _look(self, address: Address) -> tuple[Any, int]:
+        with opened_parquet(address) as file:
+            groups = [file.metadata.row_group(k) for k in range(file.metadata.num_row_groups)]
+            return flat(file.schema_arrow), sum(group.total_byte_size for group in groups)
+
+    def expands_to(self) -> float:
+        """Return the bytes of all column chunks, decompressed."""
+        return float(self._bytes)
+
+    def pieces(self, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
+        """Stretches of rows; a row group may be cut."""
+        rows = max(1, piece_bytes // (_CELL_BYTES * max(1, len(used))))
+        names = [self.names[k] for k in used]
+        for address in self._addresses:
+            row = 1
+            with opened_parquet(address) as file:
+                for batch in file.iter_batches(rows, columns=names, use_threads=False):
+                    yield Piece(address.name, row, batch, batch.nbytes)
+                    row += batch.num_rows
+
+    def cells(self, piece: Piece, used: Sequence[int]) -> Cells:
+        """Take columns out of a piece."""
+        return cells_of(piece, pa.Table.from_batches([piece.content]), self.names, used)
+
+
+class IpcRows:
+    """Arrow IPC files (Feather) as typed columns; see `RawRows` for the methods."""
+
+    extensions: ClassVar[tuple[str, ...]] = (".arrow", ".feather", ".ipc")
+    magic: ClassVar[bytes] = b"ARROW1"
+    packed: ClassVar[bool] = True
+    unit: ClassVar[Literal["line", "row"]] = "row"
+
+    def __init__(
+        self, addresses: Sequence[Address], options: SourceOptions, _expected: Expected
+    ) -> None:
+        refuse_text_settings(options, "Arrow IPC")
+        self.files = described(addresses)
+        self._addresses = tuple(addresses)
+        looks = []
+        for address in addresses:
+            with self._opened(address) as file:
+                looks.append((address.name, flat(file.schema)))
+        require_alike(looks)
+        self.names: tuple[str, ...] = tuple(looks[0][1].names)
+        self.types = tuple(map(str, looks[0][1].types))
+
+    def _opened(self, address: Address) -> Any:
+        if address.compression or not address.is_local:
+            raise BadInput(f"{address.name}: Arrow IPC is read from plain local files. Copy it.")
+        try:
+            return pa.ipc.open_file(pa.memory_map(address.path))
+        except pa.ArrowInvalid as error:
+            raise BadInput(
+                f"{address.name}: the file is not whole Arrow IPC ({error}). Write it anew."
+            ) from error
+
+    def expands_to(self) -> float:
+        """Return the files' bytes."""
+        return float(sum(file.bytes or 0 for file in self.files))
+
+    def pieces(self, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
+        """Stretches of rows; a record batch may be cut."""
+        rows = max(1, piece_bytes // (_CELL_BYTES * max(1, len(used))))
+        for address in self._addresses:
+            row = 1
+            with self._opened(address) as file:
+                for k in range(file.num_record_batches):
+                    batch = file.get_batch(k)
+                    for start in range(0, batch.num_rows, rows):
+                        part = batch.slice(start, rows)
+                        yield Piece(address.name, row, part, part.nbytes)
+                        row += part.num_rows
+
+    def cells(self, piece: Piece, used: Sequence[int]) -> Cells:
+        """Take columns out of a piece."""
+        return cells_of(piece, pa.Table.from_batches([piece.content]), self.names, used)
+
+
+def _wider(schema: Any) -> Any:
+    """Let whole numbers, and what was always null so far, become any number later."""
+
+    def of(kind: Any) -> Any:
+        if pa.types.is_struct(kind):
+            return pa.struct([field.with_type(of(field.type)) for field in kind])
+        return pa.float64() if pa.types.is_integer(kind) or pa.types.is_null(kind) else kind
+
+    return pa.schema([field.with_type(of(field.type)) for field in schema])
+
+
+class JsonRows:
+    """JSON lines, an object in each, as typed columns; see `RawRows` for the methods.
+
+    The first lines tell columns and types; what comes later must fit, other members are left out.
+    """
+
+    extensions: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson")
+    magic: ClassVar[bytes] = b""
+    packed: ClassVar[bool] = False
+    unit: ClassVar[Literal["line", "row"]] = "line"
+
+    def __init__(
+        self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
+    ) -> None:
+        refuse_text_settings(options, "JSON lines")
+        self.files = described(addresses)
+        self._addresses = tuple(addresses)
+        self._longest_line = expected.longest_line
+        head = first_lines(addresses[0], self._longest_line)
+        self._schema = _wider(self._read(head.bytes, None, addresses[0].name).schema)
+        found = flat(self._schema)
+        require_distinct(found.names, addresses[0].name)
+        self.names: tuple[str, ...] = tuple(found.names)
+        self.types = tuple(map(str, found.types))
+
+    def _read(self, text: Any, schema: Any, where: str) -> Any:
+        try:
+            return pa.json.read_json(
+                pa.BufferReader(pa.py_buffer(np.ascontiguousarray(text))),
+                pa.json.ReadOptions(use_threads=False, block_size=text.size + 1),
+                pa.json.ParseOptions(
+                    explicit_schema=schema,
+                    unexpected_field_behavior="infer" if schema is None else "ignore",
+                ),
+            )
+        except pa.ArrowInvalid as error:
+            raise BadInput(
+                f"{where}: some lines are not JSON, or of other types than the first ones "
+                f"({error}). Correct them."
+            ) from error
+
+    def expands_to(self) -> float:
+        """Estimate the bytes of the text, as if all files were compressed like the first one."""
+        _, whole = sample(self._addresses[0], self._longest_line)
+        stored = sum(file.bytes or 0 for file in self.files)
+        return whole * stored / max(1, self.files[0].bytes or 0)
+
+    def pieces(self, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
+        """Stretches of whole lines."""
+        del used
+        for address in self._addresses:
+            line = 1
+            for text in text_pieces(address, piece_bytes, self._longest_line):
+                yield Piece(address.name, line, text, text.bytes.size)
+                line += text.lines
+
+    def cells(self, piece: Piece, used: Sequence[int]) -> Cells:
+        """Take columns out of a piece."""
+        where = f"{piece.file}, from line {piece.first_line} on"
+        table = self._read(piece.content.bytes, self._schema, where)
+        return cells_of(piece, table, self.names, used)

@@ -1,0 +1,167 @@
+"""Delimited text (CSV) as rows of text cells: quoted line ends and other charsets included."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+
+from pipeline.errors import BadInput
+from pipeline.settings.source_options import SourceOptions
+from pipeline.sources.delimited import MISSING, find_delimiter, names_columns
+from pipeline.sources.quoted_rows import first_row, rows_in, whole_rows
+from pipeline.sources.raw_rows import Cells
+from pipeline.sources.rejection import shown
+from pipeline.sources.source import Expected, Piece
+from pipeline.sources.streams import Address, Text, described, first_lines, sample, text_pieces
+
+_NULLS = sorted({form for word in MISSING for form in (word, word.upper(), word.capitalize())})
+_NULLS += ["NaN", "N/a"]
+_OTHER_CHARSET = "cp1252"  # what text is that is not UTF-8
+
+
+class DelimitedRows:
+    """CSV files as text cells; see `RawRows` for the methods.
+
+    Charset: UTF-8, or where the first lines are not that, Windows-1252.
+    """
+
+    extensions: ClassVar[tuple[str, ...]] = (".csv", ".tsv")
+    magic: ClassVar[bytes] = b""
+    packed: ClassVar[bool] = False
+    unit: ClassVar[Literal["line", "row"]] = "line"
+
+    def __init__(
+        self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
+    ) -> None:
+        self.files = described(addresses)
+        self._addresses = tuple(addresses)
+        self._longest_line = expected.longest_line
+        head = first_lines(addresses[0], self._longest_line)
+        self._charset = _charset(head, addresses[0].name)
+        head = self._decoded(head)
+        line = head.bytes[: int(np.argmax(head.bytes == ord("\n")))].tobytes().decode()
+        self._delimiter = options.delimiter or find_delimiter(line, addresses[0].extension)
+        row, _ = first_row(head, self._delimiter)
+        cells = self._split(row)
+        self._has_header = names_columns(cells) if options.header is None else options.header
+        self.names = tuple(cells) if self._has_header else None
+        self.types = ("text",) * len(cells)
+
+    def _decoded(self, text: Text) -> Text:
+        if self._charset is None:
+            return text
+        other = text.bytes.tobytes().decode(self._charset, "replace").encode()
+        return Text(np.frombuffer(other, np.uint8), text.lines)
+
+    def _split(self, row: str) -> list[str]:
+        try:
+            found = next(csv.reader([row], delimiter=self._delimiter), [])
+        except csv.Error as error:
+            raise BadInput(
+                f"A row that begins with {shown(row)} cannot be taken apart ({error}). "
+                "Check the file and its delimiter (`delimiter`)."
+            ) from error
+        return [cell.strip() for cell in found]
+
+    def expands_to(self) -> float:
+        """Estimate the bytes of the text, as if all files were compressed like the first one."""
+        _, whole = sample(self._addresses[0], self._longest_line)
+        stored = sum(file.bytes or 0 for file in self.files)
+        return whole * stored / max(1, self.files[0].bytes or 0)
+
+    def pieces(self, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
+        """Stretches of whole rows, without the header."""
+        del used
+        for address in self._addresses:
+            line = 1
+            texts = map(self._decoded, text_pieces(address, piece_bytes, self._longest_line))
+            for text in whole_rows(texts, self._delimiter, self._longest_line, address.name):
+                content, first = text, line
+                if line == 1 and self._has_header:
+                    content = self._without_header(text, address.name)
+                    first = 1 + text.lines - content.lines
+                yield Piece(address.name, first, content, text.bytes.size)
+                line += text.lines
+
+    def _without_header(self, text: Text, name: str) -> Text:
+        row, rest = first_row(text, self._delimiter)
+        if (found := tuple(self._split(row))) != self.names:
+            raise BadInput(
+                f"{name}, line 1: the header differs from the first file's: found "
+                f"{shown(','.join(found))}. Read files with the same columns together."
+            )
+        return rest
+
+    def cells(self, piece: Piece, used: Sequence[int]) -> Cells:
+        """Take text columns out of a piece."""
+        text: Text = piece.content
+        skipped: list[Any] = []
+
+        def skip(row: Any) -> str:
+            skipped.append(row)
+            return "skip"
+
+        table = self._read(text, used, skip) if text.lines else None
+        if table is None:
+            return Cells(tuple(pa.array([], pa.large_string()) for _ in used), 0, _no_lines)
+        columns = tuple(column.combine_chunks() for column in table.columns)
+        faults = tuple(self._faults(piece)) if skipped else ()
+
+        def lines() -> Any:
+            rows = rows_in(text, self._delimiter)
+            return piece.first_line + rows.lines[rows.cells == len(self.types)]
+
+        return Cells(columns, table.num_rows, lines, faults)
+
+    def _read(self, text: Text, used: Sequence[int], skip: Any) -> Any:
+        names = [f"c{k}" for k in range(len(self.types))]
+        wanted = [names[k] for k in used]
+        size = max(text.bytes.size + 1, 1 << 10)
+        try:
+            return pa.csv.read_csv(
+                pa.BufferReader(pa.py_buffer(np.ascontiguousarray(text.bytes))),
+                pa.csv.ReadOptions(use_threads=False, block_size=size, column_names=names),
+                pa.csv.ParseOptions(
+                    delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=skip
+                ),
+                pa.csv.ConvertOptions(
+                    column_types=dict.fromkeys(wanted, pa.large_string()),
+                    include_columns=wanted,
+                    null_values=_NULLS,
+                    strings_can_be_null=True,
+                ),
+            )
+        except pa.ArrowInvalid as error:
+            if "Empty CSV" in str(error):  # every row was skipped, or is an empty line
+                return None
+            raise BadInput(
+                f"Some lines cannot be read as text cells ({error}). Write them as UTF-8."
+            ) from error
+
+    def _faults(self, piece: Piece) -> Iterator[tuple[int, str, str]]:
+        rows, expected = rows_in(piece.content, self._delimiter), len(self.types)
+        advice = "Check the file and its delimiter (`delimiter`),"
+        for k in np.flatnonzero(rows.cells != expected).tolist():
+            fact = f"the row has {rows.cells[k]} cells, {expected} were expected"
+            yield piece.first_line + int(rows.lines[k]), fact, advice
+
+
+def _no_lines() -> Any:
+    return np.zeros(0, np.int64)
+
+
+def _charset(head: Text, name: str) -> str | None:
+    """Return what to decode text from; None where it is UTF-8."""
+    raw = head.bytes.tobytes()
+    if raw[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\x00" in raw[:1000]:
+        raise BadInput(f"{name}: the text is UTF-16, or none. Write it as UTF-8.")
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return _OTHER_CHARSET
+    return None

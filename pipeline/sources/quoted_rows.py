@@ -1,0 +1,113 @@
+"""Where the rows of delimited text end, when quoted cells may hold line ends.
+
+A quote opens at the beginning of a cell only, and closes where it is not doubled (RFC 4180).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import BadInput
+from pipeline.sizes import format_bytes
+from pipeline.sources.exact import count_byte
+from pipeline.sources.streams import Text
+from solvers.kernels.dispatch import kernel
+
+_QUOTE = ord('"')
+
+
+class Rows(NamedTuple):
+    """The rows of some text that are not empty."""
+
+    lines: NDArray[np.int64]  # (n,) line that each begins in, from 0
+    cells: NDArray[np.int64]  # (n,)
+
+
+@kernel
+def _study(text: Any, delimiter: Any, lines: Any, cells: Any) -> Any:
+    """Note every row; return how many there are and where the last whole one ends."""
+    n, line, end, begins = 0, 0, 0, 0
+    found, quoted, at_start = 1, False, True
+    skip = False
+    for at in range(text.size):
+        c = text[at]
+        line += c == 10
+        if skip:
+            skip = False
+        elif quoted:
+            if c == _QUOTE:
+                skip = at + 1 < text.size and text[at + 1] == _QUOTE
+                quoted = skip
+        elif c == _QUOTE and at_start:
+            quoted, at_start = True, False
+        elif c == delimiter:
+            found, at_start = found + 1, True
+        elif c == 10:
+            length = at - end - (at > end and text[at - 1] == 13)
+            if length:
+                if n < lines.size:
+                    lines[n], cells[n] = begins, found
+                n += 1
+            end, begins, found, at_start = at + 1, line, 1, True
+        else:
+            at_start = False
+    return n, end
+
+
+def rows_in(text: Text, delimiter: str) -> Rows:
+    """Find the rows of whole text."""
+    lines, cells = np.empty(text.lines, np.int64), np.empty(text.lines, np.int64)
+    n, _ = _study(text.bytes, ord(delimiter), lines, cells)
+    return Rows(lines[:n], cells[:n])
+
+
+def first_row(text: Text, delimiter: str) -> tuple[str, Text]:
+    """Split text into its first row and the rest."""
+    stop = int(np.argmax(text.bytes == ord("\n"))) + 1
+    while stop < text.bytes.size and _last_end(text.bytes[:stop], delimiter) != stop:
+        stop += int(np.argmax(text.bytes[stop:] == ord("\n"))) + 1
+    head = text.bytes[:stop]
+    lines = count_byte(head, ord("\n"))
+    rest = Text(text.bytes[stop:], text.lines - lines)
+    return head.tobytes().decode("utf-8", "backslashreplace").rstrip("\r\n"), rest
+
+
+def whole_rows(texts: Iterator[Text], delimiter: str, longest: int, where: str) -> Iterator[Text]:
+    """Cut text anew, so that no row is in two pieces.
+
+    Raises
+    ------
+    BadInput
+        When a quoted cell does not end within `longest` bytes, or at all.
+    """
+    left, line = np.zeros(0, np.uint8), 1
+    for text in texts:
+        content = np.concatenate([left, text.bytes]) if left.size else text.bytes
+        end = _last_end(content, delimiter)
+        if content.size - end > longest:
+            raise _never_ends(where, line + count_byte(content[:end], ord("\n")), longest)
+        if end:
+            lines = count_byte(content[:end], ord("\n"))
+            yield Text(content[:end], lines)
+            line += lines
+        left = content[end:]
+    if left.size:
+        raise _never_ends(where, line, longest)
+
+
+def _last_end(content: Any, delimiter: str) -> int:
+    if not (content == _QUOTE).any():
+        return int(content.size)
+    none = np.empty(0, np.int64)
+    return int(_study(content, ord(delimiter), none, none)[1])
+
+
+def _never_ends(where: str, line: int, longest: int) -> BadInput:
+    return BadInput(
+        f"{where}, line {line}: a quoted cell does not end within {format_bytes(longest)} or the "
+        "file. Close it, double the quotes inside cells, or give more (`memory`)."
+    )

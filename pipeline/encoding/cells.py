@@ -13,6 +13,7 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 _NUMBER = r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$|^[-+]?(?i:inf|infinity|nan)$"
+_COMMA_NUMBER = r"^[-+]?(\d{1,3}(\.\d{3})+|\d+)(,\d+)?([eE][-+]?\d+)?$"
 _DAY, _TIME = r"\d{4}-\d{2}-\d{2}", r"[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[-+]\d{2}:?\d{2})?"
 _MOMENT = rf"^{_DAY}({_TIME})?$"
 
@@ -32,7 +33,7 @@ def read_numbers(cells: Any, *, decimal_comma: bool = False, missing: tuple[str,
         gone = pc.is_in(cells, value_set=pa.array(missing, cells.type))
         cells = pc.if_else(gone, pa.scalar(None, cells.type), cells)
     if decimal_comma:
-        cells = pc.replace_substring(pc.replace_substring(cells, ".", ""), ",", ".")
+        return _read_where(cells, _COMMA_NUMBER, _with_comma)
     try:
         return Read(_finite(pc.cast(cells, pa.float64())))
     except pa.ArrowInvalid:
@@ -49,7 +50,13 @@ def read_moments(cells: Any, form: str | None = None) -> Read:
     try:
         return Read(_seconds(_iso(cells)))
     except pa.ArrowInvalid:
-        return _read_where(cells, _MOMENT, _each_iso)
+        return _read_where(cells, _MOMENT, _iso_or_null)
+
+
+def _with_comma(cells: Any) -> Any:
+    """Read numbers such as 1.234,5."""
+    plain = pc.replace_substring(pc.replace_substring(cells, ".", ""), ",", ".")
+    return pc.cast(plain, pa.float64())
 
 
 def _read_where(cells: Any, pattern: str, cast: Any) -> Read:
@@ -73,16 +80,19 @@ def _iso(cells: Any) -> Any:
         return pc.cast(cells, pa.timestamp("us", "UTC"))
 
 
-def _each_iso(cells: Any) -> Any:
-    """Read one by one: a 13th month looks right, and would spoil the others."""
+def _iso_or_null(cells: Any) -> Any:
+    """Read what looks like ISO 8601; a 13th month does, too, and must not spoil the others."""
+    try:
+        return pc.cast(_iso(cells), pa.timestamp("us"))
+    except pa.ArrowInvalid:
+        return pa.array([_moment(cell) for cell in cells.to_pylist()], pa.timestamp("us"))
 
-    def read(cell: Any) -> Any:
-        try:
-            return pc.cast(_iso(pa.array([cell], cells.type)), pa.timestamp("us"))[0].as_py()
-        except pa.ArrowInvalid:
-            return None
 
-    return pa.array([read(cell) for cell in cells.to_pylist()], pa.timestamp("us"))
+def _moment(cell: str | None) -> Any:
+    try:
+        return pc.cast(_iso(pa.array([cell])), pa.timestamp("us"))[0].as_py()
+    except pa.ArrowInvalid:
+        return None
 
 
 def _seconds(moments: Any) -> Floats:

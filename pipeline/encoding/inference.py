@@ -71,13 +71,15 @@ def as_asked(kind: Kind, cells: Any) -> Held:
 
 
 def _held_in_text(known: Any) -> Held:
-    for decimal_comma in (False, True):
-        found = _as_numbers(known, decimal_comma=decimal_comma)
-        if found is not None:
-            return found
+    found = _as_numbers(known, decimal_comma=False)
+    if found is not None:
+        return found
     form = _form_of_dates(known)
     if form is not None:
         return Held("date", form=form or None)
+    found = _as_numbers(known, decimal_comma=True)
+    if found is not None:
+        return found
     spaces = pc.mean(pc.count_substring(known, " ")).as_py()
     return Held("text" if spaces >= SPACES_OF_TEXT else "category")
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 
 from pipeline.errors import BadInput
@@ -21,6 +22,7 @@ from pipeline.sources.streams import Address, Text, described, first_lines, samp
 
 _NULLS = sorted({form for word in MISSING for form in (word, word.upper(), word.capitalize())})
 _NULLS += ["NaN", "N/a"]
+_NULL_CELLS = pa.array(_NULLS, pa.large_string())
 _OTHER_CHARSET = "cp1252"  # what text is that is not UTF-8
 
 
@@ -46,8 +48,9 @@ class DelimitedRows:
         head = self._decoded(head)
         line = head.bytes[: int(np.argmax(head.bytes == ord("\n")))].tobytes().decode()
         self._delimiter = options.delimiter or find_delimiter(line, addresses[0].extension)
-        row, _ = first_row(head, self._delimiter)
+        row, rest = first_row(head, self._delimiter)
         cells = self._split(row)
+        self._is_padded = _is_padded(rest, self._delimiter)
         self._has_header = names_columns(cells) if options.header is None else options.header
         self.names = tuple(cells) if self._has_header else None
         self.types = ("text",) * len(cells)
@@ -110,6 +113,8 @@ class DelimitedRows:
         if table is None:
             return Cells(tuple(pa.array([], pa.large_string()) for _ in used), 0, _no_lines)
         columns = tuple(column.combine_chunks() for column in table.columns)
+        if self._is_padded:
+            columns = tuple(map(_trimmed, columns))
         faults = tuple(self._faults(piece)) if skipped else ()
 
         def lines() -> Any:
@@ -149,6 +154,19 @@ class DelimitedRows:
         for k in np.flatnonzero(rows.cells != expected).tolist():
             fact = f"the row has {rows.cells[k]} cells, {expected} were expected"
             yield piece.first_line + int(rows.lines[k]), fact, advice
+
+
+def _is_padded(rows: Text, delimiter: str) -> bool:
+    """Say whether spaces stand around most cells of the first rows, as in "1, yes, 2"."""
+    line = rows.bytes[: int(np.argmax(rows.bytes == ord("\n")))].tobytes()
+    cells = line.split(delimiter.encode())
+    return sum(cell != cell.strip(b" \r") for cell in cells) > len(cells) / 2
+
+
+def _trimmed(cells: Any) -> Any:
+    trimmed = pc.utf8_trim_whitespace(cells)
+    gone = pc.is_in(trimmed, value_set=_NULL_CELLS)
+    return pc.if_else(gone, pa.scalar(None, trimmed.type), trimmed)
 
 
 def _no_lines() -> Any:

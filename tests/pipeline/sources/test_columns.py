@@ -22,7 +22,9 @@ KDD = "kddcup99_10pct/kddcup.data_10_percent.gz"
 
 
 def read(specs, piece_bytes=1 << 22, **options):
-    source = open_source([str(spec) for spec in specs], SourceOptions(**options))
+    source = open_source(
+        [str(spec) for spec in specs], SourceOptions(**{"encode": "none"} | options)
+    )
     parsed = [source.parse(piece) for piece in source.pieces(piece_bytes)]
     table = concatenate([part.table for part in parsed])
     if source.n_features is not None and source.layout == "dense":

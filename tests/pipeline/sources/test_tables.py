@@ -1,0 +1,249 @@
+"""Tables as people have them: every way of writing one down is read as the same rows."""
+
+import datetime as dt
+import json
+from itertools import chain
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from pipeline.encoding.applying import encoded
+from pipeline.errors import BadInput
+from pipeline.sources import Expected, SourceOptions, open_source
+from pipeline.sources.encoded import EncodedSource
+from storage.table import DenseTable, concatenate
+
+
+def source_of(path, expected=None, **options):
+    settings_ = SourceOptions(**({"label": "y"} | options))
+    return open_source([str(path)], settings_, None, expected or Expected())
+
+
+def read(source, piece_bytes=1 << 20):
+    """All rows of a source (n, d), their labels or numbers, and how many were skipped."""
+    parsed = [source.parse(piece) for piece in source.pieces(piece_bytes)]
+    targets = [
+        [part.labels[int(code)] if part.labels else code for code in part.table.target.tolist()]
+        for part in parsed
+    ]
+    table = concatenate([part.table for part in parsed])
+    if isinstance(table, DenseTable):
+        X = table.X
+    else:
+        shape = (table.n_rows, source.n_features)
+        X = sparse.csr_matrix((table.data, table.indices, table.indptr), shape).toarray()
+    return X, [*chain(*targets)], sum(part.n_skipped for part in parsed)
+
+
+def table(n=300, seed=0):
+    """Words, numbers with gaps, days, and cells that need quotes."""
+    rng = np.random.default_rng(seed)
+    words = ["plain", "with, comma", 'with "quotes"', "two\nlines", "größe", None]
+    days = np.datetime64("2026-01-01") + rng.integers(0, 300, n)
+    return pd.DataFrame(
+        {
+            "income": np.where(rng.random(n) < 0.1, np.nan, rng.lognormal(3.0, 1.0, n).round(3)),
+            "word": rng.choice(np.array(words, object), n),
+            "day": [day.isoformat() for day in days.astype(object)],
+            "count": rng.integers(0, 9, n),
+            "y": rng.choice(["no", "yes"], n),
+        }
+    )
+
+
+# -- one table, many files -------------------------------------------------------------------------
+
+
+@given(seed=st.integers(0, 1000), delimiter=st.sampled_from(",;|\t"), cut=st.integers(300, 9000))
+@settings(max_examples=15, deadline=None)
+def test_csv_rows_are_those_of_the_frame_however_they_are_cut(
+    tmp_path_factory, seed, delimiter, cut
+):
+    frame = table(seed=seed)
+    path = tmp_path_factory.mktemp("csv") / "rows.csv"
+    frame.to_csv(path, index=False, sep=delimiter)
+    source = source_of(path, dtype="float64")
+    X, y, skipped = read(source, cut)
+    typed = pa.Table.from_pandas(frame.drop(columns="y"), preserve_index=False)
+    expected = encoded(source.recipe, typed).toarray()
+    np.testing.assert_array_equal(X, expected)
+    assert (y, skipped) == (frame.y.tolist(), 0)
+
+
+def written(frame, tmp_path):
+    """The same rows in every format that holds words."""
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    frame.to_csv(tmp_path / "rows.csv.gz", index=False)
+    rows = pa.Table.from_pandas(frame, preserve_index=False)
+    pa.parquet.write_table(rows, tmp_path / "rows.parquet", row_group_size=70)
+    pa.feather.write_feather(rows, str(tmp_path / "rows.arrow"), compression="uncompressed")
+    lines = [json.dumps(row) for row in rows.to_pylist()]
+    (tmp_path / "rows.jsonl").write_text("\n".join(lines) + "\n")
+    return ["rows.csv", "rows.csv.gz", "rows.parquet", "rows.arrow", "rows.jsonl"]
+
+
+def test_every_format_is_read_as_the_same_rows(tmp_path):
+    frame = table()
+    frame["income"] = frame.income.astype(object).where(frame.income.notna(), None).astype(float)
+    frame = frame.assign(income=frame.income.fillna(1.5))  # JSON has no NaN
+    first = None
+    for name in written(frame, tmp_path):
+        source = source_of(tmp_path / name)
+        assert isinstance(source, EncodedSource), name
+        found = read(source, 4096)
+        first = first or (source, found)
+        assert source.recipe == first[0].recipe, name
+        np.testing.assert_array_equal(found[0], first[1][0], err_msg=name)
+        assert found[1:] == first[1][1:], name
+
+
+def test_structures_are_columns_of_dotted_names(tmp_path):
+    rows = [{"user": {"age": 20 + k % 40, "city": "Bern"}, "y": k % 2} for k in range(50)]
+    pa.parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "rows.parquet")
+    source = source_of(tmp_path / "rows.parquet")
+    assert [column.name for column in source.recipe.columns] == ["user.age", "user.city"]
+    assert len(read(source)[0]) == 50
+
+
+def test_spaces_around_cells_and_other_charsets(tmp_path):
+    lines = [f"{30 + k}, {'Zürich' if k % 2 else '?'}, yes" for k in range(40)]
+    (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n", encoding="cp1252")
+    source = source_of(tmp_path / "rows.csv", label=-1)
+    names = source.recipe.outputs
+    assert names == ["x0", "x1=Zürich", "x1 rare or unseen", "x1 is missing"]
+    X, y, _ = read(source)
+    assert set(y) == {"yes"}
+    assert X[:, 1].sum() == X[:, 3].sum() == 20
+
+
+def test_decimal_commas_dates_and_words_for_missing_numbers(tmp_path):
+    rng = np.random.default_rng(0)
+    numbers = rng.normal(size=400).round(3)
+    shown = [str(x).replace(".", ",") for x in numbers]
+    shown[::20] = ["unknown"] * 20
+    days = [dt.date(2025, 1, 1) + dt.timedelta(int(k)) for k in rng.integers(0, 600, 400)]
+    frame = pd.DataFrame(
+        {"x": shown, "day": [d.strftime("%d.%m.%Y") for d in days], "y": np.arange(400) % 2}
+    )
+    frame.to_csv(tmp_path / "rows.csv", sep=";", index=False)
+    source = source_of(tmp_path / "rows.csv", dtype="float64")
+    x, day = source.recipe.columns
+    assert (x.kind, x.decimal_comma, x.missing) == ("number", True, ("unknown",))
+    assert (day.kind, day.form) == ("date", "%d.%m.%Y")
+    X, _, _ = read(source)
+    low, high = np.quantile(np.delete(numbers, np.s_[::20]), [0.005, 0.995])
+    known = np.delete(np.clip(numbers, low, high), np.s_[::20])
+    standardised = (known - known.mean()) / known.std()
+    np.testing.assert_allclose(np.delete(X[:, 0], np.s_[::20]), standardised, atol=1e-9)
+    assert (X[::20, :2] == [0.0, 1.0]).all()
+
+
+def test_text_becomes_its_words(tmp_path):
+    rng = np.random.default_rng(0)
+    vocabulary = np.array([f"word{k}" for k in range(50)])
+    texts = [" ".join(rng.choice(vocabulary, 8)) for _ in range(200)]
+    pd.DataFrame({"review": texts, "y": np.arange(200) % 2}).to_csv(
+        tmp_path / "rows.csv", index=False
+    )
+    source = source_of(tmp_path / "rows.csv", hash_bits=12, dtype="float64")
+    assert source.recipe.columns[0].kind == "text"
+    X, _, _ = read(source)
+    np.testing.assert_allclose(np.linalg.norm(X, axis=1), 1.0, atol=1e-12)
+    shared = [len(set(texts[0].split()) & set(text.split())) for text in texts]
+    assert (np.abs(X) @ np.abs(X[0]))[np.array(shared) == 0].size == 0 or shared[0] == 8
+    assert (X != 0.0).sum(axis=1).max() <= 15  # eight words and seven pairs
+
+
+# -- when ------------------------------------------------------------------------------------------
+
+
+def test_numbers_stay_as_they_are(tmp_path):
+    path = tmp_path / "rows.csv"
+    pd.DataFrame({"x": np.arange(50.0), "z": 1, "y": np.arange(50) % 2}).to_csv(path, index=False)
+    assert not isinstance(source_of(path), EncodedSource)
+    assert isinstance(source_of(path, encode="always"), EncodedSource)
+    assert isinstance(source_of(path, column={"z": "category"}), EncodedSource)
+
+
+def test_a_gap_far_behind_the_first_look_is_seen(tmp_path):
+    path = tmp_path / "rows.csv"
+    x = np.arange(400_000.0)
+    x[-1] = np.nan
+    pd.DataFrame({"x": x, "y": np.arange(len(x)) % 2}).to_csv(path, index=False)
+    source = source_of(path)
+    assert isinstance(source, EncodedSource)
+    assert read(source)[2] == 0
+
+
+def test_what_a_column_holds_can_be_said(tmp_path):
+    path = tmp_path / "rows.csv"
+    pd.DataFrame({"zip": [f"0{k % 7}" for k in range(90)], "id": range(90), "y": 1}).to_csv(
+        path, index=False
+    )
+    source = source_of(path, column={"zip": "category", "id": "drop"})
+    assert source.recipe.outputs[0] == "zip=00"
+    assert source.kinds == {"zip": "category", "id": "drop"}
+    assert [c.kind for c in source_of(path, column=("zip=bins:4", "id=hash")).recipe.columns] == [
+        "bins", "hashed",
+    ]  # fmt: skip
+    with pytest.raises(BadInput, match=r"no column 'zap', which `column` names"):
+        source_of(path, column={"zap": "number"})
+    with pytest.raises(BadInput, match=r"`encode=none` out"):
+        source_of(path, column={"zip": "number"}, encode="none")
+
+
+# -- what is refused -------------------------------------------------------------------------------
+
+
+def test_a_bad_cell_is_told_by_its_line(tmp_path):
+    path = tmp_path / "rows.csv"
+    frame = table(400)
+    frame["count"] = frame["count"].astype(object)
+    frame.loc[250, "count"] = "oops"
+    frame.to_csv(path, index=False)
+    line = 2 + 250 + int(frame.word[:250].eq("two\nlines").sum())
+    source = source_of(path)
+    with pytest.raises(BadInput, match=rf"line {line}: column 'count' holds 'oops', a number"):
+        read(source, 4096)
+    lenient = source_of(path, on_bad_row="skip")
+    X, y, skipped = read(lenient, 4096)
+    assert (len(X), len(y), skipped) == (399, 399, 1)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("a,1", r"line 4: the row has 2 cells, 3 were expected"),
+        ("a,,yes", None),
+        ("a,1,", r"line 4: the target in column 'y' is missing"),
+        ('"a,1,yes', r"line 4: a quoted cell does not end"),
+    ],
+)
+def test_a_bad_line_is_told(tmp_path, line, message):
+    path = tmp_path / "rows.csv"
+    path.write_text("word,x,y\nb,2,no\nc,3,yes\n" + line + "\nd,5,no\n")
+    if message is None:
+        assert len(read(source_of(path))[0]) == 4
+        return
+    with pytest.raises(BadInput, match=message):
+        read(source_of(path))
+
+
+def test_columns_are_found_by_name(tmp_path):
+    frame = table()
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    source = source_of(tmp_path / "rows.csv")
+    known = Expected(source.schema)
+    frame[frame.columns[::-1]].to_csv(tmp_path / "other.csv", index=False)
+    again = source_of(tmp_path / "other.csv", known, label=None)
+    np.testing.assert_array_equal(read(again)[0], read(source)[0])
+    frame.drop(columns="word").to_csv(tmp_path / "short.csv", index=False)
+    with pytest.raises(BadInput, match="lacks 1 of the 4 columns of the model: 'word'"):
+        source_of(tmp_path / "short.csv", known)

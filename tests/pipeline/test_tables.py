@@ -1,0 +1,214 @@
+"""From a table of words, gaps and days to a model, and back to names."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flows.cli import main
+from pipeline import from_run
+from pipeline.encoding.recipe import Recipe
+from pipeline.encoding.schema import recipe_in
+from pipeline.errors import BadInput
+from pipeline.ingestion.phases import ingest
+from pipeline.settings.ingest_plan import IngestPlan
+from pipeline.training.run_folder import RunFolder
+from storage.dataset import Dataset
+
+
+def people(n=3000, seed=0):
+    """Who buys: by words, a heavy tail with gaps, and days."""
+    rng = np.random.default_rng(seed)
+    city = rng.choice(["Bern", "Oslo", "Rome"], n, p=[0.6, 0.3, 0.1])
+    income = rng.lognormal(3.0, 1.5, n).round(2)
+    gone = rng.random(n) < 0.2
+    score = (city == "Oslo") * 2.0 - gone * 1.5 + 0.3 * np.log1p(income) - 1.0
+    days = np.datetime64("2026-01-01") + rng.integers(0, 200, n)
+    return pd.DataFrame(
+        {
+            "city": np.where(rng.random(n) < 0.05, None, city),
+            "income": np.where(gone, np.nan, income),
+            "seen": days.astype(str),
+            "user": rng.permutation(n),
+            "bought": np.where(rng.random(n) < 1 / (1 + np.exp(-score)), "yes", "no"),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """A run on three quarters of the table, from the command line, with no option but --label."""
+    folder = tmp_path_factory.mktemp("tables")
+    frame = people()
+    frame[:2000].to_csv(folder / "train.csv", index=False)
+    frame[2000:].to_csv(folder / "test.csv", index=False)
+    data, run, test = (str(folder / name) for name in ("data", "run", "test"))
+    common = ["--memory", "128MB", "-q"]
+    assert main(["ingest", str(folder / "train.csv"), data, "--label", "bought", *common]) == 0
+    assert main(["train", data, run, "--tol", "1e-5", "--scheduler", "none", *common]) == 0
+    like = ["--like", data, "--no-shuffle"]
+    assert main(["ingest", str(folder / "test.csv"), test, *like, *common]) == 0
+    return folder, frame
+
+
+def predicted(run, source, out, *options):
+    assert (
+        main(["predict", str(run), str(source), str(out), "--memory", "128MB", "-q", *options]) == 0
+    )
+    return pd.read_parquet(out)
+
+
+def test_raw_rows_are_predicted_as_encoded_ones(work, tmp_path):
+    folder, frame = work
+    raw = predicted(folder / "run", folder / "test.csv", tmp_path / "raw.parquet")
+    stored = predicted(folder / "run", folder / "test", tmp_path / "stored.parquet")
+    pd.testing.assert_frame_equal(raw, stored)
+    shuffled = frame[2000:][frame.columns[::-1]].drop(columns="bought")
+    shuffled.to_parquet(tmp_path / "rows.parquet", index=False)
+    other = predicted(folder / "run", tmp_path / "rows.parquet", tmp_path / "other.parquet")
+    pd.testing.assert_frame_equal(raw, other)
+
+
+def test_a_run_alone_predicts_raw_rows(work, tmp_path):
+    """In a process of its own, where there is no data set any more."""
+    folder, _ = work
+    shutil.copytree(folder / "run", tmp_path / "run")
+    expected = predicted(folder / "run", folder / "test.csv", tmp_path / "expected.parquet")
+    moved = tmp_path / "alone.parquet"
+    arguments = ["predict", str(tmp_path / "run"), str(folder / "test.csv"), str(moved), "-q"]
+    code = f"from flows.cli import main; main({arguments!r})"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    pd.testing.assert_frame_equal(pd.read_parquet(moved), expected)
+
+
+def test_python_predicts_frames_as_the_command_predicts_files(work, tmp_path):
+    folder, frame = work
+    model = from_run(folder / "run")
+    rows = frame[2000:]
+    expected = predicted(folder / "run", folder / "test.csv", tmp_path / "p.parquet")
+    assert (model.predict(rows) == expected.label).all()
+    # The command keeps features as float32, a frame's are float64.
+    np.testing.assert_allclose(model.decision_function(rows), expected.score, atol=1e-5)
+
+
+def test_any_threads_and_memory_make_the_same_data_set(work, tmp_path):
+    folder, _ = work
+    found = []
+    for threads, memory in ((1, 256_000_000), (3, 1 << 30)):
+        plan = IngestPlan(
+            sources=(str(folder / "train.csv"),),
+            dataset=str(tmp_path / str(threads)),
+            options={"label": "bought"},
+            threads=threads,
+            memory=memory,
+        )
+        found.append(ingest(plan).fingerprint)
+    assert found[0] == found[1]
+
+
+def test_the_recipe_is_part_of_the_data_set(work, tmp_path):
+    folder, _ = work
+    data = Dataset.open(str(folder / "data"))
+    recipe = recipe_in(data.schema)
+    assert recipe == recipe_in(RunFolder(str(folder / "run")).record().columns)
+    assert data.n_features == recipe.n_outputs
+    shutil.copytree(folder / "data", tmp_path / "data")
+    schema = tmp_path / "data/schema.json"
+    schema.write_text(schema.read_text().replace('"city"', '"town"'))
+    assert main(["verify", str(tmp_path / "data")]) == 1
+
+
+def test_a_recipe_of_other_columns_is_refused(work):
+    data = Dataset.open(str(work[0] / "data"))
+    record = data.schema.encoding
+    fewer = Recipe.model_validate(record.recipe).columns[:-1]
+    lying = record.model_copy(update={"recipe": Recipe(columns=fewer).model_dump(mode="json")})
+    with pytest.raises(BadInput, match=r"makes \d+ features of 3 columns, where"):
+        recipe_in(data.schema.model_copy(update={"encoding": lying}))
+
+
+def test_what_is_encoded_otherwise_is_no_test_data(work, tmp_path, capsys):
+    folder, _ = work
+    other = tmp_path / "other"
+    assert main(["ingest", str(folder / "test.csv"), str(other), "--label", "bought", "-q"]) == 0
+    assert main(["evaluate", str(folder / "run"), str(other), "-q"]) == 2
+    assert "encoded otherwise" in capsys.readouterr().err
+    like = ["--like", str(folder / "data"), "--encode", "none", "-q"]
+    assert main(["ingest", str(folder / "test.csv"), str(tmp_path / "none"), *like]) == 2
+    assert "--encode" in capsys.readouterr().err
+
+
+def test_weights_have_names(work, capsys):
+    folder, _ = work
+    assert main(["weights", str(folder / "run"), "--top", "4", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    names = [weight["feature"] for weight in told["weights"]]
+    assert {"city=Oslo", "income is missing"} <= set(names)
+    sizes = [abs(weight["weight"]) for weight in told["weights"]]
+    assert sizes == sorted(sizes, reverse=True)
+    assert main(["weights", str(folder / "run"), "--csv"]) == 0
+    assert capsys.readouterr().out.startswith("class,feature,weight,per_unit\n")
+    assert main(["export", str(folder / "run"), str(folder / "model.onnx")]) == 2
+    assert "takes the columns of a table, which it encodes" in capsys.readouterr().err
+
+
+def test_weights_in_units_of_the_source(tmp_path, capsys):
+    """y = 3 x - 2 z, whatever is done to x and z on the way."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(5, 10, 2000), "z": rng.normal(0, 0.1, 2000)})
+    frame["y"] = 3.0 * frame.x - 2.0 * frame.z
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    data, run = str(tmp_path / "data"), str(tmp_path / "run")
+    options = ["--encode", "always", "--task", "regression", "-q"]
+    assert main(["ingest", str(tmp_path / "rows.csv"), data, *options]) == 0
+    train = ["--lam", "1e-9", "--tol", "1e-9", "--loss", "squared", "-q"]
+    assert main(["train", data, run, *train]) == 0
+    assert main(["weights", run, "--json"]) == 0
+    found = {w["feature"]: w["per_unit"] for w in json.loads(capsys.readouterr().out)["weights"]}
+    # Half a percent of the rows is clipped at either end.
+    assert found["x"] == pytest.approx(3.0, rel=0.02)
+    assert found["z"] == pytest.approx(-2.0, rel=0.3)
+
+
+def test_the_plan_can_be_printed_and_edited(work, tmp_path, capsys):
+    folder, _ = work
+    source, data = str(folder / "train.csv"), str(tmp_path / "data")
+    assert main(["ingest", source, data, "--label", "bought", "--dry-run"]) == 0
+    plan = capsys.readouterr().out
+    assert 'city = "category"' in plan
+    (tmp_path / "plan.toml").write_text(plan.replace('user = "number"', 'user = "drop"'))
+    config = ["--config", str(tmp_path / "plan.toml")]
+    assert main(["ingest", source, data, *config, "--json"]) == 0
+    captured = capsys.readouterr()
+    told = json.loads(captured.out)
+    assert set(told["encoded"]) == {"city", "income", "seen"}
+    assert "notes" not in told
+
+
+def test_what_looks_like_an_id_is_told(work, tmp_path, capsys):
+    folder, _ = work
+    data = str(tmp_path / "data")
+    assert main(["ingest", str(folder / "train.csv"), data, "--label", "bought"]) == 0
+    captured = capsys.readouterr()
+    assert "Column 'user' looks like an index or an id" in captured.err
+    assert "--drop 'user'" in captured.err
+    assert "category of 3 values" in captured.out
+
+
+def test_a_later_file_with_new_words_trains_on(work, tmp_path):
+    """--like keeps the recipe: a word that was never seen is rare or unseen."""
+    folder, frame = work
+    frame[2000:].assign(city="Paris").to_csv(tmp_path / "new.csv", index=False)
+    plan = IngestPlan(
+        sources=(str(tmp_path / "new.csv"),), dataset=str(tmp_path / "new"),
+        like=str(folder / "data"),
+    )  # fmt: skip
+    ingest(plan)
+    new = Dataset.open(str(tmp_path / "new"))
+    assert new.schema == Dataset.open(str(folder / "data")).schema
+    names = recipe_in(new.schema).outputs
+    assert new.column("mean")[names.index("city rare or unseen")] == 1.0

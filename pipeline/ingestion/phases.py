@@ -42,6 +42,7 @@ from pipeline.memory import peak_memory_bytes, return_freed_memory
 from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.sources import Expected, open_source
 from pipeline.sources.encoded import EncodedSource
+from pipeline.sources.opening import is_table
 from pipeline.sources.source import Source
 from pipeline.sources.streams import COMPRESSIONS
 from storage.columns import has_columns
@@ -117,6 +118,8 @@ def column_kinds(plan: IngestPlan) -> dict[str, str]:
 
     Raises BadInput where `ingest` does, before it has read all rows.
     """
+    if not is_table(plan.sources, plan.options, plan.storage_options):
+        return {}
     source = _Ingest(plan, 1, None, None).source
     return source.kinds if isinstance(source, EncodedSource) else {}
 

@@ -64,6 +64,13 @@ def open_source(
     return source_class(word)(addresses, options, expected)
 
 
+def is_table(
+    specs: Sequence[str], options: SourceOptions, storage_options: dict[str, Any] | None = None
+) -> bool:
+    """Say whether files are of a format of tables; raises what `open_source` does."""
+    return _format(find(specs, storage_options), options) in TABLES
+
+
 def source_class(word: str) -> type[Source]:
     """Return the reader of the format of that word; KeyError where there is none."""
     found: type[Source] = _named(FORMATS[word])

@@ -102,6 +102,7 @@ def ingest_facts(result: IngestResult) -> dict[str, Any]:
         "features": result.features,
         "nnz": result.nnz,
         "labels": result.labels,
+        "scale": result.scale,
         "seconds": result.seconds,
         "bytes_in": result.bytes_in,
         "bytes_out": result.bytes_out,
@@ -132,6 +133,7 @@ def _shown(result: IngestResult) -> dict[str, Any]:
         "features": result.features,
         "values": f"{result.nnz:,} ({density:.3%} of all)",
         "labels": shown_labels(result.labels),
+        "scaling": None if result.scale == "none" else result.scale,
         "held-out rows": f"{result.test_rows:,} in {result.test_dataset}"
         if result.test_dataset
         else None,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from flows.console import Terminal, facts_table, format_value
 from flows.options import Output
+from pipeline.encoding.schema import told_columns
 from pipeline.errors import BadInput
 from pipeline.plan.problem import problem_of
 from pipeline.sizes import format_bytes
@@ -20,6 +22,7 @@ from storage import columns
 from storage.dataset import Dataset
 from storage.folder import Damaged, Folder
 from storage.manifest import COLUMN_ORDER, Labels
+from storage.schema import Schema
 from storage.snapshot import Snapshot, SnapshotStore
 
 
@@ -31,6 +34,7 @@ class Found(NamedTuple):
 
 
 MOST_LISTED = 10  # numbers that people are shown one by one
+MOST_COLUMNS = 100
 
 
 def run_inspect(path: str, output: Output) -> int:
@@ -38,7 +42,13 @@ def run_inspect(path: str, output: Output) -> int:
     terminal = Terminal(output)
     found = look(path)
     title = f"{found.kind.capitalize()} {path}"
-    terminal.result({"kind": found.kind} | found.facts, facts_table(title, _flat(found.facts)))
+    facts = dict(found.facts)
+    known = facts.pop("columns", None) or {}
+    terminal.result({"kind": found.kind} | found.facts, facts_table(title, _flat(facts)))
+    if known and not output.json:
+        more = {"...": f"{len(known) - MOST_COLUMNS:,} more"} if len(known) > MOST_COLUMNS else {}
+        shown = dict(islice(known.items(), MOST_COLUMNS)) | more
+        terminal.result({}, facts_table("Columns", shown))
     return 0
 
 
@@ -138,8 +148,20 @@ def _of_dataset(path: str) -> dict[str, Any]:
         "chunk_rows": manifest.chunk_rows,
         "stored_bytes": sum(stored.length for stored in chunks),
         "sources": [source.name for source in manifest.sources],
+        "columns": _columns(dataset.schema),
         "skipped_rows": sum(manifest.bad_rows.values()),
         "fingerprint": manifest.fingerprint,
+    }
+
+
+def _columns(schema: Schema | None) -> dict[str, str] | None:
+    """Say of every column of the source what it is used for, or what becomes of it."""
+    if schema is None or schema.names is None:
+        return None
+    encoded = dict(told_columns(schema))
+    return {
+        column.name or "": encoded.get(column.name or "", f"{column.type}, {column.role}")
+        for column in schema.columns
     }
 
 

@@ -53,6 +53,8 @@ class Schema(BaseModel):
     """Columns that are not used."""
     encoding: EncodingRecord | None = None
     """None: every column that is neither label, weight nor dropped is a feature."""
+    reading: dict[str, str | bool] = Field(default_factory=dict)
+    """Settings that the source was read with, where they are not the usual ones."""
 
     @model_validator(mode="after")
     def _adds_up(self) -> Schema:
@@ -84,8 +86,8 @@ class Schema(BaseModel):
 
     def written(self) -> bytes:
         """Return it as JSON."""
-        left_out = {"encoding"} if self.encoding is None else None
-        return self.model_dump_json(exclude=left_out).encode()
+        usual = {name for name in ("encoding", "reading") if not getattr(self, name)}
+        return self.model_dump_json(exclude=usual).encode()
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:

@@ -20,9 +20,9 @@ from pipeline.ingestion.chunking import Selection
 from pipeline.ingestion.column_statistics import ColumnStatistics
 from pipeline.ingestion.frequency_order import ColumnCounts, orders_as_state, orders_from_state
 from pipeline.ingestion.partition_record import require_record
-from pipeline.ingestion.scaling import Scaler, needs_columns
+from pipeline.ingestion.scaling import Scaler, needs_columns, resolved
 from pipeline.ingestion.target_map import LabelEncoder
-from pipeline.settings.ingest_plan import IngestPlan
+from pipeline.settings.ingest_plan import IngestPlan, ScalingKind
 from pipeline.sizes import format_bytes
 from pipeline.sources.source import Parsed, Piece, Source
 from storage.column_order import ColumnOrder
@@ -97,8 +97,8 @@ class Partitioner:
         self.kind = RowKind(source.layout, dtype, source.n_features, source.has_weight)
         self.encoder = LabelEncoder(plan.task)
         self.buckets = tuple(self._buckets(path))
-        width = source.n_features or 0
-        self.columns = ColumnStatistics(source.layout, width) if needs_columns(plan.scale) else None
+        self.scale: ScalingKind | None = None  # the first rows decide on `auto`
+        self.columns: ColumnStatistics | None = None
         renumbers = source.layout == "sparse" and plan.column_order == "frequency"
         self.counts = [ColumnCounts() for _ in self.buckets] if renumbers else []
         self.max_index = -1
@@ -135,7 +135,7 @@ class Partitioner:
         n_features = self.source.n_features or self.max_index + 1
         scaler = None
         if self.plan.like is None:
-            scaler = Scaler.fitted(self.plan.scale, self.columns, n_features)
+            scaler = Scaler.fitted(self.scale or "none", self.columns, n_features)
         return Partitioned(
             self.kind, n_features, self.encoder, scaler, self.buckets,
             self.n_skipped, self.skipped, self.n_merged, self._orders(n_features),
@@ -181,6 +181,8 @@ class Partitioner:
 
     def _take_in(self, prepared: Prepared) -> None:
         parsed = prepared.parsed
+        if self.scale is None and parsed.table.n_rows:
+            self._decide_on_scaling(parsed.table)
         self._note_skipped(parsed)
         self.n_merged += parsed.n_merged
         self.max_index = max(self.max_index, parsed.max_index)
@@ -188,6 +190,13 @@ class Partitioner:
         for share in prepared.shares:
             self._add(share, target if share.rows is None else target[share.rows])
         self.report(prepared.piece_bytes, parsed.table.n_rows, n_bytes(parsed.table))
+
+    def _decide_on_scaling(self, first: Table) -> None:
+        asked = self.plan.scale if self.plan.like is None else "none"
+        encoded = self.source.schema is not None and self.source.schema.encoding is not None
+        self.scale = resolved(asked, first, encoded=encoded)
+        if needs_columns(self.scale):
+            self.columns = ColumnStatistics(self.source.layout, self.source.n_features or 0)
 
     def _add(self, share: Share, target: NDArray[np.float64]) -> None:
         number, table, grouped = share.group, share.table, share.grouped

@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ from pipeline.ingestion.work_dir import WorkDir, work_dir_path
 from pipeline.ingestion.writing import ChunkMaker, write_chunks
 from pipeline.memory import peak_memory_bytes, return_freed_memory
 from pipeline.settings.ingest_plan import IngestPlan
+from pipeline.settings.source_options import SourceOptions, unusual
 from pipeline.sources import Expected, open_source
 from pipeline.sources.encoded import EncodedSource
 from pipeline.sources.opening import is_table
@@ -49,7 +51,7 @@ from storage.columns import has_columns
 from storage.columns_writer import write_columns
 from storage.dataset import Dataset, DatasetWriter
 from storage.folder import Folder
-from storage.manifest import KEY, Shuffle
+from storage.manifest import KEY, Labels, Shuffle, Values
 from storage.manifest import Source as SourceRecord
 from storage.schema import Schema
 from storage.spill import PARTITION_AGAIN, DamagedSpill
@@ -58,6 +60,8 @@ from storage.spill import PARTITION_AGAIN, DamagedSpill
 WRITING = 3 / 8
 #: A line of text may take this share of the memory: it is copied a few times, by several threads.
 LINES_SHARE = 16
+#: More different whole numbers may well be amounts.
+MANY_LABELS = 20
 #: Of the record of the partition; another version's is not gone on with.
 RECORD_VERSION = 2
 
@@ -130,10 +134,11 @@ class _Ingest:
     def __init__(
         self, plan: IngestPlan, threads: int, progress: Progress | None, source: Source | None
     ) -> None:
-        self.plan, self.threads = plan, threads
+        self.threads = threads
         self.ticker = Ticker(progress)
         self.partitioned_again: str | None = None
         self.like = Dataset.open(plan.like, plan.storage_options) if plan.like else None
+        self.plan = plan = _in_dtype_of(self.like, plan)
         self.source = source or self._open_source()
         self._refuse_filled_zeros()
         self.digest = plan.digest(_stamps(self.source), self._like_fingerprint())
@@ -283,7 +288,11 @@ class _Ingest:
 
     def _schema(self) -> Schema | None:
         """Return the columns as the data set remembers them: what `like` knows, if it is given."""
-        return self.like.schema if self.like else self.source.schema
+        if self.like is not None:
+            return self.like.schema
+        found = self.source.schema
+        reading = {"reading": unusual(self.plan.options)}
+        return None if found is None else found.model_copy(update=reading)
 
     def _writer(self, partitioned: Partitioned, folder: Folder, buckets: Buckets) -> DatasetWriter:
         kind = partitioned.kind
@@ -328,10 +337,31 @@ class _Ingest:
             partitioned_again=self.partitioned_again,
             left_out=self.source.left_out,
             encoded=told_columns(done[TRAINING].schema),
-            notes=self.source.notes if isinstance(self.source, EncodedSource) else (),
+            notes=(*self._notes(), *self._notes_on(targets)),
             fingerprint=manifest.fingerprint,
             test_fingerprint=test.manifest.fingerprint if test else None,
         )
+
+    def _notes(self) -> tuple[str, ...]:
+        return self.source.notes if isinstance(self.source, EncodedSource) else ()
+
+    def _notes_on(self, targets: Labels | Values) -> Iterator[str]:
+        guessed = self.plan.task == "auto" and self.like is None
+        labels = targets.labels if isinstance(targets, Labels) else ()
+        if guessed and len(labels) > MANY_LABELS and isinstance(labels[0], float):
+            yield (
+                f"The targets are {len(labels)} different whole numbers and were taken for labels. "
+                "If they are amounts, say `task=regression`."
+            )
+
+
+def _in_dtype_of(like: Dataset | None, plan: IngestPlan) -> IngestPlan:
+    """Store features in the type of `like`'s where no other was asked for."""
+    usual = plan.options.dtype == SourceOptions.model_fields["dtype"].default
+    if like is None or not usual:
+        return plan
+    options = plan.options.model_copy(update={"dtype": like.manifest.dtype})
+    return plan.model_copy(update={"options": options})
 
 
 def _stamps(source: Source) -> list[Any]:

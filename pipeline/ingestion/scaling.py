@@ -9,7 +9,7 @@ constant (or 0) keep the scale 1, rows that are 0 stay 0.
 from __future__ import annotations
 
 import base64
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,11 @@ from storage.manifest import Scaling
 from storage.table import DenseTable, SparseTable, Table
 
 Vector = NDArray[np.float64]
+
+#: Sizes of columns further apart than this factor are of different units.
+UNLIKE = 100.0
+#: Of the first rows, that decide on it.
+FEWEST_ROWS, MOST_ROWS = 100, 10_000
 
 
 class Scaler:
@@ -126,6 +131,35 @@ def _from_text(text: str | None) -> Vector | None:
 
 def _reciprocal(size: Vector) -> Vector:
     return 1.0 / np.where(size > 0, size, 1.0)
+
+
+def resolved(kind: ScalingKind | Literal["auto"], first: Table, *, encoded: bool) -> ScalingKind:
+    """Decide on the scaling that `auto` stands for, by the first rows of a source.
+
+    Without scaling, one pass over columns of very different sizes learns from the largest alone.
+    Columns that are mostly zero are counts or flags: they do not tell of units.
+
+    Parameters
+    ----------
+    kind
+        What was asked for.
+    first
+        The first rows.
+    encoded
+        Whether they are made by a recipe, which standardises numbers.
+    """
+    if kind != "auto":
+        return kind
+    if encoded or not isinstance(first, DenseTable) or first.n_rows < FEWEST_ROWS:
+        return "none"
+    X = first.X[:MOST_ROWS].astype(np.float64)
+    X = X[:, (X != 0.0).mean(axis=0) > 0.5]
+    deviation = X.std(axis=0)
+    varies = deviation > 1e-12 * np.abs(X).max(axis=0, initial=0.0)
+    if not varies.any():
+        return "none"
+    largest = np.sqrt(np.square(X[:, varies]).mean(axis=0)).max()
+    return "standard" if largest > UNLIKE * deviation[varies].min() else "none"
 
 
 def needs_columns(kind: ScalingKind) -> bool:

@@ -184,7 +184,7 @@ def ingest_plan(plan: RefreshPlan, generation: Generation) -> IngestPlan:
     values = plan.ingest.model_dump()
     values |= {"sources": generation.files, "dataset": generation.data}
     if not first:
-        values |= {"like": f"{plan.store.rstrip('/')}/generations/000001/data", "scale": "none"}
+        values |= {"like": f"{plan.store.rstrip('/')}/generations/000001/data", "scale": "auto"}
     elif plan.held_out is None:
         values["test_fraction"] = HELD_OUT
     return IngestPlan.model_validate(values)

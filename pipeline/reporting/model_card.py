@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from pipeline.encoding.schema import told_columns
 from pipeline.scoring.evaluate import Evaluation
 from pipeline.training.model import load_model, trained_lam
 from pipeline.training.outcome import Convergence
@@ -30,6 +31,7 @@ def model_card(run: RunFolder, evaluations: Mapping[str, Evaluation] | None = No
         _table(_model_facts(run, model.record, saved)),
         "## Data set",
         _table(_data_facts(model.record)),
+        *_columns(model.record),
         "## Certificate",
         _certificate(model.record, saved),
         "## Evaluation",
@@ -67,6 +69,12 @@ def _data_facts(record: RunRecord) -> dict[str, Any]:
         "targets": record.targets.kind,
         "scaling": record.scaling.kind,
     }
+
+
+def _columns(record: RunRecord) -> list[str]:
+    """Lay out the columns of a table that was encoded, and what becomes of each."""
+    told = {f"`{name}`": what for name, what in told_columns(record.columns)}
+    return ["## Columns", _table(told)] if told else []
 
 
 def _certificate(record: RunRecord, saved: Saved) -> str:

@@ -70,8 +70,9 @@ class IngestPlan(BaseModel):
     """Share of the rows that goes, by seed, to a second data set."""
     test_dataset: str | None = None
     """Where the second data set goes [default: DATASET-test]."""
-    scale: ScalingKind = "none"
-    """Scaling of the features."""
+    scale: ScalingKind | Literal["auto"] = "auto"
+    """Scaling of the features; models are for rows as they come in any case.  auto: `standard` for
+    dense numbers whose columns differ in size by more than a factor of 100, else none."""
     like: str | None = None
     """Data set whose columns, labels and scaling are taken over, for test data."""
     shuffle: bool = True
@@ -101,7 +102,7 @@ class IngestPlan(BaseModel):
     def _fits_together(self) -> IngestPlan:
         if self.test_dataset is not None and not self.test_fraction:
             raise ValueError("test_dataset is given, but test_fraction is 0. Give a fraction, too.")
-        if self.like is not None and (self.test_fraction or self.scale != "none"):
+        if self.like is not None and (self.test_fraction or self.scale not in ("auto", "none")):
             raise ValueError(
                 "`like` takes scaling and labels over from a finished data set. "
                 "Leave test_fraction and scale out."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import Field
@@ -44,3 +45,22 @@ class SourceOptions(Matching, Encoding):
     the first line]."""
     header: bool | None = None
     """The first CSV line names the columns, or not [default: it does when no cell is a number]."""
+
+
+#: Settings that hold for every file like one that was read with them.
+REMEMBERED = ("missing", "delimiter", "header")
+
+
+def unusual(options: SourceOptions) -> dict[str, str | bool]:
+    """Return the settings that a data set remembers of how its source was read."""
+    fields = SourceOptions.model_fields
+    found = {name: getattr(options, name) for name in REMEMBERED}
+    return {name: value for name, value in found.items() if value != fields[name].default}
+
+
+def as_remembered(options: SourceOptions, reading: Mapping[str, str | bool]) -> SourceOptions:
+    """Return settings with those of an earlier reading where nothing else was said."""
+    fields = SourceOptions.model_fields
+    usual = {name for name in REMEMBERED if getattr(options, name) == fields[name].default}
+    kept = {name: value for name, value in reading.items() if name in usual}
+    return SourceOptions.model_validate(options.model_dump() | kept) if kept else options

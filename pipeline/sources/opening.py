@@ -9,11 +9,12 @@ from typing import Any
 
 from pipeline.errors import BadInput
 from pipeline.settings.formats import FORMATS, TABLES, Format
-from pipeline.settings.source_options import SourceOptions
+from pipeline.settings.source_options import SourceOptions, as_remembered
 from pipeline.sources.encoded import SAMPLE_BYTES, EncodedSource, is_more_than_numbers
 from pipeline.sources.raw_rows import RawRows
 from pipeline.sources.source import Expected, MayLackNumbers, Source
 from pipeline.sources.streams import Address, find, opened
+from storage.schema import Schema
 
 _LOOKED_AT = 1 << 16
 ANYTHING = Expected()
@@ -52,6 +53,8 @@ def open_source(
     options = options or SourceOptions()
     addresses = find(specs, storage_options)
     word = _format(addresses, options)
+    if expected.schema is not None:
+        options = _like_before(word, options, expected.schema)
     if word not in TABLES:
         if options.encode == "always" or options.column or options.bins:
             raise BadInput(
@@ -62,6 +65,13 @@ def open_source(
     if _is_encoded(word, addresses, options, expected):
         return EncodedSource(rows_class(word)(addresses, options, expected), options, expected)
     return source_class(word)(addresses, options, expected)
+
+
+def _like_before(word: str, options: SourceOptions, schema: Schema) -> SourceOptions:
+    """Read as was read before; what only text has is for text."""
+    text = {} if word == "csv" else {"delimiter": None, "header": None}
+    kept = {name: value for name, value in schema.reading.items() if name not in text}
+    return as_remembered(options, kept)
 
 
 def is_table(

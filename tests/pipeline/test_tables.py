@@ -15,6 +15,7 @@ from pipeline.encoding.recipe import Recipe
 from pipeline.encoding.schema import recipe_in
 from pipeline.errors import BadInput
 from pipeline.ingestion.phases import ingest
+from pipeline.reporting.model_card import model_card
 from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.training.run_folder import RunFolder
 from storage.dataset import Dataset
@@ -212,3 +213,49 @@ def test_a_later_file_with_new_words_trains_on(work, tmp_path):
     assert new.schema == Dataset.open(str(folder / "data")).schema
     names = recipe_in(new.schema).outputs
     assert new.column("mean")[names.index("city rare or unseen")] == 1.0
+
+
+def test_inspect_and_the_model_card_tell_the_columns(work, capsys):
+    folder, _ = work
+    assert main(["inspect", str(folder / "data")]) == 0
+    assert "category of 3 values" in capsys.readouterr().out
+    card = model_card(RunFolder(str(folder / "run")))
+    assert "| `city` | category of 3 values" in card
+
+
+def test_settings_are_said_once(tmp_path):
+    """--missing and the type of features hold for every later file that is read `like` the first."""
+    rows = "x;z;y\n" + "".join(f"{k};{'' if k % 5 else k};{k % 2}\n" for k in range(40))
+    (tmp_path / "rows.txt").write_text(rows)
+    options = ["--delimiter", ";", "--missing", "zero", "--dtype", "float64", "--format", "csv"]
+    common = ["--memory", "128MB", "-q"]
+    first, later, run = (str(tmp_path / name) for name in ("first", "later", "run"))
+    source = str(tmp_path / "rows.txt")
+    assert main(["ingest", source, first, *options, "--scale", "none", *common]) == 0
+    assert main(["ingest", source, later, "--like", first, *common]) == 0
+    assert Dataset.open(later).manifest.dtype == "float64"
+    assert main(["train", first, run, "--passes", "1", "--scheduler", "none", *common]) == 0
+    assert len(predicted(run, source, tmp_path / "p.parquet")) == 40
+
+
+def test_many_whole_numbers_are_taken_for_labels_and_that_is_said(tmp_path, capsys):
+    frame = pd.DataFrame({"x": np.arange(500.0), "y": np.arange(500) % 30})
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    assert main(["ingest", str(tmp_path / "rows.csv"), str(tmp_path / "data")]) == 0
+    assert "The targets are 30 different whole numbers" in capsys.readouterr().err
+
+
+def test_columns_of_other_units_are_standardised_and_the_model_is_not(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"metres": rng.normal(0, 1e4, 3000), "share": rng.normal(0, 0.1, 3000)})
+    frame["y"] = 1e-3 * frame.metres + 50.0 * frame.share
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    data, run = str(tmp_path / "data"), str(tmp_path / "run")
+    assert main(["ingest", str(tmp_path / "rows.csv"), data, "-q"]) == 0
+    assert Dataset.open(data).manifest.scaling.kind == "standard"
+    assert main(["train", data, run, "--lam", "1e-9", "--tol", "1e-6", "-q"]) == 0
+    model = from_run(run)
+    np.testing.assert_allclose(model.coef_, [1e-3, 50.0], rtol=1e-3)
+    frame[["share", "y"]].to_csv(tmp_path / "one.csv", index=False)
+    assert main(["ingest", str(tmp_path / "one.csv"), str(tmp_path / "one"), "-q"]) == 0
+    assert Dataset.open(str(tmp_path / "one")).manifest.scaling.kind == "none"

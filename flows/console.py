@@ -56,6 +56,10 @@ class Terminal:
         """Tell more than a line on standard error, broken between words."""
         self.err.print(in_flags(printable(text)), markup=False)
 
+    def show(self, shown: RenderableType) -> None:
+        """Show a table on standard error, on the way to a result."""
+        self.err.print(shown)
+
     def plan(self, text: str) -> None:
         """Print the effective plan when --verbose asks for it."""
         if self.output.verbose:

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from flows.console import Terminal, format_seconds
+from flows.console import Terminal, facts_table, format_seconds
 from flows.errors import BadPlace
 from flows.ingesting import ingest_shown
 from flows.options import Output, Where
@@ -16,20 +16,26 @@ from flows.progress import GrowingIntervals
 from flows.scoring import evaluate_shown
 from flows.settings import checked
 from flows.training import certificate_sentence, train_shown
+from flows.weights import weights_table
 from pipeline.clicks import ClickFile, columns_for, write_clicks
 from pipeline.ingestion.result import IngestResult
 from pipeline.memory import peak_memory_bytes
+from pipeline.reporting.largest_weights import largest_weights
 from pipeline.reporting.report import IMAGE, draw_report
 from pipeline.scoring.evaluate import Evaluation
 from pipeline.settings.execution import Execution
 from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.sizes import format_bytes, parse_bytes
+from pipeline.training.model import load_model
 from pipeline.training.outcome import TrainingResult
 from pipeline.training.run_folder import RunFolder
+from pipeline.visits import write_visits
 
 TEST_FRACTION = 0.1
 LAM = "100/n"
+VISITS = 200_000  # rows of the raw table
+TOP = 8
 MARK = "made-by-fewpass-demo.json"  # folders without it are not touched
 
 
@@ -42,6 +48,8 @@ class Demo:
         self.clicks = folder / "clicks.svm"
         self.dataset, self.test = folder / "clicks", folder / "clicks-test"
         self.run = folder / "run"
+        self.visits = folder / "visits.csv"
+        self.table, self.table_run = folder / "visits", folder / "visits-run"
 
     def clear(self) -> None:
         """Make the folder, without what an earlier demo left; refuse anybody else's."""
@@ -51,7 +59,7 @@ class Demo:
                 f"{self.folder} has files that no demo made. Name another folder: "
                 "fewpass demo FOLDER."
             )
-        for old in (self.dataset, self.test, self.run):
+        for old in (self.dataset, self.test, self.run, self.table, self.table_run):
             shutil.rmtree(old, ignore_errors=True)
         self.folder.mkdir(parents=True, exist_ok=True)
         mark.write_text(json.dumps({"size": self.size, "seed": self.seed}) + "\n")
@@ -152,6 +160,30 @@ class Demo:
         self.terminal.say(image)
         return image
 
+    def raw_table(self) -> TrainingResult:
+        """From words, dates and gaps to a model, and back to names."""
+        self._head(
+            "6. A table with words, dates and gaps",
+            "The same with a CSV as people have them. What each column holds is told by a sample "
+            "of its rows; how it becomes numbers is kept with the data set and with the model, "
+            "which therefore predicts raw rows.",
+            f"fewpass ingest {self.visits} {self.table} --label bought --drop visit",
+        )
+        write_visits(self.visits, max(2_000, min(VISITS, self.size // 1_000)), self.seed)
+        options = {"label": "bought", "drop": ("visit",)}
+        wanted = {"sources": (str(self.visits),), "dataset": str(self.table), "options": options}
+        made = ingest_shown(self.terminal, checked(IngestPlan, wanted | {"memory": self.memory}))
+        self.terminal.show(facts_table("Columns", dict(made.encoded)))
+        self.terminal.say(f"  $ fewpass train {self.table} {self.table_run} --tol 1e-4", "cyan")
+        plan = checked(
+            TrainingPlan, {"dataset": str(self.table), "tol": 1e-4, "memory": self.memory}
+        )
+        trained = train_shown(self.terminal, plan, str(self.table_run), Execution())
+        self.terminal.say(f"  $ fewpass weights {self.table_run} --top {TOP}", style="cyan")
+        model = load_model(RunFolder(str(self.table_run)))
+        self.terminal.show(weights_table([(None, w) for w in largest_weights(model, TOP)]))
+        return trained
+
     def _head(self, title: str, text: str, command: str = "") -> None:
         self.terminal.say()
         self.terminal.say(title, style="bold")
@@ -173,6 +205,7 @@ def run_demo(folder: str, size: str, memory: str, seed: int, output: Output) -> 
     trained = demo.train()
     evaluated = demo.evaluate()
     image = demo.report()
+    demo.raw_table()
     facts = {
         "folder": str(demo.folder.absolute()),
         "text_bytes": made.bytes,
@@ -206,6 +239,7 @@ Done in {format_seconds(facts["seconds"])}: {format_bytes(facts["text_bytes"])} 
   {demo.test}  the held-out rows
   {demo.run}  plan, snapshots and log of the run
   {facts["image"]}  the loss curve
+  {demo.visits}  the table of visits, and {demo.table_run} its model
 
 Go on with
   fewpass inspect {demo.run}

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import Any
+from collections.abc import Sequence
 
+import numpy as np
 from rich.table import Table
 
 from flows.console import Terminal
 from flows.options import Output
 from flows.printing import printable
 from pipeline.refresh.publishing import run_at
-from pipeline.reporting.largest_weights import classes_of, largest_weights
+from pipeline.reporting.largest_weights import NamedWeight, classes_of, largest_weights
 from pipeline.training.model import load_model
 
 
@@ -24,17 +25,16 @@ def run_weights(run: str, top: int, label: str | None, as_csv: bool, output: Out
     found = [(of, weight) for of in labels for weight in largest_weights(model, top, of)]
     facts = {
         "run": model.run.url,
-        "intercept": model.weights.intercept.tolist()
-        if hasattr(model.weights.intercept, "tolist")
-        else model.weights.intercept,
+        "intercept": np.asarray(model.weights.intercept).tolist(),
         "weights": [{"label": of} | weight._asdict() for of, weight in found],
     }
-    shown = _as_csv(found) if as_csv else _as_table(found)
+    shown = _as_csv(found) if as_csv else weights_table(found)
     terminal.result(facts, shown)
     return 0
 
 
-def _as_table(found: list[tuple[str | None, Any]]) -> Table:
+def weights_table(found: Sequence[tuple[str | None, NamedWeight]]) -> Table:
+    """Lay weights out, one below the other, each with its class where there are several."""
     table = Table(title="Largest weights", title_justify="left", title_style="bold", box=None)
     several = any(of is not None for of, _ in found)
     for name in ["class"] * several + ["feature"]:
@@ -48,7 +48,7 @@ def _as_table(found: list[tuple[str | None, Any]]) -> Table:
     return table
 
 
-def _as_csv(found: list[tuple[str | None, Any]]) -> str:
+def _as_csv(found: Sequence[tuple[str | None, NamedWeight]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("class", "feature", "weight", "per_unit"))

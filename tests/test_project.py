@@ -11,6 +11,7 @@ import pytest
 
 from flows import cli
 from pipeline.clicks import write_clicks
+from pipeline.visits import write_visits
 
 PROJECT = Path(__file__).parents[1]
 PACKAGES = ["flows", "pipeline", "solvers", "storage"]
@@ -65,6 +66,7 @@ def test_the_commands_of_the_readme_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "demo-output").mkdir()
     write_clicks(tmp_path / "demo-output" / "clicks.svm", 1_500_000)
+    write_visits(tmp_path / "demo-output" / "visits.csv", 60_000)
     commands = [(c, o) for c, o in blocks() if c.startswith("fewpass ")]
     assert {shlex.split(c)[1] for c, _ in commands} >= {"ingest", "train", "evaluate", "predict"}
     for command, shown in commands:

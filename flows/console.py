@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 import dask.config
@@ -16,6 +17,8 @@ from flows.flags import in_flags
 from flows.options import Output
 from flows.printing import printable, without_control
 from storage.redaction import without_secrets
+
+MOST_COLUMNS = 100  # that people are shown one by one
 
 
 class Screen(Console):
@@ -86,6 +89,14 @@ def facts_table(title: str, facts: Mapping[str, Any]) -> Table:
             shown = value if isinstance(value, str) else format_value(value)
             table.add_row(printable(name), printable(shown))
     return table
+
+
+def columns_table(columns: Mapping[str, str]) -> Table:
+    """Lay out the columns of a table, and what each is; of very many the first."""
+    shown = dict(islice(columns.items(), MOST_COLUMNS))
+    if len(columns) > MOST_COLUMNS:
+        shown["..."] = f"{len(columns) - MOST_COLUMNS:,} more"
+    return facts_table("Columns", shown)
 
 
 def format_value(value: Any) -> str:

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from flows.console import Terminal, facts_table, format_seconds
+from flows.console import Terminal, columns_table, format_seconds
 from flows.errors import BadPlace
 from flows.ingesting import ingest_shown
 from flows.options import Output, Where
@@ -173,7 +173,7 @@ class Demo:
         options = {"label": "bought", "drop": ("visit",)}
         wanted = {"sources": (str(self.visits),), "dataset": str(self.table), "options": options}
         made = ingest_shown(self.terminal, checked(IngestPlan, wanted | {"memory": self.memory}))
-        self.terminal.show(facts_table("Columns", dict(made.encoded)))
+        self.terminal.show(columns_table(dict(made.encoded)))
         self.terminal.say(f"  $ fewpass train {self.table} {self.table_run} --tol 1e-4", "cyan")
         plan = checked(
             TrainingPlan, {"dataset": str(self.table), "tol": 1e-4, "memory": self.memory}

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from flows.console import Terminal, facts_table, format_seconds
+from flows.console import Terminal, columns_table, facts_table, format_seconds
 from flows.errors import Interrupted
 from flows.options import Ingest, Output, PlanSource, Reading
 from flows.progress import ingest_display
@@ -46,7 +46,7 @@ def run_ingest(
     terminal.plan(as_toml(plan))
     result = ingest_shown(terminal, plan)
     if result.encoded and not output.json:
-        terminal.result({}, facts_table("Columns", dict(result.encoded)))
+        terminal.result({}, columns_table(dict(result.encoded)))
     terminal.result(ingest_facts(result), facts_table("Data set", _shown(result)))
     return 0
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from flows.console import Terminal, facts_table, format_value
+from flows.console import Terminal, columns_table, facts_table, format_value
 from flows.options import Output
 from pipeline.encoding.schema import told_columns
 from pipeline.errors import BadInput
@@ -34,7 +33,6 @@ class Found(NamedTuple):
 
 
 MOST_LISTED = 10  # numbers that people are shown one by one
-MOST_COLUMNS = 100
 
 
 def run_inspect(path: str, output: Output) -> int:
@@ -46,9 +44,7 @@ def run_inspect(path: str, output: Output) -> int:
     known = facts.pop("columns", None) or {}
     terminal.result({"kind": found.kind} | found.facts, facts_table(title, _flat(facts)))
     if known and not output.json:
-        more = {"...": f"{len(known) - MOST_COLUMNS:,} more"} if len(known) > MOST_COLUMNS else {}
-        shown = dict(islice(known.items(), MOST_COLUMNS)) | more
-        terminal.result({}, facts_table("Columns", shown))
+        terminal.result({}, columns_table(known))
     return 0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,9 +13,15 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 _NUMBER = r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$|^[-+]?(?i:inf|infinity|nan)$"
-_COMMA_NUMBER = r"^[-+]?(\d{1,3}(\.\d{3})+|\d+)(,\d+)?([eE][-+]?\d+)?$"
+_OTHERWISE = {
+    "comma": r"^[-+]?(\d{1,3}(\.\d{3})+|\d+)(,\d+)?([eE][-+]?\d+)?$",
+    "units": r"^[-+]?[$€£¥]?[-+]?\s?(\d{1,3}(,\d{3})+|\d+)(\.\d+)?\s?[%$€£¥]?$",
+}
 _DAY, _TIME = r"\d{4}-\d{2}-\d{2}", r"[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[-+]\d{2}:?\d{2})?"
 _MOMENT = rf"^{_DAY}({_TIME})?$"
+
+#: How numbers are written in text: 1234.5, or 1.234,5, or $1,234.5 and 12 %.
+Written = Literal["plain", "comma", "units"]
 
 
 class Read(NamedTuple):
@@ -25,15 +31,15 @@ class Read(NamedTuple):
     bad: Mask | None = None  # (n,) cells that are no such thing; None: there are none
 
 
-def read_numbers(cells: Any, *, decimal_comma: bool = False, missing: tuple[str, ...] = ()) -> Read:
+def read_numbers(cells: Any, written: Written = "plain", missing: tuple[str, ...] = ()) -> Read:
     """Read numbers, typed or as text; what is infinite is missing, and so are the words given."""
     if not is_text(cells.type):
         return Read(_finite(pc.cast(cells, pa.float64(), safe=False)))
     if missing:
         gone = pc.is_in(cells, value_set=pa.array(missing, cells.type))
         cells = pc.if_else(gone, pa.scalar(None, cells.type), cells)
-    if decimal_comma:
-        return _read_where(cells, _COMMA_NUMBER, _with_comma)
+    if written != "plain":
+        return _read_where(cells, _OTHERWISE[written], _PLAIN[written])
     try:
         return Read(_finite(pc.cast(cells, pa.float64())))
     except pa.ArrowInvalid:
@@ -53,10 +59,16 @@ def read_moments(cells: Any, form: str | None = None) -> Read:
         return _read_where(cells, _MOMENT, _iso_or_null)
 
 
-def _with_comma(cells: Any) -> Any:
-    """Read numbers such as 1.234,5."""
+def _without_comma(cells: Any) -> Any:
     plain = pc.replace_substring(pc.replace_substring(cells, ".", ""), ",", ".")
     return pc.cast(plain, pa.float64())
+
+
+def _without_units(cells: Any) -> Any:
+    return pc.cast(pc.replace_substring_regex(cells, r"[^0-9.+-]", ""), pa.float64())
+
+
+_PLAIN = {"comma": _without_comma, "units": _without_units}
 
 
 def _read_where(cells: Any, pattern: str, cast: Any) -> Read:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from pipeline.encoding.applying import columns_of
 from pipeline.encoding.cells import read_moments, read_numbers, words_of
-from pipeline.encoding.inference import Held, as_asked, held_in
+from pipeline.encoding.inference import FEW, Held, as_asked, held_in
 from pipeline.encoding.recipe import (
     SECONDS_OF_DAY,
     AnyColumn,
@@ -25,7 +25,7 @@ from pipeline.encoding.recipe import (
     Text,
     idf_text,
 )
-from pipeline.encoding.text import inverse_frequencies
+from pipeline.encoding.text import MOST_TEXT_BITS, inverse_frequencies, rows_by_slot
 from pipeline.errors import BadInput
 from pipeline.settings.encoding import bins_of
 
@@ -47,8 +47,11 @@ class Rules(NamedTuple):
     kinds: Mapping[str, str] = NO_KINDS  # what columns hold, by name, where that was said
 
     def enough(self, n: int) -> int:
-        """Return how many of n rows a value must be in to have a column of its own."""
-        return max(1, min(self.least_rows, n // 1000))
+        """Return how many of n rows a value must be in to have a column of its own.
+
+        A value of a single row tells nothing of others.
+        """
+        return max(2 if n >= FEW else 1, min(self.least_rows, n // 1000))
 
 
 def fitted(sample: Any, rules: Rules) -> Recipe:
@@ -81,17 +84,19 @@ def _column(name: str, cells: Any, rules: Rules) -> AnyColumn:
     if held.kind == "date":
         return _date(name, cells, held)
     if held.kind == "text":
-        weights = inverse_frequencies(words_of(cells), rules.bits)
-        return Text(name=name, bits=rules.bits, idf=idf_text(weights))
+        words = words_of(cells)
+        found = int(np.count_nonzero(rows_by_slot(words, MOST_TEXT_BITS)))
+        bits = min(rules.bits, MOST_TEXT_BITS, _bits_for(found))
+        return Text(name=name, bits=bits, idf=idf_text(inverse_frequencies(words, bits)))
     return _category(name, cells, rules, always_hashed=held.kind == "hash")
 
 
 def _number(name: str, cells: Any, held: Held) -> Number:
-    every, bad = read_numbers(cells, decimal_comma=held.decimal_comma, missing=held.missing)
+    every, bad = read_numbers(cells, held.written, held.missing)
     missing = np.isnan(every) if bad is None else np.isnan(every) & ~bad
     known = every[~np.isnan(every)]
     found: dict[str, Any] = {
-        "name": name, "has_missing": bool(missing.any()), "decimal_comma": held.decimal_comma,
+        "name": name, "has_missing": bool(missing.any()), "written": held.written,
         "missing": held.missing,
     }  # fmt: skip
     if not len(known):
@@ -106,12 +111,10 @@ def _number(name: str, cells: Any, held: Held) -> Number:
 
 
 def _bins(name: str, cells: Any, count: int, held: Held) -> Bins:
-    every, _ = read_numbers(cells, decimal_comma=held.decimal_comma)
+    every, _ = read_numbers(cells, held.written)
     known = every[~np.isnan(every)]
     edges = np.unique(np.quantile(known, np.arange(1, count) / count)) if len(known) else ()
-    return Bins(
-        name=name, edges=tuple(float(edge) for edge in edges), decimal_comma=held.decimal_comma
-    )
+    return Bins(name=name, edges=tuple(float(edge) for edge in edges), written=held.written)
 
 
 def _category(name: str, cells: Any, rules: Rules, *, always_hashed: bool) -> Category | Hashed:
@@ -122,9 +125,14 @@ def _category(name: str, cells: Any, rules: Rules, *, always_hashed: bool) -> Ca
     if always_hashed or len(values) > rules.most_values:
         # Where counts are equal the value decides: their order depends on how rows were cut.
         most = sorted(zip((-counts).tolist(), values, strict=True))[:EXAMPLES]
-        bits = min(rules.bits, (ROOM * max(1, len(values)) - 1).bit_length())
+        bits = min(rules.bits, _bits_for(len(values)))
         return Hashed(name=name, bits=bits, examples=tuple(value for _, value in most))
     return Category(name=name, values=tuple(sorted(often)))
+
+
+def _bits_for(values: int) -> int:
+    """Return the bits of a hash of so many values: few of them then share a column."""
+    return (ROOM * max(1, values) - 1).bit_length()
 
 
 def _date(name: str, cells: Any, held: Held) -> Date:

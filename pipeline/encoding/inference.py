@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.encoding.cells import is_numeric, is_text, read_moments, read_numbers
+from pipeline.encoding.cells import Written, is_numeric, is_text, read_moments, read_numbers
 from pipeline.errors import BadInput
 from pipeline.settings.encoding import Kind
 
@@ -36,7 +36,7 @@ class Held(NamedTuple):
     """What a column holds."""
 
     kind: Kind
-    decimal_comma: bool = False  # of numbers as text
+    written: Written = "plain"  # how numbers are, as text
     form: str | None = None  # of dates as text, as `strptime` has it
     missing: tuple[str, ...] = ()  # words that stand for a missing number
 
@@ -71,35 +71,35 @@ def as_asked(kind: Kind, cells: Any) -> Held:
 
 
 def _held_in_text(known: Any) -> Held:
-    found = _as_numbers(known, decimal_comma=False)
+    found = _as_numbers(known, "plain")
     if found is not None:
         return found
     form = _form_of_dates(known)
     if form is not None:
         return Held("date", form=form or None)
-    found = _as_numbers(known, decimal_comma=True)
+    found = _as_numbers(known, "comma") or _as_numbers(known, "units")
     if found is not None:
         return found
     spaces = pc.mean(pc.count_substring(known, " ")).as_py()
     return Held("text" if spaces >= SPACES_OF_TEXT else "category")
 
 
-def _as_numbers(known: Any, *, decimal_comma: bool) -> Held | None:
+def _as_numbers(known: Any, written: Written) -> Held | None:
     """Take text for numbers where most of it is; what is not is then a code, or a bad cell."""
-    _, bad = read_numbers(known, decimal_comma=decimal_comma)
+    _, bad = read_numbers(known, written)
     if bad is None:
-        return Held("number", decimal_comma)
+        return Held("number", written)
     if bad.mean() > 0.5:
         return None
     if len(known) < FEW:
-        return Held("number", decimal_comma)
+        return Held("number", written)
     missing = _codes(known, bad)
-    numbers, left = read_numbers(known, decimal_comma=decimal_comma, missing=missing)
+    numbers, left = read_numbers(known, written, missing)
     if left is not None and left.mean() > STRAY:
         return None
     if missing and len(np.unique(numbers)) <= FEW_NUMBERS:  # such as 0, 1, 2, 3+
         return None
-    return Held("number", decimal_comma, missing=missing) if len(missing) <= MOST_CODES else None
+    return Held("number", written, missing=missing) if len(missing) <= MOST_CODES else None
 
 
 def _codes(known: Any, bad: Any) -> tuple[str, ...]:
@@ -127,7 +127,7 @@ def needs_encoding(held: Held, cells: Any) -> bool:
     """Say whether a column is more than numbers: words, dates, gaps, or far outliers."""
     if pa.types.is_boolean(cells.type):
         return False
-    if held.kind != "number" or held.decimal_comma or held.missing:
+    if held.kind != "number" or held.written != "plain" or held.missing:
         return True
     numbers, _ = read_numbers(cells)
     return bool(np.isnan(numbers).any()) or _has_outliers(numbers)
@@ -143,7 +143,7 @@ def _has_outliers(numbers: Any) -> bool:
 
 def looks_like_id(held: Held, cells: Any) -> bool:
     """Say whether a column only counts the rows, or names each of them."""
-    if len(cells) < _TRIED or cells.null_count:
+    if len(cells) < FEW or cells.null_count:
         return False
     if held.kind == "category":
         return bool(pc.count_distinct(cells).as_py() == len(cells))

@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from pipeline.encoding.cells import Floats, Mask, read_moments, read_numbers, words_of
+from pipeline.encoding.cells import Floats, Mask, Written, read_moments, read_numbers, words_of
 from pipeline.encoding.hashing import hashes
-from pipeline.encoding.text import Ragged, encode_text
+from pipeline.encoding.text import MOST_TEXT_BITS, Ragged, encode_text
 
 Codes = NDArray[np.int64]
 
@@ -82,7 +82,7 @@ class Number(ColumnRecipe):
     mean: float
     deviation: float
     has_missing: bool
-    decimal_comma: bool = False
+    written: Written = "plain"
     missing: tuple[str, ...] = ()
     """Words that stand for a missing number."""
 
@@ -101,7 +101,7 @@ class Number(ColumnRecipe):
 
     def entries(self, cells: Any) -> Entries:
         """Encode numbers; missing ones are the mean, which is 0."""
-        numbers, bad = read_numbers(cells, decimal_comma=self.decimal_comma, missing=self.missing)
+        numbers, bad = read_numbers(cells, self.written, self.missing)
         missing = np.isnan(numbers)
         value = (self.reshaped(numbers) - self.mean) / self.deviation
         value[missing] = float(self.has_missing)
@@ -118,7 +118,7 @@ class Bins(ColumnRecipe):
 
     kind: Literal["bins"] = "bins"
     edges: tuple[float, ...]
-    decimal_comma: bool = False
+    written: Written = "plain"
 
     @property
     def outputs(self) -> list[str]:
@@ -134,7 +134,7 @@ class Bins(ColumnRecipe):
 
     def entries(self, cells: Any) -> Entries:
         """Encode numbers."""
-        numbers, bad = read_numbers(cells, decimal_comma=self.decimal_comma)
+        numbers, bad = read_numbers(cells, self.written)
         found = np.searchsorted(np.asarray(self.edges), numbers, side="right")
         found[np.isnan(numbers)] = len(self.edges) + 1
         return Entries((one_hot(found),), bad)
@@ -214,7 +214,7 @@ class Text(ColumnRecipe):
     """2^bits columns for words and pairs of words, tf-idf, each row of length 1."""
 
     kind: Literal["text"] = "text"
-    bits: Annotated[int, Field(ge=1, le=24)]
+    bits: Annotated[int, Field(ge=1, le=MOST_TEXT_BITS)]
     idf: str
     """Of every slot, a byte each in sixteenths; zlib, base64."""
 

@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 from pipeline.encoding.hashing import buffers_of, murmur3
 from solvers.kernels.dispatch import kernel, part_of_kernels
 
+#: More slots would make the weights of the words too large to keep.
+MOST_TEXT_BITS = 22
+
 
 class Ragged(NamedTuple):
     """Entries of rows, as many in each as it has."""
@@ -98,9 +101,14 @@ def encode_text(words: Any, weights: NDArray[np.float64]) -> Ragged:
     return Ragged(starts, columns[:n], values[:n])
 
 
+def rows_by_slot(words: Any, bits: int) -> NDArray[np.int64]:
+    """Count the cells (n,) that have each slot: (2^bits,)."""
+    found = encode_text(words, np.ones(1 << bits))
+    return np.bincount(found.column, minlength=1 << bits)
+
+
 def inverse_frequencies(words: Any, bits: int) -> NDArray[np.float64]:
     """Return log((1 + n) / (1 + rows that have the slot)) + 1 for every slot, (2^bits,)."""
-    found = encode_text(words, np.ones(1 << bits))
-    rows = np.bincount(found.column, minlength=1 << bits)
+    rows = rows_by_slot(words, bits)
     smooth: NDArray[np.float64] = np.log((1.0 + len(words)) / (1.0 + rows)) + 1.0
     return smooth

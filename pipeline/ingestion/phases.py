@@ -36,7 +36,7 @@ from pipeline.ingestion.progress import Progress, Ticker
 from pipeline.ingestion.result import IngestResult
 from pipeline.ingestion.scaling import Scaler
 from pipeline.ingestion.target import IngestTarget
-from pipeline.ingestion.target_map import TargetMap
+from pipeline.ingestion.target_map import FEW_LABELS, TargetMap
 from pipeline.ingestion.work_dir import WorkDir, work_dir_path
 from pipeline.ingestion.writing import ChunkMaker, write_chunks
 from pipeline.memory import peak_memory_bytes, return_freed_memory
@@ -60,8 +60,6 @@ from storage.spill import PARTITION_AGAIN, DamagedSpill
 WRITING = 3 / 8
 #: A line of text may take this share of the memory: it is copied a few times, by several threads.
 LINES_SHARE = 16
-#: More different whole numbers may well be amounts.
-MANY_LABELS = 20
 #: Of the record of the partition; another version's is not gone on with.
 RECORD_VERSION = 2
 
@@ -348,10 +346,17 @@ class _Ingest:
     def _notes_on(self, targets: Labels | Values) -> Iterator[str]:
         guessed = self.plan.task == "auto" and self.like is None
         labels = targets.labels if isinstance(targets, Labels) else ()
-        if guessed and len(labels) > MANY_LABELS and isinstance(labels[0], float):
+        if not guessed or len(labels) <= FEW_LABELS:
+            return
+        if isinstance(labels[0], float):
             yield (
                 f"The targets are {len(labels)} different whole numbers and were taken for labels. "
                 "If they are amounts, say `task=regression`."
+            )
+        elif isinstance(targets, Labels) and sum(targets.counts) < 2 * len(labels):
+            yield (
+                f"The labels are {len(labels)} different words, most of them of a single row. "
+                "Check `label`, and the delimiter of a CSV file (`delimiter`)."
             )
 
 

@@ -17,6 +17,8 @@ Vector = NDArray[np.float64]
 
 #: More distinct whole numbers than this are taken for measurements, not labels.
 MOST_LABELS_GUESSED = 1000
+#: So few are taken for labels in any case; of more, each must be in so many rows on average.
+FEW_LABELS, ROWS_OF_LABEL = 20, 10
 #: More distinct labels than this are refused: a model per label would not be of any use.
 MOST_LABELS = 100_000
 #: All labels together; manifests and models name every one.
@@ -132,8 +134,16 @@ class LabelEncoder:
         if self.task == "regression":
             self._refuse_words([*self.words])
             return False
-        guessed = bool(self.words) or (self.numbers is not None and self.whole)
+        guessed = bool(self.words) or self._look_like_labels()
         return self.task == "classification" or guessed
+
+    def _look_like_labels(self) -> bool:
+        """Whether numbers are whole and few, or at least come again and again."""
+        if self.numbers is None or not self.whole:
+            return False
+        return len(self.numbers) <= FEW_LABELS or sum(self.n_rows) >= ROWS_OF_LABEL * len(
+            self.numbers
+        )
 
     def label_counts(self) -> dict[str | float, list[int]]:
         """Rows of each group per label, labels ascending."""

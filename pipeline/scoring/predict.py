@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import BadInput
-from pipeline.ingestion.scaling import Scaler
+from pipeline.ingestion.scaling import Scaler, unscaled
 from pipeline.matching import Matched
 from pipeline.memory import peak_memory_bytes
 from pipeline.plan.problem import loss_of
@@ -28,7 +28,7 @@ from storage.dataset import Dataset
 from storage.folder import Folder
 from storage.ordered import ordered_map
 from storage.redaction import without_secrets
-from storage.table import Table
+from storage.table import SparseTable, Table
 
 PIECE_SHARE = 16  # a piece's text, rows, scaled rows and scores fit in a 16th of the budget, twice
 
@@ -69,9 +69,16 @@ class Predictor(NamedTuple):
 
     def __call__(self, table: Table) -> dict[str, NDArray[Any]]:
         """Predict the rows of a table."""
-        if self.scaler is not None:
+        weights = self.model.weights
+        if (
+            self.scaler is not None
+            and self.scaler.shift is not None
+            and isinstance(table, SparseTable)
+        ):
+            weights = unscaled(weights, self.scaler)  # a shift fills every zero
+        elif self.scaler is not None:
             table = self.scaler.apply(table)
-        weights, rows = self.model.weights, row_view(table)
+        rows = row_view(table)
         if weights.coef.ndim == 2:
             best, score, share = rank(weights.coef, weights.intercept, rows, link=self.link)
         else:

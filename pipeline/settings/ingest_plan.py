@@ -65,7 +65,8 @@ class IngestPlan(BaseModel):
     options: SourceOptions = SourceOptions()
     """How to read the sources."""
     task: Literal["auto", "classification", "regression"] = "auto"
-    """What the targets are; auto: labels if words or at most 1000 different whole numbers."""
+    """What the targets are; auto: labels if words, or whole numbers of which there are at most 20
+    different ones, or at most 1000 with ten rows of each."""
     test_fraction: float = Field(0.0, ge=0, lt=1)
     """Share of the rows that goes, by seed, to a second data set."""
     test_dataset: str | None = None

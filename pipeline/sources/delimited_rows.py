@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -23,6 +24,8 @@ from pipeline.sources.streams import Address, Text, described, first_lines, samp
 _NULLS = sorted({form for word in MISSING for form in (word, word.upper(), word.capitalize())})
 _NULLS += ["NaN", "N/a"]
 _NULL_CELLS = pa.array(_NULLS, pa.large_string())
+#: Rows that tell whether the first one is a header.
+_HEAD_ROWS, _HEAD_BYTES = 100, 1 << 16
 _OTHER_CHARSET = "cp1252"  # what text is that is not UTF-8
 
 
@@ -51,7 +54,9 @@ class DelimitedRows:
         row, rest = first_row(head, self._delimiter)
         cells = self._split(row)
         self._is_padded = _is_padded(rest, self._delimiter)
-        self._has_header = names_columns(cells) if options.header is None else options.header
+        self._has_header = options.header
+        if options.header is None:
+            self._has_header = names_columns(cells) and not self._come_again(cells, rest)
         self.names = tuple(cells) if self._has_header else None
         self.types = ("text",) * len(cells)
 
@@ -70,6 +75,13 @@ class DelimitedRows:
                 "Check the file and its delimiter (`delimiter`)."
             ) from error
         return [cell.strip() for cell in found]
+
+    def _come_again(self, cells: list[str], rows: Text) -> bool:
+        """Say whether most cells of the first row are values that their columns have later, too."""
+        lines = rows.bytes[:_HEAD_BYTES].tobytes().decode("utf-8", "replace").splitlines()
+        found = [set(column) for column in zip_longest(*map(self._split, lines[:_HEAD_ROWS]))]
+        again = [cell in column for cell, column in zip(cells, found, strict=False)]
+        return sum(again) > len(cells) / 2
 
     def expands_to(self) -> float:
         """Estimate the bytes of the text, as if all files were compressed like the first one."""
@@ -158,7 +170,7 @@ class DelimitedRows:
 
 def _is_padded(rows: Text, delimiter: str) -> bool:
     """Say whether spaces stand around most cells of the first rows, as in "1, yes, 2"."""
-    line = rows.bytes[: int(np.argmax(rows.bytes == ord("\n")))].tobytes()
+    line = rows.bytes.tobytes().partition(b"\n")[0]
     cells = line.split(delimiter.encode())
     return sum(cell != cell.strip(b" \r") for cell in cells) > len(cells) / 2
 

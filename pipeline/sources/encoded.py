@@ -129,7 +129,7 @@ class EncodedSource:
             cells = rows.column(name).combine_chunks()
             if looks_like_id(held_in(name, cells), cells):
                 yield (
-                    f"{self._columns.title(k).capitalize()} looks like an index or an id: it has "
+                    f"C{self._columns.title(k)[1:]} looks like an index or an id: it has "
                     f"another value in every row. Leave it out with {self._columns.advice(k)}."
                 )
 

@@ -32,7 +32,7 @@ TRAINED = {
     "certificate", "hinge_certificate", "tol", "relative_gap", "converged", "weights_sha256", "seconds", "bytes_read", "peak_memory_bytes",
 }  # fmt: skip
 INGESTED = {
-    "dataset", "rows", "features", "nnz", "labels", "seconds", "bytes_in", "bytes_out",
+    "dataset", "rows", "features", "nnz", "labels", "scale", "seconds", "bytes_in", "bytes_out",
     "peak_memory_bytes",
 }  # fmt: skip
 ANY_ADDRESS = (

@@ -55,6 +55,7 @@ def ordered(columns, *names):
 
 
 def ingested(source, place, options=None, **settings):
+    settings = {"scale": "none"} | settings
     plan = IngestPlan(sources=(source,), dataset=str(place), options=options or {}, **settings)
     return ingest(plan)
 
@@ -345,7 +346,7 @@ def test_double_names_are_refused_and_none_is_printed_raw(tmp_path, capsys):
 
 
 def test_the_digest_of_a_plan_is_that_of_earlier_versions():
-    plan = IngestPlan(sources=("a.csv",), dataset="set", options={"label": "y"})
+    plan = IngestPlan(sources=("a.csv",), dataset="set", options={"label": "y"}, scale="none")
     assert plan.digest([["a.csv", 10, 5]], "") == DIGEST
     matched = plan.model_copy(update={"options": SourceOptions(label="y", **BY_POSITION)})
     assert matched.digest([["a.csv", 10, 5]], "") != DIGEST

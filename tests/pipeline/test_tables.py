@@ -14,10 +14,20 @@ from pipeline import from_run
 from pipeline.encoding.recipe import Recipe
 from pipeline.encoding.schema import recipe_in
 from pipeline.errors import BadInput
+from pipeline.execution.threads import InProcess
 from pipeline.ingestion.phases import ingest
+from pipeline.refresh.refreshing import (
+    RefreshPlan,
+    carry_out,
+    ingest_plan,
+    next_generation,
+    training_plan,
+)
 from pipeline.reporting.model_card import model_card
 from pipeline.settings.ingest_plan import IngestPlan
+from pipeline.training.model import load_model
 from pipeline.training.run_folder import RunFolder
+from pipeline.training.training_run import TrainingRun
 from storage.dataset import Dataset
 
 
@@ -259,3 +269,43 @@ def test_columns_of_other_units_are_standardised_and_the_model_is_not(tmp_path, 
     frame[["share", "y"]].to_csv(tmp_path / "one.csv", index=False)
     assert main(["ingest", str(tmp_path / "one.csv"), str(tmp_path / "one"), "-q"]) == 0
     assert Dataset.open(str(tmp_path / "one")).manifest.scaling.kind == "none"
+
+
+def test_sparse_rows_are_predicted_by_a_model_of_standardised_columns(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(5, 1e3, 500), "b": rng.normal(1, 0.1, 500)})
+    frame["y"] = (frame.a + 1e4 * (frame.b - 1) > 0).astype(int)
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    lines = [f"0 1:{a!r} 2:{b!r}" for a, b in zip(frame.a.tolist(), frame.b.tolist(), strict=True)]
+    (tmp_path / "rows.svm").write_text("\n".join(lines) + "\n")
+    data, run = str(tmp_path / "data"), str(tmp_path / "run")
+    assert main(["ingest", str(tmp_path / "rows.csv"), data, "--dtype", "float64", "-q"]) == 0
+    assert main(["train", data, run, "--passes", "2", "-q"]) == 0
+    dense = predicted(run, tmp_path / "rows.csv", tmp_path / "dense.parquet", "--dtype", "float64")
+    options = ["--by-position", "--dtype", "float64"]
+    sparse = predicted(run, tmp_path / "rows.svm", tmp_path / "sparse.parquet", *options)
+    np.testing.assert_allclose(sparse.score, dense.score, rtol=1e-9, atol=1e-9)
+
+
+def test_a_refresh_reads_later_tables_as_the_first(tmp_path):
+    frame = people(1200)
+    store, inbox = str(tmp_path / "store"), tmp_path / "inbox"
+    inbox.mkdir()
+    plan = RefreshPlan(
+        sources=(f"{inbox}/*.csv",), store=store,
+        ingest={"options": {"label": "bought"}, "memory": "128MB"},
+        training={"passes": 1.0, "memory": "128MB"},
+    )  # fmt: skip
+    schemas = []
+    for number, rows in enumerate((frame[:800], frame[800:].assign(city="Paris")), 1):
+        rows.to_csv(inbox / f"{number}.csv", index=False)
+        generation = next_generation(plan)
+        ingest(ingest_plan(plan, generation))
+        for _ in TrainingRun.start(training_plan(plan, generation), generation.run, InProcess()):
+            pass
+        trained = load_model(RunFolder(generation.run))
+        schemas.append(trained.record.columns)
+        generation.folder.write("decision.json", b'{"published": true, "rows": 800}')
+        carry_out(store, generation)
+    assert schemas[0] == schemas[1]
+    assert from_run(store).predict(frame).shape == (1200,)

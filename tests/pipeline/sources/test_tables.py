@@ -135,7 +135,7 @@ def test_decimal_commas_dates_and_words_for_missing_numbers(tmp_path):
     frame.to_csv(tmp_path / "rows.csv", sep=";", index=False)
     source = source_of(tmp_path / "rows.csv", dtype="float64")
     x, day = source.recipe.columns
-    assert (x.kind, x.decimal_comma, x.missing) == ("number", True, ("unknown",))
+    assert (x.kind, x.written, x.missing) == ("number", "comma", ("unknown",))
     assert (day.kind, day.form) == ("date", "%d.%m.%Y")
     X, _, _ = read(source)
     low, high = np.quantile(np.delete(numbers, np.s_[::20]), [0.005, 0.995])
@@ -247,3 +247,21 @@ def test_columns_are_found_by_name(tmp_path):
     frame.drop(columns="word").to_csv(tmp_path / "short.csv", index=False)
     with pytest.raises(BadInput, match="lacks 1 of the 4 columns of the model: 'word'"):
         source_of(tmp_path / "short.csv", known)
+
+
+def test_money_and_percent_are_numbers(tmp_path):
+    lines = [f'"${1000 + k:,}.50",{k}%,{k % 2}' for k in range(200)]
+    (tmp_path / "rows.csv").write_text("price,share,y\n" + "\n".join(lines) + "\n")
+    recipe = source_of(tmp_path / "rows.csv").recipe
+    assert [(c.kind, c.written) for c in recipe.columns] == [("number", "units")] * 2
+    assert recipe.columns[0].high == pytest.approx(1199.5, abs=2.0)
+
+
+def test_words_without_a_header_are_no_header(tmp_path):
+    """Whether a word stands twice in the first row, or comes again in its column."""
+    for first in (["e", "x", "x"], ["e", "x", "s"]):
+        rows = [first, *(["p" if k % 3 else "e", "x", "s" if k % 2 else "t"] for k in range(60))]
+        (tmp_path / "rows.csv").write_text("\n".join(map(",".join, rows)) + "\n")
+        source = source_of(tmp_path / "rows.csv", label=0)
+        assert source.schema.names is None
+        assert len(read(source)[0]) == 61

@@ -70,13 +70,14 @@ GIVEN_AS: dict[str, tuple[Any, Parameter]] = {
     "weight": (str, Parameter(allow_leading_hyphen=True)),
     "drop": (Names, Parameter(consume_multiple=False)),
     "column": (Names, Parameter(consume_multiple=False)),
+    "cross": (Names, Parameter(consume_multiple=False)),
     "n_features": (int, named("--features")),
     "header": (bool, Parameter(negative="--no-header")),
     "shuffle": (bool, Parameter(negative="--no-shuffle")),
 }
 
 #: Options that may be given more than once.
-REPEATED = ("drop", "column")
+REPEATED = ("drop", "column", "cross")
 
 
 def sets(

@@ -17,6 +17,7 @@ from prefect.flows import Flow
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
+from flows.options import REPEATED
 from flows.settings import column_position
 from pipeline.errors import BadInput
 from pipeline.settings.methods import OfRegistry, every_class
@@ -186,7 +187,7 @@ def _put(values: dict[str, Any], named: Named, value: Any) -> None:
         values = values.setdefault(folder, {})
     if name in values and isinstance(values[name], tuple):
         value = values[name] + (value if isinstance(value, tuple) else (value,))
-    elif name == "drop":
+    elif name in REPEATED and not isinstance(value, Mapping | tuple):
         value = (value,)
     values[name] = value
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pipeline.encoding.cells import Mask
-from pipeline.encoding.recipe import AnyColumn, Recipe, Slot
+from pipeline.encoding.column_recipe import Slot
+from pipeline.encoding.recipe import AnyColumn, Recipe
 from pipeline.encoding.text import Ragged
 from pipeline.errors import BadInput
 from solvers.kernels.dispatch import kernel
@@ -100,6 +101,11 @@ def encode(recipe: Recipe, cells: Sequence[Any]) -> Encoded:
         parts += [Part(start, entries) for entries in found.slots]
         bad += [(k, found.bad)] if found.bad is not None else []
         start += column.width
+    for cross in recipe.crosses:
+        names = [column.name for column in recipe.columns]
+        one, other = (cells[names.index(name)] for name in cross.of)
+        parts += [Part(start, entries) for entries in cross.entries(one, other).slots]
+        start += cross.pairs.width
     return Encoded(len(cells[0]), start, tuple(parts), tuple(bad))
 
 

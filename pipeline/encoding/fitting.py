@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -13,17 +13,20 @@ import pyarrow.compute as pc
 from pipeline.encoding.applying import columns_of
 from pipeline.encoding.cells import read_moments, read_numbers, words_of
 from pipeline.encoding.inference import FEW, Held, as_asked, held_in
+from pipeline.encoding.lists import fitted_tags, fitted_vector
 from pipeline.encoding.recipe import (
     SECONDS_OF_DAY,
     AnyColumn,
     Bins,
     Category,
+    Cross,
     Date,
     Hashed,
     Number,
     Recipe,
     Text,
     idf_text,
+    joined,
 )
 from pipeline.encoding.text import MOST_TEXT_BITS, inverse_frequencies, rows_by_slot
 from pipeline.errors import BadInput
@@ -45,6 +48,7 @@ class Rules(NamedTuple):
     most_values: int = 1000  # of a column whose values have columns of their own
     least_rows: int = 10  # with a value that has a column of its own; one in 1000 of a small sample
     kinds: Mapping[str, str] = NO_KINDS  # what columns hold, by name, where that was said
+    crosses: Sequence[tuple[str, str]] = ()  # columns whose pairs of values are looked at
 
     def enough(self, n: int) -> int:
         """Return how many of n rows a value must be in to have a column of its own.
@@ -69,7 +73,8 @@ def fitted(sample: Any, rules: Rules) -> Recipe:
     ]
     if not columns:
         raise BadInput("The table has no columns. Give some.")
-    return Recipe(columns=tuple(columns))
+    crosses = tuple(_cross(pair, sample, rules) for pair in rules.crosses)
+    return Recipe(columns=tuple(columns), crosses=crosses)
 
 
 def _column(name: str, cells: Any, rules: Rules) -> AnyColumn:
@@ -83,12 +88,28 @@ def _column(name: str, cells: Any, rules: Rules) -> AnyColumn:
         return _bins(name, cells, bins, held) if bins else _number(name, cells, held)
     if held.kind == "date":
         return _date(name, cells, held)
+    if held.kind == "vector":
+        return fitted_vector(name, cells)
+    if held.kind == "tags":
+        return fitted_tags(name, cells, rules.enough(len(cells)), rules.most_values)
     if held.kind == "text":
         words = words_of(cells)
         found = int(np.count_nonzero(rows_by_slot(words, MOST_TEXT_BITS)))
         bits = min(rules.bits, MOST_TEXT_BITS, _bits_for(found))
         return Text(name=name, bits=bits, idf=idf_text(inverse_frequencies(words, bits)))
     return _category(name, cells, rules, always_hashed=held.kind == "hash")
+
+
+def _cross(of: tuple[str, str], sample: Any, rules: Rules) -> Cross:
+    unknown = [name for name in of if name not in sample.column_names]
+    if unknown:
+        raise BadInput(
+            f"There is no column {unknown[0]!r} to cross. Name two of {sample.column_names[:20]}."
+        )
+    both = joined(*columns_of(sample, of))
+    found = _category(f"{of[0]} x {of[1]}", both, rules, always_hashed=True)
+    assert isinstance(found, Hashed), "as was asked for"
+    return Cross(of=of, pairs=found)
 
 
 def _number(name: str, cells: Any, held: Held) -> Number:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.encoding.cells import Written, is_numeric, is_text, read_moments, read_numbers
+from pipeline.encoding.lists import is_list_of_numbers, is_list_of_words
 from pipeline.errors import BadInput
 from pipeline.settings.encoding import Kind
 
@@ -56,6 +57,10 @@ def held_in(name: str, cells: Any) -> Held:
         return Held("date")
     if types.is_boolean(kind) or types.is_dictionary(kind):
         return Held("category")
+    if is_list_of_numbers(kind):
+        return Held("vector")
+    if is_list_of_words(kind):
+        return Held("tags")
     if is_text(kind):
         return _held_in_text(cells.drop_null())
     raise BadInput(

@@ -11,65 +11,25 @@ import zlib
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import pairwise
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from pipeline.encoding.cells import Floats, Mask, Written, read_moments, read_numbers, words_of
+from pipeline.encoding.cells import Floats, Written, read_moments, read_numbers, words_of
+from pipeline.encoding.column_recipe import Codes, ColumnRecipe, Entries, Slot
 from pipeline.encoding.hashing import hashes
-from pipeline.encoding.text import MOST_TEXT_BITS, Ragged, encode_text
-
-Codes = NDArray[np.int64]
+from pipeline.encoding.lists import Tags, Vector
+from pipeline.encoding.text import MOST_TEXT_BITS, encode_text
 
 SECONDS_OF_DAY = 86_400
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+#: Stands between the values of two columns that are crossed.
+_BETWEEN = " x "
 #: Steps of a unit that logarithms of words' frequencies are written down in.
 _IDF_STEPS = 16.0
-
-
-class Slot(NamedTuple):
-    """An entry of every row."""
-
-    column: Codes  # (n,) which output column, from 0 at the column's first
-    value: Floats  # (n,)
-
-
-class Entries(NamedTuple):
-    """A column's cells, encoded."""
-
-    slots: tuple[Slot | Ragged, ...]  # in the order of their output columns
-    bad: Mask | None = None  # (n,) cells that are not what the column holds; None: none
-
-
-class ColumnRecipe(BaseModel):
-    """How one column is encoded."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: str
-
-    @property
-    def outputs(self) -> list[str]:
-        """Return the names of the output columns."""
-        raise NotImplementedError
-
-    @property
-    def width(self) -> int:
-        """Return how many output columns there are."""
-        return len(self.outputs)
-
-    @property
-    def told(self) -> str:
-        """Say in a few words what becomes of the column."""
-        raise NotImplementedError
-
-    def entries(self, cells: Any) -> Entries:
-        """Encode cells (n,), an Arrow array."""
-        raise NotImplementedError
 
 
 class Number(ColumnRecipe):
@@ -290,7 +250,24 @@ class Date(ColumnRecipe):
             yield (moments - days).astype(np.int64) // 3600, 21
 
 
-AnyColumn = Annotated[Number | Bins | Category | Hashed | Text | Date, Field(discriminator="kind")]
+AnyColumn = Annotated[
+    Number | Bins | Category | Hashed | Text | Date | Vector | Tags, Field(discriminator="kind")
+]
+
+
+class Cross(BaseModel):
+    """Pairs of the values of two columns, hashed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    of: tuple[str, str]
+    """Names of the columns."""
+    pairs: Hashed
+    """What becomes of pairs; what is missing in either is missing."""
+
+    def entries(self, one: Any, other: Any) -> Entries:
+        """Encode the cells (n,) of both columns."""
+        return self.pairs.entries(joined(one, other))
 
 
 class Recipe(BaseModel):
@@ -299,16 +276,28 @@ class Recipe(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     columns: tuple[AnyColumn, ...]
+    crosses: tuple[Cross, ...] = ()
+
+    @property
+    def parts(self) -> tuple[ColumnRecipe, ...]:
+        """What has output columns, in their order."""
+        return (*self.columns, *(cross.pairs for cross in self.crosses))
 
     @property
     def outputs(self) -> list[str]:
         """Return the names of the output columns (d,)."""
-        return [name for column in self.columns for name in column.outputs]
+        return [name for part in self.parts for name in part.outputs]
 
     @property
     def n_outputs(self) -> int:
         """Return d."""
-        return sum(column.width for column in self.columns)
+        return sum(part.width for part in self.parts)
+
+
+def joined(one: Any, other: Any) -> Any:
+    """Return the values of two columns together, an Arrow array of text."""
+    between = pa.scalar(_BETWEEN, pa.large_string())
+    return pc.binary_join_element_wise(words_of(one), words_of(other), between)
 
 
 def one_hot(found: Codes) -> Slot:

@@ -48,4 +48,4 @@ def feature_names(schema: Schema | None) -> tuple[str, ...] | None:
 def told_columns(schema: Schema | None) -> tuple[tuple[str, str], ...]:
     """Say of every column that is encoded what becomes of it."""
     recipe = recipe_in(schema)
-    return () if recipe is None else tuple((c.name, c.told) for c in recipe.columns)
+    return () if recipe is None else tuple((part.name, part.told) for part in recipe.parts)

@@ -79,7 +79,7 @@ def _row(model: Model, label: str | None) -> int | slice:
 def _per_unit(recipe: Recipe, weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """Undo the standardising of numbers; NaN for what has no unit."""
     found, start = np.full(len(weights), np.nan), 0
-    for column in recipe.columns:
+    for column in recipe.parts:
         if isinstance(column, Number) and not column.logarithm:
             found[start] = weights[start] / column.deviation
         start += column.width

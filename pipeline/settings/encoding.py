@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-Kind = Literal["number", "bins", "category", "hash", "date", "text"]
+Kind = Literal["number", "bins", "category", "hash", "date", "text", "vector", "tags"]
 KINDS = ("drop", "number", "category", "hash", "date", "text")
 _BINS = re.compile(r"bins:(\d{1,4})")
 
@@ -49,6 +49,8 @@ class Encoding(BaseModel):
     )
     """What a column holds, as NAME=KIND: drop, number, category, hash, date, text or bins:64 (that
     many ranges in place of a number); may be repeated [default: told by the sample]."""
+    cross: tuple[Annotated[str, Field(pattern=r"^[^,]+,[^,]+$")], ...] = ()
+    """Two columns whose pairs of values count, too, as A,B; may be repeated."""
     hash_bits: int = Field(default=18, ge=1, le=30)
     """A column of more than 1000 values, or of text, is hashed to 2 to this power columns at
     most."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Literal
+from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
@@ -66,8 +67,17 @@ def require_alike(looks: Sequence[tuple[str, Any]]) -> None:
             )
 
 
+def partition_of(name: str) -> dict[str, str]:
+    """Return the columns that a path names, as in rows/year=2026/part.parquet; Hive's custom."""
+    parts = [part.partition("=") for part in name.split("/")[:-1]]
+    return {unquote(key): unquote(value) for key, equals, value in parts if equals and key}
+
+
 class ParquetRows:
-    """Parquet files as typed columns; see `RawRows` for the methods."""
+    """Parquet files as typed columns; see `RawRows` for the methods.
+
+    Folders named `column=value` are columns of words, the same in all rows of a file.
+    """
 
     extensions: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
     magic: ClassVar[bytes] = b"PAR1"
@@ -84,9 +94,26 @@ class ParquetRows:
         require_alike(
             [(address.name, look[0]) for address, look in zip(addresses, looks, strict=True)]
         )
-        self.names: tuple[str, ...] = tuple(looks[0][0].names)
-        self.types = tuple(map(str, looks[0][0].types))
+        self._stored = tuple(looks[0][0].names)
+        self._partitions = {address.name: partition_of(address.name) for address in addresses}
+        self._folders = self._require_same_folders()
+        self.names: tuple[str, ...] = (*self._stored, *self._folders)
+        self.types = (*map(str, looks[0][0].types), *("text" for _ in self._folders))
         self._bytes = sum(look[1] for look in looks)
+
+    @property
+    def has_folders(self) -> bool:
+        """Whether some columns are names of folders."""
+        return bool(self._folders)
+
+    def _require_same_folders(self) -> tuple[str, ...]:
+        found = [tuple(partition) for partition in self._partitions.values()]
+        if len(set(found)) > 1 or set(found[0]) & set(self._stored):
+            raise BadInput(
+                f"{self.files[0].name}: the folders name columns that other files do not have, or "
+                "that the file has itself. Read files of like folders together."
+            )
+        return found[0]
 
     def _look(self, address: Address) -> tuple[Any, int]:
         with opened_parquet(address) as file:
@@ -100,7 +127,7 @@ class ParquetRows:
     def pieces(self, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
         """Stretches of rows; a row group may be cut."""
         rows = max(1, piece_bytes // (_CELL_BYTES * max(1, len(used))))
-        names = [self.names[k] for k in used]
+        names = [self._stored[k] for k in used if k < len(self._stored)]
         for address in self._addresses:
             row = 1
             with opened_parquet(address) as file:
@@ -110,7 +137,12 @@ class ParquetRows:
 
     def cells(self, piece: Piece, used: Sequence[int]) -> Cells:
         """Take columns out of a piece."""
-        return cells_of(piece, pa.Table.from_batches([piece.content]), self.names, used)
+        table = flat_table(pa.Table.from_batches([piece.content]))
+        for name, value in self._partitions[piece.file].items():
+            missing = value == "__HIVE_DEFAULT_PARTITION__"
+            same = pa.scalar(None if missing else value, pa.large_string())
+            table = table.append_column(name, pa.repeat(same, table.num_rows))
+        return cells_of(piece, table, self.names, used)
 
 
 class IpcRows:

@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from pipeline.encoding.applying import encode
 from pipeline.encoding.cells import is_text, read_numbers, words_of
+from pipeline.encoding.column_recipe import ColumnRecipe
 from pipeline.encoding.fitting import Rules, as_sample, fitted
 from pipeline.encoding.inference import held_in, looks_like_id, needs_encoding
+from pipeline.encoding.lists import Vector
 from pipeline.encoding.recipe import AnyColumn, Bins, Recipe, Text
 from pipeline.encoding.schema import encoding_of, recipe_in
 from pipeline.errors import BadInput
@@ -36,6 +38,8 @@ _PIECE_BYTES = 1 << 22
 _DENSE = 2
 #: A text is taken to fill so many slots.
 _TEXT_SLOTS = 64
+#: Kinds that the type of a column tells, and nobody else.
+LISTS = ("vector", "tags")
 
 Mask = NDArray[np.bool_]
 
@@ -94,7 +98,8 @@ class EncodedSource:
     def kinds(self) -> dict[str, str]:
         """What every column is taken for, as the setting `column` has it; drops included."""
         dropped = {name: kind for name, kind in self._options.column.items() if kind == "drop"}
-        return {c.name: _kind_of(c) for c in self.recipe.columns} | dropped
+        told = {c.name: _kind_of(c) for c in self.recipe.columns if c.kind not in LISTS}
+        return told | dropped
 
     # -- before the first row ----------------------------------------------------------------------
 
@@ -107,7 +112,8 @@ class EncodedSource:
                 f"{self.files[0].name}: no column {shown_name(unknown[0])}, which `column` names. "
                 f"The columns are: {', '.join(map(shown_name, self._all_names()[:20]))}."
             )
-        rules = Rules(options.hash_bits, options.bins, kinds=options.column)
+        crosses = [(a, b) for a, b in (pair.split(",") for pair in options.cross)]
+        rules = Rules(options.hash_bits, options.bins, kinds=options.column, crosses=crosses)
         return fitted(sample.select(names), rules)
 
     def _all_names(self) -> list[str]:
@@ -184,10 +190,10 @@ class EncodedSource:
 
     def _bad_cells(self, k: int, mask: Mask, own: dict[int, Any]) -> Fault:
         column = self._columns.features[k]
-        kind = "a date" if self.recipe.columns[k].kind == "date" else "a number"
+        kind = _wanted(self.recipe.columns[k])
         name = name_of(self._columns, column)
         advice = f"Correct it, or say that it holds words (`column={name}=category`),"
-        fact = f"{self._columns.title(column)} holds FOUND {kind} was expected"
+        fact = f"{self._columns.title(column)} holds FOUND {kind} expected"
         return Fault(mask, fact, advice, own[column])
 
     def _targets(
@@ -219,6 +225,12 @@ class EncodedSource:
         weight, _ = read_numbers(own[column])
         fact = f"the weight in {self._columns.title(column)} is negative, missing or no number"
         return weight, [Fault(~(weight >= 0.0), fact, "Give finite weights of at least 0,")]
+
+
+def _wanted(column: AnyColumn) -> str:
+    if isinstance(column, Vector):
+        return f"{len(column.mean)} numbers were"
+    return "a date was" if column.kind == "date" else "a number was"
 
 
 def _kind_of(column: AnyColumn) -> str:
@@ -277,8 +289,15 @@ def sampled(rows: RawRows, used: Sequence[int], most: int) -> Any:
 
 def layout_of(recipe: Recipe) -> Literal["dense", "sparse"]:
     """Return the smaller layout of the rows that a recipe makes."""
-    slots = sum(_TEXT_SLOTS if isinstance(c, Text) else 1 for c in recipe.columns)
+    slots = sum(_slots(part) for part in recipe.parts)
     return "dense" if recipe.n_outputs <= _DENSE * slots else "sparse"
+
+
+def _slots(part: ColumnRecipe) -> int:
+    """Return how many entries of a row a column has, about."""
+    if isinstance(part, Vector):
+        return part.width
+    return _TEXT_SLOTS if isinstance(part, Text) else 1
 
 
 def is_more_than_numbers(rows: RawRows, options: SourceOptions, expected: Expected) -> bool:

@@ -56,10 +56,10 @@ def open_source(
     if expected.schema is not None:
         options = _like_before(word, options, expected.schema)
     if word not in TABLES:
-        if options.encode == "always" or options.column or options.bins:
+        if options.encode == "always" or _asks(options):
             raise BadInput(
                 f"Only tables are encoded ({', '.join(TABLES)}), but this is {word}. Leave "
-                "`encode`, `column` and `bins` out."
+                "`encode`, `column`, `cross` and `bins` out."
             )
         return source_class(word)(addresses, options, expected)
     if _is_encoded(word, addresses, options, expected):
@@ -102,9 +102,9 @@ def _is_encoded(
     word: str, addresses: Sequence[Address], options: SourceOptions, expected: Expected
 ) -> bool:
     """Say whether columns are encoded: as was asked for, as was done before, or as rows need it."""
-    asked = options.encode == "always" or bool(options.column or options.bins)
-    if options.encode == "none" and (options.column or options.bins):
-        raise BadInput("`column` and `bins` are for encoding. Leave `encode=none` out.")
+    asked = options.encode == "always" or _asks(options)
+    if options.encode == "none" and _asks(options):
+        raise BadInput("`column`, `cross` and `bins` are for encoding. Leave `encode=none` out.")
     if expected.schema is not None:
         return _as_before(asked, options, expected)
     if word not in FORMATS or asked:
@@ -112,10 +112,17 @@ def _is_encoded(
     if options.encode == "none" or options.missing == "zero":
         return False
     rows = rows_class(word)(addresses, options, expected)
+    if getattr(rows, "has_folders", False):
+        return True
     if is_more_than_numbers(rows, options, expected):
         return True
     plain = source_class(word)(addresses, options, expected)
     return isinstance(plain, MayLackNumbers) and plain.lacks_numbers(SAMPLE_BYTES)
+
+
+def _asks(options: SourceOptions) -> bool:
+    """Say whether a setting makes sense for columns that are encoded only."""
+    return bool(options.column or options.cross or options.bins)
 
 
 def _as_before(asked: bool, options: SourceOptions, expected: Expected) -> bool:
@@ -125,7 +132,7 @@ def _as_before(asked: bool, options: SourceOptions, expected: Expected) -> bool:
         now, before = ("are to be", "are not") if asked else ("are not to be", "are")
         raise BadInput(
             f"The columns {now} encoded, but those of {expected.whose} {before}. Leave `encode`, "
-            "`column` and `bins` out."
+            "`column`, `cross` and `bins` out."
         )
     return encoded
 

@@ -35,6 +35,7 @@ _HEAD_BYTES = 1 << 18
 _NEWLINE = 10
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BARE_QUERY = re.compile(r"\?[\w.-]+=\S*")  # a server may repeat what it was asked for
+_HIDDEN = re.compile(r"/[._]")
 _DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError, zipfile.BadZipFile)
 
 
@@ -94,12 +95,25 @@ def _expand(spec: str, storage_options: dict[str, Any]) -> Iterator[Address]:
         marks = "*[" if is_web else "*?["  # in a web address a question mark begins a query
         is_glob = any(mark in path for mark in marks) and not store.exists(path)
         paths = sorted(store.glob(path)) if is_glob else [path]
+        if not (is_glob or is_web) and store.isdir(path):
+            paths = _files_below(store, path)
         files = [_describe(store, one) for one in paths if not (is_glob and store.isdir(one))]
     if not files:
         raise FileNotFoundError(
             f"{without_secrets(spec)}: no file fits this pattern. Check its spelling."
         )
     yield from files
+
+
+def _files_below(store: Any, folder: str) -> list[str]:
+    """Return the files of a folder and of those in it; what begins with . or _ is no data."""
+    start = len(folder.rstrip("/"))
+    if store.exists(f"{folder.rstrip('/')}/manifest.json"):
+        raise BadInput(f"{folder} is a data set, files of rows were expected. Train on it.")
+    found = [path for path in sorted(store.find(folder)) if not _HIDDEN.search(path[start:])]
+    if not found:
+        raise BadInput(f"{folder} is a folder without files of rows. Name another.")
+    return found
 
 
 def _describe(store: Any, path: str) -> Address:

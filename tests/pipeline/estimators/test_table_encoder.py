@@ -185,7 +185,7 @@ def test_what_becomes_no_numbers_is_named():
     with pytest.raises(ValueError, match=r"Column 'age' holds .*string.* but was a number column"):
         encoder.transform(frame().assign(age="unknown"))
     with pytest.raises(ValueError, match="Column 'tags' holds list"):
-        TableEncoder().fit(pa.table({"tags": [["a"], ["b", "c"]]}))
+        TableEncoder().fit(pa.table({"tags": [[["a"]], [["b", "c"]]]}))
     with pytest.raises(ValueError, match="0 rows"):
         TableEncoder().fit(frame()[:0])
     with pytest.raises(ValueError, match="is of no one type"):

@@ -302,8 +302,9 @@ def test_files_that_hold_nothing(tmp_path):
         read([tmp_path / "none.svm"])
     with pytest.raises(FileNotFoundError, match="no file fits"):
         read([tmp_path / "*.none"])
-    with pytest.raises(BadInput, match="is a folder"):
-        read([tmp_path])
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(BadInput, match="is a folder without files"):
+        read([tmp_path / "folder"])
     with pytest.raises(BadInput, match="No source"):
         read([])
 

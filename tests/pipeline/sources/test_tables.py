@@ -265,3 +265,63 @@ def test_words_without_a_header_are_no_header(tmp_path):
         source = source_of(tmp_path / "rows.csv", label=0)
         assert source.schema.names is None
         assert len(read(source)[0]) == 61
+
+
+def test_pairs_of_columns_count(tmp_path):
+    frame = table()
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    source = source_of(tmp_path / "rows.csv", cross=("word,count",))
+    X, _, _ = read(source)
+    names = source.recipe.outputs
+    pairs = [k for k, name in enumerate(names) if name.startswith("word x count")]
+    assert len(pairs) == source.recipe.crosses[0].pairs.width
+    assert (np.count_nonzero(X[:, pairs], axis=1) == 1).all()
+    both = frame.word.notna()
+    assert (X[~both][:, pairs[-1]] == 1.0).all()
+    columns = X[both][:, pairs].argmax(axis=1) + X[both][:, pairs].argmin(axis=1)
+    given = zip(frame.word[both], frame["count"][both], strict=True)
+    assert len(set(zip(given, columns.tolist(), strict=True))) == len(
+        frame[both].groupby(["word", "count"])
+    )
+    with pytest.raises(BadInput, match="no column 'wort' to cross"):
+        source_of(tmp_path / "rows.csv", cross=("wort,count",))
+
+
+def test_names_of_folders_are_columns(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=90), "year": np.repeat([2024, 2025, 2026], 30)})
+    frame = frame.assign(
+        y=np.arange(90) % 2, town=np.where(frame.year == 2025, "Sankt Gallen", "Bern")
+    )
+    frame.to_parquet(tmp_path / "rows", partition_cols=["year", "town"], index=False)
+    (tmp_path / "rows/_SUCCESS").write_text("")
+    source = source_of(tmp_path / "rows", dtype="float64")
+    assert [(c.name, c.kind) for c in source.recipe.columns] == [
+        ("x", "number"), ("year", "number"), ("town", "category"),
+    ]  # fmt: skip
+    X, _, _ = read(source)
+    assert X[:, source.recipe.outputs.index("town=Sankt Gallen")].sum() == 30
+    assert len(X) == 90
+
+
+def test_lists_are_vectors_or_tags(tmp_path):
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(3.0, 2.0, (60, 4))
+    tags = [["red", "red", "big"] if k % 2 else ["small"] for k in range(60)]
+    given = [None if k == 7 else vectors[k].tolist() for k in range(60)]
+    rows = pa.table({"at": given, "tags": tags, "y": [k % 2 for k in range(60)]})
+    pa.parquet.write_table(rows, tmp_path / "rows.parquet")
+    source = source_of(tmp_path / "rows.parquet", dtype="float64")
+    assert [c.kind for c in source.recipe.columns] == ["vector", "tags"]
+    X, _, _ = read(source)
+    known = np.delete(vectors, 7, axis=0)
+    expected = (known - known.mean(axis=0)) / known.std(axis=0)
+    np.testing.assert_allclose(np.delete(X[:, :4], 7, axis=0), expected, atol=1e-12)
+    assert X[7, :5].tolist() == [0, 0, 0, 0, 1]
+    names = source.recipe.outputs[5:]
+    assert names == ["tags=big", "tags=red", "tags=small", "tags rare or unseen"]
+    assert X[1, 5:].tolist() == [1, 1, 0, 0]
+    short = rows.set_column(0, "at", pa.array([[1.0], *given[1:]]))
+    pa.parquet.write_table(short, tmp_path / "short.parquet")
+    with pytest.raises(BadInput, match=r"row 1: column 'at' holds '\[1.0\]', 4 numbers were"):
+        read(source_of(tmp_path / "short.parquet"))

@@ -18,6 +18,7 @@ Source: docs/methods.md, section 7.10.
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Annotated, ClassVar, Literal
 
@@ -45,8 +46,13 @@ from solvers.dual.sdca_state import (
 )
 from solvers.dual.sdca_streams import add_moves
 from solvers.dual.warm_start import SLOPES_AS_DUALS, DualsPart, begin_at_duals
+from solvers.estimates.expected_passes import conditioning, digits
 from solvers.losses import Problem
-from solvers.protocol import ProblemStats, Reduce, State
+from solvers.protocol import ExpectedPasses, ProblemStats, Reduce, State
+
+PER_ROOT = 0.7  # passes to expect, times the root of K and the digits
+MOST_K = 16.0  # from here to about a thousand K tells nothing
+FAR_K = 4096.0  # from here on r lam, at its largest, is too small a lam again
 
 
 class Psdca(Sdca):
@@ -75,6 +81,15 @@ class Psdca(Sdca):
         plain = super().first_state(problem, stats)
         z = np.zeros(stats.d + 1)
         return PsdcaState(**plain._asdict(), z=z, begin=begin, pull=Pull())
+
+    def expected_passes(self, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:
+        """Dual ascent whose conditioning is made better where it is bad; no theory covers it."""
+        known = conditioning(problem, stats)
+        if known is None or self.batch != "serial" or not tol < 1.0:
+            return ExpectedPasses()
+        K = known.slowness(stats.n)
+        per_digit = 1.0 + PER_ROOT * (math.sqrt(min(K, MOST_K)) + K / FAR_K)
+        return ExpectedPasses(usual=1.0 + digits(tol) * per_digit * stats.streams ** (1.0 / 3.0))
 
     def metrics(self, state: PsdcaState) -> dict[str, float]:
         """Return the losses of rows before their steps, and how much the centre weighs."""

@@ -147,7 +147,7 @@ class Sdca(DualMethod):
         worst = known.kappa / stats.n
         return ExpectedPasses(
             theory=(1.0 + worst) * math.log(stats.n * (1.0 + worst) / tol),
-            usual=1.0 + digits(tol) * (1.0 + PER_K * known.mean / (known.mu * stats.n)),
+            usual=1.0 + digits(tol) * (1.0 + PER_K * known.slowness(stats.n)),
             reductions=0.0,
         )
 

@@ -28,7 +28,7 @@ from testing.results import Row, conclude, recorded, study_options
 
 KNOWN = ("a9a", "w8a", "ijcnn1", "reuters", "imdb, unit rows")  # the forecasts were made of these
 OTHERS = ("mnist 9", "protein, standard", "keggundirected, standard")  # and of these not
-METHODS = ("sdca", "s2gd+", "lbfgs", "newton", "sag+", "gd", "asgd")
+METHODS = ("psdca", "sdca", "s2gd+", "lbfgs", "newton", "sag+", "gd", "asgd")
 TOLS = (1e-4, 1e-6)
 CAP = 150  # passes
 GIVE_UP = 3  # times the best

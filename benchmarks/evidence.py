@@ -2,8 +2,8 @@
 
     python -m benchmarks.evidence
 
-The lines are appended by real_data.py, certified.py, forecasts.py, auto.py, memory.py and
-scaling.py; of several lines about one row the last one counts.
+The lines are appended by real_data.py, certified.py, forecasts.py, auto.py, raw_data.py, memory.py
+and scaling.py; of several lines about one row the last one counts.
 """
 
 from __future__ import annotations
@@ -211,6 +211,22 @@ def at_most(row: Row, at: int) -> str:
     return f"{row['passes'][at]:.0f}" if row["passes"][at] else f"> {row['cap']}"
 
 
+def raw_data(rows: list[Row]) -> str:
+    """Tabulate passes of each method to each tolerance."""
+    passes = {(row["set"], row["lam"], row["loss"], row["method"]): row["passes"] for row in rows}
+    about = {(row["set"], row["lam"], row["loss"]): row for row in rows}
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    cells = [
+        [
+            key[0], key[1], of_words(key[2]), f"{row['K']:.2g}", f"{row['max_over_mean']:.0f}",
+            *(" / ".join(str(p or "-") for p in passes.get((*key, m), ())) for m in methods),
+        ]
+        for key, row in about.items()
+    ]  # fmt: skip
+    head = ("set", "lam", "loss", "K", "longest", *methods)
+    return table(head, cells, ("set", "lam", "loss"))
+
+
 def in_order(rows: list[Row]) -> str:
     """Tabulate what windows of sorted rows lead to."""
     head = ("`--memory`", "a window holds", "passes", "objective", "at most above the optimum")
@@ -274,6 +290,7 @@ PARTS = (
          "certified.png"),
     Part("forecasts", "Passes foreseen and found", ("set", "loss", "lam", "solver"), forecasts),
     Part("auto", "The method that `auto` takes", ("set", "loss", "method", "tol"), auto),
+    Part("raw-data", "Rows of very different length", ("set", "loss", "lam", "method"), raw_data),
     Part("sorted", "Rows that lie sorted", ("memory",), in_order),
     Part("memory", "Memory: flat in the size of the input", ("size", "step"), memory),
     Part("scaling", "Clusters: measured costs, and a model", (), clusters),

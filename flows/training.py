@@ -169,7 +169,8 @@ def certificate_sentence(result: TrainingResult) -> str:
         tighten = (
             "" if result.converged is False else " More --passes or a larger --lam tighten it."
         )
-        return f"Certificate: nothing is proven yet but that no loss is below 0.{tighten}"
+        dual = "" if "sdca" in result.solver else " --solver psdca proves something sooner."
+        return f"Certificate: nothing is proven yet but that no loss is below 0.{tighten}{dual}"
     relative = result.certificate / max(1.0, abs(result.objective))
     hinge = result.hinge_certificate
     whose = f"of each of the {result.classes} models " if result.classes else ""

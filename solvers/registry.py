@@ -29,6 +29,7 @@ METHODS = {
     "s2gd+": "solvers.s2gd.s2gd:S2gdPlus",
     "svrg": "solvers.s2gd.s2gd:Svrg",
     "sdca": "solvers.dual.sdca:Sdca",
+    "psdca": "solvers.dual.psdca:Psdca",
     "asdca": "solvers.dual.asdca:Asdca",
     "gd": "solvers.batch.gd:Gd",
     "agd": "solvers.batch.agd:Agd",

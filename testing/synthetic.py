@@ -71,3 +71,26 @@ def text_rows(
     X.eliminate_zeros()
     X.sort_indices()
     return X, y
+
+
+def word_counts(
+    n: int = 12_000, d: int = 20_000, seed: int = 1, *, classes: int = 20, words: int = 160
+) -> tuple[csr_matrix, np.ndarray]:
+    """Raw counts of words in texts of very different length, and the class of each text.
+
+    Lengths are lognormal with sigma 1.1, words Zipf with a twist per class.
+    """
+    rng = np.random.default_rng(seed)
+    base = 1.0 / (10.0 + np.arange(d))
+    twisted = base * np.exp(1.5 * rng.standard_normal((classes, d)))
+    shares = 0.07 * twisted / twisted.sum(axis=1, keepdims=True) + 0.93 * base / base.sum()
+    reach = np.cumsum(shares, axis=1)
+    label = rng.integers(classes, size=n)
+    lengths = np.maximum(5, rng.lognormal(np.log(words), 1.1, n).astype(int))
+    drawn = [
+        np.searchsorted(reach[k], rng.random(length) * reach[k, -1])
+        for k, length in zip(label, lengths, strict=True)
+    ]
+    owners, columns = np.repeat(np.arange(n), lengths), np.concatenate(drawn)
+    X = csr_matrix((np.ones(len(owners)), (owners, columns)), shape=(n, d))  # equal places add up
+    return X, label.astype(float)

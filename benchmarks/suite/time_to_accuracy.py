@@ -27,6 +27,7 @@ from pipeline.settings.training_plan import TrainingPlan
 from solvers.batch.lbfgs import Lbfgs
 from solvers.batch.newton import Newton
 from solvers.drive import block_of, sweeps
+from solvers.dual.psdca import Psdca
 from solvers.dual.sdca import Sdca
 from solvers.estimates.spectrum import SAMPLED_TOO_LOW, sigma_square
 from solvers.kernels.dispatch import kernel
@@ -39,8 +40,14 @@ TARGETS = (1e-2, 1e-3, 1e-4, 1e-6)
 EXACT = 1e-9  # of the optimum, relative: how well it is known
 SAMPLE = 1000  # rows that sigma^2 is measured on, as in a training
 OURS: dict[str, dict[str, Solver]] = {
-    "logistic": {"sdca": Sdca(), "s2gd+": S2gdPlus(), "lbfgs": Lbfgs(), "newton": Newton()},
-    "hinge": {"sdca": Sdca(shrink_rounds=100)},
+    "logistic": {
+        "psdca": Psdca(),
+        "sdca": Sdca(),
+        "s2gd+": S2gdPlus(),
+        "lbfgs": Lbfgs(),
+        "newton": Newton(),
+    },
+    "hinge": {"psdca": Psdca(shrink_rounds=100), "sdca": Sdca(shrink_rounds=100)},
 }
 
 Point = tuple[float, float]  # CPU seconds, and what is missing to the optimum by then, relative
@@ -179,7 +186,7 @@ def newest(solver: Solver, state: Any) -> np.ndarray:
     """The weights that the next sweep begins with, proven or not."""
     if hasattr(solver, "newest"):
         return solver.newest(state).coef.copy()
-    return state.W[:-1, 0].copy()  # sdca: START
+    return state.W[:-1, 0].copy()  # sdca, psdca: START
 
 
 def peer_course(trial: Trial, peer, best: float, most_seconds: float) -> Callable[[], Course]:

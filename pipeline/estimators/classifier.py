@@ -42,7 +42,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         `LogisticRegression(C)` is lam = 1/(C n), `LinearSVC(C)` with its squared hinge
         lam = 1/(2 C n), `SGDClassifier(alpha)` lam = alpha.
     solver : str or dict, default="auto"
-        A method's word, such as "newton", "sdca" or "asgd", or {"kind": word, setting: value}.
+        A method's word, such as "newton", "psdca" or "asgd", or {"kind": word, setting: value}.
     tol : float or None, default=1e-6
         Stop at a certified gap to the optimum of tol * max(1, |objective|).  None with
         solver="auto" is one pass of averaged SGD.

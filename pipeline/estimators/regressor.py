@@ -27,7 +27,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
         are trained in the same passes, and `held_out` rows choose the best.
         scikit-learn's `Ridge(alpha)` is lam = alpha/n.
     solver : str or dict, default="auto"
-        A method's word, such as "newton", "sdca" or "asgd", or {"kind": word, setting: value}.
+        A method's word, such as "newton", "psdca" or "asgd", or {"kind": word, setting: value}.
     tol : float or None, default=1e-6
         Stop at a certified gap to the optimum of tol * max(1, |objective|).  None with
         solver="auto" is one pass of averaged SGD.

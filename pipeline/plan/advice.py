@@ -10,6 +10,7 @@ from pipeline.plan.forecast import Forecast
 from pipeline.plan.job import settled, streaming
 from pipeline.settings.training_plan import TrainingPlan
 from solvers.dual.pegasos import Pegasos
+from solvers.dual.psdca import Psdca
 from solvers.dual.sdca import Sdca
 from solvers.estimates.expected_passes import (
     Conditioning,
@@ -58,13 +59,13 @@ def _hints(plan: TrainingPlan, job: Job, foreseen: Forecast) -> Iterator[str]:
     if not job.problem.loss.is_smooth:
         if streaming(plan).certify_pass is None:
             yield (
-                "The hinge has a kink, so that gradients do not certify it. Use `solver=sdca`, "
+                "The hinge has a kink, so that gradients do not certify it. Use `solver=psdca`, "
                 "whose certificate holds for it, or `loss=smoothed_hinge`."
             )
         elif isinstance(plan.solver, Pegasos) and plan.tol is not None:
             yield (
                 "The excess of pegasos falls like one over the number of passes, and its "
-                f"certificate no faster. `solver=sdca` proves {plan.tol:g} sooner."
+                f"certificate no faster. `solver=psdca` proves {plan.tol:g} sooner."
             )
         return
     if known is None:  # lam is too small for anything to be foreseen
@@ -119,7 +120,7 @@ def best_method(problem: Problem, stats: ProblemStats, tol: float) -> tuple[str,
     single = stats._replace(streams=1, stream_rows=stats.n)
     passes = {
         solver.kind: solver.expected_passes(problem, single, tol).usual
-        for solver in (S2gdPlus(), Sdca())
+        for solver in (S2gdPlus(), Psdca())
     }
     known = {kind: number for kind, number in passes.items() if number is not None}
     return min(known.items(), key=lambda item: item[1])

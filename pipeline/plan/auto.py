@@ -1,11 +1,11 @@
 """`auto`: which method a plan is trained with, and when to fall back on another.
 
 Without a tolerance, or in one pass, averaged SGD: nothing comes nearer by then.  To a tolerance,
-the method that usually takes the fewest passes (solvers/estimates/expected_passes.py), each weighed
-by what it costs: Newton's where the loss is smooth and columns are few, whatever the conditioning.
-The others begin where one pass brings them: S2GD+ with a pass of averaged SGD, SDCA because its
-first pass is one, with steps that suit each row.  The plain hinge is certified by SDCA alone.
-Where rows lie sorted, SDCA before S2GD+: its objective never falls, whatever the order.
+Newton's method where the loss is smooth and columns are few, whatever their scales; else dual
+coordinate ascent with a proximal centre, which foresees nothing and finds out by its certificate
+how hard the problem is.  S2GD+ goes before it only where rows stay in memory, are short beside lam,
+and its cheaper passes (solvers/estimates/expected_passes.py) are foreseen to take less.  Where rows
+lie sorted it does not: its averages count on a random order.
 
 All of it follows from the plan and from what ingest measured, and is written down in the run's
 record, so that a run goes on with what it began with.
@@ -14,7 +14,7 @@ record, so that a run goes on with what it began with.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
@@ -22,24 +22,23 @@ from pydantic import BaseModel, ConfigDict
 from pipeline.settings.methods import Method
 from pipeline.settings.training_plan import TrainingPlan
 from solvers.batch.newton import Newton
-from solvers.dual.sdca import Sdca
+from solvers.dual.psdca import Psdca
 from solvers.estimates.expected_passes import conditioning
 from solvers.losses import Problem
-from solvers.protocol import Certificate, ProblemStats, Solver
+from solvers.protocol import Certificate, ProblemStats
 from solvers.s2gd.s2gd import S2gdPlus
 from solvers.sgd.averaged_sgd import Asgd
 
 FEW_COLUMNS = 500  # up to here a row's share of the matrix of columns by columns is bearable
-#: What a pass costs beside one of sdca: in reductions no row waits for another, and half of the
-#: passes of s2gd+ are reductions.  Where rows are read in every pass, that costs all of them the
-#: same.
-IN_MEMORY = {"newton": 0.4, "s2gd+": 0.55}
-FROM_DISK = {"newton": 0.6, "s2gd+": 0.8}
-KINKED = Sdca(
-    shrink_rounds=100
-)  # most dual variables sit at a bound: the others are worth more visits
+MORE_COLUMNS = 1000  # the same where K is above HARD: there nothing else comes to a certificate
+HARD = 1e4
+SHORT = 1.0  # K of rows that are short beside lam
+CHEAPER = 0.55  # a pass of s2gd+ beside one of psdca in memory: half are reductions, which do not
+# wait for each other's rows
+#: Most dual variables sit at a bound: the others are worth more visits.
+KINKED = Psdca(shrink_rounds=100)
 FAR_BEHIND = 2.0  # times what is foreseen to be left
-PATIENCE = {"sdca": 0.5, "s2gd+": 2.0, "newton": 2.0}  # times what is foreseen, before it is judged
+PATIENCE = 2.0  # times what is foreseen, before a method is judged
 STRETCH = 1.5  # from one look at the progress to the next, in passes
 NOTHING, SMALLEST = 1.0 - 1e-9, 1e-300  # relative gaps
 
@@ -87,32 +86,47 @@ def choose(
         asked = "no tolerance" if plan.tol is None else "one pass"
         return MethodChoice(methods=(Asgd(),), reason=f"asgd, as {asked} was asked for")
     if not problem.loss.is_smooth:
-        return MethodChoice(methods=(KINKED,), reason="sdca, which alone certifies the plain hinge")
+        reason = "psdca, as no gradient certifies the plain hinge"
+        return MethodChoice(methods=(KINKED,), reason=reason)
     if conditioning(problem, stats) is None:
-        return MethodChoice(methods=(Sdca(),), reason="sdca, as lam is too small to foresee more")
-    candidates = (Sdca(), S2gdPlus(), *((Newton(),) if stats.d <= FEW_COLUMNS else ()))
-    usual = {m.kind: (m, passes_of(m, problem, stats, plan.tol)) for m in candidates}
-    known = {k: (m, p) for k, (m, p) in usual.items() if p is not None and fits(m)}
-    if not known:
+        return MethodChoice(methods=(Psdca(),), reason="psdca, as lam is too small to foresee more")
+    steady = resident and not sorted_rows
+    wanted = list(candidates(problem, stats, plan.tol, steady=steady))
+    fitting = [method for method in wanted if fits(method)][:2]
+    if not fitting:
         return MethodChoice(
             methods=(Asgd(),), reason="asgd, as no other method fits into the memory"
         )
-    if sorted_rows and "sdca" in known:  # its objective never falls
-        known.pop("s2gd+", None)
-        if len(known) == 1:
-            return MethodChoice(methods=(Sdca(),), reason="sdca, as the rows lie sorted")
-    weights = IN_MEMORY if resident else FROM_DISK
-    ranked = sorted(known.values(), key=lambda found: found[1] * weights.get(found[0].kind, 1.0))[
-        :2
-    ]
-    told = ", ".join(f"{m.kind} about {p:.0f}" for m, p in ranked)
-    reason = f"{ranked[0][0].kind}: passes to {plan.tol:g} usually are {told}"
-    return MethodChoice(methods=tuple(m for m, _ in ranked), reason=reason)
+    usual = [passes_of(method, problem, stats, plan.tol) for method in fitting]
+    told = ", ".join(f"{m.kind} about {p:.0f}" for m, p in zip(fitting, usual, strict=True))
+    reason = f"{fitting[0].kind}: passes to {plan.tol:g} usually are {told}"
+    return MethodChoice(methods=tuple(fitting), reason=reason)
 
 
-def passes_of(method: Solver, problem: Problem, stats: ProblemStats, tol: float) -> float | None:
-    """Return how many passes a method usually takes."""
-    return method.expected_passes(problem, stats, tol).usual
+def candidates(
+    problem: Problem, stats: ProblemStats, tol: float, *, steady: bool
+) -> Iterator[Method]:
+    """Yield the methods for a smooth loss, first choice first.
+
+    `steady`: rows stay in memory, in random order.
+    """
+    known = conditioning(problem, stats)
+    assert known is not None, "asked before"
+    K, dual, primal = known.slowness(stats.n), Psdca(), S2gdPlus()
+    few = stats.d <= (MORE_COLUMNS if K > HARD else FEW_COLUMNS)
+    if few:
+        yield Newton()
+    elif steady and K < SHORT:
+        cost = CHEAPER * passes_of(primal, problem, stats, tol)
+        if cost < passes_of(dual, problem, stats, tol):
+            yield primal
+    yield dual
+
+
+def passes_of(method: Method, problem: Problem, stats: ProblemStats, tol: float) -> float:
+    """Return how many passes a method usually takes; infinitely many where nothing is known."""
+    usual = method.expected_passes(problem, stats, min(tol, NOTHING)).usual
+    return math.inf if usual is None else usual
 
 
 class Mark(NamedTuple):
@@ -133,18 +147,13 @@ def far_behind(
     """Say in a sentence why the second method should go on; None while it should not.
 
     It should when the passes since `before` brought so little that what is left, at that rate, is
-    twice what was foreseen and more than all that the other usually takes.  SDCA's gap falls
-    evenly, and its rate tells early.  What S2GD+ proves may stand still for long before it falls.
+    twice what was foreseen and more than all that the other usually takes.  What gradients prove
+    may stand still for long before it falls: so patience.
     """
     first, second = choice.methods
-    so_far = passes_of(first, problem, stats, min(10.0**-now.digits, NOTHING))
+    so_far = passes_of(first, problem, stats, 10.0**-now.digits)
     whole, other = (passes_of(method, problem, stats, tol) for method in choice.methods)
-    if (
-        so_far is None
-        or whole is None
-        or other is None
-        or now.passes < PATIENCE[first.kind] * whole
-    ):
+    if now.passes < PATIENCE * whole:
         return None
     rate = (now.digits - before.digits) / (now.passes - before.passes)
     left = (-math.log10(tol) - now.digits) / rate if rate > 0.0 else math.inf

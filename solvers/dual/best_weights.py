@@ -37,12 +37,14 @@ class BestWeights(NamedTuple):
         return BestWeights(self.coef, at.intercept, found.objective, found.gap, certified=True)
 
     def smaller_gap(self, at: Weights, found: Certificate) -> BestWeights:
-        """Return those with the smaller gap, now that more is known of the dual objective."""
-        if self.certificate is not None:
-            gap = lowered_gap(self.certificate, found)
-            if gap < found.gap:
-                return self._replace(gap=gap)
-        return self.replaced(at, found)
+        """Return those with the smaller gap, each to the largest dual objective that is known."""
+        known = self.certificate
+        if known is None:
+            return self.replaced(at, found)
+        gap, own = lowered_gap(known, found), lowered_gap(found, known)
+        if gap < own:
+            return self._replace(gap=gap)
+        return self.replaced(at, found._replace(gap=own))
 
 
 def no_weights(d: int) -> BestWeights:

@@ -37,14 +37,17 @@ from solvers.dual.sdca_interleaved import walk_interleaved
 from solvers.dual.sdca_state import (
     RUNNING,
     START,
+    AnyState,
     PassSums,
     SdcaState,
+    begin_pass,
     count_rows,
     end_adding,
+    keep_better,
     newest_point,
     none_adding,
-    prove,
     prove_newest,
+    proven_at_start,
     read_column,
     running_gap,
 )
@@ -63,6 +66,7 @@ from solvers.protocol import (
     Interleaved,
     ProblemStats,
     Reduce,
+    State,
     Walk,
     Weights,
 )
@@ -103,7 +107,7 @@ class Sdca(DualMethod):
         """The dual variable; of several streams, what it was and how it moved."""
         return 1 if stats.streams == 1 else 2
 
-    def first_state(self, problem: Problem, stats: ProblemStats) -> SdcaState:
+    def first_state(self, problem: Problem, stats: ProblemStats) -> State:
         """Return zero weights, from zero dual variables; ValueError for batches visited again."""
         if self.shrink_rounds and self.batch != "serial":
             raise ValueError(
@@ -124,14 +128,14 @@ class Sdca(DualMethod):
         stats: ProblemStats,
         weights: Weights,
         rows_before: int,  # noqa: ARG002
-    ) -> SdcaState:
+    ) -> State:
         """Return given weights; the opening finds dual variables for them."""
-        state: SdcaState = self.init(problem, stats)
+        state = self.init(problem, stats)
         state.W[:-1, START] = weights.coef
         centre = state.centre._replace(offset=weights.intercept)
         return state._replace(centre=centre)
 
-    def taken_up(self, state: SdcaState, *, midway: bool) -> SdcaState:
+    def taken_up(self, state: AnyState, *, midway: bool) -> AnyState:
         """Have the first whole pass prove that the dual variables read go with the weights."""
         return state._replace(unproven=state.unproven | (2 if midway else 1))
 
@@ -143,7 +147,7 @@ class Sdca(DualMethod):
         worst = known.kappa / stats.n
         return ExpectedPasses(
             theory=(1.0 + worst) * math.log(stats.n * (1.0 + worst) / tol),
-            usual=1.0 + digits(tol) * (1.0 + PER_K * known.mean / (known.mu * stats.n)),
+            usual=1.0 + digits(tol) * (1.0 + PER_K * known.slowness(stats.n)),
             reductions=0.0,
         )
 
@@ -155,7 +159,7 @@ class Sdca(DualMethod):
                 step=self.step_rows,
                 join=self.end_pass,
                 order="stored" if epoch == 0 else "random",
-                metrics=running_gap,
+                metrics=self.metrics,
                 row_state="update",
                 interleaved=Interleaved(none_adding, self.step_interleaved)
                 if self._is_plain()
@@ -163,18 +167,26 @@ class Sdca(DualMethod):
             ),
         )
 
-    def uncertified(self, state: SdcaState) -> Weights:
+    def metrics(self, state: State) -> dict[str, float]:
+        """Return what the log is told of a pass that is being made."""
+        return running_gap(state)
+
+    def uncertified(self, state: State) -> Weights:
         """Return the running weights."""
         return read_column(state, RUNNING)
 
+    def regularisation(self, problem: Problem, state: State) -> float:  # noqa: ARG002
+        """Return what stands in lam's place in the steps of a pass."""
+        return problem.lam
+
     def step_rows(
-        self, problem: Problem, stats: ProblemStats, state: SdcaState, block: Block
-    ) -> SdcaState:
+        self, problem: Problem, stats: ProblemStats, state: AnyState, block: Block
+    ) -> AnyState:
         """Visit the rows of one block."""
         column = constant_column(problem, stats).value
         inputs = (
             state.W, state.W[:, RUNNING:], state.fresh, problem, column, state.centre.offset,
-            1.0 / (problem.lam * stats.n), state.stretch, float(state.adding), state.shares,
+            self._scale(problem, stats, state), state.stretch, float(state.adding), state.shares,
             *block[:4], per_row(block),
         )  # fmt: skip
         if self.batch == "serial":
@@ -194,6 +206,9 @@ class Sdca(DualMethod):
         beta, *sums = visit_batches(*inputs, self.batch_size, known, state.beta, scratch)
         return count_rows(state._replace(beta=beta), block.order.shape[0], *sums)
 
+    def _scale(self, problem: Problem, stats: ProblemStats, state: State) -> float:
+        return 1.0 / (self.regularisation(problem, state) * stats.n)
+
     def _is_plain(self) -> bool:
         """Say whether every row is visited once and by itself."""
         return self.batch == "serial" and self.shrink_rounds == 0
@@ -202,18 +217,18 @@ class Sdca(DualMethod):
         self,
         problems: list[Problem],
         stats: ProblemStats,
-        models: list[SdcaState],
+        models: list[AnyState],
         W: NDArray[np.float64],
         block: Block,
         labels: list[int],
         places: tuple[int, ...],
-    ) -> list[SdcaState]:
+    ) -> list[AnyState]:
         """Visit the rows of one block with several models, see protocol.py: Interleaved."""
         numbers = [
             (
                 constant_column(problem, stats).value,
                 problem.intercept * state.centre.offset,
-                1.0 / (problem.lam * stats.n),
+                self._scale(problem, stats, state),
                 state.stretch,
             )
             for problem, state in zip(problems, models, strict=True)
@@ -230,19 +245,18 @@ class Sdca(DualMethod):
 
         In the middle of a pass the result has the weights so far, to be looked at only.
         """
-        state = states[0] if len(states) == 1 else add_moves(states, self.combine)
+        state = states[0]
+        if len(states) > 1:
+            state = add_moves(states, self.combine, state.W[:, START], state.W[:, START])
         sums = state.sums
         if sums.rows < stats.n:
             return state
         state = end_adding(problem, state)
         if state.passes > 0:
             total = GapPart(sums.loss_start, sums.gap_start, sums.rows)
-            state = prove(problem, stats, state, total)
+            state = keep_better(state, proven_at_start(problem, stats, state, total))
         state.W[:, START] = state.W[:, RUNNING]
         b = read_column(state, START).intercept
-        return state._replace(
-            centre=state.centre._replace(offset=constant_column(problem, stats).kept * b),
-            shares=state.shares if len(states) > 1 else np.ones(1),
-            sums=PassSums(), passes=state.passes + 1,
-            visits=state.visits + sums.rows + sums.extra_visits,
-        )  # fmt: skip
+        offset = constant_column(problem, stats).kept * b
+        state = state._replace(centre=state.centre._replace(offset=offset))
+        return begin_pass(state, len(states))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,10 @@ from solvers.dual.duality import (
 )
 from solvers.loss_monitor import LossSum
 from solvers.losses import Problem
-from solvers.protocol import ProblemStats, Weights
+from solvers.protocol import Certificate, ProblemStats, Weights
+
+if TYPE_CHECKING:
+    from solvers.dual.proximal import PsdcaState
 
 START, RUNNING = 0, 1  # columns of W
 REFRESHED = (
@@ -57,7 +60,7 @@ class SdcaState(NamedTuple):
     @property
     def refreshing(self) -> bool:
         """Whether this pass adds up w(a) afresh, for the next one to begin with."""
-        return self.passes % REFRESHED == REFRESHED - 1
+        return refresh_is_due(self.passes)
 
     @property
     def adding(self) -> bool:
@@ -65,29 +68,39 @@ class SdcaState(NamedTuple):
         return self.refreshing or self.unproven & 1 == 1
 
 
-def none_adding(states: list[SdcaState]) -> bool:
+def refresh_is_due(passes: int) -> bool:
+    """Say whether the pass after so many adds up w(a) afresh."""
+    return passes % REFRESHED == REFRESHED - 1
+
+
+AnyState = TypeVar("AnyState", SdcaState, "PsdcaState")
+
+
+def none_adding(states: list[AnyState]) -> bool:
     """Say whether models can go interleaved: one vector fewer then."""
     return not any(state.adding for state in states)
 
 
-def end_adding(problem: Problem, state: SdcaState) -> SdcaState:
+def end_adding(
+    problem: Problem, state: AnyState, r: float = 1.0, pull: NDArray[np.float64] | float = 0.0
+) -> AnyState:
     """Prove at the end of a pass that its dual variables go with its weights, if it added w(a) up.
 
-    Raises Mispaired.  Where w(a) was due it replaces the running weights.
+    It did so with r lam in place of lam, and `pull` is what the weights have beside.  Raises
+    Mispaired.  Where w(a) was due it replaces the running weights.
     """
     if state.adding:
-        require_pair(
-            problem, state.W[:, RUNNING], state.fresh, state.sums.loss_start / state.sums.rows
-        )
+        w, loss = r * (state.W[:, RUNNING] - pull), state.sums.loss_start / state.sums.rows
+        require_pair(problem, w, r * state.fresh, loss)
         if state.refreshing:
-            state.W[:, RUNNING] = state.fresh
+            state.W[:, RUNNING] = state.fresh + pull
         state.fresh[:] = 0.0
     return state._replace(unproven=state.unproven >> 1)
 
 
 def count_rows(
-    state: SdcaState, rows: int, loss_start: float, gap_start: float, loss: float, gap: float
-) -> SdcaState:
+    state: AnyState, rows: int, loss_start: float, gap_start: float, loss: float, gap: float
+) -> AnyState:
     """Count the rows of a block, and what was summed over them."""
     sums = state.sums
     sums = sums._replace(
@@ -99,12 +112,12 @@ def count_rows(
     return state._replace(sums=sums, monitor=state.monitor.add(rows, loss))
 
 
-def read_column(state: SdcaState, column: int) -> Weights:
+def read_column(state: AnyState, column: int) -> Weights:
     """Read weights out of a column of W."""
     return state.centre.weights(state.W[:, column].copy())
 
 
-def newest_point(state: SdcaState) -> DualPoint:
+def newest_point(state: AnyState) -> DualPoint:
     """Read out the weights that a pass begins with, and how their dual variables are kept."""
     return DualPoint(*read_column(state, START), state.shares)
 
@@ -113,15 +126,29 @@ def prove_newest(
     problem: Problem, stats: ProblemStats, state: SdcaState, total: GapPart, _sweep: int
 ) -> SdcaState:
     """Take note of what a reduction proved of the weights between two passes."""
-    return prove(problem, stats, state, total)
+    return keep_better(state, proven_at_start(problem, stats, state, total))
 
 
-def prove(problem: Problem, stats: ProblemStats, state: SdcaState, total: GapPart) -> SdcaState:
-    """Keep START as the best certified weights, unless those there are have the smaller gap."""
-    at = newest_point(state)
+def proven_at_start(
+    problem: Problem, stats: ProblemStats, state: SdcaState, total: GapPart
+) -> Certificate:
+    """Return what sums over all rows prove of START, which is w(a)."""
     b_dual = state.centre.unit * float(state.W[-1, START]) / constant_column(problem, stats).left
-    found = gap_certificate(problem, at, b_dual, total)
-    return state._replace(best=state.best.smaller_gap(Weights(at.coef, at.intercept), found))
+    return gap_certificate(problem, newest_point(state), b_dual, total)
+
+
+def keep_better(state: AnyState, found: Certificate) -> AnyState:
+    """Keep START as the best certified weights, unless those there are have the smaller gap."""
+    return state._replace(best=state.best.smaller_gap(read_column(state, START), found))
+
+
+def begin_pass(state: AnyState, streams: int) -> AnyState:
+    """Count a pass as done; of several streams' numbers per row the shares go on."""
+    sums = state.sums
+    return state._replace(
+        shares=state.shares if streams > 1 else np.ones(1), sums=PassSums(),
+        passes=state.passes + 1, visits=state.visits + sums.rows + sums.extra_visits,
+    )  # fmt: skip
 
 
 def running_gap(state: SdcaState) -> dict[str, float]:

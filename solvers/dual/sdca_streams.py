@@ -15,32 +15,39 @@ from functools import reduce
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from solvers.dual.sdca_state import RUNNING, START, SdcaState
+from solvers.dual.sdca_state import RUNNING, AnyState
 from solvers.protocol import add_parts
 
 Combine = Literal["damped", "average", "add"]
 MARGIN = 1.1  # how much more alike than in the last pass streams may be
 
 
-def add_moves(states: list[SdcaState], combine: Combine) -> SdcaState:
+def add_moves(
+    states: list[AnyState],
+    combine: Combine,
+    begin: NDArray[np.float64],
+    duals: NDArray[np.float64],
+) -> AnyState:
     """Add the streams' moves; where D might fall, only a share of what they add up to.
 
-    Dual variables move by the same share: the next pass reads them so (`shares`).
+    Dual variables move by the same share: the next pass reads them so (`shares`).  The streams
+    began with the weights `begin` (d + 1,), where w(a) was `duals` (d + 1,).
     """
     state = states[0]
     moves = np.zeros(len(state.W))
     squares = 0.0
     for s in states:
-        move = (s.W[:, RUNNING] - s.W[:, START]) / s.stretch
+        move = (s.W[:, RUNNING] - begin) / s.stretch
         moves += move
         squares += float(move @ move)
     alike = float(moves @ moves) / squares if squares else 1.0
     share, stretch = share_of(combine, state.stretch, alike, len(states))
-    state.W[:, RUNNING] = state.W[:, START] + share * moves
+    state.W[:, RUNNING] = begin + share * moves
     if state.adding:
         fresh = np.sum([s.fresh for s in states], axis=0)
-        state.fresh[:] = (1.0 - share) * state.W[:, START] + share * fresh
+        state.fresh[:] = (1.0 - share) * duals + share * fresh
     sums = reduce(add_parts, (s.sums for s in states))
     return state._replace(shares=np.array([1.0, share]), stretch=stretch, sums=sums)
 

@@ -9,9 +9,10 @@ To a relative certificate of 10^-D, epochs of one gradient and one pass of inner
 
     passes = 2 + D + 2.4 sqrt(K) D          (3 + 2 D + 0.3 K D^2 without subspace)
 
-Dual coordinate ascent, with the same K for the mean L, took 1 + D + 1.5 K D, its accelerated form
-1 + D / theta, L-BFGS 4 + 0.5 kappa_f^(1/3) D and accelerated gradient descent
-1 + 1.1 kappa_f^(1/2) D, with kappa_f = L_f / mu, L_f the smoothness of the objective as a whole.
+Dual coordinate ascent, with the same K for the mean L, took 1 + D + 1.5 K D, with a proximal centre
+1 + D + 0.7 (sqrt(min(K, 16)) + K / 4096) D, in accelerated mini-batches 1 + D / theta,
+L-BFGS 4 + 0.5 kappa_f^(1/3) D and accelerated gradient descent 1 + 1.1 kappa_f^(1/2) D, with
+kappa_f = L_f / mu, L_f the smoothness of the objective as a whole.
 Each method says its own (`expected_passes`), from what stands here.  docs/evidence.md tells on what
 that was measured, and how far single problems are off.
 """
@@ -40,6 +41,10 @@ class Conditioning(NamedTuple):
     def kappa(self) -> float:
         """The theory's condition number: the largest smoothness over mu."""
         return self.largest / self.mu
+
+    def slowness(self, n: int) -> float:
+        """K of n rows."""
+        return self.mean / (self.mu * n)
 
 
 def conditioning(problem: Problem, stats: ProblemStats) -> Conditioning | None:

@@ -112,3 +112,13 @@ def test_of_several_lam_the_returned_model_counts(datasets, tmp_path):
     assert result.relative_gap == gap / max(1.0, abs(objective))
     assert result.converged == (result.relative_gap <= 1e-3)
     assert result.passes == 20
+
+
+def test_where_nothing_is_proven_the_method_is_named_that_would(fewpass, datasets, tmp_path):
+    asked = ["--certify", "--lam", "1e-4/n", *NO_DASK]
+    said = fewpass("train", datasets["two"], tmp_path / "asgd", "--solver", "asgd", *asked)[2]
+    assert "nothing is proven yet" in said
+    assert "--solver psdca proves something sooner." in said
+    asked = ["--solver", "psdca", "--passes", "2", *asked, "--json"]
+    result = json.loads(fewpass("train", datasets["two"], tmp_path / "psdca", *asked)[1])
+    assert result["certificate"] < result["objective"]

@@ -25,6 +25,7 @@ from pipeline.training.packing import named_fields
 from pipeline.training.run_folder import RunFolder
 from pipeline.training.saved import Saved
 from pipeline.training.training_run import TrainingRun
+from solvers.dual.psdca import Psdca
 from solvers.dual.sdca import Sdca
 from solvers.losses import Logistic
 from solvers.protocol import Block, copy_state
@@ -48,6 +49,8 @@ METHODS = {
     "svrg": {"solver": {"kind": "svrg"}, "passes": 6, "streams": 2},
     "sdca": {"solver": {"kind": "sdca"}, "loss": "hinge", "passes": 3},
     "sdca in streams": {"solver": {"kind": "sdca"}, "streams": 2, "passes": 3},
+    "psdca": {"solver": {"kind": "psdca"}, "passes": 6, "lam": "0.01/n"},
+    "psdca in streams": {"solver": {"kind": "psdca"}, "streams": 2, "passes": 5, "lam": "0.01/n"},
     "pegasos": {"solver": {"kind": "pegasos"}, "loss": "hinge", "streams": 2, "passes": 3},
     "sag": {"solver": {"kind": "sag"}, "passes": 3, "lam": "30/n"},
     "lbfgs": {"solver": {"kind": "lbfgs"}, "passes": 6},
@@ -94,7 +97,8 @@ def test_each_model_has_the_bits_that_it_would_have_alone(tmp_path, dataset, met
 
 
 @pytest.mark.parametrize(
-    "method", ["asgd, start sought", "s2gd that goes back", "sdca in streams", "sag"]
+    "method",
+    ["asgd, start sought", "s2gd that goes back", "sdca in streams", "psdca in streams", "sag"],
 )
 def test_interrupted_anywhere_equals_uninterrupted(tmp_path, dataset, method):
     plan = plan_for(dataset, **METHODS[method], memory=SEVERAL_WINDOWS)
@@ -161,7 +165,7 @@ def test_a_grid_of_lam_is_a_run_for_each_and_the_best_on_held_out_rows(tmp_path,
     assert result.lam == result.candidates[int(np.argmin(losses))]["lam"] == model.lam
 
 
-@pytest.mark.parametrize("method", ["s2gd+", "sdca", "svrg", "lbfgs"])
+@pytest.mark.parametrize("method", ["s2gd+", "sdca", "psdca", "svrg", "lbfgs"])
 def test_a_model_that_has_reached_the_tolerance_stays_as_it_is(tmp_path, dataset, method):
     """As it would have stopped alone, whatever the others still need."""
     settings = METHODS[method] | {"passes": 60, "tol": 1e-6, "lam": "10/n", "loss": "logistic"}
@@ -177,7 +181,7 @@ def test_a_model_that_has_reached_the_tolerance_stays_as_it_is(tmp_path, dataset
     assert result.passes == max(passes)
 
 
-@pytest.mark.parametrize("solver", [Asgd(), Sdca()], ids=lambda solver: solver.kind)
+@pytest.mark.parametrize("solver", [Asgd(), Sdca(), Psdca()], ids=lambda solver: solver.kind)
 def test_side_by_side_is_one_after_the_other(tmp_path, solver):
     """Sparse rows are taken by all models at once: the same bits as when that is switched off."""
     dataset = make(tmp_path / "set", n=400, chunk_rows=100, layout="sparse", classes=CLASSES)

@@ -21,6 +21,7 @@ from testing.datasets import make
 N, CHUNK_ROWS = 2400, 60
 METHODS = {
     "sdca": {"solver": {"kind": "sdca"}, "loss": "smoothed_hinge"},
+    "psdca": {"solver": {"kind": "psdca"}, "loss": "smoothed_hinge", "lam": "0.01/n"},
     "asdca": {"solver": {"kind": "asdca"}, "loss": "smoothed_hinge"},
     "pegasos": {"solver": {"kind": "pegasos"}, "loss": "hinge"},
     "sag": {"solver": {"kind": "sag"}},
@@ -204,7 +205,7 @@ def exchanged_in_earnest(run):
 
 
 @pytest.mark.parametrize("midway", [False, True])
-@pytest.mark.parametrize("method", ["sdca", "asdca"])
+@pytest.mark.parametrize("method", ["sdca", "psdca", "asdca"])
 def test_no_pairing_of_numbers_and_weights_makes_a_false_certificate(
     tmp_path, dataset, method, midway
 ):

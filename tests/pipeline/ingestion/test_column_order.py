@@ -42,6 +42,7 @@ METHODS = {
     "sdca": {"passes": 5, "streams": 2},
     "sdca hinge": {"passes": 5, "loss": "hinge"},
     "pegasos": {"passes": 3, "loss": "hinge"},
+    "psdca": {"passes": 8, "lam": "0.1/n"},
     "asdca": {"passes": 5},
     "sag": {"passes": 4},
     "agd": {"passes": 6},

@@ -260,22 +260,30 @@ def test_trying_out_leaves_no_trace_in_the_result(tmp_path):
 
 
 def test_a_hard_problem_is_foreseen_with_its_cures(tmp_path, fewpass, as_json):
-    """Rows as long as those of raw text counts: tens of thousands of passes in theory."""
+    """Rows as long as those of raw text counts: tens of thousands of passes in theory.
+
+    At lam = 1/n a proximal centre is all the cure it takes.
+    """
     text_of_long_rows(tmp_path / "long.svm")
     for scale in ("none", "unit-rows"):
         fewpass("ingest", tmp_path / "long.svm", tmp_path / scale, "--scale", scale, "-q")
-    asked = ["--solver", "s2gd+", "--tol", "1e-6"]
-    raw, unit = (as_json("plan", tmp_path / name, *asked) for name in ("none", "unit-rows"))
+    primal = ["--solver", "s2gd+", "--tol", "1e-6"]
+    usual = as_json("plan", tmp_path / "none", *primal)
+    assert usual["usual_passes"] > 100
+    assert usual["theory_passes"] > 10_000
+    assert "--solver psdca usually takes" in " ".join(usual["advice"])
+    asked = ["--lam", "1e-4/n", "--tol", "1e-6"]
+    dual = ["--solver", "psdca"]
+    raw, unit = (as_json("plan", tmp_path / k, *asked, *dual) for k in ("none", "unit-rows"))
     assert raw["usual_passes"] > 100
-    assert raw["theory_passes"] > 10_000
     assert unit["usual_passes"] < 30
     advice = " ".join(raw["advice"])
     assert "--passes allows 100" in advice
     promised = re.search(r"--scale unit-rows, (\S+) usually takes about (\d+) passes", advice)
-    kept = as_json("plan", tmp_path / "unit-rows", *asked[2:], "--solver", promised[1])
+    kept = as_json("plan", tmp_path / "unit-rows", *asked, "--solver", promised[1])
     assert kept["usual_passes"] == pytest.approx(int(promised[2]), abs=1.0)
     lam = next(word for word in advice.partition("With --lam ")[2].split())
-    milder = as_json("plan", tmp_path / "none", *asked, "--lam", lam)
+    milder = as_json("plan", tmp_path / "none", *primal, "--lam", lam)
     assert milder["usual_passes"] == pytest.approx(30, rel=0.3)
     assert "hard" not in " ".join(unit["advice"] + milder["advice"])
 
@@ -289,10 +297,10 @@ def test_a_tolerance_for_a_one_pass_method_names_a_better_one(tmp_path, as_json)
     assert as_json(*asked, "--solver", kind)["usual_passes"] == pytest.approx(int(number), abs=0.5)
     (said,) = as_json(*asked, *asgd, "--loss", "hinge")["advice"]
     assert "smoothed_hinge" in said
-    assert "sdca" in said
-    assert as_json(*asked, "--loss", "hinge", "--solver", "sdca")["advice"] == []
+    assert "--solver psdca" in said
+    assert as_json(*asked, "--loss", "hinge", "--solver", "psdca")["advice"] == []
     (said,) = as_json(*asked, "--loss", "hinge", "--solver", "pegasos")["advice"]
-    assert "--solver sdca" in said
+    assert "--solver psdca proves" in said
 
 
 def test_each_method_has_its_theory():

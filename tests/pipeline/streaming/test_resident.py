@@ -68,6 +68,7 @@ METHODS = [
     {"solver": {"kind": "s2gd+"}},
     {"solver": {"kind": "sdca", "shrink_rounds": 3}, "loss": "hinge", "streams": 2},
     {"solver": {"kind": "sdca", "batch": "safe", "batch_size": 8}},
+    {"solver": {"kind": "psdca"}, "lam": "0.01/n"},
     {"solver": {"kind": "asdca"}},
     {"solver": {"kind": "sag"}},
     {"solver": {"kind": "pegasos"}, "loss": "hinge", "streams": 2},

@@ -1,5 +1,7 @@
 """Order and memory: every row once a pass, all of it from the seed, inside the budget."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -44,6 +46,19 @@ def test_random_windows_are_redrawn_every_sweep_and_stored_ones_are_not():
     plan = WindowPlan(64, 8, 1, seed=0)
     assert windows_of_turn(plan, "random", 0, 0) != windows_of_turn(plan, "random", 1, 0)
     assert windows_of_turn(plan, "stored", 0, 0) == windows_of_turn(plan, "stored", 1, 0)
+
+
+@pytest.mark.parametrize("order", ["random", "permuted"])
+@pytest.mark.parametrize(("n_chunks", "per_window", "streams"), [(3, 2, 1), (8, 2, 1), (64, 8, 1),
+                         (8, 2, 4), (12, 4, 3)])  # fmt: skip
+def test_any_two_chunks_share_a_window_in_some_pass(order, n_chunks, per_window, streams):
+    """Windows of the same rows in every pass would cost dual methods ten times the passes."""
+    plan, met = WindowPlan(n_chunks, per_window, streams, seed=5), set()
+    for sweep in range(20 * n_chunks):
+        for stream in range(streams):
+            for window in windows_of_turn(plan, order, sweep, stream):
+                met |= {frozenset(pair) for pair in combinations(window, 2)}
+    assert len(met) == n_chunks * (n_chunks - 1) // 2
 
 
 @pytest.mark.parametrize("order", ["random", "permuted"])

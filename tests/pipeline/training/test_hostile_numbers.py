@@ -22,8 +22,8 @@ from testing.oracles import objective, optimum
 SMOOTH = ["squared_hinge", "smoothed_hinge", "logistic", "squared"]
 METHODS = {
     "sgd": [*SMOOTH, "hinge"], "asgd": [*SMOOTH, "hinge"], "pegasos": ["hinge"], "s2gd": SMOOTH,
-    "s2gd+": SMOOTH, "svrg": SMOOTH, "sdca": [*SMOOTH, "hinge"], "asdca": SMOOTH, "gd": SMOOTH,
-    "agd": SMOOTH, "sag": SMOOTH, "sag+": SMOOTH, "lbfgs": SMOOTH, "newton": SMOOTH,
+    "s2gd+": SMOOTH, "svrg": SMOOTH, "sdca": [*SMOOTH, "hinge"], "psdca": [*SMOOTH, "hinge"],
+    "asdca": SMOOTH, "gd": SMOOTH, "agd": SMOOTH, "sag": SMOOTH, "sag+": SMOOTH, "lbfgs": SMOOTH, "newton": SMOOTH,
     "auto": [*SMOOTH, "hinge"], "simba": ["hinge"],
 }  # fmt: skip
 CASES = [(method, loss) for method, losses in METHODS.items() for loss in losses]
@@ -73,6 +73,10 @@ LONG = (np.array([[1e19]], np.float32), np.ones(1), None)
 @example(rows=LONG, case=("agd", "squared_hinge"), lam=1e-300)  # L / lam is infinite
 @example(rows=TINY, case=("sdca", "squared_hinge"), lam=1e300)
 @example(rows=TINY, case=("sdca", "logistic"), lam="1/n")
+@example(rows=TINY, case=("psdca", "logistic"), lam="1/n")
+@example(rows=(TINY[0] * 1e30, *TINY[1:]), case=("psdca", "squared_hinge"), lam=1e-300)
+@example(rows=LONG, case=("psdca", "hinge"), lam=1e-300)
+@example(rows=(TINY[0] * 1e30, *TINY[1:]), case=("psdca", "logistic"), lam=1e300)
 @example(rows=TINY, case=("pegasos", "hinge"), lam="1/n")
 @example(rows=TINY, case=("asdca", "logistic"), lam="1/n")
 @example(rows=TINY, case=("simba", "hinge"), lam="1/n")

@@ -93,6 +93,8 @@ def test_bits_do_not_depend_on_where_it_runs(tmp_path, quiet_runs, execution):
             "streams": 2,
             "passes": 3,
         },
+        {"solver": {"kind": "psdca"}, "passes": 7, "lam": "0.01/n"},
+        {"solver": {"kind": "psdca"}, "streams": 2, "passes": 5, "lam": "0.01/n"},
         {"solver": {"kind": "pegasos"}, "loss": "hinge", "passes": 3},
         {"solver": {"kind": "sdca", "batch": "aggressive"}, "streams": 2, "passes": 3},
         {"solver": {"kind": "asdca", "batch_size": 40}, "passes": 4},

@@ -18,6 +18,7 @@ MANY_PASSES = (
     "s2gd+",
     "svrg",
     "sdca",
+    "psdca",
     "asdca",
     "gd",
     "agd",
@@ -70,7 +71,7 @@ def test_models_of_several_classes_go_on_too(tmp_path):
         assert warm.objective == pytest.approx(good.objective, rel=1e-12)
 
 
-@pytest.mark.parametrize("kind", ["s2gd+", "sdca", "asdca", "sag"])
+@pytest.mark.parametrize("kind", ["s2gd+", "sdca", "psdca", "asdca", "sag"])
 def test_a_warm_start_that_is_cut_short_has_the_quiet_runs_bits(tmp_path, kind):
     """A poor model to start from: what goes with its weights is made anew, or lies in the folder."""
     dataset = make(tmp_path / "set", n=2500, chunk_rows=30)

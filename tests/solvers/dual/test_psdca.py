@@ -1,0 +1,206 @@
+"""SDCA with a proximal centre: against its own formulas in NumPy, other programs, and SDCA."""
+
+import numpy as np
+import pytest
+
+from solvers.dual.psdca import Psdca
+from solvers.dual.sdca import Sdca
+from solvers.losses import LOSSES, Problem, conjugate, dual_step, value
+from solvers.protocol import Mispaired
+from testing import oracles
+from testing.dual_runs import Run, data, gen_dense, nearer, primal_objective
+
+COLUMNS = [(0.0, 1.0), (1.0, 1.0), (1.0, 0.01)]  # of the intercept: value, charge over lam
+LAM = 2e-3
+
+
+def problem_of(loss, column=0.0, charge=1.0):
+    return Problem(LOSSES[loss](), LAM, column, charge * LAM)
+
+
+def heavy(loss, n=60, d=7, seed=0, **how):
+    """Rows of very different length, weighted, one of them empty."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.6)
+    X *= rng.lognormal(0.0, 1.0, n)[:, None] * rng.lognormal(0.0, 1.0, d)
+    X[3] = 0.0
+    y = X @ rng.standard_normal(d) + 2.0 * rng.standard_normal(n)
+    y = y / y.std() if LOSSES[loss].takes_numbers else np.where(y > 0.5, 1.0, -1.0)
+    weight = rng.uniform(0.5, 1.5, n)
+    return data(X, y, weight / weight.mean(), **how)
+
+
+def plain(problem, of, orders, above=0.5, most=64):
+    """The algorithm as docs/methods.md has it; yields a, and what is proven, after every pass.
+
+    The intercept is a column, with a charge and a centre of its own: all that lam stands for are
+    vectors.
+    """
+    n, d = of.X.shape
+    Z = np.column_stack([of.X, np.full(n, problem.intercept)])
+    lam = np.append(np.full(d, problem.lam), problem.lam_b)
+    usual = np.append(np.full(d, problem.lam), nearer(problem, of))
+    side = np.ones(n) if problem.loss.takes_numbers else of.y
+    a, w, x, z = np.zeros(n), *np.zeros((3, d + 1))
+    r, alpha, reg = 1, 1.0, usual
+    P_before, gap_before, lowest, highest = np.inf, np.inf, np.inf, -np.inf
+    for k, order in enumerate(orders, start=1):
+        v = (reg * w - (reg - lam) * z) / lam
+        phi = [value(problem.loss, p, t) for p, t in zip(Z @ x, of.y, strict=True)]
+        conjugates = [conjugate(problem.loss, s, t) for s, t in zip(a, of.y, strict=True)]
+        P = np.mean(of.weight * phi) + 0.5 * lam @ x**2
+        D = -np.mean(of.weight * conjugates) - 0.5 * lam @ v**2
+        lowest, highest = min(lowest, P), max(highest, D)
+        for i in order:
+            c = of.weight[i]
+            q = c * (Z[i] ** 2 / reg).sum() / n
+            delta = dual_step(problem.loss, a[i], Z[i] @ w, of.y[i], q)
+            a[i] += delta
+            w = w + c * delta * side[i] * Z[i] / (reg * n)
+        after, gap = w.copy(), lowest - highest
+        if k > 2 and P_before < P:
+            alpha, x = 1.0, after
+        s = reg * w - (reg - lam) * z
+        if k >= 2 and gap > above * gap_before:
+            r = min(r + 1, most)
+        reg = r * usual
+        w = (s + (reg - lam) * z) / reg
+        half = (alpha**2 - 1.0 / r) / 2.0
+        ahead = np.sqrt(half**2 + alpha**2) - half
+        z_next = after + alpha * (1.0 - alpha) / (alpha**2 + ahead) * (after - x)
+        w = w + (reg - lam) / reg * (z_next - z)
+        z, x, alpha, P_before, gap_before = z_next, after, ahead, P, gap
+        yield a.copy(), r, lowest, highest
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("column", "charge"), COLUMNS)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_it_is_the_algorithm_as_written(loss, column, charge, sparse):
+    """Beyond the 16th pass, which adds the weights up afresh."""
+    problem, of = problem_of(loss, column, charge), heavy(loss, sparse=sparse)
+    run, rng = Run(Psdca(), problem, of), np.random.default_rng(1)
+    orders = [rng.permutation(len(of.y)) for _ in range(20)]
+    for k, (a, r, P, D) in enumerate(plain(problem, of, orders)):
+        run.one_pass(cuts=3, order=orders[k])
+        np.testing.assert_allclose(run.dual_variables, a, rtol=1e-7, atol=1e-8)
+        assert run.state.pull.r == r
+        assert run.state.pull.lowest == pytest.approx(P, rel=1e-9)
+        assert run.state.pull.highest == pytest.approx(D, rel=1e-9, abs=1e-12)
+        found = run.solver.certificate(run.state)
+        assert (found is None) == (k == 0)
+        if found and problem_at_zero(problem, of) > P:
+            assert found.gap == pytest.approx(P - D, abs=1e-9)
+            w, b = run.weights
+            assert found.objective == pytest.approx(primal_objective(problem, of, w, b), rel=1e-12)
+    assert run.state.pull.r > 3, "it never grew: the test shows nothing"
+
+
+def problem_at_zero(problem, of):
+    return primal_objective(problem, of, np.zeros(of.X.shape[1]), 0.0)
+
+
+@pytest.mark.parametrize("solver", [Psdca(grow_to=1), Psdca(grow_above=1.0)])
+@pytest.mark.parametrize("streams", [1, 3])
+@pytest.mark.parametrize(("column", "charge"), COLUMNS)
+def test_where_the_centre_weighs_nothing_its_steps_are_those_of_sdca(
+    solver, streams, column, charge
+):
+    for loss in ("hinge", "logistic"):
+        problem, of = problem_of(loss, column, charge), heavy(loss, sparse=True, streams=streams)
+        runs = [Run(method, problem, of).passes(18) for method in (solver, Sdca())]
+        assert np.array_equal(runs[0].kept, runs[1].kept)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic", "squared"])
+@pytest.mark.parametrize("streams", [1, 3])
+def test_the_certificate_bounds_the_true_gap(loss, streams):
+    """The optimum is sought by somebody else, and reached."""
+    problem, of = problem_of(loss, 1.0, 0.01), heavy(loss, streams=streams)
+    if loss == "hinge":  # no gradient finds it; a dual method's own bound does
+        exact = Run(Sdca(shrink_rounds=100), problem, of._replace(stats=one_stream(of)))
+        lowest = exact.passes(400).audited().objective
+        lowest -= exact.solver.certificate(exact.state).gap
+    else:
+        lowest = oracles.optimum(loss, problem, of.X, of.y, of.weight)
+    run = Run(Psdca(), problem, of)
+    for _ in range(150):
+        run.one_pass()
+        found = run.solver.certificate(run.state)
+        assert found is None or found.objective - lowest <= found.gap + 1e-9
+    found = run.audited()
+    assert found.objective == pytest.approx(primal_objective(problem, of, *run.weights), rel=1e-12)
+    assert -1e-12 <= found.objective - lowest <= found.gap + 1e-12
+    assert found.gap < 1e-3
+    assert run.state.pull.r > 1
+
+
+def one_stream(of):
+    return of.stats._replace(streams=1)
+
+
+@pytest.mark.parametrize("streams", [1, 3])
+def test_the_weights_are_those_of_the_dual_variables_and_the_centre(streams):
+    problem, of = problem_of("logistic", 1.0, 0.01), heavy("logistic", streams=streams)
+    run = Run(Psdca(), problem, of)
+    for _ in range(40):
+        run.one_pass()
+        state, a = run.state, run.dual_variables
+        r, z = state.pull.r, state.z
+        s = of.X.T @ (of.weight * a * of.y) / len(a)
+        expected = s / (r * LAM) + (r - 1) / r * z[:-1]
+        np.testing.assert_allclose(state.W[:-1, 1], expected, rtol=1e-9, atol=1e-10)
+        unit = state.centre.unit
+        assert state.pull.dual_v == pytest.approx(unit * np.mean(of.weight * a * of.y) / LAM)
+    assert r > 3
+
+
+def test_it_needs_fewer_passes_than_sdca_where_lam_is_small():
+    X, y = gen_dense(400, 20, 2)
+    of, problem = data(X, y), Problem(LOSSES["squared_hinge"](), 1e-5, 1.0, 1e-7)
+    gaps = [Run(m, problem, of).passes(100).audited().gap for m in (Psdca(), Sdca())]
+    assert gaps[0] < 0.01 * gaps[1]
+
+
+@pytest.mark.parametrize("kind", ["safe", "sparse", "aggressive"])
+def test_batches_of_one_row_are_the_serial_steps(kind):
+    problem, of = problem_of("logistic", 1.0, 0.01), heavy("logistic", sparse=True)
+    serial = Run(Psdca(), problem, of).passes(12)
+    batches = Run(Psdca(batch=kind, batch_size=1), problem, of).passes(12)
+    np.testing.assert_allclose(batches.dual_variables, serial.dual_variables, atol=1e-9)
+
+
+def test_batches_and_rows_visited_again_come_to_the_same():
+    problem, of = problem_of("smoothed_hinge", 1.0, 0.01), heavy("smoothed_hinge", n=200)
+    hows = ({}, {"batch": "safe"}, {"batch": "aggressive"}, {"shrink_rounds": 5})
+    found = [Run(Psdca(**how), problem, of).passes(200).audited() for how in hows]
+    for one in found:
+        assert abs(one.objective - found[0].objective) <= one.gap + found[0].gap + 1e-15
+        assert one.gap < 1e-3
+
+
+def test_numbers_of_another_time_are_refused():
+    problem, of = problem_of("logistic"), heavy("logistic")
+    run = Run(Psdca(), problem, of).passes(10)
+    assert run.state.pull.r > 1
+    resumed = run.solver.taken_up(run.state, midway=False)
+    before = resumed.W.copy()
+    run.state = resumed
+    run.one_pass()  # they go together: nothing is said, and nothing else happens
+    assert not run.state.fresh.any()
+    assert not np.array_equal(run.state.W, before)
+    run.state = run.solver.taken_up(run.state, midway=False)
+    run.kept[5] += 1e-6
+    with pytest.raises(Mispaired, match="certificate would be wrong by"):
+        run.one_pass()
+
+
+def test_weights_added_up_afresh_are_those_of_every_pass(monkeypatch):
+    problem, of = problem_of("logistic", 1.0, 0.01), heavy("logistic")
+    ends = []
+    for often in (1, 4, 1000):
+        monkeypatch.setattr("solvers.dual.sdca_state.REFRESHED", often)
+        ends.append(Run(Psdca(), problem, of).passes(12).dual_variables)
+    assert not np.array_equal(ends[0], ends[2])  # they do differ in their rounding
+    np.testing.assert_allclose(ends[1], ends[0], rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(ends[2], ends[0], rtol=1e-8, atol=1e-10)

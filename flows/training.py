@@ -142,10 +142,23 @@ def _shown(result: TrainingResult) -> dict[str, Any]:
         "passes": f"{result.passes:.4g}, {result.rows_seen:,} rows",
         **by_features,
         "objective": result.objective,
+        "probabilities": _calibrated(result),
         "read": format_bytes(result.bytes_read),
         "took": f"{format_seconds(result.seconds)}, at most "
         f"{format_bytes(result.peak_memory_bytes)} of memory",
     }
+
+
+def _calibrated(result: TrainingResult) -> str | None:
+    """Say what probabilities were learnt from held-out rows, if any were."""
+    found = result.calibration
+    if found is None:
+        return None
+    if "p" in found:
+        return f"isotonic, {len(found['p'])} points"
+    offset = f"{found['offset']:.4g}" if "offset" in found else "an offset per class"
+    form = "sigmoid" if "offset" in found else "softmax"
+    return f"{form} of {found['slope']:.4g} * score + {offset}"
 
 
 def _shown_features(result: FeatureResult) -> dict[str, Any]:

@@ -145,7 +145,7 @@ def predict(
     output
         A .parquet, .csv or .npy file; it appears whole or not at all.
     probability
-        Add probabilities; logistic loss only.
+        Add a column per class: by the run's `calibrate`, else by the logistic loss.
     memory
         Budget, such as "256MB".
     **reading
@@ -154,7 +154,8 @@ def predict(
     Raises
     ------
     BadInput
-        When rows cannot be read, or are not of the model's columns.
+        When rows cannot be read, or are not of the model's columns; when there are no
+        probabilities.
     """
     options = _valid(SourceOptions, reading)
     return prediction.predict(

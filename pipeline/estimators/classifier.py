@@ -15,6 +15,7 @@ from pipeline.estimators.lazy import sums_over
 from pipeline.estimators.linear import LinearModel
 from pipeline.estimators.rows import checked, checked_weights, table_of
 from pipeline.estimators.stored import Stored, is_collection
+from pipeline.scoring.probabilities import shares
 from solvers.protocol import Weights
 from solvers.registry import LOSSES, loss_class
 from storage.manifest import Labels
@@ -260,10 +261,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         link = loss_class(self.loss)().link
         assert link is not None, "available only where there is one"
         p = link(self.decision(X))
-        if p.ndim == 1:
-            return np.column_stack([1.0 - p, p])
-        total = p.sum(axis=1, keepdims=True)
-        return np.where(total > 0.0, p / np.where(total > 0.0, total, 1.0), 1.0 / p.shape[1])
+        return np.column_stack([1.0 - p, p]) if p.ndim == 1 else shares(p)
 
     @available_if(_has_probabilities)
     def predict_log_proba(self, X: Any) -> Vector:

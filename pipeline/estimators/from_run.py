@@ -7,13 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from pipeline.estimators.calibrator import ScoreCalibrator
 from pipeline.estimators.classifier import LinearClassifier
 from pipeline.estimators.regressor import LinearRegressor
 from pipeline.export.plain_model import of_run
+from pipeline.scoring.calibration import Steps
 
 
-def from_run(run: Any) -> LinearClassifier | LinearRegressor:
+def from_run(run: Any) -> LinearClassifier | LinearRegressor | ScoreCalibrator:
     """Return a fitted estimator with a run's newest model, for rows as they come.
+
+    Of a run that was trained with `calibrate`, a `ScoreCalibrator` around it: its `predict` is the
+    most probable label, where that of the model, its `estimator`, goes by the scores.
 
     Parameters
     ----------
@@ -36,4 +41,9 @@ def from_run(run: Any) -> LinearClassifier | LinearRegressor:
     if plain.feature_names is not None:
         made.feature_names_in_ = np.asarray(plain.feature_names, object)
     made.lam_, made.certificate_, made.run_ = plain.lam, plain.certificate, os.fspath(run)
-    return made  # type: ignore[no-any-return]
+    if plain.calibration is None:
+        return made  # type: ignore[no-any-return]
+    method = "isotonic" if isinstance(plain.calibration, Steps) else "platt"
+    calibrated = ScoreCalibrator(made, method=method)
+    calibrated.classes_, calibrated.calibration_ = made.classes_, plain.calibration
+    return calibrated

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pipeline.errors import BadInput
 from pipeline.ingestion.scaling import Scaler, unscaled
 from pipeline.refresh.publishing import run_at
+from pipeline.scoring.calibration import Calibration
 from pipeline.streaming.targets import label_text
 from pipeline.training.model import Model, load_model
 from pipeline.training.saved import Saved
@@ -28,11 +29,22 @@ class PlainModel(NamedTuple):
     lam: float
     feature_names: tuple[str, ...] | None
     certificate: float | None
+    calibration: Calibration | None = None  # from scores to probabilities, in place of the loss's
 
     @property
     def has_probabilities(self) -> bool:
-        """Whether scores become probabilities by the logistic function."""
-        return self.classes is not None and self.loss == "logistic"
+        """Whether scores become probabilities, by the calibration or the logistic function."""
+        return self.classes is not None and (
+            self.loss == "logistic" or self.calibration is not None
+        )
+
+    def require_no_calibration(self, form: str) -> None:
+        """Refuse a form that would lose the calibration; BadInput."""
+        if self.calibration is not None:
+            raise BadInput(
+                f"{form} has no place for the calibration that the run was trained with. Choose "
+                ".onnx or .safetensors, or train without `calibrate`."
+            )
 
 
 def of_run(run: Any) -> PlainModel:
@@ -58,6 +70,7 @@ def of_run(run: Any) -> PlainModel:
         model.lam,
         names,
         saved.certified.gap if saved.certified else None,
+        model.calibration,
     )
 
 

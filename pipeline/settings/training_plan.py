@@ -55,7 +55,10 @@ class TrainingPlan(BaseModel):
     such as 1e-2,1e-3,1/n, are trained in the same passes, and the best is kept."""
     held_out: str | None = None
     """Data set to judge the model by at the end, by its mean loss; several lam need one to choose
-    by."""
+    by, and probabilities to be learnt from."""
+    calibrate: Literal["platt", "isotonic"] | None = None
+    """Learn probabilities from the held-out rows: Platt's sigmoid (of more than two classes a
+    softmax), or an isotonic step function.  Labels stay those of the scores."""
     intercept: Intercept = "free"
     """No intercept, one charged like a weight, or one charged a hundredth of it."""
     positive: str | None = None
@@ -142,5 +145,10 @@ class TrainingPlan(BaseModel):
                 f'Several values of lam ("{self.lam.written}") need rows to choose by '
                 "that none has learnt from. Name a data set with `held_out`; "
                 "`test_fraction` of an ingest makes one."
+            )
+        if self.calibrate is not None and self.held_out is None:
+            raise BadInput(
+                "Probabilities are learnt from rows that the model has not learnt from. Name a "
+                "data set with `held_out`; `test_fraction` of an ingest makes one."
             )
         return self

@@ -6,6 +6,7 @@ import time
 from typing import NamedTuple, Protocol
 
 from pipeline.execution.span import Stopwatch
+from pipeline.scoring.calibration import Calibration
 from pipeline.training.grid import Choice
 from pipeline.training.lease import Lease
 from pipeline.training.outcome import Event
@@ -27,6 +28,7 @@ class Content(NamedTuple):
     certified: Certificate | None  # what is proven of these weights
     choice: Choice | None = None  # where there are several lam
     records: RowRecords | None = None  # of the numbers per row that the states go with
+    calibration: Calibration | None = None  # of these weights' scores, at the end
 
 
 class Keeper(Protocol):
@@ -91,7 +93,7 @@ class Checkpoints:
             content, cursor = keeper.content(certified, finished=finished), self._progress.cursor
             self.newest = save(
                 self._run, self._dataset, cursor, content.states, content.weights,
-                content.certified, finished, content.choice, content.records,
+                content.certified, finished, content.choice, content.records, content.calibration,
             )  # fmt: skip
             self._last = (time.perf_counter(), cursor.sweeps)
             if not finished:

@@ -73,6 +73,8 @@ class TrainingResult:
     # mean, and the certificate the largest
     candidates: list[dict[str, Any]]  # where rows were held out, what became of every lam: the
     # fields of pipeline.training.grid.Candidate
+    calibration: dict[str, Any] | None  # where one was asked for, the numbers of a form of
+    # pipeline.scoring.calibration
     passes: float  # rows read over the rows of the data set; those of a last certificate not
     rows_seen: int
     objective: float | None  # mean loss + (lam/2) ||w||^2 over all rows, if a pass was paid for it

@@ -15,6 +15,8 @@ from pipeline.plan.advice import warnings
 from pipeline.plan.auto import STRETCH, Mark, far_behind
 from pipeline.plan.forecast import Forecast, forecast
 from pipeline.plan.job import make_job, solver_of
+from pipeline.scoring.calibrating import calibrate
+from pipeline.scoring.calibration import Calibration
 from pipeline.scoring.held_out import choose_lam
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.streaming.resident import let_go, rows_in_memory
@@ -126,27 +128,40 @@ class Passes:
         states = sweeps.states()
         certified = certified or self._solver.certificate(states[0])
         sweeps.flush_numbers(states)
-        choice = self._choose(certified, finished=finished)
+        judges = self._judges() if finished else None
+        choice = self._choose(certified, judges)
         k = lams.index(choice.lam) if choice else 0
         found = weights_of(sweeps.weights_of(states), len(lams), k)
         weights = sourced_weights(found, self._training.dataset)
         return Content(
-            states, weights, certificate_of(certified, len(lams), k), choice, sweeps.records
-        )
+            states, weights, certificate_of(certified, len(lams), k), choice, sweeps.records,
+            self._calibrate(weights, judges),
+        )  # fmt: skip
 
-    def _choose(self, certified: Certificate | None, *, finished: bool) -> Choice | None:
+    def _judges(self) -> Dataset | None:
+        """Return the held-out rows, if there are any, which are read from now on."""
+        training = self._training
+        if training.plan.held_out is None or training.judges is not None:
+            return training.judges
+        training.executor.everywhere(let_go)  # other rows are read now, within the same budget
+        return Dataset.open(training.plan.held_out, training.storage_options)
+
+    def _choose(self, certified: Certificate | None, judges: Dataset | None) -> Choice | None:
         """Say which lam's model is handed on: the best on held-out rows, before the end any."""
         lams, training = self._lams, self._training
-        if not (finished and training.plan.held_out):
-            return Choice(lams[0]) if len(lams) > 1 else None
-        judges = training.judges
         if judges is None:
-            training.executor.everywhere(let_go)  # other rows are read now, within the same budget
-            judges = Dataset.open(training.plan.held_out, training.storage_options)
+            return Choice(lams[0]) if len(lams) > 1 else None
         return choose_lam(
             training.run.record(), training.dataset, judges, self._solver, lams,
             self._sweeps.heads[0], certified, training.executor,
         )  # fmt: skip
+
+    def _calibrate(self, weights: Weights, judges: Dataset | None) -> Calibration | None:
+        """Learn from held-out rows what probabilities the scores mean, where that is asked for."""
+        training, method = self._training, self.plan.calibrate
+        if method is None or judges is None:
+            return None
+        return calibrate(training.run.record(), judges, weights, method, training.executor)
 
     def result(self, shared: dict[str, Any]) -> TrainingResult:
         """Return what came out."""

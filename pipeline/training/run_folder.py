@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from pipeline.errors import BadInput, PlanMismatch
 from pipeline.plan.auto import MethodChoice
 from pipeline.plan.forecast import Forecast
+from pipeline.scoring.calibration import Calibration
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.training.grid import Choice
 from pipeline.training.packing import pack_states, state_name, unpack_state, versions_in
@@ -267,6 +268,7 @@ def save(
     finished: bool,
     choice: Choice | None = None,
     records: RowRecords | None = None,
+    calibration: Calibration | None = None,
 ) -> Saved:
     """Write a snapshot, from which a run goes on and a model predicts; old ones are let go.
 
@@ -283,6 +285,7 @@ def save(
         "finished": finished,
         "choice": choice.told() if choice else None,
         "record": run.fingerprint,
+        "calibration": calibration._asdict() if calibration else None,
     }
     kept = [name for name in ("scale", "shift") if name in dataset.manifest.columns]
     scaling = {name: dataset.column(name) for name in kept}
@@ -293,7 +296,7 @@ def save(
     name = run.snapshots.save(attributes, arrays | known | scaling | {"coef": weights.coef})
     run.snapshots.prune(SNAPSHOTS_KEPT)
     drop_versions(run)
-    return Saved(name, cursor, weights, len(states), certified, finished, choice)
+    return Saved(name, cursor, weights, len(states), certified, finished, choice, calibration)
 
 
 def versions_of(attributes: dict[str, Any]) -> set[int]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from pipeline.errors import BadInput
+from pipeline.scoring.calibration import Calibration
 from pipeline.training.grid import Choice
 from solvers.protocol import Certificate, Weights
 from storage.snapshot import Snapshot
@@ -58,6 +59,8 @@ class Attributes(BaseModel):
     choice: Choice | None = None
     record: str | None = None
     """Fingerprint of the run.json that the run had; None in snapshots of earlier versions."""
+    calibration: Calibration | None = None
+    """From scores to probabilities; None where none was asked for, and before the end."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,7 @@ class Saved:
     certified: Certificate | None
     finished: bool
     choice: Choice | None = None  # where there are several lam, or rows to judge by
+    calibration: Calibration | None = None  # where one was asked for, at the end
 
     @cached_property
     def weights_sha256(self) -> str:
@@ -89,6 +93,7 @@ class Saved:
             certified=told.certificate,
             finished=told.finished,
             choice=told.choice,
+            calibration=told.calibration,
         )
 
 

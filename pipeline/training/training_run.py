@@ -16,6 +16,7 @@ from pipeline.execution.executor import Executor
 from pipeline.plan.auto import MethodChoice
 from pipeline.plan.forecast import Forecast
 from pipeline.plan.job import settle
+from pipeline.scoring.calibrating import require_calibratable
 from pipeline.scoring.evaluate import evaluation_job
 from pipeline.settings.training_plan import StorageOptions, TrainingPlan
 from pipeline.streaming.resident import let_go
@@ -94,6 +95,8 @@ class TrainingRun:
         record = RunRecord.of(plan, dataset.manifest, made.forecast, made.methods, dataset.schema)
         if judges:
             evaluation_job(record, judges)
+        if judges and plan.calibrate:
+            require_calibratable(record, judges)
         run.begin(record)
         begun = run.record().methods  # an older version may have chosen otherwise
         if begun == methods:
@@ -221,6 +224,7 @@ class TrainingRun:
             "lam": choice.lam if choice else self.problem.lam,
             "classes": self._engine.classes,
             "candidates": choice.told()["candidates"] if choice else [],
+            "calibration": saved.calibration._asdict() if saved.calibration else None,
             "passes": cursor.passes,
             "rows_seen": cursor.rows_seen,
             "seconds": cursor.seconds,

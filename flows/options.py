@@ -70,6 +70,7 @@ GIVEN_AS: dict[str, tuple[Any, Parameter]] = {
     "weight": (str, Parameter(allow_leading_hyphen=True)),
     "drop": (Names, Parameter(consume_multiple=False)),
     "n_features": (int, named("--features")),
+    "early_stopping": (bool, named("--stop-early")),
     "header": (bool, Parameter(negative="--no-header")),
     "shuffle": (bool, Parameter(negative="--no-shuffle")),
 }

@@ -107,11 +107,14 @@ def _report(terminal: Terminal, result: TrainingResult, *, require_tol: bool) ->
     if result.candidates:
         shown.append(candidate_table(result))
     terminal.result(asdict(result), Group(*shown))
+    if result.passes_of_model is not None:
+        terminal.say(held_out_sentence(result))
     terminal.say(certificate_sentence(result))
     if require_tol:
         require_convergence(result.convergence, result.run, result.passes)
     if verdict := result.convergence.sentence(result.passes):
-        missed = result.converged is False
+        by_choice = result.passes_of_model not in (None, result.passes)
+        missed = result.converged is False and not by_choice
         more, style = (f" {what_helps(result.run)}", "yellow") if missed else ("", None)
         terminal.say(f"{verdict}{more}", style=style)
     return 0
@@ -172,6 +175,16 @@ def _shown_features(result: FeatureResult) -> dict[str, Any]:
         "nu": result.nu,
         "margin": f"{result.margin:.6g}, at most {result.margin_bound:.6g} is possible",
     }
+
+
+def held_out_sentence(result: TrainingResult) -> str:
+    """Say which model was kept by its held-out loss, and whether that ended the training."""
+    (kept,) = result.candidates
+    ended = "Stopped early" if result.stopped_early else "Ended"
+    return (
+        f"{ended} after {result.passes:.4g} passes: the held-out loss was lowest after "
+        f"{result.passes_of_model:.4g}, {kept['loss']:.6f}, and that model is kept."
+    )
 
 
 def certificate_sentence(result: TrainingResult) -> str:

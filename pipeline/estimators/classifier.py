@@ -64,6 +64,13 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     held_out : float or None, default=None
         Share of the rows, drawn by `random_state`, that the model is not trained on: their mean
         loss chooses among several lam.
+    early_stopping : bool, default=False
+        Whether held-out rows are read after every epoch of the method: the model of their lowest
+        mean loss is kept, and training stops when that no longer falls.
+    n_iter_no_change : int, default=5
+        Epochs without a lower loss, by a ten-thousandth, that stop it.
+    validation_fraction : float, default=0.1
+        Share of the rows that is held out for it, unless `held_out` says.
     memory : int, str or None, default=None
         Budget for rows that are not in memory, such as "256MB"; None is 1 GiB.
     folder : path or None, default=None
@@ -98,6 +105,8 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     candidates_ : list of dict
         Where rows were held out: of every lam its mean loss and error there, and the objective and
         the certified gap on the others.
+    validation_curve_ : ndarray (epochs, 2) or None
+        Where it may stop early: passes, and the mean loss of the held-out rows after them.
     dataset_, run_ : str or None
         Of rows that were not in memory, where data set and run are; None in a temporary folder.
     """
@@ -119,6 +128,9 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         random_state: Any = None,
         warm_start: bool = False,
         held_out: float | None = None,
+        early_stopping: bool = False,
+        n_iter_no_change: int = 5,
+        validation_fraction: float = 0.1,
         memory: int | str | None = None,
         folder: Any = None,
         scheduler: str | None = None,
@@ -135,6 +147,9 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         self.random_state = random_state
         self.warm_start = warm_start
         self.held_out = held_out
+        self.early_stopping = early_stopping
+        self.n_iter_no_change = n_iter_no_change
+        self.validation_fraction = validation_fraction
         self.memory = memory
         self.folder = folder
         self.scheduler = scheduler

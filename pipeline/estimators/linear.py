@@ -98,10 +98,10 @@ class LinearModel(BaseEstimator):
 
     def _parts(self, table: Table, at: Weights | None) -> tuple[Table, Table | None]:
         """Return the rows to train on and those to judge by, drawn by the seed, if any are."""
-        share = share_of(self.held_out)
+        share = self._share()
         if not share:
             return table, None
-        if at is not None:
+        if at is not None and not self.early_stopping:
             raise ValueError(
                 "warm_start=True goes on from one model, and held_out chooses among several. Leave "
                 "one of them out."
@@ -151,8 +151,11 @@ class LinearModel(BaseEstimator):
         task: Task = "regression" if self._takes_numbers else "classification"
         return Wanted(
             task, scaling_of(self.scale), budget_of(self.memory), seed_of(self.random_state),
-            share_of(self.held_out),
+            self._share(),
         )  # fmt: skip
+
+    def _share(self) -> float:
+        return share_of(self.held_out, self.early_stopping, self.validation_fraction)
 
     def _know(self, rows: Stored, at: Weights | None) -> None:
         """Take over how wide the rows are and what their columns are called."""
@@ -179,7 +182,7 @@ class LinearModel(BaseEstimator):
         seen = getattr(self, "rows_seen_", 0)
         last, before = getattr(self, "_last", None), getattr(self, "_weight_seen", float(seen))
         n = before + total_weight(table)
-        plan = self._plan(n, solver=METHOD, tol=None, passes=1)
+        plan = self._plan(n, solver=METHOD, tol=None, passes=1, early_stopping=False)
         at = (self._model(), seen) if last is None and hasattr(self, "coef_") else None
         batch = MemoryDataset(table, self.n_features_in_, targets)
         found = interruptible(lambda _stop: learn(plan, batch, last, at))
@@ -194,6 +197,7 @@ class LinearModel(BaseEstimator):
     def _plan(self, n: float, **instead: Any) -> TrainingPlan:
         """Return the plan that the parameters mean; ValueError names the one that is wrong."""
         self._require_loss()
+        open_end = self.tol is not None or self.early_stopping
         lams = strengths(self.lam, n) if instead.get("held_out") else [strength(self.lam, n)]
         given = {
             "dataset": "memory",
@@ -202,7 +206,9 @@ class LinearModel(BaseEstimator):
             "lam": ",".join(map(repr, lams)),
             "solver": self._solver(),
             "tol": self.tol,
-            "passes": MOST_PASSES if self.passes is None and self.tol is not None else self.passes,
+            "passes": MOST_PASSES if self.passes is None and open_end else self.passes,
+            "early_stopping": bool(self.early_stopping),
+            "n_iter_no_change": self.n_iter_no_change,
             "intercept": "free" if self.fit_intercept else "none",
             "seed": seed_of(self.random_state),
         } | instead
@@ -235,8 +241,10 @@ class LinearModel(BaseEstimator):
 
     def _refusal(self, error: ValidationError) -> str:
         first = error.errors()[0]
-        name = str(first["loc"][0]) if first["loc"] else "a parameter"
         told = first["msg"].removeprefix("Value error, ")
+        if not first["loc"]:  # about several together
+            return told
+        name = str(first["loc"][0])
         return f"{type(self).__name__} cannot take {name}={first['input']!r}: {told}."
 
     def _take(self, weights: Weights) -> None:
@@ -258,7 +266,12 @@ class LinearModel(BaseEstimator):
         self.candidates_ = [candidate._asdict() for candidate in chosen_from]
         self.objective_ = certified.objective if certified else None
         self.certificate_ = certified.gap if certified else None
-        if found.converged is False:
+        seen = found.validation
+        self.validation_curve_ = seen and np.array([(p.passes, p.loss) for p in seen.curve])
+        by_choice = seen is not None and (
+            seen.is_over(plan.n_iter_no_change) or not seen.is_at_best
+        )
+        if found.converged is False and not by_choice:
             proven = "nothing" if certified is None else f"{certified.relative:.3g}"
             warnings.warn(
                 f"tol={plan.tol:g} was not reached in {cursor.passes:.4g} passes: {proven} is "

@@ -197,7 +197,7 @@ def _require_as_it_lies(dataset: Dataset, y: Any, sample_weight: Any, wanted: Wa
     if wanted.test_fraction:
         raise BadInput(
             f"{place} is a data set, of which no rows can be held out any more. Fit the files that "
-            "it was made of, or choose lam with the command `fewpass train`."
+            "it was made of, or train it with the command `fewpass train` and its `held_out`."
         )
     if manifest.scaling.kind == "unit-rows":
         raise BadInput(

@@ -13,6 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from pipeline.reporting.history import History
 from pipeline.reporting.time_table import PARTS, SweepTime
 from pipeline.scoring.reliability import Reliability
+from pipeline.training.validation import Point
 
 MARKED = 60  # so many points of a curve can be told apart
 MOST_BARS = 60
@@ -70,6 +71,20 @@ def convergence(history: History, name: str) -> bytes:
         ylabel="above the optimum",
         title=f"{name}: objective above the optimum",
     )
+    axes.grid(alpha=0.3)
+    axes.legend()
+    return _png(figure)
+
+
+def validation_curve(curve: Sequence[Point], name: str) -> bytes:
+    """Draw the loss of held-out rows against passes, the model that is kept marked."""
+    figure = Figure(figsize=(8.0, 4.5), layout="constrained")
+    axes = figure.add_subplot()
+    style = ".-" if len(curve) < MARKED else "-"
+    axes.plot([p.passes for p in curve], [p.loss for p in curve], style, label="held-out rows")
+    best = min(curve, key=lambda point: point.loss)
+    axes.plot([best.passes], [best.loss], "ko", label="lowest: the model that is kept")
+    axes.set(xlabel="passes over the data", ylabel="mean loss", title=f"{name}: held-out rows")
     axes.grid(alpha=0.3)
     axes.legend()
     return _png(figure)

@@ -17,7 +17,7 @@ from pipeline.training.outcome import Event, Trained
 from pipeline.training.passes import Passes
 from pipeline.training.progress import Progress
 from pipeline.training.run_folder import RunFolder, RunRecord
-from pipeline.training.saved import Saved
+from pipeline.training.saved import Content
 from solvers.protocol import Certificate, Weights
 from storage.in_memory import MemoryDataset
 from storage.objects import Stored
@@ -46,7 +46,8 @@ def train_in_memory(
     is_stopping
         Asked after every sweep; where it says so the training is given up.
     judges
-        Rows that the best of several lam is chosen by; the plan's `held_out` names them.
+        Rows that the best of several lam is chosen by, or that end a training early; the plan's
+        `held_out` names them.
 
     Raises
     ------
@@ -121,9 +122,8 @@ class _LastOne(Checkpoints):
         self, keeper: Keeper, certified: Certificate | None = None, *, finished: bool = False
     ) -> Event:
         """Read the model out of the last state."""
-        cursor, weights, choice = self._progress.cursor, Weights(np.empty(0), 0.0), None
+        cursor, content = self._progress.cursor, Content([], Weights(np.empty(0), 0.0), certified)
         if finished:
             content = keeper.content(certified, finished=True)
-            weights, certified, choice = content.weights, content.certified, content.choice
-        self.newest = Saved("", cursor, weights, 1, certified, finished, choice)
+        self.newest = content.saved("", cursor, finished=finished)
         return Event("snapshot", cursor, {})

@@ -215,7 +215,7 @@ class TrainingRun:
     def result(self) -> TrainingResult:
         """What came out; the run must be finished."""
         saved, cursor = self._saved, self.cursor
-        choice = saved.choice
+        choice, seen = saved.choice, saved.validation
         shared = {
             "run": self.run.url,
             "snapshot": saved.name,
@@ -225,6 +225,8 @@ class TrainingRun:
             "classes": self._engine.classes,
             "candidates": choice.told()["candidates"] if choice else [],
             "calibration": saved.calibration._asdict() if saved.calibration else None,
+            "stopped_early": seen and seen.is_over(self.plan.n_iter_no_change),
+            "passes_of_model": seen and seen.best.passes,
             "passes": cursor.passes,
             "rows_seen": cursor.rows_seen,
             "seconds": cursor.seconds,

@@ -278,6 +278,31 @@ def verify(path: str, /, *, output: Output = OUTPUT) -> int:
     return run_verify(path, output)
 
 
+def warm_up(
+    *,
+    losses: str | None = None,
+    layouts: str | None = None,
+    processes: int | None = None,
+    output: Output = OUTPUT,
+) -> int:
+    """Compile the kernels of the usual trainings ahead, in parallel: for images and services.
+
+    Compiled kernels lie in ~/.cache/fewpass (XDG_CACHE_HOME); what is there is not compiled again.
+
+    Parameters
+    ----------
+    losses
+        Losses, separated by commas [default: logistic,squared].
+    layouts
+        Kinds of rows: dense, sparse [default: dense,sparse].
+    processes
+        That compile at a time [default: one per core].
+    """
+    from flows.warming import run_warm_up
+
+    return run_warm_up(losses, layouts, processes, output)
+
+
 def doctor(*runs: str, dry_run: bool = False, output: Output = OUTPUT) -> int:
     """Find runs that are believed alive and are dead; free them, and say what would go on.
 

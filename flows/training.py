@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -18,6 +19,7 @@ from flows.progress import training_display
 from flows.settings import as_toml, as_values, execution, training_settings
 from pipeline.errors import BadInput
 from pipeline.execution.executor import Executor
+from pipeline.plan.problem import loss_of
 from pipeline.settings.execution import Execution
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.sizes import format_bytes
@@ -25,6 +27,8 @@ from pipeline.training.bursts import FeatureResult
 from pipeline.training.outcome import Convergence, TrainingResult, what_helps
 from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingRun
+from solvers.kernels.compiling import Compiling
+from storage.dataset import Dataset
 
 CANDIDATE_STYLES = {"error": ".2%", "objective": ".8f", "gap": ".2e"}
 
@@ -88,7 +92,10 @@ def _follow(
     terminal: Terminal, plan: TrainingPlan, place: Execution, begin: Begin
 ) -> TrainingResult:
     with stopping(terminal) as asked:
-        with engine_for_training(place, plan) as executor:
+        with (
+            Compiling(partial(_say_compiling, terminal, plan)),
+            engine_for_training(place, plan) as executor,
+        ):
             asked.training = training = begin(executor)
             for sentence in training.warnings:
                 terminal.say(sentence, style="yellow")
@@ -99,6 +106,16 @@ def _follow(
             if training.finished:
                 return training.result
         raise asked.interrupted()
+
+
+def _say_compiling(terminal: Terminal, plan: TrainingPlan) -> None:
+    """Say what is waited for the first time that a machine trains so."""
+    known = Dataset.open(plan.dataset).manifest
+    loss = loss_of(plan, known).name
+    terminal.say(
+        f"Compiling kernels for {plan.solver.kind}, loss {loss}, {known.layout} rows of "
+        f"{known.dtype}: this is done once on a machine (fewpass warm-up does it ahead)."
+    )
 
 
 def _report(terminal: Terminal, result: TrainingResult, *, require_tol: bool) -> int:

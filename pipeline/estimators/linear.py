@@ -91,7 +91,9 @@ class LinearModel(BaseEstimator):
         )
         assert dataset is not None, "only held-out rows may be none"
         start = None if at is None else (scaled(at, scaler), getattr(self, "rows_seen_", 0))
-        found = interruptible(lambda stop: train_in_memory(plan, dataset, start, stop, judges))
+        found = interruptible(
+            self._kernels(), lambda stop: train_in_memory(plan, dataset, start, stop, judges)
+        )
         self._take(unscaled(found.weights, scaler))
         self._tell(found, plan, table.n_rows)
         self._last, self._weight_seen = None, total_weight(table)
@@ -139,7 +141,8 @@ class LinearModel(BaseEstimator):
             if at is not None:
                 start = stored_weights(scaled(at, scaler), rows.dataset), self.rows_seen_
             found = interruptible(
-                lambda stop: train_stored(plan, folder.run, self.scheduler, start, stop)
+                self._kernels(),
+                lambda stop: train_stored(plan, folder.run, self.scheduler, start, stop),
             )
             self._take(unscaled(found.weights, scaler))
             self._tell(found, plan, rows.dataset.n_rows)
@@ -153,6 +156,11 @@ class LinearModel(BaseEstimator):
             task, scaling_of(self.scale), budget_of(self.memory), seed_of(self.random_state),
             self._share(),
         )  # fmt: skip
+
+    def _kernels(self) -> str:
+        """Return whose kernels a fit may have to compile."""
+        kind = self.solver.get("kind") if isinstance(self.solver, Mapping) else self.solver
+        return f"{kind}, loss {self.loss}"
 
     def _share(self) -> float:
         return share_of(self.held_out, self.early_stopping, self.validation_fraction)
@@ -185,7 +193,7 @@ class LinearModel(BaseEstimator):
         plan = self._plan(n, solver=METHOD, tol=None, passes=1, early_stopping=False)
         at = (self._model(), seen) if last is None and hasattr(self, "coef_") else None
         batch = MemoryDataset(table, self.n_features_in_, targets)
-        found = interruptible(lambda _stop: learn(plan, batch, last, at))
+        found = interruptible(self._kernels(), lambda _stop: learn(plan, batch, last, at))
         self._take(found.weights)
         self._last, self._weight_seen = found, n
         self.rows_seen_ = seen + table.n_rows

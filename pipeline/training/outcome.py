@@ -17,8 +17,8 @@ from solvers.protocol import Certificate, Weights
 class Event:
     """What just happened.
 
-    `kind` is start, resume, span, snapshot, restart, certificate, validation, switch, stop or
-    finish.
+    `kind` is start, resume, span, snapshot, restart, certificate, validation, switch,
+    compile, stop or finish.
     """
 
     kind: str

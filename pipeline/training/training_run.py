@@ -7,6 +7,7 @@ result are the same for all.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -29,9 +30,13 @@ from pipeline.training.passes import Passes
 from pipeline.training.progress import Progress
 from pipeline.training.run_folder import RunFolder, RunRecord
 from pipeline.training.saved import Cursor, Saved
+from solvers.kernels.compiling import Compiling
 from solvers.losses import Problem
 from solvers.protocol import ProblemStats, Weights
 from storage.dataset import Dataset
+
+logger = logging.getLogger(__name__)
+COMPILING = "Compiling kernels for %s: this is done once on a machine."
 
 
 class TrainingRun:
@@ -116,9 +121,9 @@ class TrainingRun:
 
     def __iter__(self) -> Iterator[Event]:
         mine = threading.get_ident()
-        with Lease(self.run.folder) as self._checkpoints.lease:
+        with Lease(self.run.folder) as self._checkpoints.lease, self._listening() as compiling:
             try:
-                yield from self._train()
+                yield from self._train(compiling)
             finally:
                 # An iterator that was dropped is closed by whichever thread collects it, perhaps
                 # one that a span runs on: waiting there for spans would be for ever.
@@ -134,10 +139,19 @@ class TrainingRun:
         """
         self._stopping = True
 
-    def _train(self) -> Iterator[Event]:
+    def _listening(self) -> Compiling:
+        """Return what hears of kernels that are compiled on the way."""
+        whose = f"{self.plan.solver.kind}, {self.problem.loss.name}"
+        return Compiling(lambda: logger.info(COMPILING, whose))
+
+    def _train(self, compiling: Compiling) -> Iterator[Event]:
         yield self._pick_up()
         with suppress(Stopped):
             yield from self._engine.go_on()
+        if compiling.kernels:
+            yield self._progress.event(
+                "compile", kernels=compiling.kernels, seconds=compiling.seconds
+            )
         if self.finished:
             yield self._progress.event("finish", **self._outcome())
             return

@@ -69,6 +69,7 @@ COMMANDS = [
     "report",
     "inspect",
     "verify",
+    "warm-up",
     "doctor",
     "dashboard",
     "demo",

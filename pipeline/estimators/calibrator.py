@@ -13,9 +13,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from pipeline.estimators.classifier import coded
+from pipeline.estimators.kinds_of_rows import is_collection
 from pipeline.estimators.lazy import example_of, lazily
 from pipeline.estimators.rows import checked_weights
-from pipeline.estimators.stored import is_collection
 from pipeline.scoring.calibration import (
     Counts,
     Part,

@@ -1,8 +1,9 @@
 """SVM and logistic regression, two classes or many, with scikit-learn's contract."""
+# ruff: noqa: PLC0415 - numba, pydantic and what reads files would make this import twice as long
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,14 +12,15 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
-from pipeline.estimators.lazy import sums_over
+from pipeline.estimators.kinds_of_rows import is_collection
 from pipeline.estimators.linear import LinearModel
 from pipeline.estimators.rows import checked, checked_weights, table_of
-from pipeline.estimators.stored import Stored, is_collection
-from pipeline.scoring.probabilities import shares
-from solvers.protocol import Weights
 from solvers.registry import LOSSES, loss_class
-from storage.manifest import Labels
+
+if TYPE_CHECKING:  # what a fit needs is imported when one begins
+    from pipeline.estimators.stored import Stored
+    from solvers.protocol import Weights
+    from storage.manifest import Labels
 
 Vector = NDArray[np.float64]
 
@@ -79,6 +81,9 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     scheduler : str or None, default=None
         Address of a Dask scheduler to train stored rows on, or "local" for one in this process;
         None trains in threads, without Dask.
+    verbose : int or None, default=None
+        Whether a fit of more than a second shows how far it is: None in notebooks, 1 everywhere,
+        0 nowhere.
 
     Attributes
     ----------
@@ -134,6 +139,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         memory: int | str | None = None,
         folder: Any = None,
         scheduler: str | None = None,
+        verbose: int | None = None,
     ) -> None:
         self.loss = loss
         self.lam = lam
@@ -153,6 +159,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         self.memory = memory
         self.folder = folder
         self.scheduler = scheduler
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Train on X (n, d), dense or sparse, and labels y (n,) of two classes or more.
@@ -163,6 +170,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         ----------
         X : array, matrix, frame; Dask collection, list of delayed blocks; path or paths
             Rows.  Files are CSV, Parquet, LIBSVM, NPY or NPZ; a path may also be a data set's.
+            A Dask bag holds texts, whose words are hashed to 2^20 columns.
         y : the same kind, (n,); of frames and files the name of a column
             Labels, numbers or words; None for files whose labels have a fixed place.
         sample_weight : like y, default=None
@@ -273,6 +281,8 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         """
         if is_collection(X):
             return self._lazily(self.predict_proba, X)
+        from pipeline.scoring.probabilities import shares
+
         link = loss_class(self.loss)().link
         assert link is not None, "available only where there is one"
         p = link(self.decision(X))
@@ -290,6 +300,8 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of rows whose label is predicted, of Dask's block by block."""
         if is_collection(X):
+            from pipeline.estimators.lazy import sums_over
+
             sums = sums_over(self.predict, X, y, sample_weight, numbers=False)
             return sums.right / sums.weight
         return float(super().score(X, y, sample_weight))
@@ -301,6 +313,8 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         self.classes_ = classes
 
     def _labels(self, codes: Vector) -> Labels:
+        from storage.manifest import Labels
+
         counts = np.bincount(codes.astype(np.intp), minlength=len(self.classes_))
         return Labels.model_construct(
             labels=tuple(float(k) for k in range(len(counts))), counts=tuple(counts.tolist())
@@ -322,6 +336,8 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         self.coef_, self.intercept_ = np.atleast_2d(weights.coef), np.atleast_1d(weights.intercept)
 
     def _model(self) -> Weights:
+        from solvers.protocol import Weights
+
         if len(self.coef_) == 1:
             return Weights(self.coef_[0], float(self.intercept_[0]))
         return Weights(self.coef_, self.intercept_)

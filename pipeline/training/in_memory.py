@@ -32,6 +32,7 @@ def train_in_memory(
     start_at: tuple[Weights, int] | None = None,
     is_stopping: Callable[[], bool] = lambda: False,
     judges: MemoryDataset | None = None,
+    on_event: Callable[[Event], None] = lambda _: None,
 ) -> Trained:
     """Train in the calling thread, which should not be the main one: see `execution/threads.py`.
 
@@ -48,6 +49,8 @@ def train_in_memory(
     judges
         Rows that the best of several lam is chosen by, or that end a training early; the plan's
         `held_out` names them.
+    on_event
+        Called after every span, reduction and certificate.
 
     Raises
     ------
@@ -67,8 +70,10 @@ def train_in_memory(
         )
     )  # fmt: skip
     engine.begin()
-    for _event in engine.go_on():
-        pass
+    on_event(progress.event("start", n_rows=dataset.n_rows, method=engine.plan.solver.kind))
+    for event in engine.go_on():
+        on_event(event)
+    on_event(progress.event("finish"))
     saved = checkpoints.newest
     if saved is None or not saved.finished:
         raise InterruptedError("The training was given up before its end.")

@@ -97,6 +97,12 @@ class TrainingResult:
         """What was asked for, what is proven, and whether that is enough."""
         return Convergence(self.tol, self.relative_gap, self.converged)
 
+    def _repr_html_(self) -> str:
+        """Show it in a notebook."""
+        from pipeline.reporting.html import training_html  # noqa: PLC0415 - imports this module
+
+        return training_html(self)
+
 
 class Trained(NamedTuple):
     """What an estimator takes over from a training."""

@@ -1,10 +1,9 @@
-"""Text in blocks, hashed to sparse rows: python examples/text_corpus.py [DOCUMENTS]"""
+"""A Dask bag of texts, hashed to sparse rows: python examples/text_corpus.py [DOCUMENTS]"""
 
 import sys
 
+import dask.bag as db
 import numpy as np
-from dask import delayed
-from sklearn.feature_extraction.text import HashingVectorizer
 
 from pipeline import LinearClassifier, ScoreCalibrator
 
@@ -15,25 +14,28 @@ MONEY = ["market", "bank", "share", "price", "rate", "fund", "trade", "profit", 
 SPACE = ["orbit", "moon", "launch", "rocket", "star", "planet", "probe", "crew", "mission"]
 TOPICS = {"sport": SPORT, "money": MONEY, "space": SPACE}
 COMMON = ["the", "a", "of", "and", "to", "in", "is", "on", "for", "with", "as", "was", "new"]
-hashed = HashingVectorizer(n_features=1 << 16)
 
 
 def corpus(block):
-    """Documents of one block and their topics."""
+    """Documents of one block, each with its topic: what reading a file would give."""
     rng = np.random.default_rng(block)
-    topics = rng.choice(list(TOPICS), n_documents // BLOCKS)
-    own = [rng.choice(TOPICS[topic], 3) for topic in topics]
-    return [" ".join([*words, *rng.choice(COMMON, 20)]) for words in own], topics
+    for topic in rng.choice(list(TOPICS), n_documents // BLOCKS):
+        words = [*rng.choice(TOPICS[topic], 3), *rng.choice(COMMON, 20)]
+        yield " ".join(words), str(topic)
 
 
-blocks = [delayed(corpus, nout=2)(k) for k in range(BLOCKS)]
-X = [delayed(hashed.transform)(documents) for documents, _ in blocks]
-y = [topics for _, topics in blocks]
+def documents(blocks):
+    """A bag of texts and a bag of their topics."""
+    both = db.from_sequence(blocks, partition_size=1).map(corpus).flatten()
+    return both.pluck(0), both.pluck(1)
 
-model = LinearClassifier(tol=1e-3, memory="256MB").fit(X[1:], y[1:])
-print(f"{model.classes_}: {model.score(X[:1], y[:1]):.4f} of the documents not seen are right")
 
-honest = ScoreCalibrator(model).fit(X[:1], y[:1])
-(p,) = honest.predict_proba(hashed.transform(["the coach said the team will win the cup"]))
+held_out, judged = documents([0])
+model = LinearClassifier(tol=1e-3).fit(*documents(range(1, BLOCKS)))
+print(f"{model.classes_}: {model.score(held_out, judged):.4f} of the documents not seen are right")
+
+honest = ScoreCalibrator(model).fit(held_out, judged)
+news = db.from_sequence(["the coach said the team will win the cup", "launch of a rocket"])
+(p, _) = honest.predict_proba(news).compute()
 print({str(topic): round(float(q), 3) for topic, q in zip(model.classes_, p, strict=True)})
-assert honest.predict(hashed.transform(["launch of a rocket to the moon"])) == ["space"]
+assert list(honest.predict(news).compute()) == ["sport", "space"]

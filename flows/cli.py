@@ -39,6 +39,7 @@ for command in (
     commands.report,
     commands.inspect,
     commands.verify,
+    commands.warm_up,
     commands.doctor,
     commands.dashboard,
     commands.demo,

@@ -157,6 +157,7 @@ def evaluate(
     dataset: str,
     /,
     *,
+    reliability: bool = False,
     memory: str | None = None,
     matching: Matching = MATCHING,
     where: Where = WHERE,
@@ -170,12 +171,15 @@ def evaluate(
         Folder or address of the run.
     dataset
         Data set made by ingest (with --like, or split off by --test-fraction).
+    reliability
+        Say whether its probabilities come true, too: Brier score, log loss, calibration error, and
+        the reliability diagram in RUN/report/reliability.png.
     memory
         Memory to use at most beyond what the libraries take [default: as in training].
     """
     from flows.scoring import run_evaluate
 
-    return run_evaluate(run, dataset, memory, matching, where, output)
+    return run_evaluate(run, dataset, reliability, memory, matching, where, output)
 
 
 def predict(
@@ -202,7 +206,8 @@ def predict(
     out
         File to write; its ending says what kind.
     probability
-        Add the probability of the positive label (logistic loss only).
+        Add a column per class, and last that of the positive label, or of the label predicted: by
+        --calibrate of the training, else by the logistic loss.
     defuse
         In .csv, put a ' before labels that a spreadsheet would run as a formula.
     memory
@@ -298,6 +303,31 @@ def verify(path: str, /, *, output: Output = OUTPUT) -> int:
     from flows.looking import run_verify
 
     return run_verify(path, output)
+
+
+def warm_up(
+    *,
+    losses: str | None = None,
+    layouts: str | None = None,
+    processes: int | None = None,
+    output: Output = OUTPUT,
+) -> int:
+    """Compile the kernels of the usual trainings ahead, in parallel: for images and services.
+
+    Compiled kernels lie in ~/.cache/fewpass (XDG_CACHE_HOME); what is there is not compiled again.
+
+    Parameters
+    ----------
+    losses
+        Losses, separated by commas [default: logistic,squared].
+    layouts
+        Kinds of rows: dense, sparse [default: dense,sparse].
+    processes
+        That compile at a time [default: one per core].
+    """
+    from flows.warming import run_warm_up
+
+    return run_warm_up(losses, layouts, processes, output)
 
 
 def doctor(*runs: str, dry_run: bool = False, output: Output = OUTPUT) -> int:

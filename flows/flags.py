@@ -17,7 +17,7 @@ from pipeline.settings.training_plan import TrainingPlan
 _SETTING = re.compile(r"`([a-z_]+(?:\.[a-z_]+)?)(?:=([^`]*))?`")
 _MODELS = (IngestPlan, SourceOptions, TrainingPlan, Execution)
 _NAMES = {name for model in _MODELS for name in model.model_fields}
-_NAMES.add("probability")  # of `fewpass predict`
+_NAMES |= {"probability", "reliability"}  # of `fewpass predict` and `evaluate`
 
 
 def in_flags(text: str) -> str:

@@ -72,6 +72,7 @@ GIVEN_AS: dict[str, tuple[Any, Parameter]] = {
     "column": (Names, Parameter(consume_multiple=False)),
     "cross": (Names, Parameter(consume_multiple=False)),
     "n_features": (int, named("--features")),
+    "early_stopping": (bool, named("--stop-early")),
     "header": (bool, Parameter(negative="--no-header")),
     "shuffle": (bool, Parameter(negative="--no-shuffle")),
 }

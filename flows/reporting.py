@@ -91,5 +91,6 @@ def shown_report(report: RunReport) -> dict[str, Any]:
         "waited for reading": f"{report.waiting_share:.0%} of the stepping time",
         "loss curve": report.image,
         "convergence": report.convergence,
+        "held-out loss": report.validation,
         "time": report.time,
     }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -12,11 +13,15 @@ from flows.cluster import engine_for_pass
 from flows.console import Terminal, facts_table, format_seconds
 from flows.options import MATCHING, Matching, Output, Reading, Where, given
 from flows.settings import checked, execution, source_options
+from pipeline.execution.executor import Executor
 from pipeline.matching import left_out_sentence
 from pipeline.refresh.publishing import run_at
+from pipeline.reporting.reliability_report import DrawnReliability, draw_reliability
 from pipeline.scoring.evaluate import Evaluation, evaluate
 from pipeline.scoring.evaluate_classes import ClassFigures
 from pipeline.scoring.predict import predict
+from pipeline.scoring.probabilities import caution, probabilities_of
+from pipeline.scoring.reliability import BINS
 from pipeline.settings.matching import Matching as Rules
 from pipeline.sizes import format_bytes, parse_bytes
 from pipeline.training.model import Model, load_model
@@ -26,18 +31,51 @@ MOST_CLASSES = 20  # that are shown one by one; --json has all
 
 
 def run_evaluate(
-    run: str, dataset: str, memory: str | None, matching: Matching, where: Where, output: Output
+    run: str,
+    dataset: str,
+    with_reliability: bool,
+    memory: str | None,
+    matching: Matching,
+    where: Where,
+    output: Output,
 ) -> int:
     """Evaluate a run's model on a data set, and report."""
-    terminal = Terminal(output)
-    evaluation = evaluate_shown(terminal, run, dataset, memory, where, matching)
+    terminal, found = Terminal(output), None
+    with _judging(terminal, run, dataset, memory, where, matching) as judging:
+        if with_reliability:
+            probabilities_of(judging[0])  # refuses a model without any before it is evaluated
+        evaluation = _evaluated(*judging)
+        if with_reliability:
+            found = draw_reliability(*judging)
     if evaluation.left_out:
         terminal.say(left_out_sentence(evaluation.left_out), style="yellow")
     shown: list[RenderableType] = [facts_table(f"{run} on {dataset}", _shown(evaluation))]
     if evaluation.classes:
         shown.append(class_table(evaluation.classes))
-    terminal.result(evaluation_facts(evaluation), Group(*shown))
+    facts = evaluation_facts(evaluation)
+    if found is not None:
+        facts["reliability"] = told_reliability(found)
+        shown.append(reliability_table(found))
+    terminal.result(facts, Group(*shown))
     return 0
+
+
+def told_reliability(found: DrawnReliability) -> dict[str, Any]:
+    """Return what --json prints of probabilities."""
+    told = found.figures._asdict() | {"image": found.image}
+    return told | {"bins": [one._asdict() for one in found.figures.bins]}
+
+
+def reliability_table(found: DrawnReliability) -> Table:
+    """Lay out whether probabilities come true."""
+    figures = found.figures
+    shown = {
+        "Brier score": figures.brier,
+        "log loss": figures.log_loss,
+        "calibration error": f"{figures.calibration_error:.6f} (of {BINS} bins)",
+        "diagram": found.image,
+    }
+    return facts_table("Probabilities", shown)
 
 
 def evaluate_shown(
@@ -49,12 +87,27 @@ def evaluate_shown(
     matching: Matching = MATCHING,
 ) -> Evaluation:
     """Evaluate, and say which snapshot of an unfinished run that is."""
+    with _judging(terminal, run, dataset, memory, where, matching) as judging:
+        return _evaluated(*judging)
+
+
+Judging = tuple[Model, Dataset, Executor, Rules]
+
+
+@contextmanager
+def _judging(
+    terminal: Terminal, run: str, dataset: str, memory: str | None, where: Where, matching: Matching
+) -> Iterator[Judging]:
+    """Open a model, the rows to judge it by, where to do that, and how to match columns."""
     model = load_model(run_at(run))
     terminal.say(f"Snapshot {model.snapshot} of {run}")
     data = Dataset.open(dataset)
     with engine_for_pass(execution(where), data) as executor:
-        rules = checked(Rules, given(matching))
-        return evaluate(_within(model, memory), data, executor, rules=rules)
+        yield _within(model, memory), data, executor, checked(Rules, given(matching))
+
+
+def _evaluated(model: Model, data: Dataset, executor: Executor, rules: Rules) -> Evaluation:
+    return evaluate(model, data, executor, rules=rules)
 
 
 def _within(model: Model, memory: str | None) -> Model:
@@ -119,9 +172,11 @@ def run_predict(
     output: Output,
 ) -> int:
     """Predict every row of a source into a file, and report."""
-    terminal = Terminal(output)
+    terminal, model = Terminal(output), load_model(run_at(run))
+    if probability and (sentence := caution(model)):
+        terminal.say(sentence, style="yellow")
     result = predict(
-        load_model(run_at(run)),
+        model,
         [source],
         out,
         source_options(given(reading)),

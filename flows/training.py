@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -18,6 +19,7 @@ from flows.progress import training_display
 from flows.settings import as_toml, as_values, execution, training_settings
 from pipeline.errors import BadInput
 from pipeline.execution.executor import Executor
+from pipeline.plan.problem import loss_of
 from pipeline.settings.execution import Execution
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.sizes import format_bytes
@@ -25,6 +27,8 @@ from pipeline.training.bursts import FeatureResult
 from pipeline.training.outcome import Convergence, TrainingResult, what_helps
 from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingRun
+from solvers.kernels.compiling import Compiling
+from storage.dataset import Dataset
 
 CANDIDATE_STYLES = {"error": ".2%", "objective": ".8f", "gap": ".2e"}
 
@@ -88,7 +92,10 @@ def _follow(
     terminal: Terminal, plan: TrainingPlan, place: Execution, begin: Begin
 ) -> TrainingResult:
     with stopping(terminal) as asked:
-        with engine_for_training(place, plan) as executor:
+        with (
+            Compiling(partial(_say_compiling, terminal, plan)),
+            engine_for_training(place, plan) as executor,
+        ):
             asked.training = training = begin(executor)
             for sentence in training.warnings:
                 terminal.say(sentence, style="yellow")
@@ -101,17 +108,30 @@ def _follow(
         raise asked.interrupted()
 
 
+def _say_compiling(terminal: Terminal, plan: TrainingPlan) -> None:
+    """Say what is waited for the first time that a machine trains so."""
+    known = Dataset.open(plan.dataset).manifest
+    loss = loss_of(plan, known).name
+    terminal.say(
+        f"Compiling kernels for {plan.solver.kind}, loss {loss}, {known.layout} rows of "
+        f"{known.dtype}: this is done once on a machine (fewpass warm-up does it ahead)."
+    )
+
+
 def _report(terminal: Terminal, result: TrainingResult, *, require_tol: bool) -> int:
     """Print what came out; ToleranceMissed where it is not what is required."""
     shown: list[RenderableType] = [facts_table("Run", _shown(result))]
     if result.candidates:
         shown.append(candidate_table(result))
     terminal.result(asdict(result), Group(*shown))
+    if result.passes_of_model is not None:
+        terminal.say(held_out_sentence(result))
     terminal.say(certificate_sentence(result))
     if require_tol:
         require_convergence(result.convergence, result.run, result.passes)
     if verdict := result.convergence.sentence(result.passes):
-        missed = result.converged is False
+        by_choice = result.passes_of_model not in (None, result.passes)
+        missed = result.converged is False and not by_choice
         more, style = (f" {what_helps(result.run)}", "yellow") if missed else ("", None)
         terminal.say(f"{verdict}{more}", style=style)
     return 0
@@ -142,10 +162,23 @@ def _shown(result: TrainingResult) -> dict[str, Any]:
         "passes": f"{result.passes:.4g}, {result.rows_seen:,} rows",
         **by_features,
         "objective": result.objective,
+        "probabilities": _calibrated(result),
         "read": format_bytes(result.bytes_read),
         "took": f"{format_seconds(result.seconds)}, at most "
         f"{format_bytes(result.peak_memory_bytes)} of memory",
     }
+
+
+def _calibrated(result: TrainingResult) -> str | None:
+    """Say what probabilities were learnt from held-out rows, if any were."""
+    found = result.calibration
+    if found is None:
+        return None
+    if "p" in found:
+        return f"isotonic, {len(found['p'])} points"
+    offset = f"{found['offset']:.4g}" if "offset" in found else "an offset per class"
+    form = "sigmoid" if "offset" in found else "softmax"
+    return f"{form} of {found['slope']:.4g} * score + {offset}"
 
 
 def _shown_features(result: FeatureResult) -> dict[str, Any]:
@@ -159,6 +192,16 @@ def _shown_features(result: FeatureResult) -> dict[str, Any]:
         "nu": result.nu,
         "margin": f"{result.margin:.6g}, at most {result.margin_bound:.6g} is possible",
     }
+
+
+def held_out_sentence(result: TrainingResult) -> str:
+    """Say which model was kept by its held-out loss, and whether that ended the training."""
+    (kept,) = result.candidates
+    ended = "Stopped early" if result.stopped_early else "Ended"
+    return (
+        f"{ended} after {result.passes:.4g} passes: the held-out loss was lowest after "
+        f"{result.passes_of_model:.4g}, {kept['loss']:.6f}, and that model is kept."
+    )
 
 
 def certificate_sentence(result: TrainingResult) -> str:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pipeline.settings.ingest_plan import IngestPlan
     from pipeline.settings.source_options import SourceOptions
     from pipeline.settings.training_plan import TrainingPlan
+    from pipeline.warm_up import warm_up
 
 __all__ = [
     "Execution",
@@ -39,6 +40,7 @@ __all__ = [
     "load_model",
     "predict",
     "train",
+    "warm_up",
 ]
 
 _HOMES = {
@@ -51,6 +53,7 @@ _HOMES = {
     "ScoreCalibrator": "pipeline.estimators",
     "TableEncoder": "pipeline.estimators",
     "from_run": "pipeline.estimators",
+    "warm_up": "pipeline.warm_up",
 }
 
 

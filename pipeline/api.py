@@ -14,6 +14,7 @@ from pipeline.ingestion import phases
 from pipeline.ingestion.result import IngestResult
 from pipeline.plan.place import place_for, place_of, seconds_of_pass
 from pipeline.refresh.publishing import run_at
+from pipeline.reporting.live import progress
 from pipeline.scoring import evaluate as evaluation
 from pipeline.scoring import predict as prediction
 from pipeline.settings.execution import Execution
@@ -68,6 +69,7 @@ def train(
     *,
     execution: Execution = ANYWHERE,
     on_event: Callable[[Event], None] = lambda _: None,
+    verbose: int | None = None,
     **settings: Any,
 ) -> TrainingResult:
     """Train a model on a data set, or go on with the same training, as `fewpass train` does.
@@ -83,6 +85,9 @@ def train(
         Where to train: threads of this process, or Dask; changes no bit.
     on_event
         Called after every span, snapshot and certificate.
+    verbose
+        Whether a training of more than a second shows how far it is: None in notebooks, 1
+        everywhere, 0 nowhere.
     **settings
         Fields of `TrainingPlan` (loss, lam, tol, passes, solver, memory, ...).
 
@@ -97,8 +102,11 @@ def train(
     place = place_of(execution, plan, Dataset.open(plan.dataset).manifest)
     with open_executor(*place) as executor:
         training = TrainingRun.start(plan, os.fspath(run), executor)
+        show = progress(verbose, training.plan.passes)
         for event in training:
             on_event(event)
+            if show:
+                show(event)
     return training.result
 
 
@@ -145,7 +153,7 @@ def predict(
     output
         A .parquet, .csv or .npy file; it appears whole or not at all.
     probability
-        Add probabilities; logistic loss only.
+        Add a column per class: by the run's `calibrate`, else by the logistic loss.
     memory
         Budget, such as "256MB".
     **reading
@@ -154,7 +162,8 @@ def predict(
     Raises
     ------
     BadInput
-        When rows cannot be read, or are not of the model's columns.
+        When rows cannot be read, or are not of the model's columns; when there are no
+        probabilities.
     """
     options = _valid(SourceOptions, reading)
     return prediction.predict(

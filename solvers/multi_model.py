@@ -42,6 +42,7 @@ from solvers.protocol import (
     Weights,
     as_sides,
     copy_state,
+    same,
     with_row_version,
 )
 
@@ -419,20 +420,27 @@ class Appraisal(NamedTuple):
     sum: Sum
     at: Callable[[State], Any]
     prove: Callable[[Problem, Any, Any], Certificate]
+    at_weights: Callable[[Weights], Any]  # the same of weights (d,), or (K, d) of several models
 
 
 def appraisal(solver: Solver) -> Appraisal:
     """Return how the gradient certifies a method's newest weights."""
     if not isinstance(solver, MultiModel):
-        return Appraisal(GRADIENT, solver.weights, certificate)
+        return Appraisal(GRADIENT, solver.weights, certificate, same)
     at = partial(weights_each, solver.solver)
     prove = partial(certificate_each, solver.views)
-    return Appraisal(sum_each(GRADIENT, solver.views), at, prove)
+    return Appraisal(sum_each(GRADIENT, solver.views), at, prove, one_by_one)
 
 
 def weights_each(solver: Solver, state: States) -> tuple[Weights, ...]:
     """Read every model out of a state, settled or not."""
     return tuple(solver.weights(model) for model in state.models)
+
+
+def one_by_one(weights: Weights) -> tuple[Weights, ...]:
+    """Take the weights of several models apart, coef (K, d) and intercept (K,)."""
+    each = zip(weights.coef, weights.intercept, strict=True)
+    return tuple(Weights(coef, float(intercept)) for coef, intercept in each)
 
 
 def certificate_each(

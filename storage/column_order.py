@@ -13,8 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from storage.manifest import index_dtype
-from storage.table import Integers, SparseTable, Table
+from storage.table import Integers, SparseTable, Table, index_dtype
 
 Vectors = NDArray[np.float64]
 

@@ -18,10 +18,10 @@ from pydantic import Field, ValidationError
 from storage.codec import checksum
 from storage.dataset import Dataset
 from storage.folder import Damaged, Folder
-from storage.manifest import Part, index_dtype
+from storage.manifest import Part
 from storage.objects import DtypeName, Stored, missing, wrong_length
 from storage.seal import seal, unseal
-from storage.table import DenseTable, SparseTable, Table, concatenate
+from storage.table import DenseTable, SparseTable, Table, concatenate, index_dtype
 
 FOLDER = "by-column"
 KEY = "manifest.json"

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from storage import schema
-from storage.manifest import FORMAT, Layout, Manifest, index_dtype
+from storage.manifest import FORMAT, Layout, Manifest
+from storage.table import index_dtype
 from storage.zarr_documents import array_document, group_document, vector_document
 
 FLOAT64 = np.dtype(np.float64)

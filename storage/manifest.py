@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from storage import schema
 from storage.objects import ArrayLayout, Stored
 from storage.seal import seal, unseal
+from storage.table import index_dtype
 
 FORMAT: Final = "fewpass-dataset"
 #: Sets whose columns are renumbered; a reader that knows none but the first would misread them.
@@ -205,11 +206,6 @@ def format_version(
     if has_schema:
         return FORMAT_WITH_SCHEMA
     return FORMAT_VERSION if COLUMN_ORDER in columns else FORMAT_IN_SOURCE_ORDER
-
-
-def index_dtype(n_features: int) -> np.dtype[Any]:
-    """Type of the column indices: int32 up to 2^31 columns."""
-    return np.dtype(np.int32 if n_features <= 1 << 31 else np.int64)
 
 
 class UnknownVersion(ValueError):  # noqa: N818  a Damaged file is something else

@@ -6,7 +6,7 @@ Parsers produce tables, spill files and data sets store them, windows are views 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,3 +103,8 @@ def concatenate(tables: Sequence[Table]) -> Table:
         target,
         weight,
     )
+
+
+def index_dtype(n_features: int) -> np.dtype[Any]:
+    """Type of the column indices: int32 up to 2^31 columns."""
+    return np.dtype(np.int32 if n_features <= 1 << 31 else np.int64)

@@ -32,14 +32,13 @@ from storage.manifest import (
     Weights,
     chunk_table,
     format_version,
-    index_dtype,
     norms,
     read_manifest,
 )
 from storage.objects import ArrayLayout, Stored, put, put_array, require_length
 from storage.schema import KEY as SCHEMA
 from storage.schema import Schema
-from storage.table import DenseTable, Table
+from storage.table import DenseTable, Table, index_dtype
 
 BLOCK_ITEMS = 1 << 18  # numbers squared at a time, so that they stay in the processor's cache
 

@@ -44,7 +44,7 @@ def predict(
     options
         How to read the inputs.
     probability
-        Add the probability of the positive label (logistic loss only).
+        Add a column per class, and last that of the positive label, or of the label predicted.
     defuse
         In .csv, put a ' before labels that a spreadsheet would run as a formula.
     memory

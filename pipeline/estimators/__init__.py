@@ -3,14 +3,19 @@
 `LinearClassifier` and `LinearRegressor` train on rows in memory (NumPy, SciPy, pandas, polars,
 Arrow) without touching a disk, and on files, data sets and Dask collections within a budget.
 `TableEncoder` makes numbers of words, dates and gaps, `ScoreCalibrator` probabilities of scores.
+Each is imported when it is first asked for.
 """
 
-from pipeline.estimators.calibrator import ScoreCalibrator
-from pipeline.estimators.classifier import LinearClassifier
-from pipeline.estimators.dask_ml_searches import mend_dask_ml
-from pipeline.estimators.from_run import from_run
-from pipeline.estimators.regressor import LinearRegressor
-from pipeline.estimators.table_encoder import TableEncoder
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pipeline.estimators.calibrator import ScoreCalibrator
+    from pipeline.estimators.classifier import LinearClassifier
+    from pipeline.estimators.dask_ml_searches import mend_dask_ml
+    from pipeline.estimators.of_run import from_run
+    from pipeline.estimators.regressor import LinearRegressor
+    from pipeline.estimators.table_encoder import TableEncoder
 
 __all__ = [
     "LinearClassifier",
@@ -20,3 +25,22 @@ __all__ = [
     "from_run",
     "mend_dask_ml",
 ]
+
+_HOMES = {
+    "LinearClassifier": "classifier",
+    "LinearRegressor": "regressor",
+    "ScoreCalibrator": "calibrator",
+    "TableEncoder": "table_encoder",
+    "from_run": "of_run",
+    "mend_dask_ml": "dask_ml_searches",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'pipeline.estimators' has no attribute {name!r}")
+    return getattr(import_module(f"pipeline.estimators.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import reduce
 from operator import add
 from typing import Any, Self
@@ -13,15 +13,16 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from pipeline.estimators.classifier import coded
+from pipeline.estimators.kinds_of_rows import is_collection
 from pipeline.estimators.lazy import example_of, lazily
 from pipeline.estimators.rows import checked_weights
-from pipeline.estimators.stored import is_collection
 from pipeline.scoring.calibration import (
     Counts,
     Part,
     Softmax,
     fit_softmax,
     fit_two_classes,
+    softmax_log_loss,
 )
 from pipeline.sources.blocks import Block
 from pipeline.sources.collections import blocks_of
@@ -35,7 +36,7 @@ class ScoreCalibrator(ClassifierMixin, BaseEstimator):
 
     Two classes: scores of the held-out rows are counted in 4096 bins, once and in constant memory,
     and Platt's sigmoid or an isotonic step function is fitted to the counts.  More classes:
-    softmax(slope * scores + offset), by two passes or more per step of Newton's method.
+    softmax(slope * scores + offset), by a pass or more per step of Newton's method.
 
     Parameters
     ----------
@@ -84,7 +85,10 @@ class ScoreCalibrator(ClassifierMixin, BaseEstimator):
             counts = reduce(add, (Counts.of(s, c == 1, w) for s, c, w in rows))
             self.calibration_: Any = fit_two_classes(counts, self.method)  # type: ignore[arg-type]
         else:
-            self.calibration_ = fit_softmax(lambda: rows, len(self.classes_))
+            self.calibration_ = fit_softmax(
+                lambda at: reduce(add, (softmax_log_loss(at, part) for part in rows)),
+                len(self.classes_),
+            )
         return self
 
     def predict_proba(self, X: Any) -> Vector:
@@ -107,10 +111,6 @@ class ScoreCalibrator(ClassifierMixin, BaseEstimator):
             return found
         best: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
         return best
-
-    def _lazily(self, method: Callable[[Any], NDArray[Any]], X: Any) -> NDArray[Any]:
-        found: NDArray[Any] = lazily(method, X, example_of(self.estimator.n_features_in_, X))
-        return found
 
 
 class Rows:

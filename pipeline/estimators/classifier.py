@@ -1,8 +1,9 @@
 """SVM and logistic regression, two classes or many, with scikit-learn's contract."""
+# ruff: noqa: PLC0415 - numba, pydantic and what reads files would make this import twice as long
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,13 +12,15 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
-from pipeline.estimators.lazy import sums_over
+from pipeline.estimators.kinds_of_rows import is_collection
 from pipeline.estimators.linear import LinearModel
 from pipeline.estimators.rows import checked, checked_weights, table_of
-from pipeline.estimators.stored import Stored, is_collection
-from solvers.protocol import Weights
 from solvers.registry import LOSSES, loss_class
-from storage.manifest import Labels
+
+if TYPE_CHECKING:  # what a fit needs is imported when one begins
+    from pipeline.estimators.stored import Stored
+    from solvers.protocol import Weights
+    from storage.manifest import Labels
 
 Vector = NDArray[np.float64]
 
@@ -63,6 +66,13 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     held_out : float or None, default=None
         Share of the rows, drawn by `random_state`, that the model is not trained on: their mean
         loss chooses among several lam.
+    early_stopping : bool, default=False
+        Whether held-out rows are read after every epoch of the method: the model of their lowest
+        mean loss is kept, and training stops when that no longer falls.
+    n_iter_no_change : int, default=5
+        Epochs without a lower loss, by a ten-thousandth, that stop it.
+    validation_fraction : float, default=0.1
+        Share of the rows that is held out for it, unless `held_out` says.
     memory : int, str or None, default=None
         Budget for rows that are not in memory, such as "256MB"; None is 1 GiB.
     folder : path or None, default=None
@@ -71,6 +81,9 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     scheduler : str or None, default=None
         Address of a Dask scheduler to train stored rows on, or "local" for one in this process;
         None trains in threads, without Dask.
+    verbose : int or None, default=None
+        Whether a fit of more than a second shows how far it is: None in notebooks, 1 everywhere,
+        0 nowhere.
 
     Attributes
     ----------
@@ -97,6 +110,8 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     candidates_ : list of dict
         Where rows were held out: of every lam its mean loss and error there, and the objective and
         the certified gap on the others.
+    validation_curve_ : ndarray (epochs, 2) or None
+        Where it may stop early: passes, and the mean loss of the held-out rows after them.
     dataset_, run_ : str or None
         Of rows that were not in memory, where data set and run are; None in a temporary folder.
     """
@@ -118,9 +133,13 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         random_state: Any = None,
         warm_start: bool = False,
         held_out: float | None = None,
+        early_stopping: bool = False,
+        n_iter_no_change: int = 5,
+        validation_fraction: float = 0.1,
         memory: int | str | None = None,
         folder: Any = None,
         scheduler: str | None = None,
+        verbose: int | None = None,
     ) -> None:
         self.loss = loss
         self.lam = lam
@@ -134,9 +153,13 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         self.random_state = random_state
         self.warm_start = warm_start
         self.held_out = held_out
+        self.early_stopping = early_stopping
+        self.n_iter_no_change = n_iter_no_change
+        self.validation_fraction = validation_fraction
         self.memory = memory
         self.folder = folder
         self.scheduler = scheduler
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Train on X (n, d), dense or sparse, and labels y (n,) of two classes or more.
@@ -147,6 +170,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         ----------
         X : array, matrix, frame; Dask collection, list of delayed blocks; path or paths
             Rows.  Files are CSV, Parquet, LIBSVM, NPY or NPZ; a path may also be a data set's.
+            A Dask bag holds texts, whose words are hashed to 2^20 columns.
         y : the same kind, (n,); of frames and files the name of a column
             Labels, numbers or words; None for files whose labels have a fixed place.
         sample_weight : like y, default=None
@@ -257,13 +281,12 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         """
         if is_collection(X):
             return self._lazily(self.predict_proba, X)
+        from pipeline.scoring.probabilities import shares
+
         link = loss_class(self.loss)().link
         assert link is not None, "available only where there is one"
         p = link(self.decision(X))
-        if p.ndim == 1:
-            return np.column_stack([1.0 - p, p])
-        total = p.sum(axis=1, keepdims=True)
-        return np.where(total > 0.0, p / np.where(total > 0.0, total, 1.0), 1.0 / p.shape[1])
+        return np.column_stack([1.0 - p, p]) if p.ndim == 1 else shares(p)
 
     @available_if(_has_probabilities)
     def predict_log_proba(self, X: Any) -> Vector:
@@ -277,6 +300,8 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of rows whose label is predicted, of Dask's block by block."""
         if is_collection(X):
+            from pipeline.estimators.lazy import sums_over
+
             sums = sums_over(self.predict, X, y, sample_weight, numbers=False)
             return sums.right / sums.weight
         return float(super().score(X, y, sample_weight))
@@ -288,6 +313,8 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         self.classes_ = classes
 
     def _labels(self, codes: Vector) -> Labels:
+        from storage.manifest import Labels
+
         counts = np.bincount(codes.astype(np.intp), minlength=len(self.classes_))
         return Labels.model_construct(
             labels=tuple(float(k) for k in range(len(counts))), counts=tuple(counts.tolist())
@@ -309,6 +336,8 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         self.coef_, self.intercept_ = np.atleast_2d(weights.coef), np.atleast_1d(weights.intercept)
 
     def _model(self) -> Weights:
+        from solvers.protocol import Weights
+
         if len(self.coef_) == 1:
             return Weights(self.coef_[0], float(self.intercept_[0]))
         return Weights(self.coef_, self.intercept_)

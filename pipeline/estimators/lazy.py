@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pipeline.sources.blocks import Block
 from pipeline.sources.collections import blocks_of
+from pipeline.sources.texts import hashed, is_bag
 
 Method = Callable[[Any], NDArray[Any]]
 
@@ -22,13 +23,15 @@ def lazily(method: Method, X: Any, example: Any) -> Any:
     method
         Maps rows (n, d) to (n,) or (n, K).
     X
-        dask.array, dask.dataframe or list of delayed blocks.
+        dask.array, dask.dataframe, bag of texts or list of delayed blocks.
     example
         One row that the method takes.
     """
     import dask.array as da  # noqa: PLC0415 - only for those who have collections
     from dask.delayed import delayed  # noqa: PLC0415
 
+    if is_bag(X):
+        X = hashed(X)
     empty = method(example)[:0]
     if not hasattr(X, "chunks"):
         parts = X.to_delayed() if hasattr(X, "to_delayed") else X

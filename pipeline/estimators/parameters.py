@@ -33,13 +33,19 @@ def strength(lam: Any, n: float) -> float:
     return found[0]
 
 
-def share_of(held_out: Any) -> float:
-    """Return the share of rows to hold out, 0 for none; ValueError when it is no share."""
-    if held_out is None:
+def share_of(held_out: Any, early_stopping: Any = False, validation_fraction: Any = 0.1) -> float:
+    """Return the share of rows to hold out, 0 for none; ValueError when it is no share.
+
+    Where a training may stop early, `validation_fraction` is it unless `held_out` is given.
+    """
+    name, share = "held_out", held_out
+    if share is None and early_stopping:
+        name, share = "validation_fraction", validation_fraction
+    if share is None:
         return 0.0
-    if not isinstance(held_out, int | float) or not 0.0 < held_out < 1.0:
-        raise ValueError(f"held_out is {held_out!r}. Give a share of the rows, such as 0.1.")
-    return float(held_out)
+    if not isinstance(share, int | float) or not 0.0 < share < 1.0:
+        raise ValueError(f"{name} is {share!r}. Give a share of the rows, such as 0.1.")
+    return float(share)
 
 
 def seed_of(random_state: Any) -> int:

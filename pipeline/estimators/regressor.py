@@ -1,18 +1,20 @@
 """Least squares and Huber's loss, L2-regularised, with scikit-learn's contract."""
+# ruff: noqa: PLC0415 - numba, pydantic and what reads files would make this import twice as long
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from pipeline.estimators.lazy import sums_over
+from pipeline.estimators.kinds_of_rows import is_collection
 from pipeline.estimators.linear import LinearModel
 from pipeline.estimators.rows import checked, checked_weights, table_of
-from pipeline.estimators.stored import is_collection
-from solvers.protocol import Weights
-from storage.manifest import Values
+
+if TYPE_CHECKING:  # what a fit needs is imported when one begins
+    from solvers.protocol import Weights
+    from storage.manifest import Values
 
 
 class LinearRegressor(RegressorMixin, LinearModel):
@@ -46,6 +48,13 @@ class LinearRegressor(RegressorMixin, LinearModel):
     held_out : float or None, default=None
         Share of the rows, drawn by `random_state`, that the model is not trained on: their mean
         loss chooses among several lam.
+    early_stopping : bool, default=False
+        Whether held-out rows are read after every epoch of the method: the model of their lowest
+        mean loss is kept, and training stops when that no longer falls.
+    n_iter_no_change : int, default=5
+        Epochs without a lower loss, by a ten-thousandth, that stop it.
+    validation_fraction : float, default=0.1
+        Share of the rows that is held out for it, unless `held_out` says.
     memory : int, str or None, default=None
         Budget for rows that are not in memory, such as "256MB"; None is 1 GiB.
     folder : path or None, default=None
@@ -54,6 +63,9 @@ class LinearRegressor(RegressorMixin, LinearModel):
     scheduler : str or None, default=None
         Address of a Dask scheduler to train stored rows on, or "local" for one in this process;
         None trains in threads, without Dask.
+    verbose : int or None, default=None
+        Whether a fit of more than a second shows how far it is: None in notebooks, 1 everywhere,
+        0 nowhere.
 
     Attributes
     ----------
@@ -79,6 +91,8 @@ class LinearRegressor(RegressorMixin, LinearModel):
     candidates_ : list of dict
         Where rows were held out: of every lam its mean loss there, and the objective and the
         certified gap on the others.
+    validation_curve_ : ndarray (epochs, 2) or None
+        Where it may stop early: passes, and the mean loss of the held-out rows after them.
     dataset_, run_ : str or None
         Of rows that were not in memory, where data set and run are; None in a temporary folder.
     """
@@ -99,9 +113,13 @@ class LinearRegressor(RegressorMixin, LinearModel):
         random_state: Any = None,
         warm_start: bool = False,
         held_out: float | None = None,
+        early_stopping: bool = False,
+        n_iter_no_change: int = 5,
+        validation_fraction: float = 0.1,
         memory: int | str | None = None,
         folder: Any = None,
         scheduler: str | None = None,
+        verbose: int | None = None,
     ) -> None:
         self.loss = loss
         self.lam = lam
@@ -114,9 +132,13 @@ class LinearRegressor(RegressorMixin, LinearModel):
         self.random_state = random_state
         self.warm_start = warm_start
         self.held_out = held_out
+        self.early_stopping = early_stopping
+        self.n_iter_no_change = n_iter_no_change
+        self.validation_fraction = validation_fraction
         self.memory = memory
         self.folder = folder
         self.scheduler = scheduler
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Train on X (n, d), dense or sparse, and numbers y (n,).
@@ -127,6 +149,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
         ----------
         X : array, matrix, frame; Dask collection, list of delayed blocks; path or paths
             Rows.  Files are CSV, Parquet, LIBSVM, NPY or NPZ; a path may also be a data set's.
+            A Dask bag holds texts, whose words are hashed to 2^20 columns.
         y : the same kind, (n,); of frames and files the name of a column
             Numbers; None for files whose targets have a fixed place.
         sample_weight : like y, default=None
@@ -174,6 +197,8 @@ class LinearRegressor(RegressorMixin, LinearModel):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R^2, of Dask's rows block by block."""
         if is_collection(X):
+            from pipeline.estimators.lazy import sums_over
+
             sums = sums_over(self.predict, X, y, sample_weight, numbers=True)
             return 1.0 - sums.residual / sums.spread
         return float(super().score(X, y, sample_weight))
@@ -182,11 +207,15 @@ class LinearRegressor(RegressorMixin, LinearModel):
         self.coef_, self.intercept_ = weights.coef, float(weights.intercept)
 
     def _model(self) -> Weights:
+        from solvers.protocol import Weights
+
         return Weights(self.coef_, self.intercept_)
 
 
 def described(y: np.ndarray) -> Values:
     """Describe targets as ingest would."""
+    from storage.manifest import Values
+
     return Values.model_construct(
         mean=float(y.mean()), variance=float(y.var()), minimum=float(y.min()),
         maximum=float(y.max()),

@@ -9,11 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, validate_data
 
-from pipeline.ingestion.column_statistics import ColumnStatistics
-from pipeline.ingestion.scaling import Scaler, needs_columns
-from pipeline.settings.ingest_plan import ScalingKind
-from storage.manifest import index_dtype
-from storage.table import DenseTable, SparseTable, Table, take
+from storage.table import DenseTable, SparseTable, Table, index_dtype, take
 
 Vector = NDArray[np.float64]
 
@@ -75,13 +71,3 @@ def _sparse_table(X: Any, target: Vector, weight: Vector | None) -> SparseTable:
         X.sum_duplicates()
     indices = X.indices.astype(index_dtype(X.shape[1]), copy=False)
     return SparseTable(X.data, indices, X.indptr.astype(np.int64), target, weight)
-
-
-def fitted_scaler(kind: ScalingKind, table: Table, n_features: int) -> Scaler:
-    """Return the scaling of a kind that suits these rows; each counts once, whatever its weight."""
-    if not needs_columns(kind):
-        return Scaler(kind)
-    layout = "dense" if isinstance(table, DenseTable) else "sparse"
-    columns = ColumnStatistics(layout, n_features)
-    columns.add(table)
-    return Scaler.fitted(kind, columns, n_features)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from pipeline.encoding.schema import feature_names
 from pipeline.errors import BadInput
+from pipeline.estimators.kinds_of_rows import is_collection, is_paths
 from pipeline.estimators.work_folder import WorkFolder
 from pipeline.execution.executor import open_executor
 from pipeline.export.plain_model import as_labels
@@ -23,7 +24,7 @@ from pipeline.settings.ingest_plan import IngestPlan, ScalingKind
 from pipeline.settings.source_options import SourceOptions
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.streaming.targets import label_text
-from pipeline.training.outcome import Trained
+from pipeline.training.outcome import Event, Trained
 from pipeline.training.training_run import TrainingRun
 from solvers.protocol import Weights
 from storage.dataset import Dataset
@@ -31,29 +32,6 @@ from storage.folder import Folder
 from storage.manifest import KEY, Labels
 
 Task = Literal["classification", "regression"]
-
-
-def is_stored(X: Any, memory: int) -> bool:
-    """Say whether rows are somewhere else than in memory, or in too large a zarr array."""
-    return is_paths(X) or is_collection(X) or _is_large_zarr(X, memory)
-
-
-def is_paths(X: Any) -> bool:
-    """Say whether X names files or a data set."""
-    if isinstance(X, list | tuple):
-        return bool(X) and all(isinstance(one, str | os.PathLike) for one in X)
-    return isinstance(X, str | os.PathLike)
-
-
-def is_collection(X: Any) -> bool:
-    """Say whether X is Dask's, or a list of delayed blocks."""
-    if isinstance(X, list | tuple):
-        return bool(X) and all(is_collection(one) for one in X)
-    return hasattr(type(X), "__dask_graph__")
-
-
-def _is_large_zarr(X: Any, memory: int) -> bool:
-    return type(X).__module__.startswith("zarr.") and X.nbytes > memory
 
 
 class Wanted(NamedTuple):
@@ -200,7 +178,7 @@ def _require_as_it_lies(dataset: Dataset, y: Any, sample_weight: Any, wanted: Wa
     if wanted.test_fraction:
         raise BadInput(
             f"{place} is a data set, of which no rows can be held out any more. Fit the files that "
-            "it was made of, or choose lam with the command `fewpass train`."
+            "it was made of, or train it with the command `fewpass train` and its `held_out`."
         )
     if manifest.scaling.kind == "unit-rows":
         raise BadInput(
@@ -218,6 +196,7 @@ def train_stored(
     scheduler: str | None,
     start_at: tuple[Weights, int] | None,
     is_stopping: Callable[[], bool],
+    on_event: Callable[[Event], None] = lambda _: None,
 ) -> Trained:
     """Train a run at `url`, or go on with it; without a scheduler, in threads of this process.
 
@@ -229,7 +208,8 @@ def train_stored(
     place = Execution(scheduler=scheduler or "none")
     with open_executor(place, "an estimator's fit") as executor:
         run = TrainingRun.start(plan, url, executor, start_at=start_at)
-        for _event in run:
+        for event in run:
+            on_event(event)
             if is_stopping():
                 run.stop()
         if not run.finished:

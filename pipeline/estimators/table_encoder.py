@@ -16,8 +16,8 @@ from pipeline.encoding.applying import encoded
 from pipeline.encoding.fitting import Rules, as_sample, fitted
 from pipeline.encoding.recipe import Recipe
 from pipeline.errors import BadInput
+from pipeline.estimators.kinds_of_rows import is_collection
 from pipeline.estimators.parameters import seed_of
-from pipeline.estimators.stored import is_collection
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):

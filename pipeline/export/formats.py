@@ -74,6 +74,7 @@ def as_safetensors(model: PlainModel) -> bytes:
     told = {
         "format": SAFETENSORS_FORMAT, "loss": model.loss, "classes": classes, "lam": model.lam,
         "certificate": model.certificate, "feature_names": model.feature_names,
+        "calibration": model.calibration._asdict() if model.calibration else None,
     }  # fmt: skip
     tensors = {"coef": np.ascontiguousarray(model.coef), "intercept": model.intercept}
     with _needed("safetensors"):
@@ -88,6 +89,7 @@ def as_liblinear(model: PlainModel) -> bytes:
 
     Labels must be integers.
     """
+    model.require_no_calibration("LIBLINEAR's text")
     classes, coef = model.classes, np.column_stack([model.coef, model.intercept])
     head = [f"solver_type {LIBLINEAR_SOLVERS[model.loss]}"]
     if classes is None:
@@ -138,6 +140,7 @@ def to_sklearn(model: PlainModel) -> Any:
     from sklearn.linear_model import LinearRegression, LogisticRegression  # noqa: PLC0415
     from sklearn.svm import LinearSVC  # noqa: PLC0415
 
+    model.require_no_calibration("scikit-learn's LinearSVC or LogisticRegression")
     if model.classes is None:
         made: Any = LinearRegression()
         made.coef_, made.intercept_ = model.coef[0], float(model.intercept[0])

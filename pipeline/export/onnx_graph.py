@@ -9,6 +9,7 @@ import numpy as np
 
 from pipeline.errors import BadInput
 from pipeline.export.plain_model import PlainModel
+from pipeline.scoring.calibration import Sigmoid, Softmax, Steps
 
 OPSET, IR = 17, 9  # what runtimes of the last years all read
 
@@ -16,8 +17,9 @@ OPSET, IR = 17, 9  # what runtimes of the last years all read
 def onnx_model(model: PlainModel) -> Any:
     """Return the graph: rows X (n, d) of float64 to labels and scores, or to predictions.
 
-    Outputs are `label` (n,), `scores` (n,) or (n, K) and, for the logistic loss, `probabilities`
-    (n, K); of numbers `prediction` (n,).
+    Outputs are `label` (n,), `scores` (n,) or (n, K) and, for the logistic loss or of a calibrated
+    run, `probabilities` (n, K); of numbers `prediction` (n,).  BadInput where a calibration has no
+    graph.
     """
     from onnx import TensorProto, checker, helper  # noqa: PLC0415 - an extra
 
@@ -35,16 +37,25 @@ def onnx_model(model: PlainModel) -> Any:
     return made
 
 
-def _parts(model: PlainModel) -> Iterator[tuple[Any, Any]]:
+Part = tuple[Any, Any]  # a node, or a constant
+
+
+def constant(name: str, array: Any) -> Part:
+    """Return a constant of the graph."""
+    from onnx import numpy_helper  # noqa: PLC0415
+
+    return None, numpy_helper.from_array(np.asarray(array), name)
+
+
+def node(kind: str, inputs: str, output: str, **how: Any) -> Part:
+    """Return a node with one output."""
+    from onnx import helper  # noqa: PLC0415
+
+    return helper.make_node(kind, inputs.split(), [output], **how), None
+
+
+def _parts(model: PlainModel) -> Iterator[Part]:
     """Yield the graph's nodes and its constants."""
-    from onnx import helper, numpy_helper  # noqa: PLC0415
-
-    def constant(name: str, array: Any) -> tuple[None, Any]:
-        return None, numpy_helper.from_array(np.asarray(array), name)
-
-    def node(kind: str, inputs: str, output: str, **how: Any) -> tuple[Any, None]:
-        return helper.make_node(kind, inputs.split(), [output], **how), None
-
     one = len(model.coef) == 1
     yield constant("coef", np.ascontiguousarray(model.coef.T))
     yield constant("intercept", model.intercept)
@@ -66,9 +77,30 @@ def _parts(model: PlainModel) -> Iterator[tuple[Any, Any]]:
     else:
         yield node("ArgMax", "scores", "best", axis=1, keepdims=0)
     yield node("Gather", "classes best", "label")
-    if not model.has_probabilities:
+    if model.has_probabilities:
+        yield from _probabilities(model)
+
+
+def _probabilities(model: PlainModel) -> Iterator[Part]:
+    """Yield what makes probabilities of the scores in columns (n, 1) or (n, K)."""
+    calibration, one = model.calibration, len(model.coef) == 1
+    scores = "columns"
+    if isinstance(calibration, Steps):
+        raise BadInput(
+            "ONNX has no steps, and the run's calibration is isotonic. Choose .safetensors, or "
+            "train with `calibrate=platt`."
+        )
+    if calibration is not None:
+        offsets = [calibration.offset] if isinstance(calibration, Sigmoid) else calibration.offsets
+        yield constant("slope", np.float64(calibration.slope))
+        yield constant("offsets", np.array(offsets))
+        yield node("Mul", "columns slope", "sloped")
+        yield node("Add", "sloped offsets", "calibrated")
+        scores = "calibrated"
+    if isinstance(calibration, Softmax):
+        yield node("Softmax", scores, "probabilities", axis=1)
         return
-    yield node("Sigmoid", "columns", "shares")
+    yield node("Sigmoid", scores, "shares")
     if one:
         yield constant("certain", np.float64(1.0))
         yield node("Sub", "certain shares", "first_share")

@@ -12,6 +12,7 @@ from pipeline.encoding.schema import feature_names, recipe_in
 from pipeline.errors import BadInput
 from pipeline.ingestion.scaling import Scaler, unscaled
 from pipeline.refresh.publishing import run_at
+from pipeline.scoring.calibration import Calibration
 from pipeline.streaming.targets import label_text
 from pipeline.training.model import Model, load_model
 from pipeline.training.saved import Saved
@@ -32,11 +33,22 @@ class PlainModel(NamedTuple):
     certificate: float | None
     recipe: Recipe | None = None
     """What makes features of the columns of a table; None: they are the features."""
+    calibration: Calibration | None = None  # from scores to probabilities, in place of the loss's
 
     @property
     def has_probabilities(self) -> bool:
-        """Whether scores become probabilities by the logistic function."""
-        return self.classes is not None and self.loss == "logistic"
+        """Whether scores become probabilities, by the calibration or the logistic function."""
+        return self.classes is not None and (
+            self.loss == "logistic" or self.calibration is not None
+        )
+
+    def require_no_calibration(self, form: str) -> None:
+        """Refuse a form that would lose the calibration; BadInput."""
+        if self.calibration is not None:
+            raise BadInput(
+                f"{form} has no place for the calibration that the run was trained with. Choose "
+                ".onnx or .safetensors, or train without `calibrate`."
+            )
 
 
 def of_run(run: Any) -> PlainModel:
@@ -63,6 +75,7 @@ def of_run(run: Any) -> PlainModel:
         names,
         saved.certified.gap if saved.certified else None,
         recipe_in(record.columns),
+        model.calibration,
     )
 
 

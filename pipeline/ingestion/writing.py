@@ -16,10 +16,10 @@ from pipeline.ingestion.target_map import TargetMap
 from pipeline.ingestion.work_dir import WorkDir
 from storage.column_order import ColumnOrder
 from storage.dataset import DatasetWriter
-from storage.manifest import ChunkRecord, Weights, index_dtype
+from storage.manifest import ChunkRecord, Weights
 from storage.objects import fault
 from storage.ordered import ordered_map
-from storage.table import DenseTable, Table, n_bytes
+from storage.table import DenseTable, Table, index_dtype, n_bytes
 
 #: Copies of a chunk that making it takes: rows, and what encoding needs; more if they are scaled.
 COPIES, COPIES_SCALED = 3, 6

@@ -202,7 +202,7 @@ def training_plan(plan: RefreshPlan, generation: Generation) -> TrainingPlan:
         "start_from": current.run if current else None,
         "lam": lam[0] if len(lam) == 1 else ",".join(map(repr, lam)),
     }
-    if len(lam) > 1:
+    if len(lam) > 1 or plan.training.calibrate or plan.training.early_stopping:
         changed["held_out"] = held_out(plan)
     return TrainingPlan.model_validate(plan.training.model_dump() | changed)
 

@@ -12,6 +12,8 @@ from matplotlib.ticker import MaxNLocator
 
 from pipeline.reporting.history import History
 from pipeline.reporting.time_table import PARTS, SweepTime
+from pipeline.scoring.reliability import Reliability
+from pipeline.training.validation import Point
 
 MARKED = 60  # so many points of a curve can be told apart
 MOST_BARS = 60
@@ -74,6 +76,20 @@ def convergence(history: History, name: str) -> bytes:
     return _png(figure)
 
 
+def validation_curve(curve: Sequence[Point], name: str) -> bytes:
+    """Draw the loss of held-out rows against passes, the model that is kept marked."""
+    figure = Figure(figsize=(8.0, 4.5), layout="constrained")
+    axes = figure.add_subplot()
+    style = ".-" if len(curve) < MARKED else "-"
+    axes.plot([p.passes for p in curve], [p.loss for p in curve], style, label="held-out rows")
+    best = min(curve, key=lambda point: point.loss)
+    axes.plot([best.passes], [best.loss], "ko", label="lowest: the model that is kept")
+    axes.set(xlabel="passes over the data", ylabel="mean loss", title=f"{name}: held-out rows")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    return _png(figure)
+
+
 def time_bars(sweeps: Sequence[SweepTime], name: str) -> bytes:
     """Draw where every sweep's time went, one bar upon the other; reading beside is not time."""
     shown = sweeps[-MOST_BARS:]
@@ -91,6 +107,32 @@ def time_bars(sweeps: Sequence[SweepTime], name: str) -> bytes:
     axes.grid(alpha=0.3, axis="y")
     handles, labels = axes.get_legend_handles_labels()
     axes.legend(handles[::-1], labels[::-1], loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return _png(figure)
+
+
+def reliability_diagram(found: Reliability, name: str, *, several: bool) -> bytes:
+    """Draw how often probabilities came true, with 95 % intervals, and how many rows had them."""
+    figure = Figure(figsize=(5.5, 6.5), layout="constrained")
+    axes, below = figure.subplots(2, sharex=True, height_ratios=(3, 1))
+    at = [one.predicted for one in found.bins]
+    share = np.array([one.observed for one in found.bins])
+    down = share - [one.low for one in found.bins]
+    up = np.array([one.high for one in found.bins]) - share
+    axes.plot([0.0, 1.0], [0.0, 1.0], "k:", label="honest")
+    axes.errorbar(at, share, yerr=np.maximum(0.0, (down, up)), fmt="o-", capsize=3, label="found")
+    axes.set(
+        ylabel="share of rows that it came true of",
+        title=f"{name}\ncalibration error {found.calibration_error:.4f}, "
+        f"Brier score {found.brier:.4f}, log loss {found.log_loss:.4f}",
+    )
+    axes.legend(loc="upper left")
+    width = [one.upper - one.lower for one in found.bins]
+    below.bar([one.lower for one in found.bins], [one.rows for one in found.bins], width,
+              align="edge", edgecolor="white")  # fmt: skip
+    whose = "most probable class" if several else "second class"
+    below.set(xlabel=f"probability of the {whose}", ylabel="rows", xlim=(0.0, 1.0))
+    for each in (axes, below):
+        each.grid(alpha=0.3)
     return _png(figure)
 
 

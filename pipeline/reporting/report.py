@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from pipeline.errors import BadInput
 from pipeline.plan.problem import problem_of
 from pipeline.reporting.history import History, read_history
-from pipeline.reporting.pictures import convergence, loss_curve, time_bars
+from pipeline.reporting.pictures import convergence, loss_curve, time_bars, validation_curve
 from pipeline.reporting.time_table import SweepTime, time_table, totals
 from pipeline.training.model import load_model
 from pipeline.training.outcome import Convergence
@@ -17,6 +17,7 @@ from pipeline.training.saved import Saved
 TIME = "report/time.png"
 IMAGE = "report/loss.png"
 CONVERGENCE = "report/convergence.png"
+VALIDATION = "report/validation.png"
 
 
 class RunReport(NamedTuple):
@@ -44,6 +45,7 @@ class RunReport(NamedTuple):
     waiting_share: float  # of the spans' time, spent waiting for the reader
     image: str | None  # the loss curve; None where every pass is a reduction
     convergence: str | None  # the picture of objective and certificate, where there are several
+    validation: str | None  # the picture of the held-out loss; None without early stopping
     sweeps: list[
         dict[str, Any]
     ]  # where the time went, by kind of sweep: pipeline.reporting.time_table
@@ -88,6 +90,7 @@ def draw_report(run: RunFolder) -> RunReport:
         waiting_share=history.waiting_s / history.stepping_s if history.stepping_s else 0.0,
         image=_draw_losses(run, history, record.n_rows),
         convergence=_draw_convergence(run, history),
+        validation=_draw_validation(run, saved),
         sweeps=[one._asdict() | {"passes": one.rows / record.n_rows} for one in totals(sweeps)],
         time=_draw_time(run, sweeps),
         forecast=record.forecast.model_dump() if record.forecast else None,
@@ -106,6 +109,13 @@ def _draw_convergence(run: RunFolder, history: History) -> str | None:
         return None
     run.folder.write(CONVERGENCE, convergence(history, run.folder.name))
     return run.folder.address(CONVERGENCE)
+
+
+def _draw_validation(run: RunFolder, saved: Saved) -> str | None:
+    if saved.validation is None:
+        return None
+    run.folder.write(VALIDATION, validation_curve(saved.validation.curve, run.folder.name))
+    return run.folder.address(VALIDATION)
 
 
 def _draw_time(run: RunFolder, sweeps: list[SweepTime]) -> str | None:

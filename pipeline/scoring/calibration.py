@@ -2,7 +2,7 @@
 
 Of two classes, scores are counted in bins: constant memory, and counts of parts of the rows add up
 in any order.  Platt's sigmoid and an isotonic step function are fitted to the bins.  Of more
-classes, softmax(slope * scores + offset) is fitted by Newton's method, two passes or more for each
+classes, softmax(slope * scores + offset) is fitted by Newton's method, a pass or more for each
 step.
 
 Sources: Platt, "Probabilistic outputs for support vector machines" (1999), with the numerics of
@@ -12,7 +12,7 @@ temperature and offsets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -60,6 +60,10 @@ class Sigmoid(NamedTuple):
     slope: float
     offset: float
 
+    def fits(self, n_classes: int) -> bool:
+        """Whether it is for so many classes, 0 for two."""
+        return n_classes == 0
+
     def probabilities(self, scores: Vector) -> Vector:
         """Return p of the second class (n,)."""
         return _sigmoid(self.slope * scores + self.offset)
@@ -68,8 +72,14 @@ class Sigmoid(NamedTuple):
 class Steps(NamedTuple):
     """p by linear interpolation between points of an isotonic fit."""
 
-    scores: Vector  # (m,) ascending
-    p: Vector  # (m,) ascending
+    scores: tuple[float, ...]  # (m,) ascending
+    p: tuple[float, ...]  # (m,) ascending
+
+    def fits(self, n_classes: int) -> bool:
+        """Whether it is for so many classes, 0 for two, and the points are such of a fit."""
+        rising = all((np.diff(part) >= 0.0).all() for part in self)
+        within = len(self.p) > 0 and self.p[0] >= 0.0 and self.p[-1] <= 1.0
+        return n_classes == 0 and len(self.scores) == len(self.p) and rising and within
 
     def probabilities(self, scores: Vector) -> Vector:
         """Return p of the second class (n,)."""
@@ -80,11 +90,15 @@ class Softmax(NamedTuple):
     """p_k = exp(slope * score_k + offset_k) over their sum."""
 
     slope: float
-    offsets: Vector  # (K,), their sum is 0
+    offsets: tuple[float, ...]  # (K,), their sum is 0
+
+    def fits(self, n_classes: int) -> bool:
+        """Whether it is for so many classes."""
+        return n_classes == len(self.offsets)
 
     def probabilities(self, scores: Vector) -> Vector:
         """Return p (n, K)."""
-        return _softmax(self.slope * scores + self.offsets)
+        return _softmax(self.slope * scores + np.asarray(self.offsets))
 
 
 Calibration = Sigmoid | Steps | Softmax
@@ -114,16 +128,17 @@ def fit_sigmoid(counts: Counts) -> Sigmoid:
     at = np.array([0.0, np.log((n_positive + 1.0) / (n_negative + 1.0))])
     columns = np.column_stack([scores, np.ones(len(scores))])
 
-    def loss(point: Vector) -> float:
+    def log_loss(point: Vector) -> LogLoss:
         s = columns @ point
-        return float(weight @ np.logaddexp(0.0, s) - target @ s)
-
-    def derivatives(point: Vector) -> tuple[Vector, NDArray[np.float64]]:
-        p = _sigmoid(columns @ point)
+        p = _sigmoid(s)
         curvature = columns * (weight * p * (1.0 - p))[:, None]
-        return columns.T @ (weight * p - target), columns.T @ curvature
+        return LogLoss(
+            float(weight @ np.logaddexp(0.0, s) - target @ s),
+            columns.T @ (weight * p - target),
+            columns.T @ curvature,
+        )
 
-    slope, offset = _newton(at, loss, derivatives)
+    slope, offset = _newton(at, log_loss)
     return Sigmoid(float(slope), float(offset))
 
 
@@ -135,71 +150,90 @@ def fit_steps(counts: Counts) -> Steps:
     p = isotonic_regression(positive / weight, sample_weight=weight, y_min=0.0, y_max=1.0)
     corners = np.ones(len(p), np.bool_)  # between equal ones nothing is to be interpolated
     corners[1:-1] = (p[1:-1] != p[:-2]) | (p[1:-1] != p[2:])
-    return Steps(scores[corners], np.asarray(p, float)[corners])
+    return Steps(tuple(scores[corners].tolist()), tuple(np.asarray(p, float)[corners].tolist()))
 
 
-def fit_softmax(parts: Callable[[], Iterable[Part]], n_classes: int) -> Softmax:
-    """Minimise the log loss by Newton's method: rows are read for each loss and each gradient.
+class LogLoss(NamedTuple):
+    """A log loss and its derivatives at a point of m numbers; those of disjoint rows add up."""
 
-    The last offset is minus the sum of the others: adding the same to all changes nothing.
+    value: float
+    gradient: Vector  # (m,)
+    hessian: NDArray[np.float64]  # (m, m)
+
+    @classmethod
+    def none(cls, m: int) -> LogLoss:
+        """Return that of no rows."""
+        return cls(0.0, np.zeros(m), np.zeros((m, m)))
+
+    def __add__(self, other: object) -> LogLoss:
+        assert isinstance(other, LogLoss), "only log losses are added"
+        return LogLoss(
+            self.value + other.value, self.gradient + other.gradient, self.hessian + other.hessian
+        )
+
+
+def fit_softmax(log_loss: Callable[[Vector], LogLoss], n_classes: int) -> Softmax:
+    """Minimise the log loss by Newton's method; rows are read for each point looked at.
+
+    Parameters
+    ----------
+    log_loss
+        The sum of `softmax_log_loss` over all rows, at a point.
+    n_classes
+        K, above two.
     """
     at = np.zeros(n_classes)
     at[0] = 1.0  # the slope
-
-    def offsets_of(point: Vector) -> Vector:
-        return np.append(point[1:], -point[1:].sum())
-
-    def loss(point: Vector) -> float:
-        total = 0.0
-        for scores, classes, weight in parts():
-            s = point[0] * scores + offsets_of(point)
-            highest = s.max(axis=1)
-            norm = highest + np.log(np.exp(s - highest[:, None]).sum(axis=1))
-            total += float(weight @ (norm - s[np.arange(len(s)), classes]))
-        return total
-
-    def derivatives(point: Vector) -> tuple[Vector, NDArray[np.float64]]:
-        gradient, hessian = np.zeros(n_classes), np.zeros((n_classes, n_classes))
-        spread = np.vstack([np.eye(n_classes - 1), -np.ones(n_classes - 1)])  # (K, K - 1)
-        for scores, classes, weight in parts():
-            p = _softmax(point[0] * scores + offsets_of(point))
-            miss = p * weight[:, None]
-            miss[np.arange(len(p)), classes] -= weight
-            mean = (p * scores).sum(axis=1)
-            centred = p * (scores - mean[:, None])  # d mean / d s
-            gradient[0] += (miss * scores).sum()
-            gradient[1:] += spread.T @ miss.sum(axis=0)
-            hessian[0, 0] += weight @ (centred * scores).sum(axis=1)
-            hessian[0, 1:] += spread.T @ (weight @ centred)
-            covariance = np.diag(weight @ p) - (p * weight[:, None]).T @ p
-            hessian[1:, 1:] += spread.T @ covariance @ spread
-        hessian[1:, 0] = hessian[0, 1:]
-        return gradient, hessian
-
-    found = _newton(at, loss, derivatives)
-    return Softmax(float(found[0]), offsets_of(found))
+    found = _newton(at, log_loss)
+    return Softmax(float(found[0]), tuple(_offsets(found).tolist()))
 
 
-def _newton(
-    at: Vector,
-    loss: Callable[[Vector], float],
-    derivatives: Callable[[Vector], tuple[Vector, NDArray[np.float64]]],
-) -> Vector:
+def _offsets(point: Vector) -> Vector:
+    """Return the K offsets of a point (K,): minus the sum of the others is the last one.
+
+    Adding the same to all changes nothing.
+    """
+    return np.append(point[1:], -point[1:].sum())
+
+
+def softmax_log_loss(point: Vector, part: Part) -> LogLoss:
+    """Return the log loss of some rows with slope and offsets at `point` (K,)."""
+    scores, classes, weight = part
+    K, own = scores.shape[1], np.arange(len(scores))
+    spread = np.vstack([np.eye(K - 1), -np.ones(K - 1)])  # (K, K - 1)
+    s = point[0] * scores + _offsets(point)
+    highest = s.max(axis=1)
+    norm = highest + np.log(np.exp(s - highest[:, None]).sum(axis=1))
+    value = float(weight @ (norm - s[own, classes]))
+    p = _softmax(s)
+    miss = p * weight[:, None]
+    miss[own, classes] -= weight
+    mean = (p * scores).sum(axis=1)
+    centred = p * (scores - mean[:, None])  # d mean / d s
+    gradient = np.append((miss * scores).sum(), spread.T @ miss.sum(axis=0))
+    hessian = np.empty((K, K))
+    hessian[0, 0] = weight @ (centred * scores).sum(axis=1)
+    hessian[0, 1:] = hessian[1:, 0] = spread.T @ (weight @ centred)
+    covariance = np.diag(weight @ p) - (p * weight[:, None]).T @ p
+    hessian[1:, 1:] = spread.T @ covariance @ spread
+    return LogLoss(value, gradient, hessian)
+
+
+def _newton(at: Vector, log_loss: Callable[[Vector], LogLoss]) -> Vector:
     """Minimise a convex function of a few numbers, halving steps that do not lead down."""
-    here = loss(at)
+    here = log_loss(at)
     for _step in range(MOST_STEPS):
-        gradient, hessian = derivatives(at)
-        ridge = 1e-12 * max(1.0, float(np.trace(hessian)))
-        direction = np.linalg.solve(hessian + ridge * np.eye(len(at)), -gradient)
-        downhill = float(gradient @ direction)
-        length, there = 1.0, loss(at + direction)
-        while not there <= here + 1e-4 * length * downhill and length > SMALL_STEP:
+        ridge = 1e-12 * max(1.0, float(np.trace(here.hessian)))
+        direction = np.linalg.solve(here.hessian + ridge * np.eye(len(at)), -here.gradient)
+        downhill = float(here.gradient @ direction)
+        length, there = 1.0, log_loss(at + direction)
+        while not there.value <= here.value + 1e-4 * length * downhill and length > SMALL_STEP:
             length /= 2.0
-            there = loss(at + length * direction)
-        if there >= here:
+            there = log_loss(at + length * direction)
+        if there.value >= here.value:
             break
         at, here = at + length * direction, there
-        if -downhill <= SMALL_STEP * max(1.0, abs(here)):
+        if -downhill <= SMALL_STEP * max(1.0, abs(here.value)):
             break
     return at
 

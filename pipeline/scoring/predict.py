@@ -11,24 +11,25 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import BadInput
 from pipeline.ingestion.scaling import Scaler, unscaled
 from pipeline.matching import Matched
 from pipeline.memory import peak_memory_bytes
 from pipeline.plan.problem import loss_of
 from pipeline.scoring.predictions import PredictionFile, defused, open_predictions
+from pipeline.scoring.probabilities import Probabilities, class_scores, probabilities_of
 from pipeline.settings.source_options import SourceOptions
 from pipeline.sources import Expected, Source, open_source
 from pipeline.streaming.buffers import row_view
 from pipeline.streaming.targets import label_text
 from pipeline.training.model import Model, require_same_columns, stored_weights
 from solvers.kernels.scores import rank, scores
-from solvers.losses.loss import Link
 from storage.dataset import Dataset
 from storage.folder import Folder
 from storage.ordered import ordered_map
 from storage.redaction import without_secrets
-from storage.table import SparseTable, Table
+from storage.table import SparseTable, Table, cut
+
+Columns = dict[str, NDArray[Any]]
 
 PIECE_SHARE = 16  # a piece's text, rows, scaled rows and scores fit in a 16th of the budget, twice
 
@@ -50,7 +51,7 @@ class Predictor(NamedTuple):
     model: Model
     labels: tuple[Any, ...] | None  # of negative and positive scores, or of the classes; None:
     # numbers are predicted
-    link: Link | None  # from scores to probabilities, where these are asked for
+    probabilities: Probabilities | None  # where these are asked for
     scaler: Scaler | None  # None: rows come scaled as the model wants them
 
     @property
@@ -58,7 +59,13 @@ class Predictor(NamedTuple):
         """Names of the output's columns."""
         if self.labels is None:
             return ("prediction",)
-        return ("label", "score", "probability") if self.link else ("label", "score")
+        if self.probabilities is None:
+            return ("label", "score")
+        return ("label", "score", *self._of_classes, "probability")
+
+    @property
+    def _of_classes(self) -> list[str]:
+        return [f"probability_{label_text(label)}" for label in self.labels or ()]
 
     def defused(self) -> Predictor:
         """Return the same with labels that no spreadsheet runs; no other column holds text."""
@@ -70,24 +77,32 @@ class Predictor(NamedTuple):
     def __call__(self, table: Table) -> dict[str, NDArray[Any]]:
         """Predict the rows of a table."""
         weights = self.model.weights
-        if (
-            self.scaler is not None
-            and self.scaler.shift is not None
-            and isinstance(table, SparseTable)
-        ):
+        shifts = self.scaler is not None and self.scaler.shift is not None
+        if self.scaler is not None and shifts and isinstance(table, SparseTable):
             weights = unscaled(weights, self.scaler)  # a shift fills every zero
         elif self.scaler is not None:
             table = self.scaler.apply(table)
         rows = row_view(table)
-        if weights.coef.ndim == 2:
-            best, score, share = rank(weights.coef, weights.intercept, rows, link=self.link)
-        else:
-            score = scores(weights.coef, weights.intercept, rows)
-            best, share = (score > 0).astype(np.int64), self.link(score) if self.link else None
         if self.labels is None:
-            return {"prediction": score}
+            return {"prediction": scores(weights.coef, weights.intercept, rows)}
+        if weights.coef.ndim == 2 and self.probabilities is None:
+            best, score = rank(weights.coef, weights.intercept, rows)
+        else:
+            every = class_scores(weights, rows, table.n_rows)
+            best = every.argmax(axis=1) if every.ndim == 2 else (every > 0).astype(np.int64)
+            score = every[np.arange(len(every)), best] if every.ndim == 2 else every
         found = {"label": np.array(self.labels)[best], "score": score}
-        return found if share is None else found | {"probability": share}
+        return found if self.probabilities is None else found | self._shares(every, best)
+
+    def _shares(self, every: NDArray[np.float64], best: NDArray[np.int64]) -> Columns:
+        """Return a column per class, and last that of the positive label, or of the label given."""
+        assert self.probabilities is not None, "they are asked for"
+        p = self.probabilities.of(every)
+        if p.ndim == 1:
+            each, told = (1.0 - p, p), p
+        else:
+            each, told = tuple(p.T), p[np.arange(len(p)), best]
+        return dict(zip(self._of_classes, each, strict=True)) | {"probability": told}
 
 
 def predict(
@@ -116,8 +131,10 @@ def predict(
     options
         How to read the inputs, and how their columns are matched with the model's.
     probability
-        Add the probability of the positive label, of several classes that of the label predicted
-        (its model's over the sum of all models'); logistic loss only.
+        Add a column per class, `probability_LABEL`, and `probability`: of the positive label, of
+        several classes of the label predicted.  They are those of the run's calibration; without
+        one the logistic loss's own, of several classes each model's over the sum of all models',
+        which are not honest.
     defuse
         Write labels that a spreadsheet would run as a formula (``=1+2``) with a ' before them;
         .csv only.
@@ -149,7 +166,7 @@ def predict(
         else:
             matched = require_same_columns(model.record, dataset, options)
             left_out = matched.left_out
-            batches = _of_dataset(predictor, dataset, matched, pool)
+            batches = _of_dataset(predictor, dataset, matched, memory, pool)
         for batch in batches:
             rows += _keep(out, batch)
             on_rows(rows)
@@ -161,15 +178,10 @@ def predict(
 def make_predictor(model: Model, *, probability: bool, raw: bool) -> Predictor:
     """Work out what is predicted: labels, numbers, probabilities."""
     loss = loss_of(model.record.plan, model.record)
-    if probability and loss.link is None:
-        raise BadInput(
-            "Only the logistic loss models probabilities; this model's scores are distances. "
-            "Train with `loss=logistic`, or predict without `probability=true`."
-        )
+    made = probabilities_of(model) if probability else None
     scaler = Scaler(model.record.scaling.kind, model.scale, model.shift) if raw else None
     numbers = loss.takes_numbers and model.record.plan.positive is None
-    link = loss.link if probability else None
-    return Predictor(model, None if numbers else label_names(model), link, scaler)
+    return Predictor(model, None if numbers else label_names(model), made, scaler)
 
 
 def label_names(model: Model) -> tuple[Any, ...]:
@@ -211,7 +223,8 @@ def _of_files(
     predictor: Predictor, source: Source, memory: int, pool: ThreadPoolExecutor
 ) -> Iterator[dict[str, NDArray[Any]]]:
     workers = pool._max_workers  # noqa: SLF001 - the pool is ours, and nothing public tells
-    size = max(1 << 16, memory // (PIECE_SHARE * (workers + 1)))
+    shares = max(1, len(predictor.columns) // 4)  # a row's columns may be wider than its text
+    size = max(1 << 16, memory // (PIECE_SHARE * (workers + 1) * shares))
 
     def job(piece: Any) -> dict[str, NDArray[Any]]:
         return predictor(source.parse(piece).table)
@@ -220,7 +233,11 @@ def _of_files(
 
 
 def _of_dataset(
-    predictor: Predictor, dataset: Dataset, matched: Matched, pool: ThreadPoolExecutor
+    predictor: Predictor,
+    dataset: Dataset,
+    matched: Matched,
+    memory: int,
+    pool: ThreadPoolExecutor,
 ) -> Iterator[dict[str, NDArray[Any]]]:
     weights = stored_weights(predictor.model.weights, dataset, matched)
     predictor = predictor._replace(model=predictor.model._replace(weights=weights))
@@ -228,7 +245,13 @@ def _of_dataset(
     def job(k: int) -> dict[str, NDArray[Any]]:
         return predictor(dataset.read_stored(k))
 
-    return ordered_map(pool, job, range(dataset.n_chunks), 2)
+    if predictor.probabilities is None or weights.coef.ndim == 1:
+        yield from ordered_map(pool, job, range(dataset.n_chunks), 2)
+        return
+    step = max(1, memory // (PIECE_SHARE * 8 * len(weights.coef)))  # a column per class
+    for table in ordered_map(pool, dataset.read_stored, range(dataset.n_chunks), 2):
+        for first in range(0, table.n_rows, step):
+            yield predictor(cut(table, first, min(first + step, table.n_rows)))
 
 
 def _keep(out: PredictionFile, batch: dict[str, NDArray[Any]]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import io
 import re
 import tempfile
@@ -94,7 +95,9 @@ class _Parquet:
 class _Csv:
     def __init__(self, target: IO[bytes], columns: Sequence[str], _scratch: IO[bytes]) -> None:
         self._target = target
-        target.write((",".join(columns) + "\n").encode())
+        head = io.StringIO()
+        csv.writer(head, lineterminator="\n").writerow(columns)
+        target.write(head.getvalue().encode())
 
     def write(self, batch: Batch) -> None:
         table = pa.table({name: pa.array(column) for name, column in batch.items()})

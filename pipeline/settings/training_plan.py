@@ -55,7 +55,15 @@ class TrainingPlan(BaseModel):
     such as 1e-2,1e-3,1/n, are trained in the same passes, and the best is kept."""
     held_out: str | None = None
     """Data set to judge the model by at the end, by its mean loss; several lam need one to choose
-    by."""
+    by, and probabilities to be learnt from."""
+    calibrate: Literal["platt", "isotonic"] | None = None
+    """Learn probabilities from the held-out rows: Platt's sigmoid (of more than two classes a
+    softmax), or an isotonic step function.  Labels stay those of the scores."""
+    early_stopping: bool = False
+    """Read the held-out rows after every epoch of the method, keep the model of the lowest mean
+    loss, and stop when it no longer falls."""
+    n_iter_no_change: PositiveInt = 5
+    """Epochs without a lower held-out loss that end such a training."""
     intercept: Intercept = "free"
     """No intercept, one charged like a weight, or one charged a hundredth of it."""
     positive: str | None = None
@@ -69,7 +77,7 @@ class TrainingPlan(BaseModel):
     [default: 1e-4 for methods of many passes that are given no number of them]."""
     passes: PositiveInt = 1
     """Passes over the data at most, one that only certifies not counted [default: 1; 100 with a
-    tolerance and for methods of many passes]."""
+    tolerance, for methods of many passes and where it may stop early]."""
     certify: bool = False
     """Read the data once more at the end for the objective and the certificate."""
     start_from: str | None = None
@@ -96,7 +104,8 @@ class TrainingPlan(BaseModel):
         many = goal == "tolerance"
         if many and values.get("passes") is None and values.get("tol") is None:
             values = values | {"tol": DEFAULT_TOL}
-        if values.get("passes") is None and (many or values.get("tol") is not None):
+        open_end = values.get("tol") is not None or values.get("early_stopping") is True
+        if values.get("passes") is None and (many or open_end):
             values = values | {"passes": MOST_PASSES}
         return values
 
@@ -142,5 +151,20 @@ class TrainingPlan(BaseModel):
                 f'Several values of lam ("{self.lam.written}") need rows to choose by '
                 "that none has learnt from. Name a data set with `held_out`; "
                 "`test_fraction` of an ingest makes one."
+            )
+        if self.early_stopping and self.held_out is None:
+            raise BadInput(
+                "Stopping early needs rows to judge by that the model does not learn from. Name a "
+                "data set with `held_out`; `test_fraction` of an ingest makes one."
+            )
+        if self.early_stopping and len(self.lam.factors) > 1:
+            raise BadInput(
+                f'Several values of lam ("{self.lam.written}") are judged at the end, and '
+                "`early_stopping=true` after every epoch. Leave one of them out."
+            )
+        if self.calibrate is not None and self.held_out is None:
+            raise BadInput(
+                "Probabilities are learnt from rows that the model has not learnt from. Name a "
+                "data set with `held_out`; `test_fraction` of an ingest makes one."
             )
         return self

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pipeline.errors import BadInput
-from storage.manifest import index_dtype
 from storage.schema import Schema
-from storage.table import DenseTable, SparseTable, Table
+from storage.table import DenseTable, SparseTable, Table, index_dtype
 
 Dtype = Literal["float32", "float64"]
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pipeline.errors import BadInput
 from pipeline.sources.blocks import Block, Dtype, joined
 from pipeline.sources.source import Parsed, Piece, SourceFile
+from pipeline.sources.texts import hashed, is_bag, labels_of
 from storage.schema import Schema
 from storage.table import DenseTable, SparseTable, Table
 
@@ -31,10 +32,10 @@ class DaskSource:
 
     Parameters
     ----------
-    X : dask.array (n, d), dask.dataframe, or sequence of Delayed
+    X : dask.array (n, d), dask.dataframe, bag of texts, or sequence of Delayed
         Features.  Blocks of an array may be dense or CSR; delayed blocks may be arrays, CSR
-        matrices or pandas frames.
-    y : dask.array (n,), dask Series, name of a column, or sequence of Delayed
+        matrices or pandas frames; texts are hashed (texts.py).
+    y : dask.array (n,), dask Series, bag, name of a column, or sequence of Delayed
         Targets: numbers or words.
     sample_weight : the same, or None
         Row weights (n,); None: every row counts once.
@@ -183,6 +184,8 @@ def blocks_of(X: Any, y: Any, weight: Any) -> list[Any]:
         raise BadInput("y is missing. Give the targets, or the name of their column in a frame.")
     if isinstance(X, list | tuple):
         return _of_delayed(X, y, weight)
+    if is_bag(X):
+        X = hashed(X)
     return _of_array(X, y, weight) if hasattr(X, "chunks") else _of_frame(X, y, weight)
 
 
@@ -219,6 +222,8 @@ def _like_rows(part: Any, X: Any, name: str) -> list[Any]:
     import dask.array as da  # noqa: PLC0415
 
     if not hasattr(part, "chunks"):
+        if is_bag(part):
+            return _require_as_many(labels_of(part), X, name)
         if hasattr(part, "to_delayed"):  # a series, whose lengths nobody knows
             return _require_as_many(part.to_delayed(), X, name)
         part = da.from_array(np.asarray(part), chunks=-1)

@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 import time
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from pipeline.execution.span import Stopwatch
-from pipeline.training.grid import Choice
 from pipeline.training.lease import Lease
 from pipeline.training.outcome import Event
 from pipeline.training.progress import Progress
 from pipeline.training.run_folder import RunFolder, save
-from pipeline.training.saved import Saved
-from solvers.protocol import Certificate, State, Weights
+from pipeline.training.saved import Content, Saved
+from solvers.protocol import Certificate
 from storage.dataset import Dataset
-from storage.row_state import RowRecords
 
 MOST_VERSIONS = 16  # of numbers kept per row between two snapshots, which let the old ones go
-
-
-class Content(NamedTuple):
-    """What a snapshot is to hold."""
-
-    states: list[State]
-    weights: Weights  # features in the order of the source
-    certified: Certificate | None  # what is proven of these weights
-    choice: Choice | None = None  # where there are several lam
-    records: RowRecords | None = None  # of the numbers per row that the states go with
 
 
 class Keeper(Protocol):
@@ -89,10 +77,7 @@ class Checkpoints:
         self.lease.check()
         with (watch := Stopwatch()):
             content, cursor = keeper.content(certified, finished=finished), self._progress.cursor
-            self.newest = save(
-                self._run, self._dataset, cursor, content.states, content.weights,
-                content.certified, finished, content.choice, content.records,
-            )  # fmt: skip
+            self.newest = save(self._run, self._dataset, cursor, content, finished=finished)
             self._last = (time.perf_counter(), cursor.sweeps)
             if not finished:
                 keeper.go_on_from(self.newest)

@@ -17,7 +17,7 @@ from pipeline.training.outcome import Event, Trained
 from pipeline.training.passes import Passes
 from pipeline.training.progress import Progress
 from pipeline.training.run_folder import RunFolder, RunRecord
-from pipeline.training.saved import Saved
+from pipeline.training.saved import Content
 from solvers.protocol import Certificate, Weights
 from storage.in_memory import MemoryDataset
 from storage.objects import Stored
@@ -32,6 +32,7 @@ def train_in_memory(
     start_at: tuple[Weights, int] | None = None,
     is_stopping: Callable[[], bool] = lambda: False,
     judges: MemoryDataset | None = None,
+    on_event: Callable[[Event], None] = lambda _: None,
 ) -> Trained:
     """Train in the calling thread, which should not be the main one: see `execution/threads.py`.
 
@@ -46,7 +47,10 @@ def train_in_memory(
     is_stopping
         Asked after every sweep; where it says so the training is given up.
     judges
-        Rows that the best of several lam is chosen by; the plan's `held_out` names them.
+        Rows that the best of several lam is chosen by, or that end a training early; the plan's
+        `held_out` names them.
+    on_event
+        Called after every span, reduction and certificate.
 
     Raises
     ------
@@ -66,8 +70,10 @@ def train_in_memory(
         )
     )  # fmt: skip
     engine.begin()
-    for _event in engine.go_on():
-        pass
+    on_event(progress.event("start", n_rows=dataset.n_rows, method=engine.plan.solver.kind))
+    for event in engine.go_on():
+        on_event(event)
+    on_event(progress.event("finish"))
     saved = checkpoints.newest
     if saved is None or not saved.finished:
         raise InterruptedError("The training was given up before its end.")
@@ -121,9 +127,8 @@ class _LastOne(Checkpoints):
         self, keeper: Keeper, certified: Certificate | None = None, *, finished: bool = False
     ) -> Event:
         """Read the model out of the last state."""
-        cursor, weights, choice = self._progress.cursor, Weights(np.empty(0), 0.0), None
+        cursor, content = self._progress.cursor, Content([], Weights(np.empty(0), 0.0), certified)
         if finished:
             content = keeper.content(certified, finished=True)
-            weights, certified, choice = content.weights, content.certified, content.choice
-        self.newest = Saved("", cursor, weights, 1, certified, finished, choice)
+        self.newest = content.saved("", cursor, finished=finished)
         return Event("snapshot", cursor, {})

@@ -12,6 +12,7 @@ from pipeline.execution.span import Job
 from pipeline.ingestion.scaling import Scaler
 from pipeline.matching import Matched, listed, match_features
 from pipeline.plan.problem import problem_of
+from pipeline.scoring.calibration import Calibration
 from pipeline.settings.matching import BY_NAME, Matching
 from pipeline.streaming.targets import TargetRule, target_rule
 from pipeline.training.run_folder import RunFolder, RunRecord
@@ -35,6 +36,7 @@ class Model(NamedTuple):
     lam: float
     scale: NDArray[np.float64] | None  # (d,) stored value = (raw - shift) * scale
     shift: NDArray[np.float64] | None  # (d,)
+    calibration: Calibration | None = None  # from scores to probabilities, where one was learnt
 
 
 def load_model(run: RunFolder) -> Model:
@@ -57,9 +59,17 @@ def model_in(run: RunFolder, record: RunRecord, snapshot: Snapshot) -> Model:
     rule = target_rule(record, loss, plan.positive, plan.class_weight)
     require_array(snapshot, "coef", coef_shape(rule, record.n_features))
     scale, shift = _scaling_in(snapshot, record)
+    require_calibration(snapshot, saved.calibration, rule.n_classes)
     return Model(
-        run, record, snapshot.name, saved.weights, trained_lam(record, saved), scale, shift
-    )
+        run, record, snapshot.name, saved.weights, trained_lam(record, saved), scale, shift,
+        saved.calibration,
+    )  # fmt: skip
+
+
+def require_calibration(snapshot: Snapshot, found: Calibration | None, n_classes: int) -> None:
+    """Refuse what makes no probabilities of this model's scores; BadInput."""
+    if found is not None and not found.fits(n_classes):
+        raise unfit(snapshot, f"its calibration is none for {n_classes or 2} classes")
 
 
 def _scaling_in(

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol, Self
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.training.grid import Choice
 from pipeline.training.saved import Cursor, Saved
+from pipeline.training.validation import Validation
 from solvers.losses import Problem
 from solvers.protocol import Certificate, Weights
 
@@ -16,7 +17,8 @@ from solvers.protocol import Certificate, Weights
 class Event:
     """What just happened.
 
-    `kind` is start, resume, span, snapshot, restart, certificate, stop or finish.
+    `kind` is start, resume, span, snapshot, restart, certificate, validation, switch,
+    compile, stop or finish.
     """
 
     kind: str
@@ -73,6 +75,10 @@ class TrainingResult:
     # mean, and the certificate the largest
     candidates: list[dict[str, Any]]  # where rows were held out, what became of every lam: the
     # fields of pipeline.training.grid.Candidate
+    calibration: dict[str, Any] | None  # where one was asked for, the numbers of a form of
+    # pipeline.scoring.calibration
+    stopped_early: bool | None  # whether the held-out loss ended it; None: it was not to
+    passes_of_model: float | None  # where it might have: after so many passes the loss was lowest
     passes: float  # rows read over the rows of the data set; those of a last certificate not
     rows_seen: int
     objective: float | None  # mean loss + (lam/2) ||w||^2 over all rows, if a pass was paid for it
@@ -91,6 +97,12 @@ class TrainingResult:
         """What was asked for, what is proven, and whether that is enough."""
         return Convergence(self.tol, self.relative_gap, self.converged)
 
+    def _repr_html_(self) -> str:
+        """Show it in a notebook."""
+        from pipeline.reporting.html import training_html  # noqa: PLC0415 - imports this module
+
+        return training_html(self)
+
 
 class Trained(NamedTuple):
     """What an estimator takes over from a training."""
@@ -100,6 +112,7 @@ class Trained(NamedTuple):
     solver: str  # the method that was at work last
     lam: float
     choice: Choice | None  # where rows were held out
+    validation: Validation | None  # where the training might stop early
     certified: Certificate | None
     converged: bool | None  # whether the plan's tolerance is certified; None: none was asked for
 
@@ -112,6 +125,7 @@ class Trained(NamedTuple):
             solver=at_work.plan.solver.kind,
             lam=saved.choice.lam if saved.choice else at_work.problem.lam,
             choice=saved.choice,
+            validation=saved.validation,
             certified=saved.certified,
             converged=Convergence.of(at_work.plan.tol, saved.certified, finished=True).converged,
         )

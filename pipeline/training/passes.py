@@ -15,17 +15,19 @@ from pipeline.plan.advice import warnings
 from pipeline.plan.auto import STRETCH, Mark, far_behind
 from pipeline.plan.forecast import Forecast, forecast
 from pipeline.plan.job import make_job, solver_of
+from pipeline.scoring.calibrating import calibrate
+from pipeline.scoring.calibration import Calibration
 from pipeline.scoring.held_out import choose_lam
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.streaming.resident import let_go, rows_in_memory
-from pipeline.training.checkpoints import Content
+from pipeline.training.early_stopping import EarlyStopping, within
 from pipeline.training.engine import Training
 from pipeline.training.grid import Choice, certificate_of, weights_of
 from pipeline.training.model import sourced_weights, weights_shape, weights_to_start_at
 from pipeline.training.outcome import Event, TrainingResult
 from pipeline.training.position import require_method, require_position
 from pipeline.training.run_folder import read_records
-from pipeline.training.saved import Cursor, Saved, require_array
+from pipeline.training.saved import Content, Cursor, Saved, require_array
 from pipeline.training.sweeps import Sweeps
 from solvers.losses import Problem
 from solvers.protocol import Certificate, Diverged, ProblemStats, Reduce, Sweep, Walk, Weights
@@ -44,6 +46,9 @@ class Passes:
         self._training = training
         self._progress, self._checkpoints = training.progress, training.checkpoints
         self._lams = training.plan.lam.values(training.dataset.n_rows)
+        self._early: EarlyStopping | None = None
+        if training.plan.early_stopping:
+            self._early = EarlyStopping(training, self._held_out())
         self._beginning = False  # a method at given weights: no snapshot can stand for that yet
         self._take_method(0)
 
@@ -51,7 +56,7 @@ class Passes:
         """Work with one of the methods that were chosen, or with the plan's own."""
         training, methods = self._training, self._training.methods
         self.plan: TrainingPlan = methods.plan(training.plan, number) if methods else training.plan
-        job, numbers = make_job(self.plan, training.dataset), training.run.row_state
+        job, numbers = make_job(within(self.plan), training.dataset), training.run.row_state
         stay = job.resident and training.executor.near
         self._job = job._replace(
             row_state=RowStateInMemory(numbers) if stay else numbers,
@@ -108,6 +113,8 @@ class Passes:
         require_position(snapshot, saved, self._solver, self._job.windows)
         self._sweeps.records = read_records(snapshot, self._job.windows.n_chunks)
         self._progress.since_sweep()
+        if self._early:
+            self._early.restore(saved)
         self.go_on_from(saved)
         self._sweeps.take_up()
 
@@ -126,27 +133,55 @@ class Passes:
         states = sweeps.states()
         certified = certified or self._solver.certificate(states[0])
         sweeps.flush_numbers(states)
-        choice = self._choose(certified, finished=finished)
+        newest, dataset = sweeps.weights_of(states), self._training.dataset
+        if self._early:
+            weights, judges = sourced_weights(newest, dataset), None
+            choice, best = None, self._early.best
+            if finished:
+                judges, best = self._held_out(), None
+                weights, certified, choice = self._early.end(sweeps, weights, certified, lams[0])
+            return Content(
+                states, weights, certified, choice, sweeps.records,
+                self._calibrate(weights, judges), self._early.validation, best,
+            )  # fmt: skip
+        judges = self._judges() if finished else None
+        choice = self._choose(certified, judges)
         k = lams.index(choice.lam) if choice else 0
-        found = weights_of(sweeps.weights_of(states), len(lams), k)
-        weights = sourced_weights(found, self._training.dataset)
+        weights = sourced_weights(weights_of(newest, len(lams), k), dataset)
         return Content(
-            states, weights, certificate_of(certified, len(lams), k), choice, sweeps.records
-        )
+            states, weights, certificate_of(certified, len(lams), k), choice, sweeps.records,
+            self._calibrate(weights, judges),
+        )  # fmt: skip
 
-    def _choose(self, certified: Certificate | None, *, finished: bool) -> Choice | None:
+    def _judges(self) -> Dataset | None:
+        """Return the held-out rows, if there are any, which are read from now on."""
+        if self._training.plan.held_out is None:
+            return None
+        self._training.executor.everywhere(let_go)  # other rows are read, within the same budget
+        return self._held_out()
+
+    def _held_out(self) -> Dataset:
+        """Open the held-out rows."""
+        training, place = self._training, self._training.plan.held_out
+        assert place is not None, "the plan names some"
+        return training.judges or Dataset.open(place, training.storage_options)
+
+    def _choose(self, certified: Certificate | None, judges: Dataset | None) -> Choice | None:
         """Say which lam's model is handed on: the best on held-out rows, before the end any."""
         lams, training = self._lams, self._training
-        if not (finished and training.plan.held_out):
-            return Choice(lams[0]) if len(lams) > 1 else None
-        judges = training.judges
         if judges is None:
-            training.executor.everywhere(let_go)  # other rows are read now, within the same budget
-            judges = Dataset.open(training.plan.held_out, training.storage_options)
+            return Choice(lams[0]) if len(lams) > 1 else None
         return choose_lam(
             training.run.record(), training.dataset, judges, self._solver, lams,
             self._sweeps.heads[0], certified, training.executor,
         )  # fmt: skip
+
+    def _calibrate(self, weights: Weights, judges: Dataset | None) -> Calibration | None:
+        """Learn from held-out rows what probabilities the scores mean, where that is asked for."""
+        training, method = self._training, self.plan.calibrate
+        if method is None or judges is None:
+            return None
+        return calibrate(training.run.record(), judges, weights, method, training.executor)
 
     def result(self, shared: dict[str, Any]) -> TrainingResult:
         """Return what came out."""
@@ -199,6 +234,12 @@ class Passes:
         A method whose program certifies by itself goes on until it does, beyond the last pass.
         """
         program = self._solver.program(self._cursor.epoch)
+        if self._early:
+            if event := self._early.judge(self._sweeps):
+                yield event
+            if self._early.is_over:
+                yield self._save(finished=True)
+                return
         if not any(isinstance(sweep, Reduce) for sweep in program):
             yield from self._judge()
         if why := self._why_fall_back():
@@ -304,6 +345,8 @@ class Passes:
                 "ingest), or raise `lam`."
             )
         metrics = self._sweeps.recover(walk)
+        if self._early:
+            self._early.begin_again()
         self._progress.advance(
             epoch=0, sweep=0, sweeps=cursor.sweeps + 1, restarts=cursor.restarts + 1, windows=(),
             rows_in_sweep=0, passes=0.0,

@@ -21,12 +21,11 @@ from pipeline.errors import BadInput, PlanMismatch
 from pipeline.plan.auto import MethodChoice
 from pipeline.plan.forecast import Forecast
 from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.grid import Choice
 from pipeline.training.packing import pack_states, state_name, unpack_state, versions_in
-from pipeline.training.saved import Cursor, Saved, unfit
+from pipeline.training.saved import Content, Cursor, Saved, unfit
 from pipeline.training.shapes import example_state, misfit
 from solvers.losses import Problem
-from solvers.protocol import Certificate, ProblemStats, Solver, State, Weights
+from solvers.protocol import ProblemStats, Solver, State
 from storage.dataset import Dataset
 from storage.folder import Damaged, Folder
 from storage.manifest import Labels, Manifest, Scaling, Values
@@ -258,42 +257,39 @@ def _event_in(line: bytes) -> dict[str, Any] | None:
 
 
 def save(
-    run: RunFolder,
-    dataset: Dataset,
-    cursor: Cursor,
-    states: list[State],
-    weights: Weights,
-    certified: Certificate | None,
-    finished: bool,
-    choice: Choice | None = None,
-    records: RowRecords | None = None,
+    run: RunFolder, dataset: Dataset, cursor: Cursor, content: Content, *, finished: bool
 ) -> Saved:
     """Write a snapshot, from which a run goes on and a model predicts; old ones are let go.
 
-    Weights come in the order of the source; states are as the data set's stored rows made them.
-    `records` are of the numbers per row that they go with, where there are any.
+    States are as the data set's stored rows made them.
     """
-    numbers, arrays = pack_states(states)
+    numbers, arrays = pack_states(content.states)
+    weights, best = content.weights, content.best
     attributes = {
         "cursor": cursor._asdict(),
-        "state": state_name(states[0]),
+        "state": state_name(content.states[0]),
         "streams": numbers,
         "intercept": np.asarray(weights.intercept).tolist(),
-        "certificate": certified._asdict() if certified else None,
+        "certificate": content.certified._asdict() if content.certified else None,
         "finished": finished,
-        "choice": choice.told() if choice else None,
+        "choice": content.choice.told() if content.choice else None,
         "record": run.fingerprint,
+        "calibration": content.calibration._asdict() if content.calibration else None,
+        "validation": content.validation.told() if content.validation else None,
+        "best_intercept": None if best is None else np.asarray(best.intercept).tolist(),
     }
     kept = [name for name in ("scale", "shift") if name in dataset.manifest.columns]
-    scaling = {name: dataset.column(name) for name in kept}
+    arrays |= {name: dataset.column(name) for name in kept} | {"coef": weights.coef}
+    if best is not None:
+        arrays["best_coef"] = best.coef
     versions = versions_of(attributes)
     for sweep in versions:
         run.row_state.sync(sweep)
-    known = records.arrays(versions) if records else {}
-    name = run.snapshots.save(attributes, arrays | known | scaling | {"coef": weights.coef})
+    arrays |= content.records.arrays(versions) if content.records else {}
+    name = run.snapshots.save(attributes, arrays)
     run.snapshots.prune(SNAPSHOTS_KEPT)
     drop_versions(run)
-    return Saved(name, cursor, weights, len(states), certified, finished, choice)
+    return content.saved(name, cursor, finished=finished)
 
 
 def versions_of(attributes: dict[str, Any]) -> set[int]:

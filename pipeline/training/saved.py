@@ -17,8 +17,11 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from pipeline.errors import BadInput
+from pipeline.scoring.calibration import Calibration
 from pipeline.training.grid import Choice
-from solvers.protocol import Certificate, Weights
+from pipeline.training.validation import Validation
+from solvers.protocol import Certificate, State, Weights
+from storage.row_state import RowRecords
 from storage.snapshot import Snapshot
 
 Natural = Annotated[int, Field(ge=0, le=1 << 62)]
@@ -58,6 +61,12 @@ class Attributes(BaseModel):
     choice: Choice | None = None
     record: str | None = None
     """Fingerprint of the run.json that the run had; None in snapshots of earlier versions."""
+    calibration: Calibration | None = None
+    """From scores to probabilities; None where none was asked for, and before the end."""
+    validation: Validation | None = None
+    """What held-out rows said after every epoch; None without early stopping."""
+    best_intercept: float | tuple[float, ...] | None = None
+    """Of the best model so far, beside the array best_coef."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +80,9 @@ class Saved:
     certified: Certificate | None
     finished: bool
     choice: Choice | None = None  # where there are several lam, or rows to judge by
+    calibration: Calibration | None = None  # where one was asked for, at the end
+    validation: Validation | None = None  # where the training may stop early
+    best: Weights | None = None  # the best model so far, before the end
 
     @cached_property
     def weights_sha256(self) -> str:
@@ -84,12 +96,35 @@ class Saved:
         return cls(
             name=snapshot.name,
             cursor=told.cursor,
-            weights=_weights_in(snapshot, told.intercept),
+            weights=_weights_in(snapshot, "coef", told.intercept),
             streams=len(told.streams),
             certified=told.certificate,
             finished=told.finished,
             choice=told.choice,
+            calibration=told.calibration,
+            validation=told.validation,
+            best=_best_in(snapshot, told),
         )
+
+
+class Content(NamedTuple):
+    """What a snapshot is to hold, beside where in the plan it is."""
+
+    states: list[State]
+    weights: Weights  # features in the order of the source, as are those of the best model
+    certified: Certificate | None  # what is proven of these weights
+    choice: Choice | None = None  # where there are several lam, or rows to judge by
+    records: RowRecords | None = None  # of the numbers per row that the states go with
+    calibration: Calibration | None = None  # of these weights' scores, at the end
+    validation: Validation | None = None  # where the training may stop early
+    best: Weights | None = None  # before the end of such a one
+
+    def saved(self, name: str, cursor: Cursor, *, finished: bool) -> Saved:
+        """Return what training needs to know of the snapshot of that name."""
+        return Saved(
+            name, cursor, self.weights, len(self.states), self.certified, finished, self.choice,
+            self.calibration, self.validation, self.best,
+        )  # fmt: skip
 
 
 def read_attributes(snapshot: Snapshot) -> Attributes:
@@ -104,21 +139,31 @@ def read_attributes(snapshot: Snapshot) -> Attributes:
         raise unfit(snapshot, "its attributes are nested too deeply") from error
 
 
-def _weights_in(snapshot: Snapshot, intercept: float | tuple[float, ...]) -> Weights:
+def _best_in(snapshot: Snapshot, told: Attributes) -> Weights | None:
+    """Return the best model so far, which is like the newest; None where none is kept."""
+    if told.best_intercept is None:
+        return None
+    best = _weights_in(snapshot, "best_coef", told.best_intercept)
+    if told.validation is None or best.coef.shape != snapshot.arrays["coef"].shape:
+        raise unfit(snapshot, "best_coef is not like coef, or without the curve that it is of")
+    return best
+
+
+def _weights_in(snapshot: Snapshot, name: str, intercept: float | tuple[float, ...]) -> Weights:
     """Return a snapshot's model; its shape is for those who know the data to check."""
-    coef = snapshot.arrays.get("coef")
+    coef = snapshot.arrays.get(name)
     if coef is None:
-        raise unfit(snapshot, "it has no array coef")
+        raise unfit(snapshot, f"it has no array {name}")
     classes = (len(intercept),) if isinstance(intercept, tuple) else ()
     if coef.dtype != np.float64 or coef.ndim != 1 + len(classes) or coef.shape[:-1] != classes:
         raise unfit(
             snapshot,
-            f"coef is {coef.dtype} {coef.shape}, where a float64 number per "
+            f"{name} is {coef.dtype} {coef.shape}, where a float64 number per "
             f"{'class and ' if classes else ''}feature was expected, {len(classes) or 'no'} "
             "classes as in the intercept",
         )
     if not np.isfinite(coef).all():
-        raise unfit(snapshot, "coef has numbers that are not finite")
+        raise unfit(snapshot, f"{name} has numbers that are not finite")
     return Weights(coef, np.array(intercept) if classes else intercept)
 
 

@@ -220,10 +220,16 @@ class Sweeps:
         require_finite(found)
         return found
 
-    def certify(self) -> Certificate:
-        """Pay a reduction for objective and certificate of the newest weights."""
-        what, point, prove = appraisal(self.solver)
-        at = self._do("weights", point, self.heads[0])
+    def certify(self, weights: Weights | None = None) -> Certificate:
+        """Pay a reduction for objective and certificate: of the newest weights, or of these.
+
+        They are as the rows are stored.
+        """
+        what, point, prove, given = appraisal(self.solver)
+        if weights is None:
+            at = self._do("weights", point, self.heads[0])
+        else:
+            at = self._do("weights", given, weights)
         total = self._add_up(what, at)
         found: Certificate = self.ask("certificate", prove, self.job.problem, at, total)
         require_finite(found)

@@ -7,6 +7,7 @@ result are the same for all.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -16,6 +17,7 @@ from pipeline.execution.executor import Executor
 from pipeline.plan.auto import MethodChoice
 from pipeline.plan.forecast import Forecast
 from pipeline.plan.job import settle
+from pipeline.scoring.calibrating import require_calibratable
 from pipeline.scoring.evaluate import evaluation_job
 from pipeline.settings.training_plan import StorageOptions, TrainingPlan
 from pipeline.streaming.resident import let_go
@@ -28,9 +30,13 @@ from pipeline.training.passes import Passes
 from pipeline.training.progress import Progress
 from pipeline.training.run_folder import RunFolder, RunRecord
 from pipeline.training.saved import Cursor, Saved
+from solvers.kernels.compiling import Compiling
 from solvers.losses import Problem
 from solvers.protocol import ProblemStats, Weights
 from storage.dataset import Dataset
+
+logger = logging.getLogger(__name__)
+COMPILING = "Compiling kernels for %s: this is done once on a machine."
 
 
 class TrainingRun:
@@ -94,6 +100,8 @@ class TrainingRun:
         record = RunRecord.of(plan, dataset.manifest, made.forecast, made.methods, dataset.schema)
         if judges:
             evaluation_job(record, judges)
+        if judges and plan.calibrate:
+            require_calibratable(record, judges)
         run.begin(record)
         begun = run.record().methods  # an older version may have chosen otherwise
         if begun == methods:
@@ -113,9 +121,9 @@ class TrainingRun:
 
     def __iter__(self) -> Iterator[Event]:
         mine = threading.get_ident()
-        with Lease(self.run.folder) as self._checkpoints.lease:
+        with Lease(self.run.folder) as self._checkpoints.lease, self._listening() as compiling:
             try:
-                yield from self._train()
+                yield from self._train(compiling)
             finally:
                 # An iterator that was dropped is closed by whichever thread collects it, perhaps
                 # one that a span runs on: waiting there for spans would be for ever.
@@ -131,10 +139,19 @@ class TrainingRun:
         """
         self._stopping = True
 
-    def _train(self) -> Iterator[Event]:
+    def _listening(self) -> Compiling:
+        """Return what hears of kernels that are compiled on the way."""
+        whose = f"{self.plan.solver.kind}, {self.problem.loss.name}"
+        return Compiling(lambda: logger.info(COMPILING, whose))
+
+    def _train(self, compiling: Compiling) -> Iterator[Event]:
         yield self._pick_up()
         with suppress(Stopped):
             yield from self._engine.go_on()
+        if compiling.kernels:
+            yield self._progress.event(
+                "compile", kernels=compiling.kernels, seconds=compiling.seconds
+            )
         if self.finished:
             yield self._progress.event("finish", **self._outcome())
             return
@@ -212,7 +229,7 @@ class TrainingRun:
     def result(self) -> TrainingResult:
         """What came out; the run must be finished."""
         saved, cursor = self._saved, self.cursor
-        choice = saved.choice
+        choice, seen = saved.choice, saved.validation
         shared = {
             "run": self.run.url,
             "snapshot": saved.name,
@@ -221,6 +238,9 @@ class TrainingRun:
             "lam": choice.lam if choice else self.problem.lam,
             "classes": self._engine.classes,
             "candidates": choice.told()["candidates"] if choice else [],
+            "calibration": saved.calibration._asdict() if saved.calibration else None,
+            "stopped_early": seen and seen.is_over(self.plan.n_iter_no_change),
+            "passes_of_model": seen and seen.best.passes,
             "passes": cursor.passes,
             "rows_seen": cursor.rows_seen,
             "seconds": cursor.seconds,

@@ -12,7 +12,6 @@ from solvers.kernels.dispatch import kernel
 from solvers.kernels.rows import Rows, count, dot_vector
 from solvers.kernels.shapes import PerColumn, PerRow
 from solvers.losses import Loss, value
-from solvers.losses.loss import Link
 
 
 def scores(coef: NDArray[np.float64], intercept: float, rows: Rows) -> NDArray[np.float64]:
@@ -27,7 +26,6 @@ class Ranking(NamedTuple):
 
     best: NDArray[np.int64]  # the function with the highest score
     score: NDArray[np.float64]  # that score
-    share: NDArray[np.float64] | None  # of its probability in all functions'; None without a link
 
 
 def rank(
@@ -35,24 +33,19 @@ def rank(
     intercept: NDArray[np.float64],
     rows: Rows,
     heard: Callable[[int, NDArray[np.float64]], None] = lambda _k, _p: None,
-    link: Link | None = None,
 ) -> Ranking:
     """Find every row's best of K functions, coef (K, d) and intercept (K,), one after the other.
 
-    `heard` gets each function's number and its scores of all rows (n,); `link` makes probabilities
-    of scores.
+    `heard` gets each function's number and its scores of all rows (n,).
     """
     n = count(rows)
     best, score = np.zeros(n, np.int64), np.full(n, -np.inf)
-    total = np.zeros(n)
     for k in range(len(coef)):
         p = scores(coef[k], float(intercept[k]), rows)
         heard(k, p)
         best[p > score] = k
         np.maximum(score, p, out=score)
-        if link is not None:
-            total += link(p)
-    return Ranking(best, score, link(score) / total if link is not None else None)
+    return Ranking(best, score)
 
 
 def loss_sum(

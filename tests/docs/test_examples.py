@@ -7,7 +7,10 @@ import pytest
 
 from tests.conftest import PROJECT
 
-SIZES = {"in_memory": 2_000, "dask_frame": 4_000, "larger_than_memory": 2, "text_corpus": 1_600}
+SIZES = {
+    "in_memory": 2_000, "dask_frame": 4_000, "larger_than_memory": 2, "text_corpus": 1_600,
+    "nightly_refresh": 600,
+}  # fmt: skip
 
 
 def test_every_example_has_a_size():

@@ -28,7 +28,8 @@ from pipeline.training.outcome import Event
 from pipeline.training.saved import Cursor
 
 TRAINED = {
-    "run", "snapshot", "solver", "loss", "lam", "classes", "candidates", "passes", "rows_seen", "objective",
+    "run", "snapshot", "solver", "loss", "lam", "classes", "calibration", "stopped_early", "passes_of_model",
+    "candidates", "passes", "rows_seen", "objective",
     "certificate", "hinge_certificate", "tol", "relative_gap", "converged", "weights_sha256", "seconds", "bytes_read", "peak_memory_bytes",
 }  # fmt: skip
 INGESTED = {
@@ -68,6 +69,7 @@ COMMANDS = [
     "report",
     "inspect",
     "verify",
+    "warm-up",
     "doctor",
     "dashboard",
     "demo",

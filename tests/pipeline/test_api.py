@@ -50,8 +50,8 @@ HEAVY = {"numba", "pandas", "scipy", "sklearn", "pyarrow", "dask", "distributed"
     [
         ("import pipeline", HEAVY),
         (
-            "from pipeline import LinearClassifier",
-            {"dask", "distributed", "prefect", "matplotlib"},
+            "from pipeline import LinearClassifier, LinearRegressor",
+            {"numba", "pydantic", "fsspec", "zarr", "dask", "distributed", "prefect", "matplotlib"},
         ),
     ],
 )

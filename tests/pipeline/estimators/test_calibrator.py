@@ -16,7 +16,7 @@ from sklearn.metrics import log_loss
 from sklearn.svm import LinearSVC
 
 from pipeline.estimators import LinearClassifier, ScoreCalibrator
-from pipeline.scoring.calibration import BINS, Counts, fit_softmax
+from pipeline.scoring.calibration import BINS, Counts, fit_softmax, softmax_log_loss
 from tests.conftest import SMALL_DATA
 
 
@@ -79,7 +79,8 @@ def test_of_several_classes_the_log_loss_is_minimal(digits):
     (X, y), (X_held, y_held), (X_test, y_test) = digits
     model = LinearClassifier(lam=1e-3).fit(X, y)
     scores = model.decision_function(X_held)
-    found = fit_softmax(lambda: [(scores, y_held, np.ones(len(y_held)))], 10)
+    rows = (scores, y_held, np.ones(len(y_held)))
+    found = fit_softmax(lambda at: softmax_log_loss(at, rows), 10)
 
     def loss(point):
         p = log_softmax(point[0] * scores + point[1:], axis=1)

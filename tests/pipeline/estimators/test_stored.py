@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from pipeline.estimators import LinearClassifier, LinearRegressor
-from pipeline.estimators.stored import is_stored
+from pipeline.estimators.kinds_of_rows import is_stored
 from pipeline.ingestion.phases import ingest
 from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.settings.source_options import SourceOptions

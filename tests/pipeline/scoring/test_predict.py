@@ -56,7 +56,10 @@ def test_raw_rows_are_scaled_and_labelled_as_the_training_rows_were(spam, tmp_pa
     table = pyarrow.parquet.read_table(out)
     score = expected(model, X)
     assert result.rows == len(X) == table.num_rows
-    assert result.columns == ("label", "score", "probability")
+    shares = ("probability_ham", "probability_spam", "probability")
+    assert result.columns == ("label", "score", *shares)
+    ham, spammy, told = (np.array(table[name]) for name in shares)
+    assert np.array_equal(told, spammy) and np.array_equal(ham, 1.0 - spammy)
     np.testing.assert_allclose(table["score"], score, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(table["probability"], 1 / (1 + np.exp(-score)), rtol=1e-5)
     assert (np.array(table["label"]) == y).mean() > 0.97

@@ -8,16 +8,20 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline, make_pipeline
 
+from pipeline.estimators.calibrator import ScoreCalibrator
 from pipeline.estimators.classifier import LinearClassifier
 from pipeline.estimators.regressor import LinearRegressor
 from pipeline.estimators.table_encoder import TableEncoder
 from pipeline.export.plain_model import of_run
+from pipeline.scoring.calibration import Calibration, Steps
 
 
-def from_run(run: Any) -> LinearClassifier | LinearRegressor | Pipeline:
+def from_run(run: Any) -> LinearClassifier | LinearRegressor | ScoreCalibrator | Pipeline:
     """Return a fitted estimator with a run's newest model, for rows as they come.
 
-    Where columns were encoded at ingest it is a Pipeline of a TableEncoder and the linear model.
+    Of a run that was trained with `calibrate`, a `ScoreCalibrator` around it: its `predict` is the
+    most probable label, where that of the model, its `estimator`, goes by the scores.  Where
+    columns were encoded at ingest it is a Pipeline of a `TableEncoder` and that.
 
     Parameters
     ----------
@@ -40,6 +44,14 @@ def from_run(run: Any) -> LinearClassifier | LinearRegressor | Pipeline:
     if plain.feature_names is not None and plain.recipe is None:  # encoded rows carry no names
         made.feature_names_in_ = np.asarray(plain.feature_names, object)
     made.lam_, made.certificate_, made.run_ = plain.lam, plain.certificate, os.fspath(run)
+    of_features = made if plain.calibration is None else _calibrated(made, plain.calibration)
     if plain.recipe is None:
-        return made
-    return make_pipeline(TableEncoder.of(plain.recipe), made)
+        return of_features
+    return make_pipeline(TableEncoder.of(plain.recipe), of_features)
+
+
+def _calibrated(made: Any, calibration: Calibration) -> ScoreCalibrator:
+    method = "isotonic" if isinstance(calibration, Steps) else "platt"
+    calibrated = ScoreCalibrator(made, method=method)
+    calibrated.classes_, calibrated.calibration_ = made.classes_, calibration
+    return calibrated

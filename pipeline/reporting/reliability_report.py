@@ -1,0 +1,35 @@
+"""Whether a run's probabilities come true, in figures and in a picture."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pipeline.execution.executor import Executor
+from pipeline.reporting.pictures import reliability_diagram
+from pipeline.scoring.reliability import Reliability, reliability
+from pipeline.settings.matching import BY_NAME, Matching
+from pipeline.training.model import Model
+from storage.dataset import Dataset
+
+RELIABILITY = "report/reliability.png"
+
+
+class DrawnReliability(NamedTuple):
+    """Figures, and where the diagram lies."""
+
+    figures: Reliability
+    image: str
+
+
+def draw_reliability(
+    model: Model, dataset: Dataset, executor: Executor, rules: Matching = BY_NAME
+) -> DrawnReliability:
+    """Read a data set once, and draw the diagram into the run's folder.
+
+    Raises BadInput when the model has no probabilities, or the data set does not fit it.
+    """
+    figures, folder = reliability(model, dataset, executor, rules), model.run.folder
+    several = model.weights.coef.ndim == 2
+    title = f"{folder.name} on {dataset.folder.name}"
+    folder.write(RELIABILITY, reliability_diagram(figures, title, several=several))
+    return DrawnReliability(figures, folder.address(RELIABILITY))

@@ -1,0 +1,206 @@
+"""Runs that learn probabilities from held-out rows: what they keep, say, predict and export."""
+
+import json
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+from onnxruntime import InferenceSession
+from safetensors import safe_open
+from scipy.stats import binomtest
+from sklearn import metrics
+
+from pipeline import from_run, load_model, predict, train
+from pipeline.errors import BadInput
+from pipeline.execution.threads import InProcess
+from pipeline.export.formats import export
+from pipeline.export.plain_model import of_run
+from pipeline.scoring.calibration import (
+    Counts,
+    Sigmoid,
+    Steps,
+    fit_softmax,
+    fit_two_classes,
+    softmax_log_loss,
+)
+from pipeline.scoring.probabilities import caution, probabilities_of
+from pipeline.scoring.reliability import reliability, wilson
+from testing.datasets import make
+
+FAST = {"memory": "128MB", "tol": 1e-3}
+FORMS = {
+    "platt": (2, "squared_hinge", Sigmoid),
+    "isotonic": (2, "hinge", Steps),
+    "of three": (3, "squared_hinge", None),
+}
+
+
+@pytest.fixture(scope="module")
+def calibrated(tmp_path_factory):
+    """Runs by form, with the rows that they were calibrated on and others."""
+    made = {}
+    for name, (classes, loss, _) in FORMS.items():
+        at = tmp_path_factory.mktemp("calibrated")
+        sets = {
+            part: make(at / part, 1500, 6, weighted=True, seed=7, classes=classes)
+            for part in ("rows", "judges")
+        }
+        sets["others"] = make(at / "others", 900, 6, weighted=True, seed=8, classes=classes)
+        method = "isotonic" if name == "isotonic" else "platt"
+        result = train(
+            at / "rows",
+            at / "run",
+            loss=loss,
+            held_out=str(at / "judges"),
+            calibrate=method,
+            **FAST,
+        )
+        made[name] = result, load_model(at / "run"), sets
+    return made
+
+
+def rows_of(dataset):
+    tables = [dataset.read_chunk(k) for k in range(dataset.n_chunks)]
+    columns = zip(*((t.X.astype(float), t.target.astype(int), t.weight) for t in tables))
+    X, y, weight = map(np.concatenate, columns)
+    return X, y, weight * (len(y) / weight.sum())
+
+
+def scores_of(model, X):
+    return X @ model.weights.coef.T + model.weights.intercept
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_run_learns_what_a_fit_to_all_scores_does(calibrated, name):
+    result, model, sets = calibrated[name]
+    X, y, weight = rows_of(sets["judges"])
+    scores = scores_of(model, X)
+    if name == "of three":
+        found = fit_softmax(lambda at: softmax_log_loss(at, (scores, y, weight)), 3)
+    else:
+        found = fit_two_classes(Counts.of(scores, y == 1, weight), name)
+    for here, there in zip(model.calibration, found, strict=True):
+        np.testing.assert_allclose(here, there, rtol=1e-6, atol=1e-9)
+    assert result.calibration == model.calibration._asdict()
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_predictions_have_a_column_per_class(calibrated, name, tmp_path):
+    _, model, sets = calibrated[name]
+    place, out = sets["others"].folder.url, tmp_path / "out.parquet"
+    result = predict(model.run.url, place, out, probability=True)
+    labels = ("-1", "1") if model.weights.coef.ndim == 1 else ("0", "1", "2")
+    table = pyarrow.parquet.read_table(out)
+    X, _, _ = rows_of(sets["others"])
+    scores = scores_of(model, X)
+    p = model.calibration.probabilities(scores)
+    each = np.column_stack([1.0 - p, p]) if p.ndim == 1 else p
+    found = np.column_stack([table[f"probability_{label}"] for label in labels])
+    assert result.columns == tuple(table.column_names)
+    np.testing.assert_allclose(np.sort(found, axis=0), np.sort(each, axis=0), rtol=1e-6)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    best = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(int)
+    told = p[np.arange(len(p)), best] if p.ndim == 2 else p
+    np.testing.assert_allclose(np.sort(table["probability"]), np.sort(told), rtol=1e-6)
+    few = predict(model.run.url, place, tmp_path / "few.npy", probability=True, memory=1 << 14)
+    assert few.rows == 900
+    assert np.array_equal(np.load(tmp_path / "few.npy"), table["probability"])
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_reliability_is_what_scikit_learn_says(calibrated, name):
+    _, model, sets = calibrated[name]
+    X, y, weight = rows_of(sets["others"])
+    p = model.calibration.probabilities(scores_of(model, X))
+    found = reliability(model, sets["others"], InProcess())
+    several = np.column_stack([1.0 - p, p]) if p.ndim == 1 else p
+    brier = metrics.brier_score_loss(y, p, sample_weight=weight)
+    assert found.brier == pytest.approx(brier, rel=1e-9)
+    floor = np.maximum(several, np.finfo(float).eps)
+    there = metrics.log_loss(y, floor / floor.sum(axis=1)[:, None], sample_weight=weight)
+    assert found.log_loss == pytest.approx(there, rel=1e-9)
+    told, true = (p, y == 1) if p.ndim == 1 else (p.max(axis=1), p.argmax(axis=1) == y)
+    where = np.minimum((told * 15).astype(int), 14)
+    gaps = [abs((weight * (told - true))[where == k].sum()) for k in range(15)]
+    assert found.calibration_error == pytest.approx(sum(gaps) / weight.sum(), rel=1e-9)
+    assert sum(one.rows for one in found.bins) == found.rows == 900
+
+
+@pytest.mark.parametrize(("right", "rows"), [(0, 5), (3, 7), (40, 40), (123, 1000)])
+def test_intervals_are_wilsons(right, rows):
+    there = binomtest(right, rows).proportion_ci(method="wilson")
+    np.testing.assert_allclose(wilson(right / rows, rows), tuple(there), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_exports_keep_the_calibration_or_refuse(calibrated, name, tmp_path):
+    _, model, sets = calibrated[name]
+    plain = of_run(model.run.url)
+    X, _, _ = rows_of(sets["others"])
+    p = model.calibration.probabilities(scores_of(model, X))
+    each = np.column_stack([1.0 - p, p]) if p.ndim == 1 else p
+    export(plain, tmp_path / "model.safetensors")
+    with safe_open(tmp_path / "model.safetensors", "numpy") as file:
+        told = json.loads(file.metadata()["fewpass"])["calibration"]
+    assert told == json.loads(json.dumps(model.calibration._asdict()))
+    for suffix in ("liblinear", "skops"):
+        with pytest.raises(BadInput, match="has no place for the calibration"):
+            export(plain, tmp_path / f"model.{suffix}")
+    if name == "isotonic":
+        with pytest.raises(BadInput, match="ONNX has no steps"):
+            export(plain, tmp_path / "model.onnx")
+    else:
+        export(plain, tmp_path / "model.onnx")
+        session = InferenceSession(tmp_path / "model.onnx")
+        (found,) = session.run(["probabilities"], {"X": X})
+        np.testing.assert_allclose(found, each, atol=1e-12)
+    np.testing.assert_allclose(from_run(model.run.url).predict_proba(X), each, atol=1e-12)
+
+
+def test_what_has_no_honest_probabilities_says_so(calibrated, tmp_path):
+    _, _, sets = calibrated["platt"]
+    rows = sets["rows"].folder.url
+    train(rows, tmp_path / "svm", loss="hinge", passes=1)
+    with pytest.raises(BadInput, match=r"Only the logistic loss.*`calibrate=platt`"):
+        probabilities_of(load_model(tmp_path / "svm"))
+    train(rows, tmp_path / "weighted", class_weight="balanced")
+    assert "weighted by class" in caution(load_model(tmp_path / "weighted"))
+    train(calibrated["of three"][2]["rows"].folder.url, tmp_path / "three")
+    assert "over the sum" in caution(load_model(tmp_path / "three"))
+    train(rows, tmp_path / "plain")
+    assert caution(load_model(tmp_path / "plain")) is None
+
+
+def test_what_cannot_be_calibrated_is_refused_before_training(calibrated, tmp_path):
+    rows, three = (calibrated[name][2]["rows"].folder.url for name in ("platt", "of three"))
+    with pytest.raises(BadInput, match=r"Name a data set with `held_out`"):
+        train(rows, tmp_path / "run", calibrate="platt")
+    with pytest.raises(BadInput, match=r"for two classes, but there are 3"):
+        train(three, tmp_path / "run", calibrate="isotonic", held_out=three)
+    values = make(tmp_path / "values", 300, 6, targets="values").folder.url
+    with pytest.raises(BadInput, match="Numbers are predicted here"):
+        train(values, tmp_path / "run", calibrate="platt", held_out=values)
+    with pytest.raises(BadInput, match="are of one class"):
+        train(rows, tmp_path / "run", calibrate="platt", held_out=one_sided(tmp_path / "one"))
+    assert not (tmp_path / "run").exists()
+
+
+def one_sided(url):
+    from storage.table import take
+    from testing.datasets import random_table, write
+
+    table = random_table(400, 6)
+    return write(url, take(table, np.flatnonzero(table.target == 1.0)), 6, 60).folder.url
+
+
+def test_the_command_draws_the_diagram(calibrated, as_json, fewpass):
+    _, model, sets = calibrated["platt"]
+    others = sets["others"].folder.url
+    told = as_json("evaluate", model.run.url, others, "--reliability", "--scheduler", "none")
+    there = reliability(model, sets["others"], InProcess())
+    assert told["reliability"]["brier"] == there.brier
+    assert len(told["reliability"]["bins"]) == len(there.bins)
+    assert model.run.folder.read("report/reliability.png")[:4] == b"\x89PNG"
+    status, out, _ = fewpass("evaluate", model.run.url, others, "--reliability")
+    assert status == 0
+    assert "calibration error" in out

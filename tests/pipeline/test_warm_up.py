@@ -1,0 +1,92 @@
+"""Kernels compiled ahead: heard of, told of, and not compiled again."""
+
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+
+import numba
+import pytest
+
+from flows.console import Terminal
+from flows.options import Output
+from flows.training import _say_compiling
+from pipeline.errors import BadInput
+from pipeline.execution.threads import InProcess
+from pipeline.settings.training_plan import TrainingPlan
+from pipeline.training.training_run import TrainingRun
+from pipeline.warm_up import combinations, compile_for, warm_up
+from solvers.kernels.compiling import Compiling
+from testing.datasets import make
+
+
+def new_kernels():
+    """Two kernels that were never compiled, one of which calls the other."""
+
+    @numba.njit
+    def inner(x):
+        return x + 1.0
+
+    @numba.njit
+    def outer(x):
+        return inner(x) * 2.0
+
+    return outer, inner
+
+
+def test_what_is_compiled_is_heard_of_once():
+    outer, inner = new_kernels()
+    told = []
+    with Compiling(lambda: told.append(1)) as heard:
+        assert outer(1.0) == 4.0
+        assert outer(2.0) == 6.0
+        assert inner(2.0) == 3.0  # compiled within the other
+    assert (heard.kernels, told) == (2, [1])
+    assert heard.seconds > 0.0
+    with Compiling() as again:
+        outer(1.0)
+    assert again.kernels == 0
+
+
+def test_what_compiles_fast_is_not_told_of():
+    told = []
+    with Compiling(lambda: told.append(1), after=600.0) as heard:
+        new_kernels()[0](1.0)
+    assert (heard.kernels, told) == (2, [])
+
+
+def test_a_run_tells_what_it_compiled_on_the_way(tmp_path, caplog):
+    caplog.set_level("INFO", "pipeline.training.training_run")
+    plan = TrainingPlan(dataset=make(tmp_path / "rows").folder.url, memory="128MB")
+    for _ in TrainingRun.start(plan, str(tmp_path / "warm"), InProcess()):
+        pass  # whatever is missing is compiled here
+    caplog.clear()
+    run = TrainingRun.start(plan, str(tmp_path / "run"), InProcess())
+    for event in run:
+        if event.kind == "span":
+            new_kernels()[0](1.0)
+    (found,) = [event for event in run.run.events() if event["event"] == "compile"]
+    assert found["kernels"] >= 2
+    assert [record.message for record in caplog.records] == [
+        "Compiling kernels for asgd, logistic: this is done once on a machine."
+    ]
+
+
+def test_the_command_says_what_it_compiles_for(tmp_path, capsys):
+    plan = TrainingPlan(dataset=make(tmp_path / "rows", layout="sparse").folder.url)
+    _say_compiling(Terminal(Output()), plan)
+    said = "Compiling kernels for auto, loss logistic, sparse rows of float32: this is done once"
+    assert said in capsys.readouterr().err
+
+
+def test_what_was_compiled_ahead_is_there_in_another_process(as_json, tmp_path):
+    told = as_json("warm-up", "--losses", "squared", "--layouts", "dense", "--processes", "1")
+    assert told["combinations"] == 3
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        again = list(pool.map(compile_for, combinations(["squared"], ["dense"])))
+    assert [found.kernels for found in again] == [0, 0, 0]
+
+
+def test_unknown_words_are_refused():
+    with pytest.raises(BadInput, match=r"no loss cubic\. Choose among hinge"):
+        warm_up(["cubic"])
+    with pytest.raises(BadInput, match="no layout ragged"):
+        warm_up(layouts=["ragged"])

@@ -1,0 +1,137 @@
+"""Held-out rows that end a training: the best model is kept, whatever happens on the way."""
+
+import numpy as np
+import pytest
+
+from pipeline import LinearClassifier
+from pipeline.execution.threads import InProcess
+from pipeline.reporting.report import draw_report
+from pipeline.scoring.evaluate import evaluate
+from pipeline.settings.training_plan import TrainingPlan
+from pipeline.training.model import load_model
+from pipeline.training.run_folder import RunFolder
+from pipeline.training.training_run import TrainingRun
+from pipeline.training.validation import LEAST_GAIN, Point, extended
+from testing.datasets import make
+
+METHODS = {
+    "asgd": {"passes": 40},
+    "sdca": {"tol": 1e-9},
+    "s2gd+": {"tol": 1e-9},
+    "newton": {"tol": 1e-9},
+}
+
+
+@pytest.fixture(scope="module", params=[(kind, k) for kind in METHODS for k in (2, 3)])
+def plan(request, tmp_path_factory):
+    """Few rows of many columns and hardly a penalty: more passes soon do harm."""
+    kind, classes = request.param
+    at = tmp_path_factory.mktemp("sets")
+    rows = make(at / "rows", 240, 60, seed=1, classes=classes)
+    judges = make(at / "judges", 400, 60, seed=2, classes=classes)
+    return TrainingPlan(
+        dataset=rows.folder.url, held_out=judges.folder.url, solver={"kind": kind}, lam=1e-6,
+        memory="128MB", early_stopping=True, n_iter_no_change=3, certify=True, **METHODS[kind],
+    )  # fmt: skip
+
+
+def trained(plan, url):
+    run = TrainingRun.start(plan, str(url), InProcess())
+    for _ in run:
+        pass
+    return run
+
+
+def losses(run):
+    return [event["loss"] for event in run.run.events() if event["event"] == "validation"]
+
+
+def test_the_model_of_the_lowest_loss_is_kept(plan, tmp_path):
+    run = trained(plan, tmp_path / "run")
+    seen, told = losses(run), run.result
+    assert told.stopped_early
+    assert told.passes < plan.passes
+    kept = load_model(RunFolder(str(tmp_path / "run")))
+    judged = evaluate(kept, run._engine._held_out(), InProcess())
+    assert judged.loss == min(seen) == told.candidates[0]["loss"]
+    assert seen.index(min(seen)) < len(seen) - 1, "not the last one"
+    assert judged.error == told.candidates[0]["error"]
+    here = evaluate(kept, run._engine._job.dataset, InProcess())
+    assert told.objective == pytest.approx(here.objective, rel=1e-12), "it is certified itself"
+    assert told.certificate > 0.0
+
+
+def test_a_training_that_was_interrupted_anywhere_comes_to_the_same_bits(plan, tmp_path):
+    quiet = trained(plan, tmp_path / "quiet")
+    curve = quiet.newest.validation.curve
+    for stop_at in (1, 4, 9):
+        run = TrainingRun.start(plan, str(tmp_path / f"{stop_at}"), InProcess())
+        for number, _ in enumerate(run):
+            if number == stop_at:
+                run.stop()
+        while not run.finished:
+            run = TrainingRun.resume(str(tmp_path / f"{stop_at}"), InProcess())
+            for number, _ in enumerate(run):
+                if number == 6:
+                    run.stop()
+        assert run.result.weights_sha256 == quiet.result.weights_sha256
+        assert run.newest.validation.curve == curve
+        assert run.newest.certified == quiet.newest.certified
+
+
+def test_it_stops_where_the_rule_says(plan, tmp_path):
+    """The rule in plain Python, on the losses that the log tells."""
+    seen, level, waited = losses(trained(plan, tmp_path / "run")), np.inf, 0
+    for number, loss in enumerate(seen):
+        fell = loss < level * (1.0 - LEAST_GAIN)
+        level, waited = (loss, 0) if fell else (level, waited + 1)
+        assert (waited == plan.n_iter_no_change) == (number == len(seen) - 1)
+
+
+def test_the_report_draws_the_curve(plan, tmp_path):
+    trained(plan, tmp_path / "run")
+    told = draw_report(RunFolder(str(tmp_path / "run")))
+    assert told.validation == f"{tmp_path}/run/report/validation.png"
+
+
+def test_slow_gains_count_together():
+    """Falls of less than the least gain each, but not together, are gains."""
+    seen = extended(None, Point(1.0, 1.0), 1, None)
+    for number in range(2, 6):
+        seen = extended(seen, Point(number, 1.0 - 0.4 * LEAST_GAIN * (number - 1)), number, None)
+    assert [seen.waited, seen.is_at_best] == [1, True]
+
+
+def test_estimators_keep_the_best_model(rng):
+    X = rng.standard_normal((400, 80))
+    y = X[:, 0] + 2.0 * rng.standard_normal(400) > 0
+    early = LinearClassifier(lam=1e-7, early_stopping=True, validation_fraction=0.3)
+    model = early.fit(X, y)
+    passes, loss = model.validation_curve_.T
+    assert model.passes_ == passes[-1] < 1000
+    assert model.candidates_[0]["loss"] == loss.min() < loss[-1]
+    assert len(passes) - 1 - loss.argmin() <= model.n_iter_no_change
+    assert np.linalg.norm(model.coef_) < np.linalg.norm(LinearClassifier(lam=1e-7).fit(X, y).coef_)
+
+
+def test_a_stored_fit_that_stops_early_goes_on_after_a_kill(rng, tmp_path):
+    import dask.array as da
+
+    X = rng.standard_normal((600, 80))
+    y = (X[:, 0] + 2.0 * rng.standard_normal(600) > 0).astype(int)
+    rows = da.from_array(X, chunks=(150, -1)), da.from_array(y, chunks=150)
+    make_one = LinearClassifier(lam=1e-7, early_stopping=True, folder=tmp_path / "fit")
+    first = make_one.fit(*rows)
+    assert len(first.validation_curve_) == len(make_one.fit(*rows).validation_curve_)
+    assert first.candidates_[0]["loss"] == first.validation_curve_[:, 1].min()
+
+
+def test_what_does_not_fit_together_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="Name a data set with `held_out`"):
+        TrainingPlan(dataset="x", early_stopping=True)
+    with pytest.raises(ValueError, match="Leave one of them out"):
+        TrainingPlan(dataset="x", early_stopping=True, held_out="y", lam="1e-2,1e-3")
+    with pytest.raises(ValueError, match="validation_fraction is 2"):
+        LinearClassifier(early_stopping=True, validation_fraction=2).fit(
+            np.eye(9), np.arange(9) % 2
+        )

@@ -16,8 +16,7 @@ from pipeline.encoding.recipe import AnyColumn, Recipe
 from pipeline.encoding.text import Ragged
 from pipeline.errors import BadInput
 from solvers.kernels.dispatch import kernel
-from storage.table.py
-storage.manifest import index_dtype
+from storage.table import index_dtype
 
 
 class Part(NamedTuple):

@@ -40,7 +40,8 @@ def ingest(sources: Address | Sequence[Address], dataset: Address, **settings: A
     Parameters
     ----------
     sources
-        Files, globs or addresses: CSV, Parquet, LIBSVM, NPY, NPZ.
+        Files, folders, globs or addresses: CSV, Parquet, JSON lines, Arrow IPC, LIBSVM, Vowpal
+        Wabbit's text, NPY, NPZ.
     dataset
         Folder or address of the data set.
     **settings

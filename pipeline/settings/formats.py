@@ -13,6 +13,7 @@ FORMATS = {
     "csv": "pipeline.sources.delimited:DelimitedSource",
     "parquet": "pipeline.sources.parquet:ParquetSource",
     "npy": "pipeline.sources.npy:NpySource",
+    "vw": "pipeline.sources.vw:VowpalWabbitSource",
     "npz": "pipeline.sources.npz:NpzSource",
 }
 

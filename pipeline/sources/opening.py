@@ -19,6 +19,7 @@ from storage.schema import Schema
 _LOOKED_AT = 1 << 16
 ANYTHING = Expected()
 _LIBSVM_ENTRY = re.compile(rb"(^|\s)(qid:)?\d+:[-+.\d]")
+_VW_LINE = re.compile(rb"[-+.\deE \t]*('\S*)?\|\S*[ \t]+\S*[^|]*$")
 _NUMBER = re.compile(rb"\s*[-+]?[\d.]+(e[-+]?\d+)?\s*(#.*)?", re.IGNORECASE)
 
 
@@ -165,6 +166,8 @@ def _guess_text(head: bytes, name: str) -> Format:
     lines = [line for line in head.splitlines() if line.strip() and not line.startswith(b"#")]
     if lines and lines[0].lstrip().startswith(b"{") and lines[0].rstrip().endswith(b"}"):
         return "jsonl"
+    if any(_VW_LINE.match(line) for line in lines):
+        return "vw"
     if any(_LIBSVM_ENTRY.search(line) for line in lines):
         return "libsvm"
     if lines and any(mark in lines[0] for mark in (b",", b"\t", b";", b"|")):

@@ -283,9 +283,9 @@ class Programme:
                     for name, peer in peers.items():
                         everyone.append(Contestant(name, "latency:fit", at | {"peer": peer}))
                         if rows > 100:
-                            targets.append(Target(12, mine, name, 1.0, "wall_s"))
+                            targets.append(Target(12, mine, name, 1.0))
                     if rows == 100:
-                        targets.append(Target(13, mine, "15 ms", 1.0, "wall_s", 0.015))
+                        targets.append(Target(13, mine, "15 ms", 1.0, limit=0.015))
                 yield Contest(
                     f"latency {rows:,} x {columns} {layout}",
                     f"A fit to a certified 1e-4: {rows:,} x {columns}, {layout}",

@@ -36,7 +36,7 @@ compressed, checksummed, with statistics, on disk. CPU milliseconds.""",
     "latency": """A fit of rows in memory by the estimators, one thread, float64, no intercept,
 scikit-learn's C and alpha 1. Ours proves an objective within 1e-4 of the optimum; scikit-learn's
 are given the loosest tolerance, or the fewest epochs, that arrive there
-(`benchmarks/suite/latency.py`). In brackets how far above those end that do not arrive. Wall
+(`benchmarks/suite/latency.py`). In brackets how far above those end that do not arrive. CPU
 milliseconds.""",
 }
 

@@ -16,6 +16,14 @@ from benchmarks.suite.workloads import DENSE, MADE, SPARSE, prepare, shape
 OURS, POPULAR, SOURCE = "fewpass", "fewpass, columns by frequency", "fewpass, columns as given"
 RANDOM, FEW_ROWS = "fewpass, random order", "fewpass, the same 64 rows"
 PEER, SHUFFLING = "scikit-learn, averaged", "scikit-learn, averaged, shuffled"
+LATENCY_SIZES = ((100, 10), (10_000, 50), (100_000, 50))
+SKLEARN = {
+    "logistic": {
+        "LogisticRegression": "logistic_regression", "SGDClassifier, averaged": "sgd_classifier",
+    },
+    "squared_hinge": {"LinearSVC": "linear_svc"},
+    "squared": {"Ridge": "ridge"},
+}  # fmt: skip
 ASGD_TARGETS = {
     **dict.fromkeys(
         (("D1", "hinge"), ("D1", "logistic"), ("D2", "hinge"), ("D2", "logistic")), 5.0
@@ -45,6 +53,7 @@ class Programme:
             "many-models": self.many_models,
             "classes": self.classes,
             "reading": self.reading,
+            "latency": self.latency,
         }
 
     def _place(self, name: str) -> Path:
@@ -260,6 +269,28 @@ class Programme:
                 (*mine, *peers, Contestant("file read", "reading:file_read", at, 1, True)),
                 tuple(targets), "MB", path.stat().st_size / 1e6, turns,
             )  # fmt: skip
+
+    def latency(self) -> Iterator[Contest]:
+        """A fit of rows in memory, small sets and larger ones, beside scikit-learn's estimators."""
+        for rows, columns in ((100, 10),) if self._quick else LATENCY_SIZES:
+            for layout in ("dense", "sparse"):
+                size = {"rows": rows, "columns": columns, "layout": layout}
+                everyone, targets = [], []
+                for loss, peers in SKLEARN.items():
+                    mine = f"fewpass, {loss.replace('_', ' ')}"
+                    at = size | {"loss": loss}
+                    everyone.append(Contestant(mine, "latency:fit", at | {"peer": "ours"}))
+                    for name, peer in peers.items():
+                        everyone.append(Contestant(name, "latency:fit", at | {"peer": peer}))
+                        if rows > 100:
+                            targets.append(Target(12, mine, name, 1.0))
+                    if rows == 100:
+                        targets.append(Target(13, mine, "15 ms", 1.0, limit=0.015))
+                yield Contest(
+                    f"latency {rows:,} x {columns} {layout}",
+                    f"A fit to a certified 1e-4: {rows:,} x {columns}, {layout}",
+                    "made", tuple(everyone), tuple(targets), turns=self._turns,
+                )  # fmt: skip
 
 
 def per_piece(name: str, size: Any) -> tuple[str, float]:

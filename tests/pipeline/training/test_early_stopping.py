@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeline import LinearClassifier
+from pipeline import Execution, LinearClassifier, train
 from pipeline.execution.threads import InProcess
 from pipeline.reporting.report import draw_report
 from pipeline.scoring.evaluate import evaluate
@@ -135,3 +135,21 @@ def test_what_does_not_fit_together_is_refused(tmp_path):
         LinearClassifier(early_stopping=True, validation_fraction=2).fit(
             np.eye(9), np.arange(9) % 2
         )
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_wherever_it_runs_it_stops_with_the_same_bits(classes, tmp_path):
+    """Held-out rows are read, and calibrated on, by the workers that train."""
+    rows = make(tmp_path / "rows", 400, 60, seed=1, classes=classes).folder.url
+    judges = make(tmp_path / "judges", 400, 60, seed=2, classes=classes).folder.url
+    found = []
+    for where in (Execution(scheduler="none"), Execution(scheduler="local")):
+        run = tmp_path / where.scheduler
+        result = train(
+            rows, run, held_out=judges, calibrate="platt", early_stopping=True, lam=1e-6,
+            tol=1e-9, solver="sdca", memory="200MB", execution=where,
+        )  # fmt: skip
+        found.append(
+            (result.weights_sha256, result.candidates, load_model(RunFolder(str(run))).calibration)
+        )
+    assert found[0] == found[1]

@@ -40,6 +40,13 @@ class Block(NamedTuple):
     row_state: NDArray[np.float64]  # (n,), or (n, k) for k > 1 numbers a row; (0,) if none are kept
 
 
+class ColumnMoments(NamedTuple):
+    """What ingest measured of every column, in the order in which rows are stored."""
+
+    share: NDArray[np.float64]  # (d,) of the rows: those that have a value other than 0
+    square: NDArray[np.float64]  # (d,) mean square of these values; 0 where there are none
+
+
 class ProblemStats(NamedTuple):
     """What ingest measured once and every step size needs."""
 
@@ -55,6 +62,7 @@ class ProblemStats(NamedTuple):
     sigma_square: float  # largest eigenvalue of mean x x^T, from above: a sample's, times 1.05
     streams: int
     seed: int
+    columns: Callable[[], ColumnMoments] | None = None  # reads them, where they are known
 
 
 class Weights(NamedTuple):

@@ -37,6 +37,8 @@ SEVERAL_WINDOWS = "96.15MB"
 METHODS = {
     "asgd": {"passes": 2, "certify": True},
     "asgd, start sought": {"solver": {"kind": "asgd", "average_from": "auto"}},
+    "onepass": {"solver": {"kind": "onepass"}, "passes": 2, "certify": True},
+    "onepass in streams": {"solver": {"kind": "onepass"}, "streams": 2},
     "s2gd+": {"solver": {"kind": "s2gd+"}, "passes": 6},
     "s2gd that goes back": {
         "solver": {"kind": "s2gd"},
@@ -94,7 +96,7 @@ def test_each_model_has_the_bits_that_it_would_have_alone(tmp_path, dataset, met
 
 
 @pytest.mark.parametrize(
-    "method", ["asgd, start sought", "s2gd that goes back", "sdca in streams", "sag"]
+    "method", ["asgd, start sought", "onepass", "s2gd that goes back", "sdca in streams", "sag"]
 )
 def test_interrupted_anywhere_equals_uninterrupted(tmp_path, dataset, method):
     plan = plan_for(dataset, **METHODS[method], memory=SEVERAL_WINDOWS)

@@ -1,0 +1,74 @@
+"""Everything that changes in a pass of several learners, and what each of them offers."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.loss_monitor import LossSum
+from solvers.losses import Problem
+from solvers.onepass.adagrad import U, W
+from solvers.onepass.visit import ASGD, OUTPUTS, POLY
+from solvers.protocol import Weights
+from solvers.sgd.averaged_sgd import has_exploded, read_out
+from solvers.sgd.steps import SgdState
+
+NAMES = (
+    "adagrad eta 1",
+    "adagrad eta 4",
+    "adagrad eta 1 averaged",
+    "adagrad eta 4 averaged",
+    "asgd",
+)
+
+
+class LossesHeard(NamedTuple):
+    """Losses of rows before their steps: what outputs are chosen by, and what is told meanwhile."""
+
+    sums: NDArray[np.float64]  # (2, 5) of every output: late-weighted, and as they are
+    weight: float = 0.0  # sum of (t/n)^5 over the rows heard
+    told: LossSum = LossSum()  # of the output that was ahead before each block
+
+
+class OnepassState(NamedTuple):
+    """Everything that changes."""
+
+    columns: NDArray[np.float64]  # (d + 1, 8): adagrad.py's records, the constant column's last
+    sgd: SgdState
+    heard: LossesHeard
+    t: int  # rows visited, those before this data set included
+    rows_before: int  # learnt from in another data set
+    mass: float  # sum of (t/n)^5
+    values_per_row: float  # mean, the constant included; 0 before the first block
+    unit: float  # how far targets are from their level; 1 for labels
+    chosen: int  # output that is ahead
+
+
+def offer(state: OnepassState, output: int) -> Weights:
+    """Return the weights of an output."""
+    if output == ASGD:
+        return read_out(state.sgd)[1]
+    learner = output % POLY
+    w = state.columns[:, W + learner].copy()
+    if output >= POLY and state.mass > 0.0:
+        w += state.columns[:, U + learner] / state.mass
+    return Weights(w[:-1], float(w[-1]))
+
+
+def progressive_objectives(problem: Problem, state: OnepassState) -> NDArray[np.float64]:
+    """J of every output, (5,): late-weighted losses before each row's step, and what w is charged.
+
+    Infinite for what is not finite, and for averaged SGD once it exploded.
+    """
+    charged = np.array([charge(problem, offer(state, k)) for k in range(OUTPUTS)])
+    found = state.heard.sums[0] / (state.heard.weight or 1.0) + charged
+    if has_exploded(state.sgd):
+        found[ASGD] = np.inf
+    return np.where(np.isfinite(found), found, np.inf)
+
+
+def charge(problem: Problem, w: Weights) -> float:
+    """lam/2 ||w||^2 + lam_b/2 b^2."""
+    return 0.5 * (problem.lam * float(w.coef @ w.coef) + problem.lam_b * float(w.intercept) ** 2)

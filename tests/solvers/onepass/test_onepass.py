@@ -1,0 +1,118 @@
+"""One pass of several learners: the recursion as it is written down, and the laws of its state."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
+
+from pipeline.training.packing import from_named_fields, named_fields
+from solvers.kernels.rows import DenseRows, SparseRows
+from solvers.losses import LOSSES
+from solvers.onepass.onepass import Onepass
+from solvers.onepass.state import offer
+from solvers.onepass.visit import ASGD, LAST, POLY, visit_rows
+from solvers.protocol import copy_state
+from solvers.sgd.averaged_sgd import Asgd, read_out
+from testing import oracles
+from testing.oracles import (
+    INTERCEPTS,
+    block,
+    close,
+    dense_rows,
+    problem_of,
+    rows_of,
+    sparse_rows,
+    stats,
+)
+from tests.conftest import ROUNDING
+
+#: The dual step of the logistic loss is exact to about 1e-7.
+ROOT = 1e-6
+
+
+def visit(problem, X, y, weight, kind=DenseRows, cuts=(), state=None, known=None):
+    """Run over all rows in stored order, cut into blocks where told."""
+    solver = Onepass()
+    rows = dense_rows(X) if kind is DenseRows else sparse_rows(csr_matrix(X))
+    known = known or stats(X, kind, weight, y)
+    state = solver.init(problem, known) if state is None else state
+    for order in np.split(np.arange(len(y)), cuts):
+        state = solver.step(problem, known, state, block(rows, y, weight, order))
+    return state
+
+
+def with_constant(weights):
+    return np.append(*weights)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+def test_the_learners_are_the_recursion(loss, intercept):
+    X, y, weight = rows_of(700, 6, loss, seed=1)
+    X[:, 2] *= 1e3
+    y = 50.0 * y + 20.0 if LOSSES[loss].takes_numbers else y
+    problem = problem_of(loss, 0.01, intercept)
+    free = problem.intercept != 0.0 and LOSSES[loss].takes_numbers
+    start = np.average(y, weights=weight) if free else 0.0
+    slopes = weight * oracles.phi(loss, start, y)[1]
+    pull = np.mean(slopes**2) if LOSSES[loss].takes_numbers else 1.0
+    unit = np.sqrt(np.mean((y - start) ** 2)) if LOSSES[loss].takes_numbers else 1.0
+    for kind in (DenseRows, SparseRows):
+        state = visit(problem, X, y, weight, kind)
+        for k, eta in enumerate((1.0, 4.0)):
+            expected = oracles.adagrad(loss, problem, X, y, weight, eta, unit, start, pull)
+            heard = state.heard.sums[0, [LAST + k, POLY + k]]
+            np.testing.assert_allclose(heard, expected.losses, rtol=ROOT)
+            np.testing.assert_allclose(state.heard.weight, expected.weight, rtol=ROUNDING)
+            for output, found in ((LAST + k, expected.last), (POLY + k, expected.poly)):
+                close(with_constant(offer(state, output)), found, ROOT)
+
+
+@pytest.mark.parametrize("kind", [DenseRows, SparseRows])
+def test_averaged_sgd_is_among_them_as_it_is_alone(kind):
+    X, y, weight = rows_of(1500, 9, "logistic", seed=2)
+    problem, known = problem_of("logistic", 0.2, "free"), stats(X, kind, weight, y)
+    rows = dense_rows(X) if kind is DenseRows else sparse_rows(csr_matrix(X))
+    alone = Asgd().init(problem, known)
+    alone = Asgd().step(problem, known, alone, block(rows, y, weight))
+    state = visit(problem, X, y, weight, kind)
+    assert (state.sgd.t, state.sgd.t0, state.sgd.gamma0) == (alone.t, alone.t0, alone.gamma0)
+    np.testing.assert_allclose(state.sgd.W, alone.W, rtol=1e-9, atol=ROUNDING)
+    close(with_constant(offer(state, ASGD)), with_constant(read_out(alone)[1]), 1e-10)
+
+
+@settings(max_examples=15)
+@given(
+    seed=st.integers(0, 2**32),
+    density=st.sampled_from([0.0, 0.3, 1.0]),
+    loss=st.sampled_from(sorted(LOSSES)),
+)
+def test_dense_sparse_and_python_agree(seed, density, loss):
+    X, y, weight = rows_of(150, 5, loss, seed, density)
+    problem = problem_of(loss, 0.1, "free")
+    dense, sparse = (visit(problem, X, y, weight, kind) for kind in (DenseRows, SparseRows))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("solvers.onepass.onepass.visit_rows", visit_rows.py_func)
+        slow = visit(problem, X, y, weight, SparseRows)
+    for other in (sparse, slow):
+        np.testing.assert_allclose(dense.columns, other.columns, rtol=1e-8, atol=1e-11)
+        np.testing.assert_allclose(dense.heard.sums, other.heard.sums, rtol=1e-8)
+
+
+def test_a_resumed_pass_has_the_same_bits_at_any_row():
+    X, y, weight = rows_of(2500, 7, "logistic", seed=4)
+    problem = problem_of("logistic", 0.01, "free")
+    for kind in (DenseRows, SparseRows):
+        cuts = [1200, 1201, 2222]
+        whole = visit(problem, X, y, weight, kind, cuts=[1200])
+        known, solver = stats(X, kind, weight, y), Onepass()
+        rows = dense_rows(X) if kind is DenseRows else sparse_rows(csr_matrix(X))
+        state = solver.init(problem, known)
+        for order in np.split(np.arange(len(y)), cuts):
+            fields = dict(named_fields(copy_state(state)))
+            state = from_named_fields(type(state), fields)
+            state = solver.step(problem, known, state, block(rows, y, weight, order))
+        for (name, mine), (_, other) in zip(named_fields(whole), named_fields(state), strict=True):
+            if not name.startswith("heard.told"):  # told by blocks
+                assert np.array_equal(mine, other), name

@@ -22,6 +22,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import NonNegativeInt
 
 from solvers.intercept import level
 from solvers.kernels.dispatch import kernel
@@ -40,18 +41,39 @@ from solvers.onepass.adagrad import (
     W,
 )
 from solvers.onepass.state import (
+    NEWTON,
     LossesHeard,
     OnepassState,
     offer,
     progressive_objectives,
 )
-from solvers.onepass.visit import OUTPUTS, AveragedSgd, Clock, Pace, visit_rows
-from solvers.protocol import Block, ColumnMoments, Goal, Method, ProblemStats, Walk, Weights
+from solvers.onepass.streaming_newton import (
+    Proof,
+    first_summary,
+    fitted,
+    joined,
+    no_summary,
+    scaled,
+    suits,
+    take,
+)
+from solvers.onepass.visit import ASGD, OUTPUTS, AveragedSgd, Clock, Pace, visit_rows
+from solvers.protocol import (
+    Block,
+    Certificate,
+    ColumnMoments,
+    Goal,
+    Method,
+    ProblemStats,
+    Walk,
+    Weights,
+)
 from solvers.sgd.averaged_sgd import Asgd, join_streams, loss_of_zero, scale_intercept
 from solvers.sgd.calibration import TRIAL_ROWS
 
 SGD = Asgd()
 LEAST_SQUARE, MOST_SQUARE = 1e-280, 1e280  # of a column's values; beyond, it has no scale
+PROVEN = 1e-6  # a certified relative gap that ends the choice
 FIFTH = 6.0  # the sum of t^5 to t is about t^6 / 6
 
 
@@ -61,6 +83,9 @@ class Onepass(Method):
     goal: ClassVar[Goal] = "passes"
     states: ClassVar[tuple[type, ...]] = (OnepassState,)
     kind: Literal["onepass"] = "onepass"
+    newton_columns: NonNegativeInt = 512
+    """Streaming Newton runs beside the others for up to so many columns, where the loss is smooth
+    and a stream has 50 rows per column; 0: never."""
 
     def first_state(self, problem: Problem, stats: ProblemStats) -> OnepassState:
         """Start at zero weights; refuses data whose columns nothing is known of."""
@@ -71,9 +96,13 @@ class Onepass(Method):
             )
         return OnepassState(
             columns=np.zeros((stats.d + 1, RECORD)), sgd=SGD.init(problem, stats),
+            newton=first_summary(stats.d) if self._runs_newton(problem, stats) else no_summary(),
             heard=LossesHeard(np.zeros((2, OUTPUTS))), t=0, rows_before=0, mass=0.0,
-            values_per_row=0.0, unit=1.0, chosen=OUTPUTS - 1,
+            values_per_row=0.0, unit=1.0, chosen=ASGD, proof=Proof(),
         )  # fmt: skip
+
+    def _runs_newton(self, problem: Problem, stats: ProblemStats) -> bool:
+        return stats.d <= self.newton_columns and suits(problem, stats)
 
     def start_at(
         self, problem: Problem, stats: ProblemStats, weights: Weights, rows_before: int
@@ -85,10 +114,12 @@ class Onepass(Method):
         """
         state: OnepassState = self.init(problem, stats)
         state.columns[:, W] = state.columns[:, W + 1] = np.append(*weights)
-        n = rows_before + stats.stream_rows
+        newton, n = state.newton, rows_before + stats.stream_rows
+        if newton.used:
+            newton.w[:] = state.columns[:, W]
         return state._replace(
             sgd=SGD.start_at(problem, stats, weights, rows_before),
-            t=rows_before, rows_before=rows_before,
+            newton=newton._replace(rows_before=rows_before), t=rows_before, rows_before=rows_before,
             mass=n / FIFTH * (rows_before / n) ** FIFTH,
         )  # fmt: skip
 
@@ -108,6 +139,11 @@ class Onepass(Method):
         """Return the output that was ahead after the last block."""
         return offer(state, state.chosen)
 
+    def certificate(self, state: OnepassState) -> Certificate | None:
+        """Return what the summed-up rows prove under the squared loss."""
+        proven = state.chosen == NEWTON and state.proof.gap >= 0.0
+        return Certificate(*state.proof) if proven else None
+
     def step(
         self, problem: Problem, stats: ProblemStats, state: OnepassState, block: Block
     ) -> OnepassState:
@@ -115,21 +151,24 @@ class Onepass(Method):
         if state.values_per_row == 0.0:
             state = begun(problem, stats, state, block)
         own, sgd, length = SGD.prepared(problem, stats, state.sgd, block)
-        before = float(state.heard.sums[1, state.chosen])
+        pace, newton = pace_of(stats, state), state.newton
+        if newton.used:
+            newton = take(problem, newton, block, pace.horizon)
+        ahead = min(state.chosen, ASGD)
+        before = float(state.heard.sums[1, ahead])
         t, mass, scalars = visit_rows(
             state.columns.reshape(-1), state.unit * np.array(ETAS), state.heard.sums.reshape(-1),
-            Clock(state.t, state.mass), pace_of(stats, state), problem, sgd.W,
+            Clock(state.t, state.mass), pace, problem, sgd.W,
             AveragedSgd(sgd.theta, sgd.bar, sgd.monitor), sgd.t0, sgd.gamma0, SGD.schedule(own),
             own, loss_of_zero(own, stats), Two(), *block[:4],
         )  # fmt: skip
         sgd = scale_intercept(sgd._replace(**scalars._asdict(), t=t), length)
         heard = state.heard._replace(
-            told=state.heard.told.add(
-                len(block.order), float(state.heard.sums[1, state.chosen] - before)
-            ),
+            told=state.heard.told.add(len(block.order), float(state.heard.sums[1, ahead] - before)),
             weight=state.heard.weight + mass - state.mass,
         )
-        return judged(problem, state._replace(sgd=sgd, heard=heard, t=t, mass=mass))
+        moved = state._replace(sgd=sgd, newton=newton, heard=heard, t=t, mass=mass, proof=Proof())
+        return judged(problem, moved)
 
 
 def begun(problem: Problem, stats: ProblemStats, state: OnepassState, block: Block) -> OnepassState:
@@ -140,6 +179,9 @@ def begun(problem: Problem, stats: ProblemStats, state: OnepassState, block: Blo
     assert stats.columns is not None, "the first state asks for it"
     columns, moments = state.columns, stats.columns()
     write_moments(columns, moments)
+    if state.newton.used:
+        mean_square = moments.share * moments.square
+        scaled(state.newton, np.sqrt(np.where(mean_square > 0.0, mean_square, 1.0)))
     first = block._replace(order=block.order[:TRIAL_ROWS])
     start = level(problem, first)
     unit = unit_of(problem, stats, first, start)
@@ -190,14 +232,25 @@ def pace_of(stats: ProblemStats, state: OnepassState) -> Pace:
 
 
 def judged(problem: Problem, state: OnepassState) -> OnepassState:
-    """Take note of the output with the smallest progressive objective, the first of equals."""
+    """Take note of the output with the smallest progressive objective, or of a proven optimum."""
+    objective, gap = state.proof
+    if 0.0 <= gap <= PROVEN * max(1.0, objective):
+        return state._replace(chosen=NEWTON)
     return state._replace(chosen=int(np.argmin(progressive_objectives(problem, state))))
 
 
 def join(problem: Problem, stats: ProblemStats, states: list[OnepassState]) -> OnepassState:
-    """Average what the streams' learners offer and what was heard of it, and choose anew."""
-    if len(states) == 1:
-        return states[0]
+    """Let Newton take in its last rows; average what streams offer and have heard; choose anew."""
+    states = [closed(problem, stats, s, several=len(states) > 1) for s in states]
+    newton, proof = states[0].newton, Proof()
+    if newton.used:
+        newton, proof = joined(problem, [s.newton for s in states])
+    one = together(problem, stats, states) if len(states) > 1 else states[0]
+    return judged(problem, one._replace(newton=newton, proof=proof))
+
+
+def together(problem: Problem, stats: ProblemStats, states: list[OnepassState]) -> OnepassState:
+    """Average what the learners of several streams offer, and what was heard of it."""
     first, columns = states[0], states[0].columns
     averages = [s.columns[:, W : W + 2] + s.columns[:, U : U + 2] / (s.mass or 1.0) for s in states]
     for part in (slice(W, W + 2), slice(G, G + 2)):
@@ -210,7 +263,17 @@ def join(problem: Problem, stats: ProblemStats, states: list[OnepassState]) -> O
     exploded = max(s.sgd.monitor.diverged for s in states)
     sgd = join_streams(problem, stats, [s.sgd for s in states])
     sgd = sgd._replace(monitor=sgd.monitor._replace(diverged=exploded))
-    return judged(problem, first._replace(heard=heard, sgd=sgd))
+    return first._replace(heard=heard, sgd=sgd)
+
+
+def closed(
+    problem: Problem, stats: ProblemStats, state: OnepassState, *, several: bool
+) -> OnepassState:
+    """Return the state with Newton's weights fitted to all rows; of several streams, summed up."""
+    if not state.newton.used:
+        return state
+    horizon, closing = pace_of(stats, state).horizon, several or problem.loss.is_quadratic
+    return state._replace(newton=fitted(problem, state.newton, horizon, closing=closing))
 
 
 def progress(state: OnepassState) -> dict[str, float]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from solvers.loss_monitor import LossSum
 from solvers.losses import Problem
 from solvers.onepass.adagrad import U, W
+from solvers.onepass.streaming_newton import Proof, Summary, weights_of
 from solvers.onepass.visit import ASGD, OUTPUTS, POLY
 from solvers.protocol import Weights
 from solvers.sgd.averaged_sgd import has_exploded, read_out
@@ -21,7 +22,9 @@ NAMES = (
     "adagrad eta 1 averaged",
     "adagrad eta 4 averaged",
     "asgd",
+    "streaming newton",
 )
+NEWTON = OUTPUTS
 
 
 class LossesHeard(NamedTuple):
@@ -37,6 +40,7 @@ class OnepassState(NamedTuple):
 
     columns: NDArray[np.float64]  # (d + 1, 8): adagrad.py's records, the constant column's last
     sgd: SgdState
+    newton: Summary  # of no size where it is not run
     heard: LossesHeard
     t: int  # rows visited, those before this data set included
     rows_before: int  # learnt from in another data set
@@ -44,10 +48,13 @@ class OnepassState(NamedTuple):
     values_per_row: float  # mean, the constant included; 0 before the first block
     unit: float  # how far targets are from their level; 1 for labels
     chosen: int  # output that is ahead
+    proof: Proof  # of streaming Newton's, after a pass under the squared loss
 
 
 def offer(state: OnepassState, output: int) -> Weights:
     """Return the weights of an output."""
+    if output == NEWTON:
+        return weights_of(state.newton)
     if output == ASGD:
         return read_out(state.sgd)[1]
     learner = output % POLY
@@ -58,14 +65,19 @@ def offer(state: OnepassState, output: int) -> Weights:
 
 
 def progressive_objectives(problem: Problem, state: OnepassState) -> NDArray[np.float64]:
-    """J of every output, (5,): late-weighted losses before each row's step, and what w is charged.
+    """J of every output, (6,): late-weighted losses before each row's step, and what w is charged.
 
-    Infinite for what is not finite, and for averaged SGD once it exploded.
+    Infinite for what is not finite, for averaged SGD once it exploded, and for streaming Newton
+    where it is not run or has not predicted a row yet.
     """
-    charged = np.array([charge(problem, offer(state, k)) for k in range(OUTPUTS)])
-    found = state.heard.sums[0] / (state.heard.weight or 1.0) + charged
+    heard, newton = state.heard, state.newton
+    found = np.append(heard.sums[0] / (heard.weight or 1.0), newton.late / (newton.weight or 1.0))
     if has_exploded(state.sgd):
         found[ASGD] = np.inf
+    if not newton.weight:
+        found[NEWTON] = np.inf
+    for k in np.flatnonzero(np.isfinite(found)):
+        found[k] += charge(problem, offer(state, int(k)))
     return np.where(np.isfinite(found), found, np.inf)
 
 

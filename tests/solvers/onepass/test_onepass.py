@@ -31,9 +31,9 @@ from tests.conftest import ROUNDING
 ROOT = 1e-6
 
 
-def visit(problem, X, y, weight, kind=DenseRows, cuts=(), state=None, known=None):
+def visit(problem, X, y, weight, kind=DenseRows, cuts=(), state=None, known=None, solver=None):
     """Run over all rows in stored order, cut into blocks where told."""
-    solver = Onepass()
+    solver = solver or Onepass(newton_columns=0)
     rows = dense_rows(X) if kind is DenseRows else sparse_rows(csr_matrix(X))
     known = known or stats(X, kind, weight, y)
     state = solver.init(problem, known) if state is None else state
@@ -100,13 +100,16 @@ def test_dense_sparse_and_python_agree(seed, density, loss):
         np.testing.assert_allclose(dense.heard.sums, other.heard.sums, rtol=1e-8)
 
 
-def test_a_resumed_pass_has_the_same_bits_at_any_row():
+@pytest.mark.parametrize("newton_columns", [0, 512])
+def test_a_resumed_pass_has_the_same_bits_at_any_row(newton_columns):
     X, y, weight = rows_of(2500, 7, "logistic", seed=4)
     problem = problem_of("logistic", 0.01, "free")
     for kind in (DenseRows, SparseRows):
         cuts = [1200, 1201, 2222]
-        whole = visit(problem, X, y, weight, kind, cuts=[1200])
-        known, solver = stats(X, kind, weight, y), Onepass()
+        whole = visit(
+            problem, X, y, weight, kind, [1200], solver=Onepass(newton_columns=newton_columns)
+        )
+        known, solver = stats(X, kind, weight, y), Onepass(newton_columns=newton_columns)
         rows = dense_rows(X) if kind is DenseRows else sparse_rows(csr_matrix(X))
         state = solver.init(problem, known)
         for order in np.split(np.arange(len(y)), cuts):

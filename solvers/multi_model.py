@@ -28,6 +28,7 @@ from solvers.losses import Problem
 from solvers.protocol import (
     Block,
     Certificate,
+    ChosenLearner,
     ExpectedPasses,
     Goal,
     Interleaved,
@@ -181,6 +182,10 @@ class MultiModel:
     def certificate(self, state: States) -> Certificate | None:
         """Return what is proven of all models, None while something is missing of one."""
         return jointly([self.solver.certificate(s) for s in state.models])
+
+    def learners(self, state: States) -> tuple[ChosenLearner, ...]:
+        """Return every model's."""
+        return tuple(one for model in state.models for one in self.solver.learners(model))
 
     def is_settled(self, model: State) -> bool:
         """Say whether a model needs no more; that changes only where a sweep ends."""

@@ -223,6 +223,15 @@ class Certificate(NamedTuple):
         return max(gap / max(1.0, abs(objective)) for objective, gap in each)
 
 
+class ChosenLearner(NamedTuple):
+    """Whose weights a method that runs several learners hands on, and by how much."""
+
+    learner: str
+    objective: float  # progressive
+    runner_up: str
+    lead: float  # the runner-up's progressive objective is so much higher
+
+
 class Diverged(ArithmeticError):  # noqa: N818  users read the name, and it says enough
     """The objective left all bounds, and no smaller step is going to be tried."""
 
@@ -308,6 +317,10 @@ class Method(Settings):
         """See Solver; here for the methods that prove nothing without another pass."""
         return None
 
+    def learners(self, _state: State) -> tuple[ChosenLearner, ...]:
+        """See Solver; here for the methods that are one learner."""
+        return ()
+
 
 class Solver(Protocol):
     """The verbs of a method."""
@@ -376,6 +389,9 @@ class Solver(Protocol):
 
     def certificate(self, state: State) -> Certificate | None:
         """Return what is proven of `weights(state)` already, None where that takes a pass."""
+
+    def learners(self, state: State) -> tuple[ChosenLearner, ...]:
+        """Return whose weights `weights(state)` are, a learner per model; none where all is one."""
 
 
 def add_parts(left: Part, right: Part) -> Part:

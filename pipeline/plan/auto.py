@@ -1,11 +1,15 @@
 """`auto`: which method a plan is trained with, and when to fall back on another.
 
-Without a tolerance, or in one pass, averaged SGD: nothing comes nearer by then.  To a tolerance,
-the method that usually takes the fewest passes (solvers/estimates/expected_passes.py), each weighed
-by what it costs: Newton's where the loss is smooth and columns are few, whatever the conditioning.
-The others begin where one pass brings them: S2GD+ with a pass of averaged SGD, SDCA because its
-first pass is one, with steps that suit each row.  The plain hinge is certified by SDCA alone.
-Where rows lie sorted, SDCA before S2GD+: its objective never falls, whatever the order.
+Without a tolerance, or in one pass, the several learners of `onepass`: nothing comes nearer by
+then.  Averaged SGD alone for many models, which it takes side by side, and where their states do
+not fit into the memory.
+
+To a tolerance, the method that usually takes the fewest passes
+(solvers/estimates/expected_passes.py), each weighed by what it costs: Newton's where the loss is
+smooth and columns are few, whatever the conditioning.  The others begin where one pass brings them:
+S2GD+ with a pass of averaged SGD, SDCA because its first pass is one, with a step for each row.
+The plain hinge is certified by SDCA alone.  Where rows lie sorted, SDCA before S2GD+: its objective
+never falls, whatever the order.
 
 All of it follows from the plan and from what ingest measured, and is written down in the run's
 record, so that a run goes on with what it began with.
@@ -25,10 +29,12 @@ from solvers.batch.newton import Newton
 from solvers.dual.sdca import Sdca
 from solvers.estimates.expected_passes import conditioning
 from solvers.losses import Problem
+from solvers.onepass.onepass import Onepass
 from solvers.protocol import Certificate, ProblemStats, Solver
 from solvers.s2gd.s2gd import S2gdPlus
 from solvers.sgd.averaged_sgd import Asgd
 
+FEW_MODELS = 4  # averaged SGD takes eight for the price of two, onepass each for its own
 FEW_COLUMNS = 500  # up to here a row's share of the matrix of columns by columns is bearable
 #: What a pass costs beside one of sdca: in reductions no row waits for another, and half of the
 #: passes of s2gd+ are reductions.  Where rows are read in every pass, that costs all of them the
@@ -67,6 +73,7 @@ def choose(
     sorted_rows: bool,
     resident: bool,
     fits: Callable[[Method], bool],
+    models: int = 1,
 ) -> MethodChoice:
     """Choose a plan's method.
 
@@ -82,10 +89,11 @@ def choose(
         Whether rows stay in memory from pass to pass.
     fits
         Whether a method's state fits into the plan's memory.
+    models
+        How many are trained together: classes times values of lam.
     """
     if plan.tol is None or plan.passes == 1:
-        asked = "no tolerance" if plan.tol is None else "one pass"
-        return MethodChoice(methods=(Asgd(),), reason=f"asgd, as {asked} was asked for")
+        return for_one_pass("no tolerance" if plan.tol is None else "one pass", stats, fits, models)
     if not problem.loss.is_smooth:
         return MethodChoice(methods=(KINKED,), reason="sdca, which alone certifies the plain hinge")
     if conditioning(problem, stats) is None:
@@ -108,6 +116,23 @@ def choose(
     told = ", ".join(f"{m.kind} about {p:.0f}" for m, p in ranked)
     reason = f"{ranked[0][0].kind}: passes to {plan.tol:g} usually are {told}"
     return MethodChoice(methods=tuple(m for m, _ in ranked), reason=reason)
+
+
+def for_one_pass(
+    asked: str, stats: ProblemStats, fits: Callable[[Method], bool], models: int
+) -> MethodChoice:
+    """Choose several learners side by side, averaged SGD alone where they cannot be run."""
+    if models > FEW_MODELS:
+        why = f"takes its {models} models one after the other"
+    elif stats.columns is None:
+        why = "needs statistics of the columns"
+    elif not fits(Onepass()):
+        why = "does not fit into the memory"
+    else:
+        return MethodChoice(methods=(Onepass(),), reason=f"onepass, as {asked} was asked for")
+    return MethodChoice(
+        methods=(Asgd(),), reason=f"asgd, as {asked} was asked for, and onepass {why}"
+    )
 
 
 def passes_of(method: Solver, problem: Problem, stats: ProblemStats, tol: float) -> float | None:

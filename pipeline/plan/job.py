@@ -117,7 +117,13 @@ def settle(plan: TrainingPlan, dataset: Dataset) -> MethodChoice | None:
     job = make_job(with_method(Asgd()), dataset)  # the smallest state
     sorted_rows = clustering_warning(dataset.manifest, job.windows) is not None
     return choose(
-        plan, job.problem, job.stats, sorted_rows=sorted_rows, resident=job.resident, fits=fits
+        plan,
+        job.problem,
+        job.stats,
+        sorted_rows=sorted_rows,
+        resident=job.resident,
+        fits=fits,
+        models=len(tasks_of(plan, job.rule, dataset.n_rows)),
     )
 
 

@@ -219,6 +219,9 @@ class Passes:
         if certified:
             yield self._certified(certified)
         if spent or self._is_enough(certified):
+            if found := self._sweeps.learners():
+                told = [learner._asdict() for learner in found]
+                yield self._progress.event("learners", models=told)
             yield self._save(certified, finished=True)
 
     def _why_fall_back(self) -> str | None:

@@ -41,7 +41,9 @@ from solvers.onepass.adagrad import (
     W,
 )
 from solvers.onepass.state import (
+    NAMES,
     NEWTON,
+    Lead,
     LossesHeard,
     OnepassState,
     offer,
@@ -61,6 +63,7 @@ from solvers.onepass.visit import ASGD, OUTPUTS, AveragedSgd, Clock, Pace, visit
 from solvers.protocol import (
     Block,
     Certificate,
+    ChosenLearner,
     ColumnMoments,
     Goal,
     Method,
@@ -98,7 +101,7 @@ class Onepass(Method):
             columns=np.zeros((stats.d + 1, RECORD)), sgd=SGD.init(problem, stats),
             newton=first_summary(stats.d) if self._runs_newton(problem, stats) else no_summary(),
             heard=LossesHeard(np.zeros((2, OUTPUTS))), t=0, rows_before=0, mass=0.0,
-            values_per_row=0.0, unit=1.0, chosen=ASGD, proof=Proof(),
+            values_per_row=0.0, unit=1.0, chosen=ASGD, lead=Lead(), proof=Proof(),
         )  # fmt: skip
 
     def _runs_newton(self, problem: Problem, stats: ProblemStats) -> bool:
@@ -143,6 +146,12 @@ class Onepass(Method):
         """Return what the summed-up rows prove under the squared loss."""
         proven = state.chosen == NEWTON and state.proof.gap >= 0.0
         return Certificate(*state.proof) if proven else None
+
+    def learners(self, state: OnepassState) -> tuple[ChosenLearner, ...]:
+        """Return whose weights are ahead, and how far the next is behind."""
+        lead = state.lead
+        found = ChosenLearner(NAMES[state.chosen], lead.objective, NAMES[lead.runner_up], lead.by)
+        return (found,)
 
     def step(
         self, problem: Problem, stats: ProblemStats, state: OnepassState, block: Block
@@ -233,10 +242,13 @@ def pace_of(stats: ProblemStats, state: OnepassState) -> Pace:
 
 def judged(problem: Problem, state: OnepassState) -> OnepassState:
     """Take note of the output with the smallest progressive objective, or of a proven optimum."""
-    objective, gap = state.proof
-    if 0.0 <= gap <= PROVEN * max(1.0, objective):
-        return state._replace(chosen=NEWTON)
-    return state._replace(chosen=int(np.argmin(progressive_objectives(problem, state))))
+    found, (objective, gap) = progressive_objectives(problem, state), state.proof
+    proven = 0.0 <= gap <= PROVEN * max(1.0, objective)
+    chosen = NEWTON if proven else int(np.argmin(found))
+    second = int(np.argmin(np.where(np.arange(len(found)) == chosen, np.inf, found)))
+    known = np.isfinite(found[[chosen, second]]).all()
+    lead = Lead(float(found[chosen]), second, float(found[second] - found[chosen]))
+    return state._replace(chosen=chosen, lead=lead if known else Lead())
 
 
 def join(problem: Problem, stats: ProblemStats, states: list[OnepassState]) -> OnepassState:

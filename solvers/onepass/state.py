@@ -35,6 +35,14 @@ class LossesHeard(NamedTuple):
     told: LossSum = LossSum()  # of the output that was ahead before each block
 
 
+class Lead(NamedTuple):
+    """By how much the output is ahead that was chosen."""
+
+    objective: float = 0.0  # its J
+    runner_up: int = 0  # the output with the next larger one
+    by: float = 0.0  # larger by so much
+
+
 class OnepassState(NamedTuple):
     """Everything that changes."""
 
@@ -48,6 +56,7 @@ class OnepassState(NamedTuple):
     values_per_row: float  # mean, the constant included; 0 before the first block
     unit: float  # how far targets are from their level; 1 for labels
     chosen: int  # output that is ahead
+    lead: Lead
     proof: Proof  # of streaming Newton's, after a pass under the squared loss
 
 

@@ -3,7 +3,7 @@
     A = 0, r = 0, w = 0
     for blocks T of rows, t the number of rows up to a block's end
         w <- argmin  w'Aw/2 - r'w + sum over T of c phi(x.w, y) + t/2 sum_j L_j w_j^2
-             by a few Newton steps from the last w
+             by a few Newton steps from the last w, with the curvature there
         H = sum over T of c phi'' x x',  g = sum of c phi' x,  both at the new w
         A <- A + H,   r <- r + H w - g
 
@@ -226,20 +226,24 @@ def squares(X: Matrix, h: Vector) -> Matrix:
 def minimiser(problem: Problem, summary: Summary, most_steps: int, enough: float) -> Vector:
     """Return the minimiser, or what is found in so many Newton steps from w.
 
-    Steps end, too, where the next one promises no more than `enough`.
+    Steps end, too, where the next one promises no more than `enough`.  At the start every step has
+    its own curvature; later a block adds little to A, and is taken at the first point alone: that
+    is a third of the time, for an excess a few percent larger.
     """
     (X, y, c), charge, w = rows_of(summary), charges(problem, summary), summary.w.copy()
     ridge = np.diag(charge + RIDGE * (summary.rows + summary.rows_before))
+    at_start = summary.filled == summary.rows
 
     def total(w: Vector, p: Vector) -> float:
         losses = np.minimum(value(problem.loss, p, y), MOST_LOSS)
         return float(0.5 * w @ (summary.A @ w + charge * w) - summary.r @ w + c @ losses)
 
     p = X @ w
-    before = total(w, p)
+    before, H = total(w, p), None
     for _step in range(most_steps):
         g = summary.A @ w - summary.r + charge * w + X.T @ (c * slope(problem.loss, p, y))
-        H = summary.A + squares(X, c * curvature_at(problem.loss, p, y)) + ridge
+        if H is None or at_start:
+            H = summary.A + squares(X, c * curvature_at(problem.loss, p, y)) + ridge
         step = -np.linalg.solve(H, g)
         promised = float(g @ step)
         if -promised <= enough:

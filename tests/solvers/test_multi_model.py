@@ -35,7 +35,7 @@ from tests.conftest import CONVERGED
 CLASSES = 4
 SEVERAL_WINDOWS = "96.15MB"
 METHODS = {
-    "asgd": {"passes": 2, "certify": True},
+    "asgd": {"solver": {"kind": "asgd"}, "passes": 2, "certify": True},
     "asgd, start sought": {"solver": {"kind": "asgd", "average_from": "auto"}},
     "onepass": {"solver": {"kind": "onepass"}, "passes": 2, "certify": True},
     "onepass in streams": {"solver": {"kind": "onepass"}, "streams": 2},

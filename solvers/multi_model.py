@@ -332,12 +332,19 @@ def any_diverged(walk: Walk, state: States) -> bool:
 def recover_each(
     together: MultiModel, walk: Walk, problem: Problem, stats: ProblemStats, state: States
 ) -> States:
-    """Let the models that diverged recover; the others begin as they did."""
+    """Let the models that diverged recover; the others begin as they did, with what they found.
+
+    A step that was shortened stays so: what one model loses gives no other its long step back.
+    """
     models = []
     for view, model in zip(together.views, state.models, strict=True):
         own = view.problem(problem)
-        lost, begin = walk.diverged(model), together.solver.init
-        models.append(walk.recover(own, stats, model) if lost else begin(own, stats))
+        if walk.diverged(model):
+            models.append(walk.recover(own, stats, model))
+        elif walk.again is not None:
+            models.append(walk.again(own, stats, model))
+        else:
+            models.append(together.solver.init(own, stats))
     return States(tuple(models))
 
 

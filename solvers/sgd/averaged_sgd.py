@@ -122,6 +122,7 @@ class Sgd(Method):
                 order="stored" if epoch == 0 else "random",
                 diverged=has_exploded,
                 recover=self.halve_step,
+                again=self.keep_step,
                 metrics=progressive_loss,
                 interleaved=Interleaved(at_one_row, self.step_interleaved),
             ),
@@ -205,6 +206,11 @@ class Sgd(Method):
         """Start again from zero weights with half the first step."""
         begun: SgdState = self.init(problem, stats)
         return begun._replace(gamma0=0.5 * state.gamma0)
+
+    def keep_step(self, problem: Problem, stats: ProblemStats, state: SgdState) -> SgdState:
+        """Start again from zero weights with the first step that is known."""
+        begun: SgdState = self.init(problem, stats)
+        return begun._replace(gamma0=state.gamma0)
 
     def schedule(self, problem: Problem) -> Schedule:
         """Return how the step decays."""

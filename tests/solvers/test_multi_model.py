@@ -42,6 +42,7 @@ METHODS = {
     "asgd": {"solver": {"kind": "asgd"}, "passes": 2, "certify": True},
     "asgd, start sought": {"solver": {"kind": "asgd", "average_from": "auto"}},
     "onepass": {"solver": {"kind": "onepass"}, "passes": 2, "certify": True},
+    "onepass, few bytes": {"solver": {"kind": "onepass", "newton_columns": 0}, "passes": 2},
     "onepass in streams": {"solver": {"kind": "onepass"}, "streams": 2},
     "s2gd+": {"solver": {"kind": "s2gd+"}, "passes": 6},
     "s2gd that goes back": {
@@ -100,7 +101,8 @@ def test_each_model_has_the_bits_that_it_would_have_alone(tmp_path, dataset, met
 
 
 @pytest.mark.parametrize(
-    "method", ["asgd, start sought", "onepass", "s2gd that goes back", "sdca in streams", "sag"]
+    "method",
+    ["asgd, start sought", "onepass, few bytes", "s2gd that goes back", "sdca in streams", "sag"],
 )
 def test_interrupted_anywhere_equals_uninterrupted(tmp_path, dataset, method):
     plan = plan_for(dataset, **METHODS[method], memory=SEVERAL_WINDOWS)

@@ -12,7 +12,7 @@ from solvers.loss_monitor import EXPLODED
 from solvers.losses import LOSSES
 from solvers.onepass.onepass import Onepass, join
 from solvers.onepass.state import offer, progressive_objectives
-from solvers.onepass.visit import ASGD, LAST, POLY, visit_rows
+from solvers.onepass.visit import ASGD, LAST, OUTPUTS, POLY, visit_rows
 from solvers.protocol import copy_state
 from solvers.sgd.averaged_sgd import Asgd, read_out
 from testing import oracles
@@ -159,3 +159,52 @@ def test_averaged_sgd_that_explodes_leaves_the_choice_and_the_others_alone():
     assert state.chosen != ASGD
     expected = oracles.adagrad("squared_hinge", problem, X, y, weight, 1.0)
     close(with_constant(offer(state, LAST)), expected.last, ROOT)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+def test_a_model_that_has_learnt_from_rows_before_is_not_thrown_away(loss):
+    """From the optimum of many rows, a few new ones move averages a tenth of what they do from zero.
+
+    Last weights have the noise of a step's size, wherever they begin.
+    """
+    X, y, weight = rows_of(40_000, 6, loss, seed=9)
+    problem = problem_of(loss, 1e-3, "free")
+    best = oracles.optimum(loss, problem, X, y, weight)
+    known = stats(X, DenseRows, weight, y)
+    before = visit(problem, X, y, weight, known=known, solver=Onepass())
+    at = Onepass().weights(join(problem, known, [before]))
+    new = slice(0, 400)
+    own = stats(X[new], DenseRows, weight[new], y[new])
+    solver = Onepass(newton_columns=0)
+    started = solver.start_at(problem, own, at, 40_000)
+    assert with_constant(solver.weights(started)) == pytest.approx(with_constant(at))
+    on = visit(problem, X[new], y[new], weight[new], state=started, known=own, solver=solver)
+    anew = visit(problem, X[new], y[new], weight[new], known=own, solver=solver)
+    for k in (POLY, POLY + 1):
+        excess = [
+            oracles.objective(loss, problem, X, y, weight, *offer(state, k))[0] - best
+            for state in (on, anew)
+        ]
+        assert excess[0] < 0.1 * excess[1]
+    assert on.t == 40_400
+
+
+def test_streams_average_their_outputs_and_what_was_heard():
+    X, y, weight = rows_of(3000, 6, "logistic", seed=10)
+    problem, solver = problem_of("logistic", 1e-2, "free"), Onepass(newton_columns=0)
+    known = stats(X, SparseRows, weight, y)._replace(streams=3, stream_rows=1000)
+    parts = [slice(k, k + 1000) for k in (0, 1000, 2000)]
+    ends = [
+        visit(problem, X[p], y[p], weight[p], SparseRows, known=known, solver=solver) for p in parts
+    ]
+    outputs = [[with_constant(offer(s, k)) for s in ends] for k in range(OUTPUTS)]
+    sums = np.sum([s.heard.sums[0] for s in ends], axis=0)
+    weights = sum(s.heard.weight for s in ends)
+    joined = join(problem, known, ends)
+    for k, each in enumerate(outputs):
+        close(with_constant(offer(joined, k)), np.mean(each, axis=0), 1e-12)
+    np.testing.assert_allclose(joined.heard.sums[0] / joined.heard.weight, sums / weights)
+    J = progressive_objectives(problem, joined)
+    assert joined.chosen == np.argmin(J)
+    assert joined.lead.objective == J[joined.chosen]
+    assert joined.lead.by == pytest.approx(np.sort(J)[1] - np.sort(J)[0])

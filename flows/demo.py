@@ -120,12 +120,12 @@ class Demo:
         """Train in one pass."""
         self._head(
             "3. Train, in one pass",
-            "Every row is read from disk, used for one step of averaged stochastic gradient "
-            "descent, and forgotten. The step size was found on the first rows: nothing is tuned "
-            "by hand. The loss below is that of the moving weights on rows that they had not "
-            "learnt from; the model is the average of those weights, which does better. A training "
-            "of minutes runs on Dask and prints a dashboard's address; --scheduler local asks for "
-            "one.",
+            "Every row is read from disk, used for one step, and forgotten. Step sizes are found "
+            "on the way: nothing is tuned by hand. The loss below is that of weights on rows that "
+            "they had not learnt from. Where there is memory for it, several learners take their "
+            "steps side by side, and the best is kept; here there is room for one, averaged "
+            "stochastic gradient descent. A training of minutes runs on Dask and prints a "
+            "dashboard's address; --scheduler local asks for one.",
             f"fewpass train {self.dataset} {self.run} --lam {LAM} --memory {self.memory}",
         )
         wanted = {"dataset": str(self.dataset), "lam": LAM, "memory": self.memory}

@@ -15,6 +15,7 @@ from rich.text import Text
 from flows.console import Terminal, format_seconds, or_dash
 from flows.meter import Meter, Numbers
 from pipeline.ingestion.progress import IngestProgress
+from pipeline.reporting.learners import learners_sentence
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.sizes import format_bytes
 from pipeline.training.outcome import Event
@@ -183,6 +184,8 @@ def _tell(terminal: Terminal, event: Event) -> None:
         terminal.say(f"Chosen: {event.facts['chosen']}.")
     elif event.kind == "switch":
         terminal.say(f"Falling back: {event.facts['why']}", style="yellow")
+    elif event.kind == "learners":
+        terminal.say(f"Best learner: {learners_sentence(event.facts['models'])}.")
     elif event.kind == "restart":
         step = event.facts.get("gamma0", 0.0)
         terminal.say(f"The loss exploded; starting again with the step {step:g}.", style="yellow")

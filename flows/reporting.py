@@ -9,6 +9,7 @@ from rich.table import Table
 
 from flows.console import Terminal, facts_table, format_seconds
 from flows.options import Output
+from pipeline.reporting.learners import learners_sentence
 from pipeline.reporting.report import RunReport, draw_report
 from pipeline.reporting.time_table import BESIDE, PARTS
 from pipeline.sizes import format_bytes
@@ -77,6 +78,7 @@ def shown_report(report: RunReport) -> dict[str, Any]:
         "data set": report.dataset,
         "method": f"{report.solver}, loss {report.loss}, lam {report.lam:.6g}",
         "chosen": report.chosen,
+        "best learner": learners_sentence(report.learners),
         "state": "finished" if report.finished else "unfinished: fewpass resume continues it",
         "passes": f"{report.passes:.4g}, {report.rows_seen:,} rows",
         "loss, last rows": report.last_loss,

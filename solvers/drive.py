@@ -15,6 +15,7 @@ from solvers.kernels.rows import DenseRows, Rows, SparseRows
 from solvers.losses import Problem
 from solvers.protocol import (
     Block,
+    ColumnMoments,
     Part,
     ProblemStats,
     Reduce,
@@ -66,8 +67,19 @@ def stats_of(X: Any, y: NDArray[np.float64], seed: int = 0) -> ProblemStats:
         n=n, d=d, rows_kind=DenseRows if dense else SparseRows,
         mean_square=float(squares.mean()), max_square=float(squares.max()), max_weight=1.0,
         stream_rows=n, shuffled=True, target_square=float(np.mean(np.square(y))),
-        sigma_square=largest**2 / n, streams=1, seed=seed,
+        sigma_square=largest**2 / n, streams=1, seed=seed, columns=lambda: moments_of(X),
     )  # fmt: skip
+
+
+def moments_of(X: Any) -> ColumnMoments:
+    """Return what ingest would measure of the columns of these rows."""
+    n, d = X.shape
+    if isinstance(X, np.ndarray):
+        count, squares = (X != 0.0).sum(axis=0), (X**2).sum(axis=0)
+    else:
+        count = np.bincount(X.indices, X.data != 0.0, d)
+        squares = np.bincount(X.indices, X.data**2, d)
+    return ColumnMoments(count / n, squares / np.maximum(count, 1))
 
 
 def permutations(n: int, seed: int = 0) -> Orders:

@@ -28,6 +28,7 @@ from solvers.losses import Problem
 from solvers.protocol import (
     Block,
     Certificate,
+    ChosenLearner,
     ExpectedPasses,
     Goal,
     Interleaved,
@@ -183,6 +184,10 @@ class MultiModel:
         """Return what is proven of all models, None while something is missing of one."""
         return jointly([self.solver.certificate(s) for s in state.models])
 
+    def learners(self, state: States) -> tuple[ChosenLearner, ...]:
+        """Return every model's."""
+        return tuple(one for model in state.models for one in self.solver.learners(model))
+
     def is_settled(self, model: State) -> bool:
         """Say whether a model needs no more; that changes only where a sweep ends."""
         certified = None if self.tol is None else self.solver.certificate(model)
@@ -240,7 +245,7 @@ def walk_each(together: MultiModel, walk: Walk) -> Walk:
         diverged=partial(any_diverged, walk),
         recover=partial(recover_each, together, walk),
         rows=None if walk.rows is None else partial(most_rows, together, walk.rows),
-        enter=copy_state
+        enter=partial(enter_each, walk)
         if walk.interleaved is None
         else partial(interleave, together, walk.interleaved),
         leave=part_ways,
@@ -275,6 +280,11 @@ def step_each(
             if walk.row_state == "update":
                 keep_numbers(block.row_state, k, mine.row_state)
     return state._replace(models=tuple(models))
+
+
+def enter_each(walk: Walk, state: States) -> States:
+    """Copy every model's state as the walk of one would."""
+    return state._replace(models=tuple(walk.enter(model) for model in state.models))
 
 
 def interleave(together: MultiModel, how: Interleaved, state: States) -> States:
@@ -328,12 +338,19 @@ def any_diverged(walk: Walk, state: States) -> bool:
 def recover_each(
     together: MultiModel, walk: Walk, problem: Problem, stats: ProblemStats, state: States
 ) -> States:
-    """Let the models that diverged recover; the others begin as they did."""
+    """Let the models that diverged recover; the others begin as they did, with what they found.
+
+    A step that was shortened stays so: what one model loses gives no other its long step back.
+    """
     models = []
     for view, model in zip(together.views, state.models, strict=True):
         own = view.problem(problem)
-        lost, begin = walk.diverged(model), together.solver.init
-        models.append(walk.recover(own, stats, model) if lost else begin(own, stats))
+        if walk.diverged(model):
+            models.append(walk.recover(own, stats, model))
+        elif walk.again is not None:
+            models.append(walk.again(own, stats, model))
+        else:
+            models.append(together.solver.init(own, stats))
     return States(tuple(models))
 
 

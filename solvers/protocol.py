@@ -40,6 +40,13 @@ class Block(NamedTuple):
     row_state: NDArray[np.float64]  # (n,), or (n, k) for k > 1 numbers a row; (0,) if none are kept
 
 
+class ColumnMoments(NamedTuple):
+    """What ingest measured of every column, in the order in which rows are stored."""
+
+    share: NDArray[np.float64]  # (d,) of the rows: those that have a value other than 0
+    square: NDArray[np.float64]  # (d,) mean square of these values; 0 where there are none
+
+
 class ProblemStats(NamedTuple):
     """What ingest measured once and every step size needs."""
 
@@ -55,6 +62,7 @@ class ProblemStats(NamedTuple):
     sigma_square: float  # largest eigenvalue of mean x x^T, from above: a sample's, times 1.05
     streams: int
     seed: int
+    columns: Callable[[], ColumnMoments] | None = None  # reads them, where they are known
 
 
 class Weights(NamedTuple):
@@ -147,7 +155,8 @@ class Walk(NamedTuple):
 
     With several streams every stream starts from its own copy of the state and `join` makes one
     of the results.  A step that says `diverged` ends the walk; `recover` gives the state to start
-    the whole training from again.
+    the whole training from again.  Of several models those that did not diverge start again, too:
+    from what `again` gives, where a method keeps what it found by itself, or else from `init`.
 
     A walk that reads or updates what is kept per row has states with a field `row_version`, in no
     group: the sweep that wrote the numbers which the state goes with.  Where it updates, `step`
@@ -161,6 +170,7 @@ class Walk(NamedTuple):
     metrics: Callable[[State], dict[str, float]]  # numbers for the log and the live display
     diverged: Callable[[State], bool] = never
     recover: Callable[[Problem, ProblemStats, State], State] = no_recovery
+    again: Callable[[Problem, ProblemStats, State], State] | None = None
     rows: Callable[[State], int] | None = None  # how many a stream visits; None: each of its once
     row_state: RowStateUse = "none"
     interleaved: Interleaved | None = None
@@ -213,6 +223,15 @@ class Certificate(NamedTuple):
         """The gap over max(1, |objective|), of several models the largest: what `tol` is about."""
         each = self.models or ((self.objective, self.gap),)
         return max(gap / max(1.0, abs(objective)) for objective, gap in each)
+
+
+class ChosenLearner(NamedTuple):
+    """Whose weights a method that runs several learners hands on, and by how much."""
+
+    learner: str
+    objective: float  # progressive
+    runner_up: str
+    lead: float  # the runner-up's progressive objective is so much higher
 
 
 class Diverged(ArithmeticError):  # noqa: N818  users read the name, and it says enough
@@ -300,6 +319,10 @@ class Method(Settings):
         """See Solver; here for the methods that prove nothing without another pass."""
         return None
 
+    def learners(self, _state: State) -> tuple[ChosenLearner, ...]:
+        """See Solver; here for the methods that are one learner."""
+        return ()
+
 
 class Solver(Protocol):
     """The verbs of a method."""
@@ -368,6 +391,9 @@ class Solver(Protocol):
 
     def certificate(self, state: State) -> Certificate | None:
         """Return what is proven of `weights(state)` already, None where that takes a pass."""
+
+    def learners(self, state: State) -> tuple[ChosenLearner, ...]:
+        """Return whose weights `weights(state)` are, a learner per model; none where all is one."""
 
 
 def add_parts(left: Part, right: Part) -> Part:

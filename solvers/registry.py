@@ -24,6 +24,7 @@ LOSSES = {
 METHODS = {
     "sgd": "solvers.sgd.averaged_sgd:Sgd",
     "asgd": "solvers.sgd.averaged_sgd:Asgd",
+    "onepass": "solvers.onepass.onepass:Onepass",
     "pegasos": "solvers.dual.pegasos:Pegasos",
     "s2gd": "solvers.s2gd.s2gd:S2gd",
     "s2gd+": "solvers.s2gd.s2gd:S2gdPlus",

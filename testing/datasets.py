@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from pipeline.ingestion.column_statistics import ColumnStatistics
 from storage.dataset import Dataset
 from storage.folder import Folder
 from storage.manifest import Labels, Shuffle, Values, Weights
@@ -44,6 +45,9 @@ def write(url, table, d, chunk_rows, *, targets="labels", shuffled=True):
         writer.write_chunk(k, cut(table, k * chunk_rows, min(n, (k + 1) * chunk_rows)))
         for k in range(writer.n_chunks)
     ]
+    columns = ColumnStatistics(layout, d)
+    columns.add(table)
+    writer.write_columns(columns.columns(d))
     y = table.target
     if targets == "labels":
         counts = tuple(np.bincount(y.astype(int), minlength=2).tolist())

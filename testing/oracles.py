@@ -3,12 +3,12 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import brentq, minimize
 
 from solvers.gradient import add_gradient, certificate, no_gradient
 from solvers.kernels.rows import DenseRows, SparseRows
 from solvers.losses import LOSSES, Problem
-from solvers.protocol import Block, ProblemStats, Weights
+from solvers.protocol import Block, ColumnMoments, ProblemStats, Weights
 
 LISTEN = 0.01  # rate of the decaying average and of the smoothed losses, section 2.3
 
@@ -108,6 +108,55 @@ def asgd(name, problem, X, y, weight, gamma0, a, c, t0, latest=None):
     return Recursion(theta, float(b), bar, float(b_bar), t0, ema)
 
 
+class AdaGrad(NamedTuple):
+    """Where the implicit recursion ends, the constant column's weight last."""
+
+    last: np.ndarray
+    poly: np.ndarray
+    losses: np.ndarray  # late-weighted sums of both
+    weight: float
+
+
+def implicit_slope(name, c, a, q, y):
+    """g = c phi'(z, y) where z + q g = a: between the slopes where nothing moves and all does."""
+    slope = lambda z: c * float(phi(name, z, y)[1])  # noqa: E731
+    if q == 0.0 or slope(a) == 0.0:
+        return slope(a)
+    ends = sorted((a, a - (1.0 + 1e-9) * q * slope(a)))
+    z = brentq(lambda z: z + q * slope(z) - a, *ends, xtol=1e-14, rtol=1e-14)
+    return (a - z) / q  # at a kink the slope is in between
+
+
+def adagrad(name, problem, X, y, weight, eta, unit=1.0, start=0.0, pull=1.0):
+    """The implicit AdaGrad learner as its module's docstring has it, with dense vectors."""
+    n = len(y)
+    share, square = moments(X)
+    constant = float(problem.intercept != 0.0)
+    X = np.column_stack([X, np.full(n, problem.intercept)])
+    f, S = np.append(share, 1.0), np.sqrt(np.append(square, 1.0))
+    R = np.append(np.full(len(share), problem.lam), problem.lam_b) / np.where(f > 0.0, f, 1.0)
+    N = share.sum() + constant
+    w = np.zeros(len(f))
+    w[-1] = start
+    G, bar, mass = np.full(len(f), 1e-3 * pull), np.zeros(len(f)), 0.0
+    losses = np.zeros(2)
+    for t in range(1, n + 1):
+        j = np.flatnonzero(X[t - 1])
+        x, c, late = X[t - 1, j], weight[t - 1], (t / n) ** 5
+        average = bar if mass > 0.0 else w
+        for k, at in enumerate((w, average)):
+            losses[k] += late * c * phi(name, x @ at[j], y[t - 1])[0]
+        g0 = c * phi(name, x @ w[j], y[t - 1])[1]
+        G[j] += (g0 * x / S[j]) ** 2
+        D = eta * unit / (np.sqrt(N) * S[j] ** 2 * np.sqrt(G[j]))
+        e = 1.0 / (1.0 + D * R[j])
+        g = implicit_slope(name, c, x @ (w[j] * e), (D * x**2) @ e, y[t - 1])
+        w[j] = (w[j] - D * g * x) * e
+        mass += late
+        bar = bar + late / mass * (w - bar)
+    return AdaGrad(w, bar, losses, mass)
+
+
 def inner_loop(name, problem, X, y, weight, x, x_b, orders, h, batch, length):
     """S2GD's Algorithm 1 from the anchor (x, x_b), with dense vectors.
 
@@ -164,7 +213,14 @@ def stats(X, rows_kind, weight=None, y=None):
         max_square=float(squares.max()), max_weight=largest, stream_rows=len(squares),
         shuffled=True, target_square=1.0 if y is None else float(np.mean(np.square(y))),
         sigma_square=float(np.linalg.norm(X, 2) ** 2 / len(X)), streams=1, seed=0,
+        columns=lambda: moments(X),
     )  # fmt: skip
+
+
+def moments(X):
+    """Share of the rows that have a value in a column, and mean square of the values."""
+    count = (X != 0.0).sum(axis=0)
+    return ColumnMoments(count / len(X), (X**2).sum(axis=0) / np.maximum(count, 1))
 
 
 def dense_rows(X):

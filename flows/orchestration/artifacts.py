@@ -65,7 +65,15 @@ class TrainingProgress:
     def show(self, event: Event) -> None:
         """Take an event."""
         self._meter.take(event)
-        if event.kind in ("start", "resume", "restart", "switch", "certificate", "finish"):
+        if event.kind in (
+            "start",
+            "resume",
+            "restart",
+            "switch",
+            "certificate",
+            "learners",
+            "finish",
+        ):
             told = {k: v for k, v in event.facts.items() if v not in (None, [], {})}
             get_run_logger().info("%s after %d rows: %s", event.kind, event.cursor.rows_seen, told)
         if event.kind in ("span", "finish"):

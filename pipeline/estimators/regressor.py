@@ -32,7 +32,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
         A method's word, such as "newton", "psdca" or "asgd", or {"kind": word, setting: value}.
     tol : float or None, default=1e-6
         Stop at a certified gap to the optimum of tol * max(1, |objective|).  None with
-        solver="auto" is one pass of averaged SGD.
+        solver="auto" is one pass of several learners ("onepass").
     passes : int or None, default=None
         Passes over the rows at most; None is 1000, or 1 without tol.
     fit_intercept : bool, default=True

@@ -1,11 +1,14 @@
 """`auto`: which method a plan is trained with, and when to fall back on another.
 
-Without a tolerance, or in one pass, averaged SGD: nothing comes nearer by then.  To a tolerance,
-Newton's method where the loss is smooth and columns are few, whatever their scales; else dual
-coordinate ascent with a proximal centre, which foresees nothing and finds out by its certificate
-how hard the problem is.  S2GD+ goes before it only where rows stay in memory, are short beside lam,
-and its cheaper passes (solvers/estimates/expected_passes.py) are foreseen to take less.  Where rows
-lie sorted it does not: its averages count on a random order.
+Without a tolerance, or in one pass, the several learners of `onepass`: nothing comes nearer by
+then.  Averaged SGD alone for many models, which it takes side by side, and where their states do
+not fit into the memory.
+
+To a tolerance, Newton's method where the loss is smooth and columns are few, whatever their scales;
+else dual coordinate ascent with a proximal centre, which foresees nothing and finds out by its
+certificate how hard the problem is.  S2GD+ goes before it only where rows stay in memory, are short
+beside lam, and its cheaper passes (solvers/estimates/expected_passes.py) are foreseen to take less.
+Where rows lie sorted it does not: its averages count on a random order.
 
 All of it follows from the plan and from what ingest measured, and is written down in the run's
 record, so that a run goes on with what it began with.
@@ -25,10 +28,12 @@ from solvers.batch.newton import Newton
 from solvers.dual.psdca import Psdca
 from solvers.estimates.expected_passes import conditioning
 from solvers.losses import Problem
+from solvers.onepass.onepass import Onepass
 from solvers.protocol import Certificate, ProblemStats
 from solvers.s2gd.s2gd import S2gdPlus
 from solvers.sgd.averaged_sgd import Asgd
 
+FEW_MODELS = 4  # averaged SGD takes eight for the price of two, onepass each for its own
 FEW_COLUMNS = 500  # up to here a row's share of the matrix of columns by columns is bearable
 MORE_COLUMNS = 1000  # the same where K is above HARD: there nothing else comes to a certificate
 HARD = 1e4
@@ -66,6 +71,7 @@ def choose(
     sorted_rows: bool,
     resident: bool,
     fits: Callable[[Method], bool],
+    models: int = 1,
 ) -> MethodChoice:
     """Choose a plan's method.
 
@@ -81,10 +87,11 @@ def choose(
         Whether rows stay in memory from pass to pass.
     fits
         Whether a method's state fits into the plan's memory.
+    models
+        How many are trained together: classes times values of lam.
     """
     if plan.tol is None or plan.passes == 1:
-        asked = "no tolerance" if plan.tol is None else "one pass"
-        return MethodChoice(methods=(Asgd(),), reason=f"asgd, as {asked} was asked for")
+        return for_one_pass("no tolerance" if plan.tol is None else "one pass", stats, fits, models)
     if not problem.loss.is_smooth:
         reason = "psdca, as no gradient certifies the plain hinge"
         return MethodChoice(methods=(KINKED,), reason=reason)
@@ -101,6 +108,23 @@ def choose(
     told = ", ".join(f"{m.kind} about {p:.0f}" for m, p in zip(fitting, usual, strict=True))
     reason = f"{fitting[0].kind}: passes to {plan.tol:g} usually are {told}"
     return MethodChoice(methods=tuple(fitting), reason=reason)
+
+
+def for_one_pass(
+    asked: str, stats: ProblemStats, fits: Callable[[Method], bool], models: int
+) -> MethodChoice:
+    """Choose several learners side by side, averaged SGD alone where they cannot be run."""
+    if models > FEW_MODELS:
+        why = f"takes its {models} models one after the other"
+    elif stats.columns is None:
+        why = "needs statistics of the columns"
+    elif not fits(Onepass()):
+        why = "does not fit into the memory"
+    else:
+        return MethodChoice(methods=(Onepass(),), reason=f"onepass, as {asked} was asked for")
+    return MethodChoice(
+        methods=(Asgd(),), reason=f"asgd, as {asked} was asked for, and onepass {why}"
+    )
 
 
 def candidates(

@@ -9,6 +9,7 @@ from pipeline.execution.span import Job
 from pipeline.memory import return_freed_memory
 from pipeline.plan.auto import MethodChoice, choose
 from pipeline.plan.clustering import clustering_warning
+from pipeline.plan.column_moments import known_moments
 from pipeline.plan.problem import problem_of
 from pipeline.settings.methods import Auto, Method
 from pipeline.settings.training_plan import TrainingPlan
@@ -41,6 +42,7 @@ def make_job(plan: TrainingPlan, dataset: Dataset) -> Job:
     rule = target_rule(manifest, problem.loss, plan.positive, plan.class_weight)
     spread = sampled_sigma_square(dataset, rule)
     stats = stats_of(manifest, rule, streams=plan.streams, seed=plan.seed, sigma_square=spread)
+    stats = stats._replace(columns=known_moments(dataset))
     method.init(problem, stats)  # refuses settings that do not fit
     solver = solver_of(plan, rule, manifest.n_rows)
     row_state_size = solver.row_state_size(stats)
@@ -115,7 +117,13 @@ def settle(plan: TrainingPlan, dataset: Dataset) -> MethodChoice | None:
     job = make_job(with_method(Asgd()), dataset)  # the smallest state
     sorted_rows = clustering_warning(dataset.manifest, job.windows) is not None
     return choose(
-        plan, job.problem, job.stats, sorted_rows=sorted_rows, resident=job.resident, fits=fits
+        plan,
+        job.problem,
+        job.stats,
+        sorted_rows=sorted_rows,
+        resident=job.resident,
+        fits=fits,
+        models=len(tasks_of(plan, job.rule, dataset.n_rows)),
     )
 
 

@@ -34,6 +34,7 @@ class History(NamedTuple):
     resumed: int
     stepping_s: float
     waiting_s: float
+    learners: tuple[dict[str, Any], ...] = ()  # whose weights were handed on, a model each
 
 
 def read_history(events: Iterable[dict[str, Any]]) -> History:
@@ -51,6 +52,7 @@ class _LogReader:
         self._certificates: dict[Certified, None] = {}  # each once, in order
         self._counts = {"restart": 0, "resume": 0}
         self._stepping = self._waiting = 0.0
+        self._learners: tuple[dict[str, Any], ...] = ()
 
     def take(self, event: dict[str, Any]) -> None:
         kind, rows = event["event"], event["rows_seen"]
@@ -63,6 +65,8 @@ class _LogReader:
         elif kind == "certificate":
             found = Certified(event["passes"], rows, event["objective"], event["gap"])
             self._certificates[found] = None
+        elif kind == "learners":
+            self._learners = tuple(event["models"])
         elif kind == "span":
             self._add(rows, event)
 
@@ -74,6 +78,7 @@ class _LogReader:
             resumed=self._counts["resume"],
             stepping_s=self._stepping,
             waiting_s=self._waiting,
+            learners=self._learners,
         )
 
     def _cut(self, kept: int) -> None:

@@ -27,6 +27,8 @@ class RunReport(NamedTuple):
     dataset: str
     solver: str
     chosen: str | None  # why, where `auto` chose it
+    learners: list[dict[str, Any]]  # whose weights were handed on, where the method runs several
+    # learners: a model each, the fields of solvers.protocol.ChosenLearner
     loss: str
     lam: float
     finished: bool
@@ -74,6 +76,7 @@ def draw_report(run: RunFolder) -> RunReport:
         dataset=record.plan.dataset,
         solver=record.method(cursor.method),
         chosen=record.methods.reason if record.methods else None,
+        learners=list(history.learners),
         loss=problem.loss.name,
         lam=problem.lam,
         finished=saved.finished,

@@ -44,8 +44,8 @@ class TrainingPlan(BaseModel):
     dataset: str
     """URL or path of a data set."""
     solver: AnyMethod = Auto()
-    """Method and its own settings [default: auto, which takes asgd, averaged stochastic gradient
-    descent, without a tolerance, else what usually needs the least]."""
+    """Method and its own settings [default: auto, which takes onepass, several learners over the
+    same rows, without a tolerance, else what usually needs the least]."""
     loss: LossName | None = None
     """Loss [default: logistic for labels, squared for numbers]."""
     smoothing: PositiveFloat = 1.0

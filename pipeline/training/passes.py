@@ -30,11 +30,26 @@ from pipeline.training.run_folder import read_records
 from pipeline.training.saved import Content, Cursor, Saved, require_array
 from pipeline.training.sweeps import Sweeps
 from solvers.losses import Problem
-from solvers.protocol import Certificate, Diverged, ProblemStats, Reduce, Sweep, Walk, Weights
+from solvers.multi_model import MultiModel
+from solvers.protocol import (
+    Certificate,
+    Diverged,
+    ProblemStats,
+    Reduce,
+    Solver,
+    Sweep,
+    Walk,
+    Weights,
+)
 from storage.dataset import Dataset
 from storage.snapshot import Snapshot
 
-MOST_RESTARTS = 30
+MOST_RESTARTS = 30  # of every model
+
+
+def models_of(solver: Solver) -> int:
+    """Count the models that are trained together."""
+    return len(solver.views) if isinstance(solver, MultiModel) else 1
 
 
 class Passes:
@@ -260,6 +275,9 @@ class Passes:
         if certified:
             yield self._certified(certified)
         if spent or self._is_enough(certified):
+            if found := self._sweeps.learners():
+                told = [learner._asdict() for learner in found]
+                yield self._progress.event("learners", models=told)
             yield self._save(certified, finished=True)
 
     def _why_fall_back(self) -> str | None:
@@ -338,9 +356,9 @@ class Passes:
     def _restart(self, walk: Walk) -> Event:
         """Begin again from the state that the method gives after an explosion."""
         cursor = self._cursor
-        if cursor.restarts >= MOST_RESTARTS:
+        if cursor.restarts >= MOST_RESTARTS * models_of(self._solver):
             raise Diverged(
-                f"The loss of {self._training.run.url} exploded {MOST_RESTARTS + 1} times, the "
+                f"The loss of {self._training.run.url} exploded {cursor.restarts + 1} times, the "
                 f"last time after {cursor.rows_seen} rows. Scale the features (`scale` of an "
                 "ingest), or raise `lam`."
             )

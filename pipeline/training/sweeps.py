@@ -24,6 +24,7 @@ from pipeline.training.state_tasks import absorb_sum, join_own_streams, join_str
 from solvers.multi_model import appraisal
 from solvers.protocol import (
     Certificate,
+    ChosenLearner,
     Diverged,
     Reduce,
     Solver,
@@ -218,6 +219,11 @@ class Sweeps:
         """Return what the method itself has proven."""
         found: Certificate | None = self.ask("certificate", self.solver.certificate, self.heads[0])
         require_finite(found)
+        return found
+
+    def learners(self) -> tuple[ChosenLearner, ...]:
+        """Return whose weights the method hands on, where it runs several learners."""
+        found: tuple[ChosenLearner, ...] = self.ask("learners", self.solver.learners, self.heads[0])
         return found
 
     def certify(self, weights: Weights | None = None) -> Certificate:

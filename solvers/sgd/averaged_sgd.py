@@ -122,6 +122,7 @@ class Sgd(Method):
                 order="stored" if epoch == 0 else "random",
                 diverged=has_exploded,
                 recover=self.halve_step,
+                again=self.keep_step,
                 metrics=progressive_loss,
                 interleaved=Interleaved(at_one_row, self.step_interleaved),
             ),
@@ -135,7 +136,7 @@ class Sgd(Method):
         self, problem: Problem, stats: ProblemStats, state: SgdState, block: Block
     ) -> SgdState:
         """Visit the rows of one block."""
-        problem, state, length = self._prepare(problem, stats, state, block)
+        problem, state, length = self.prepared(problem, stats, state, block)
         return scale_intercept(self._visit(problem, stats, state, block), length)
 
     def step_interleaved(
@@ -150,17 +151,17 @@ class Sgd(Method):
     ) -> list[SgdState]:
         """Visit the rows of one block with several models, see protocol.py: Interleaved."""
         ready = [
-            self._prepare(problem, stats, state, block._replace(y=as_sides(block.y, label)))
+            self.prepared(problem, stats, state, block._replace(y=as_sides(block.y, label)))
             for problem, state, label in zip(problems, models, labels, strict=True)
         ]
         own, states, lengths = zip(*ready, strict=True)
-        schedules = [self._schedule(problem) for problem in problems]
+        schedules = [self.schedule(problem) for problem in problems]
         least = loss_of_zero(problems[0], stats)
         stepped = walk_interleaved(list(own), schedules, list(states), labels, least, W, block)
         each = zip(stepped, lengths, strict=True)
         return [scale_intercept(state, length) for state, length in each]
 
-    def _prepare(
+    def prepared(
         self, problem: Problem, stats: ProblemStats, state: SgdState, block: Block
     ) -> tuple[Problem, SgdState, float]:
         """Return problem and state with the constant column's own length, and that length.
@@ -182,7 +183,7 @@ class Sgd(Method):
         start = level(problem, first)
         if state.gamma0 == 0.0:
             square, shifted = largest_square(problem, stats), first._replace(y=first.y - start)
-            gamma0 = calibrate(problem, self._schedule(problem), square, stats, shifted)
+            gamma0 = calibrate(problem, self.schedule(problem), square, stats, shifted)
             state = state._replace(gamma0=gamma0)
         if state.t > 0:  # at another model's weights: the intercept is where it belongs
             return state
@@ -191,7 +192,7 @@ class Sgd(Method):
     def _visit(
         self, problem: Problem, stats: ProblemStats, state: SgdState, block: Block
     ) -> SgdState:
-        schedule = self._schedule(problem)
+        schedule = self.schedule(problem)
         least = loss_of_zero(problem, stats)
         start = 0
         if state.t0 == SOUGHT:
@@ -206,7 +207,13 @@ class Sgd(Method):
         begun: SgdState = self.init(problem, stats)
         return begun._replace(gamma0=0.5 * state.gamma0)
 
-    def _schedule(self, problem: Problem) -> Schedule:
+    def keep_step(self, problem: Problem, stats: ProblemStats, state: SgdState) -> SgdState:
+        """Start again from zero weights with the first step that is known."""
+        begun: SgdState = self.init(problem, stats)
+        return begun._replace(gamma0=state.gamma0)
+
+    def schedule(self, problem: Problem) -> Schedule:
+        """Return how the step decays."""
         c = self._default_power(problem) if self.c is None else self.c
         return Schedule(self.a or problem.lam, c)
 

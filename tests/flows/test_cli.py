@@ -146,7 +146,9 @@ def test_words_for_people(work, fewpass):
     assert "napshot" in err
     status, out, err = fewpass("resume", work / "run", *NO_DASK)
     assert "--certify" in err
-    assert "asgd" in out
+    assert "onepass" in out
+    status, out, err = fewpass("report", work / "run")
+    assert "best learner" in out
     status, out, err = fewpass("resume", work / "run", "-q", *NO_DASK)
     assert (status, out, err) == (0, "", "")
 

@@ -27,17 +27,24 @@ from pipeline.training.saved import Saved
 from pipeline.training.training_run import TrainingRun
 from solvers.dual.psdca import Psdca
 from solvers.dual.sdca import Sdca
+from solvers.kernels.rows import DenseRows
+from solvers.loss_monitor import LossMonitor
 from solvers.losses import Logistic
+from solvers.multi_model import MultiModel, Task
 from solvers.protocol import Block, copy_state
 from solvers.sgd.averaged_sgd import Asgd
+from testing import oracles
 from testing.datasets import make
 from tests.conftest import CONVERGED
 
 CLASSES = 4
 SEVERAL_WINDOWS = "96.15MB"
 METHODS = {
-    "asgd": {"passes": 2, "certify": True},
+    "asgd": {"solver": {"kind": "asgd"}, "passes": 2, "certify": True},
     "asgd, start sought": {"solver": {"kind": "asgd", "average_from": "auto"}},
+    "onepass": {"solver": {"kind": "onepass"}, "passes": 2, "certify": True},
+    "onepass, few bytes": {"solver": {"kind": "onepass", "newton_columns": 0}, "passes": 2},
+    "onepass in streams": {"solver": {"kind": "onepass"}, "streams": 2},
     "s2gd+": {"solver": {"kind": "s2gd+"}, "passes": 6},
     "s2gd that goes back": {
         "solver": {"kind": "s2gd"},
@@ -98,7 +105,14 @@ def test_each_model_has_the_bits_that_it_would_have_alone(tmp_path, dataset, met
 
 @pytest.mark.parametrize(
     "method",
-    ["asgd, start sought", "s2gd that goes back", "sdca in streams", "psdca in streams", "sag"],
+    [
+        "asgd, start sought",
+        "onepass, few bytes",
+        "s2gd that goes back",
+        "sdca in streams",
+        "psdca in streams",
+        "sag",
+    ],
 )
 def test_interrupted_anywhere_equals_uninterrupted(tmp_path, dataset, method):
     plan = plan_for(dataset, **METHODS[method], memory=SEVERAL_WINDOWS)
@@ -311,3 +325,33 @@ def test_a_plan_may_name_class_weights_as_text():
     assert TrainingPlan.model_validate(json.loads(plan.model_dump_json())) == plan
     with pytest.raises(ValueError, match="LABEL=NUMBER"):
         TrainingPlan(dataset="x", class_weight="spam")
+
+
+def test_restarts_shorten_a_models_own_step_and_it_stays_short():
+    """What explodes begins again with half its step; no other model gets its long step back."""
+    X, y, _ = oracles.rows_of(300, 5, "squared_hinge")
+    known = oracles.stats(X, DenseRows, y=y)
+    problem = oracles.problem_of("squared_hinge", 0.01)
+    views = tuple(Task(lam=lam) for lam in (0.01, 0.02, 0.04))
+    together = MultiModel(Asgd(), views)
+    (walk,) = together.program(0)
+    state = together.init(problem, known)
+    models = [m._replace(gamma0=g) for m, g in zip(state.models, (0.4, 0.3, 0.2), strict=True)]
+    state = state._replace(models=tuple(models))
+    expected = [0.4, 0.3, 0.2]
+    for lost in ((0,), (1,), (0, 2), (1,)):
+        exploded = LossMonitor(diverged=1)
+        models = [
+            m._replace(monitor=exploded) if k in lost else m for k, m in enumerate(state.models)
+        ]
+        state = walk.recover(problem, known, state._replace(models=tuple(models)))
+        expected = [g / 2 if k in lost else g for k, g in enumerate(expected)]
+        assert [m.gamma0 for m in state.models] == expected
+        assert all(m.t == 0 and not m.W.any() and not walk.diverged(state) for m in state.models)
+    # A model that found its step and begins again goes where it would have gone at once.
+    rows = oracles.block(oracles.dense_rows(X), y)
+    found = Asgd().step(problem, known, Asgd().init(problem, known), rows)
+    again = Asgd().keep_step(problem, known, found)
+    again = Asgd().step(problem, known, again, rows)
+    pairs = zip(named_fields(found), named_fields(again), strict=True)
+    assert all(np.array_equal(a, b) for (_, a), (_, b) in pairs)

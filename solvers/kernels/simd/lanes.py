@@ -25,6 +25,12 @@ LEAST_MANTISSA = math.sqrt(0.5)
 MAGIC = 1.5 * 2.0**52  # added to a small number, it leaves the nearest whole one in the lowest bits
 
 
+class Two(NamedTuple):
+    """Two lanes at a time."""
+
+    width: int = 2
+
+
 class Four(NamedTuple):
     """Four lanes at a time."""
 
@@ -37,7 +43,7 @@ class Eight(NamedTuple):
     width: int = 8
 
 
-LaneWidth = Four | Eight  # how many numbers go together
+LaneWidth = Two | Four | Eight  # how many numbers go together
 
 
 _compiled = partial(

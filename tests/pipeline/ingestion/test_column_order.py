@@ -38,6 +38,7 @@ ORDERS = ("source", "frequency")
 #: Every family of methods, each with a loss it takes.
 METHODS = {
     "asgd": {"passes": 2},
+    "onepass": {"passes": 2},
     "s2gd+": {"passes": 8},
     "sdca": {"passes": 5, "streams": 2},
     "sdca hinge": {"passes": 5, "loss": "hinge"},

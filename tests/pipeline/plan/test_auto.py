@@ -16,7 +16,7 @@ from pipeline.training.training_run import TrainingRun
 from solvers.dual.psdca import Psdca
 from solvers.kernels.rows import SparseRows
 from solvers.losses import LOSSES, Problem
-from solvers.protocol import Certificate, ProblemStats
+from solvers.protocol import Certificate, ColumnMoments, ProblemStats
 from solvers.s2gd.s2gd import S2gdPlus
 from storage.table import DenseTable
 from testing.datasets import make, write
@@ -28,7 +28,7 @@ def stats(n=10_000, square=1.0, streams=1, d=100):
     return ProblemStats(
         n=n, d=d, rows_kind=SparseRows, mean_square=square, max_square=square, max_weight=1.0,
         stream_rows=n // streams, shuffled=True, target_square=1.0, sigma_square=square,
-        streams=streams, seed=0,
+        streams=streams, seed=0, columns=lambda: ColumnMoments(np.ones(d), np.full(d, square)),
     )  # fmt: skip
 
 
@@ -39,9 +39,11 @@ def problem(loss="logistic", lam=1e-4):
 @pytest.mark.parametrize(
     ("asked", "about", "methods", "why"),
     [
-        ({}, {}, ["asgd"], "no tolerance"),
-        ({"passes": 5}, {}, ["asgd"], "no tolerance"),
-        ({"passes": 1, "tol": 1e-3}, {}, ["asgd"], "one pass"),
+        ({}, {"fits": {"onepass"}}, ["onepass"], "no tolerance"),
+        ({"passes": 5}, {"fits": {"onepass"}}, ["onepass"], "no tolerance"),
+        ({"passes": 1, "tol": 1e-3}, {"fits": {"onepass"}}, ["onepass"], "one pass"),
+        ({}, {"fits": {"onepass"}, "models": 5}, ["asgd"], "its 5 models one after the other"),
+        ({}, {"fits": set()}, ["asgd"], "does not fit into the memory"),
         ({"tol": 1e-4}, {}, ["psdca"], "psdca: passes to 0.0001 usually are psdca about 6"),
         (
             {"tol": 1e-4},
@@ -81,7 +83,7 @@ def test_what_is_chosen_and_why(asked, about, methods, why):
     chosen = choose(
         TrainingPlan(dataset="d", **asked), problem(about.pop("loss"), about.pop("lam")),
         sorted_rows=about.pop("sorted_rows"), resident=about.pop("resident"),
-        fits=lambda m: m.kind in fitting, stats=stats(**about),
+        fits=lambda m: m.kind in fitting, models=about.pop("models", 1), stats=stats(**about),
     )  # fmt: skip
     assert [m.kind for m in chosen.methods] == methods
     assert why in chosen.reason
@@ -112,15 +114,15 @@ def trained(plan, url):
     return run, list(run)
 
 
-def test_without_a_tolerance_it_is_one_pass_of_averaged_sgd(tmp_path):
+def test_without_a_tolerance_it_is_one_pass_of_several_learners(tmp_path):
     dataset = make(tmp_path / "set", n=2000)
     auto, _ = trained(TrainingPlan(dataset=dataset.folder.url), tmp_path / "auto")
-    asgd = TrainingPlan(dataset=dataset.folder.url, solver={"kind": "asgd"})
-    named, _ = trained(asgd, tmp_path / "asgd")
+    onepass = TrainingPlan(dataset=dataset.folder.url, solver={"kind": "onepass"})
+    named, _ = trained(onepass, tmp_path / "onepass")
     assert auto.result.weights_sha256 == named.result.weights_sha256
-    assert (auto.result.solver, auto.result.passes) == ("asgd", 1)
+    assert (auto.result.solver, auto.result.passes) == ("onepass", 1)
     record = auto.run.record()
-    assert (record.plan.solver.kind, record.method()) == ("auto", "asgd")
+    assert (record.plan.solver.kind, record.method()) == ("auto", "onepass")
     assert named.run.record().methods is None
 
 

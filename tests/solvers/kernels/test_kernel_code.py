@@ -16,6 +16,7 @@ from solvers import gradient
 from solvers.batch.gd import Gd
 from solvers.dual import sdca
 from solvers.losses import Logistic, Problem
+from solvers.onepass import onepass
 from solvers.protocol import Walk
 from solvers.sgd import averaged_sgd, steps
 from testing.oracles import block, dense_rows, sparse_rows, stats
@@ -67,6 +68,7 @@ def visit_a_block(solver, problem, known, rows):
 
 KERNELS = [
     (steps, "step_rows", averaged_sgd.Asgd(gamma0=1.0)),
+    (onepass, "visit_rows", onepass.Onepass()),
     (sdca, "visit_rows", sdca.Sdca()),
     (gradient, "add_slopes", Gd()),
 ]

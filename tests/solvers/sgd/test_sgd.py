@@ -72,7 +72,7 @@ def test_every_loss_and_intercept(loss, intercept):
     problem = problem_of(loss, 0.01, intercept)
     for average_from, t0 in [(0, 0), (0.1, 150), (1499, 1499), (2000, 2000)]:
         solver = Asgd(gamma0=0.05, average_from=average_from)
-        schedule = solver._schedule(problem)
+        schedule = solver.schedule(problem)
         assert schedule == Schedule(0.01, 2 / 3 if loss == "squared" else 0.75)
         state = visit(solver, problem, X, y, weight)
         expected = oracles.asgd(loss, problem, X, y, weight, 0.05, *schedule, t0)
@@ -136,7 +136,7 @@ def test_dense_sparse_and_python_agree(seed, density, t0, loss):
         start = solver.init(problem, stats(X, kind, weight, y))
         theta, bar, monitor, t = step_rows.py_func(
             start.W, start.theta, start.bar, start.monitor, start.t, start.t0, start.gamma0,
-            solver._schedule(problem), problem, 1.0, 0, *block(rows, y, weight)[:4],
+            solver.schedule(problem), problem, 1.0, 0, *block(rows, y, weight)[:4],
         )  # fmt: skip
         np.testing.assert_allclose(start.W, mine.W, rtol=1e-11, atol=ROUNDING)
         slow, fast = (*theta, *bar, *monitor, t), (*mine.theta, *mine.bar, *mine.monitor, mine.t)
@@ -300,7 +300,7 @@ def test_first_steps_are_the_papers():
 def test_a_constant_step_is_c_0(kind):
     X, y, weight = rows_of(400, 6, "logistic", seed=8)
     problem, solver = problem_of("logistic", 0.05, "free"), Sgd(gamma0=0.3, c=0.0)
-    assert solver._schedule(problem) == Schedule(0.05, 0.0)
+    assert solver.schedule(problem) == Schedule(0.05, 0.0)
     w, b = np.zeros(6), 0.0
     for x, target, v in zip(X, y, weight, strict=True):
         slope = v * oracles.phi("logistic", x @ w + b, target)[1]

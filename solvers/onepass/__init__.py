@@ -1,0 +1,1 @@
+"""One pass: several learners over the same rows, the best of them by their progressive losses."""

@@ -1,0 +1,194 @@
+"""AdaGrad with implicit steps, at two step sizes side by side.
+
+For eta = 1 and eta = 4, and for each row i, t = 1, 2, ..., with g0 = c phi'(x.w, y):
+
+    G_j += (g0 x_j / S_j)^2
+    D_j = eta / (sqrt(N) S_j^2 sqrt(G_j)),    e_j = 1 / (1 + D_j R_j),    R_j = lam_j / f_j
+    a = sum_j x_j w_j e_j,    q = sum_j D_j x_j^2 e_j
+    g = c phi'(z, y)  where  z + q c phi'(z, y) = a
+    w_j <- (w_j - D_j g x_j) e_j = w_j + d_j
+    u_j <- u_j - m d_j,    then  m <- m + (t/n)^5
+
+over the columns that the row has a value in: f_j is the share of rows that have one, S_j the root
+of their mean square, N the mean number of them in a row.  The square of w_j is charged where
+column j has a value alone, 1/f_j times as much, which comes to the same objective; so columns that
+a row does not touch stay as they are, exactly, and a row costs its values.  The average of all w,
+each with the weight (t/n)^5, is w + u/m.
+
+The step is implicit: the row's margin ends where its own loss and what the step costs balance, and
+cannot overshoot.  z is where the dual step of losses/ ends that begins at 0, with q c for q.
+
+Sources: Duchi, Hazan, Singer 2011 (AdaGrad); Ross, Mineiro, Langford 2013 (scale by column, by the
+number of values in a row), here with known moments; Toulis, Airoldi 2017, and Karampatziakis,
+Langford 2011 (implicit steps); Shamir, Zhang 2013 (polynomial averages).  docs/methods.md,
+section 3a.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from solvers.kernels.dispatch import FUSED, by_type, part_of_kernels
+from solvers.kernels.rows import DenseRows, Rows, SparseRows, positions
+from solvers.kernels.shapes import Index, LaneVector, Number, Order, Vector
+from solvers.kernels.simd.lanes import LaneWidth, broadcast, fma, load, minimum, sqrt, store
+from solvers.losses import Loss, direction, dual_step
+
+ETAS = (1.0, 4.0)
+G_START = 1e-3  # times the mean square of a first slope
+
+#: A column's eight numbers, a cache line: w, u and G of both learners, 1/f and 1/S.
+RECORD = 8
+W, U, G, INVERSE_SHARE, INVERSE_SCALE = 0, 2, 4, 6, 7
+KEPT = 4  # numbers that a step keeps of each value between its two visits: D e x and e of both
+MOST_G = 1e300  # beyond it a step is next to nothing; an infinite G would leave no number
+
+Records = Vector  # (8 (d + 1),) all columns' numbers end to end, the constant column's last
+
+
+@by_type
+def longest(rows: Rows, order: Order) -> int:  # type: ignore[empty-body]
+    """Count the values of the longest of these rows."""
+
+
+@by_type
+def predict(  # type: ignore[empty-body]
+    rows: Rows, i: int, V: Records, how: LaneWidth
+) -> tuple[LaneVector, LaneVector]:
+    """x_i . w and x_i . u of both learners."""
+
+
+@by_type
+def look_ahead(  # type: ignore[empty-body]
+    rows: Rows, i: int, g0: LaneVector, eta: LaneVector, root_n: float, lam: float, V: Records,
+    kept: Vector, how: LaneWidth,
+) -> tuple[LaneVector, LaneVector]:  # fmt: skip
+    """Count the row's slopes in G; return a and q, and keep what the step needs of each value."""
+
+
+@by_type
+def move(
+    rows: Rows, i: int, g: LaneVector, mass: float, V: Records, kept: Vector, how: LaneWidth
+) -> None:
+    """Take the step along row i."""
+
+
+@part_of_kernels
+def look_at(
+    x: float, g0: LaneVector, eta: LaneVector, root_n: float, lam: float, V: Records, at: Index,
+    kept: Vector, n: Index, how: LaneWidth,
+) -> tuple[LaneVector, LaneVector]:  # fmt: skip
+    """look_ahead for one value x, whose column's record begins at V[at]; it is the row's n-th."""
+    scale = V[at + INVERSE_SCALE]
+    slope = g0 * (x * scale)
+    total = minimum(fma(slope, slope, load(V, at + G, how)), MOST_G)
+    store(V, at + G, total)
+    h, k = root_n * sqrt(total), eta * (scale * scale)  # D = k / h
+    share = 1.0 / fma(k, lam * V[at + INVERSE_SHARE], h)
+    e, De_x = h * share, k * share * x
+    store(kept, KEPT * n, De_x)
+    store(kept, KEPT * n + 2, e)
+    return x * load(V, at + W, how) * e, De_x * x
+
+
+@part_of_kernels
+def move_at(
+    g: LaneVector, mass: float, V: Records, at: Index, kept: Vector, n: Index, how: LaneWidth
+) -> None:
+    """Move one column."""
+    before = load(V, at + W, how)
+    after = before * load(kept, KEPT * n + 2, how) - load(kept, KEPT * n, how) * g
+    store(V, at + W, after)
+    store(V, at + U, load(V, at + U, how) - mass * (after - before))
+
+
+@part_of_kernels
+def implicit_slope(loss: Loss, c: float, a: Number, q: Number, y: float) -> Number:
+    """g = c phi'(z, y) where z + q g = a."""
+    return -c * direction(loss, y) * dual_step(loss, 0.0 * q, a, y, c * q)
+
+
+@longest.register(DenseRows)
+def _(rows: DenseRows, order: Order) -> int:
+    return rows.X.shape[1]  # type: ignore[no-any-return]
+
+
+@longest.register(SparseRows)
+def _(rows: SparseRows, order: Order) -> int:
+    most = 0
+    for r in range(order.shape[0]):
+        most = max(most, rows.indptr[order[r] + 1] - rows.indptr[order[r]])
+    return most
+
+
+@predict.register(DenseRows, fastmath=FUSED)
+def _(rows: DenseRows, i: int, V: Records, how: LaneWidth) -> tuple[LaneVector, LaneVector]:
+    last, average = broadcast(0.0, how), broadcast(0.0, how)
+    for j in range(rows.X.shape[1]):
+        x, at = np.float64(rows.X[i, j]), RECORD * j
+        last = fma(x, load(V, at + W, how), last)
+        average = fma(x, load(V, at + U, how), average)
+    return last, average
+
+
+@predict.register(SparseRows, fastmath=FUSED)
+def _(rows: SparseRows, i: int, V: Records, how: LaneWidth) -> tuple[LaneVector, LaneVector]:
+    last, average = broadcast(0.0, how), broadcast(0.0, how)
+    for n in positions(rows, i):
+        x, at = np.float64(rows.data[n]), RECORD * np.int64(rows.indices[n])
+        last = fma(x, load(V, at + W, how), last)
+        average = fma(x, load(V, at + U, how), average)
+    return last, average
+
+
+# Zeros among dense values, and those that sparse rows hold, are no values: nothing is charged.
+
+
+@look_ahead.register(DenseRows, fastmath=FUSED)
+def _(
+    rows: DenseRows, i: int, g0: LaneVector, eta: LaneVector, root_n: float, lam: float,
+    V: Records, kept: Vector, how: LaneWidth,
+) -> tuple[LaneVector, LaneVector]:  # fmt: skip
+    a, q = broadcast(0.0, how), broadcast(0.0, how)
+    for j in range(rows.X.shape[1]):
+        x = np.float64(rows.X[i, j])
+        if x != 0.0:
+            da, dq = look_at(x, g0, eta, root_n, lam, V, RECORD * j, kept, j, how)
+            a, q = a + da, q + dq
+    return a, q
+
+
+@look_ahead.register(SparseRows, fastmath=FUSED)
+def _(
+    rows: SparseRows, i: int, g0: LaneVector, eta: LaneVector, root_n: float, lam: float,
+    V: Records, kept: Vector, how: LaneWidth,
+) -> tuple[LaneVector, LaneVector]:  # fmt: skip
+    a, q = broadcast(0.0, how), broadcast(0.0, how)
+    first = rows.indptr[i]
+    for n in positions(rows, i):
+        x, at = np.float64(rows.data[n]), RECORD * np.int64(rows.indices[n])
+        if x != 0.0:
+            place = np.int64(n) - first
+            da, dq = look_at(x, g0, eta, root_n, lam, V, at, kept, place, how)
+            a, q = a + da, q + dq
+    return a, q
+
+
+@move.register(DenseRows, fastmath=FUSED)
+def _(
+    rows: DenseRows, i: int, g: LaneVector, mass: float, V: Records, kept: Vector, how: LaneWidth
+) -> None:
+    for j in range(rows.X.shape[1]):
+        if rows.X[i, j] != 0.0:
+            move_at(g, mass, V, RECORD * j, kept, j, how)
+
+
+@move.register(SparseRows, fastmath=FUSED)
+def _(
+    rows: SparseRows, i: int, g: LaneVector, mass: float, V: Records, kept: Vector, how: LaneWidth
+) -> None:
+    first = rows.indptr[i]
+    for n in positions(rows, i):
+        if rows.data[n] != 0.0:
+            at = RECORD * np.int64(rows.indices[n])
+            move_at(g, mass, V, at, kept, np.int64(n) - first, how)

@@ -1,0 +1,168 @@
+"""One reading of every row for all learners: what each predicts of it, then its step."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from solvers.kernels.dispatch import kernel, part_of_kernels
+from solvers.kernels.rows import Rows, add, add_both, dot_both, prefetch_row
+from solvers.kernels.shapes import LaneVector, Order, PerRow, SideBySide, Vector
+from solvers.kernels.simd.lanes import LaneWidth, fma, load, store, where
+from solvers.loss_monitor import LossMonitor, in_counts, in_numbers
+from solvers.losses import Problem, slope, value
+from solvers.onepass.adagrad import (
+    KEPT,
+    RECORD,
+    U,
+    W,
+    implicit_slope,
+    longest,
+    look_ahead,
+    look_at,
+    move,
+    move_at,
+    predict,
+)
+from solvers.sgd.schedule import Schedule, step_size
+from solvers.sgd.steps import (
+    FLUSH_ABOVE,
+    FLUSH_BETA_ABOVE,
+    Average,
+    Iterate,
+    StepScalars,
+    average,
+    flush,
+    flushed,
+    row_step,
+)
+
+#: What learners have to offer: of AdaGrad the last weights and the late-weighted average at both
+#: step sizes, then averaged SGD's average.
+LAST, POLY, ASGD = 0, 2, 4
+OUTPUTS = 5
+MOST_LOSS = 1e100  # a sum of losses beyond it says no more, and an infinite one is no number
+
+
+class Clock(NamedTuple):
+    """Where a pass is."""
+
+    t: int  # rows visited
+    mass: float  # sum of (t/n)^5 over them
+
+
+class Pace(NamedTuple):
+    """What AdaGrad's steps and the late weights follow from, beside the columns' moments."""
+
+    horizon: float  # n of (t/n)^5: rows of the pass, and those learnt from before
+    root_n: float  # root of the mean number of values in a row, the constant one among them
+
+
+class AveragedSgd(NamedTuple):
+    """Averaged SGD's part of a pass, beside its vectors."""
+
+    theta: Iterate
+    bar: Average
+    monitor: LossMonitor
+
+
+@part_of_kernels
+def late(t: int, horizon: float) -> float:
+    """(t/n)^5."""
+    share = t / horizon
+    square = share * share
+    return square * square * share
+
+
+@part_of_kernels
+def hear(losses: Vector, output: int, c: float, share: float, loss: float) -> None:
+    """Count an output's loss before the row's step, late-weighted and as it is."""
+    loss = c * where(loss <= MOST_LOSS, loss, MOST_LOSS)
+    losses[output] += share * loss
+    losses[OUTPUTS + output] += loss
+
+
+@part_of_kernels
+def hear_both(
+    losses: Vector, output: int, c: float, share: float, loss: LaneVector, how: LaneWidth
+) -> None:
+    """Count the losses of two outputs side by side."""
+    loss = c * where(loss <= MOST_LOSS, loss, MOST_LOSS)
+    store(losses, output, fma(share, loss, load(losses, output, how)))
+    store(losses, OUTPUTS + output, loss + load(losses, OUTPUTS + output, how))
+
+
+@part_of_kernels
+def sgd_prediction(
+    at: StepScalars, problem: Problem, t: int, t0: int, s: float, s_bar: float
+) -> float:
+    """What averaged SGD offers for row t: bar . x, and theta . x until averaging begins."""
+    b, tau, beta = at.bar
+    if t - 1 > t0:
+        return (tau * s + s_bar) / beta + problem.intercept * b
+    return s * at.inverse + problem.intercept * at.theta.b
+
+
+@kernel
+def visit_rows(
+    V: Vector, eta: Vector, losses: Vector, clock: Clock, pace: Pace, problem: Problem,
+    sgd_W: SideBySide, sgd: AveragedSgd, t0: int, gamma0: float, schedule: Schedule,
+    sgd_problem: Problem, least: float, how: LaneWidth, rows: Rows, y: PerRow, weight: PerRow,
+    order: Order,
+) -> tuple[int, float, AveragedSgd]:  # fmt: skip
+    """Visit rows `order` with all learners; V, losses and sgd_W change in place.
+
+    V is the columns' records, eta (2,), losses (10,): of every output the late-weighted sum of
+    its losses before each row's step, then the plain one.  t0 to least are averaged SGD's, see
+    steps.py; once it has diverged it is left alone.  Returns t, mass and averaged SGD's scalars.
+    """
+    loss, lam, intercept, lam_b = problem
+    (t, mass), (horizon, root_n) = clock, pace
+    constant, last = V.shape[0] - RECORD, order.shape[0] - 1
+    most = longest(rows, order)
+    kept, etas = np.empty(KEPT * (most + 1)), load(eta, 0, how)
+    at = StepScalars(sgd.theta, 1.0 / sgd.theta.alpha, sgd.bar, in_numbers(sgd.monitor))
+    for r in range(last + 1):
+        i = order[r]
+        prefetch_row(rows, y, weight, order, r)
+        t += 1
+        target, c, share = y[i], weight[i], late(t, horizon)
+
+        p, average_u = predict(rows, i, V, how)
+        p += intercept * load(V, constant + W, how)
+        average_u += intercept * load(V, constant + U, how)
+        p_bar = p + average_u * (1.0 / mass if mass > 0.0 else 0.0)
+        hear_both(losses, LAST, c, share, value(loss, p, target), how)
+        hear_both(losses, POLY, c, share, value(loss, p_bar, target), how)
+
+        g0 = c * slope(loss, p, target)
+        a, q = look_ahead(rows, i, g0, etas, root_n, lam, V, kept, how)
+        if intercept != 0.0:
+            da, dq = look_at(intercept, g0, etas, root_n, lam_b, V, constant, kept, most, how)
+            a, q = a + da, q + dq
+        g = implicit_slope(loss, c, a, q, target)
+        move(rows, i, g, mass, V, kept, how)
+        if intercept != 0.0:
+            move_at(g, mass, V, constant, kept, most, how)
+        mass += share
+
+        if at.monitor.diverged == 0.0:
+            s, s_bar = dot_both(rows, i, sgd_W)
+            p_sgd = sgd_prediction(at, sgd_problem, t, t0, s, s_bar)
+            hear(losses, ASGD, c, share, value(loss, p_sgd, target))
+            gamma = step_size(schedule, gamma0, t)
+            at, k = row_step(at, sgd_problem, least, gamma, t, target, c, s)
+            if at.monitor.diverged > 0.0:
+                continue
+            if t <= t0 + 1:
+                add(rows, i, -k, sgd_W)
+            else:
+                add_both(rows, i, -k, at.bar.tau * k, sgd_W)
+            if t == t0 + 1:  # bar <- theta
+                sgd_W[:, 1] = 0.0
+            at = average(at, t, t0)
+            if at.theta.alpha > FLUSH_ABOVE or at.bar.beta > FLUSH_BETA_ABOVE:
+                flush(sgd_W, at.theta.alpha, at.bar.tau, at.bar.beta)
+                at = flushed(at)
+    return t, mass, AveragedSgd(at.theta, at.bar, in_counts(at.monitor))

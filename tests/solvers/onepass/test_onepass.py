@@ -1,0 +1,210 @@
+"""One pass of several learners: the recursion as it is written down, and the laws of its state."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
+
+from pipeline.training.packing import from_named_fields, named_fields
+from solvers.kernels.rows import DenseRows, SparseRows
+from solvers.loss_monitor import EXPLODED
+from solvers.losses import LOSSES
+from solvers.onepass.onepass import Onepass, join
+from solvers.onepass.state import offer, progressive_objectives
+from solvers.onepass.visit import ASGD, LAST, OUTPUTS, POLY, visit_rows
+from solvers.protocol import copy_state
+from solvers.sgd.averaged_sgd import Asgd, read_out
+from testing import oracles
+from testing.oracles import (
+    INTERCEPTS,
+    block,
+    close,
+    dense_rows,
+    problem_of,
+    rows_of,
+    sparse_rows,
+    stats,
+)
+from tests.conftest import ROUNDING
+
+#: The dual step of the logistic loss is exact to about 1e-7.
+ROOT = 1e-6
+
+
+def visit(problem, X, y, weight, kind=DenseRows, cuts=(), state=None, known=None, solver=None):
+    """Run over all rows in stored order, cut into blocks where told."""
+    solver = solver or Onepass(newton_columns=0)
+    rows = dense_rows(X) if kind is DenseRows else sparse_rows(csr_matrix(X))
+    known = known or stats(X, kind, weight, y)
+    state = solver.init(problem, known) if state is None else state
+    for order in np.split(np.arange(len(y)), cuts):
+        state = solver.step(problem, known, state, block(rows, y, weight, order))
+    return state
+
+
+def with_constant(weights):
+    return np.append(*weights)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+def test_the_learners_are_the_recursion(loss, intercept):
+    X, y, weight = rows_of(700, 6, loss, seed=1)
+    X[:, 2] *= 1e3
+    y = 50.0 * y + 20.0 if LOSSES[loss].takes_numbers else y
+    problem = problem_of(loss, 0.01, intercept)
+    free = problem.intercept != 0.0 and LOSSES[loss].takes_numbers
+    start = np.average(y, weights=weight) if free else 0.0
+    slopes = weight * oracles.phi(loss, start, y)[1]
+    pull = np.mean(slopes**2) if LOSSES[loss].takes_numbers else 1.0
+    unit = np.sqrt(np.mean((y - start) ** 2)) if LOSSES[loss].takes_numbers else 1.0
+    for kind in (DenseRows, SparseRows):
+        state = visit(problem, X, y, weight, kind)
+        for k, eta in enumerate((1.0, 4.0)):
+            expected = oracles.adagrad(loss, problem, X, y, weight, eta, unit, start, pull)
+            heard = state.heard.sums[0, [LAST + k, POLY + k]]
+            np.testing.assert_allclose(heard, expected.losses, rtol=ROOT)
+            np.testing.assert_allclose(state.heard.weight, expected.weight, rtol=ROUNDING)
+            for output, found in ((LAST + k, expected.last), (POLY + k, expected.poly)):
+                close(with_constant(offer(state, output)), found, ROOT)
+
+
+@pytest.mark.parametrize("kind", [DenseRows, SparseRows])
+def test_averaged_sgd_is_among_them_as_it_is_alone(kind):
+    X, y, weight = rows_of(1500, 9, "logistic", seed=2)
+    problem, known = problem_of("logistic", 0.2, "free"), stats(X, kind, weight, y)
+    rows = dense_rows(X) if kind is DenseRows else sparse_rows(csr_matrix(X))
+    alone = Asgd().init(problem, known)
+    alone = Asgd().step(problem, known, alone, block(rows, y, weight))
+    state = visit(problem, X, y, weight, kind)
+    assert (state.sgd.t, state.sgd.t0, state.sgd.gamma0) == (alone.t, alone.t0, alone.gamma0)
+    np.testing.assert_allclose(state.sgd.W, alone.W, rtol=1e-9, atol=ROUNDING)
+    close(with_constant(offer(state, ASGD)), with_constant(read_out(alone)[1]), 1e-10)
+
+
+@settings(max_examples=15)
+@given(
+    seed=st.integers(0, 2**32),
+    density=st.sampled_from([0.0, 0.3, 1.0]),
+    loss=st.sampled_from(sorted(LOSSES)),
+)
+def test_dense_sparse_and_python_agree(seed, density, loss):
+    X, y, weight = rows_of(150, 5, loss, seed, density)
+    problem = problem_of(loss, 0.1, "free")
+    dense, sparse = (visit(problem, X, y, weight, kind) for kind in (DenseRows, SparseRows))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("solvers.onepass.onepass.visit_rows", visit_rows.py_func)
+        slow = visit(problem, X, y, weight, SparseRows)
+    for other in (sparse, slow):
+        np.testing.assert_allclose(dense.columns, other.columns, rtol=1e-8, atol=1e-11)
+        np.testing.assert_allclose(dense.heard.sums, other.heard.sums, rtol=1e-8)
+
+
+@pytest.mark.parametrize("newton_columns", [0, 512])
+def test_a_resumed_pass_has_the_same_bits_at_any_row(newton_columns):
+    X, y, weight = rows_of(2500, 7, "logistic", seed=4)
+    problem = problem_of("logistic", 0.01, "free")
+    for kind in (DenseRows, SparseRows):
+        cuts = [1200, 1201, 2222]
+        whole = visit(
+            problem, X, y, weight, kind, [1200], solver=Onepass(newton_columns=newton_columns)
+        )
+        known, solver = stats(X, kind, weight, y), Onepass(newton_columns=newton_columns)
+        rows = dense_rows(X) if kind is DenseRows else sparse_rows(csr_matrix(X))
+        state = solver.init(problem, known)
+        for order in np.split(np.arange(len(y)), cuts):
+            fields = dict(named_fields(copy_state(state)))
+            state = from_named_fields(type(state), fields)
+            state = solver.step(problem, known, state, block(rows, y, weight, order))
+        for (name, mine), (_, other) in zip(named_fields(whole), named_fields(state), strict=True):
+            if not name.startswith("heard.told"):  # told by blocks
+                assert np.array_equal(mine, other), name
+
+
+@settings(max_examples=25)
+@given(
+    seed=st.integers(0, 2**32),
+    loss=st.sampled_from(sorted(LOSSES)),
+    what=st.sampled_from(["rows", "columns", "all"]),
+    span=st.sampled_from([1, 5, 20]),
+    exponent=st.floats(-6.0, 2.0),
+    kind=st.sampled_from([DenseRows, SparseRows]),
+    n=st.sampled_from([60, 1300]),
+)
+def test_nothing_explodes_whatever_the_norms(seed, loss, what, span, exponent, kind, n):
+    """Norms of rows and columns from 1e-20 to 1e20, and targets likewise."""
+    X, y, weight = rows_of(n, 5, loss, seed)
+    rng = np.random.default_rng(seed)
+    shape = {"rows": (n, 1), "columns": (1, 5), "all": ()}[what]
+    X = X * 10.0 ** rng.uniform(-span, span, shape)
+    if LOSSES[loss].takes_numbers:
+        y = y * 10.0 ** rng.uniform(-span, span)
+    problem = problem_of(loss, 10.0**exponent, "free")
+    known, solver = stats(X, kind, weight, y), Onepass()
+    state = join(problem, known, [visit(problem, X, y, weight, kind, known=known, solver=solver)])
+    assert all(np.isfinite(value).all() for _, value in named_fields(state))
+    at_zero = oracles.objective(loss, problem, X, y, weight, np.zeros(5))[0]
+    for w in (solver.weights(state), *(offer(state, k) for k in range(ASGD))):
+        assert oracles.objective(loss, problem, X, y, weight, *w)[0] <= EXPLODED * at_zero + 1e-300
+
+
+def test_averaged_sgd_that_explodes_leaves_the_choice_and_the_others_alone():
+    X, y, weight = rows_of(1200, 5, "squared_hinge", seed=3)
+    X[1100:] *= 100.0  # after its step was found
+    problem = problem_of("squared_hinge", 1e-3)
+    state = visit(problem, X, y, weight)
+    assert state.sgd.monitor.diverged
+    assert np.isinf(progressive_objectives(problem, state)[ASGD])
+    assert state.chosen != ASGD
+    expected = oracles.adagrad("squared_hinge", problem, X, y, weight, 1.0)
+    close(with_constant(offer(state, LAST)), expected.last, ROOT)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+def test_a_model_that_has_learnt_from_rows_before_is_not_thrown_away(loss):
+    """From the optimum of many rows, a few new ones move averages a tenth of what they do from zero.
+
+    Last weights have the noise of a step's size, wherever they begin.
+    """
+    X, y, weight = rows_of(40_000, 6, loss, seed=9)
+    problem = problem_of(loss, 1e-3, "free")
+    best = oracles.optimum(loss, problem, X, y, weight)
+    known = stats(X, DenseRows, weight, y)
+    before = visit(problem, X, y, weight, known=known, solver=Onepass())
+    at = Onepass().weights(join(problem, known, [before]))
+    new = slice(0, 400)
+    own = stats(X[new], DenseRows, weight[new], y[new])
+    solver = Onepass(newton_columns=0)
+    started = solver.start_at(problem, own, at, 40_000)
+    assert with_constant(solver.weights(started)) == pytest.approx(with_constant(at))
+    on = visit(problem, X[new], y[new], weight[new], state=started, known=own, solver=solver)
+    anew = visit(problem, X[new], y[new], weight[new], known=own, solver=solver)
+    for k in (POLY, POLY + 1):
+        excess = [
+            oracles.objective(loss, problem, X, y, weight, *offer(state, k))[0] - best
+            for state in (on, anew)
+        ]
+        assert excess[0] < 0.1 * excess[1]
+    assert on.t == 40_400
+
+
+def test_streams_average_their_outputs_and_what_was_heard():
+    X, y, weight = rows_of(3000, 6, "logistic", seed=10)
+    problem, solver = problem_of("logistic", 1e-2, "free"), Onepass(newton_columns=0)
+    known = stats(X, SparseRows, weight, y)._replace(streams=3, stream_rows=1000)
+    parts = [slice(k, k + 1000) for k in (0, 1000, 2000)]
+    ends = [
+        visit(problem, X[p], y[p], weight[p], SparseRows, known=known, solver=solver) for p in parts
+    ]
+    outputs = [[with_constant(offer(s, k)) for s in ends] for k in range(OUTPUTS)]
+    sums = np.sum([s.heard.sums[0] for s in ends], axis=0)
+    weights = sum(s.heard.weight for s in ends)
+    joined = join(problem, known, ends)
+    for k, each in enumerate(outputs):
+        close(with_constant(offer(joined, k)), np.mean(each, axis=0), 1e-12)
+    np.testing.assert_allclose(joined.heard.sums[0] / joined.heard.weight, sums / weights)
+    J = progressive_objectives(problem, joined)
+    assert joined.chosen == np.argmin(J)
+    assert joined.lead.objective == J[joined.chosen]
+    assert joined.lead.by == pytest.approx(np.sort(J)[1] - np.sort(J)[0])

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from sklearn.preprocessing import normalize
 
+from solvers.dual.duality import LONGEST
 from solvers.kernels.rows import DenseRows, SparseRows
 from solvers.losses import LOSSES, conjugate
 from solvers.protocol import copy_state
@@ -131,7 +132,9 @@ def weights_of(problem, of, a, centre=None):
 
 def nearer(problem, of):
     """lam_p: what the intercept's distance from the centre is charged, lam_b included."""
-    return max(problem.lam_b, problem.lam * problem.intercept**2 / of.stats.mean_square)
+    return max(
+        problem.lam_b, problem.lam * problem.intercept**2 / min(of.stats.mean_square, LONGEST)
+    )
 
 
 def dual_objective(problem, of, a):

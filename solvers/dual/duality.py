@@ -36,6 +36,7 @@ from solvers.losses import Problem, conjugate, direction, value
 from solvers.protocol import Block, Certificate, Mispaired, ProblemStats, Sum, Weights
 
 LARGEST = 1e300
+LONGEST = 10.0  # square of the constant column, at most: it is in every row, however long they are
 MOST_CHARGED = 1e200  # times lam_b: lam_p stays a number, however short the rows
 ROUNDING = 1e-15  # of a gap that is a difference, relative to the objective
 
@@ -56,7 +57,7 @@ def constant_column(problem: Problem, stats: ProblemStats, least: float = 0.0) -
     """Return the column: no longer than a typical row, shorter where lam_p has to be `least`."""
     if problem.intercept == 0.0:
         return Column(0.0, 0.0, 0.0, 1.0)
-    typical = problem.lam * problem.intercept**2 / (stats.mean_square or 1.0)
+    typical = problem.lam * problem.intercept**2 / min(stats.mean_square or 1.0, LONGEST)
     charge = max(problem.lam_b, min(typical, MOST_CHARGED * problem.lam_b, LARGEST), least)
     unit, left = math.sqrt(problem.lam / charge), problem.lam_b / charge
     return Column(problem.intercept * unit, unit, 1.0 - left, left)

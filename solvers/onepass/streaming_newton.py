@@ -116,6 +116,11 @@ def take(problem: Problem, summary: Summary, block: Block, horizon: float) -> Su
     taken = 0
     while taken < len(block.order):
         room = next_end(summary.rows, summary.start) - summary.rows - pending(summary)
+        if not 0 < room <= len(summary.X) - summary.filled:  # compiled code would write outside
+            raise ValueError(
+                f"Streaming Newton's {summary.filled} rows under way do not go with the "
+                f"{summary.rows} before. Begin a new run at the model (`start_from`)."
+            )
         part = block.order[taken : taken + room]
         first, last = summary.filled, summary.filled + len(part)
         copy_rows(summary.X[first:last], summary.scale, problem.intercept, block.rows, part)

@@ -48,6 +48,8 @@ def quiet_runs(tmp_path_factory):
         for streams in (1, 3):
             plan = plan_for(dataset, streams=streams, passes=2, certify=True, lam="10/n")
             found.append((plan, train(plan, folder / f"quiet{streams}")))
+        plan = plan_for(dataset, solver={"kind": "onepass"}, streams=2, memory="128MB")
+        found.append((plan, train(plan, folder / "quiet-onepass")))
         plan = plan_for(dataset, solver={"kind": "s2gd"}, streams=2, passes=4)
         found.append((plan, train(plan, folder / "quiet-s2gd")))
         plan = plan_for(dataset, solver={"kind": "sdca"}, streams=2, passes=3)

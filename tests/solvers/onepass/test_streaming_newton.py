@@ -177,3 +177,11 @@ def test_blocks_double_up_to_a_bound():
         ends.append(t)
     assert ends[:8] == [32, 64, 128, 256, 512, 1024, 1100, 2200]
     assert max(np.diff(ends)) == LARGEST_BLOCK
+
+
+@pytest.mark.parametrize("counts", [{"filled": 5000}, {"rows": 1500, "filled": 2048}])
+def test_counts_of_a_snapshot_that_do_not_fit_the_rows_are_refused(counts):
+    X, y, weight = rows_of(100, 3, "logistic", seed=8)
+    lying = first_summary(3)._replace(**counts)
+    with pytest.raises(ValueError, match="do not go with"):
+        take(problem_of("logistic", 0.1), lying, block(dense_rows(X), y, weight), 100.0)

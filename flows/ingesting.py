@@ -12,7 +12,8 @@ from flows.errors import Interrupted
 from flows.options import Ingest, Output, PlanSource, Reading
 from flows.progress import ingest_display
 from flows.settings import as_toml, as_values, ingest_settings
-from pipeline.ingestion.phases import column_kinds, ingest
+from pipeline.ingestion.phases import ingest
+from pipeline.ingestion.reading import column_kinds
 from pipeline.ingestion.result import IngestResult
 from pipeline.matching import left_out_sentence
 from pipeline.memory import peak_memory_bytes

@@ -15,15 +15,14 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-from collections.abc import Iterator
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 from pipeline.encoding.schema import told_columns
 from pipeline.errors import BadInput
 from pipeline.ingestion.buckets import Buckets
 from pipeline.ingestion.chunking import rows_per_chunk
+from pipeline.ingestion.notes import notes_on
 from pipeline.ingestion.partition import (
     TEST,
     TRAINING,
@@ -33,33 +32,34 @@ from pipeline.ingestion.partition import (
     partition_from_state,
 )
 from pipeline.ingestion.progress import Progress, Ticker
+from pipeline.ingestion.reading import (
+    in_dtype_of,
+    raw_bytes,
+    schema_of,
+    source_of,
+    stamps,
+    total_bytes,
+)
 from pipeline.ingestion.result import IngestResult
 from pipeline.ingestion.scaling import Scaler
 from pipeline.ingestion.target import IngestTarget
-from pipeline.ingestion.target_map import FEW_LABELS, TargetMap
+from pipeline.ingestion.target_map import TargetMap
 from pipeline.ingestion.work_dir import WorkDir, work_dir_path
 from pipeline.ingestion.writing import ChunkMaker, write_chunks
 from pipeline.memory import peak_memory_bytes, return_freed_memory
 from pipeline.settings.ingest_plan import IngestPlan
-from pipeline.settings.source_options import SourceOptions, unusual
-from pipeline.sources import Expected, open_source
-from pipeline.sources.encoded import EncodedSource
-from pipeline.sources.opening import is_table
 from pipeline.sources.source import Source
-from pipeline.sources.streams import COMPRESSIONS
 from storage.columns import has_columns
 from storage.columns_writer import write_columns
 from storage.dataset import Dataset, DatasetWriter
 from storage.folder import Folder
-from storage.manifest import KEY, Labels, Shuffle, Values
+from storage.manifest import KEY, Shuffle
 from storage.manifest import Source as SourceRecord
 from storage.schema import Schema
 from storage.spill import PARTITION_AGAIN, DamagedSpill
 
 #: Share of the memory that chunks in the making may take; the buckets take the rest.
 WRITING = 3 / 8
-#: A line of text may take this share of the memory: it is copied a few times, by several threads.
-LINES_SHARE = 16
 #: Of the record of the partition; another version's is not gone on with.
 RECORD_VERSION = 2
 
@@ -115,17 +115,6 @@ def ingest(
     return result
 
 
-def column_kinds(plan: IngestPlan) -> dict[str, str]:
-    """Return what an ingest would take every column for; none where rows are numbers.
-
-    Raises BadInput where `ingest` does, before it has read all rows.
-    """
-    if not is_table(plan.sources, plan.options, plan.storage_options):
-        return {}
-    source = _Ingest(plan, 1, None, None).source
-    return source.kinds if isinstance(source, EncodedSource) else {}
-
-
 class _Ingest:
     """One call of `ingest`."""
 
@@ -136,10 +125,10 @@ class _Ingest:
         self.ticker = Ticker(progress)
         self.partitioned_again: str | None = None
         self.like = Dataset.open(plan.like, plan.storage_options) if plan.like else None
-        self.plan = plan = _in_dtype_of(self.like, plan)
-        self.source = source or self._open_source()
+        self.plan = plan = in_dtype_of(self.like, plan)
+        self.source = source or source_of(plan, self.like)
         self._refuse_filled_zeros()
-        self.digest = plan.digest(_stamps(self.source), self._like_fingerprint())
+        self.digest = plan.digest(stamps(self.source), self._like_fingerprint())
         urls = [plan.dataset, plan.test_url]
         folders = [Folder(url, plan.storage_options) for url in urls if url is not None]
         self.targets = [IngestTarget(folder, self.digest) for folder in folders]
@@ -147,23 +136,6 @@ class _Ingest:
 
     def _like_fingerprint(self) -> str:
         return self.like.manifest.fingerprint if self.like else ""
-
-    def _open_source(self) -> Source:
-        options = self.plan.options
-        if self.like is not None:
-            width = self.like.n_features
-            if options.n_features not in (None, width):
-                raise BadInput(
-                    f"n_features is {options.n_features}, but the data set given as `like` has "
-                    f"{width}. Leave n_features out."
-                )
-            options = options.model_copy(update={"n_features": width})
-        expected = Expected(
-            self.like.schema if self.like else None,
-            f"the data set {self.plan.like}",
-            self.plan.memory_for_rows // LINES_SHARE,
-        )
-        return open_source(self.plan.sources, options, self.plan.storage_options, expected)
 
     def _refuse_filled_zeros(self) -> None:
         kind = self.like.manifest.scaling.kind if self.like else self.plan.scale
@@ -224,7 +196,7 @@ class _Ingest:
             target.clear()
 
     def _partition(self) -> Partitioned:
-        self.ticker.begin_dealing(_raw_bytes(self.source), self.source.estimated_bytes())
+        self.ticker.begin_dealing(raw_bytes(self.source), self.source.estimated_bytes())
         partitioner = Partitioner(
             self.plan, self.source, self.work_dir.path, self.ticker.partitioned
         )
@@ -285,12 +257,7 @@ class _Ingest:
         return Dataset.open(target.folder)
 
     def _schema(self) -> Schema | None:
-        """Return the columns as the data set remembers them: what `like` knows, if it is given."""
-        if self.like is not None:
-            return self.like.schema
-        found = self.source.schema
-        reading = {"reading": unusual(self.plan.options)}
-        return None if found is None else found.model_copy(update=reading)
+        return schema_of(self.source, self.plan, self.like)
 
     def _writer(self, partitioned: Partitioned, folder: Folder, buckets: Buckets) -> DatasetWriter:
         kind = partitioned.kind
@@ -313,6 +280,7 @@ class _Ingest:
         manifest = done[TRAINING].manifest
         test = done[TEST] if len(done) > 1 else None
         targets = manifest.targets
+        guessed = self.plan.task == "auto" and self.like is None
         return IngestResult(
             dataset=done[TRAINING].folder.url,
             rows=manifest.n_rows,
@@ -324,7 +292,7 @@ class _Ingest:
             chunks=manifest.n_chunks,
             chunk_rows=manifest.chunk_rows,
             seconds=self.ticker.seconds(),
-            bytes_in=_total_bytes(self.source) or 0,
+            bytes_in=total_bytes(self.source) or 0,
             bytes_out=sum(map(_stored_bytes, done)),
             peak_memory_bytes=peak_memory_bytes(),
             test_dataset=test.folder.url if test else None,
@@ -335,58 +303,10 @@ class _Ingest:
             partitioned_again=self.partitioned_again,
             left_out=self.source.left_out,
             encoded=told_columns(done[TRAINING].schema),
-            notes=(*self._notes(), *self._notes_on(targets)),
+            notes=tuple(notes_on(self.source, targets, guessed=guessed)),
             fingerprint=manifest.fingerprint,
             test_fingerprint=test.manifest.fingerprint if test else None,
         )
-
-    def _notes(self) -> tuple[str, ...]:
-        return self.source.notes if isinstance(self.source, EncodedSource) else ()
-
-    def _notes_on(self, targets: Labels | Values) -> Iterator[str]:
-        guessed = self.plan.task == "auto" and self.like is None
-        labels = targets.labels if isinstance(targets, Labels) else ()
-        if not guessed or len(labels) <= FEW_LABELS:
-            return
-        if isinstance(labels[0], float):
-            yield (
-                f"The targets are {len(labels)} different whole numbers and were taken for labels. "
-                "If they are amounts, say `task=regression`."
-            )
-        elif isinstance(targets, Labels) and sum(targets.counts) < 2 * len(labels):
-            yield (
-                f"The labels are {len(labels)} different words, most of them of a single row. "
-                "Check `label`, and the delimiter of a CSV file (`delimiter`)."
-            )
-
-
-def _in_dtype_of(like: Dataset | None, plan: IngestPlan) -> IngestPlan:
-    """Store features in the type of `like`'s where no other was asked for."""
-    usual = plan.options.dtype == SourceOptions.model_fields["dtype"].default
-    if like is None or not usual:
-        return plan
-    options = plan.options.model_copy(update={"dtype": like.manifest.dtype})
-    return plan.model_copy(update={"options": options})
-
-
-def _stamps(source: Source) -> list[Any]:
-    """Name, size and time of change of every file; what other stores say is its size."""
-    stamps: list[Any] = []
-    for file in source.files:
-        path = Path(file.name)
-        changed = path.stat().st_mtime_ns if path.exists() else None
-        stamps.append([file.name, file.bytes, changed])
-    return stamps
-
-
-def _total_bytes(source: Source) -> int | None:
-    sizes = [file.bytes for file in source.files]
-    return None if None in sizes else sum(size for size in sizes if size)
-
-
-def _raw_bytes(source: Source) -> int | None:
-    packed = any(file.name.lower().endswith(COMPRESSIONS) for file in source.files)
-    return None if packed or source.packed else _total_bytes(source)
 
 
 def _stored_bytes(dataset: Dataset) -> int:

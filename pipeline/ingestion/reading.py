@@ -1,0 +1,89 @@
+"""What an ingest reads: the source of its plan, read like the data set that it follows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import BadInput
+from pipeline.settings.ingest_plan import IngestPlan
+from pipeline.settings.source_options import SourceOptions, unusual
+from pipeline.sources import Expected, open_source
+from pipeline.sources.encoded import EncodedSource
+from pipeline.sources.opening import is_table
+from pipeline.sources.source import Source
+from pipeline.sources.streams import COMPRESSIONS
+from storage.dataset import Dataset
+from storage.schema import Schema
+
+#: A line of text may take this share of the memory: it is copied a few times, by several threads.
+LINES_SHARE = 16
+
+
+def source_of(plan: IngestPlan, like: Dataset | None) -> Source:
+    """Open the files that a plan names; their columns are those of `like`, where it is given."""
+    options = plan.options
+    if like is not None:
+        if options.n_features not in (None, like.n_features):
+            raise BadInput(
+                f"n_features is {options.n_features}, but the data set given as `like` has "
+                f"{like.n_features}. Leave n_features out."
+            )
+        options = options.model_copy(update={"n_features": like.n_features})
+    expected = Expected(
+        like.schema if like else None,
+        f"the data set {plan.like}",
+        plan.memory_for_rows // LINES_SHARE,
+    )
+    return open_source(plan.sources, options, plan.storage_options, expected)
+
+
+def column_kinds(plan: IngestPlan) -> dict[str, str]:
+    """Return what an ingest would take every column for; none where rows are numbers.
+
+    Raises BadInput where `ingest` does, before it has read all rows.
+    """
+    if not is_table(plan.sources, plan.options, plan.storage_options):
+        return {}
+    like = Dataset.open(plan.like, plan.storage_options) if plan.like else None
+    source = source_of(plan, like)
+    return source.kinds if isinstance(source, EncodedSource) else {}
+
+
+def in_dtype_of(like: Dataset | None, plan: IngestPlan) -> IngestPlan:
+    """Store features in the type of `like`'s where no other was asked for."""
+    usual = plan.options.dtype == SourceOptions.model_fields["dtype"].default
+    if like is None or not usual:
+        return plan
+    options = plan.options.model_copy(update={"dtype": like.manifest.dtype})
+    return plan.model_copy(update={"options": options})
+
+
+def schema_of(source: Source, plan: IngestPlan, like: Dataset | None) -> Schema | None:
+    """Return the columns as the data set remembers them: what `like` knows, if it is given."""
+    if like is not None:
+        return like.schema
+    reading = {"reading": unusual(plan.options)}
+    return None if source.schema is None else source.schema.model_copy(update=reading)
+
+
+def stamps(source: Source) -> list[Any]:
+    """Name, size and time of change of every file; what other stores say is its size."""
+    found: list[Any] = []
+    for file in source.files:
+        path = Path(file.name)
+        changed = path.stat().st_mtime_ns if path.exists() else None
+        found.append([file.name, file.bytes, changed])
+    return found
+
+
+def total_bytes(source: Source) -> int | None:
+    """Return the bytes of all files as stored; None where a store does not say."""
+    sizes = [file.bytes for file in source.files]
+    return None if None in sizes else sum(size for size in sizes if size)
+
+
+def raw_bytes(source: Source) -> int | None:
+    """Return the bytes that are parsed; None where files are compressed."""
+    packed = any(file.name.lower().endswith(COMPRESSIONS) for file in source.files)
+    return None if packed or source.packed else total_bytes(source)

@@ -93,10 +93,11 @@ class Server:
         with urllib.request.urlopen(request, timeout=30) as response:
             return json.loads(response.read() or b"null")
 
-    def run_of(self, name):
-        """The newest flow run whose name ends so."""
+    def run_of(self, place):
+        """The newest flow run of a place, which its name tells by the last two parts."""
+        short = "/".join(str(place).split("/")[-2:])
         runs = self.ask("flow_runs/filter", {"sort": "START_TIME_DESC", "limit": 50})
-        return next((r for r in runs if r["name"].endswith(name)), None)
+        return next((r for r in runs if r["name"].partition(",")[0].endswith(short)), None)
 
     def artifacts(self, run):
         found = self.ask(

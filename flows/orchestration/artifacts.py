@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import re
-import time
 from typing import Any, cast
 from uuid import UUID
 
-import httpx
 from prefect.artifacts import (
     create_image_artifact,
     create_markdown_artifact,
@@ -20,39 +19,54 @@ from prefect.logging import get_run_logger
 
 from flows.console import format_seconds
 from flows.meter import Meter
+from flows.orchestration.telling import NewestNews
 from pipeline.reporting.history import History
 from pipeline.sizes import format_bytes
 from pipeline.training.outcome import Event
 
 PROGRESS_EVERY_S = 2.0
+LAST_WORD_S = 2.0  # that the end of a bar is waited for
 TABLE_ROWS = 40
-KEY_LENGTH = 60
+KEY_LENGTH = 50
 
 
 def artifact_key(url: str, what: str) -> str:
-    """Name an artifact after the last two parts of an address, in Prefect's letters."""
-    place = "-".join(url.rstrip("/").split("/")[-2:])
-    slug = re.sub(r"[^a-z0-9]+", "-", place.lower())[-KEY_LENGTH:].strip("-")
-    return f"{slug}-{what}"
+    """Name an artifact after an address, in Prefect's letters: its end, and a hash of all of it."""
+    whole = url.rstrip("/")
+    slug = re.sub(r"[^a-z0-9]+", "-", "-".join(whole.split("/")[-2:]).lower())
+    digest = hashlib.sha256(whole.encode()).hexdigest()[:8]
+    return f"{slug[-KEY_LENGTH:].strip('-')}-{digest}-{what}"
 
 
 class ProgressArtifact:
-    """A bar on Prefect's page, redrawn at most every two seconds."""
+    """A bar on Prefect's page, redrawn every two seconds at most.
+
+    A server that is slow or dead costs the bar, not the work: the newest text waits for it, in a
+    thread of its own.
+    """
 
     def __init__(self, url: str, what: str) -> None:
         key = artifact_key(url, "progress")
         self._id = cast("UUID", create_progress_artifact(0.0, key, f"{what} {url}"))
-        self._due = time.perf_counter()
+        self._log = get_run_logger()
+        self._is_known = False  # that the server takes nothing
+        self._news = NewestNews(self._send, PROGRESS_EVERY_S)
 
     def show(self, fraction: float, text: str, *, now: bool = False) -> None:
-        """Move the bar; a server that does not answer costs the bar, not the work."""
-        if not now and time.perf_counter() < self._due:
-            return
-        self._due = time.perf_counter() + PROGRESS_EVERY_S
+        """Move the bar; `now`: wait until it was, but not for long."""
+        self._news.give((fraction, text))
+        if now:
+            self._news.flush(LAST_WORD_S)
+
+    def _send(self, news: tuple[float, str]) -> None:
+        fraction, text = news
         try:
             update_progress_artifact(self._id, progress=100.0 * fraction, description=text)
-        except httpx.HTTPError as error:
-            get_run_logger().warning("Prefect's server does not take the progress: %s", error)
+            self._is_known = False
+        except Exception as error:  # noqa: BLE001 - whatever it is, training goes on
+            if not self._is_known:
+                self._log.warning("Prefect's server does not take the progress: %s", error)
+            self._is_known = True
 
 
 class TrainingProgress:

@@ -8,7 +8,7 @@ from prefect import flow
 
 from flows.cluster import engine_for_pass
 from flows.orchestration.artifacts import show_text
-from flows.orchestration.scheduled import HERE, begin_flow, dated, durable_task
+from flows.orchestration.scheduled import HERE, begin_flow, dated, durable_task, named
 from flows.scoring import evaluation_facts
 from pipeline.refresh.publishing import run_at
 from pipeline.reporting.model_card import model_card
@@ -20,7 +20,7 @@ from pipeline.training.model import load_model
 from storage.dataset import Dataset
 
 
-@flow(name="evaluate", flow_run_name="evaluate-{run}")
+@flow(name="evaluate", flow_run_name=named("evaluate", "run"))
 def evaluate(
     run: str, dataset: str, matching: Matching = BY_NAME, where: Execution = HERE
 ) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from flows.ingesting import ingest_facts
 from flows.orchestration.artifacts import ProgressArtifact
-from flows.orchestration.scheduled import begin_flow, durable_task
+from flows.orchestration.scheduled import begin_flow, durable_task, named
 from flows.progress import ingest_line
 from pipeline.ingestion.phases import ingest as run_ingest
 from pipeline.ingestion.result import IngestResult
@@ -27,7 +27,7 @@ class IngestRequest(IngestPlan):
     )
 
 
-@flow(name="ingest", flow_run_name="ingest-{plan.dataset}")
+@flow(name="ingest", flow_run_name=named("ingest", "plan.dataset"))
 def ingest(plan: IngestRequest) -> dict[str, Any]:
     """Make a shuffled, checksummed data set of text, columns or arrays.
 

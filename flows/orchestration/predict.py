@@ -8,7 +8,7 @@ from prefect import flow
 from pydantic import PositiveInt
 
 from flows.orchestration.artifacts import ProgressArtifact, show_text
-from flows.orchestration.scheduled import begin_flow, dated, durable_task
+from flows.orchestration.scheduled import begin_flow, dated, durable_task, named
 from pipeline.refresh.publishing import run_at
 from pipeline.scoring.predict import PredictionResult
 from pipeline.scoring.predict import predict as run_predict
@@ -19,7 +19,7 @@ from pipeline.training.model import load_model
 READING = SourceOptions()
 
 
-@flow(name="predict", flow_run_name="predict-{out}")
+@flow(name="predict", flow_run_name=named("predict", "out"))
 def predict(
     run: str,
     inputs: tuple[str, ...],

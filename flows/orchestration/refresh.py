@@ -10,7 +10,7 @@ from prefect.logging import get_run_logger
 from flows.orchestration.artifacts import show_text
 from flows.orchestration.evaluate import judge
 from flows.orchestration.ingest import make_dataset
-from flows.orchestration.scheduled import HERE, begin_flow, durable_task
+from flows.orchestration.scheduled import HERE, begin_flow, durable_task, named
 from flows.orchestration.train import completed, train_in_stages
 from flows.training import require_convergence
 from pipeline.refresh.publishing import published
@@ -31,7 +31,7 @@ from pipeline.training.outcome import TrainingResult
 from pipeline.training.run_folder import RunFolder
 
 
-@flow(name="refresh", flow_run_name="refresh-{plan.store}")
+@flow(name="refresh", flow_run_name=named("refresh", "plan.store"))
 def refresh(plan: RefreshPlan, where: Execution = HERE) -> Any:
     """Ingest new files, train on them from the published model on, publish unless that is worse.
 

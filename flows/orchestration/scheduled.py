@@ -25,6 +25,7 @@ from flows.orchestration.parameters import require_no_secrets_in
 from flows.printing import log_printable, printable_errors
 from pipeline.settings.execution import Execution
 from storage.folder import Damaged
+from storage.redaction import without_secrets
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -71,6 +72,28 @@ def begin_flow() -> None:
         client.update_flow_run(
             prefect.runtime.flow_run.id, infrastructure_pid=f"{socket.gethostname()}:{os.getpid()}"
         )
+
+
+def named(what: str, parameter: str) -> Callable[[], str]:
+    """Name flow runs by what they make and when: short, and each of them another.
+
+    Parameters
+    ----------
+    what
+        The flow's verb.
+    parameter
+        Path of the parameter that holds the address, such as `plan.store`.
+    """
+
+    def name() -> str:
+        found: Any = prefect.runtime.flow_run.parameters
+        for part in parameter.split("."):
+            found = found[part] if isinstance(found, dict) else getattr(found, part)
+        start = prefect.runtime.flow_run.scheduled_start_time or datetime.now(UTC)
+        place = with_date(without_secrets(str(found)), start).rstrip("/")
+        return f"{what} {'/'.join(place.split('/')[-2:])}, {start:%Y-%m-%d %H:%M:%S}"
+
+    return name
 
 
 def dated(url: str) -> str:

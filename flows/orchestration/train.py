@@ -15,7 +15,7 @@ from flows.orchestration.artifacts import (
     show_image,
     show_text,
 )
-from flows.orchestration.scheduled import HERE, begin_flow, dated, durable_task
+from flows.orchestration.scheduled import HERE, begin_flow, dated, durable_task, named
 from flows.orchestration.session import Session, Stage, stages
 from flows.training import require_convergence, require_tolerance
 from pipeline.reporting.history import read_history
@@ -27,7 +27,7 @@ from pipeline.training.outcome import TrainingResult
 from pipeline.training.run_folder import RunFolder
 
 
-@flow(name="train", flow_run_name="train-{run}")
+@flow(name="train", flow_run_name=named("train", "run"))
 def train(plan: TrainingPlan, run: str, where: Execution = HERE, require_tol: bool = False) -> Any:
     """Train a model on a data set; a run that was cut short goes on.
 

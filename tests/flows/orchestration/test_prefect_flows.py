@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,9 @@ def test_ingest_train_evaluate_predict(prefect_server, flow_runner, sources):
     )  # fmt: skip
     assert scored["rows"] == made["rows"] + made["test_rows"]
 
-    flow_run = server.run_of("train-{}".format(str(folder / "run-{date}")))
+    flow_run = server.run_of(trained["run"])
+    place = "/".join(trained["run"].split("/")[-2:])
+    assert re.fullmatch(rf"train {place}, \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d", flow_run["name"])
     assert flow_run["state"]["type"] == "COMPLETED"
     assert flow_run["parameters"]["run"] == trained["run"]  # what the date was, is on record
     tasks = server.ask(
@@ -74,7 +77,7 @@ def test_a_method_of_reductions_alone_shows_how_it_converged(prefect_server, flo
         scheduler="none",
     )  # fmt: skip
     shown = prefect_server.artifacts(prefect_server.run_of(str(tmp_path / "run")))
-    kinds = {key.partition("-run-")[2]: a for key, a in shown.items()}
+    kinds = {re.sub(r".*-run-[0-9a-f]{8}-", "", key): a for key, a in shown.items()}
     assert set(kinds) == {"progress", "convergence", "above-optimum", "card"}
     rows = json.loads(kinds["convergence"]["data"])
     assert rows[-1]["objective"] == f"{trained['objective']:.6g}"

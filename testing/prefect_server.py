@@ -94,10 +94,12 @@ class Server:
             return json.loads(response.read() or b"null")
 
     def run_of(self, place):
-        """The newest flow run of a place, which its name tells by the last two parts."""
+        """The newest training of a place, which a flow run's name tells by the last two parts."""
         short = "/".join(str(place).split("/")[-2:])
         runs = self.ask("flow_runs/filter", {"sort": "START_TIME_DESC", "limit": 50})
-        return next((r for r in runs if r["name"].partition(",")[0].endswith(short)), None)
+        named = {r["name"].partition(",")[0]: r for r in reversed(runs)}  # the newest stays
+        found = [name for name in named if name.startswith("train ") and name.endswith(short)]
+        return named[found[-1]] if found else None
 
     def artifacts(self, run):
         found = self.ask(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 from flows.errors import BadPlace
+from pipeline.errors import NoWorkers
 from pipeline.execution.executor import Executor, open_executor
 from pipeline.plan.place import place_for, place_of, seconds_of_pass
 from pipeline.settings.execution import LOCAL, NONE, Execution
@@ -51,7 +52,7 @@ def cluster(place: Execution, why: str = "") -> Iterator[Executor]:
         try:
             executor = stack.enter_context(open_executor(place, why))
         except OSError as error:
-            if here:
+            if here or isinstance(error, NoWorkers):
                 raise
             raise ConnectionError(
                 f"No Dask scheduler answers at {scheduler} ({error}). Start one there, or leave "

@@ -73,6 +73,7 @@ GIVEN_AS: dict[str, tuple[Any, Parameter]] = {
     "cross": (Names, Parameter(consume_multiple=False)),
     "n_features": (int, named("--features")),
     "early_stopping": (bool, named("--stop-early")),
+    "wait_workers": (str, Parameter()),
     "header": (bool, Parameter(negative="--no-header")),
     "shuffle": (bool, Parameter(negative="--no-shuffle")),
 }

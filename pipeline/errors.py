@@ -7,3 +7,7 @@ class BadInput(ValueError):  # noqa: N818 - users read the message, not the name
 
 class PlanMismatch(ValueError):  # noqa: N818
     """A plan, a data set and a run that do not belong together."""
+
+
+class NoWorkers(ConnectionError):  # noqa: N818
+    """A Dask scheduler that has nobody to work for it."""

@@ -7,16 +7,21 @@ tasks without being fetched.
 
 from __future__ import annotations
 
+import logging
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import Any, Protocol
 
 from threadpoolctl import threadpool_limits
 
-from pipeline.execution.on_dask import OnDask, OnDaskThreads
+from pipeline.errors import NoWorkers
+from pipeline.execution.on_dask import LOOK_SECONDS, OnDask, OnDaskThreads
 from pipeline.execution.threads import InProcess
 from pipeline.settings.execution import LOCAL, Execution
+
+_log = logging.getLogger(__name__)
 
 
 class Executor(Protocol):
@@ -96,6 +101,7 @@ def _opened(execution: Execution, why: str) -> Iterator[Executor]:
     if execution.scheduler not in (None, LOCAL):
         security = _security(execution)
         with connect(execution.scheduler, set_as_default=False, security=security) as client:
+            await_workers(client, str(execution.scheduler), execution.wait_workers)
             yield OnDask(client, client.dashboard_link, why)
         return
     security = distributed.Security.temporary() if execution.encrypt else None
@@ -111,6 +117,32 @@ def _opened(execution: Execution, why: str) -> Iterator[Executor]:
             return
         with closing(OnDaskThreads(client, dashboard, why)) as threads:
             yield threads
+
+
+def await_workers(client: Any, scheduler: str, most_s: float) -> None:
+    """Wait for the first worker of a scheduler; say what is missing, and how to start it.
+
+    Raises
+    ------
+    NoWorkers
+        When there is none after that many seconds.
+    """
+    advice = (
+        f"Start one with `dask worker {scheduler} --nthreads 2 --memory-limit 0`, in an "
+        "environment that has fewpass."
+    )
+    end = time.monotonic() + most_s
+    told = False
+    while not client.nthreads():
+        if time.monotonic() >= end:
+            raise NoWorkers(f"The Dask scheduler at {scheduler} has no workers. {advice}")
+        if not told:
+            _log.warning(
+                "The Dask scheduler at %s has no workers yet; waiting for %.0f s. %s",
+                scheduler, most_s, advice,
+            )  # fmt: skip
+        told = True
+        time.sleep(min(LOOK_SECONDS, max(0.0, end - time.monotonic())))
 
 
 def threads_of(execution: Execution) -> int:

@@ -6,6 +6,8 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, PositiveInt
 
+from pipeline.durations import Seconds
+
 NONE: Final = "none"  # words in place of a scheduler's address: no Dask, ...
 LOCAL: Final = "local"  # ... or one in this process
 
@@ -25,6 +27,8 @@ class Execution(BaseModel):
     threads: PositiveInt | None = None
     """Threads that run tasks; with worker processes, of each [default: the machine's cores, shared
     out]."""
+    wait_workers: Seconds = 300.0
+    """How long a scheduler without workers is waited for, such as 30s or 5m; 0: not at all."""
     tls_ca: str | None = None
     """File of the authority that the cluster's certificates are checked by; turns TLS on."""
     tls_cert: str | None = None

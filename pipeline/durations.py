@@ -1,0 +1,33 @@
+"""Spans of time as people write them: `30s`, `5m`, `2h`; a number alone is seconds."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smh]?)")
+
+
+def parse_seconds(text: Any) -> Any:
+    """Return the seconds of "90", "30s", "5m" or "2h"; anything but text as it is.
+
+    Raises ValueError on other text.
+    """
+    if not isinstance(text, str):
+        return text
+    found = _DURATION.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"{text!r} is no duration. Write for example 30s, 5m or 2h.")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+#: A pydantic field that takes what `parse_seconds` takes and holds seconds.
+Seconds = Annotated[
+    float,
+    BeforeValidator(parse_seconds),
+    Field(ge=0),
+    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, {"type": "string"}]}),
+]

@@ -75,11 +75,10 @@ class EncodedSource:
 
     extensions: ClassVar[tuple[str, ...]] = ()
     magic: ClassVar[bytes] = b""
-    packed: ClassVar[bool] = False
 
     def __init__(self, rows: RawRows, options: SourceOptions, expected: Expected) -> None:
         self._rows, self._options = rows, options
-        self.files = rows.files
+        self.files, self.packed = rows.files, rows.packed
         self._columns = chosen_columns(rows, options, expected)
         self.left_out = self._columns.left_out
         self.has_weight = self._columns.weight is not None

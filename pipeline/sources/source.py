@@ -82,7 +82,6 @@ class Source(Protocol):
 
     extensions: ClassVar[tuple[str, ...]]  # lower case, with the dot
     magic: ClassVar[bytes]  # what every file begins with; b"" where that tells nothing
-    packed: ClassVar[bool]
 
     layout: Literal["dense", "sparse"]
     files: tuple[SourceFile, ...]
@@ -90,6 +89,10 @@ class Source(Protocol):
     schema: Schema | None  # None: rows of this format have no columns but the features
     left_out: tuple[str, ...]  # names of columns that are not known
     has_weight: bool
+
+    @property
+    def packed(self) -> bool:
+        """Whether files are compressed in themselves."""
 
     def __init__(
         self, addresses: Sequence[Address], options: SourceOptions, expected: Expected

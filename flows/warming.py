@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flows.console import Terminal, facts_table, format_seconds
 from flows.options import Output
-from pipeline.warm_up import LAYOUTS, USUAL_LOSSES, Compiled, warm_up
+from pipeline.compiling_ahead import LAYOUTS, USUAL_LOSSES, Compiled, warm_up
 
 
 def run_warm_up(

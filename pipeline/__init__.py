@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pipeline.api import evaluate, ingest, load_model, predict, train
+    from pipeline.compiling_ahead import warm_up
     from pipeline.estimators import (
         LinearClassifier,
         LinearRegressor,
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from pipeline.settings.ingest_plan import IngestPlan
     from pipeline.settings.source_options import SourceOptions
     from pipeline.settings.training_plan import TrainingPlan
-    from pipeline.warm_up import warm_up
 
 __all__ = [
     "Execution",
@@ -53,7 +53,7 @@ _HOMES = {
     "ScoreCalibrator": "pipeline.estimators",
     "TableEncoder": "pipeline.estimators",
     "from_run": "pipeline.estimators",
-    "warm_up": "pipeline.warm_up",
+    "warm_up": "pipeline.compiling_ahead",
 }
 
 

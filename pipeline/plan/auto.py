@@ -8,7 +8,8 @@ To a tolerance, Newton's method where the loss is smooth and columns are few, wh
 else dual coordinate ascent with a proximal centre, which foresees nothing and finds out by its
 certificate how hard the problem is.  S2GD+ goes before it only where rows stay in memory, are short
 beside lam, and its cheaper passes (solvers/estimates/expected_passes.py) are foreseen to take less.
-Where rows lie sorted it does not: its averages count on a random order.
+Where rows lie sorted it does not: its averages count on a random order.  Plain SDCA takes less
+memory, and is taken where that is short.
 
 All of it follows from the plan and from what ingest measured, and is written down in the run's
 record, so that a run goes on with what it began with.
@@ -26,6 +27,7 @@ from pipeline.settings.methods import Method
 from pipeline.settings.training_plan import TrainingPlan
 from solvers.batch.newton import Newton
 from solvers.dual.psdca import Psdca
+from solvers.dual.sdca import Sdca
 from solvers.estimates.expected_passes import conditioning
 from solvers.losses import Problem
 from solvers.onepass.onepass import Onepass
@@ -41,7 +43,7 @@ SHORT = 1.0  # K of rows that are short beside lam
 CHEAPER = 0.55  # a pass of s2gd+ beside one of psdca in memory: half are reductions, which do not
 # wait for each other's rows
 #: Most dual variables sit at a bound: the others are worth more visits.
-KINKED = Psdca(shrink_rounds=100)
+KINKED, SMALLER = Psdca(shrink_rounds=100), Sdca(shrink_rounds=100)
 FAR_BEHIND = 2.0  # times what is foreseen to be left
 PATIENCE = 2.0  # times what is foreseen, before a method is judged
 STRETCH = 1.5  # from one look at the progress to the next, in passes
@@ -93,13 +95,15 @@ def choose(
     if plan.tol is None or plan.passes == 1:
         return for_one_pass("no tolerance" if plan.tol is None else "one pass", stats, fits, models)
     if not problem.loss.is_smooth:
-        reason = "psdca, as no gradient certifies the plain hinge"
-        return MethodChoice(methods=(KINKED,), reason=reason)
+        return for_a_kink(fits)
     if conditioning(problem, stats) is None:
         return MethodChoice(methods=(Psdca(),), reason="psdca, as lam is too small to foresee more")
     steady = resident and not sorted_rows
     wanted = list(candidates(problem, stats, plan.tol, steady=steady))
     fitting = [method for method in wanted if fits(method)][:2]
+    if not fitting and fits(Sdca()):
+        reason = "sdca, as psdca does not fit into the memory"
+        return MethodChoice(methods=(Sdca(),), reason=reason)
     if not fitting:
         return MethodChoice(
             methods=(Asgd(),), reason="asgd, as no other method fits into the memory"
@@ -125,6 +129,14 @@ def for_one_pass(
     return MethodChoice(
         methods=(Asgd(),), reason=f"asgd, as {asked} was asked for, and onepass {why}"
     )
+
+
+def for_a_kink(fits: Callable[[Method], bool]) -> MethodChoice:
+    """Choose among the methods whose certificate does not go by gradients."""
+    if fits(SMALLER) and not fits(KINKED):
+        reason = "sdca, as psdca, which certifies the plain hinge, does not fit into the memory"
+        return MethodChoice(methods=(SMALLER,), reason=reason)
+    return MethodChoice(methods=(KINKED,), reason="psdca, as no gradient certifies the plain hinge")
 
 
 def candidates(

@@ -147,10 +147,10 @@ class IngestPlan(BaseModel):
             Fingerprint of the data set given as `like`, or "".
         """
         decisive = self.model_dump(mode="json", exclude=_EXECUTION | {"sources", "like"})
-        for model in (Matching, Encoding):  # earlier versions did not have them
-            for name, field in model.model_fields.items():
-                if decisive["options"][name] == field.get_default(call_default_factory=True):
-                    del decisive["options"][name]
+        usual = SourceOptions().model_dump(mode="json")
+        for name in {**Matching.model_fields, **Encoding.model_fields}:  # earlier versions had none
+            if decisive["options"][name] == usual[name]:
+                del decisive["options"][name]
         if self.column_order == "frequency":
             decisive["column_order"] = "popularity"  # what earlier versions called it
         decisive["chunk_bytes"] = [self.chunk_limit, self.chunk_bytes is None]

@@ -157,10 +157,9 @@ def find_delimiter(line: str, extension: str) -> str:
 
 
 def names_columns(cells: list[str]) -> bool:
-    """Say whether a first line is a header: words, each once, and no number."""
+    """Say whether a first line is a header: words, and no number."""
     words = [cell for cell in cells if cell.lower() not in MISSING]
-    distinct = len(set(words)) == len(words)
-    return bool(words) and distinct and not any(_NUMBER.fullmatch(cell) for cell in words)
+    return bool(words) and not any(_NUMBER.fullmatch(cell) for cell in words)
 
 
 def _roles(columns: Columns, rows: Text, delimiter: str) -> NDArray[np.int8]:

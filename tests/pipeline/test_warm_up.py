@@ -9,11 +9,11 @@ import pytest
 from flows.console import Terminal
 from flows.options import Output
 from flows.training import _say_compiling
+from pipeline.compiling_ahead import combinations, compile_for, warm_up
 from pipeline.errors import BadInput
 from pipeline.execution.threads import InProcess
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.training.training_run import TrainingRun
-from pipeline.warm_up import combinations, compile_for, warm_up
 from solvers.kernels.compiling import Compiling
 from testing.datasets import make
 
@@ -66,7 +66,7 @@ def test_a_run_tells_what_it_compiled_on_the_way(tmp_path, caplog):
     (found,) = [event for event in run.run.events() if event["event"] == "compile"]
     assert found["kernels"] >= 2
     assert [record.message for record in caplog.records] == [
-        "Compiling kernels for asgd, logistic: this is done once on a machine."
+        "Compiling kernels for onepass, logistic: this is done once on a machine."
     ]
 
 

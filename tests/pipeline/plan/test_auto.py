@@ -66,6 +66,8 @@ def problem(loss="logistic", lam=1e-4):
         ({"tol": 1e-4}, {"loss": "hinge"}, ["psdca"], "hinge"),
         ({"tol": 1e-4}, {"loss": "hinge", "streams": 4}, ["psdca"], "hinge"),
         ({"tol": 1e-4}, {"fits": set()}, ["asgd"], "into the memory"),
+        ({"tol": 1e-4}, {"fits": {"sdca"}}, ["sdca"], "psdca does not fit into the memory"),
+        ({"tol": 1e-4}, {"fits": {"sdca"}, "loss": "hinge"}, ["sdca"], "does not fit"),
         ({"tol": 1e-4}, {"fits": ALL}, ["newton", "psdca"], "newton about 7, psdca about"),
         ({"tol": 1e-4}, {"fits": ALL, "sorted_rows": True}, ["newton", "psdca"], "newton about"),
         ({"tol": 1e-4}, {"fits": ALL, "resident": True}, ["newton", "psdca"], "newton about 7"),

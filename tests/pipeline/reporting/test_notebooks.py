@@ -46,7 +46,7 @@ def test_a_result_is_a_table_with_the_loss_curve(tmp_path):
     found = read(result._repr_html_())
     assert found.images == 1
     assert f"{tmp_path}/a <run>" in found.text  # escaped, so it is text again
-    assert "asgd, loss logistic" in found.text
+    assert "onepass, loss logistic" in found.text
     assert all(f"{one['loss']:.6g}" in found.text for one in result.candidates)
 
 
@@ -120,7 +120,7 @@ def test_a_script_is_quiet_unless_asked(fit, tmp_path, capsys, monkeypatch):
     train(rows, tmp_path / "told", verbose=1)
     out, err = capsys.readouterr()
     assert out == ""
-    assert "asgd: 1 of at most 1 passes" in err
+    assert "onepass: 1 of at most 1 passes" in err
     assert "of at most 1000 passes, objective" in err
 
 

@@ -28,7 +28,7 @@ Layout = Literal["dense", "sparse"]
 LAYOUTS: tuple[Layout, ...] = ("dense", "sparse")
 DTYPES = ("float32", "float64")  # as data sets store rows, and as estimators are given them
 USUAL_LOSSES = ("logistic", "squared")  # those of plans and estimators that name none
-METHODS = ("asgd", "newton", "sdca", "s2gd+")  # those that `auto` chooses from
+METHODS = ("onepass", "newton", "psdca", "s2gd+")  # those that `auto` chooses from
 FILES = ("csv", "svm")
 
 ROWS, COLUMNS = 400, 6
@@ -151,7 +151,7 @@ def train_rows(loss: str, layout: str, dtype: str) -> None:
     numbers = loss_class(loss).takes_numbers
     kind: Any = LinearRegressor if numbers else LinearClassifier
     y = score if numbers else (score > 0).astype(int)
-    for method in METHODS if loss_class(loss).is_smooth else ("asgd", "auto"):
+    for method in METHODS if loss_class(loss).is_smooth else ("onepass", "auto"):
         tol = None if method == "asgd" else 1e-2
         kind(loss=loss, solver=method, tol=tol, passes=6).fit(rows, y).predict(rows)
     batch: Any = kind(loss=loss, lam=1e-2)

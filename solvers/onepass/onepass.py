@@ -90,7 +90,8 @@ class Onepass(Method):
     kind: Literal["onepass"] = "onepass"
     newton_columns: NonNegativeInt = 512
     """Streaming Newton runs beside the others for up to so many columns, where the loss is smooth
-    and a stream has 50 rows per column; 0: never."""
+    and a stream has 50 rows per column, and rows times squared columns are 2e10 at most; 0:
+    never."""
 
     def first_state(self, problem: Problem, stats: ProblemStats) -> OnepassState:
         """Start at zero weights; refuses data whose columns nothing is known of."""

@@ -153,6 +153,8 @@ def test_it_runs_where_rows_are_enough_and_the_loss_has_a_curvature():
         ("logistic", 512, 999, False),
         ("logistic", 19, 1000, False),
         ("hinge", 512, 1000, False),
+        ("logistic", 512, 50_000_000, True),
+        ("logistic", 512, 50_000_001, False),
     ):
         known = stats(X, DenseRows, weight, y)._replace(stream_rows=n)
         state = Onepass(newton_columns=most).init(problem_of(loss, 0.1), known)

@@ -128,8 +128,8 @@ def await_workers(client: Any, scheduler: str, most_s: float) -> None:
         When there is none after that many seconds.
     """
     advice = (
-        f"Start one with `dask worker {scheduler} --nthreads 2 --memory-limit 0`, in an "
-        "environment that has fewpass."
+        f"Start one with `dask worker {scheduler}`, in an environment that has fewpass; "
+        "docs/operations.md has the whole line."
     )
     end = time.monotonic() + most_s
     told = False

@@ -20,7 +20,7 @@ from pipeline.sources.dense_rows import refuse_text_settings
 from pipeline.sources.parquet import opened_parquet
 from pipeline.sources.raw_rows import Cells, numbered
 from pipeline.sources.source import Expected, Piece
-from pipeline.sources.streams import Address, described, first_lines, sample, text_pieces
+from pipeline.sources.streams import Address, described, first_lines, line_pieces, text_bytes
 
 #: Bytes that a cell is taken to need where a file does not tell.
 _CELL_BYTES = 16
@@ -253,18 +253,12 @@ class JsonRows:
 
     def expands_to(self) -> float:
         """Estimate the bytes of the text, as if all files were compressed like the first one."""
-        _, whole = sample(self._addresses[0], self._longest_line)
-        stored = sum(file.bytes or 0 for file in self.files)
-        return whole * stored / max(1, self.files[0].bytes or 0)
+        return text_bytes(self._addresses, self._longest_line)
 
     def pieces(self, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
         """Stretches of whole lines."""
         del used
-        for address in self._addresses:
-            line = 1
-            for text in text_pieces(address, piece_bytes, self._longest_line):
-                yield Piece(address.name, line, text, text.bytes.size)
-                line += text.lines
+        return line_pieces(self._addresses, piece_bytes, self._longest_line)
 
     def cells(self, piece: Piece, used: Sequence[int]) -> Cells:
         """Take columns out of a piece."""

@@ -19,7 +19,7 @@ from pipeline.sources.quoted_rows import first_row, rows_in, whole_rows
 from pipeline.sources.raw_rows import Cells
 from pipeline.sources.rejection import shown
 from pipeline.sources.source import Expected, Piece
-from pipeline.sources.streams import Address, Text, described, first_lines, sample, text_pieces
+from pipeline.sources.streams import Address, Text, described, first_lines, text_bytes, text_pieces
 
 _NULLS = sorted({form for word in MISSING for form in (word, word.upper(), word.capitalize())})
 _NULLS += ["NaN", "N/a"]
@@ -85,9 +85,7 @@ class DelimitedRows:
 
     def expands_to(self) -> float:
         """Estimate the bytes of the text, as if all files were compressed like the first one."""
-        _, whole = sample(self._addresses[0], self._longest_line)
-        stored = sum(file.bytes or 0 for file in self.files)
-        return whole * stored / max(1, self.files[0].bytes or 0)
+        return text_bytes(self._addresses, self._longest_line)
 
     def pieces(self, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
         """Stretches of whole rows, without the header."""

@@ -22,7 +22,7 @@ from pipeline.errors import BadInput
 from pipeline.sizes import format_bytes
 from pipeline.sources.decimals import Bytes
 from pipeline.sources.exact import count_byte
-from pipeline.sources.source import SourceFile
+from pipeline.sources.source import Piece, SourceFile
 from storage.addresses import READ_ONLY, open_store, protocol_of
 from storage.redaction import without_secrets
 
@@ -336,6 +336,21 @@ def sample(address: Address, longest: int) -> tuple[Text, float]:
         if address.compression == ".gz":
             whole = max(whole, _stated_size(stored))
     return _lines(_without_mark(text)), whole
+
+
+def text_bytes(addresses: Sequence[Address], longest: int) -> float:
+    """Estimate the bytes of text in all files, as if they were compressed like the first one."""
+    _, whole = sample(addresses[0], longest)
+    return whole * sum(address.size or 0 for address in addresses) / max(1, addresses[0].size or 0)
+
+
+def line_pieces(addresses: Sequence[Address], piece_bytes: int, longest: int) -> Iterator[Piece]:
+    """Read text files one after the other, in pieces of whole lines."""
+    for address in addresses:
+        line = 1
+        for text in text_pieces(address, piece_bytes, longest):
+            yield Piece(address.name, line, text, text.bytes.size)
+            line += text.lines
 
 
 def _stated_size(stored: BinaryIO) -> int:

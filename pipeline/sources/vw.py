@@ -14,7 +14,7 @@ from pipeline.sources import vw_kernel as grammar
 from pipeline.sources.exact import parse_exactly
 from pipeline.sources.rejection import SKIP_ADVICE, settle, shown
 from pipeline.sources.source import LISTED, Expected, Parsed, Piece
-from pipeline.sources.streams import Address, Text, described, sample, text_pieces
+from pipeline.sources.streams import Address, Text, described, line_pieces, sample
 from pipeline.sources.vw_kernel import Counts, Space, parse_rows
 from storage.schema import Schema
 from storage.table import SparseTable, index_dtype, n_bytes
@@ -83,11 +83,7 @@ class VowpalWabbitSource:
 
     def pieces(self, piece_bytes: int) -> Iterator[Piece]:
         """Stretches of whole lines."""
-        for address in self._addresses:
-            line = 1
-            for text in text_pieces(address, piece_bytes, self._longest_line):
-                yield Piece(address.name, line, text, text.bytes.size)
-                line += text.lines
+        return line_pieces(self._addresses, piece_bytes, self._longest_line)
 
     def parse(self, piece: Piece) -> Parsed:
         """Rows of one piece."""

@@ -70,7 +70,6 @@ def _encode(text: Any, ends: Any, bits: Any, weights: Any, starts: Any, out: Any
     for i in range(ends.size - 1):
         n = _tokens(text, ends[i], ends[i + 1], room, codes)
         first, square = at, 0.0
-        codes[:n].sort()
         order = np.argsort(codes[:n] & mask, kind="mergesort")
         for k in range(n):
             code = codes[order[k]]

@@ -41,7 +41,7 @@ def from_run(run: Any) -> LinearClassifier | LinearRegressor | ScoreCalibrator |
     else:
         made.coef_, made.intercept_, made.classes_ = plain.coef, plain.intercept, plain.classes
     made.n_features_in_ = plain.coef.shape[1]
-    if plain.feature_names is not None and plain.recipe is None:  # encoded rows carry no names
+    if plain.feature_names is not None:
         made.feature_names_in_ = np.asarray(plain.feature_names, object)
     made.lam_, made.certificate_, made.run_ = plain.lam, plain.certificate, os.fspath(run)
     of_features = made if plain.calibration is None else _calibrated(made, plain.calibration)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.encoding.recipe import Recipe
-from pipeline.encoding.schema import feature_names, recipe_in
+from pipeline.encoding.schema import recipe_in
 from pipeline.errors import BadInput
 from pipeline.ingestion.scaling import Scaler, unscaled
 from pipeline.refresh.publishing import run_at
@@ -65,7 +65,8 @@ def of_run(run: Any) -> PlainModel:
         )
     coef, intercept = unscaled(model.weights, Scaler(record.scaling.kind, model.scale, model.shift))
     saved = Saved.of(model.run.snapshots.load(model.snapshot))
-    names = feature_names(record.columns)
+    recipe = recipe_in(record.columns)
+    names = record.columns.feature_names if record.columns and not recipe else None
     return PlainModel(
         np.atleast_2d(coef),
         np.atleast_1d(np.asarray(intercept, float)),
@@ -74,7 +75,7 @@ def of_run(run: Any) -> PlainModel:
         model.lam,
         names,
         saved.certified.gap if saved.certified else None,
-        recipe_in(record.columns),
+        recipe,
         model.calibration,
     )
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.encoding.recipe import Number, Recipe
-from pipeline.encoding.schema import feature_names, recipe_in
+from pipeline.encoding.schema import recipe_in
 from pipeline.errors import BadInput
 from pipeline.ingestion.scaling import Scaler, unscaled
 from pipeline.scoring.predict import label_names
@@ -44,7 +44,9 @@ def largest_weights(model: Model, top: int, label: str | None = None) -> list[Na
     weights = model.weights.coef[_row(model, label)]
     scaler = Scaler(model.record.scaling.kind, model.scale, model.shift)
     plain = unscaled(model.weights, scaler).coef[_row(model, label)]
-    names, recipe = feature_names(model.record.columns), recipe_in(model.record.columns)
+    columns = model.record.columns
+    recipe = recipe_in(columns)
+    names = recipe.outputs if recipe else columns.feature_names if columns else None
     in_source = _per_unit(recipe, plain) if recipe else plain
     order = np.argsort(-np.abs(weights), kind="stable")[:top]
     return [

@@ -152,6 +152,7 @@ class IpcRows:
     magic: ClassVar[bytes] = b"ARROW1"
     packed: ClassVar[bool] = True
     unit: ClassVar[Literal["line", "row"]] = "row"
+    has_folders: ClassVar[bool] = False
 
     def __init__(
         self, addresses: Sequence[Address], options: SourceOptions, _expected: Expected
@@ -220,6 +221,7 @@ class JsonRows:
     magic: ClassVar[bytes] = b""
     packed: ClassVar[bool] = False
     unit: ClassVar[Literal["line", "row"]] = "line"
+    has_folders: ClassVar[bool] = False
 
     def __init__(
         self, addresses: Sequence[Address], options: SourceOptions, expected: Expected

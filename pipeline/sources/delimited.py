@@ -121,7 +121,8 @@ def _without_header(text: Text) -> Text:
     return Text(text.bytes[end + 1 :], text.lines - 1)
 
 
-def _cells(line: str, delimiter: str) -> list[str]:
+def split_line(line: str, delimiter: str) -> list[str]:
+    """Return the cells of a line, quotes and blanks around them taken off."""
     try:
         return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter), [])]
     except csv.Error as error:
@@ -135,7 +136,7 @@ def _study(text: Text, address: Address, options: SourceOptions, expected: Expec
     """Delimiter, header and columns, from the first lines of the first file."""
     line = _first_line(text)
     delimiter = options.delimiter or find_delimiter(line, address.extension)
-    cells = _cells(line, delimiter)
+    cells = split_line(line, delimiter)
     has_header = names_columns(cells) if options.header is None else options.header
     names = cells if has_header else None
     columns = choose(names, len(cells), options, address.name, expected)
@@ -178,7 +179,7 @@ def _mostly_words(rows: Text, column: int, delimiter: str) -> bool:
     found, start = [], 0
     ends = np.flatnonzero(rows.bytes == ord("\n"))[:_KIND_ROWS]
     for end in ends.tolist():
-        cells = _cells(rows.bytes[start:end].tobytes().decode("utf-8", "replace"), delimiter)
+        cells = split_line(rows.bytes[start:end].tobytes().decode("utf-8", "replace"), delimiter)
         start = end + 1
         if column < len(cells) and cells[column].lower() not in MISSING:
             found.append(_NUMBER.fullmatch(cells[column]) is None)
@@ -186,7 +187,7 @@ def _mostly_words(rows: Text, column: int, delimiter: str) -> bool:
 
 
 def _check_header(text: Text, layout: Layout, name: str) -> None:
-    cells = tuple(_cells(_first_line(text), layout.delimiter))
+    cells = tuple(split_line(_first_line(text), layout.delimiter))
     if cells != layout.columns.names:
         raise BadInput(
             f"{name}, line 1: the header differs from the first file's: found "
@@ -202,11 +203,7 @@ def _parse(piece: Piece, layout: Layout, options: SourceOptions) -> Parsed:
         not options.label_required,
         options.on_bad_row == "refuse",
     )
-    space = _reserve(text, layout, options.dtype)
-    counts = parse_exactly(
-        text.bytes,
-        lambda known, hard: parse_cells(text.bytes, layout.roles, rules, space, known, hard),
-    )
+    space, counts = _filled(text, layout, rules, options.dtype)
     faults = (_explain(piece, fault, layout, options) for fault in space.bad[: counts.bad].tolist())
     skipped = settle(faults, piece.file, options.on_bad_row)
     table, labels = _table(space, counts, layout)
@@ -216,14 +213,20 @@ def _parse(piece: Piece, layout: Layout, options: SourceOptions) -> Parsed:
 def _lacks_numbers(text: Text, layout: Layout, options: SourceOptions) -> bool:
     """Whether one of the first bad rows is bad because a feature is missing."""
     rules = Rules(ord(layout.delimiter), False, not options.label_required, False)
-    space = _reserve(text, layout, options.dtype)
+    space, counts = _filled(text, layout, rules, options.dtype)
+    bad = space.bad[: min(counts.bad, LISTED)]
+    missing = bad[bad[:, 0] == grammar.MISSING, 3]
+    return bool((layout.roles[missing] == grammar.FEATURE).any())
+
+
+def _filled(text: Text, layout: Layout, rules: Rules, dtype: str) -> tuple[Space, Counts]:
+    """Parse whole lines into space of their own."""
+    space = _reserve(text, layout, dtype)
     counts = parse_exactly(
         text.bytes,
         lambda known, hard: parse_cells(text.bytes, layout.roles, rules, space, known, hard),
     )
-    bad = space.bad[: min(counts.bad, LISTED)]
-    missing = bad[bad[:, 0] == grammar.MISSING, 3]
-    return bool((layout.roles[missing] == grammar.FEATURE).any())
+    return space, counts
 
 
 def _reserve(text: Text, layout: Layout, dtype: str) -> Space:
@@ -281,7 +284,7 @@ def _explain(
     fact, advice = _describe(code, column, found, layout, options)
     if code in {grammar.TOO_FEW_CELLS, grammar.TOO_MANY_CELLS}:
         lines = text.tobytes().split(b"\n", line + 1)
-        cells = _cells(lines[line].decode("utf-8", "replace"), layout.delimiter)
+        cells = split_line(lines[line].decode("utf-8", "replace"), layout.delimiter)
         fact = f"the row has {len(cells)} cells, {layout.columns.n_columns} were expected"
     if piece.first_line + line == 1:  # no header was seen
         advice = f"If this line names the columns, say so (`header=true`). {advice}"

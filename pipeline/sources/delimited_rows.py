@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Any, ClassVar, Literal
@@ -14,7 +13,7 @@ import pyarrow.csv
 
 from pipeline.errors import BadInput
 from pipeline.settings.source_options import SourceOptions
-from pipeline.sources.delimited import MISSING, find_delimiter, names_columns
+from pipeline.sources.delimited import MISSING, find_delimiter, names_columns, split_line
 from pipeline.sources.quoted_rows import first_row, rows_in, whole_rows
 from pipeline.sources.raw_rows import Cells
 from pipeline.sources.rejection import shown
@@ -39,6 +38,7 @@ class DelimitedRows:
     magic: ClassVar[bytes] = b""
     packed: ClassVar[bool] = False
     unit: ClassVar[Literal["line", "row"]] = "line"
+    has_folders: ClassVar[bool] = False
 
     def __init__(
         self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
@@ -67,14 +67,7 @@ class DelimitedRows:
         return Text(np.frombuffer(other, np.uint8), text.lines)
 
     def _split(self, row: str) -> list[str]:
-        try:
-            found = next(csv.reader([row], delimiter=self._delimiter), [])
-        except csv.Error as error:
-            raise BadInput(
-                f"A row that begins with {shown(row)} cannot be taken apart ({error}). "
-                "Check the file and its delimiter (`delimiter`)."
-            ) from error
-        return [cell.strip() for cell in found]
+        return split_line(row, self._delimiter)
 
     def _come_again(self, cells: list[str], rows: Text) -> bool:
         """Say whether most cells of the first row are values that their columns have later, too."""

@@ -113,9 +113,7 @@ def _is_encoded(
     if options.encode == "none" or options.missing == "zero":
         return False
     rows = rows_class(word)(addresses, options, expected)
-    if getattr(rows, "has_folders", False):
-        return True
-    if is_more_than_numbers(rows, options, expected):
+    if rows.has_folders or is_more_than_numbers(rows, options, expected):
         return True
     plain = source_class(word)(addresses, options, expected)
     return isinstance(plain, MayLackNumbers) and plain.lacks_numbers(SAMPLE_BYTES)

@@ -37,6 +37,10 @@ class RawRows(Protocol):
     names: tuple[str, ...] | None  # of the columns; None: the files name none
     types: tuple[str, ...]  # of the columns, as the format calls them
 
+    @property
+    def has_folders(self) -> bool:
+        """Whether some columns are names of folders, which no reader of numbers knows."""
+
     def __init__(
         self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
     ) -> None:

@@ -2,7 +2,7 @@
 
 import datetime as dt
 import json
-from itertools import chain
+from itertools import chain, pairwise
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from sklearn.utils import murmurhash3_32
 
 from pipeline.encoding.applying import encoded
 from pipeline.errors import BadInput
@@ -156,8 +157,20 @@ def test_text_becomes_its_words(tmp_path):
     assert source.recipe.columns[0].kind == "text"
     X, _, _ = read(source)
     np.testing.assert_allclose(np.linalg.norm(X, axis=1), 1.0, atol=1e-12)
-    shared = [len(set(texts[0].split()) & set(text.split())) for text in texts]
-    assert (np.abs(X) @ np.abs(X[0]))[np.array(shared) == 0].size == 0 or shared[0] == 8
+    tokens = [text.split() for text in texts]
+    every = [[*one, *map(" ".join, pairwise(one))] for one in tokens]
+    slots = [[murmurhash3_32(term, positive=True) for term in terms] for terms in every]
+    rows = np.zeros(len(X[0]))
+    for found in slots:
+        rows[[*{code % len(rows) for code in found}]] += 1
+    idf = np.rint(16 * (np.log(201 / (1 + rows)) + 1)) / 16
+    for x, found in zip(X, slots, strict=True):
+        expected = np.zeros(len(rows))
+        np.add.at(expected, [c % len(rows) for c in found], [1 - 2 * (c >> 31) for c in found])
+        known = expected != 0
+        expected[known] *= (1 + np.log(np.abs(expected[known]))) / np.abs(expected[known])
+        expected *= idf
+        np.testing.assert_allclose(x, expected / np.linalg.norm(expected), atol=1e-12)
     assert (X != 0.0).sum(axis=1).max() <= 15  # eight words and seven pairs
 
 

@@ -10,7 +10,7 @@ import contextlib
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import version
 from typing import Any, Final, Literal
 
@@ -94,10 +94,16 @@ class RunRecord(BaseModel):
             targets=manifest.targets,
             scaling=manifest.scaling,
             columns=columns,
-            versions={name: version(name) for name in ("fewpass", "numpy", "numba")},
+            versions=dict(versions_here()),
             forecast=foreseen,
             methods=methods,
         )
+
+
+@cache
+def versions_here() -> dict[str, str]:
+    """Return what a model's bits depend on; finding a version reads files for milliseconds."""
+    return {name: version(name) for name in ("fewpass", "numpy", "numba")}
 
 
 class RunFolder:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, get_args
 
@@ -107,8 +107,7 @@ class SnapshotStore:
 
     def names(self) -> list[str]:
         """Return the names of all complete snapshots, oldest first."""
-        parts = (key.split("/") for key in self.folder.list())
-        return sorted(p[0] for p in parts if len(p) == 2 and p[1] == KEY and p[0].isdecimal())
+        return _whole(self.folder.list())
 
     def load(self, name: str) -> Snapshot:
         """Read a snapshot, every byte checked.
@@ -163,25 +162,31 @@ class SnapshotStore:
         """
         if keep < 1:
             raise ValueError(f"prune was asked to keep {keep} snapshots. Keep at least one.")
-        names = self.names()
-        kept = 0
-        while names and kept < keep:
-            kept += not self.verify(names.pop())
-        for name in names:
+        keys = self.folder.list()
+        whole = _whole(keys)
+        old, kept = whole.copy(), 0
+        while old and kept < keep:
+            kept += not self.verify(old.pop())
+        for name in old:
             # without its manifest it is no snapshot, however little of the rest gets deleted
             self.folder.delete(f"{name}/{KEY}")
-        for name in self._unfinished():
+        for name in sorted(_begun(keys).difference(whole[len(old) :])):
             self.folder.delete_tree(name)
-
-    def _unfinished(self) -> list[str]:
-        whole = set(self.names())
-        every = {key.split("/")[0] for key in self.folder.list() if "/" in key}
-        return sorted(name for name in every - whole if name.isdecimal())
 
     def _last(self) -> int:
         """Highest number in use: a number is not used again, whatever became of its snapshot."""
-        every = (key.split("/")[0] for key in self.folder.list() if "/" in key)
-        return max((int(name) for name in every if name.isdecimal()), default=0)
+        return max((int(name) for name in _begun(self.folder.list())), default=0)
+
+
+def _begun(keys: Iterable[str]) -> set[str]:
+    """Return the names of snapshots of which anything is there."""
+    return {key.split("/")[0] for key in keys if key.partition("/")[0].isdecimal() and "/" in key}
+
+
+def _whole(keys: Iterable[str]) -> list[str]:
+    """Return the names of snapshots that have a manifest, oldest first."""
+    heads = (key.split("/") for key in keys)
+    return sorted(p[0] for p in heads if len(p) == 2 and p[1] == KEY and p[0].isdecimal())
 
 
 def _root_document(attributes: Mapping[str, Any]) -> bytes:

@@ -66,7 +66,8 @@ DOCUMENTS = {
     "decision of a refresh": Document(STORE, "store/generations/000001/decision.json",
                                       (), ("loss", "loss_before", "reason")),
 }  # fmt: skip
-ATTRIBUTES = ("asgd", "s2gd+", "sdca", "a grid of lam", "newton", "simba, sparse")
+ATTRIBUTES = ("asgd", "s2gd+", "sdca", "a grid of lam", "newton", "simba, sparse", "psdca",
+              "onepass", "streaming newton")  # fmt: skip
 
 
 def lying_documents(shop: Workshop, name: str) -> Iterator[Case]:

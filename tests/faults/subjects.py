@@ -124,6 +124,17 @@ def write_table(path: Path, n: int = ROWS, d: int = 5, first: int = 0) -> None:
     path.write_text("\n".join([f"{names},label", *rows]) + "\n")
 
 
+def write_words(path: Path, n: int = ROWS) -> None:
+    """A table of words, dates, gaps and money, as CSV."""
+    rng = np.random.default_rng(SEED)
+    days = np.datetime64("2024-01-01") + rng.integers(0, 300, n)
+    shop, paid = rng.choice(["north", "south", "'t Gooi", ""], n), rng.lognormal(3, 2, n)
+    said = rng.choice(["came back", "came back twice", "did not come", "wrote, and rang"], n)
+    label = np.where(rng.random(n) < 0.5, "yes", "no")
+    lines = (f'{a},{b},{c:.2f},"{d}",{e}\n' for a, b, c, d, e in zip(days, shop, paid, said, label))
+    path.write_text("day,shop,paid,said,label\n" + "".join(lines))
+
+
 def _sparse(at: Path) -> None:
     make(at / "set", n=ROWS, d=12, chunk_rows=30, layout="sparse", nnz=4, seed=SEED)
 
@@ -149,6 +160,10 @@ def _csv(at: Path) -> None:
     write_table(at / "rows.csv")
 
 
+def _words(at: Path) -> None:
+    write_words(at / "rows.csv")
+
+
 def _inbox(at: Path) -> None:
     (at / "inbox").mkdir()
     write_table(at / "inbox" / "first.csv")
@@ -156,7 +171,7 @@ def _inbox(at: Path) -> None:
 
 DATA: dict[str, Callable[[Path], None]] = {
     "sparse": _sparse, "dense": _dense, "classes": _classes, "judged": _judged, "text": _text,
-    "csv": _csv, "inbox": _inbox,
+    "csv": _csv, "words": _words, "inbox": _inbox,
 }  # fmt: skip
 
 
@@ -189,11 +204,18 @@ SUBJECTS = {
             "ingest of a table", "ingest", "csv",
             ("ingest", "{at}/rows.csv", "{at}/set", *INGEST, "--scale", "standard"),
         ),
+        Subject(
+            "ingest of words", "ingest", "words",
+            ("ingest", "{at}/rows.csv", "{at}/set", *INGEST, "--label", "label"),
+        ),
         Subject("columns", "columns", "sparse", ("columns", "{at}/set", "--json")),
         _solver("asgd", "sparse", "--certify"),
         _solver("sgd", "dense", "--certify"),
         _solver("s2gd+", passes="3"),
         _solver("sdca", "sparse", "--loss", "smoothed_hinge"),
+        _solver("psdca", passes="3"),
+        _solver("onepass", passes="1"),
+        _training("streaming newton", "dense", "--solver", "onepass", "--passes", "1"),
         _training("two streams", "sparse", "--solver", "sdca", *HINGE, "--passes", "2",
                   "--streams", "2", "--lam", "1e-2"),
         _solver("newton", "dense", passes="3"),
@@ -219,7 +241,16 @@ SUBJECTS = {
 
 TRAININGS = tuple(name for name, s in SUBJECTS.items() if s.kind == "training")
 #: Those that keep numbers per row beside their snapshots.
-KEEP_ROWS = ("sdca", "two streams", "three classes", "a grid of lam", "pegasos", "asdca", "sag")
+KEEP_ROWS = (
+    "sdca",
+    "psdca",
+    "two streams",
+    "three classes",
+    "a grid of lam",
+    "pegasos",
+    "asdca",
+    "sag",
+)
 
 
 def refresh(at: str) -> None:

@@ -58,9 +58,10 @@ class ColumnOrder:
         )
 
 
-def by_frequency(counts: NDArray[np.int64]) -> ColumnOrder:
+def by_frequency(counts: NDArray[np.unsignedinteger]) -> ColumnOrder:
     """Order columns (d,) by how many rows have a value there, most first, then as they were."""
-    return ColumnOrder(np.argsort(-counts, kind="stable").astype(index_dtype(counts.size)))
+    rarity = counts.max(initial=0) - counts
+    return ColumnOrder(np.argsort(rarity, kind="stable").astype(index_dtype(counts.size)))
 
 
 def is_order(source: Integers, n_features: int) -> bool:

@@ -40,7 +40,7 @@ from storage.schema import KEY as SCHEMA
 from storage.schema import Schema
 from storage.table import DenseTable, Table, index_dtype
 
-BLOCK_ITEMS = 1 << 18  # numbers squared at a time, so that they stay in the processor's cache
+BLOCK_ITEMS = 1 << 16  # numbers squared at a time, so that they stay in the processor's cache
 
 
 class DatasetWriter:
@@ -301,9 +301,14 @@ def row_squares(table: Table) -> NDArray[np.float64]:
         return _dense_squares(table.X)
     squares = np.zeros(table.n_rows)
     filled = np.flatnonzero(np.diff(table.indptr))
-    if filled.size:
-        values = table.data.astype(np.float64)
-        squares[filled] = np.add.reduceat(np.square(values, out=values), table.indptr[filled])
+    ends = np.append(table.indptr[filled], table.nnz)
+    start = 0
+    while start < filled.size:
+        stop = max(start + 1, int(np.searchsorted(ends, ends[start] + BLOCK_ITEMS)) - 1)
+        values = table.data[ends[start] : ends[stop]].astype(np.float64)
+        np.square(values, out=values)
+        squares[filled[start:stop]] = np.add.reduceat(values, ends[start:stop] - ends[start])
+        start = stop
     return squares
 
 

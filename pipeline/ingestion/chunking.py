@@ -9,13 +9,20 @@ import numpy as np
 
 from pipeline.settings.ingest_plan import FEWEST_CHUNKS, SMALLEST_CHUNK_BYTES, IngestPlan
 from solvers.kernels.dispatch import kernel
-from storage.table import DenseTable, Integers, Table, concatenate, take
+from solvers.kernels.prefetch import prefetch_span
+from storage.table import DenseTable, Integers, Table, concatenate
+
+#: Rows asked for ahead of the one that is copied: they may lie anywhere in memory.
+AHEAD = 8
 
 
 @kernel
 def _copy_rows(starts: Any, stops: Any, data: Any, indices: Any, new_data: Any, new: Any) -> None:
     at = 0
     for i in range(starts.shape[0]):
+        ahead = min(i + AHEAD, starts.shape[0] - 1)
+        prefetch_span(data, starts[ahead], stops[ahead], 0)
+        prefetch_span(indices, starts[ahead], stops[ahead], 0)
         for k in range(starts[i], stops[i]):
             new_data[at] = data[k]
             new[at] = indices[k]
@@ -32,7 +39,7 @@ class Selection(NamedTuple):
         """Return `take(table, order)`, without its temporary arrays and with the GIL released."""
         table, order = self
         if isinstance(table, DenseTable):
-            return take(table, order)
+            return _dense_rows(table, order)
         starts, stops = table.indptr[order], table.indptr[order + 1]
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(stops - starts)])
         data = np.empty(indptr[-1], table.data.dtype)
@@ -42,6 +49,12 @@ class Selection(NamedTuple):
         return table._replace(
             data=data, indices=indices, indptr=indptr, target=table.target[order], weight=weight
         )
+
+
+def _dense_rows(table: DenseTable, order: Integers) -> DenseTable:
+    X = np.take(table.X, order, axis=0, mode="clip")  # other modes, and indexing, keep the GIL
+    weight = None if table.weight is None else table.weight[order]
+    return DenseTable(X, table.target[order], weight)
 
 
 class ChunkOrder(NamedTuple):

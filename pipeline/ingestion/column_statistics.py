@@ -15,26 +15,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.kernels.dispatch import kernel
-from storage.table import DenseTable, Table
+from solvers.kernels.prefetch import prefetch_line
+from storage.table import DenseTable, SparseTable, Table
 
 Vector = NDArray[np.float64]
+NAMES = ("count", "max_abs", "mean", "variance")
 
-_COUNT, _MEAN, _DEVIATION, _LARGEST = range(4)
+#: Columns asked for ahead of the one that is counted.
+AHEAD = 16
+#: Most rows that 32 bits count.
+MOST_ROWS = (1 << 32) - 1
 
 
 @kernel
 def _add_sparse(columns: Any, data: Any, indices: Any) -> None:
+    last = data.shape[0] - 1
     for k in range(data.shape[0]):
+        prefetch_line(columns, np.int64(indices[min(k + AHEAD, last)]))
         x = np.float64(data[k])
         if x == 0.0:
             continue
-        j = np.uint64(indices[k])
-        count, mean = columns[j, _COUNT] + 1.0, columns[j, _MEAN]
-        step = x - mean
-        mean += step / count
-        columns[j, _COUNT], columns[j, _MEAN] = count, mean
-        columns[j, _DEVIATION] += step * (x - mean)
-        columns[j, _LARGEST] = max(columns[j, _LARGEST], abs(x))
+        column = columns[np.uint64(indices[k])]
+        column.count += 1
+        step = x - column.mean
+        if step != 0.0:  # as in columns of flags: what follows would change nothing
+            mean = column.mean + step / column.count
+            column.mean = mean
+            column.deviation += step * (x - mean)
+        column.largest = max(column.largest, abs(x))
 
 
 @kernel
@@ -54,6 +62,9 @@ def _add_dense(columns: Any, n_before: Any, X: Any) -> None:
 class ColumnStatistics:
     """Running statistics of the columns of all rows added so far.
 
+    Those of sparse rows take 24 bytes a column (28 of float64, 4 more beyond 2^32 rows): one record
+    per column, as access is random. Those of dense rows lie a statistic after the other.
+
     Parameters
     ----------
     layout
@@ -64,9 +75,9 @@ class ColumnStatistics:
 
     def __init__(self, layout: str, n_features: int) -> None:
         self.dense = layout == "dense"
-        # One row per column where access is random, one row per statistic where it is sequential.
-        shape = (4, n_features) if self.dense else (n_features, 4)
-        self._columns = np.zeros(shape)
+        self._columns: NDArray[Any] = (
+            np.zeros((4, n_features)) if self.dense else np.zeros(n_features, _record("u4", "f4"))
+        )
         self.n_rows = 0
 
     def add(self, table: Table) -> None:
@@ -74,24 +85,62 @@ class ColumnStatistics:
         if isinstance(table, DenseTable):
             _add_dense(self._columns, float(self.n_rows), table.X)
         else:
+            self._make_room_for(table)
             _add_sparse(self._columns, table.data, table.indices)
         self.n_rows += table.n_rows
+
+    def _make_room_for(self, table: SparseTable) -> None:
+        """Count in 64 bits, or keep float64 values, from the first table on that needs it."""
+        count = "u4" if self.n_rows + table.n_rows <= MOST_ROWS else "u8"
+        largest = max(self._columns.dtype["largest"], table.data.dtype)
+        wanted = _record(count, largest)
+        if wanted != self._columns.dtype:
+            self._columns = self._columns.astype(wanted)
 
     def widen(self, n_features: int) -> None:
         """Make room for columns up to `n_features` (sparse layout)."""
         have = self._columns.shape[0]
         if n_features > have:
             room = max(n_features, have + have // 2)
-            self._columns = np.concatenate([self._columns, np.zeros((room - have, 4))])
+            more = np.zeros(room - have, self._columns.dtype)
+            self._columns = np.concatenate([self._columns, more])
 
     def columns(self, n_features: int) -> dict[str, Vector]:
         """Return `count` of non-zeros, `max_abs`, `mean`, `variance`, each (n_features,)."""
-        self.widen(0 if self.dense else n_features)
-        parts = self._columns if self.dense else self._columns[:n_features].T
-        count, mean, deviation, largest = (part.copy() for part in parts)
-        n = max(self.n_rows, 1)
-        if not self.dense:
-            deviation += mean**2 * count * ((self.n_rows - count) / n)
-            mean *= count / n
-        variance = np.maximum(deviation, 0.0) / n  # rounding may leave a little less than nothing
-        return {"count": count, "max_abs": largest, "mean": mean, "variance": variance}
+        return {name: self.column(name, n_features) for name in NAMES}
+
+    def column(self, name: str, n_features: int) -> Vector:
+        """Return one of them, new: with one after the other, few are in memory."""
+        if self.dense:
+            found = dict(zip(("count", "mean", "deviation", "max_abs"), self._columns, strict=True))
+            if name == "variance":
+                return self._variance(found["deviation"].copy())
+            return np.array(found[name])
+        self.widen(n_features)
+        columns = self._columns[:n_features]
+        if name in ("count", "max_abs"):
+            field = "largest" if name == "max_abs" else name
+            return np.array(columns[field], np.float64)
+        mean = np.array(columns["mean"])
+        if name == "mean":
+            mean *= columns["count"]
+            mean /= max(self.n_rows, 1)
+            return mean
+        # the zeros that are not there lie at a distance of `mean` from those that are
+        mean *= mean
+        mean *= columns["count"]
+        mean *= (self.n_rows - columns["count"].astype(np.float64)) / max(self.n_rows, 1)
+        mean += columns["deviation"]
+        return self._variance(mean)
+
+    def _variance(self, deviation: Vector) -> Vector:
+        # rounding may leave a little less than nothing
+        np.maximum(deviation, 0.0, out=deviation)
+        deviation /= max(self.n_rows, 1)
+        return deviation
+
+
+def _record(count: str, largest: Any) -> np.dtype[Any]:
+    """What is kept of a column of sparse rows: the largest value is exact in the rows' own type."""
+    fields = [("mean", "f8"), ("deviation", "f8"), ("count", count), ("largest", largest)]
+    return np.dtype(fields)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.ingestion.column_statistics import MOST_ROWS
 from solvers.kernels.dispatch import kernel, part_of_kernels
 from storage.column_order import ColumnOrder, by_frequency
 from storage.table import SparseTable, Table
@@ -19,37 +20,45 @@ CACHED_COLUMNS = 4096
 #: Columns stay where they are if the first of them hold this share of what the most frequent would.
 IN_ORDER = 0.95
 
-#: Rows are sorted by eight bits at a time: their histogram stays in the nearest cache.
+#: Longer rows are sorted by eight bits at a time: their histogram stays in the nearest cache.
 DIGIT_BITS = 8
+#: Shorter ones by comparing all with all, a multiple of so many.
+SHORT, TOGETHER = 96, 32
 
 
 class ColumnCounts:
     """How many rows have a value in each column; several threads may count at once.
 
-    Whole numbers are added, so the order in which threads come does not matter.
+    Whole numbers are added, so the order in which threads come does not matter. Four bytes count
+    up to 2^32 rows.
     """
 
     def __init__(self) -> None:
-        self._counts = np.zeros(0, np.int64)
+        self._counts: NDArray[np.unsignedinteger] = np.zeros(0, np.uint32)
+        self._rows = 0
         self._lock = Lock()
 
     def add(self, table: Table, max_index: int) -> None:
         """Count a sparse table in, whose largest column is at most `max_index`."""
         assert isinstance(table, SparseTable), "only sparse columns are renumbered"
         with self._lock:
+            self._rows += table.n_rows
+            if self._rows > MOST_ROWS:
+                self._counts = self._counts.astype(np.uint64, copy=False)
             have = self._counts.size
             if max_index >= have:
                 room = max(max_index + 1 - have, have // 2)
-                self._counts = np.concatenate([self._counts, np.zeros(room, np.int64)])
+                self._counts = np.concatenate([self._counts, np.zeros(room, self._counts.dtype)])
             _count(self._counts, table.indices)
 
     def order(self, n_features: int) -> ColumnOrder:
-        """Return the order of frequency, or none where it would bring little."""
+        """Return the order of frequency, or none where it would bring little; counts no more."""
         if n_features <= CACHED_COLUMNS:
             return ColumnOrder()
-        counts = np.zeros(n_features, np.int64)
-        known = min(n_features, self._counts.size)
-        counts[:known] = self._counts[:known]
+        counts, self._counts = self._counts[:n_features], self._counts[:0]
+        if counts.size < n_features:
+            missing = np.zeros(n_features - counts.size, counts.dtype)
+            counts = np.concatenate([counts, missing])
         order = by_frequency(counts)
         assert order.source is not None, "made just now"
         first, frequent = counts[:CACHED_COLUMNS], counts[order.source[:CACHED_COLUMNS]]
@@ -92,25 +101,49 @@ def _count(counts: Any, indices: Any) -> None:
 
 @kernel
 def _renumber(place: Any, indptr: Any, indices: Any, data: Any, digits: int) -> None:
-    """Give every value its column's place and sort each row by it: a radix sort, a digit a turn."""
-    longest = 0
+    """Give every value its column's place and sort each row by it."""
+    longest = SHORT
     for i in range(indptr.shape[0] - 1):
         longest = max(longest, indptr[i + 1] - indptr[i])
     count = np.empty(1 << DIGIT_BITS, np.int64)
     columns, values = np.empty(longest, place.dtype), np.empty(longest, data.dtype)
     columns_sorted, values_sorted = np.empty(longest, place.dtype), np.empty(longest, data.dtype)
+    rank = np.empty(SHORT, place.dtype)
     for i in range(indptr.shape[0] - 1):
         first, stop = indptr[i], indptr[i + 1]
-        for k in range(stop - first):
+        n, last = stop - first, digits - 1
+        for k in range(n):
             columns[k] = place[np.uint64(indices[first + k])]
             values[k] = data[first + k]
-        n, last = stop - first, digits - 1
+        row, row_values = indices[first:stop], data[first:stop]
+        if n <= SHORT:
+            _rank(columns, n, rank)
+            for k in range(n):
+                at = np.uint64(rank[k])
+                row[at], row_values[at] = columns[k], values[k]
+            continue
         for digit in range(last):
             _sort_by(columns, values, n, DIGIT_BITS * digit, count, columns_sorted, values_sorted)
             columns, columns_sorted = columns_sorted, columns
             values, values_sorted = values_sorted, values
-        row, row_values = indices[first:stop], data[first:stop]
         _sort_by(columns, values, n, DIGIT_BITS * last, count, row, row_values)
+
+
+@part_of_kernels
+def _rank(columns: Any, n: int, rank: Any) -> None:
+    """Count for each of n distinct columns how many are smaller.
+
+    Of a short row that is quicker than any sort: nothing is branched on, and a processor compares
+    eight or sixteen at once. The room behind the n-th column is overwritten.
+    """
+    padded = -(-n // TOGETHER) * TOGETHER
+    columns[n:padded] = columns[0] if n > 0 else 0
+    rank[:padded] = 0
+    for i in range(n):
+        column = columns[i]
+        for k in range(padded):  # unsigned places and 32 bits: else it is not vectorised
+            at = np.uint64(k)
+            rank[at] += np.int32(column < columns[at])
 
 
 @part_of_kernels

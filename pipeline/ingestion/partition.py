@@ -1,24 +1,30 @@
-"""First phase of an ingest: every row goes to a random bucket.
+"""First phase of an ingest: every row gets a random key, and goes into memory or to a bucket.
 
-Threads parse pieces of the sources, count columns and group the rows by bucket; one thread takes
-the pieces in their order, learns what depends on that order, and spills the rows.
+Threads parse pieces of the sources and count columns; one thread takes the pieces in their order,
+and learns what depends on that order. Rows that the memory has room for are held there, in threads
+again. Of more, threads group them by bucket, and the one spills them; a source that turns out
+larger than estimated is dealt to buckets from then on, with what was held so far.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import BadInput
+from pipeline.ingestion import held
 from pipeline.ingestion.buckets import Buckets, Grouped, Keys, RowKind, buckets_needed
 from pipeline.ingestion.chunking import Selection
 from pipeline.ingestion.column_statistics import ColumnStatistics
 from pipeline.ingestion.frequency_order import ColumnCounts, orders_as_state, orders_from_state
+from pipeline.ingestion.held import HeldRows
 from pipeline.ingestion.partition_record import require_record
 from pipeline.ingestion.scaling import Scaler, needs_columns, resolved
 from pipeline.ingestion.target_map import LabelEncoder
@@ -38,10 +44,13 @@ PARTITION = 1
 #: Skipped rows that are kept with their reason; all are counted.
 LISTED = 20
 
-#: Memory per column: running statistics, the copies made of them at the end, and two orders.
-BYTES_PER_COLUMN = 120
+#: Memory per column: running statistics (24), one of them as it is stored (8) and before it is put
+#: into the order of the source (8), and that order, both ways (8).
+BYTES_PER_COLUMN = 48
 
 TRAINING, TEST = 0, 1
+
+Rows = Buckets | HeldRows
 
 
 class Share(NamedTuple):
@@ -50,7 +59,8 @@ class Share(NamedTuple):
     group: int
     rows: NDArray[np.int64] | None  # which of the piece they are; None: all
     table: Table  # as they came
-    grouped: Grouped  # by bucket
+    keys: Keys | None  # None: rows keep their order
+    grouped: Grouped | None  # by bucket; None: they are held in memory
 
 
 class Prepared(NamedTuple):
@@ -63,13 +73,13 @@ class Prepared(NamedTuple):
 
 
 class Partitioned(NamedTuple):
-    """All rows on local disk, and what was learnt of them."""
+    """All rows, in memory or on local disk, and what was learnt of them."""
 
     kind: RowKind
     n_features: int
     encoder: LabelEncoder
     scaler: Scaler | None  # None: taken over from another data set
-    buckets: tuple[Buckets, ...]  # of the training rows; of the test rows, if there are any
+    buckets: tuple[Rows, ...]  # of the training rows; of the test rows, if there are any
     n_skipped: dict[str, int]  # per file
     skipped: list[str]  # the first of them, as sentences
     n_merged: int  # values added to the one before, of the same index in the row
@@ -77,7 +87,7 @@ class Partitioned(NamedTuple):
 
 
 class Partitioner:
-    """Partitions the rows of a source into buckets.
+    """Partitions the rows of a source: into memory where they fit, else into buckets.
 
     Parameters
     ----------
@@ -96,23 +106,36 @@ class Partitioner:
         dtype = plan.options.dtype
         self.kind = RowKind(source.layout, dtype, source.n_features, source.has_weight)
         self.encoder = LabelEncoder(plan.task)
-        self.buckets = tuple(self._buckets(path))
+        self.path = path
+        self.rows: tuple[HeldRows, ...] | tuple[Buckets, ...] = ()
         self.scale: ScalingKind | None = None  # the first rows decide on `auto`
         self.columns: ColumnStatistics | None = None
         renumbers = source.layout == "sparse" and plan.column_order == "frequency"
-        self.counts = [ColumnCounts() for _ in self.buckets] if renumbers else []
+        groups = 2 if plan.test_fraction else 1
+        self.counts = [ColumnCounts() for _ in range(groups)] if renumbers else []
         self.max_index = -1
         self.n_skipped: dict[str, int] = {}
         self.n_merged = 0
         self.skipped: list[str] = []
+        self._copies: deque[Future[None]] = deque()  # of rows to where they are held
 
-    def _buckets(self, path: Path) -> Iterator[Buckets]:
+    def _buckets(self) -> Iterator[Buckets]:
         plan, size = self.plan, self.source.estimated_bytes()
         memory = plan.memory_for_rows
         shares = [("training", 1 - plan.test_fraction), ("test", plan.test_fraction)]
         for name, share in shares[: 2 if plan.test_fraction else 1]:
             needed = buckets_needed(size * share, memory) if plan.shuffle else 1
-            yield Buckets(path / name, needed, self.kind, memory, shuffled=plan.shuffle)
+            yield Buckets(self.path / name, needed, self.kind, memory, shuffled=plan.shuffle)
+
+    def _held(self, threads: int) -> tuple[HeldRows, ...]:
+        """Rooms for all rows, if they are likely to fit beside what parsing them takes."""
+        parsing = _in_flight(self.plan, threads) * PIECE_COPIES * PIECE_BYTES
+        self._room = int(held.HELD * self.plan.memory_for_rows) - parsing
+        if self.source.estimated_bytes() > self._room:
+            return ()
+        groups = 2 if self.plan.test_fraction else 1
+        make = partial(HeldRows, self.kind, self._room, shuffled=self.plan.shuffle)
+        return tuple(make() for _ in range(groups))
 
     def partition(self, threads: int) -> Partitioned:
         """Partition all rows.
@@ -124,31 +147,34 @@ class Partitioner:
         OSError
             If the local disk is full.
         """
+        self.rows = self._held(threads) or tuple(self._buckets())
+        in_flight = _in_flight(self.plan, threads)
         with ThreadPoolExecutor(threads, "ingest-parse") as pool:
-            for prepared in ordered_map(
-                pool, self._prepare, self._pieces(), self._in_flight(threads)
-            ):
-                self._take_in(prepared)
-        for buckets in self.buckets:
-            buckets.finish()
+            for prepared in ordered_map(pool, self._prepare, self._pieces(), in_flight):
+                self._take_in(prepared, pool)
+                self._await_copies(in_flight)
+            self._await_copies(0)
+        for rows in self.rows:
+            rows.finish()
         self._refuse_empty()
         n_features = self.source.n_features or self.max_index + 1
         scaler = None
         if self.plan.like is None:
             scaler = Scaler.fitted(self.scale or "none", self.columns, n_features)
         return Partitioned(
-            self.kind, n_features, self.encoder, scaler, self.buckets,
+            self.kind, n_features, self.encoder, scaler, self.rows,
             self.n_skipped, self.skipped, self.n_merged, self._orders(n_features),
         )  # fmt: skip
 
     def _orders(self, n_features: int) -> tuple[ColumnOrder, ...]:
         if not self.counts:
-            return tuple(ColumnOrder() for _ in self.buckets)
+            return tuple(ColumnOrder() for _ in self.rows)
         return tuple(counts.order(n_features) for counts in self.counts)
 
-    def _in_flight(self, threads: int) -> int:
-        fits = self.plan.memory_for_rows // 2 // (PIECE_COPIES * PIECE_BYTES)
-        return max(1, min(fits, threads + 2))
+    def _await_copies(self, most: int) -> None:
+        """Wait until at most so many pieces are not where they are held."""
+        while len(self._copies) > most:
+            self._copies.popleft().result()
 
     def _pieces(self) -> Iterator[tuple[int, Piece]]:
         yield from enumerate(self.source.pieces(PIECE_BYTES))
@@ -177,9 +203,11 @@ class Partitioner:
         if rows is not None:
             table = Selection(table, rows).rows()
             keys = None if keys is None else keys[rows]
-        return Share(group, rows, table, self.buckets[group].group(table, keys))
+        where = self.rows[group]
+        grouped = where.group(table, keys) if isinstance(where, Buckets) else None
+        return Share(group, rows, table, keys, grouped)
 
-    def _take_in(self, prepared: Prepared) -> None:
+    def _take_in(self, prepared: Prepared, pool: Executor) -> None:
         parsed = prepared.parsed
         if self.scale is None and parsed.table.n_rows:
             self._decide_on_scaling(parsed.table)
@@ -187,8 +215,10 @@ class Partitioner:
         self.n_merged += parsed.n_merged
         self.max_index = max(self.max_index, parsed.max_index)
         target = self.encoder.encode(parsed.table.target, parsed.labels, prepared.where)
+        if self._is_held() and not self._fits(prepared):
+            self._deal()
         for share in prepared.shares:
-            self._add(share, target if share.rows is None else target[share.rows])
+            self._add(share, target if share.rows is None else target[share.rows], pool)
         self.report(prepared.piece_bytes, parsed.table.n_rows, n_bytes(parsed.table))
 
     def _decide_on_scaling(self, first: Table) -> None:
@@ -198,17 +228,42 @@ class Partitioner:
         if needs_columns(self.scale):
             self.columns = ColumnStatistics(self.source.layout, self.source.n_features or 0)
 
-    def _add(self, share: Share, target: NDArray[np.float64]) -> None:
-        number, table, grouped = share.group, share.table, share.grouped
+    def _add(self, share: Share, target: NDArray[np.float64], pool: Executor) -> None:
+        number, table = share.group, share.table
         self.encoder.count(target, number)
         if self.columns is not None and number == TRAINING:
             if isinstance(table, SparseTable):
                 self.columns.widen(self.max_index + 1)
             self.columns.add(table)
-        if table.n_rows:
-            partitioned = target if grouped.order is None else target[grouped.order]
-            table = grouped.table._replace(target=partitioned)
-            self.buckets[number].add(grouped._replace(table=table))
+        if not table.n_rows:
+            return
+        rows = self.rows[number]
+        if isinstance(rows, HeldRows):
+            copy = rows.add(table._replace(target=target), share.keys)
+            self._copies.append(pool.submit(copy))
+            return
+        grouped = share.grouped or rows.group(table, share.keys)
+        dealt = target if grouped.order is None else target[grouped.order]
+        rows.add(grouped._replace(table=grouped.table._replace(target=dealt)))
+
+    def _is_held(self) -> bool:
+        return isinstance(self.rows[TRAINING], HeldRows)
+
+    def _fits(self, prepared: Prepared) -> bool:
+        """Whether the memory holds a piece, too, beside what is kept of every column."""
+        kept = cast("tuple[HeldRows, ...]", self.rows)
+        size = sum(rows.held_bytes for rows in kept) + n_bytes(prepared.parsed.table)
+        size += BYTES_PER_COLUMN * (self.source.n_features or self.max_index + 1)
+        shares = prepared.shares
+        return size <= self._room and all(kept[s.group].fits(s.table) for s in shares)
+
+    def _deal(self) -> None:
+        """Deal what is held to buckets: there is more than was estimated."""
+        self._await_copies(0)
+        kept, self.rows = cast("tuple[HeldRows, ...]", self.rows), tuple(self._buckets())
+        for rows, buckets in zip(kept, self.rows, strict=True):
+            for table, keys in rows.pieces():
+                buckets.add(buckets.group(table, keys))
 
     def _note_skipped(self, parsed: Parsed) -> None:
         if not parsed.n_skipped:
@@ -222,16 +277,17 @@ class Partitioner:
 
     def _refuse_empty(self) -> None:
         n_skipped = sum(self.n_skipped.values())
-        if not any(buckets.n_rows for buckets in self.buckets):
+        n_rows = [rows.n_rows for rows in self.rows]
+        if not sum(n_rows):
             reasons = f" First: {self.skipped[0]}." if self.skipped else ""
             raise BadInput(
                 f"No row is left of the sources; {n_skipped} bad ones were skipped.{reasons} "
                 "Check the format and the label column."
             )
-        for buckets, name in zip(self.buckets, ("training", "test"), strict=False):
-            if not buckets.n_rows:
+        for n, name in zip(n_rows, ("training", "test"), strict=False):
+            if not n:
                 raise BadInput(
-                    f"None of the {sum(b.n_rows for b in self.buckets)} rows became a {name} row. "
+                    f"None of the {sum(n_rows)} rows became a {name} row. "
                     "Choose another test_fraction or seed, or give more rows."
                 )
         if not (self.source.n_features or self.max_index + 1):
@@ -248,14 +304,23 @@ class Partitioner:
             )
 
 
-def partition_as_state(partitioned: Partitioned) -> dict[str, Any]:
-    """Everything but the rows, as JSON."""
+def _in_flight(plan: IngestPlan, threads: int) -> int:
+    """How many pieces are parsed at a time."""
+    fits = plan.memory_for_rows // 4 // (PIECE_COPIES * PIECE_BYTES)
+    return min(max(2, fits), threads + 2)
+
+
+def partition_as_state(partitioned: Partitioned) -> dict[str, Any] | None:
+    """Everything but the rows, as JSON; None where the rows are nowhere but in memory."""
+    buckets = [rows.state() for rows in partitioned.buckets if isinstance(rows, Buckets)]
+    if not buckets:
+        return None
     scaler = partitioned.scaler
     return {
         "n_features": partitioned.n_features,
         "encoder": partitioned.encoder.state(),
         "scaler": None if scaler is None else scaler.state(),
-        "buckets": [buckets.state() for buckets in partitioned.buckets],
+        "buckets": buckets,
         "n_skipped": partitioned.n_skipped,
         "skipped": partitioned.skipped,
         "n_merged": partitioned.n_merged,

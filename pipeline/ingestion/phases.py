@@ -1,13 +1,14 @@
 """Sources -> a shuffled, checksummed data set with statistics, in bounded memory.
 
-1. partition: pieces of the sources are parsed in threads, every row is spilled to a random bucket.
-2. write: buckets are read one after the other, their rows put in order and stored as chunks.
+1. partition: pieces of the sources are parsed in threads, every row gets a random key. Where the
+   memory holds all rows they stay there; else every row is spilled to the bucket of its key.
+2. write: the rows, bucket after bucket, are put in the order of their keys and stored as chunks.
 3. commit: the statistics, then the manifest. Before that there is nothing that a reader would open.
 
 Whatever kills an ingest, the same plan run again finishes the job, and the data set has the same
-bytes as if nothing had happened: phase 1 begins again unless it was complete, phase 2 reads the
-buckets again but does not write again what it finds whole. Buckets that an earlier process left
-damaged (each block has a checksum) are named, and phase 1 begins again.
+bytes as if nothing had happened: phase 1 begins again unless its rows were all in buckets, phase 2
+then reads these again but does not write again what it finds whole. Buckets that an earlier process
+left damaged (each block has a checksum) are named, and phase 1 begins again.
 """
 
 from __future__ import annotations
@@ -20,14 +21,17 @@ from typing import Any
 
 from pipeline.encoding.schema import told_columns
 from pipeline.errors import BadInput
-from pipeline.ingestion.buckets import Buckets
 from pipeline.ingestion.chunking import rows_per_chunk
+from pipeline.ingestion.column_statistics import NAMES
+from pipeline.ingestion.held import HeldRows
 from pipeline.ingestion.notes import notes_on
 from pipeline.ingestion.partition import (
+    BYTES_PER_COLUMN,
     TEST,
     TRAINING,
     Partitioned,
     Partitioner,
+    Rows,
     partition_as_state,
     partition_from_state,
 )
@@ -58,7 +62,7 @@ from storage.manifest import Source as SourceRecord
 from storage.schema import Schema
 from storage.spill import PARTITION_AGAIN, DamagedSpill
 
-#: Share of the memory that chunks in the making may take; the buckets take the rest.
+#: Share of the memory that chunks in the making may take where buckets take the rest.
 WRITING = 3 / 8
 #: Of the record of the partition; another version's is not gone on with.
 RECORD_VERSION = 2
@@ -102,7 +106,7 @@ def ingest(
     DamagedSpill
         Rows that this very call has partitioned are not as they were written. Call again.
     """
-    return_freed_memory()
+    return_freed_memory(plan.memory_for_rows)
     if plan.columns and not Folder(plan.dataset, plan.storage_options).is_local:
         raise BadInput(
             f"{plan.dataset} is not on this machine, and a column copy is for mapping files into "
@@ -202,9 +206,9 @@ class _Ingest:
         )
         partitioned = partitioner.partition(self.threads)
         TargetMap(partitioned.encoder, self._like_targets())  # refuses bad labels before phase 2
-        self.work_dir.record(
-            "partition", {"of": self._identity(), "partition": partition_as_state(partitioned)}
-        )
+        state = partition_as_state(partitioned)
+        if state is not None:
+            self.work_dir.record("partition", {"of": self._identity(), "partition": state})
         return partitioned
 
     def _identity(self) -> list[Any]:
@@ -237,10 +241,13 @@ class _Ingest:
         writer = self._writer(partitioned, target.folder, buckets)
         name = ("training", "test")[number]
         maker = ChunkMaker(writer, target_map, scaler, order, self.work_dir, name)
-        memory = int(WRITING * self.plan.memory_for_rows)
+        memory = _memory_for_writing(self.plan, partitioned)
         selections = buckets.selections(partitioned.n_features)
         written = write_chunks(maker, selections, self.threads, memory, self.ticker.wrote)
-        writer.write_columns({**written.columns, **scaler.columns()})
+        for column in NAMES:  # one at a time: there may be millions of each
+            numbers = written.columns.column(column, partitioned.n_features)
+            writer.write_columns({column: order.sourced(numbers)})
+        writer.write_columns(scaler.columns())
         writer.write_column_order(order)
         target.mark(self._stats(partitioned))
         writer.commit(
@@ -259,7 +266,7 @@ class _Ingest:
     def _schema(self) -> Schema | None:
         return schema_of(self.source, self.plan, self.like)
 
-    def _writer(self, partitioned: Partitioned, folder: Folder, buckets: Buckets) -> DatasetWriter:
+    def _writer(self, partitioned: Partitioned, folder: Folder, buckets: Rows) -> DatasetWriter:
         kind = partitioned.kind
         rows = rows_per_chunk(self.plan, buckets.n_rows, buckets.n_bytes)
         width = partitioned.n_features
@@ -307,6 +314,14 @@ class _Ingest:
             fingerprint=manifest.fingerprint,
             test_fingerprint=test.manifest.fingerprint if test else None,
         )
+
+
+def _memory_for_writing(plan: IngestPlan, partitioned: Partitioned) -> int:
+    """Bytes that chunks in the making may take: what the rows' way leaves."""
+    held = [rows.held_bytes for rows in partitioned.buckets if isinstance(rows, HeldRows)]
+    if not held:
+        return int(WRITING * plan.memory_for_rows)
+    return plan.memory_for_rows - sum(held) - BYTES_PER_COLUMN * partitioned.n_features
 
 
 def _stored_bytes(dataset: Dataset) -> int:

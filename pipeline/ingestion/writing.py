@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.ingestion.chunking import ChunkOrder, Selection, cut_into_chunks
-from pipeline.ingestion.column_statistics import ColumnStatistics, Vector
+from pipeline.ingestion.column_statistics import ColumnStatistics
 from pipeline.ingestion.frequency_order import renumber
 from pipeline.ingestion.scaling import Scaler
 from pipeline.ingestion.target_map import TargetMap
@@ -29,7 +29,7 @@ class Written(NamedTuple):
     """What is known of a data set once all its chunks are written."""
 
     records: list[ChunkRecord]
-    columns: dict[str, Vector]
+    columns: ColumnStatistics  # in stored order
     weights: Weights | None
 
 
@@ -121,8 +121,7 @@ def write_chunks(
             largest = max(largest, float(table.weight.max()))
         report(record.rows, sum(stored.length for stored in record.objects.values()))
     weights = Weights(total=total, maximum=largest) if writer.has_weight else None
-    found = columns.columns(writer.n_features)
-    return Written(records, {name: maker.order.sourced(v) for name, v in found.items()}, weights)
+    return Written(records, columns, weights)
 
 
 def _made(

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from flows.cli import main
-from pipeline.ingestion import phases
+from pipeline.ingestion import held, phases
 from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.sources.streams import find, first_lines
 from storage.addresses import BadAddress
@@ -178,6 +178,7 @@ def test_an_ingest_goes_on_with_a_renewed_secret(kind, host, tmp_path, monkeypat
     def cut_short(*_):
         raise OSError(28, "No space left on device")
 
+    monkeypatch.setattr(held, "HELD", 0.0)
     with monkeypatch.context() as patched, pytest.raises(OSError, match="No space"):
         patched.setattr(phases, "write_chunks", cut_short)
         phases.ingest(plan(SECRET))

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from sklearn.datasets import load_svmlight_file
 
 from pipeline.errors import BadInput
-from pipeline.ingestion import buckets, partition
+from pipeline.ingestion import buckets, held, partition, phases
 from pipeline.ingestion.phases import ingest
 from pipeline.ingestion.work_dir import WorkDir
 from pipeline.settings.ingest_plan import IngestPlan
@@ -27,8 +27,9 @@ from storage.table import concatenate
 
 @pytest.fixture
 def small(monkeypatch):
-    """Pieces and buckets so small that a few rows need many of them."""
+    """Pieces and buckets so small that a few rows need many of them; none are held in memory."""
     monkeypatch.setattr(partition, "PIECE_BYTES", 2000)
+    monkeypatch.setattr(held, "HELD", 0.0)
     monkeypatch.setattr(buckets, "PLANNED", 5e-6)  # of 1 GiB
     monkeypatch.setattr(buckets, "LARGEST", 1e-5)
 
@@ -100,7 +101,7 @@ def test_sizes():
 @given(
     n=st.integers(2, 400),
     seed=st.integers(0, 5),
-    share=st.sampled_from([2e-6, 1e-5, 1.0]),
+    share=st.sampled_from([2e-6, 1e-5, 1.0, None]),
     threads=st.integers(1, 4),
     fraction=st.sampled_from([0.0, 0.5]),
 )
@@ -122,9 +123,10 @@ def test_rows_are_permuted_and_none_is_lost(tmp_path, small, n, seed, share, thr
         assert n < 20
         return
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(buckets, "PLANNED", share)
-        patch.setattr(buckets, "LARGEST", 2 * share)
-        two = ingest(settings_of("memory://b"), threads=1)
+        patch.setattr(buckets, "PLANNED", share or 1.0)
+        patch.setattr(buckets, "LARGEST", 2 * (share or 1.0))
+        patch.setattr(held, "HELD", 0.0 if share else 1.0)
+        two = ingest(settings_of("memory://b"), threads=1 if share else threads)
     assert (one.fingerprint, one.test_fingerprint) == (two.fingerprint, two.test_fingerprint)
     parts = [stored(url) for url in (one.dataset, one.test_dataset) if url]
     got, labels = (np.concatenate([getattr(part, name) for part in parts]) for name in "Xy")
@@ -153,8 +155,62 @@ def test_threads_and_memory_do_not_matter(tmp_path, small, monkeypatch, layout):
             result = ingest(plan(source, tmp_path / f"set-{k}"), threads=threads)
         found.add(result.fingerprint)
         assert not (tmp_path / f"set-{k}" / ".ingest").exists()
+    monkeypatch.setattr(held, "HELD", 1.0)
+    monkeypatch.setattr(partition, "PIECE_COPIES", 1)
+    for threads in (1, 2, 4):
+        result = ingest(plan(source, tmp_path / f"held-{threads}"), threads=threads)
+        found.add(result.fingerprint)
     assert len(found) == 1
     assert ingest(plan(source, tmp_path / "other", seed=1)).fingerprint not in found
+
+
+@pytest.mark.parametrize("layout", ["sparse", "dense"])
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_held_rows_that_outgrow_the_memory_are_dealt(tmp_path, monkeypatch, layout, shuffle):
+    X, y = sparse_rows(1500, 8)
+    write = {"sparse": write_libsvm, "dense": write_csv}[layout]
+    source = write(tmp_path / ("rows.svm" if layout == "sparse" else "rows.csv"), X, y)
+    monkeypatch.setattr(partition, "PIECE_BYTES", 2000)
+    monkeypatch.setattr(buckets, "PLANNED", 5e-6)
+    monkeypatch.setattr(buckets, "LARGEST", 1e-5)
+    dealt, deal = [], partition.Partitioner._deal
+    monkeypatch.setattr(
+        partition.Partitioner, "_deal", lambda self: dealt.append(self.rows) or deal(self)
+    )
+    split = {"test_fraction": 0.3, "shuffle": shuffle}
+    expected = ingest(plan(source, tmp_path / "expected", **split))
+    assert not dealt
+    monkeypatch.setattr(held, "HELD", 1e-4)
+    monkeypatch.setattr(partition, "PIECE_COPIES", 1)
+    monkeypatch.setattr("pipeline.sources.encoded.EncodedSource.estimated_bytes", lambda _: 1)
+    monkeypatch.setattr("pipeline.sources.libsvm.LibsvmSource.estimated_bytes", lambda _: 1)
+    monkeypatch.setattr("pipeline.sources.delimited.DelimitedSource.estimated_bytes", lambda _: 1)
+    result = ingest(plan(source, tmp_path / "set", **split), threads=3)
+    ((training, test),) = dealt
+    assert min(training.n_rows, test.n_rows) > 0
+    assert result.fingerprint == expected.fingerprint
+    assert result.test_fingerprint == expected.test_fingerprint
+
+
+def test_an_ingest_killed_with_its_rows_in_memory_begins_again(tmp_path, monkeypatch):
+    X, y = sparse_rows(600, 6)
+    source = write_libsvm(tmp_path / "rows.svm", X, y)
+    expected = ingest(plan(source, tmp_path / "quiet", chunk_bytes="2kB")).fingerprint
+
+    def die(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(phases._Ingest, "_stats", die)
+        ingest(plan(source, tmp_path / "set", chunk_bytes="2kB"))
+    left = {path.name for path in (tmp_path / "set" / ".ingest").iterdir()}
+    assert left == {"lock", "chunks-training.jsonl"}
+    assert ingest(plan(source, tmp_path / "set", chunk_bytes="2kB")).fingerprint == expected
+
+
+def test_equal_keys_keep_the_order_of_the_source():
+    keys = np.random.default_rng(0).random(1000).round(2)
+    np.testing.assert_array_equal(held.order_of(keys), np.argsort(keys, kind="stable"))
 
 
 def test_a_low_estimate_deals_again(tmp_path, small, monkeypatch):
@@ -353,9 +409,9 @@ def test_bad_input_is_refused(tmp_path):
 
 def test_too_many_columns_for_the_memory(tmp_path):
     (tmp_path / "wide.svm").write_text("1 1:1\n-1 900000:1\n")
-    with pytest.raises(BadInput, match=r"900000 columns take 108 MB.*Give at least 204 MB"):
+    with pytest.raises(BadInput, match=r"900000 columns take 43\.2 MB.*Give at least 139 MB"):
         ingest(plan(tmp_path / "wide.svm", tmp_path / "set", memory="128MB"))
-    result = ingest(plan(tmp_path / "wide.svm", tmp_path / "set", memory="204MB"))
+    result = ingest(plan(tmp_path / "wide.svm", tmp_path / "set", memory="140MB"))
     assert result.features == 900000
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.ingestion import buckets, partition, phases
+from pipeline.ingestion import buckets, held, partition, phases
 from pipeline.ingestion.phases import ingest
 from pipeline.settings.ingest_plan import IngestPlan
 from storage.dataset import Dataset
@@ -23,6 +23,7 @@ class Killed(BaseException):
 def small(monkeypatch):
     """A few buckets of several blocks each."""
     monkeypatch.setattr(partition, "PIECE_BYTES", 4000)
+    monkeypatch.setattr(held, "HELD", 0.0)
     monkeypatch.setattr(buckets, "PLANNED", 2e-5)  # of 1 GiB
     monkeypatch.setattr(buckets, "LARGEST", 4e-5)
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
+from flows import cluster_logs
 from flows.errors import BadPlace
 from pipeline.errors import NoWorkers
 from pipeline.execution.executor import Executor, open_executor
@@ -48,6 +49,8 @@ def cluster(place: Execution, why: str = "") -> Iterator[Executor]:
             "A cluster that talks over TLS takes three files: give --tls-ca, --tls-cert and "
             "--tls-key."
         )
+    if place.engine != "threads":
+        cluster_logs.set_level()
     with ExitStack() as stack:
         try:
             executor = stack.enter_context(open_executor(place, why))

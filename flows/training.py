@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -23,12 +23,14 @@ from pipeline.plan.problem import loss_of
 from pipeline.settings.execution import Execution
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.sizes import format_bytes
-from pipeline.training.bursts import FeatureResult
 from pipeline.training.outcome import Convergence, TrainingResult, what_helps
 from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingRun
 from solvers.kernels.compiling import Compiling
 from storage.dataset import Dataset
+
+if TYPE_CHECKING:
+    from pipeline.training.bursts import FeatureResult
 
 CANDIDATE_STYLES = {"error": ".2%", "objective": ".8f", "gap": ".2e"}
 
@@ -153,7 +155,9 @@ def candidate_table(result: TrainingResult) -> Table:
 
 
 def _shown(result: TrainingResult) -> dict[str, Any]:
-    by_features = _shown_features(result) if isinstance(result, FeatureResult) else {}
+    by_features = {}
+    if result.solver == "simba":  # its engine is imported for it alone
+        by_features = _shown_features(cast("FeatureResult", result))
     return {
         "at": result.run,
         "snapshot": result.snapshot,

@@ -14,9 +14,7 @@ from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO, NamedTuple, cast
 
-import fsspec.implementations.local
 import numpy as np
-import pyarrow as pa
 
 from pipeline.errors import BadInput
 from pipeline.sizes import format_bytes
@@ -130,7 +128,9 @@ def _describe(store: Any, path: str) -> Address:
 
 
 def _is_local(store: Any) -> bool:
-    return isinstance(store, fsspec.implementations.local.LocalFileSystem)
+    from fsspec.implementations.local import LocalFileSystem  # noqa: PLC0415 - open_store did
+
+    return isinstance(store, LocalFileSystem)
 
 
 @contextmanager
@@ -219,6 +219,8 @@ def _decompressed(stored: BinaryIO, compression: str) -> BinaryIO:
     if compression == ".xz":
         return cast("BinaryIO", lzma.LZMAFile(stored))
     if compression == ".zst":
+        import pyarrow as pa  # noqa: PLC0415 - a tenth of a second that other text need not wait
+
         arrow = pa.CompressedInputStream(pa.PythonFile(stored, "r"), "zstd")
         return cast("BinaryIO", io.BufferedReader(arrow, 1 << 20))
     return stored

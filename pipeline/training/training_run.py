@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -21,7 +21,6 @@ from pipeline.scoring.calibrating import require_calibratable
 from pipeline.scoring.evaluate import evaluation_job
 from pipeline.settings.training_plan import StorageOptions, TrainingPlan
 from pipeline.streaming.resident import let_go
-from pipeline.training.bursts import Bursts
 from pipeline.training.checkpoints import Checkpoints
 from pipeline.training.engine import Engine, Stopped, Training
 from pipeline.training.lease import Lease
@@ -34,9 +33,19 @@ from solvers.kernels.compiling import Compiling
 from solvers.losses import Problem
 from solvers.protocol import ProblemStats, Weights
 from storage.dataset import Dataset
+from storage.zarr_documents import import_ahead
 
 logger = logging.getLogger(__name__)
 COMPILING = "Compiling kernels for %s: this is done once on a machine."
+
+
+def engine_class(plan: TrainingPlan) -> Callable[[Training], Engine]:
+    """Return what goes over the data by the plan's method."""
+    if plan.solver.goal == "steps":
+        from pipeline.training.bursts import Bursts  # noqa: PLC0415 - kernels that others do without
+
+        return Bursts
+    return Passes
 
 
 class TrainingRun:
@@ -64,8 +73,7 @@ class TrainingRun:
         self._executor, self._stopping = executor, False
         self._progress = Progress(run)
         self._checkpoints = Checkpoints(run, dataset, self._progress, plan.snapshot_every)
-        make = Bursts if plan.solver.goal == "steps" else Passes
-        self._engine: Engine = make(
+        self._engine: Engine = engine_class(plan)(
             Training(
                 run, plan, dataset, executor, methods, storage_options, self._progress,
                 self._checkpoints, lambda: self._stopping, start_at,
@@ -147,7 +155,10 @@ class TrainingRun:
     def _train(self, compiling: Compiling) -> Iterator[Event]:
         yield self._pick_up()
         with suppress(Stopped):
-            yield from self._engine.go_on()
+            for number, event in enumerate(self._engine.go_on()):
+                yield event
+                if number == 0:  # kernels are there: what the next snapshot needs comes beside them
+                    import_ahead()
         if compiling.kernels:
             yield self._progress.event(
                 "compile", kernels=compiling.kernels, seconds=compiling.seconds

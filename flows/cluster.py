@@ -20,6 +20,13 @@ _ADDRESS = re.compile(r"\w+://\S+|[^\s/:]+:\d+")
 
 def engine_for_training(place: Execution, plan: TrainingPlan) -> AbstractContextManager[Executor]:
     """Open what a training runs on: what `place` asks for, or what suits its length."""
+    if plan.source is not None:
+        if place.engine != "threads":
+            raise BadPlace(
+                "Rows that are learnt while they are read go through this process alone. Leave "
+                "--scheduler and --workers out, or keep them as a data set (--keep)."
+            )
+        return cluster(place, "rows are read once")
     return cluster(*place_of(place, plan, Dataset.open(plan.dataset).manifest))
 
 

@@ -188,6 +188,11 @@ def _tell(terminal: Terminal, event: Event) -> None:
         terminal.say(f"Falling back: {event.facts['why']}", style="yellow")
     elif event.kind == "learners":
         terminal.say(f"Best learner: {learners_sentence(event.facts['models'])}.")
+    elif event.kind == "warning":
+        terminal.say(event.facts["sentence"], style="yellow")
+    elif event.kind == "skipped":
+        first = event.facts["reasons"][0]
+        terminal.say(f"{event.facts['rows']:,} bad rows were left out. First: {first}.")
     elif event.kind == "restart":
         step = event.facts.get("gamma0", 0.0)
         terminal.say(f"The loss exploded; starting again with the step {step:g}.", style="yellow")

@@ -40,6 +40,7 @@ class Command(NamedTuple):
 COMMANDS = {
     "help": Command(("--help",), besides=KERNELS),
     "train": Command(("train", "clicks", "run")),
+    "train straight": Command(("train", "clicks.svm", "straight", "--test-fraction", "0.1")),
     "train to a tolerance": Command(
         ("train", "clicks", "by-tol", "--tol", "0.5", "--solver", "s2gd+"), ("solvers.s2gd.s2gd",)
     ),
@@ -96,7 +97,7 @@ def prepare(folder: Path) -> None:
 
     write_clicks(folder / "clicks.svm", SIZE)
     imports(("ingest", "clicks.svm", "clicks", "--test-fraction", "0.1"), folder)
-    for name in ("train", "train to a tolerance"):
+    for name in ("train", "train straight", "train to a tolerance"):
         imports((*COMMANDS[name].words[:2], f"{name}-before", *COMMANDS[name].words[3:]), folder)
 
 

@@ -28,6 +28,7 @@ from pipeline.sources import Expected, open_source
 from pipeline.sources.source import Source
 from pipeline.sources.standard_input import STANDARD_INPUT, WORD, is_standard_input
 from pipeline.straight.mixing import Mixing, advice
+from pipeline.straight.moments import RunningMoments, Sums
 from pipeline.straight.reading import (
     ALL,
     Buffer,
@@ -37,6 +38,7 @@ from pipeline.straight.reading import (
     Position,
     Raw,
     RawPiece,
+    count,
     cut,
     sums,
 )
@@ -132,18 +134,26 @@ class FirstRows:
     # -- reading -----------------------------------------------------------------------------------
 
     def buffers(self, start: Position, room: int) -> Generator[Buffer]:
-        """Yield the buffers after a position that is not the beginning; once.
-
-        BadInput where an earlier session got there and the source cannot be read again.
-        """
-        if start.windows > 1:
-            if is_standard_input(self.asked.sources):
-                raise BadInput(UNSEEKABLE)
-            if not self.asked.test_fraction:
-                self.raw.passed_over = range(start.pieces)
-            self.intake.mixing = start.pieces_mixing
+        """Yield the buffers after a position that is not the beginning; once."""
+        if not self.asked.test_fraction:
+            self.raw.passed_over = range(start.pieces)
+        self.intake.mixing = start.pieces_mixing
         with closing(self._rest) as rest:
             yield from cut(rest, self.intake, start, room)
+
+    def count_columns(self) -> Sums:
+        """Have the values of every column counted from the first row on; return those so far."""
+        if self.intake.moments is None:
+            self.intake.moments = RunningMoments(np.zeros((self.dataset.n_features, 2)))
+            self.first = self.first._replace(
+                sums=count(self.intake, self.first.table, self.first.max_index)
+            )
+        assert self.first.sums is not None, "they were counted"
+        return self.first.sums
+
+    def go_on_counting(self, sums: Sums) -> None:
+        """Count from what an earlier session had counted."""
+        self.intake.moments = RunningMoments(sums.copy())
 
     def let_go(self) -> None:
         """Give back the memory of the first rows, once they were stepped."""
@@ -187,7 +197,7 @@ class FirstRows:
         widest = max(piece.parsed.max_index for piece in self._pieces)
         mixing = Mixing().add(rows.n_rows, *sums(rows))
         at = Position(ALL if self.whole else len(self._pieces), 1, self.intake.mixing, mixing)
-        self.first = Buffer(0, rows, read, 0.0, widest, at)
+        self.first = Buffer(0, rows, read, 0.0, widest, at, rows.n_rows)
         width = self.source.n_features or widest + 1
         if not width:
             raise BadInput("No row has a feature. Check the sources, or give their width.")

@@ -64,7 +64,7 @@ class LossDrift(NamedTuple):
     heard: Count = 0  # rows that it is of
 
     def rises(self, loss: float, heard: int) -> bool:
-        """Say whether a buffer's mean loss is far above that of all before it, and by more than chance.
+        """Say whether a buffer's mean loss is far above that of all before, by more than chance.
 
         Losses of single rows are taken to vary by as much as their mean.
         """

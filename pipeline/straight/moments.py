@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from solvers.kernels.dispatch import kernel
 from solvers.protocol import ColumnMoments
 from storage.table import DenseTable, Table
+
+Sums = NDArray[np.float64]
+GROWTH = 1.5  # of the room for columns, where there are more than there is room for
 
 
 class RunningMoments:
@@ -18,31 +22,32 @@ class RunningMoments:
 
     Attributes
     ----------
-    rows : int
-        Rows seen; whoever adds them counts.
     sums : numpy.ndarray
         (d, 2) counts, and sums of squares.
     """
 
-    def __init__(self, d: int) -> None:
-        self.rows, self.sums = 0, np.zeros((d, 2))
+    def __init__(self, sums: Sums) -> None:
+        self.sums = sums
 
-    def add(self, table: Table) -> None:
-        """Count rows in; none may have a column beyond those known."""
+    def add(self, table: Table, max_index: int) -> None:
+        """Count rows in, whose last column is `max_index`."""
+        if max_index >= len(self.sums):
+            self.sums = with_room(self.sums, max(max_index + 1, int(GROWTH * len(self.sums))))
         if isinstance(table, DenseTable):
             add_dense(self.sums, table.X)
         else:
             add_sparse(self.sums, table.data, table.indices, table.nnz)
 
-    def widen(self, d: int) -> None:
-        """Make room for columns up to d."""
-        more = np.zeros((d - len(self.sums), 2))
-        self.sums = np.concatenate([self.sums, more])
 
-    def moments(self) -> ColumnMoments:
-        """Return share and mean square of the values of every column."""
-        count, squares = self.sums[:, 0], self.sums[:, 1]
-        return ColumnMoments(count / max(self.rows, 1), squares / np.maximum(count, 1.0))
+def with_room(sums: Sums, d: int) -> Sums:
+    """Return sums of d columns, those that are new at 0; columns beyond d have none."""
+    return np.concatenate([sums[:d], np.zeros((max(0, d - len(sums)), 2))])
+
+
+def moments_of(sums: Sums, rows: int) -> ColumnMoments:
+    """Return share and mean square of the values of every column, among so many rows."""
+    count, squares = sums[:, 0], sums[:, 1]
+    return ColumnMoments(count / max(rows, 1), squares / np.maximum(count, 1.0))
 
 
 @kernel

@@ -24,6 +24,7 @@ from pipeline.ingestion.partition import LISTED, PARTITION, PIECE_BYTES, PIECE_C
 from pipeline.ingestion.scaling import Scaler
 from pipeline.sources.source import Parsed, Piece, Source
 from pipeline.straight.mixing import Mixing
+from pipeline.straight.moments import RunningMoments, Sums
 from storage.manifest import Labels, Values
 from storage.ordered import ordered_map
 from storage.table import Table, concatenate, n_bytes, take
@@ -60,6 +61,8 @@ class Buffer(NamedTuple):
     read_s: float
     max_index: int
     position: Position  # where the source goes on after it
+    rows: int  # of the source so far
+    sums: Sums | None = None  # of the values of every column so far, where they are counted
 
 
 class Raw:
@@ -199,11 +202,14 @@ class Intake:
     ----------
     mixing : Mixing
         Of the targets of all pieces so far.
+    moments : RunningMoments or None
+        Of all rows so far; None where no method asks.
     """
 
     def __init__(self, fixed: Fixed, judges: Judges) -> None:
         self.fixed, self.judges, self.skipped = fixed, judges, Skipped()
         self.mixing = Mixing()
+        self.moments: RunningMoments | None = None
 
     def take(self, piece: RawPiece) -> Table:
         """Return the rows of a piece to learn from."""
@@ -232,8 +238,11 @@ def cut(
         held.clear()
         windows = at.windows_mixing.add(rows.n_rows, *sums(rows))
         position = Position(up_to, at.windows + 1, intake.mixing, windows)
+        sums_now = count(intake, rows, widest)
         seconds = time.perf_counter() - began
-        return Buffer(at.windows, rows, read, seconds, widest, position)
+        return Buffer(
+            at.windows, rows, read, seconds, widest, position, intake.mixing.rows, sums_now
+        )
 
     for piece in pieces:
         if isinstance(piece, int):
@@ -255,6 +264,14 @@ def cut(
             began, size, read = time.perf_counter(), 0, 0
     if held:
         yield made(ALL)
+
+
+def count(intake: Intake, rows: Table, widest: int) -> Sums | None:
+    """Count the values of a buffer's rows, if anybody asks, and return what all came to."""
+    if intake.moments is None:
+        return None
+    intake.moments.add(rows, widest)
+    return intake.moments.sums.copy()
 
 
 def sums(table: Table) -> tuple[float, float]:

@@ -30,9 +30,14 @@ from pipeline.scoring.held_out import choose_lam
 from pipeline.settings.methods import Auto, Method
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.sizes import format_bytes
-from pipeline.straight.first_rows import BUFFERS_AT_ONCE, FirstRows, RowsOfSource
+from pipeline.straight.first_rows import (
+    BUFFERS_AT_ONCE,
+    FirstRows,
+    RowsOfSource,
+    require_seekable,
+)
 from pipeline.straight.mixing import LossDrift, drift_sentence, sorted_sentence
-from pipeline.straight.moments import RunningMoments
+from pipeline.straight.moments import GROWTH, moments_of, with_room
 from pipeline.straight.reading import Buffer, Position, read_ahead
 from pipeline.streaming.buffers import row_view, unit_weights
 from pipeline.streaming.targets import TargetRule, target_rule
@@ -48,17 +53,19 @@ from solvers.onepass.streaming_newton import suits
 from solvers.protocol import (
     Block,
     Certificate,
+    ColumnMoments,
     Diverged,
     ProblemStats,
     Solver,
     State,
     Walk,
+    same,
 )
 from storage.dataset import Dataset
 from storage.snapshot import Snapshot
 
 STATES_AT_ONCE = 5  # stepped, its copy inside a walk, and what a snapshot makes of it
-GROWTH = 1.5  # of the room for columns, where there are more than there is room for
+SUMS_AT_ONCE = 6  # of a column's two numbers: counted, with three buffers, as moments
 MOST_RESTARTS = 30
 
 
@@ -101,8 +108,12 @@ class Known:
         )
         spread = sampled_sigma_square(dataset, self.rule)
         stats = stats_of(manifest, self.rule, seed=plan.seed, sigma_square=spread)
-        self.moments = RunningMoments(dataset.n_features)
-        self.stats: ProblemStats = stats._replace(columns=self.moments.moments)
+        self._first = first
+        self.stats: ProblemStats = stats._replace(columns=self._moments)
+
+    def _moments(self) -> ColumnMoments:
+        """Return the moments of the columns of the first rows: what steps begin with."""
+        return moments_of(self._first.count_columns(), self._first.first.rows)
 
     def solver(self, method: Method) -> Solver:
         """Return a method for as many models as there are classes and values of lam."""
@@ -112,7 +123,7 @@ class Known:
     def room(self, solver: Solver) -> int:
         """Return the bytes of rows that a buffer may have; below 1 where there is no room."""
         taken = STATES_AT_ONCE * solver.state_bytes(self.problem, self.stats)
-        taken += 4 * self.moments.sums.nbytes + OVERHEAD_BYTES
+        taken += SUMS_AT_ONCE * self.stats.d * 16 + OVERHEAD_BYTES
         return (self.plan.memory - taken) // (BUFFERS_AT_ONCE + 1)  # and pieces being parsed
 
 
@@ -143,6 +154,9 @@ class Straight:
         self._position = Position()
         self._width = first.dataset.n_features
         self._state: State = None
+        self._inside = False  # the walk: whether the state is as its steps want it
+        self._goes_by_columns = self._solver.kind == "onepass"  # no other method asks for moments
+        self._rows, self._sums = 0, None if not self._goes_by_columns else first.count_columns()
         self._drift, self._warned = LossDrift(), set[str]()
         self._spans_s = 0.0  # of buffers, waiting for them included
         self.warnings = list[str]()
@@ -167,13 +181,16 @@ class Straight:
 
     def restore(self, snapshot: Snapshot, saved: Saved) -> None:
         """Take the state of another session; BadInput unless it is one of this plan."""
+        if not saved.finished:
+            require_seekable(self.plan)
         at = saved.source
         if at is None or saved.streams != 1:
             raise unfit(snapshot, "it tells no place in a source")
         self._make_room(at.room_for)
-        moments = self._known.moments
-        moments.sums = require_array(snapshot, "moments", (at.room_for, 2))
-        moments.rows, self._width = at.rows, at.n_features
+        self._rows, self._width = at.rows, at.n_features
+        if self._goes_by_columns:
+            self._sums = require_array(snapshot, "moments", (at.room_for, 2))
+            self._first.go_on_counting(self._sums)
         state = unpack_state(self._solver.states, snapshot, 0)
         kind = snapshot.attributes["state"]
         example = example_state(self._solver, self.problem, self.stats, kind)
@@ -197,7 +214,7 @@ class Straight:
         k = lams.index(choice.lam) if choice else 0
         weights = weights_of(weights, len(lams), k)
         position = SourcePosition(
-            at.pieces, at.windows, known.moments.rows, self._width, self.stats.d,
+            at.pieces, at.windows, self._rows, self._width, self.stats.d,
             at.pieces_mixing, at.windows_mixing, self._drift,
         )  # fmt: skip
         calibration = None
@@ -207,7 +224,7 @@ class Straight:
             )
         return Content(
             [self._state], weights, certified or self._solver.certificate(self._state), choice,
-            calibration=calibration, source=position, moments=known.moments.sums,
+            calibration=calibration, source=position, moments=self._sums,
         )  # fmt: skip
 
     def _record(self) -> Any:
@@ -298,24 +315,33 @@ class Straight:
 
     def _step(self, buffer: Buffer) -> tuple[list[dict[str, float]], dict[str, float]]:
         """Visit the rows of a buffer; where the loss explodes, again with half the step."""
-        known, walk, state = self._known, self._walk, self._state
-        known.moments.rows += buffer.table.n_rows
-        if self._solver.kind == "onepass":  # no other method asks for moments
-            known.moments.add(buffer.table)
-            state = self._solver.remeasured(state, known.moments.moments())
+        walk, state = self._walk, self._state
+        self._rows = buffer.rows
+        if buffer.sums is not None:
+            self._sums = with_room(buffer.sums, self.stats.d)
+            state = self._solver.remeasured(state, moments_of(self._sums, self._rows))
         block, restarts = self._block(buffer), list[dict[str, float]]()
-        state = walk.leave(walk.step(self.problem, self.stats, walk.enter(state), block))
+        state = self._stepped(walk, state, block)
         while walk.diverged(state):
             if len(restarts) == MOST_RESTARTS:
                 raise Diverged(
                     f"The loss of {self._training.run.url} exploded whatever the step. Scale the "
                     "features (`scale`), or raise `lam`."
                 )
+            self._inside = False
             state = walk.recover(self.problem, self.stats, state)
             restarts.append(walk.metrics(state))
-            state = walk.leave(walk.step(self.problem, self.stats, walk.enter(state), block))
+            state = self._stepped(walk, state, block)
         self._state = state
         return restarts, walk.metrics(state)
+
+    def _stepped(self, walk: Walk, state: State, block: Block) -> State:
+        """Step the rows of a block; one model's state stays inside the walk from then on."""
+        if not self._inside:
+            state = walk.enter(state)
+        state = walk.step(self.problem, self.stats, state, block)
+        self._inside = walk.leave is same
+        return walk.leave(state)
 
     def _block(self, buffer: Buffer) -> Block:
         """See a buffer as kernels do, its rows in a random order that its number decides on."""
@@ -335,7 +361,7 @@ class Straight:
                 self._state = self._solver.widened(self.problem, self._state, d)
             except ValueError as error:
                 raise BadInput(str(error)) from error
-        self._known.moments.widen(d)
+            self._inside = False
         self.stats = self.stats._replace(d=d)
 
     def _end(self) -> Iterator[Event]:

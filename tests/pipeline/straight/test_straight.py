@@ -215,6 +215,9 @@ def test_standard_input_says_what_it_cannot(tmp_path, monkeypatch):
     assert load_model(cut.run).weights.coef.any()
     with pytest.raises(BadInput, match="cannot be read again"):
         run(None, tmp_path / "cut", resume=True)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines().encode())))
+    with pytest.raises(BadInput, match="cannot be read again"):
+        run(plan, tmp_path / "cut")
 
 
 def test_a_table_of_words_is_encoded_and_its_model_takes_words(tmp_path):
@@ -267,7 +270,7 @@ def test_a_bad_row_is_refused_by_file_and_line_or_skipped_and_told(tmp_path):
 
 def test_a_label_that_comes_late_is_refused_with_its_place(tmp_path):
     (tmp_path / "rows.svm").write_text(lines() + "7 1:1\n")
-    with pytest.raises(BadInput, match="label 7.0 is new, the first rows had 0.0, 1.0"):
+    with pytest.raises(BadInput, match=r"label 7\.0 is new, the first rows had 0\.0, 1\.0"):
         run(plan_of(tmp_path / "rows.svm"), tmp_path / "run")
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
+from flows import cluster_logs
 from flows.errors import BadPlace
 from pipeline.errors import NoWorkers
 from pipeline.execution.executor import Executor, open_executor
@@ -19,6 +20,13 @@ _ADDRESS = re.compile(r"\w+://\S+|[^\s/:]+:\d+")
 
 def engine_for_training(place: Execution, plan: TrainingPlan) -> AbstractContextManager[Executor]:
     """Open what a training runs on: what `place` asks for, or what suits its length."""
+    if plan.source is not None:
+        if place.engine != "threads":
+            raise BadPlace(
+                "Rows that are learnt while they are read go through this process alone. Leave "
+                "--scheduler and --workers out, or keep them as a data set (--keep)."
+            )
+        return cluster(place, "rows are read once")
     return cluster(*place_of(place, plan, Dataset.open(plan.dataset).manifest))
 
 
@@ -48,6 +56,8 @@ def cluster(place: Execution, why: str = "") -> Iterator[Executor]:
             "A cluster that talks over TLS takes three files: give --tls-ca, --tls-cert and "
             "--tls-key."
         )
+    if place.engine != "threads":
+        cluster_logs.set_level()
     with ExitStack() as stack:
         try:
             executor = stack.enter_context(open_executor(place, why))

@@ -18,6 +18,7 @@ from flows.options import (
     OUTPUT,
     PLAN_SOURCE,
     READING,
+    STRAIGHT,
     TRAINING,
     WHERE,
     Ingest,
@@ -25,6 +26,7 @@ from flows.options import (
     Output,
     PlanSource,
     Reading,
+    Straight,
     Training,
     Where,
 )
@@ -107,6 +109,8 @@ def train(
     /,
     *,
     training: Training = TRAINING,
+    reading: Reading = READING,
+    straight: Straight = STRAIGHT,
     where: Where = WHERE,
     plan_source: PlanSource = PLAN_SOURCE,
     require_tol: bool = False,
@@ -114,12 +118,15 @@ def train(
 ) -> int:
     """Train a model on a data set, in one pass unless told otherwise.
 
+    Given what ingest reads instead (a file, a folder, a glob, an address, - for standard input), it
+    learns the rows while it reads them, once, and stores none.
+
     The same command again goes on with a run that was cut short; a finished run is left alone.
 
     Parameters
     ----------
     dataset
-        Data set made by ingest.
+        Data set made by ingest, or a source of rows.
     run
         Folder or address for the run: its plan, snapshots and log.
     require_tol
@@ -127,7 +134,10 @@ def train(
     """
     from flows.training import run_train
 
-    return run_train(dataset, run, training, where, plan_source, output, require_tol=require_tol)
+    return run_train(
+        dataset, run, training, where, plan_source, output, reading, straight,
+        require_tol=require_tol,
+    )  # fmt: skip
 
 
 def resume(

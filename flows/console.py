@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any
 
-import dask.config
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.table import Table
 
+from flows import cluster_logs
 from flows.flags import in_flags
 from flows.options import Output
 from flows.printing import printable, without_control
@@ -43,8 +43,7 @@ class Terminal:
         self.err = Screen(stderr=True, quiet=output.quiet, highlight=False)
         self.out = Screen(quiet=output.quiet, highlight=False)
         if not output.debug:  # our own messages say what the cluster's log would, and how to go on
-            quiet = dict.fromkeys(("distributed", "distributed.client"), "critical")
-            dask.config.set({"logging": quiet})
+            cluster_logs.level = "critical"
 
     @property
     def live(self) -> bool:

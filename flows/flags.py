@@ -12,12 +12,13 @@ from flows.options import GIVEN_AS
 from pipeline.settings.execution import Execution
 from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.settings.source_options import SourceOptions
+from pipeline.settings.source_reading import SourceReading
 from pipeline.settings.training_plan import TrainingPlan
 
 _SETTING = re.compile(r"`([a-z_]+(?:\.[a-z_]+)?)(?:=([^`]*))?`")
-_MODELS = (IngestPlan, SourceOptions, TrainingPlan, Execution)
+_MODELS = (IngestPlan, SourceOptions, SourceReading, TrainingPlan, Execution)
 _NAMES = {name for model in _MODELS for name in model.model_fields}
-_NAMES |= {"probability", "reliability"}  # of `fewpass predict` and `evaluate`
+_NAMES |= {"probability", "reliability", "keep"}  # of `fewpass predict`, `evaluate` and `train`
 
 
 def in_flags(text: str) -> str:

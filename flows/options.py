@@ -23,6 +23,7 @@ from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.settings.matching import Matching as MatchingSettings
 from pipeline.settings.methods import KINDS
 from pipeline.settings.source_options import SourceOptions
+from pipeline.settings.source_reading import SourceReading
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.sizes import ByteSize
 
@@ -161,7 +162,7 @@ class Where:
     """Where tasks run; it changes no bit of any result."""
 
 
-@sets(TrainingPlan, "Training", leave_out=["dataset"])
+@sets(TrainingPlan, "Training", leave_out=["dataset", "source"])
 class Training:
     """What to train, and how far."""
 
@@ -185,6 +186,14 @@ class Ingest:
     """What data set to make of the source."""
 
 
+@sets(SourceReading, "Straight from a source", leave_out=["sources", "options"])
+class Straight:
+    """What an ingest would have been told, where there is none."""
+
+    keep: str | None = None
+    """Folder or address: ingest the source into a data set first, and train on that."""
+
+
 def given(options: Any) -> dict[str, Any]:
     """Return the options that were given, by field."""
     every = ((f.name, getattr(options, f.name)) for f in fields(options))
@@ -193,7 +202,7 @@ def given(options: Any) -> dict[str, Any]:
 
 def option_names() -> dict[str, str]:
     """Return the option that sets each field, for messages; fields of equal name agree."""
-    groups = (Output, PlanSource, Where, Training, Reading, Ingest)
+    groups = (Output, PlanSource, Where, Training, Reading, Straight, Ingest)
     return {name: option for group in groups for name, option in _names_of(group)}
 
 
@@ -206,3 +215,4 @@ def _names_of(group: type) -> Iterator[tuple[str, str]]:
 #: Defaults shared by all commands: dataclasses are immutable, one of each is enough.
 OUTPUT, PLAN_SOURCE, WHERE = Output(), PlanSource(), Where()
 TRAINING, READING, INGEST, MATCHING = Training(), Reading(), Ingest(), Matching()
+STRAIGHT = Straight()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, cast
 
 from rich.console import Group
 from rich.live import Live
@@ -19,7 +20,9 @@ from pipeline.reporting.learners import learners_sentence
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.sizes import format_bytes
 from pipeline.training.outcome import Event
-from solvers.simba.simba import Simba
+
+if TYPE_CHECKING:
+    from solvers.simba.simba import Simba
 
 FIRST_LINE_S, GROWTH = 1.0, 1.5  # seconds to the first plain line, and from then on
 
@@ -124,8 +127,7 @@ class _StepLines:
     """A line now and then of a training that makes steps, each far less than a pass."""
 
     def __init__(self, terminal: Terminal, plan: TrainingPlan) -> None:
-        assert isinstance(plan.solver, Simba), "no other method makes steps"
-        self._terminal, self._solver = terminal, plan.solver
+        self._terminal, self._solver = terminal, cast("Simba", plan.solver)  # no other makes steps
         self._intervals = GrowingIntervals()
         self._steps = 0  # to be made
 
@@ -186,6 +188,11 @@ def _tell(terminal: Terminal, event: Event) -> None:
         terminal.say(f"Falling back: {event.facts['why']}", style="yellow")
     elif event.kind == "learners":
         terminal.say(f"Best learner: {learners_sentence(event.facts['models'])}.")
+    elif event.kind == "warning":
+        terminal.say(event.facts["sentence"], style="yellow")
+    elif event.kind == "skipped":
+        first = event.facts["reasons"][0]
+        terminal.say(f"{event.facts['rows']:,} bad rows were left out. First: {first}.")
     elif event.kind == "restart":
         step = event.facts.get("gamma0", 0.0)
         terminal.say(f"The loss exploded; starting again with the step {step:g}.", style="yellow")

@@ -19,7 +19,6 @@ from pipeline.refresh.publishing import run_at
 from pipeline.reporting.reliability_report import DrawnReliability, draw_reliability
 from pipeline.scoring.evaluate import Evaluation, evaluate
 from pipeline.scoring.evaluate_classes import ClassFigures
-from pipeline.scoring.predict import predict
 from pipeline.scoring.probabilities import caution, probabilities_of
 from pipeline.scoring.reliability import BINS
 from pipeline.settings.matching import Matching as Rules
@@ -172,6 +171,8 @@ def run_predict(
     output: Output,
 ) -> int:
     """Predict every row of a source into a file, and report."""
+    from pipeline.scoring.predict import predict  # noqa: PLC0415 - Arrow, to write files by
+
     terminal, model = Terminal(output), load_model(run_at(run))
     if probability and (sentence := caution(model)):
         terminal.say(sentence, style="yellow")

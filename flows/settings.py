@@ -16,6 +16,7 @@ from pipeline.errors import BadInput
 from pipeline.settings.execution import LOCAL, NONE, Execution
 from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.settings.source_options import SourceOptions
+from pipeline.settings.source_reading import SourceReading
 from pipeline.settings.training_plan import TrainingPlan
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -25,10 +26,20 @@ _POSITIONS = ("label", "weight", "drop")  # columns: a whole number is a positio
 
 
 def training_settings(
-    dataset: str, training: Training, where: Where, source: PlanSource
+    dataset: str,
+    training: Training,
+    where: Where,
+    source: PlanSource,
+    reading: Values | None = None,
 ) -> tuple[TrainingPlan, Execution]:
-    """Return the plan of a training and where to run it."""
-    allowed = [*TrainingPlan.model_fields, *Execution.model_fields]
+    """Return the plan of a training and where to run it.
+
+    `reading` says how `dataset` is read where it is a source; None where it is a data set.
+    """
+    allowed = [name for name in TrainingPlan.model_fields if name != "source"]
+    allowed += Execution.model_fields
+    if reading is not None:
+        allowed += [*SourceReading.model_fields, *SourceOptions.model_fields]
     values = read_config(source.config, "train", allowed)
     asked = given(training)
     solver = _solver(values.pop("solver", {}), asked.pop("solver", None), asked.pop("set", ()))
@@ -37,8 +48,22 @@ def training_settings(
     values |= asked | given(where) | {"dataset": dataset}
     if solver:
         values["solver"] = solver
+    if reading is not None:
+        values["source"] = source_reading(dataset, values, reading)
     place = {name: values.pop(name) for name in Execution.model_fields if name in values}
     return checked(TrainingPlan, values), checked(Execution, place)
+
+
+def source_reading(source: str, configured: Values, asked: Values) -> SourceReading:
+    """Return how a source is read: as a file of settings says, from which it is taken, and asked.
+
+    `source` is a word of the command line: one file, folder, glob or address.
+    """
+    known = [*SourceReading.model_fields, *SourceOptions.model_fields]
+    words = {name: configured.pop(name) for name in known if name in configured} | asked
+    words.pop("sources", None)
+    how = {name: words.pop(name) for name in SourceOptions.model_fields if name in words}
+    return checked(SourceReading, words | {"sources": (source,), "options": source_options(how)})
 
 
 def _require_own_scheduler(configured: Any, config: Path | None) -> None:
@@ -166,6 +191,7 @@ def _flat(plans: Iterable[BaseModel]) -> Values:
     values: Values = {}
     for plan in plans:
         values |= plan.model_dump(mode="json", exclude={"storage_options"})
+    values |= values.pop("source", None) or {}
     if isinstance(options := values.get("options"), dict):
         del values["options"]
         options.pop("label_required", None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -14,23 +14,50 @@ from flows.cluster import engine_for_training
 from flows.console import Terminal, facts_table, format_seconds, or_dash
 from flows.errors import ToleranceMissed
 from flows.interrupts import stopping
-from flows.options import Output, PlanSource, Training, Where
+from flows.options import (
+    READING,
+    STRAIGHT,
+    Output,
+    PlanSource,
+    Reading,
+    Straight,
+    Training,
+    Where,
+    given,
+)
 from flows.progress import training_display
-from flows.settings import as_toml, as_values, execution, training_settings
+from flows.settings import (
+    as_toml,
+    as_values,
+    checked,
+    execution,
+    source_options,
+    training_settings,
+)
 from pipeline.errors import BadInput
 from pipeline.execution.executor import Executor
 from pipeline.plan.problem import loss_of
 from pipeline.settings.execution import Execution
+from pipeline.settings.ingest_plan import IngestPlan
+from pipeline.settings.source_options import SourceOptions
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.sizes import format_bytes
-from pipeline.training.bursts import FeatureResult
+from pipeline.straight.telling import is_source
 from pipeline.training.outcome import Convergence, TrainingResult, what_helps
 from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingRun
 from solvers.kernels.compiling import Compiling
 from storage.dataset import Dataset
 
+if TYPE_CHECKING:
+    from pipeline.training.bursts import FeatureResult
+
 CANDIDATE_STYLES = {"error": ".2%", "objective": ".8f", "gap": ".2e"}
+
+NO_ROWS_LEFT = (
+    "Certificate: not computed; it needs the rows again, which are stored nowhere (--keep DATASET "
+    "keeps them)."
+)
 
 Begin = Callable[[Executor], TrainingRun]
 
@@ -42,18 +69,54 @@ def run_train(
     where: Where,
     plan_source: PlanSource,
     output: Output,
+    reading: Reading = READING,
+    straight: Straight = STRAIGHT,
     *,
     require_tol: bool = False,
 ) -> int:
     """Train as the options say, and report."""
     terminal = Terminal(output)
-    plan, place = training_settings(dataset, training, where, plan_source)
+    words = straight_words(dataset, reading, straight)
+    if words is not None and "keep" in words:
+        dataset, words = _kept(terminal, dataset, words, training), None
+    plan, place = training_settings(dataset, training, where, plan_source, words)
     if plan_source.dry_run:
         terminal.result(as_values(plan, place), as_toml(plan, place))
         return 0
     require_tolerance(plan, asked=require_tol)
     terminal.plan(as_toml(plan, place))
-    return _report(terminal, train_shown(terminal, plan, run, place), require_tol=require_tol)
+    result = train_shown(terminal, plan, run, place)
+    return _report(terminal, result, plan, require_tol=require_tol)
+
+
+def straight_words(dataset: str, reading: Reading, straight: Straight) -> dict[str, Any] | None:
+    """Return how a source is to be read; None where `dataset` is a data set.
+
+    BadInput where options for reading go with a data set.
+    """
+    words = given(reading) | given(straight)
+    if is_source(dataset):
+        return words
+    if words:
+        told = ", ".join(f"`{name}`" for name in sorted(words))
+        raise BadInput(
+            f"{dataset} is no source, and {told} would say how one is read. Leave it out, or name "
+            "a file."
+        )
+    return None
+
+
+def _kept(terminal: Terminal, source: str, words: dict[str, Any], training: Training) -> str:
+    """Ingest a source into the data set that is to be kept, and return where that lies."""
+    from flows.ingesting import ingest_shown  # noqa: PLC0415 - only here
+
+    keep = words.pop("keep")
+    options = {name: words.pop(name) for name in SourceOptions.model_fields if name in words}
+    words.pop("expected_rows", None)
+    shared = {name: getattr(training, name) for name in ("memory", "seed")}
+    words |= {name: value for name, value in shared.items() if value is not None}
+    words |= {"sources": (source,), "dataset": keep, "options": source_options(options)}
+    return ingest_shown(terminal, checked(IngestPlan, words)).dataset
 
 
 def run_resume(run: str, where: Where, output: Output, *, require_tol: bool = False) -> int:
@@ -61,7 +124,7 @@ def run_resume(run: str, where: Where, output: Output, *, require_tol: bool = Fa
     terminal, plan = Terminal(output), RunFolder(run).record().plan
     require_tolerance(plan, asked=require_tol)
     result = _follow(terminal, plan, execution(where), lambda e: TrainingRun.resume(run, e))
-    return _report(terminal, result, require_tol=require_tol)
+    return _report(terminal, result, plan, require_tol=require_tol)
 
 
 def require_tolerance(plan: TrainingPlan, *, asked: bool) -> None:
@@ -110,6 +173,12 @@ def _follow(
 
 def _say_compiling(terminal: Terminal, plan: TrainingPlan) -> None:
     """Say what is waited for the first time that a machine trains so."""
+    if plan.source is not None:
+        terminal.say(
+            f"Compiling kernels for {plan.solver.kind}: this is done once on a machine (fewpass "
+            "warm-up does it ahead)."
+        )
+        return
     known = Dataset.open(plan.dataset).manifest
     loss = loss_of(plan, known).name
     terminal.say(
@@ -118,7 +187,9 @@ def _say_compiling(terminal: Terminal, plan: TrainingPlan) -> None:
     )
 
 
-def _report(terminal: Terminal, result: TrainingResult, *, require_tol: bool) -> int:
+def _report(
+    terminal: Terminal, result: TrainingResult, plan: TrainingPlan, *, require_tol: bool
+) -> int:
     """Print what came out; ToleranceMissed where it is not what is required."""
     shown: list[RenderableType] = [facts_table("Run", _shown(result))]
     if result.candidates:
@@ -126,7 +197,10 @@ def _report(terminal: Terminal, result: TrainingResult, *, require_tol: bool) ->
     terminal.result(asdict(result), Group(*shown))
     if result.passes_of_model is not None:
         terminal.say(held_out_sentence(result))
-    terminal.say(certificate_sentence(result))
+    if plan.source is not None and result.certificate is None:
+        terminal.say(NO_ROWS_LEFT)
+    else:
+        terminal.say(certificate_sentence(result))
     if require_tol:
         require_convergence(result.convergence, result.run, result.passes)
     if verdict := result.convergence.sentence(result.passes):
@@ -153,7 +227,9 @@ def candidate_table(result: TrainingResult) -> Table:
 
 
 def _shown(result: TrainingResult) -> dict[str, Any]:
-    by_features = _shown_features(result) if isinstance(result, FeatureResult) else {}
+    by_features = {}
+    if result.solver == "simba":  # its engine is imported for it alone
+        by_features = _shown_features(cast("FeatureResult", result))
     return {
         "at": result.run,
         "snapshot": result.snapshot,

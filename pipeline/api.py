@@ -12,7 +12,7 @@ from pipeline.errors import BadInput
 from pipeline.execution.executor import open_executor
 from pipeline.ingestion import phases
 from pipeline.ingestion.result import IngestResult
-from pipeline.plan.place import place_for, place_of, seconds_of_pass
+from pipeline.plan.place import Place, place_for, place_of, seconds_of_pass
 from pipeline.refresh.publishing import run_at
 from pipeline.reporting.live import progress
 from pipeline.scoring import evaluate as evaluation
@@ -21,8 +21,10 @@ from pipeline.settings.execution import Execution
 from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.settings.matching import BY_NAME, Matching
 from pipeline.settings.source_options import SourceOptions
+from pipeline.settings.source_reading import SourceReading
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.sizes import parse_bytes
+from pipeline.straight.telling import is_source
 from pipeline.training.model import Model
 from pipeline.training.model import load_model as model_of
 from pipeline.training.outcome import Event, TrainingResult
@@ -78,7 +80,7 @@ def train(
     Parameters
     ----------
     dataset
-        Folder or address of a data set.
+        Folder or address of a data set; or a source, which is learnt while it is read, once.
     run
         Folder or address that log, snapshots and model lie in; the same call again goes on from the
         newest snapshot, or returns what is there.
@@ -90,7 +92,8 @@ def train(
         Whether a training of more than a second shows how far it is: None in notebooks, 1
         everywhere, 0 nowhere.
     **settings
-        Fields of `TrainingPlan` (loss, lam, tol, passes, solver, memory, ...).
+        Fields of `TrainingPlan` (loss, lam, tol, passes, solver, memory, ...); for a source, those
+        of `SourceReading` (test_fraction, scale, ...) and `SourceOptions` (label, ...), too.
 
     Raises
     ------
@@ -99,8 +102,11 @@ def train(
     Diverged
         When the loss explodes whatever the step.
     """
-    plan = _valid(TrainingPlan, {"dataset": os.fspath(dataset)} | settings)
-    place = place_of(execution, plan, Dataset.open(plan.dataset).manifest)
+    plan = _valid(TrainingPlan, {"dataset": os.fspath(dataset)} | _with_source(dataset, settings))
+    if plan.source is not None:
+        place = Place(execution, "rows are read once")
+    else:
+        place = place_of(execution, plan, Dataset.open(plan.dataset).manifest)
     with open_executor(*place) as executor:
         training = TrainingRun.start(plan, os.fspath(run), executor)
         show = progress(verbose, training.plan.passes)
@@ -175,6 +181,16 @@ def predict(
         probability=probability,
         memory=parse_bytes(memory),
     )
+
+
+def _with_source(address: Address, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings of a training, those for reading in their place where there is a source."""
+    if not is_source(os.fspath(address)):
+        return settings
+    options = {k: v for k, v in settings.items() if k in SourceOptions.model_fields}
+    how = {k: v for k, v in settings.items() if k in SourceReading.model_fields}
+    rest = {k: v for k, v in settings.items() if k not in options and k not in how}
+    return rest | {"source": how | {"sources": (os.fspath(address),), "options": options}}
 
 
 def _several(given: Address | Sequence[Address]) -> Sequence[Address]:

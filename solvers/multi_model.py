@@ -29,6 +29,7 @@ from solvers.protocol import (
     Block,
     Certificate,
     ChosenLearner,
+    ColumnMoments,
     ExpectedPasses,
     Goal,
     Interleaved,
@@ -155,6 +156,17 @@ class MultiModel:
             for model in state.models
         ]
         return state._replace(models=tuple(models))
+
+    def widened(self, problem: Problem, state: States, d: int) -> States:
+        """Widen every model's."""
+        each = zip(self.views, state.models, strict=True)
+        models = tuple(self.solver.widened(v.problem(problem), s, d) for v, s in each)
+        return state._replace(models=models)
+
+    def remeasured(self, state: States, moments: ColumnMoments) -> States:
+        """Let every model know."""
+        models = tuple(self.solver.remeasured(s, moments) for s in state.models)
+        return state._replace(models=models)
 
     def state_bytes(self, problem: Problem, stats: ProblemStats) -> int:
         """Return what the arrays of all states take, filled-up lanes included."""

@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-import fsspec
-
 from storage.redaction import IPV6, without_secrets
 
 #: What may be opened; the rest of fsspec's protocols only where the user says so.
@@ -75,6 +73,8 @@ def open_store(
         )
     if writing:
         require_writable(protocol)
+    import fsspec  # noqa: PLC0415 - a path on this machine needs none of it
+
     try:
         store, path = fsspec.core.url_to_fs(url, **options)
     except ImportError as error:
@@ -93,7 +93,7 @@ def open_store(
 def protocol_of(url: str) -> str:
     """Return the protocol of an address, `file` for a path; BadAddress unless it is allowed."""
     named, found, _ = url.partition("://")
-    protocol = named if found else fsspec.core.split_protocol(url)[0] or "file"
+    protocol = named if found else "data" if url.startswith("data:") else "file"
     shown = protocol if re.fullmatch(r"[\w+.-]{1,20}", protocol) else "?"
     if "::" in IPV6.sub("", url):
         raise BadAddress(

@@ -15,6 +15,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import lru_cache
+from importlib import import_module
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +27,11 @@ if TYPE_CHECKING:
     from zarr.abc.buffer import Buffer
 
 DOCUMENT = "zarr.json"
+
+
+def import_ahead() -> None:
+    """Import zarr-python on a thread, while kernels that leave the interpreter free are at work."""
+    Thread(target=import_module, args=("zarr",), name="fewpass-import", daemon=True).start()
 
 
 def group_document(attributes: Mapping[str, Any] | None = None) -> bytes:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pydantic import ValidationError
 
-from pipeline.encoding.recipe import Recipe
 from pipeline.errors import BadInput
 from storage.schema import EncodingRecord, Schema
+
+if TYPE_CHECKING:
+    from pipeline.encoding.recipe import Recipe
 
 
 def encoding_of(recipe: Recipe) -> EncodingRecord:
@@ -24,6 +28,8 @@ def recipe_in(schema: Schema | None) -> Recipe | None:
     """
     if schema is None or schema.encoding is None:
         return None
+    from pipeline.encoding.recipe import Recipe  # noqa: PLC0415 - Arrow, which numbers need not
+
     try:
         recipe = Recipe.model_validate(schema.encoding.recipe)
     except ValidationError as error:

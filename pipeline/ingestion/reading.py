@@ -9,7 +9,6 @@ from pipeline.errors import BadInput
 from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.settings.source_options import SourceOptions, unusual
 from pipeline.sources import Expected, open_source
-from pipeline.sources.encoded import EncodedSource
 from pipeline.sources.opening import is_table
 from pipeline.sources.source import Source
 from pipeline.sources.streams import COMPRESSIONS
@@ -45,6 +44,8 @@ def column_kinds(plan: IngestPlan) -> dict[str, str]:
     """
     if not is_table(plan.sources, plan.options, plan.storage_options):
         return {}
+    from pipeline.sources.encoded import EncodedSource  # noqa: PLC0415 - Arrow, and SciPy
+
     like = Dataset.open(plan.like, plan.storage_options) if plan.like else None
     source = source_of(plan, like)
     return source.kinds if isinstance(source, EncodedSource) else {}

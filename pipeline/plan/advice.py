@@ -9,9 +9,6 @@ from pipeline.plan.clustering import clustering_warning
 from pipeline.plan.forecast import Forecast
 from pipeline.plan.job import settled, streaming
 from pipeline.settings.training_plan import TrainingPlan
-from solvers.dual.pegasos import Pegasos
-from solvers.dual.psdca import Psdca
-from solvers.dual.sdca import Sdca
 from solvers.estimates.expected_passes import (
     Conditioning,
     conditioning,
@@ -20,7 +17,7 @@ from solvers.estimates.expected_passes import (
 )
 from solvers.losses import Problem
 from solvers.protocol import ProblemStats
-from solvers.s2gd.s2gd import S2gd, S2gdPlus
+from solvers.registry import method_class
 
 MANY_PASSES = 100
 FEW_PASSES = 30  # what a larger lam is proposed for
@@ -40,7 +37,7 @@ def warnings(plan: TrainingPlan, job: Job, foreseen: Forecast) -> list[str]:
             f"`passes` allows {plan.passes}. Raise it, ask for a larger `tol`, or see what "
             "fewpass plan advises."
         )
-    if isinstance(plan.solver, Sdca) and plan.solver.batch == "naive":
+    if getattr(plan.solver, "batch", None) == "naive":
         said.append(
             "Naive batches step too far where rows are alike, and may circle or diverge. They are "
             "there to be compared with; use `solver.batch=aggressive`."
@@ -62,7 +59,7 @@ def _hints(plan: TrainingPlan, job: Job, foreseen: Forecast) -> Iterator[str]:
                 "The hinge has a kink, so that gradients do not certify it. Use `solver=psdca`, "
                 "whose certificate holds for it, or `loss=smoothed_hinge`."
             )
-        elif isinstance(plan.solver, Pegasos) and plan.tol is not None:
+        elif plan.solver.kind == "pegasos" and plan.tol is not None:
             yield (
                 "The excess of pegasos falls like one over the number of passes, and its "
                 f"certificate no faster. `solver=psdca` proves {plan.tol:g} sooner."
@@ -72,12 +69,17 @@ def _hints(plan: TrainingPlan, job: Job, foreseen: Forecast) -> Iterator[str]:
         return
     if plan.tol is not None:
         yield from _shorter(plan, job, known, foreseen)
-    if isinstance(plan.solver, S2gd) and known.largest > HEAVY_TAIL * known.mean:
+    if _is_s2gd(plan) and known.largest > HEAVY_TAIL * known.mean:
         yield (
             f"The longest row's loss is {known.largest / known.mean:.0f} times as curved as the "
             "mean, so the first step may be too long; each halving costs an epoch. "
             f"Ingest with `scale={UNIT_ROWS}` to avoid it."
         )
+
+
+def _is_s2gd(plan: TrainingPlan) -> bool:
+    """Whether the method halves its step where a row is too long; none is imported to say so."""
+    return plan.solver.kind in ("s2gd", "s2gd+", "svrg")
 
 
 def _shorter(
@@ -120,7 +122,7 @@ def best_method(problem: Problem, stats: ProblemStats, tol: float) -> tuple[str,
     single = stats._replace(streams=1, stream_rows=stats.n)
     passes = {
         solver.kind: solver.expected_passes(problem, single, tol).usual
-        for solver in (S2gdPlus(), Psdca())
+        for solver in (method_class(word)() for word in ("s2gd+", "psdca"))
     }
     known = {kind: number for kind, number in passes.items() if number is not None}
     return min(known.items(), key=lambda item: item[1])

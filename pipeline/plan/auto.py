@@ -19,21 +19,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
 from pipeline.settings.methods import Method
 from pipeline.settings.training_plan import TrainingPlan
-from solvers.batch.newton import Newton
-from solvers.dual.psdca import Psdca
-from solvers.dual.sdca import Sdca
 from solvers.estimates.expected_passes import conditioning
 from solvers.losses import Problem
-from solvers.onepass.onepass import Onepass
 from solvers.protocol import Certificate, ProblemStats
-from solvers.s2gd.s2gd import S2gdPlus
-from solvers.sgd.averaged_sgd import Asgd
+from solvers.registry import method_class
 
 FEW_MODELS = 4  # averaged SGD takes eight for the price of two, onepass each for its own
 FEW_COLUMNS = 500  # up to here a row's share of the matrix of columns by columns is bearable
@@ -42,12 +37,17 @@ HARD = 1e4
 SHORT = 1.0  # K of rows that are short beside lam
 CHEAPER = 0.55  # a pass of s2gd+ beside one of psdca in memory: half are reductions, which do not
 # wait for each other's rows
-#: Most dual variables sit at a bound: the others are worth more visits.
-KINKED, SMALLER = Psdca(shrink_rounds=100), Sdca(shrink_rounds=100)
+SHRINK_ROUNDS = 100  # most dual variables sit at a bound: the others are worth more visits
 FAR_BEHIND = 2.0  # times what is foreseen to be left
 PATIENCE = 2.0  # times what is foreseen, before a method is judged
 STRETCH = 1.5  # from one look at the progress to the next, in passes
 NOTHING, SMALLEST = 1.0 - 1e-9, 1e-300  # relative gaps
+
+
+def method(word: str, **settings: Any) -> Method:
+    """Return a method, its class imported only now: each brings kernels of its own."""
+    found: Method = method_class(word)(**settings)
+    return found
 
 
 class MethodChoice(BaseModel):
@@ -97,18 +97,20 @@ def choose(
     if not problem.loss.is_smooth:
         return for_a_kink(fits)
     if conditioning(problem, stats) is None:
-        return MethodChoice(methods=(Psdca(),), reason="psdca, as lam is too small to foresee more")
+        return MethodChoice(
+            methods=(method("psdca"),), reason="psdca, as lam is too small to foresee more"
+        )
     steady = resident and not sorted_rows
     wanted = list(candidates(problem, stats, plan.tol, steady=steady))
-    fitting = [method for method in wanted if fits(method)][:2]
-    if not fitting and fits(Sdca()):
+    fitting = [one for one in wanted if fits(one)][:2]
+    if not fitting and fits(method("sdca")):
         reason = "sdca, as psdca does not fit into the memory"
-        return MethodChoice(methods=(Sdca(),), reason=reason)
+        return MethodChoice(methods=(method("sdca"),), reason=reason)
     if not fitting:
         return MethodChoice(
-            methods=(Asgd(),), reason="asgd, as no other method fits into the memory"
+            methods=(method("asgd"),), reason="asgd, as no other method fits into the memory"
         )
-    usual = [passes_of(method, problem, stats, plan.tol) for method in fitting]
+    usual = [passes_of(one, problem, stats, plan.tol) for one in fitting]
     told = ", ".join(f"{m.kind} about {p:.0f}" for m, p in zip(fitting, usual, strict=True))
     reason = f"{fitting[0].kind}: passes to {plan.tol:g} usually are {told}"
     return MethodChoice(methods=tuple(fitting), reason=reason)
@@ -122,21 +124,24 @@ def for_one_pass(
         why = f"takes its {models} models one after the other"
     elif stats.columns is None:
         why = "needs statistics of the columns"
-    elif not fits(Onepass()):
+    elif not fits(method("onepass")):
         why = "does not fit into the memory"
     else:
-        return MethodChoice(methods=(Onepass(),), reason=f"onepass, as {asked} was asked for")
+        return MethodChoice(
+            methods=(method("onepass"),), reason=f"onepass, as {asked} was asked for"
+        )
     return MethodChoice(
-        methods=(Asgd(),), reason=f"asgd, as {asked} was asked for, and onepass {why}"
+        methods=(method("asgd"),), reason=f"asgd, as {asked} was asked for, and onepass {why}"
     )
 
 
 def for_a_kink(fits: Callable[[Method], bool]) -> MethodChoice:
     """Choose among the methods whose certificate does not go by gradients."""
-    if fits(SMALLER) and not fits(KINKED):
+    kinked, smaller = (method(w, shrink_rounds=SHRINK_ROUNDS) for w in ("psdca", "sdca"))
+    if fits(smaller) and not fits(kinked):
         reason = "sdca, as psdca, which certifies the plain hinge, does not fit into the memory"
-        return MethodChoice(methods=(SMALLER,), reason=reason)
-    return MethodChoice(methods=(KINKED,), reason="psdca, as no gradient certifies the plain hinge")
+        return MethodChoice(methods=(smaller,), reason=reason)
+    return MethodChoice(methods=(kinked,), reason="psdca, as no gradient certifies the plain hinge")
 
 
 def candidates(
@@ -148,10 +153,10 @@ def candidates(
     """
     known = conditioning(problem, stats)
     assert known is not None, "asked before"
-    K, dual, primal = known.slowness(stats.n), Psdca(), S2gdPlus()
+    K, dual, primal = known.slowness(stats.n), method("psdca"), method("s2gd+")
     few = stats.d <= (MORE_COLUMNS if K > HARD else FEW_COLUMNS)
     if few:
-        yield Newton()
+        yield method("newton")
     elif steady and K < SHORT:
         cost = CHEAPER * passes_of(primal, problem, stats, tol)
         if cost < passes_of(dual, problem, stats, tol):
@@ -159,9 +164,9 @@ def candidates(
     yield dual
 
 
-def passes_of(method: Method, problem: Problem, stats: ProblemStats, tol: float) -> float:
+def passes_of(solver: Method, problem: Problem, stats: ProblemStats, tol: float) -> float:
     """Return how many passes a method usually takes; infinitely many where nothing is known."""
-    usual = method.expected_passes(problem, stats, min(tol, NOTHING)).usual
+    usual = solver.expected_passes(problem, stats, min(tol, NOTHING)).usual
     return math.inf if usual is None else usual
 
 
@@ -188,7 +193,7 @@ def far_behind(
     """
     first, second = choice.methods
     so_far = passes_of(first, problem, stats, 10.0**-now.digits)
-    whole, other = (passes_of(method, problem, stats, tol) for method in choice.methods)
+    whole, other = (passes_of(one, problem, stats, tol) for one in choice.methods)
     if now.passes < PATIENCE * whole:
         return None
     rate = (now.digits - before.digits) / (now.passes - before.passes)

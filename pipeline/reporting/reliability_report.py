@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pipeline.execution.executor import Executor
-from pipeline.reporting.pictures import reliability_diagram
 from pipeline.scoring.reliability import Reliability, reliability
 from pipeline.settings.matching import BY_NAME, Matching
 from pipeline.training.model import Model
@@ -28,6 +27,8 @@ def draw_reliability(
 
     Raises BadInput when the model has no probabilities, or the data set does not fit it.
     """
+    from pipeline.reporting.pictures import reliability_diagram  # noqa: PLC0415 - matplotlib
+
     figures, folder = reliability(model, dataset, executor, rules), model.run.folder
     several = model.weights.coef.ndim == 2
     title = f"{folder.name} on {dataset.folder.name}"

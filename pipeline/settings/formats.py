@@ -25,6 +25,14 @@ TABLES = {
     "jsonl": "pipeline.sources.arrow_rows:JsonRows",
 }
 
+#: What the names of files of a format end in: the classes' own `extensions`, told without them.
+EXTENSIONS = {
+    ".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow",
+    ".feather": "arrow", ".ipc": "arrow", ".jsonl": "jsonl", ".ndjson": "jsonl",
+    ".svm": "libsvm", ".libsvm": "libsvm", ".svmlight": "libsvm", ".npy": "npy", ".vw": "vw",
+    ".npz": "npz",
+}  # fmt: skip
+
 if TYPE_CHECKING:  # a checker cannot read dictionaries; at run time only their words are taken
     Format = str
 else:

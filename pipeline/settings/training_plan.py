@@ -21,6 +21,7 @@ from pydantic import (
 from pipeline.errors import BadInput
 from pipeline.settings.methods import AnyMethod, Auto, kind_of
 from pipeline.settings.regularisation import Lam
+from pipeline.settings.source_reading import SourceReading
 from pipeline.sizes import ByteSize
 from solvers.registry import METHODS, LossName, method_class
 
@@ -43,6 +44,8 @@ class TrainingPlan(BaseModel):
 
     dataset: str
     """URL or path of a data set."""
+    source: SourceReading | None = None
+    """A source that is read once, without a data set; `dataset` then only names it."""
     solver: AnyMethod = Auto()
     """Method and its own settings [default: auto, which takes onepass, several learners over the
     same rows, without a tolerance, else what usually needs the least]."""
@@ -145,7 +148,36 @@ class TrainingPlan(BaseModel):
         return {name.strip(): number for name, _, number in pairs}
 
     @model_validator(mode="after")
+    def _read_once(self) -> TrainingPlan:
+        """Refuse what needs rows again where they are read once."""
+        if self.source is None:
+            return self
+        wrong = {
+            "tol": self.tol is not None,
+            "certify": self.certify,
+            "passes": self.passes != 1,
+            "streams": self.streams != 1,
+            "early_stopping": self.early_stopping,
+            "start_from": self.start_from is not None,
+            "held_out": self.held_out is not None and bool(self.source.test_fraction),
+        }
+        found = [name for name, is_wrong in wrong.items() if is_wrong]
+        if self.solver.goal not in (None, "passes"):
+            raise BadInput(
+                f"{self.solver.kind} reads rows again and again, and a source is read once. Keep "
+                "them as a data set (`keep`), or choose onepass, asgd or sgd."
+            )
+        if found:
+            raise BadInput(
+                f"{found[0]} = {getattr(self, found[0])} needs rows again, and a source is read "
+                "once. Keep them as a data set (`keep`), or leave it out."
+            )
+        return self
+
+    @model_validator(mode="after")
     def _judged(self) -> TrainingPlan:
+        if self.source is not None and self.source.test_fraction:
+            return self  # those rows judge
         if len(self.lam.factors) > 1 and self.held_out is None:
             raise BadInput(
                 f'Several values of lam ("{self.lam.written}") need rows to choose by '

@@ -8,9 +8,8 @@ from importlib import import_module
 from typing import Any
 
 from pipeline.errors import BadInput
-from pipeline.settings.formats import FORMATS, TABLES, Format
+from pipeline.settings.formats import EXTENSIONS, FORMATS, TABLES, Format
 from pipeline.settings.source_options import SourceOptions, as_remembered
-from pipeline.sources.encoded import SAMPLE_BYTES, EncodedSource, is_more_than_numbers
 from pipeline.sources.raw_rows import RawRows
 from pipeline.sources.source import Expected, MayLackNumbers, Source
 from pipeline.sources.streams import Address, find, opened
@@ -64,6 +63,8 @@ def open_source(
             )
         return source_class(word)(addresses, options, expected)
     if _is_encoded(word, addresses, options, expected):
+        from pipeline.sources.encoded import EncodedSource  # noqa: PLC0415 - Arrow, and SciPy
+
         return EncodedSource(rows_class(word)(addresses, options, expected), options, expected)
     return source_class(word)(addresses, options, expected)
 
@@ -112,6 +113,8 @@ def _is_encoded(
         return True
     if options.encode == "none" or options.missing == "zero":
         return False
+    from pipeline.sources.encoded import SAMPLE_BYTES, is_more_than_numbers  # noqa: PLC0415
+
     rows = rows_class(word)(addresses, options, expected)
     if rows.has_folders or is_more_than_numbers(rows, options, expected):
         return True
@@ -147,11 +150,10 @@ def _format(addresses: Sequence[Address], options: SourceOptions) -> Format:
 
 
 def _guess(address: Address) -> Format:
+    if address.extension in EXTENSIONS:
+        return EXTENSIONS[address.extension]
     readers: dict[str, Any] = {word: rows_class(word) for word in TABLES}
     readers |= {word: source_class(word) for word in FORMATS}
-    for word, reader in readers.items():
-        if address.extension in reader.extensions:
-            return word
     with opened(address) as (stream, _):
         head = stream.read(_LOOKED_AT)
     for word, reader in readers.items():

@@ -14,15 +14,14 @@ from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO, NamedTuple, cast
 
-import fsspec.implementations.local
 import numpy as np
-import pyarrow as pa
 
 from pipeline.errors import BadInput
 from pipeline.sizes import format_bytes
 from pipeline.sources.decimals import Bytes
 from pipeline.sources.exact import count_byte
 from pipeline.sources.source import Piece, SourceFile
+from pipeline.sources.standard_input import STANDARD_INPUT, WORD, StandardInput
 from storage.addresses import READ_ONLY, open_store, protocol_of
 from storage.redaction import without_secrets
 
@@ -89,6 +88,9 @@ def find(specs: Sequence[str], storage_options: dict[str, Any] | None = None) ->
 
 
 def _expand(spec: str, storage_options: dict[str, Any]) -> Iterator[Address]:
+    if spec == WORD:
+        yield Address(StandardInput(), WORD, STANDARD_INPUT, None)
+        return
     is_web = protocol_of(spec) in READ_ONLY
     store, path = open_store(spec, storage_options)
     with _told_plainly(without_secrets(spec), store):
@@ -130,7 +132,9 @@ def _describe(store: Any, path: str) -> Address:
 
 
 def _is_local(store: Any) -> bool:
-    return isinstance(store, fsspec.implementations.local.LocalFileSystem)
+    from fsspec.implementations.local import LocalFileSystem  # noqa: PLC0415 - open_store did
+
+    return isinstance(store, LocalFileSystem)
 
 
 @contextmanager
@@ -219,6 +223,8 @@ def _decompressed(stored: BinaryIO, compression: str) -> BinaryIO:
     if compression == ".xz":
         return cast("BinaryIO", lzma.LZMAFile(stored))
     if compression == ".zst":
+        import pyarrow as pa  # noqa: PLC0415 - a tenth of a second that other text need not wait
+
         arrow = pa.CompressedInputStream(pa.PythonFile(stored, "r"), "zstd")
         return cast("BinaryIO", io.BufferedReader(arrow, 1 << 20))
     return stored

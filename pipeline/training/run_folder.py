@@ -151,9 +151,22 @@ class RunFolder:
         try:
             document = unseal(raw)
             del document["fingerprint"]
-            return RunRecord.model_validate_json(json.dumps(document))
+            record = RunRecord.model_validate_json(json.dumps(document))
         except ValueError as error:
             raise self._damaged(error) from error
+        return record if record.plan.source is None else self._as_known_now(record)
+
+    def _as_known_now(self, record: RunRecord) -> RunRecord:
+        """Return the record of a source that was read straight, as wide as it is by now.
+
+        When a record is written only the first rows are known.
+        """
+        for name in reversed(self.snapshots.names()):
+            with contextlib.suppress(Damaged):
+                told = self.snapshots.attributes(name).get("source") or {}
+                width = told["n_features"] if isinstance(told, dict) else told[3]
+                return record.model_copy(update={"n_features": width})
+        return record
 
     def _damaged(self, error: ValueError) -> Damaged:
         return Damaged(
@@ -282,10 +295,13 @@ def save(
         "record": run.fingerprint,
         "calibration": content.calibration._asdict() if content.calibration else None,
         "validation": content.validation.told() if content.validation else None,
+        "source": content.source._asdict() if content.source else None,
         "best_intercept": None if best is None else np.asarray(best.intercept).tolist(),
     }
     kept = [name for name in ("scale", "shift") if name in dataset.manifest.columns]
     arrays |= {name: dataset.column(name) for name in kept} | {"coef": weights.coef}
+    if content.moments is not None:
+        arrays["moments"] = content.moments
     if best is not None:
         arrays["best_coef"] = best.coef
     versions = versions_of(attributes)

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from pipeline.errors import BadInput
 from pipeline.scoring.calibration import Calibration
+from pipeline.straight.mixing import LossDrift, Mixing
 from pipeline.training.grid import Choice
 from pipeline.training.validation import Validation
 from solvers.protocol import Certificate, State, Weights
@@ -47,6 +48,19 @@ class Cursor(NamedTuple):
     marked_digits: float = 0.0  # ... and what was certified then
 
 
+class SourcePosition(NamedTuple):
+    """Where in a source, read straight, a training stands."""
+
+    pieces: Natural = 0  # read, of the size that an ingest cuts a source into
+    windows: Natural = 0  # buffers that were stepped
+    rows: Natural = 0  # learnt from
+    n_features: Natural = 0  # columns that rows had so far
+    room_for: Natural = 0  # columns that the state has room for
+    of_pieces: Mixing = Mixing()
+    of_windows: Mixing = Mixing()
+    drift: LossDrift = LossDrift()
+
+
 class Attributes(BaseModel):
     """A run's snapshot, its arrays left out."""
 
@@ -65,6 +79,8 @@ class Attributes(BaseModel):
     """From scores to probabilities; None where none was asked for, and before the end."""
     validation: Validation | None = None
     """What held-out rows said after every epoch; None without early stopping."""
+    source: SourcePosition | None = None
+    """Where a training straight from a source stands; None for one on a data set."""
     best_intercept: float | tuple[float, ...] | None = None
     """Of the best model so far, beside the array best_coef."""
 
@@ -83,6 +99,7 @@ class Saved:
     calibration: Calibration | None = None  # where one was asked for, at the end
     validation: Validation | None = None  # where the training may stop early
     best: Weights | None = None  # the best model so far, before the end
+    source: SourcePosition | None = None  # where rows are read straight from one
 
     @cached_property
     def weights_sha256(self) -> str:
@@ -104,6 +121,7 @@ class Saved:
             calibration=told.calibration,
             validation=told.validation,
             best=_best_in(snapshot, told),
+            source=told.source,
         )
 
 
@@ -118,12 +136,14 @@ class Content(NamedTuple):
     calibration: Calibration | None = None  # of these weights' scores, at the end
     validation: Validation | None = None  # where the training may stop early
     best: Weights | None = None  # before the end of such a one
+    source: SourcePosition | None = None  # where rows are read straight from one, ...
+    moments: NDArray[np.float64] | None = None  # ... and what is known of its columns, (d, 2)
 
     def saved(self, name: str, cursor: Cursor, *, finished: bool) -> Saved:
         """Return what training needs to know of the snapshot of that name."""
         return Saved(
             name, cursor, self.weights, len(self.states), self.certified, finished, self.choice,
-            self.calibration, self.validation, self.best,
+            self.calibration, self.validation, self.best, self.source,
         )  # fmt: skip
 
 

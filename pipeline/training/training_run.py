@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from pipeline.execution.executor import Executor
 from pipeline.plan.auto import MethodChoice
@@ -21,7 +22,6 @@ from pipeline.scoring.calibrating import require_calibratable
 from pipeline.scoring.evaluate import evaluation_job
 from pipeline.settings.training_plan import StorageOptions, TrainingPlan
 from pipeline.streaming.resident import let_go
-from pipeline.training.bursts import Bursts
 from pipeline.training.checkpoints import Checkpoints
 from pipeline.training.engine import Engine, Stopped, Training
 from pipeline.training.lease import Lease
@@ -34,9 +34,26 @@ from solvers.kernels.compiling import Compiling
 from solvers.losses import Problem
 from solvers.protocol import ProblemStats, Weights
 from storage.dataset import Dataset
+from storage.zarr_documents import import_ahead
+
+if TYPE_CHECKING:
+    from pipeline.straight.first_rows import FirstRows
 
 logger = logging.getLogger(__name__)
 COMPILING = "Compiling kernels for %s: this is done once on a machine."
+
+
+def engine_class(plan: TrainingPlan, first: FirstRows | None) -> Callable[[Training], Engine]:
+    """Return what goes over the data by the plan's method, or straight through a source."""
+    if first is not None:
+        from pipeline.straight.straight import Straight  # noqa: PLC0415 - and readers of text
+
+        return partial(Straight, first=first)
+    if plan.solver.goal == "steps":
+        from pipeline.training.bursts import Bursts  # noqa: PLC0415 - kernels that others do without
+
+        return Bursts
+    return Passes
 
 
 class TrainingRun:
@@ -59,13 +76,13 @@ class TrainingRun:
         methods: MethodChoice | None = None,
         storage_options: StorageOptions = None,
         start_at: tuple[Weights, int] | None = None,
+        first: FirstRows | None = None,
     ) -> None:
         self.run, self.methods = run, methods
         self._executor, self._stopping = executor, False
         self._progress = Progress(run)
         self._checkpoints = Checkpoints(run, dataset, self._progress, plan.snapshot_every)
-        make = Bursts if plan.solver.goal == "steps" else Passes
-        self._engine: Engine = make(
+        self._engine: Engine = engine_class(plan, first)(
             Training(
                 run, plan, dataset, executor, methods, storage_options, self._progress,
                 self._checkpoints, lambda: self._stopping, start_at,
@@ -89,6 +106,8 @@ class TrainingRun:
         Raises PlanMismatch when another plan or other data lie there, BadInput when plan, data set
         and executor do not fit, NotADataset when there is none (all are ValueErrors).
         """
+        if plan.source is not None:
+            return cls._start_straight(plan, url, executor, storage_options)
         dataset = Dataset.open(plan.dataset, storage_options)
         judges = Dataset.open(plan.held_out, storage_options) if plan.held_out else None
         found = {"dataset": dataset.folder.url, "held_out": judges.folder.url if judges else None}
@@ -109,12 +128,48 @@ class TrainingRun:
         return cls(run, plan, dataset, executor, begun, storage_options, start_at)
 
     @classmethod
+    def _start_straight(
+        cls, plan: TrainingPlan, url: str, executor: Executor, storage_options: StorageOptions
+    ) -> TrainingRun:
+        """Begin, or go on with, a run that reads a source once; raises as `start` does."""
+        from pipeline.straight.first_rows import FirstRows, found_from_anywhere  # noqa: PLC0415
+        from pipeline.straight.straight import choose_straight  # noqa: PLC0415
+
+        plan = found_from_anywhere(plan)
+        run, first = RunFolder(url, storage_options), FirstRows(plan)
+        if plan.held_out is not None:
+            plan = plan.model_copy(update={"held_out": Dataset.open(plan.held_out).folder.url})
+        methods, dataset = choose_straight(plan, first), first.dataset
+        made = cls(run, plan, dataset, executor, methods, storage_options, first=first)
+        record = RunRecord.of(plan, dataset.manifest, None, made.methods, dataset.schema)
+        run.begin(record)
+        begun = run.record().methods
+        if begun == methods:
+            return made
+        return cls(run, plan, dataset, executor, begun, storage_options, first=first)
+
+    @classmethod
+    def _resume_straight(
+        cls, run: RunFolder, record: RunRecord, executor: Executor, storage_options: StorageOptions
+    ) -> TrainingRun:
+        """Continue a run that reads a source once, from where its newest snapshot stands."""
+        from pipeline.straight.first_rows import FirstRows, require_seekable  # noqa: PLC0415
+
+        require_seekable(record.plan)
+        first = FirstRows(record.plan)
+        run.require_data(record, first.dataset.manifest.fingerprint)
+        plan, methods = record.plan, record.methods
+        return cls(run, plan, first.dataset, executor, methods, storage_options, first=first)
+
+    @classmethod
     def resume(
         cls, url: str, executor: Executor, storage_options: StorageOptions = None
     ) -> TrainingRun:
         """Continue the run at `url` from its newest whole snapshot."""
         run = RunFolder(url, storage_options)
         record = run.record()
+        if record.plan.source is not None:
+            return cls._resume_straight(run, record, executor, storage_options)
         dataset = Dataset.open(record.plan.dataset, storage_options)
         run.require_data(record, dataset.manifest.fingerprint)
         return cls(run, record.plan, dataset, executor, record.methods, storage_options)
@@ -147,7 +202,10 @@ class TrainingRun:
     def _train(self, compiling: Compiling) -> Iterator[Event]:
         yield self._pick_up()
         with suppress(Stopped):
-            yield from self._engine.go_on()
+            for number, event in enumerate(self._engine.go_on()):
+                yield event
+                if number == 0:  # kernels are there: what the next snapshot needs comes beside them
+                    import_ahead()
         if compiling.kernels:
             yield self._progress.event(
                 "compile", kernels=compiling.kernels, seconds=compiling.seconds

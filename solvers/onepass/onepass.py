@@ -129,6 +129,26 @@ class Onepass(Method):
             mass=n / FIFTH * (rows_before / n) ** FIFTH,
         )  # fmt: skip
 
+    def widened(self, problem: Problem, state: OnepassState, d: int) -> OnepassState:
+        """Return the state with room for d columns; streaming Newton has none for more.
+
+        G begins as it would have at the first row; where targets are numbers, about so.
+        """
+        if state.newton.used:
+            return Method.widened(self, problem, state, d)  # type: ignore[no-any-return]
+        columns, known = np.zeros((d + 1, RECORD)), len(state.columns) - 1
+        columns[:known], columns[-1] = state.columns[:-1], state.columns[-1]
+        columns[known:-1, INVERSE_SHARE] = 1.0
+        pull = state.columns[-1, G : G + 2] / (G_START + state.t)  # the mean squared slope
+        columns[known:-1, G : G + 2] = G_START * (pull if problem.loss.takes_numbers else 1.0)
+        return state._replace(columns=columns, sgd=SGD.widened(problem, state.sgd, d))
+
+    def remeasured(self, state: OnepassState, moments: ColumnMoments) -> OnepassState:
+        """Return the state with 1/f and 1/S of these moments, once it has begun."""
+        if state.values_per_row:
+            write_moments(state.columns, moments)
+        return state
+
     def program(self, epoch: int) -> tuple[Walk, ...]:
         """One walk an epoch; the first may take the rows as they lie."""
         return (

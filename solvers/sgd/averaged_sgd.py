@@ -112,6 +112,14 @@ class Sgd(Method):
         t0 = state.t0 if state.t0 in (SOUGHT, NEVER) else rows_before + state.t0
         return at_intercept(state, weights.intercept)._replace(t=rows_before, t0=t0)
 
+    def widened(self, _problem: Problem, state: SgdState, d: int) -> SgdState:
+        """Return the state with room for d columns: both vectors are 0 where no row was."""
+        W = np.zeros((d, 2), order="C" if state.W.flags.c_contiguous else "F")
+        W[: len(state.W)] = state.W
+        vector = np.zeros(d if len(state.ema.vector) else 0)
+        vector[: len(state.ema.vector)] = state.ema.vector
+        return state._replace(W=W, ema=state.ema._replace(vector=vector))
+
     def program(self, epoch: int) -> tuple[Walk, ...]:
         """One walk an epoch; the first may take the rows as they lie."""
         return (

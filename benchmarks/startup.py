@@ -1,0 +1,125 @@
+"""What every command imports, as a tree of times; fails where one imports what it does not need.
+
+    python -m benchmarks.startup                 the trees, of imports of 10 ms and more
+    python -m benchmarks.startup --check         the lists alone: no time is looked at
+
+Each command is a process of its own on a small click log, its kernels compiled before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+CLUSTER = ("dask", "distributed", "bokeh", "tornado")
+TABLES = ("pyarrow", "pandas", "polars", "scipy.sparse", "scipy.stats")
+PICTURES = ("matplotlib", "PIL")
+LEARNING = ("sklearn", "prefect", "sqlalchemy", "onnx")
+STORES = ("s3fs", "botocore", "aiohttp")
+METHODS = ("solvers.simba.simba", "solvers.s2gd.s2gd", "solvers.dual.sdca", "solvers.batch.lbfgs")
+HEAVY = (*CLUSTER, *TABLES, *PICTURES, *LEARNING, *STORES, *METHODS)
+KERNELS = ("numba", "numpy", "zarr", "fsspec", "psutil")
+SHOWN_US = 10_000
+SIZE = 200_000  # bytes of text
+
+
+class Command(NamedTuple):
+    """A command, and which of the heavy modules it may import."""
+
+    words: tuple[str, ...]
+    needs: tuple[str, ...] = ()
+    besides: tuple[str, ...] = ()  # modules that this one must do without, too
+
+
+COMMANDS = {
+    "help": Command(("--help",), besides=KERNELS),
+    "train": Command(("train", "clicks", "run")),
+    "train straight": Command(("train", "clicks.svm", "straight", "--test-fraction", "0.1")),
+    "train to a tolerance": Command(
+        ("train", "clicks", "by-tol", "--tol", "0.5", "--solver", "s2gd+"), ("solvers.s2gd.s2gd",)
+    ),
+    "resume": Command(("resume", "run")),
+    "evaluate": Command(("evaluate", "run", "clicks-test")),
+    "inspect": Command(("inspect", "run")),
+}
+
+
+class Import(NamedTuple):
+    """One line of `python -X importtime`."""
+
+    name: str
+    depth: int
+    own_us: int
+    with_its_own_us: int
+
+
+def imports(words: Sequence[str], folder: Path) -> list[Import]:
+    """Run a command, and return what it imported; CalledProcessError where it fails."""
+    code = "import sys; from flows.cli import main; sys.exit(main(sys.argv[1:]))"
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", code, *words], cwd=folder, check=True,
+        capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(Path.cwd())},
+    )  # fmt: skip
+    return list(_parsed(done.stderr.splitlines()))
+
+
+def _parsed(lines: Sequence[str]) -> Iterator[Import]:
+    for line in lines:
+        cells = line.removeprefix("import time:").split("|")
+        if line.startswith("import time:") and len(cells) == 3 and cells[0].strip().isdigit():
+            name = cells[2][1:]
+            depth = (len(name) - len(name.lstrip())) // 2
+            yield Import(name.strip(), depth, int(cells[0]), int(cells[1]))
+
+
+def unneeded(command: Command, found: Sequence[Import]) -> list[str]:
+    """Return the heavy modules that a command imports and does not need."""
+    heavy = (*(set(HEAVY) - set(command.needs)), *command.besides)
+    return sorted({each.name for each in found} & set(heavy))
+
+
+def tree(found: Sequence[Import], least_us: int = SHOWN_US) -> Iterator[str]:
+    """Lay imports out as a tree, those above that imported others before what they imported."""
+    for each in reversed(found):  # Python tells a module when it is done with it
+        if each.with_its_own_us >= least_us:
+            yield f"{each.with_its_own_us / 1e3:8.0f} ms  {'  ' * each.depth}{each.name}"
+
+
+def prepare(folder: Path) -> None:
+    """Make a small click log, its data set and a run: kernels are compiled by then."""
+    from pipeline.clicks import write_clicks
+
+    write_clicks(folder / "clicks.svm", SIZE)
+    imports(("ingest", "clicks.svm", "clicks", "--test-fraction", "0.1"), folder)
+    for name in ("train", "train straight", "train to a tolerance"):
+        imports((*COMMANDS[name].words[:2], f"{name}-before", *COMMANDS[name].words[3:]), folder)
+
+
+def main() -> int:
+    """Print the trees, and 1 where a command imports what it does not need."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true")
+    arguments, faults = parser.parse_args(), 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        prepare(folder)
+        for title, command in COMMANDS.items():
+            found = imports(command.words, folder)
+            total = sum(each.own_us for each in found) / 1e3
+            print(f"fewpass {' '.join(command.words)}: {len(found)} imports, {total:.0f} ms")
+            if not arguments.check:
+                print(*tree(found), sep="\n")
+            for module in unneeded(command, found):
+                faults += 1
+                print(f"  imports {module}, which {title} does not need")
+    return min(faults, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""One pass straight from a source: rows are learnt while they are read, and stored nowhere."""

@@ -1,0 +1,102 @@
+"""How much rows that come together have in common: what a shuffle buffer leaves of an order.
+
+A source is read once, in its order; only rows of one buffer are permuted.  Where the means of the
+targets differ between stretches by more than chance, the source is sorted, by label or by time.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, NamedTuple
+
+from pydantic import Field
+
+from pipeline.plan.clustering import CLUSTERED, DEVIATIONS
+
+Count = Annotated[int, Field(ge=0, le=1 << 62)]
+
+
+class Mixing(NamedTuple):
+    """Sums over stretches of rows, from which the share of the variance between them follows."""
+
+    stretches: Count = 0
+    rows: Count = 0
+    total: float = 0.0  # of y
+    squares: float = 0.0  # of y^2
+    between: float = 0.0  # sum over stretches of (sum of y)^2 / rows
+
+    def add(self, rows: int, total: float, squares: float) -> Mixing:
+        """Count one more stretch in."""
+        if not rows:
+            return self
+        return Mixing(
+            self.stretches + 1, self.rows + rows, self.total + total, self.squares + squares,
+            self.between + total * total / rows,
+        )  # fmt: skip
+
+    @property
+    def share(self) -> float:
+        """Share of the variance of y that lies between stretches; 0 where chance explains it.
+
+        Of K stretches in random order the sum of squares between them, over the variance, has the
+        mean K - 1 and a variance of about 2 (K - 1).
+        """
+        if self.stretches < 2:
+            return 0.0
+        mean = self.total / self.rows
+        variance = self.squares / self.rows - mean * mean
+        if variance <= 1e-12 * (self.squares / self.rows):
+            return 0.0
+        found = (self.between - self.rows * mean * mean) / variance
+        chance = self.stretches - 1 + DEVIATIONS * math.sqrt(2.0 * (self.stretches - 1))
+        return found / self.rows if found > chance else 0.0
+
+    @property
+    def sorted(self) -> bool:
+        """Whether stretches differ enough to matter."""
+        return self.share > CLUSTERED
+
+
+class LossDrift(NamedTuple):
+    """Whether rows get harder: mean losses of buffers before their rows were learnt from."""
+
+    loss: float = 0.0  # sum so far
+    heard: Count = 0  # rows that it is of
+
+    def rises(self, loss: float, heard: int) -> bool:
+        """Say whether a buffer's mean loss is far above that of all before, by more than chance.
+
+        Losses of single rows are taken to vary by as much as their mean.
+        """
+        if not (self.heard and heard):
+            return False
+        chance = 1.0 + DEVIATIONS / math.sqrt(heard)
+        return loss / heard > max(RISEN, chance) * self.loss / self.heard
+
+
+RISEN = 1.25
+
+
+def advice(memory_told: str) -> str:
+    """Say what helps where a buffer does not mix what is sorted."""
+    return (
+        f"Give more than {memory_told} of memory, shuffle the source, or train on a data set: an "
+        "ingest puts all rows in random order (`keep`)."
+    )
+
+
+def sorted_sentence(found: Mixing, memory_told: str) -> str:
+    """Say that buffers differ in their targets, and what helps."""
+    return (
+        f"The source is sorted: {found.share:.0%} of the variance of its targets lies between "
+        f"{found.stretches} buffers, so that late rows count for more than early ones. "
+        f"{advice(memory_told)}"
+    )
+
+
+def drift_sentence(before: float, now: float, memory_told: str) -> str:
+    """Say that rows became harder, and what helps."""
+    return (
+        f"Rows became harder: their loss before they were learnt from rose from {before:.4g} to "
+        f"{now:.4g}, as in a source sorted by time. {advice(memory_told)}"
+    )

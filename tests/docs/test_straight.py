@@ -1,0 +1,48 @@
+"""docs/straight.md: every command, on sources as it describes."""
+
+import io
+import re
+import shlex
+import sys
+
+from flows import cli
+from pipeline.clicks import columns_for, write_clicks
+from pipeline.visits import write_visits
+from tests.conftest import PROJECT
+
+
+def test_the_commands_of_the_page_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    made = write_clicks(tmp_path / "clicks.svm", 1_000_000)
+    assert columns_for(made.bytes) <= 8192
+    write_visits(tmp_path / "visits.csv", 3000)
+    (tmp_path / "visits-folder").mkdir()
+    for name in ("a.csv", "b.csv"):
+        write_visits(tmp_path / "visits-folder" / name, 1500)
+    text = (PROJECT / "docs/straight.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^ *\$ (.*fewpass .*)$", text, re.MULTILINE)
+    assert len(commands) >= 9
+    for command in commands:
+        piped, _, words = command.rpartition("fewpass ")
+        if piped:
+            read = io.BytesIO((tmp_path / shlex.split(piped)[1]).read_bytes())
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(read))
+        assert cli.main(shlex.split(words)) == 0, command
+        capsys.readouterr()
+
+
+def test_options_for_reading_go_with_no_data_set(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["train", "nowhere", "run", "--label", "x"]) == 2
+    assert "is no source" in capsys.readouterr().err
+    (tmp_path / "rows.svm").write_text("1 1:1\n0 1:2\n")
+    assert cli.main(["train", "rows.svm", "run", "--tol", "1e-3"]) == 2
+    assert "--keep" in capsys.readouterr().err
+    assert cli.main(["train", "rows.svm", "run", "--scheduler", "local"]) == 2
+    assert "--keep" in capsys.readouterr().err
+    assert cli.main(["train", "rows.svm", "run", "--dry-run", "--test-fraction", "0.5"]) == 0
+    plan = capsys.readouterr().out
+    assert "test_fraction = 0.5" in plan
+    (tmp_path / "plan.toml").write_text(plan)
+    assert cli.main(["train", "rows.svm", "run", "--dry-run", "--config", "plan.toml"]) == 0
+    assert capsys.readouterr().out == plan

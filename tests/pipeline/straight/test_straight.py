@@ -1,0 +1,341 @@
+"""Training straight from a source: plain code as an oracle, and resumed = uninterrupted."""
+
+import gzip
+import io
+import sys
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_svmlight_file
+
+import pipeline
+from pipeline.errors import BadInput, PlanMismatch
+from pipeline.execution.threads import InProcess
+from pipeline.settings.training_plan import TrainingPlan
+from pipeline.straight import first_rows, reading
+from pipeline.straight.mixing import Mixing
+from pipeline.straight.reading import Judges
+from pipeline.streaming.windows import Window, WindowPlan, row_order
+from pipeline.training.model import load_model
+from pipeline.training.run_folder import RunFolder
+from pipeline.training.training_run import TrainingRun
+from solvers.drive import block_of
+from solvers.onepass.onepass import Onepass
+from solvers.protocol import ColumnMoments
+from solvers.sgd.averaged_sgd import Asgd
+from storage.table import DenseTable
+
+D = 60
+ASGD = {"kind": "asgd", "gamma0": 0.5, "average_from": 100}
+ONEPASS = {"kind": "onepass", "newton_columns": 0}
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch):
+    """Some kilobytes do for several buffers."""
+    monkeypatch.setattr(reading, "PIECE_BYTES", 2_000)
+    monkeypatch.setattr(reading, "STEADY_BYTES", 12_000)
+    monkeypatch.setattr(first_rows, "FIRST_BYTES", 9_000)
+
+
+def lines(n=2_000, *, seed=0, labels=(0, 1), by_label=False, grow=True):
+    """LIBSVM text; where it grows, later rows have columns that the first did not."""
+    rng, w = np.random.default_rng(seed), np.random.default_rng(99).normal(size=D)
+    found = []
+    for i in range(n):
+        width = D // 3 + (2 * D // 3) * i // n if grow else D
+        at = np.sort(rng.choice(width, 6, replace=False))
+        x = rng.normal(size=6).round(3)
+        score = x @ w[at] + rng.normal()
+        label = labels[min(len(labels) - 1, int(len(labels) / (1 + np.exp(-score))))]
+        found.append((label, " ".join(f"{j + 1}:{v}" for j, v in zip(at, x))))
+    if by_label:
+        found.sort(key=lambda row: row[0])
+    return "".join(f"{label} {row}\n" for label, row in found)
+
+
+def plan_of(path, reading=None, **changes):
+    source = {"sources": (str(path),)} | (reading or {})
+    common = {"dataset": str(path), "source": source, "lam": 1e-3, "memory": "160MB"}
+    return TrainingPlan(**common | {"solver": ASGD} | changes)
+
+
+def run(plan, place, *, stop_after=None, resume=False):
+    """Train, or do so until some buffers were stepped; returns the training."""
+    start = TrainingRun.resume if resume else TrainingRun.start
+    with_plan = () if resume else (plan,)
+    training = start(*with_plan, str(place), InProcess())
+    spans = 0
+    for event in training:
+        spans += event.kind == "span"
+        if spans == stop_after:
+            training.stop()
+    return training
+
+
+def spans_of(place):
+    return [e for e in RunFolder(str(place)).events() if e["event"] == "span"]
+
+
+# -- what it comes to ----------------------------------------------------------------------------
+
+
+def buffers_as_read(text, sizes, seed=0):
+    """The rows of the source cut where the log says, each part in its own random order."""
+    X, y = load_svmlight_file(io.BytesIO(text.encode()), n_features=D, dtype=np.float32)
+    start = 0
+    for number, size in enumerate(sizes):
+        part = slice(start, start + size)
+        block = block_of(X[part], np.where(y[part] == 1, 1.0, -1.0))
+        window = Window((number,), "random", 0, 0)
+        order = row_order(WindowPlan(1, 1, 1, seed), window, np.arange(size))
+        yield X[part], block._replace(order=order)
+        start += size
+    assert start == X.shape[0]
+
+
+@pytest.mark.parametrize("settings", [ASGD, ONEPASS])
+def test_the_model_is_that_of_plain_code_over_the_same_rows(settings, tmp_path):
+    text = lines()
+    (tmp_path / "rows.svm").write_text(text)
+    given = {"options": {"n_features": D}}
+    done = run(plan_of(tmp_path / "rows.svm", given, solver=settings, seed=3), tmp_path / "run")
+    sizes = [span["rows"] for span in spans_of(tmp_path / "run")]
+    assert len(sizes) > 5
+
+    solver = {"asgd": Asgd, "onepass": Onepass}[settings["kind"]](**settings)
+    walk, problem = solver.program(0)[0], done.problem
+    sums, rows = np.zeros((D, 2)), 0
+    stats = done.stats._replace(
+        columns=lambda: ColumnMoments(sums[:, 0] / rows, sums[:, 1] / np.maximum(sums[:, 0], 1.0))
+    )
+    state = solver.init(problem, stats)
+    for X, block in buffers_as_read(text, sizes, seed=3):
+        rows += X.shape[0]
+        np.add.at(sums[:, 0], X.indices, X.data != 0.0)
+        np.add.at(sums[:, 1], X.indices, X.data.astype(float) ** 2)
+        state = solver.remeasured(state, stats.columns())
+        state = walk.step(problem, stats, walk.enter(state), block)
+    state = walk.join(problem, stats, [state])
+    model = load_model(RunFolder(str(tmp_path / "run")))
+    expected = solver.weights(state)
+    assert np.array_equal(model.weights.coef, expected.coef)
+    assert model.weights.intercept == expected.intercept
+
+
+@pytest.mark.parametrize("settings", [ASGD, ONEPASS])
+def test_columns_that_come_late_are_as_if_they_had_been_known(settings, tmp_path):
+    (tmp_path / "rows.svm").write_text(lines())
+    for name, given in (("known", {"options": {"n_features": D}}), ("unknown", {})):
+        run(plan_of(tmp_path / "rows.svm", given, solver=settings), tmp_path / name)
+    known, unknown = (load_model(RunFolder(str(tmp_path / n))) for n in ("known", "unknown"))
+    width = unknown.weights.coef.shape[0]
+    assert D // 3 < width <= D == len(known.weights.coef)
+    assert unknown.record.n_features == width
+    if settings is ASGD:  # whose steps know nothing of columns
+        assert np.array_equal(unknown.weights.coef, known.weights.coef[:width])
+    np.testing.assert_allclose(unknown.weights.coef, known.weights.coef[:width], rtol=1e-9)
+
+
+# -- going on ------------------------------------------------------------------------------------
+
+CASES = {
+    "asgd": ({}, {}),
+    "onepass": ({}, {"solver": ONEPASS}),
+    "as it is chosen": ({}, {"solver": {"kind": "auto"}}),
+    "rows put aside": ({"test_fraction": 0.3}, {"lam": "1e-3,1e-2", "calibrate": "platt"}),
+    "classes": ({}, {"solver": ONEPASS}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_resumed_is_uninterrupted_bit_for_bit(case, tmp_path):
+    given, changes = CASES[case]
+    labels = (0, 1, 2) if case == "classes" else (0, 1)
+    (tmp_path / "rows.svm").write_text(lines(labels=labels))
+    plan = plan_of(tmp_path / "rows.svm", given, **changes)
+    whole = run(plan, tmp_path / "whole").result
+    first = run(plan, tmp_path / "cut", stop_after=2)
+    assert not first.finished
+    second = run(plan, tmp_path / "cut", stop_after=3, resume=True)
+    assert not second.finished and second.cursor.rows_seen < whole.rows_seen
+    resumed = run(plan, tmp_path / "cut", resume=True).result
+    assert resumed.weights_sha256 == whole.weights_sha256
+    assert (resumed.rows_seen, resumed.bytes_read) == (whole.rows_seen, whole.bytes_read)
+    assert resumed.candidates == whole.candidates and resumed.calibration == whole.calibration
+    again = run(plan, tmp_path / "cut").result  # finished: nothing is done
+    assert again.weights_sha256 == whole.weights_sha256
+
+
+def test_another_source_is_not_gone_on_with(tmp_path):
+    path = tmp_path / "rows.svm"
+    path.write_text(lines())
+    run(plan_of(path), tmp_path / "run", stop_after=2)
+    path.write_text(lines(seed=1))
+    with pytest.raises(PlanMismatch):
+        run(None, tmp_path / "run", resume=True)
+
+
+def test_rows_put_aside_are_those_of_an_ingest_and_judge_the_same(tmp_path, monkeypatch):
+    monkeypatch.setattr("pipeline.ingestion.partition.PIECE_BYTES", 2_000)
+    (tmp_path / "rows.svm").write_text(lines(grow=False))
+    given = {"test_fraction": 0.25, "options": {"n_features": D}}
+    found = run(plan_of(tmp_path / "rows.svm", given, seed=5), tmp_path / "run").result
+    pipeline.ingest(
+        tmp_path / "rows.svm", tmp_path / "data", n_features=D, test_fraction=0.25, seed=5
+    )
+    judged = pipeline.evaluate(tmp_path / "run", tmp_path / "data-test")
+    (candidate,) = found.candidates
+    assert found.rows_seen == 2_000 - judged.rows
+    assert candidate["loss"] == pytest.approx(judged.loss, rel=1e-12)
+
+
+# -- sources -------------------------------------------------------------------------------------
+
+
+def test_compressed_split_and_standard_input_give_the_same_model(tmp_path, monkeypatch):
+    text = lines(n=120)  # all in the first buffer
+    (tmp_path / "rows.svm").write_text(text)
+    (tmp_path / "rows.svm.gz").write_bytes(gzip.compress(text.encode()))
+    monkeypatch.setattr(reading, "PIECE_BYTES", 1 << 20)
+    models = [run(plan_of(tmp_path / n), tmp_path / f"run-{n}").result.weights_sha256
+              for n in ("rows.svm", "rows.svm.gz")]  # fmt: skip
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    models.append(run(plan_of("-"), tmp_path / "run-stdin").result.weights_sha256)
+    assert len(set(models)) == 1
+
+
+def test_standard_input_says_what_it_cannot(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines().encode())))
+    with pytest.raises(BadInput, match="how many rows standard input has"):
+        run(plan_of("-", lam="1/n"), tmp_path / "run")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines().encode())))
+    plan = plan_of("-", {"expected_rows": 2_000}, lam="1/n")
+    cut = run(plan, tmp_path / "cut", stop_after=2)
+    assert load_model(cut.run).weights.coef.any()
+    with pytest.raises(BadInput, match="cannot be read again"):
+        run(None, tmp_path / "cut", resume=True)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines().encode())))
+    with pytest.raises(BadInput, match="cannot be read again"):
+        run(plan, tmp_path / "cut")
+
+
+def test_a_table_of_words_is_encoded_and_its_model_takes_words(tmp_path):
+    rng = np.random.default_rng(0)
+    kinds, ages = rng.choice(["red", "blue", "green"], 900), rng.normal(40, 10, 900).round(1)
+    bought = (kinds == "red") ^ (rng.random(900) < 0.2)
+    rows = zip(kinds, ages, np.where(bought, "yes", "no"))
+    text = "kind,age,label\n" + "".join(f"{k},{a},{b}\n" for k, a, b in rows)
+    (tmp_path / "rows.csv").write_text(text)
+    result = pipeline.train(
+        tmp_path / "rows.csv", tmp_path / "run", lam=1e-3, memory="160MB", label="label"
+    )
+    assert result.rows_seen == 900
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.read_csv(tmp_path / "rows.csv")
+    predicted = pipeline.from_run(tmp_path / "run").predict(frame[["kind", "age"]])
+    assert np.mean(predicted == np.where(kinds == "red", "yes", "no")) == 1.0
+
+
+def test_dense_rows_are_scaled_by_the_first_and_models_are_of_rows_as_they_come(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(reading, "PIECE_BYTES", 20_000)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 3)) * [1.0, 1e4, 1e-3]
+    y = (X @ [1.0, 1e-4, 1e3] + 0.3 * rng.normal(size=1500) > 0).astype(int)
+    np.savetxt(tmp_path / "rows.csv", np.c_[X, y], "%.9g", ",", header="a,b,c,label", comments="")
+    result = run(plan_of(tmp_path / "rows.csv", {}, solver={"kind": "auto"}), tmp_path / "run")
+    model = load_model(result.run)
+    assert model.record.scaling.kind == "standard"
+    score = ((X - model.shift) * model.scale) @ model.weights.coef + model.weights.intercept
+    assert np.mean((score > 0) == y) > 0.9
+
+
+# -- what is refused -----------------------------------------------------------------------------
+
+
+def test_a_bad_row_is_refused_by_file_and_line_or_skipped_and_told(tmp_path):
+    rows = lines().splitlines()
+    rows[1_500] = "1 3:x"
+    (tmp_path / "rows.svm").write_text("\n".join(rows))
+    with pytest.raises(BadInput, match=r"rows\.svm, line 1501"):
+        run(plan_of(tmp_path / "rows.svm"), tmp_path / "run")
+    given = {"options": {"on_bad_row": "skip"}}
+    done = run(plan_of(tmp_path / "rows.svm", given), tmp_path / "skipped")
+    assert done.result.rows_seen == 1_999
+    (told,) = (e for e in done.run.events() if e["event"] == "skipped")
+    assert told["rows"] == 1 and "line 1501" in told["reasons"][0]
+
+
+def test_a_label_that_comes_late_is_refused_with_its_place(tmp_path):
+    (tmp_path / "rows.svm").write_text(lines() + "7 1:1\n")
+    with pytest.raises(BadInput, match=r"label 7\.0 is new, the first rows had 0\.0, 1\.0"):
+        run(plan_of(tmp_path / "rows.svm"), tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    "changes", [{"tol": 1e-3}, {"certify": True}, {"passes": 2}, {"solver": "sdca"}, {"streams": 2}]
+)
+def test_what_needs_rows_again_is_refused(changes, tmp_path):
+    with pytest.raises((BadInput, ValueError), match="keep"):
+        plan_of(tmp_path / "rows.svm", **changes)
+
+
+def test_a_column_that_streaming_newton_has_no_room_for_is_refused(tmp_path):
+    (tmp_path / "rows.svm").write_text(lines(4_000))
+    plan = plan_of(tmp_path / "rows.svm", solver={"kind": "onepass"})
+    with pytest.raises(BadInput, match="n_features"):
+        run(plan, tmp_path / "run")
+
+
+# -- mixing --------------------------------------------------------------------------------------
+
+
+def test_a_source_sorted_by_label_that_fits_is_one_buffer(tmp_path):
+    (tmp_path / "rows.svm").write_text(lines(by_label=True))
+    done = run(plan_of(tmp_path / "rows.svm"), tmp_path / "run")
+    assert len(spans_of(tmp_path / "run")) <= 2
+    assert done.result.rows_seen == 2_000
+
+
+def test_a_sorted_source_beyond_the_memory_is_told_with_the_remedy(tmp_path, monkeypatch):
+    monkeypatch.setattr(first_rows, "BUFFERS_AT_ONCE", 2_000)
+    monkeypatch.setattr("pipeline.straight.straight.BUFFERS_AT_ONCE", 2_000)
+    (tmp_path / "rows.svm").write_text(lines(by_label=True))
+    with pytest.raises(BadInput, match=r"sorted by label.*keep"):
+        run(plan_of(tmp_path / "rows.svm", memory="105MB"), tmp_path / "run")
+    rows = lines().splitlines(keepends=True)
+    rows[200:] = sorted(rows[200:])
+    (tmp_path / "rows.svm").write_text("".join(rows))
+    done = run(plan_of(tmp_path / "rows.svm", memory="125MB"), tmp_path / "run")
+    told = [e["sentence"] for e in done.run.events() if e["event"] == "warning"]
+    assert any("sorted" in sentence and "keep" in sentence for sentence in told)
+    (tmp_path / "mixed.svm").write_text(lines(grow=False))
+    mixed = run(plan_of(tmp_path / "mixed.svm", memory="125MB"), tmp_path / "mixed")
+    assert not [e for e in mixed.run.events() if e["event"] == "warning"]
+
+
+def test_the_share_between_stretches_is_that_of_an_analysis_of_variance():
+    rng = np.random.default_rng(0)
+    parts = [rng.normal(mean, 1.0, n) for mean, n in ((0.0, 300), (2.0, 500), (5.0, 100))]
+    found = Mixing()
+    for part in parts:
+        found = found.add(len(part), part.sum(), part @ part)
+    every = np.concatenate(parts)
+    between = sum(len(p) * (p.mean() - every.mean()) ** 2 for p in parts)
+    assert found.share == pytest.approx(between / (len(every) * every.var()))
+    alike = Mixing()
+    for part in np.split(rng.permutation(every), 9):
+        alike = alike.add(len(part), part.sum(), part @ part)
+    assert alike.share == 0.0
+
+
+def test_rows_that_judge_fit_into_their_room_and_are_drawn_alike():
+    judges, rows = Judges(4_000, seed=0), 10
+    for piece in range(100):
+        X = np.full((rows, 3), piece, np.float32)
+        judges.add(DenseTable(X, np.zeros(rows), None), piece)
+    kept = judges.table().X[:, 0]
+    assert 50 < len(kept) <= 4_000 // 20
+    assert 20 < np.median(kept) < 80

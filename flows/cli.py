@@ -34,6 +34,8 @@ for command in (
     commands.resume,
     commands.evaluate,
     commands.predict,
+    commands.models,
+    commands.publish,
     commands.export,
     commands.weights,
     commands.report,

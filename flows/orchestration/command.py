@@ -21,6 +21,8 @@ FLOWS = {
     "evaluate": "say how good a run's model is on a data set",
     "predict": "score every row of an input",
     "refresh": "ingest what is new, train on, publish the model unless it is worse",
+    "models": "list the models of a refresh's store",
+    "publish": "make a generation's model the one to use, newer or older",
 }
 USAGE = "prefect run NAME [-p KEY=VALUE]...   (prefect run NAME --help: its parameters)"
 
@@ -39,7 +41,7 @@ def run(
     Parameters
     ----------
     name
-        ingest, train, evaluate, predict or refresh.
+        ingest, train, evaluate, predict, refresh, models or publish.
     param
         A parameter, such as -p dataset=clicks or -p solver.kind=sgd; may be repeated.
     """

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
 import socket
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 import prefect.runtime
@@ -19,8 +21,10 @@ from prefect.client.schemas.filters import (
     FlowRunFilterStateType,
 )
 from prefect.client.schemas.objects import StateType
+from prefect.logging import get_run_logger
+from prefect.states import Failed
 
-from flows.errors import FAILED, exit_status
+from flows.errors import BAD_REQUEST, FAILED, ToleranceMissed, exit_status, sentence
 from flows.orchestration.parameters import require_no_secrets_in
 from flows.printing import log_printable, printable_errors
 from pipeline.settings.execution import Execution
@@ -31,6 +35,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 HERE = Execution()  # in this process, with Dask where that takes long
+
+REFUSED, MISSED = "Refused", "ToleranceMissed"  # names of states, beside Prefect's own
 
 RETRIES = 3
 DELAYS_S = [2.0, 10.0, 30.0]  # a Dask scheduler or a store that is restarted needs some seconds
@@ -58,6 +64,35 @@ def durable_task(name: str) -> Callable[[Callable[P, R]], Task[P, R]]:
         persist_result=False,
     )
     return lambda function: made(printable_errors(function))
+
+
+def told_by_state(function: Callable[P, R]) -> Callable[P, Any]:
+    """Have a flow run that asks for what cannot be end as Refused, not with a traceback.
+
+    A missed tolerance that is required ends as ToleranceMissed; all else as Prefect has it.
+    """
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            name = _state_name(error)
+            if name is None:
+                raise
+            said = sentence(error)
+            get_run_logger().error(said)
+            return Failed(name=name, message=said, data=error)
+
+    # Prefect reads the parameters' types where the function is, and would look for them here.
+    run.__signature__ = inspect.signature(function, eval_str=True)  # type: ignore[attr-defined]
+    return run
+
+
+def _state_name(error: Exception) -> str | None:
+    if isinstance(error, ToleranceMissed):
+        return MISSED
+    return REFUSED if exit_status(error) == BAD_REQUEST else None
 
 
 def begin_flow() -> None:

@@ -1,4 +1,4 @@
-"""`prefect run`: the five flows through the real `prefect` program, as views of run folders."""
+"""`prefect run`: the flows through the real `prefect` program, as views of run folders."""
 
 import base64
 import json
@@ -14,7 +14,7 @@ from pipeline.training.run_folder import RunFolder
 from testing.datasets import make
 from testing.prefect_server import clean_environment, prefect, run
 
-FLOWS = ("ingest", "train", "evaluate", "predict", "refresh")
+FLOWS = ("ingest", "train", "evaluate", "predict", "refresh", "models", "publish")
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +109,7 @@ def test_refresh_publishes_what_is_not_worse(flow_runner, sources):
     third = refreshed(margin=0.5)
     assert third["published"]
     assert third["model"] != first["model"]
-    assert published(str(store)).run == third["model"]
+    assert published(str(store)).run_in(str(store)) == third["model"]
     assert json.loads((store / "generations/000003/files.json").read_text()) == [
         str(folder / "third.svm")
     ]
@@ -118,6 +118,16 @@ def test_refresh_publishes_what_is_not_worse(flow_runner, sources):
     warm = RunFolder(fourth["model"]).record().plan
     assert (warm.solver.kind, warm.start_from, warm.tol) == ("sdca", third["model"], 1e-4)
     assert refreshed()["generation"] is None
+
+    back = flow_runner.result("publish", store=store, generation="000001", because="slow")
+    assert (back["run"], back["why"]) == (first["model"], "slow")
+    told = flow_runner.result("models", store=store)
+    assert told["published"] == 1
+    assert [g["state"] for g in told["generations"]] == [
+        "published", "kept back", "published before", "published before",
+    ]  # fmt: skip
+    status, _, err = flow_runner.run("publish", store=store, generation=1)
+    assert (status, "already" in err) == (2, True), err
 
 
 @pytest.mark.parametrize(

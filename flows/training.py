@@ -15,7 +15,7 @@ from flows.console import Terminal, facts_table, format_seconds, or_dash
 from flows.errors import ToleranceMissed
 from flows.interrupts import stopping
 from flows.options import Output, PlanSource, Training, Where
-from flows.progress import training_display
+from flows.pass_lines import display
 from flows.settings import as_toml, as_values, execution, training_settings
 from pipeline.errors import BadInput
 from pipeline.execution.executor import Executor
@@ -99,7 +99,7 @@ def _follow(
             asked.training = training = begin(executor)
             for sentence in training.warnings:
                 terminal.say(sentence, style="yellow")
-            with training_display(terminal, training.plan) as show:
+            with display(terminal, training.plan) as show:
                 for event in training:
                     asked.picked_up = True
                     show(event)

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
+import dask.config
 import prefect.runtime
 from prefect import Task, get_client, task
 from prefect.cache_policies import NO_CACHE
@@ -22,9 +23,12 @@ from prefect.client.schemas.filters import (
 )
 from prefect.client.schemas.objects import StateType
 from prefect.logging import get_run_logger
+from prefect.logging.configuration import setup_logging
+from prefect.logging.handlers import PrefectConsoleHandler
 from prefect.states import Failed
 
 from flows.errors import BAD_REQUEST, FAILED, ToleranceMissed, exit_status, sentence
+from flows.log_lines import JsonLines, wants_json
 from flows.orchestration.parameters import require_no_secrets_in
 from flows.printing import log_printable, printable_errors
 from pipeline.settings.execution import Execution
@@ -34,6 +38,7 @@ from storage.redaction import without_secrets
 P = ParamSpec("P")
 R = TypeVar("R")
 
+PREFECT_LOGGERS = ("prefect.extra", "prefect.flow_runs", "prefect.task_runs")
 HERE = Execution()  # in this process, with Dask where that takes long
 
 REFUSED, MISSED = "Refused", "ToleranceMissed"  # names of states, beside Prefect's own
@@ -100,13 +105,35 @@ def begin_flow() -> None:
 
     Prefect keeps parameters and shows them: BadAddress where an address among them has a secret.
     """
-    logging.getLogger("distributed").setLevel(logging.WARNING)  # it tells of every comm closed
+    quiet_dask()
+    if wants_json(()):
+        log_in_json()
     log_printable()
     require_no_secrets_in(prefect.runtime.flow_run.parameters)
     with get_client(sync_client=True) as client:
         client.update_flow_run(
             prefect.runtime.flow_run.id, infrastructure_pid=f"{socket.gethostname()}:{os.getpid()}"
         )
+
+
+def quiet_dask() -> None:
+    """Have Dask log warnings alone: it tells of every worker and every comm, forty lines a run."""
+    quiet = dict.fromkeys(("distributed", "distributed.scheduler", "distributed.nanny"), "warning")
+    dask.config.set({"logging": quiet})  # what it reads when it is imported
+    for name in quiet:
+        logging.getLogger(name).setLevel(logging.WARNING)  # where it was
+
+
+def log_in_json() -> None:
+    """Have what Prefect would print in this process be JSON lines on standard error."""
+    setup_logging()
+    for name in ("prefect", *PREFECT_LOGGERS, None):
+        logger = logging.getLogger(name)
+        if any(isinstance(handler, PrefectConsoleHandler) for handler in logger.handlers):
+            lines = logging.StreamHandler()
+            lines.setFormatter(JsonLines())
+            kept = [h for h in logger.handlers if not isinstance(h, PrefectConsoleHandler)]
+            logger.handlers = [*kept, lines]
 
 
 def named(what: str, parameter: str) -> Callable[[], str]:

@@ -134,9 +134,15 @@ def test_refresh_publishes_what_is_not_worse(flow_runner, sources):
     ("words", "said"),
     [
         ([], "Usage"),
-        (["traim"], "There are ingest, train"),
+        (["traim"], "Did you mean train? There are ingest, train"),
         (["train", "-p", "dataset=d"], "run: this parameter must be given"),
-        (["train", "-p", "dataset=d", "-p", "run=r", "-p", "lamb=1"], 'no parameter "lamb"'),
+        (["train", "-p", "dataset=d", "-p", "run=r", "-p", "lamb=1"], "Did you mean lam?"),
+        (
+            ["train", "-p", "dataset=d", "-p", "run=r", "-p", "solver.gama0=1"],
+            "mean solver.gamma0?",
+        ),
+        (["train", "-p", 'plan={"dataset": "d", "pases": 2}', "-p", "run=r"], "plan.pases"),
+        (["train", "-p", "plan={passes: 2}", "-p", "run=r"], "no JSON object"),
         (["train", "-p", "dataset=d", "-p", "run=r", "-p", "passes=0"], "plan.passes"),
         (["train", "-p", "dataset=d", "-p", "run=r", "-p", "solver.kind=adam"], "solver"),
         (["train", "-p", "dataset=d", "-p", "run=r", "-p", "passes"], "Write -p NAME=VALUE"),
@@ -152,6 +158,41 @@ def test_bad_requests_start_nothing(words, said, capsys):
     printed = capsys.readouterr()
     assert said in printed.out + printed.err
     assert "Traceback" not in printed.err
+
+
+def test_plans_are_taken_whole_and_one_by_one():
+    from flows.orchestration.command import flow_named
+    from flows.orchestration.parameters import assigned
+
+    flow = flow_named("train")
+    apart = assigned(
+        flow, ["dataset=d", "run=r", "solver.kind=sgd", "solver.gamma0=0.5", "passes=3"]
+    )
+    for words in (
+        [
+            'plan={"dataset": "d", "passes": 2, "solver": {"kind": "sgd", "gamma0": 0.5}}',
+            "passes=3",
+        ],
+        ["dataset=d", 'solver={"kind": "sgd"}', "gamma0=0.5", "plan.passes=3"],
+        ["dataset=d", "solver=sgd", "solver.gamma0=0.5", "passes=3"],
+    ):
+        assert assigned(flow, [*words, "run=r"]) == apart, words
+
+
+def test_json_lines_and_no_noise(prefect_server, tmp_path):
+    """`prefect run` on Dask with --log-format json: every line an object, none of Dask's own."""
+    dataset = make(tmp_path / "set", n=2000).folder.url
+    environment = prefect_server.environment | {"FEWPASS_LOG_FORMAT": "json"}
+    done = run(environment, "train", dataset=dataset, run=tmp_path / "run", passes=2,
+               scheduler="local")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert not [line for line in lines if line["logger"].startswith("distributed")]
+    *_, last = [line for line in lines if line.get("event") == "pass"]
+    assert (last["passes"], last["of"], last["run"]) == (2.0, 2, str(tmp_path / "run"))
+    assert last["level"] == "info"
+    assert last["flow_run_name"].startswith("train ")
+    assert "{" not in last["message"]
 
 
 def test_a_failed_run_and_one_on_nothing(flow_runner, tmp_path):
@@ -172,14 +213,14 @@ def test_a_failed_run_and_one_on_nothing(flow_runner, tmp_path):
 
 
 def test_help_lists_every_parameter_with_its_default():
-    from flows.orchestration.command import _flow, _help
+    from flows.orchestration.command import _help, flow_named
 
     for name in FLOWS:
-        text = _help(_flow(name))
+        text = _help(flow_named(name))
         assert f"prefect run {name}" in text
         assert "required" in text
         assert "PydanticUndefined" not in text
-    text = _help(_flow("train"))
+    text = _help(flow_named("train"))
     for line in ("solver.kind  (auto, sgd, asgd, ", 'lam  (number, text; default "1/n")',
                  "passes  (number; default 1)", "dataset  (text; required)"):  # fmt: skip
         assert line in text

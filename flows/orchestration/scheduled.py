@@ -22,10 +22,11 @@ from prefect.client.schemas.filters import (
     FlowRunFilterStateType,
 )
 from prefect.client.schemas.objects import StateType
+from prefect.exceptions import TerminationSignal
 from prefect.logging import get_run_logger
 from prefect.logging.configuration import setup_logging
 from prefect.logging.handlers import PrefectConsoleHandler
-from prefect.states import Failed
+from prefect.states import Cancelled, Failed
 
 from flows.errors import BAD_REQUEST, FAILED, ToleranceMissed, exit_status, sentence
 from flows.log_lines import JsonLines, wants_json
@@ -41,6 +42,7 @@ R = TypeVar("R")
 PREFECT_LOGGERS = ("prefect.extra", "prefect.flow_runs", "prefect.task_runs")
 HERE = Execution()  # in this process, with Dask where that takes long
 
+CANCELLED = "Cancelled; what was made is in its folder, and the same parameters go on with it."
 REFUSED, MISSED = "Refused", "ToleranceMissed"  # names of states, beside Prefect's own
 
 RETRIES = 3
@@ -74,13 +76,18 @@ def durable_task(name: str) -> Callable[[Callable[P, R]], Task[P, R]]:
 def told_by_state(function: Callable[P, R]) -> Callable[P, Any]:
     """Have a flow run that asks for what cannot be end as Refused, not with a traceback.
 
-    A missed tolerance that is required ends as ToleranceMissed; all else as Prefect has it.
+    One that is cancelled ends as Cancelled, also where a snapshot was taken first.  A missed
+    tolerance that is required ends as ToleranceMissed; all else as Prefect has it.
     """
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> Any:
         try:
             return function(*args, **kwargs)
+        except TerminationSignal:
+            if not _is_being_cancelled():
+                raise
+            return Cancelled(message=CANCELLED)
         except Exception as error:
             name = _state_name(error)
             if name is None:
@@ -92,6 +99,19 @@ def told_by_state(function: Callable[P, R]) -> Callable[P, Any]:
     # Prefect reads the parameters' types where the function is, and would look for them here.
     run.__signature__ = inspect.signature(function, eval_str=True)  # type: ignore[attr-defined]
     return run
+
+
+def _is_being_cancelled() -> bool:
+    """Whether a signal came because somebody cancels the run; False where the server is silent.
+
+    Prefect's own way to know needs its own handler in place, and ours takes a snapshot first.
+    """
+    try:
+        with get_client(sync_client=True) as client:
+            state = client.read_flow_run(prefect.runtime.flow_run.id).state
+    except Exception:  # noqa: BLE001 - then the run ends as Crashed, as it would have
+        return False
+    return state is not None and state.type == StateType.CANCELLING
 
 
 def _state_name(error: Exception) -> str | None:

@@ -10,6 +10,7 @@
 #   make faults  all that can go wrong, done on purpose; docs/trust.md made of what came of it
 # With a Prefect server at PREFECT_API_URL:
 #   make deploy  its work pool, deployments and automation
+#   make notify  automations that write to a webhook when something went wrong
 
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
   $$p -c 'import sys, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null \
@@ -36,7 +37,7 @@ export FEWPASS_DATA
 PYTEST = TMPDIR=$(TEST_TMP) $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile \
   --no-loadscope-reorder
 
-.PHONY: install demo test test-public-data lint check faults bench bench-quick deploy clean
+.PHONY: install demo test test-public-data lint check faults bench bench-quick deploy notify clean
 
 install: $(STAMP)
 
@@ -99,6 +100,12 @@ deploy: install
 	FEWPASS_HOME=$(CURDIR) FEWPASS_STORE=$(STORE) $(BIN)/prefect --no-prompt deploy --all
 	@$(BIN)/prefect --no-prompt automation delete fewpass-crash-silent-runs >/dev/null 2>&1 || true
 	$(BIN)/prefect --no-prompt automation create --from-file automation.yaml
+
+# The webhook's address is a secret: it comes from the environment, FEWPASS_WEBHOOK.
+notify: install
+	@test -n "$$PREFECT_API_URL" || { echo "Say which server: PREFECT_API_URL=http://... make notify" \
+	  >&2; exit 2; }
+	@$(BIN)/python -m flows.orchestration.notifications $(BLOCK)
 
 clean:
 	rm -rf $(VENV) $(PEERS) build dist *.egg-info demo-output .pytest_cache .mypy_cache .ruff_cache \

@@ -11,6 +11,7 @@ import numpy as np
 
 from pipeline import evaluate, predict, train
 from pipeline.ingestion.phases import ingest
+from pipeline.refresh.publishing import NONE_YET, published
 from pipeline.refresh.refreshing import (
     RefreshPlan,
     decide,
@@ -42,11 +43,11 @@ def refresh(plan):
     training = training_plan(plan, generation)
     settings = training.model_dump(exclude={"dataset"})
     trained = train(training.dataset, generation.run, **settings)
-    judges, loss_before = held_out(plan), None
-    if training.start_from:
-        loss_before = evaluate(training.start_from, judges).loss
+    judges, current = held_out(plan), published(plan.store)
+    loss_before = evaluate(plan.store, judges).loss if current else None
     loss = evaluate(generation.run, judges).loss
-    made = decide(plan, generation, trained, loss, loss_before)
+    after = current.number if current else NONE_YET
+    made = decide(plan, generation, trained, loss, loss_before, after)
     verdict = "published" if made.published else "kept back"
     return f"{made.rows:,} rows so far, {verdict}: {made.reason}"
 

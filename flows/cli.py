@@ -12,7 +12,8 @@ from cyclopts import App, Parameter
 from flows import commands
 from flows.errors import exit_status, sentence
 from flows.flags import in_flags
-from flows.printing import formatted_traceback
+from flows.log_lines import json_line, wants_json
+from flows.printing import ending_quietly, formatted_traceback
 from flows.signals import Interrupts, end_at_once, handling
 
 app = App(
@@ -34,6 +35,8 @@ for command in (
     commands.resume,
     commands.evaluate,
     commands.predict,
+    commands.models,
+    commands.publish,
     commands.export,
     commands.weights,
     commands.report,
@@ -50,7 +53,8 @@ for command in (
 def command_line() -> None:
     """Be the `fewpass` command: run what the process was started for, and end it."""
     end_at_once()
-    sys.exit(main())
+    with ending_quietly():
+        sys.exit(main())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -60,10 +64,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with handling(interrupts.handle, [signal.SIGINT]):
         try:
             return app(tokens, exit_on_error=False, print_error=False) or 0
+        except BrokenPipeError:  # whoever reads has read enough
+            raise
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - no traceback ever but by --debug
             told = KeyboardInterrupt() if interrupts.came else error
             interrupts.came = True  # one more must not strike what is told of the first
             if "--debug" in tokens:
                 sys.stderr.write(formatted_traceback(error))
-            sys.stderr.write(f"fewpass: {in_flags(sentence(told))}\n")
+            said = in_flags(sentence(told))
+            line = json_line("error", said) if wants_json(tokens) else f"fewpass: {said}"
+            sys.stderr.write(f"{line}\n")
             return exit_status(told)

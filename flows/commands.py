@@ -230,6 +230,50 @@ def predict(
     return run_predict(run, input_, out, probability, defuse, memory, threads, reading, output)
 
 
+def models(store: str, /, *, output: Output = OUTPUT) -> int:
+    """List the models of a refresh's store: how good each is, and which one is used.
+
+    Parameters
+    ----------
+    store
+        Folder or address that refreshes write to.
+    """
+    from flows.publishing import run_models
+
+    return run_models(store, output)
+
+
+def publish(
+    store: str,
+    generation: str,
+    /,
+    *,
+    after: int | None = None,
+    because: str = "",
+    output: Output = OUTPUT,
+) -> int:
+    """Make the model of a generation the one to use: a newer one, or an older one again.
+
+    Whoever evaluates, predicts or exports with the store uses it from then on, and the next refresh
+    trains on from it.  Of two who publish at once one wins; the other is told, and exits with 2.
+
+    Parameters
+    ----------
+    store
+        Folder or address that refreshes write to.
+    generation
+        Number of the generation, such as 000007.
+    after
+        Number of the publication that is followed now, as fewpass models told it; where it is
+        another one by now, nothing is changed [default: whichever it is].
+    because
+        Why; kept with the publication.
+    """
+    from flows.publishing import run_publish
+
+    return run_publish(store, generation, after, because, output)
+
+
 def export(run: str, out: str, /, *, output: Output = OUTPUT) -> int:
     """Write a run's newest model for other programs, by the ending of the file.
 
@@ -343,13 +387,15 @@ def warm_up(
 def doctor(*runs: str, dry_run: bool = False, output: Output = OUTPUT) -> int:
     """Find runs that are believed alive and are dead; free them, and say what would go on.
 
-    Looks at the run folders named, and at all runs of the Prefect server in PREFECT_API_URL.  A
-    dead flow run is marked crashed, which frees its concurrency slot, and its lease is removed.
+    Looks at the runs named or below the folders named, and at all runs of the Prefect server in
+    PREFECT_API_URL.  A dead flow run is marked crashed, which frees its concurrency slot, and its
+    lease is removed.  One that is alive and has made no progress for ten times as long as is usual
+    for it is told as stalled, and the exit status is 1.
 
     Parameters
     ----------
     runs
-        Folders or addresses of runs.
+        Folders or addresses of runs, or of what they lie in.
     dry_run
         Change nothing; exit with 1 when something is dead.
     """
@@ -361,10 +407,12 @@ def doctor(*runs: str, dry_run: bool = False, output: Output = OUTPUT) -> int:
 def dashboard(*runs: str, port: int = 8788, output: Output = OUTPUT) -> int:
     """Serve the page about learning for runs, finished or not, on 127.0.0.1.
 
+    /fewpass is the page, /fewpass/metrics what Prometheus reads.
+
     Parameters
     ----------
     runs
-        Folders or addresses of runs.
+        Folders or addresses of runs, or of a refresh's store: its generations as they come.
     port
         Port of this machine to serve on; 0 takes a free one [default: 8788].
     """

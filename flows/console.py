@@ -14,10 +14,12 @@ from rich.table import Table
 
 from flows import cluster_logs
 from flows.flags import in_flags
+from flows.log_lines import Line, json_line
 from flows.options import Output
 from flows.printing import printable, without_control
 from storage.redaction import without_secrets
 
+WARNINGS = ("yellow", "red")  # styles
 MOST_COLUMNS = 100  # that people are shown one by one
 
 
@@ -50,12 +52,24 @@ class Terminal:
         """Whether a display that redraws itself makes sense."""
         return self.err.is_terminal and not self.output.quiet
 
+    def log(self, level: str, line: Line) -> None:
+        """Write a line of the log in JSON on standard error."""
+        if not self.output.quiet:
+            sys.stderr.write(json_line(level, in_flags(line.text), line.fields) + "\n")
+            sys.stderr.flush()
+
     def say(self, text: str = "", style: str | None = None) -> None:
-        """Tell something on standard error, as it is."""
+        """Tell something on standard error, as it is; what is in yellow or red is a warning."""
+        if self.output.log_format == "json":
+            self.log("warning" if style in WARNINGS else "info", Line(text, {}))
+            return
         self.err.print(in_flags(printable(text)), style=style, markup=False, soft_wrap=True)
 
     def explain(self, text: str) -> None:
         """Tell more than a line on standard error, broken between words."""
+        if self.output.log_format == "json":
+            self.say(text)
+            return
         self.err.print(in_flags(printable(text)), markup=False)
 
     def show(self, shown: RenderableType) -> None:

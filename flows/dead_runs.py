@@ -1,12 +1,20 @@
-"""Run folders whose training died: what their lease says, and what would go on."""
+"""Run folders whose training died or got stuck, by their lease and log, and what would go on."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from pipeline.errors import BadInput
+from pipeline.training.lease import KEY as LEASE
 from pipeline.training.lease import holder_of, release_stale
-from pipeline.training.run_folder import RunFolder
+from pipeline.training.pace import silence_of
+from pipeline.training.run_folder import KEY, LOG, RunFolder
 from pipeline.training.saved import Saved
+from storage.folder import Folder
+
+WHEN_STALLED = "look what it waits for: disk, store, workers; once ended, fewpass resume goes on"
+TELLING = (KEY, LOG, LEASE)  # objects that only a run has
 
 
 class Finding(NamedTuple):
@@ -17,6 +25,43 @@ class Finding(NamedTuple):
     why: str
     done: tuple[str, ...]  # what was put right
     resume: str
+    stalled: bool = False  # alive, and without progress for far longer than is usual for it
+    folder: str | None = None  # the run folder, where it is known
+
+
+def run_folders(urls: Iterable[str]) -> list[str]:
+    """Return the run folders named, and those below folders that are none; each of them once.
+
+    Raises BadInput where there is no run.
+    """
+    return list(dict.fromkeys(found for url in urls for found in _runs_at(Folder(url))))
+
+
+def _runs_at(folder: Folder) -> Iterator[str]:
+    if any(folder.exists(key) for key in TELLING):
+        yield folder.url
+        return
+    parts = (key.rpartition("/") for key in folder.list())
+    below = sorted({place for place, _, name in parts if name in TELLING})
+    if not below:
+        raise BadInput(f"There is no run at {folder.url}, or below. Check the address.")
+    yield from (f"{folder.url}/{name}" for name in below)
+
+
+def named_host(host: str) -> str:
+    """Name a machine; one that gave no name is not left blank."""
+    return host or "a machine that gave no name"
+
+
+def each_once(found: Iterable[Finding]) -> list[Finding]:
+    """Leave out findings of a run folder that another one is of, too: the first one stays."""
+    seen: set[str] = set()
+    kept = []
+    for finding in found:
+        if finding.folder is None or finding.folder not in seen:
+            kept.append(finding)
+        seen |= {finding.folder} if finding.folder else set()
+    return kept
 
 
 def examine_folder(url: str, *, fix: bool) -> Finding:
@@ -25,13 +70,22 @@ def examine_folder(url: str, *, fix: bool) -> Finding:
     holder = holder_of(run.folder)
     resume = what_resumes(run)
     if holder is None:
-        return Finding(url, None, "nobody trains into it", (), resume)
-    who = f"process {holder.pid} on {holder.host}"
-    if not holder.is_dead():
-        why = f"{who} trains into it, last sign of life {holder.silence():.0f} s ago"
-        return Finding(url, True, why, (), "nothing to resume: it is being trained")
-    done = ("freed its lease",) if fix and release_stale(run.folder) else ()
-    return Finding(url, False, f"{who} is dead", done, resume)
+        return Finding(url, None, "nobody trains into it", (), resume, folder=run.url)
+    who = f"process {holder.pid} on {named_host(holder.host)}"
+    if holder.is_dead():
+        done = ("freed its lease",) if fix and release_stale(run.folder) else ()
+        return Finding(url, False, f"{who} is dead", done, resume, folder=run.url)
+    stuck = stalled(run)
+    if stuck is not None:
+        return Finding(url, True, f"{who} trains into it: {stuck}", (), WHEN_STALLED, True, run.url)
+    why = f"{who} trains into it, last sign of life {holder.silence():.0f} s ago"
+    return Finding(url, True, why, (), "nothing to resume: it is being trained", False, run.url)
+
+
+def stalled(run: RunFolder) -> str | None:
+    """Say for how long a run has made no progress, where that is far longer than usual for it."""
+    found = silence_of(run)
+    return found.sentence() if found is not None and found.is_stalled else None
 
 
 def what_resumes(run: RunFolder) -> str:

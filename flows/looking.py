@@ -12,6 +12,7 @@ from flows.options import Output
 from pipeline.encoding.schema import told_columns
 from pipeline.errors import BadInput
 from pipeline.plan.problem import problem_of
+from pipeline.refresh.generations import generations
 from pipeline.sizes import format_bytes
 from pipeline.streaming.targets import label_text
 from pipeline.training.run_faults import not_covered, run_faults
@@ -69,9 +70,10 @@ def run_dashboard(runs: Sequence[str], port: int, output: Output) -> int:
     from pipeline.dashboard.server import serve  # noqa: PLC0415 - distributed takes half a second
 
     if not runs:
-        raise BadInput("Name at least one run: fewpass dashboard RUN...")
+        raise BadInput("Name at least one run or store: fewpass dashboard RUN...")
     for run in runs:
-        RunFolder(run).record()  # refuses what is no run
+        if not generations(Folder(run)):  # a store's runs come as they come
+            RunFolder(run).record()  # refuses what is no run
     terminal = Terminal(output)
     serve(runs, port, lambda url: terminal.result({"page": url}, url))
     return 0

@@ -49,6 +49,9 @@ class Output:
     """Print the effective plan, too."""
     debug: bool = False
     """Show the traceback of an error."""
+    log_format: Annotated[Literal["text", "json"], Parameter(env_var="FEWPASS_LOG_FORMAT")] = "text"
+    """What is told on the way on standard error: text, or a JSON object per line, with the numbers
+    of every pass and of every half a minute of an ingest [default: text]."""
 
 
 @Parameter(name="*", group="Plan")

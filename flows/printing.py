@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
+import signal
+import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -38,6 +42,19 @@ def without_control(text: str) -> str:
 def formatted_traceback(error: BaseException) -> str:
     """Return an error's traceback, printable."""
     return printable("".join(traceback.format_exception(error)))
+
+
+@contextmanager
+def ending_quietly() -> Iterator[None]:
+    """End a process whose reader has read enough, such as `head`, as the shell's own tools do."""
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
+        sys.exit(128 + signal.SIGPIPE)
 
 
 def printable_errors(function: Callable[P, R]) -> Callable[P, R]:

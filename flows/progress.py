@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flows.console import Terminal, format_seconds, or_dash
+from flows.log_lines import INGEST_EVERY_S, Every, Line
 from flows.meter import Meter, Numbers
 from pipeline.ingestion.progress import IngestProgress
 from pipeline.reporting.learners import learners_sentence
@@ -105,10 +106,14 @@ class _Lines:
     def show(self, event: Event) -> None:
         self._meter.take(event)
         if event.kind in ("start", "resume"):
-            self._terminal.say(engine_line(event))
+            self._begin(event)
         elif self._wanted(event):
             self._line()
         _tell(self._terminal, event)
+
+    def _begin(self, event: Event) -> None:
+        if not event.facts.get("finished"):
+            self._terminal.say(engine_line(event))
 
     def _wanted(self, event: Event) -> bool:
         if event.kind == "finish":
@@ -134,7 +139,8 @@ class _StepLines:
     def show(self, event: Event) -> None:
         if event.kind in ("start", "resume"):
             self._steps = self._solver.steps(event.facts["n_rows"])
-            self._terminal.say(engine_line(event))
+            if not event.facts.get("finished"):
+                self._terminal.say(engine_line(event))
         elif event.kind == "span" and self._intervals.due():
             told = event.facts["metrics"]
             self._terminal.say(
@@ -177,31 +183,49 @@ def cells(columns: tuple[str, ...], numbers: Numbers) -> tuple[str, ...]:
 
 def _tell(terminal: Terminal, event: Event) -> None:
     """Say what happens seldom."""
+    for text, is_warning in told_seldom(event):
+        terminal.say(text, style="yellow" if is_warning else None)
+
+
+def told_seldom(event: Event) -> Iterator[tuple[str, bool]]:
+    """Yield what an event that happens seldom is told as, and whether that is a warning."""
+    facts = event.facts
     if event.kind == "resume":
-        for problem in event.facts["damaged"]:
-            terminal.say(f"Passed over a damaged snapshot. {problem}", style="yellow")
-        rows = f"{event.cursor.rows_seen:,}"
-        terminal.say(f"Continuing from snapshot {event.facts['snapshot']}, {rows} rows seen.")
-    elif event.kind == "start" and event.facts["chosen"]:
-        terminal.say(f"Chosen: {event.facts['chosen']}.")
+        for problem in facts["damaged"]:
+            yield f"Passed over a damaged snapshot. {problem}", True
+        rows = f", {event.cursor.rows_seen:,} rows seen" if event.cursor.rows_seen else ""
+        where = f"snapshot {facts['snapshot']}{rows}"
+        if facts["finished"]:
+            yield f"The training is finished ({where}): nothing is left to do.", False
+        else:
+            yield f"Continuing from {where}.", False
+    elif event.kind == "start" and facts["chosen"]:
+        yield f"Chosen: {facts['chosen']}.", False
     elif event.kind == "switch":
-        terminal.say(f"Falling back: {event.facts['why']}", style="yellow")
+        yield f"Falling back: {facts['why']}", True
     elif event.kind == "learners":
-        terminal.say(f"Best learner: {learners_sentence(event.facts['models'])}.")
+        yield f"Best learner: {learners_sentence(facts['models'])}.", False
     elif event.kind == "warning":
-        terminal.say(event.facts["sentence"], style="yellow")
+        yield facts["sentence"], True
     elif event.kind == "skipped":
-        first = event.facts["reasons"][0]
-        terminal.say(f"{event.facts['rows']:,} bad rows were left out. First: {first}.")
+        yield f"{facts['rows']:,} bad rows were left out. First: {facts['reasons'][0]}.", False
     elif event.kind == "restart":
-        step = event.facts.get("gamma0", 0.0)
-        terminal.say(f"The loss exploded; starting again with the step {step:g}.", style="yellow")
+        step = facts.get("gamma0", 0.0)
+        yield f"The loss exploded; starting again with the step {step:g}.", True
 
 
 @contextmanager
 def ingest_display(terminal: Terminal) -> Iterator[ShowIngest]:
     """Show how far an ingest is; yields what takes the reports."""
-    if terminal.live:
+    if terminal.output.log_format == "json":
+        lines = IngestLines()
+
+        def log(progress: IngestProgress) -> None:
+            for line in lines.take(progress):
+                terminal.log("info", line)
+
+        yield log
+    elif terminal.live:
         with Live(console=terminal.err, refresh_per_second=4, transient=True) as live:
             yield lambda progress: live.update(_ingest_panel(progress))
     else:
@@ -216,6 +240,18 @@ def ingest_display(terminal: Terminal) -> Iterator[ShowIngest]:
 
 def _ingest_panel(progress: IngestProgress) -> Group:
     return Group(Text(ingest_line(progress)), bar(progress.fraction))
+
+
+class IngestLines:
+    """An ingest as lines of a log: one per half a minute, and one at its end."""
+
+    def __init__(self, every_s: float = INGEST_EVERY_S) -> None:
+        self._every = Every(every_s)
+
+    def take(self, progress: IngestProgress) -> Iterator[Line]:
+        """Yield the line that a report is worth, if it is due."""
+        if progress.phase == "done" or self._every.due():
+            yield Line(ingest_line(progress).strip(), {"event": "ingest"} | progress._asdict())
 
 
 def bar(fraction: float) -> Table:

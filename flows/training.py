@@ -25,7 +25,7 @@ from flows.options import (
     Where,
     given,
 )
-from flows.progress import training_display
+from flows.pass_lines import display
 from flows.settings import (
     as_toml,
     as_values,
@@ -162,7 +162,7 @@ def _follow(
             asked.training = training = begin(executor)
             for sentence in training.warnings:
                 terminal.say(sentence, style="yellow")
-            with training_display(terminal, training.plan) as show:
+            with display(terminal, training.plan) as show:
                 for event in training:
                     asked.picked_up = True
                     show(event)

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pipeline.api import evaluate, ingest, load_model, predict, train
+    from pipeline.api import evaluate, ingest, load_model, models, predict, publish, train
     from pipeline.compiling_ahead import warm_up
     from pipeline.estimators import (
         LinearClassifier,
@@ -38,7 +38,9 @@ __all__ = [
     "from_run",
     "ingest",
     "load_model",
+    "models",
     "predict",
+    "publish",
     "train",
     "warm_up",
 ]

@@ -13,7 +13,8 @@ from pipeline.execution.executor import open_executor
 from pipeline.ingestion import phases
 from pipeline.ingestion.result import IngestResult
 from pipeline.plan.place import Place, place_for, place_of, seconds_of_pass
-from pipeline.refresh.publishing import run_at
+from pipeline.refresh import generations
+from pipeline.refresh.publishing import Publication, run_at
 from pipeline.reporting.live import progress
 from pipeline.scoring import evaluate as evaluation
 from pipeline.scoring import predict as prediction
@@ -191,6 +192,39 @@ def _with_source(address: Address, settings: dict[str, Any]) -> dict[str, Any]:
     how = {k: v for k, v in settings.items() if k in SourceReading.model_fields}
     rest = {k: v for k, v in settings.items() if k not in options and k not in how}
     return rest | {"source": how | {"sources": (os.fspath(address),), "options": options}}
+
+
+def models(store: Address) -> list[generations.Standing]:
+    """Return the models of a refresh's store, as `fewpass models` lists them; oldest first.
+
+    Raises BadInput where there is none.
+    """
+    return generations.models(os.fspath(store))
+
+
+def publish(
+    store: Address, generation: int, *, after: int | None = None, why: str = ""
+) -> Publication:
+    """Make a generation's model the one to use, newer or older, as `fewpass publish` does.
+
+    Parameters
+    ----------
+    store
+        Folder or address that refreshes write to.
+    generation
+        Its number, from 1.
+    after
+        Number of the publication that is followed now; by default whichever it is.
+    why
+        Kept with the publication.
+
+    Raises
+    ------
+    BadInput
+        When there is no such generation, it is not decided yet, or its model is published;
+        PublishedMeanwhile, which is one, when somebody else published since `after`.
+    """
+    return generations.publish_generation(os.fspath(store), generation, after=after, why=why)
 
 
 def _several(given: Address | Sequence[Address]) -> Sequence[Address]:

@@ -151,8 +151,16 @@ class FlowRunner:
 
     def run(self, flow, **parameters):
         """(exit status, standard output, standard error)."""
+        self.give(flow, **parameters)
+        return self.take()
+
+    def give(self, flow, **parameters):
+        """Have a flow run, after those given before."""
         self.process.stdin.write(json.dumps([flow, words_for(parameters)]) + "\n")
         self.process.stdin.flush()
+
+    def take(self):
+        """What came of the one that was given first."""
         line = self.process.stdout.readline()
         assert line, "the process that runs flows ended"
         return json.loads(line)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import logging
 import re
 from typing import Any, cast
 from uuid import UUID
@@ -18,8 +19,10 @@ from prefect.artifacts import (
 from prefect.logging import get_run_logger
 
 from flows.console import format_seconds
+from flows.log_lines import FIELDS, Line
 from flows.meter import Meter
 from flows.orchestration.telling import NewestNews
+from flows.pass_lines import PassLines
 from pipeline.reporting.history import History
 from pipeline.sizes import format_bytes
 from pipeline.training.outcome import Event
@@ -70,26 +73,18 @@ class ProgressArtifact:
 
 
 class TrainingProgress:
-    """Tells Prefect of a training's events: the bar, and the log where something seldom happens."""
+    """Tells Prefect of a training's events: the bar, and a line of the log per pass."""
 
     def __init__(self, url: str, passes: int) -> None:
         self._bar = ProgressArtifact(url, "training into")
-        self._meter = Meter(passes)
+        self._meter, self._lines = Meter(passes), PassLines(passes)
+        self._run = {"run": url}
 
     def show(self, event: Event) -> None:
         """Take an event."""
+        for level, line in self._lines.take(event):
+            log_line(level, line, self._run)
         self._meter.take(event)
-        if event.kind in (
-            "start",
-            "resume",
-            "restart",
-            "switch",
-            "certificate",
-            "learners",
-            "finish",
-        ):
-            told = {k: v for k, v in event.facts.items() if v not in (None, [], {})}
-            get_run_logger().info("%s after %d rows: %s", event.kind, event.cursor.rows_seen, told)
         if event.kind in ("span", "finish"):
             numbers = self._meter.read()
             loss = "" if numbers.average is None else f", loss {numbers.average:.5f}"
@@ -101,6 +96,12 @@ class TrainingProgress:
                 f"{numbers.bytes_per_s / 1e6:.1f} MB/s, {format_bytes(numbers.memory)}{left}"
             )
             self._bar.show(1.0 if done else numbers.fraction, text, now=done)
+
+
+def log_line(level: str, line: Line, more: dict[str, str]) -> None:
+    """Log a line for Prefect's pages; in JSON its numbers stand beside it."""
+    number = logging.getLevelNamesMapping()[level.upper()]
+    get_run_logger().log(number, line.text, extra={FIELDS: line.fields | more})
 
 
 def show_convergence(url: str, history: History, n_rows: int) -> None:

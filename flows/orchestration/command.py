@@ -5,12 +5,16 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
 from flows.errors import BAD_REQUEST, FAILED, exit_status, sentence
+from flows.log_lines import VARIABLE, wants_json
+from flows.printing import ending_quietly
 
 if TYPE_CHECKING:
     from prefect.flows import Flow
@@ -21,8 +25,10 @@ FLOWS = {
     "evaluate": "say how good a run's model is on a data set",
     "predict": "score every row of an input",
     "refresh": "ingest what is new, train on, publish the model unless it is worse",
+    "models": "list the models of a refresh's store",
+    "publish": "make a generation's model the one to use, newer or older",
 }
-USAGE = "prefect run NAME [-p KEY=VALUE]...   (prefect run NAME --help: its parameters)"
+USAGE = "prefect run NAME [-p KEY=VALUE]... [--log-format json]   (NAME --help: its parameters)"
 
 run_app = App(name="run", help="Run one of fewpass's flows now.", help_flags=[], version_flags=[])
 
@@ -32,6 +38,7 @@ def run(
     name: str | None = None,
     *,
     param: Annotated[tuple[str, ...], Parameter(name=["--param", "-p"], negative=())] = (),
+    log_format: Annotated[Literal["text", "json"], Parameter(env_var=VARIABLE)] = "text",
     help_: Annotated[bool, Parameter(name=["--help", "-h"], negative=())] = False,
 ) -> None:
     """Run a flow in this process; its records go to PREFECT_API_URL, or to a server for the while.
@@ -39,11 +46,15 @@ def run(
     Parameters
     ----------
     name
-        ingest, train, evaluate, predict or refresh.
+        ingest, train, evaluate, predict, refresh, models or publish.
     param
         A parameter, such as -p dataset=clicks or -p solver.kind=sgd; may be repeated.
+    log_format
+        Lines of the log on standard error: text, or a JSON object each.
     """
-    sys.exit(run_flow(name, param, help_=help_))
+    os.environ[VARIABLE] = log_format  # for the processes that are started, too
+    with ending_quietly():
+        sys.exit(run_flow(name, param, help_=help_))
 
 
 def run_flow(name: str | None, words: tuple[str, ...], *, help_: bool = False) -> int:
@@ -52,7 +63,7 @@ def run_flow(name: str | None, words: tuple[str, ...], *, help_: bool = False) -
         sys.stdout.write(_list_of_flows())
         return 0 if help_ else BAD_REQUEST
     try:
-        flow = _flow(name)
+        flow = flow_named(name)
         if help_:
             sys.stdout.write(_help(flow))
             return 0
@@ -65,14 +76,21 @@ def run_flow(name: str | None, words: tuple[str, ...], *, help_: bool = False) -
     return _finish(flow, parameters)
 
 
-def _flow(name: str) -> Flow[Any, Any]:
+def flow_named(name: str) -> Flow[Any, Any]:
+    """Return a flow; ValueError where there is none of that name."""
     if name not in FLOWS:
-        raise ValueError(f'There is no flow "{name}". There are {", ".join(FLOWS)}.')
+        near = get_close_matches(name, FLOWS, n=1)
+        meant = f" Did you mean {near[0]}?" if near else ""
+        raise ValueError(f'There is no flow "{name}".{meant} There are {", ".join(FLOWS)}.')
     flow: Flow[Any, Any] = getattr(importlib.import_module(f"flows.orchestration.{name}"), name)
     return flow
 
 
 def _finish(flow: Flow[Any, Any], parameters: dict[str, Any]) -> int:
+    if wants_json(()):
+        from flows.orchestration.scheduled import log_in_json
+
+        log_in_json()
     try:
         state: Any = flow(**parameters, return_state=True)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - told in a sentence

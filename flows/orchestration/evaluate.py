@@ -8,7 +8,14 @@ from prefect import flow
 
 from flows.cluster import engine_for_pass
 from flows.orchestration.artifacts import show_text
-from flows.orchestration.scheduled import HERE, begin_flow, dated, durable_task, named
+from flows.orchestration.scheduled import (
+    HERE,
+    begin_flow,
+    dated,
+    durable_task,
+    named,
+    told_by_state,
+)
 from flows.scoring import evaluation_facts
 from pipeline.refresh.publishing import run_at
 from pipeline.reporting.model_card import model_card
@@ -21,6 +28,7 @@ from storage.dataset import Dataset
 
 
 @flow(name="evaluate", flow_run_name=named("evaluate", "run"))
+@told_by_state
 def evaluate(
     run: str, dataset: str, matching: Matching = BY_NAME, where: Execution = HERE
 ) -> dict[str, Any]:

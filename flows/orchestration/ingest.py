@@ -9,10 +9,12 @@ from prefect.logging import get_run_logger
 from pydantic import Field
 
 from flows.ingesting import ingest_facts
-from flows.orchestration.artifacts import ProgressArtifact
-from flows.orchestration.scheduled import begin_flow, durable_task, named
-from flows.progress import ingest_line
+from flows.orchestration.artifacts import ProgressArtifact, log_line
+from flows.orchestration.scheduled import begin_flow, durable_task, named, told_by_state
+from flows.orchestration.stalling import StallWatch, tell_prefect
+from flows.progress import IngestLines, ingest_line
 from pipeline.ingestion.phases import ingest as run_ingest
+from pipeline.ingestion.progress import IngestProgress
 from pipeline.ingestion.result import IngestResult
 from pipeline.settings.ingest_plan import IngestPlan
 
@@ -28,6 +30,7 @@ class IngestRequest(IngestPlan):
 
 
 @flow(name="ingest", flow_run_name=named("ingest", "plan.dataset"))
+@told_by_state
 def ingest(plan: IngestRequest) -> dict[str, Any]:
     """Make a shuffled, checksummed data set of text, columns or arrays.
 
@@ -45,14 +48,17 @@ def ingest(plan: IngestRequest) -> dict[str, Any]:
 def make_dataset(plan: IngestPlan) -> IngestResult:
     """Ingest; one that was killed is finished, one that is done is left alone."""
     bar = ProgressArtifact(plan.dataset, "ingesting into")
+    lines = IngestLines()
     shares = {"partition": (0.0, 0.6), "write": (0.6, 0.4), "done": (1.0, 0.0)}
-    result = run_ingest(
-        plan,
-        progress=lambda now: bar.show(
-            shares[now.phase][0] + shares[now.phase][1] * now.fraction,
-            ingest_line(now),
-            now=now.phase == "done",
-        ),
-    )
+
+    def show(now: IngestProgress) -> None:
+        watch.progressed()
+        begin, length = shares[now.phase]
+        bar.show(begin + length * now.fraction, ingest_line(now), now=now.phase == "done")
+        for line in lines.take(now):
+            log_line("info", line, {"dataset": plan.dataset})
+
+    with StallWatch(tell_prefect) as watch:
+        result = run_ingest(plan, progress=show)
     get_run_logger().info("%d rows, %d features in %s", result.rows, result.features, plan.dataset)
     return result

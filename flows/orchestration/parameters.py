@@ -1,15 +1,20 @@
 """From `-p NAME=VALUE` to a flow's parameters, and their description for `--help`.
 
 A flow's parameters are pydantic plans.  NAME is a path such as `plan.solver.kind`; where no other
-parameter has that name, the plan's own name may be left out: `solver.kind`.
+parameter has that name, the plan's own name may be left out: `solver.kind`.  A plan, or a part of
+it, can be given whole: `plan={"dataset": "d", "passes": 3}`, `solver={"kind": "sgd"}`; the name of
+a choice alone is its kind: `solver=sgd`.
 """
 
 from __future__ import annotations
 
+import copy
 import inspect
+import json
 import logging
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
@@ -94,15 +99,37 @@ def assigned(flow: Flow[Any, Any], words: Iterable[str]) -> dict[str, Any]:
     BadAddress
         An address with a password, a token or a query: Prefect keeps parameters.
     """
+    return validated(flow, values_of(flow, words, {}))
+
+
+def values_of(
+    flow: Flow[Any, Any], words: Iterable[str], before: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Turn NAME=VALUE words into a flow's parameters, on top of those that it has; as plain values.
+
+    A plan may be given whole, as JSON, and what stands in it one by one: what comes later wins.
+    """
     known = described(flow)
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = copy.deepcopy(dict(before))
+    given: set[str] = set()  # lists begin anew with the first word of theirs
     for word in words:
         name, equals, text = word.partition("=")
         if not equals:
             raise BadInput(f'-p was given "{word}". Write -p NAME=VALUE.')
-        found = _resolved(flow.name, name.strip(), known)
-        _put(values, found, _value(found, text))
+        whole = _whole(name.strip(), known)
+        if whole is not None and text.lstrip().startswith("{"):
+            _put_whole(values, whole, _object(name, text))
+            continue
+        of_kind = f"{name.strip()}.kind" if whole is not None else name.strip()
+        found = _resolved(flow.name, of_kind, known)
+        _put(values, found, _value(found, text), anew=found.path not in given)
+        given.add(found.path)
     _complete(values, known)
+    return values
+
+
+def validated(flow: Flow[Any, Any], values: dict[str, Any]) -> dict[str, Any]:
+    """Return values as a flow takes them; BadInput or BadAddress where it does not."""
     log = logging.getLogger("prefect.flows")
     log.disabled = True  # the refusal says all that it would
     try:
@@ -113,6 +140,32 @@ def assigned(flow: Flow[Any, Any], words: Iterable[str]) -> dict[str, Any]:
         log.disabled = False
     require_no_secrets_in(parameters)
     return parameters
+
+
+def _whole(name: str, known: list[Named]) -> str | None:
+    """Return the path of the settings that a name means as a whole; None where it means one."""
+    folders = {n.path[:k] for n in known for k, letter in enumerate(n.path) if letter == "."}
+    if any(n.path == name or n.path.endswith(f".{name}") for n in known):
+        return None
+    found = [f for f in folders if f == name or f.endswith(f".{name}")]
+    return min(found, key=len) if found else None
+
+
+def _object(name: str, text: str) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(text)
+    except ValueError as error:
+        raise BadInput(
+            f"-p {name} is no JSON object ({error}). Write it like {name}='{{\"passes\": 3}}'."
+        ) from error
+    return found
+
+
+def _put_whole(values: dict[str, Any], path: str, given: dict[str, Any]) -> None:
+    *folders, name = path.split(".")
+    for folder in folders:
+        values = values.setdefault(folder, {})
+    values[name] = given
 
 
 def require_no_secrets_in(value: Any) -> None:
@@ -135,13 +188,22 @@ def _resolved(flow: str, name: str, known: list[Named]) -> Named:
         n for n in known if n.path.endswith(f".{name}")
     ]
     if not matches:
-        names = ", ".join(short_name(n.path, known) for n in known)
-        raise BadInput(f'The flow {flow} has no parameter "{name}". It has {names}.')
+        raise BadInput(f'The flow {flow} has no parameter "{name}". {_advice(flow, name, known)}')
     shallow = [n for n in matches if n.path.count(".") == _outermost(matches)]
     if len(shallow) > 1:
         paths = " or ".join(n.path for n in shallow)
         raise BadInput(f'"{name}" may mean {paths} in the flow {flow}. Say which.')
     return shallow[0]
+
+
+def _advice(flow: str, name: str, known: list[Named]) -> str:
+    """Suggest the names that are nearest to a wrong one."""
+    names = {short_name(n.path, known) for n in known}
+    ends = {n.rpartition(".")[2]: n for n in names} | {n: n for n in names}
+    near = get_close_matches(name.rpartition(".")[2], ends, n=3, cutoff=0.6)
+    meant = " or ".join(dict.fromkeys(ends[n] for n in near))
+    see = f"prefect run {flow} --help lists all."
+    return f"Did you mean {meant}? {see}" if meant else see
 
 
 def _outermost(matches: list[Named]) -> int:
@@ -181,11 +243,13 @@ def _value(named: Named, text: str) -> Any:
         return text
 
 
-def _put(values: dict[str, Any], named: Named, value: Any) -> None:
+def _put(values: dict[str, Any], named: Named, value: Any, *, anew: bool) -> None:
     *folders, name = named.path.split(".")
     for folder in folders:
-        values = values.setdefault(folder, {})
-    if name in values and isinstance(values[name], tuple):
+        if not isinstance(values.get(folder), dict):  # where a deployment has none: null
+            values[folder] = {}
+        values = values[folder]
+    if not anew and isinstance(values.get(name), tuple):
         value = values[name] + (value if isinstance(value, tuple) else (value,))
     elif name in REPEATED and not isinstance(value, Mapping | tuple):
         value = (value,)
@@ -200,8 +264,8 @@ def _complete(values: dict[str, Any], known: list[Named]) -> None:
             continue
         inner: Any = values
         for folder in folders:
-            inner = inner.get(folder, {})
-        if inner:
+            inner = inner.get(folder) or {} if isinstance(inner, dict) else {}
+        if inner and isinstance(inner, dict):
             inner.setdefault("kind", named.default)
 
 

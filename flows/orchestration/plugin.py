@@ -18,9 +18,16 @@ PROGRAMS = ("prefect", "__main__.py", "-m")  # what sys.argv[0] is called in Pre
 
 @register_hook
 def setup_environment(*, ctx: HookContext) -> SetupResult | None:  # noqa: ARG001 - Prefect's name
-    """Register the command in Prefect's program, and ask every library not to phone home."""
+    """Register the command in Prefect's program, and ask every library not to phone home.
+
+    `prefect deployment run` takes the same parameters as `prefect run`.
+    """
     if Path(sys.argv[0] or "").name in PROGRAMS:
         add_run_command()
+        if sys.argv[1:3] == ["deployment", "run"]:
+            from flows.orchestration.deployment_words import rewrite_command_line
+
+            rewrite_command_line()
     if "DO_NOT_TRACK" in os.environ:
         return None
     return SetupResult(env={"DO_NOT_TRACK": "1"}, note="fewpass: nothing is sent anywhere")

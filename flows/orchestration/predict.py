@@ -8,7 +8,7 @@ from prefect import flow
 from pydantic import PositiveInt
 
 from flows.orchestration.artifacts import ProgressArtifact, show_text
-from flows.orchestration.scheduled import begin_flow, dated, durable_task, named
+from flows.orchestration.scheduled import begin_flow, dated, durable_task, named, told_by_state
 from pipeline.refresh.publishing import run_at
 from pipeline.scoring.predict import PredictionResult
 from pipeline.scoring.predict import predict as run_predict
@@ -20,6 +20,7 @@ READING = SourceOptions()
 
 
 @flow(name="predict", flow_run_name=named("predict", "out"))
+@told_by_state
 def predict(
     run: str,
     inputs: tuple[str, ...],

@@ -10,13 +10,12 @@ from prefect.logging import get_run_logger
 from flows.orchestration.artifacts import show_text
 from flows.orchestration.evaluate import judge
 from flows.orchestration.ingest import make_dataset
-from flows.orchestration.scheduled import HERE, begin_flow, durable_task, named
+from flows.orchestration.scheduled import HERE, begin_flow, durable_task, named, told_by_state
 from flows.orchestration.train import completed, train_in_stages
 from flows.training import require_convergence
-from pipeline.refresh.publishing import published
+from pipeline.refresh.generations import Decision, Generation
+from pipeline.refresh.publishing import NONE_YET, published
 from pipeline.refresh.refreshing import (
-    Decision,
-    Generation,
     RefreshPlan,
     decide,
     held_out,
@@ -32,6 +31,7 @@ from pipeline.training.run_folder import RunFolder
 
 
 @flow(name="refresh", flow_run_name=named("refresh", "plan.store"))
+@told_by_state
 def refresh(plan: RefreshPlan, where: Execution = HERE) -> Any:
     """Ingest new files, train on them from the published model on, publish unless that is worse.
 
@@ -53,24 +53,25 @@ def refresh(plan: RefreshPlan, where: Execution = HERE) -> Any:
     require_judge(plan)
     training = training_plan(plan, generation)
     trained = train_in_stages(training, generation.run, where)
-    decided = _publish(plan, generation, trained, training.start_from, where)
+    decided = _publish(plan, generation, trained, where)
     if plan.require_tol:
         require_convergence(trained.convergence, trained.run, trained.passes)
-    return completed(decided, trained.convergence.sentence(trained.passes))
+    return completed(decided, trained)
 
 
 def _publish(
-    plan: RefreshPlan, generation: Generation, trained: TrainingResult, before: str | None,
-    where: Execution,
-) -> dict[str, Any]:  # fmt: skip
-    rows = held_out(plan)
+    plan: RefreshPlan, generation: Generation, trained: TrainingResult, where: Execution
+) -> dict[str, Any]:
+    rows, current = held_out(plan), published(plan.store)
     new = judge.with_options(task_run_name="evaluate the new model")(generation.run, rows, where)
     old = None
-    if before:
+    if current:
+        before = current.run_in(plan.store)
         old = judge.with_options(task_run_name="evaluate the published model")(before, rows, where)
     made: Decision = settle.with_options(task_run_name="publish or keep")(
-        plan, generation, trained, new.loss, old.loss if old else None
-    )
+        plan, generation, trained, new.loss, old.loss if old else None,
+        current.number if current else NONE_YET,
+    )  # fmt: skip
     card = model_card(RunFolder(generation.run), {rows: new})
     show_text(generation.run, "card", card, f"model of {generation.run}")
     verdict = "published" if made.published else "not published"
@@ -78,15 +79,14 @@ def _publish(
     show_text(plan.store, "decision", text, f"last decision in {plan.store}")
     get_run_logger().info("Generation %d %s: %s", generation.number, verdict, made.reason)
     current = published(plan.store)
-    return {"generation": generation.number, "model": current.run if current else None} | (
-        made._asdict()
-    )
+    model = current.run_in(plan.store) if current else None
+    return {"generation": generation.number, "model": model} | made._asdict()
 
 
 @durable_task("publish")
 def settle(
     plan: RefreshPlan, generation: Generation, trained: TrainingResult,
-    loss: float, before: float | None,
+    loss: float, before: float | None, after: int,
 ) -> Decision:  # fmt: skip
-    """Move the pointer, or leave it where it is."""
-    return decide(plan, generation, trained, loss, before)
+    """Publish the new model, or keep the one that is published."""
+    return decide(plan, generation, trained, loss, before, after)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
 import socket
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
+import dask.config
 import prefect.runtime
 from prefect import Task, get_client, task
 from prefect.cache_policies import NO_CACHE
@@ -19,8 +22,14 @@ from prefect.client.schemas.filters import (
     FlowRunFilterStateType,
 )
 from prefect.client.schemas.objects import StateType
+from prefect.exceptions import TerminationSignal
+from prefect.logging import get_run_logger
+from prefect.logging.configuration import setup_logging
+from prefect.logging.handlers import PrefectConsoleHandler
+from prefect.states import Cancelled, Failed
 
-from flows.errors import FAILED, exit_status
+from flows.errors import BAD_REQUEST, FAILED, ToleranceMissed, exit_status, sentence
+from flows.log_lines import JsonLines, wants_json
 from flows.orchestration.parameters import require_no_secrets_in
 from flows.printing import log_printable, printable_errors
 from pipeline.settings.execution import Execution
@@ -30,7 +39,11 @@ from storage.redaction import without_secrets
 P = ParamSpec("P")
 R = TypeVar("R")
 
+PREFECT_LOGGERS = ("prefect.extra", "prefect.flow_runs", "prefect.task_runs")
 HERE = Execution()  # in this process, with Dask where that takes long
+
+CANCELLED = "Cancelled; what was made is in its folder, and the same parameters go on with it."
+REFUSED, MISSED = "Refused", "ToleranceMissed"  # names of states, beside Prefect's own
 
 RETRIES = 3
 DELAYS_S = [2.0, 10.0, 30.0]  # a Dask scheduler or a store that is restarted needs some seconds
@@ -60,18 +73,87 @@ def durable_task(name: str) -> Callable[[Callable[P, R]], Task[P, R]]:
     return lambda function: made(printable_errors(function))
 
 
+def told_by_state(function: Callable[P, R]) -> Callable[P, Any]:
+    """Have a flow run that asks for what cannot be end as Refused, not with a traceback.
+
+    One that is cancelled ends as Cancelled, also where a snapshot was taken first.  A missed
+    tolerance that is required ends as ToleranceMissed; all else as Prefect has it.
+    """
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except TerminationSignal:
+            if not _is_being_cancelled():
+                raise
+            return Cancelled(message=CANCELLED)
+        except Exception as error:
+            name = _state_name(error)
+            if name is None:
+                raise
+            said = sentence(error)
+            get_run_logger().error(said)
+            return Failed(name=name, message=said, data=error)
+
+    # Prefect reads the parameters' types where the function is, and would look for them here.
+    run.__signature__ = inspect.signature(function, eval_str=True)  # type: ignore[attr-defined]
+    return run
+
+
+def _is_being_cancelled() -> bool:
+    """Whether a signal came because somebody cancels the run; False where the server is silent.
+
+    Prefect's own way to know needs its own handler in place, and ours takes a snapshot first.
+    """
+    try:
+        with get_client(sync_client=True) as client:
+            state = client.read_flow_run(prefect.runtime.flow_run.id).state
+    except Exception:  # noqa: BLE001 - then the run ends as Crashed, as it would have
+        return False
+    return state is not None and state.type == StateType.CANCELLING
+
+
+def _state_name(error: Exception) -> str | None:
+    if isinstance(error, ToleranceMissed):
+        return MISSED
+    return REFUSED if exit_status(error) == BAD_REQUEST else None
+
+
 def begin_flow() -> None:
     """Tell Prefect which process this flow run is, so that `fewpass doctor` can look for it.
 
     Prefect keeps parameters and shows them: BadAddress where an address among them has a secret.
     """
-    logging.getLogger("distributed").setLevel(logging.WARNING)  # it tells of every comm closed
+    quiet_dask()
+    if wants_json(()):
+        log_in_json()
     log_printable()
     require_no_secrets_in(prefect.runtime.flow_run.parameters)
     with get_client(sync_client=True) as client:
         client.update_flow_run(
             prefect.runtime.flow_run.id, infrastructure_pid=f"{socket.gethostname()}:{os.getpid()}"
         )
+
+
+def quiet_dask() -> None:
+    """Have Dask log warnings alone: it tells of every worker and every comm, forty lines a run."""
+    quiet = dict.fromkeys(("distributed", "distributed.scheduler", "distributed.nanny"), "warning")
+    dask.config.set({"logging": quiet})  # what it reads when it is imported
+    for name in quiet:
+        logging.getLogger(name).setLevel(logging.WARNING)  # where it was
+
+
+def log_in_json() -> None:
+    """Have what Prefect would print in this process be JSON lines on standard error."""
+    setup_logging()
+    for name in ("prefect", *PREFECT_LOGGERS, None):
+        logger = logging.getLogger(name)
+        if any(isinstance(handler, PrefectConsoleHandler) for handler in logger.handlers):
+            lines = logging.StreamHandler()
+            lines.setFormatter(JsonLines())
+            kept = [h for h in logger.handlers if not isinstance(h, PrefectConsoleHandler)]
+            logger.handlers = [*kept, lines]
 
 
 def named(what: str, parameter: str) -> Callable[[], str]:

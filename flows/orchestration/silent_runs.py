@@ -18,10 +18,11 @@ from prefect.client.schemas.filters import (
 from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.states import Crashed
 
-from flows.dead_runs import Finding, examine_folder, what_resumes
+from flows.dead_runs import WHEN_STALLED, Finding, examine_folder, stalled, what_resumes
 from flows.orchestration.command import FLOWS
-from pipeline.refresh.refreshing import newest_run
+from pipeline.refresh.generations import newest_run
 from pipeline.training.run_folder import RunFolder
+from storage.folder import Folder
 
 SLACK_S = 5.0  # a process that began later than its run (by more than this) is another one
 PAGE = 200
@@ -46,21 +47,26 @@ def _believed_alive(client: SyncPrefectClient) -> list[FlowRun]:
 
 def _examine(client: SyncPrefectClient, run: FlowRun, *, fix: bool) -> Finding:
     what = f"flow run {run.name} ({run.state_name})"
-    folder = run_folder_of(run)
+    told = run_folder_of(run)
+    folder = Folder(told).url if told else None
     alive, why = process_state(run)
     lease = examine_folder(folder, fix=False) if folder else None
     if alive is None and lease is not None and lease.alive is False:
         alive, why = False, f"its lease says that {lease.why}"
     resume = what_resumes(RunFolder(folder)) if folder else "the same command begins anew"
     if alive is not False:
-        return Finding(what, alive, why, (), "nothing to resume: it is not known to be dead")
+        stuck = stalled(RunFolder(folder)) if folder and alive else None
+        if stuck is not None:
+            return Finding(what, True, f"{why}: {stuck}", (), WHEN_STALLED, True, folder)
+        rest = "nothing to resume: it is not known to be dead"
+        return Finding(what, alive, why, (), rest, False, folder)
     done: list[str] = []
     if fix:
         client.set_flow_run_state(run.id, Crashed(message=f"fewpass doctor: {why}"), force=True)
         done.append("marked it crashed, which frees its concurrency slot")
         if folder:
             done += examine_folder(folder, fix=True).done
-    return Finding(what, False, why, tuple(done), resume)
+    return Finding(what, False, why, tuple(done), resume, False, folder)
 
 
 def process_state(run: FlowRun) -> tuple[bool | None, str]:
@@ -68,6 +74,8 @@ def process_state(run: FlowRun) -> tuple[bool | None, str]:
     host, _, pid = (run.infrastructure_pid or "").rpartition(":")
     if not pid.isdecimal():
         return None, "no process is known for it yet"
+    if not host:  # a worker writes no more than that before the flow has begun
+        return None, f"its worker started process {pid}, on a machine that it did not name"
     if host != socket.gethostname():
         return None, f"it runs as process {pid} on {host}: run fewpass doctor there"
     who = f"process {pid} on this machine"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -15,19 +16,29 @@ from flows.orchestration.artifacts import (
     show_image,
     show_text,
 )
-from flows.orchestration.scheduled import HERE, begin_flow, dated, durable_task, named
+from flows.orchestration.scheduled import (
+    HERE,
+    MISSED,
+    begin_flow,
+    dated,
+    durable_task,
+    named,
+    told_by_state,
+)
 from flows.orchestration.session import Session, Stage, stages
+from flows.orchestration.stalling import StallWatch, tell_prefect
 from flows.training import require_convergence, require_tolerance
 from pipeline.reporting.history import read_history
 from pipeline.reporting.model_card import model_card
 from pipeline.reporting.report import CONVERGENCE, IMAGE, draw_report
 from pipeline.settings.execution import Execution
 from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.outcome import TrainingResult
+from pipeline.training.outcome import Event, TrainingResult
 from pipeline.training.run_folder import RunFolder
 
 
 @flow(name="train", flow_run_name=named("train", "run"))
+@told_by_state
 def train(plan: TrainingPlan, run: str, where: Execution = HERE, require_tol: bool = False) -> Any:
     """Train a model on a data set; a run that was cut short goes on.
 
@@ -47,20 +58,29 @@ def train(plan: TrainingPlan, run: str, where: Execution = HERE, require_tol: bo
     result = train_in_stages(plan, dated(run), where)
     if require_tol:
         require_convergence(result.convergence, result.run, result.passes)
-    return completed(asdict(result), result.convergence.sentence(result.passes))
+    return completed(asdict(result), result)
 
 
-def completed(result: dict[str, Any], message: str | None) -> Any:
-    """Return what a flow hands on, with a message for Prefect's pages if there is one."""
-    return result if message is None else Completed(message=message, data=result)
+def completed(handed_on: dict[str, Any], result: TrainingResult) -> Any:
+    """Return what a flow hands on; Prefect's pages say whether a tolerance was reached."""
+    message = result.convergence.sentence(result.passes)
+    if message is None:
+        return handed_on
+    name = MISSED if result.converged is False else None
+    return Completed(name=name, message=message, data=handed_on)
 
 
 def train_in_stages(plan: TrainingPlan, run: str, where: Execution) -> TrainingResult:
     """Train, a Prefect task per stage, and show what came of it."""
     progress = TrainingProgress(run, plan.passes)
-    with Session(plan, run, where) as session:
+    with Session(plan, run, where) as session, StallWatch(tell_prefect) as watch:
+
+        def show(event: Event) -> None:
+            watch.progressed()
+            progress.show(event)
+
         for stage in stages(plan, int(session.cursor().passes)):
-            make_passes.with_options(task_run_name=stage.name)(session, stage, progress)
+            make_passes.with_options(task_run_name=stage.name)(session, stage, show)
             if session.finished:
                 break
         result = session.result
@@ -69,11 +89,11 @@ def train_in_stages(plan: TrainingPlan, run: str, where: Execution) -> TrainingR
 
 
 @durable_task("passes")
-def make_passes(session: Session, stage: Stage, progress: TrainingProgress) -> None:
+def make_passes(session: Session, stage: Stage, show: Callable[[Event], None]) -> None:
     """Make the passes of one stage, from where the run folder stands."""
     with stopping_first(session.stop):
         for event in session.advance(stage):
-            progress.show(event)
+            show(event)
     history = read_history(session.run.events())
     if history.points or history.certificates:
         show_convergence(session.run.url, history, session.training.stats.n)

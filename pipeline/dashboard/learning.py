@@ -10,7 +10,8 @@ from pipeline.plan.problem import problem_of
 from pipeline.reporting.history import LossSums, mean_loss
 from pipeline.reporting.time_table import BESIDE, reading_of
 from pipeline.training.lease import holder_of
-from pipeline.training.run_folder import RunFolder
+from pipeline.training.pace import NEWEST, silence
+from pipeline.training.run_folder import RunFolder, RunRecord
 
 MOST_POINTS = 400  # of a curve: more than that cannot be told apart
 SHORTEST_S = 0.5  # of which a speed is told
@@ -39,7 +40,18 @@ def learning(run: RunFolder) -> dict[str, Any]:
         "rows": record.n_rows,
         "passes": record.plan.passes,
         "budget": record.plan.memory,
+        "tol": record.plan.tol,
+        "foreseen": _foreseen(record),
+        "longest_silence": reader.longest_silence(),
     } | reader.told()
+
+
+def _foreseen(record: RunRecord) -> dict[str, Any] | None:
+    """Return what was foreseen of what the page shows; None where nothing was."""
+    found = record.forecast
+    if found is None:
+        return None
+    return {"passes": found.passes, "bytes_read": found.bytes_read}
 
 
 class _Reader:
@@ -49,6 +61,8 @@ class _Reader:
         self._n_rows = n_rows
         self.finished = False
         self._seconds, self._last = 0.0, 0.0
+        self._rows, self._bytes = 0, 0
+        self._silences: list[float] = []  # seconds from event to event, of this session
         self._points: list[dict[str, Any]] = []
         self._loss_sums: LossSums = {}
         self._certificates: list[dict[str, float]] = []
@@ -63,6 +77,9 @@ class _Reader:
         kind, now = event["event"], datetime.fromisoformat(event["time"]).timestamp()
         if kind not in ("start", "resume"):  # time between two sessions is nobody's
             self._seconds += max(0.0, now - self._last)
+            self._silences = [*self._silences[1 - NEWEST :], now - self._last]
+        else:
+            self._silences = []
         self._last = now
         self.finished = kind == "finish"
         self._count_passes(event)
@@ -93,6 +110,7 @@ class _Reader:
 
     def _work(self, event: dict[str, Any]) -> None:
         """Count what a span of any kind cost, and who did it."""
+        self._rows, self._bytes = self._rows + event["rows"], self._bytes + event["bytes_read"]
         self._spans.append({
             "seconds": self._seconds, "rows": event["rows"], "bytes": event["bytes_read"],
             "took": event["seconds"], "wait": event["wait_s"], **reading_of(event),
@@ -118,11 +136,19 @@ class _Reader:
             "recent": mean_loss(before, self._loss_sums), "step": step,
         })  # fmt: skip
 
+    def longest_silence(self) -> float | None:
+        """Return the seconds without progress from which on the run counts as stalled."""
+        found = silence(self._silences, 0.0)
+        return found.most if found else None
+
     def told(self) -> dict[str, Any]:
         """Return the series, thinned out, and the sums."""
         return {
             "seconds": self._seconds,
+            "last": self._last,
             "done": self._done,
+            "rows_worked": self._rows,
+            "bytes_read": self._bytes,
             "points": _thinned(self._points),
             "certificates": _thinned(self._certificates),
             "speeds": _thinned(_speeds(self._spans)),

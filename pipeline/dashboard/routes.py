@@ -9,17 +9,28 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
+import time
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeVar
 
+import psutil  # type: ignore[import-untyped]
 from distributed.http.routing import RoutingApplication
 from tornado import web
 
 from pipeline.dashboard.hosts import OfThisMachine
 from pipeline.dashboard.learning import learning
+from pipeline.dashboard.metrics import CONTENT_TYPE, exposition, samples_of
 from pipeline.execution.on_dask import TOPIC
+from pipeline.refresh.generations import generations
 from pipeline.training.run_folder import RunFolder
+from storage.folder import Folder
+
+T = TypeVar("T")
+
+MOST_SCRAPED = 16  # runs, the newest, whose metrics are told
 
 
 def announced(scheduler: Any) -> list[str]:
@@ -37,22 +48,75 @@ class Page(OfThisMachine):
         self.write(files("pipeline.dashboard").joinpath("page.html").read_text(encoding="utf-8"))
 
 
-class Numbers(OfThisMachine):
-    """What the page draws."""
+class OfRuns(OfThisMachine):
+    """Tells of the runs that a scheduler or a server knows."""
 
     def initialize(self, scheduler: Any = None, runs: tuple[str, ...] = ()) -> None:
         """Take where runs are known from."""
         self._scheduler, self._runs = scheduler, runs
 
+    async def known(self) -> list[str]:
+        """Return the runs, the newest first."""
+        if self._scheduler is not None:
+            return announced(self._scheduler)
+        return await aside(runs_at, self._runs)
+
+
+async def aside(function: Callable[..., T], *arguments: Any) -> T:
+    """Call a function that reads files in a thread: the loop may be the scheduler's own."""
+    return await asyncio.get_running_loop().run_in_executor(None, function, *arguments)
+
+
+def runs_at(urls: Sequence[str]) -> list[str]:
+    """Return the runs at addresses, of a store those of its generations, the newest first."""
+    found: list[str] = []
+    for url in urls:
+        if RunFolder(url).exists():
+            found.append(url)
+        else:
+            made = reversed(generations(Folder(url)))
+            found += [one.run for one in made if RunFolder(one.run).exists()]
+    return found
+
+
+class Numbers(OfRuns):
+    """What the page draws."""
+
+    def _gone(self, workers: Iterable[str]) -> list[str]:
+        """Return the workers of a run, HOST:PID, that the scheduler has no more.
+
+        Without a scheduler those whose process on this machine is dead.
+        """
+        if self._scheduler is None:
+            here = (worker for worker in workers if worker.startswith(f"{socket.gethostname()}:"))
+            return [w for w in here if not psutil.pid_exists(int(w.rpartition(":")[2]))]
+        alive = {str(worker.pid) for worker in self._scheduler.workers.values()}
+        named = (worker for worker in workers if ":" in worker)
+        return [worker for worker in named if worker.rpartition(":")[2] not in alive]
+
     async def get(self) -> None:
         """Send a run's numbers, by its place among the known runs (0: the newest)."""
-        runs = list(self._runs) if self._scheduler is None else announced(self._scheduler)
+        runs = await self.known()
         which = self.get_query_argument("which", "0")
-        told: dict[str, Any] = {"runs": runs}
+        told: dict[str, Any] = {"runs": runs, "now": time.time()}
         if which.isdecimal() and int(which) < len(runs):
-            loop = asyncio.get_running_loop()  # the scheduler's: nothing may keep it waiting
-            told |= await loop.run_in_executor(None, _numbers, runs[int(which)])
+            told |= await aside(_numbers, runs[int(which)])
+            told["gone"] = self._gone(told.get("workers", ()))
         self.write(json.dumps(told))
+
+
+class Metrics(OfRuns):
+    """What Prometheus reads."""
+
+    async def get(self) -> None:
+        """Send the metrics of the newest runs."""
+        runs = (await self.known())[:MOST_SCRAPED]
+        self.set_header("Content-Type", CONTENT_TYPE)
+        self.write(await aside(_metrics, runs))
+
+
+def _metrics(runs: Sequence[str]) -> str:
+    return exposition(sample for url in runs for sample in samples_of(_numbers(url)))
 
 
 def _numbers(url: str) -> dict[str, Any]:
@@ -72,7 +136,7 @@ def holder_token(run: RunFolder) -> str:
         return ""
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=MOST_SCRAPED)
 def _read(url: str, _size: int, _holder: str) -> dict[str, Any]:
     """Read a run again only when its log has grown."""
     return learning(RunFolder(url))
@@ -80,7 +144,11 @@ def _read(url: str, _size: int, _holder: str) -> dict[str, Any]:
 
 def handlers(**known: Any) -> list[tuple[str, type[web.RequestHandler], dict[str, Any]]]:
     """Return the page's routes."""
-    return [(r"/fewpass", Page, {}), (r"/fewpass/numbers.json", Numbers, known)]
+    return [
+        (r"/fewpass", Page, {}),
+        (r"/fewpass/numbers.json", Numbers, known),
+        (r"/fewpass/metrics", Metrics, known),
+    ]
 
 
 def add_page(scheduler: Any) -> None:

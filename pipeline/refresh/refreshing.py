@@ -1,19 +1,13 @@
 """Learning from files as they come: what is new becomes a data set, a run, and a decision.
 
-    STORE/published.json                 the model to use
-    STORE/generations/000007/files.json  the files of one refresh, written first
-                            /data        the data set made of them
-                            /run         the training on it, warm-started from the published model
-                            /decision.json  whether its model is to be published, and why
-
-A generation without a decision is finished before anything new is looked at, so a refresh that died
-is simply run again.  Every file is taken once, by its name.
+A generation (generations.py) without a decision is finished before anything new is looked at, so
+a refresh that died is simply run again.  Every file is taken once, by its name.
 """
 
 from __future__ import annotations
 
-import json
-from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -25,16 +19,24 @@ from pydantic import (
 )
 
 from pipeline.errors import BadInput
-from pipeline.refresh.publishing import publish, published
+from pipeline.refresh.generations import (
+    Decision,
+    Generation,
+    begin_generation,
+    carry_out,
+    decided,
+    generations,
+    write_decision,
+)
+from pipeline.refresh.publishing import published, who
 from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.sources.streams import find
 from pipeline.training.outcome import TrainingResult
+from pipeline.training.run_folder import RunFolder
 from storage.addresses import require_no_secrets
 from storage.dataset import Dataset
 from storage.folder import Folder
-
-T = TypeVar("T")
 
 HELD_OUT = 0.1  # of the first generation's rows, where no held-out data set is named
 
@@ -92,80 +94,17 @@ class RefreshPlan(BaseModel):
         return self
 
 
-class Generation(NamedTuple):
-    """One refresh's folder."""
-
-    number: int
-    folder: Folder
-    files: tuple[str, ...]
-
-    @property
-    def data(self) -> str:
-        """Where its data set is."""
-        return f"{self.folder.url}/data"
-
-    @property
-    def run(self) -> str:
-        """Where its run is."""
-        return f"{self.folder.url}/run"
-
-
-class Decision(NamedTuple):
-    """What became of a generation's model."""
-
-    published: bool
-    reason: str
-    loss: float  # of the new model on the held-out rows
-    loss_before: float | None  # of the model published before
-    rows: int  # of all generations so far
-    converged: bool | None = None  # as of the training: pipeline.training.outcome.Convergence
-
-
 def next_generation(plan: RefreshPlan) -> Generation | None:
     """Return the generation that waits to be finished, else one of what is new, else None."""
     store = Folder(plan.store)
-    known = _generations(store)
+    known = generations(store)
     if known:
-        if not known[-1].folder.exists("decision.json"):
+        if not known[-1].is_decided:
             return known[-1]
         carry_out(plan.store, known[-1])  # a refresh may have died between the two
     taken = {name for generation in known for name in generation.files}
     new = tuple(name for name in _found(plan.sources) if name not in taken)
-    if not new:
-        return None
-    number = len(known) + 1
-    folder = store.child(f"generations/{number:06d}")
-    folder.write("files.json", (json.dumps(new, indent=1) + "\n").encode())
-    return Generation(number, folder, new)
-
-
-def _generations(store: Folder) -> list[Generation]:
-    found: list[Generation] = []
-    while True:
-        folder = store.child(f"generations/{len(found) + 1:06d}")
-        if not folder.exists("files.json"):
-            return found
-        found.append(Generation(len(found) + 1, folder, _files_in(folder)))
-
-
-def _files_in(folder: Folder) -> tuple[str, ...]:
-    """Return the files of a generation; BadInput when its record names none."""
-    try:
-        files = json.loads(folder.read("files.json"))
-    except (ValueError, RecursionError):
-        files = None
-    if not isinstance(files, list) or not all(isinstance(name, str) for name in files):
-        raise BadInput(
-            f"{folder.address('files.json')} is no list of files. Remove the folder that it is in "
-            "to take its files anew."
-        )
-    return tuple(files)
-
-
-def newest_run(store: str) -> str | None:
-    """Return where the newest generation is trained; None before the first one."""
-    known = _generations(Folder(store))
-    return known[-1].run if known else None
+    return begin_generation(store, len(known) + 1, new) if new else None
 
 
 def _found(sources: tuple[str, ...]) -> list[str]:
@@ -193,13 +132,13 @@ def ingest_plan(plan: RefreshPlan, generation: Generation) -> IngestPlan:
 def training_plan(plan: RefreshPlan, generation: Generation) -> TrainingPlan:
     """Return how a generation is trained: on its own rows, from the published model on.
 
+    One that has begun goes on from the model that it began with, whatever is published since.
     n in a strength like "1/n" is the number of all rows so far: the model has learnt from them.
     """
-    current = published(plan.store)
     lam = plan.training.lam.values(rows_so_far(plan, generation))
     changed: dict[str, Any] = {
         "dataset": generation.data,
-        "start_from": current.run if current else None,
+        "start_from": _start_of(plan.store, RunFolder(generation.run)),
         "lam": lam[0] if len(lam) == 1 else ",".join(map(repr, lam)),
     }
     if len(lam) > 1 or plan.training.calibrate or plan.training.early_stopping:
@@ -207,12 +146,20 @@ def training_plan(plan: RefreshPlan, generation: Generation) -> TrainingPlan:
     return TrainingPlan.model_validate(plan.training.model_dump() | changed)
 
 
+def _start_of(store: str, run: RunFolder) -> str | None:
+    """Return the run whose model a training begins with, or has begun with."""
+    if run.exists():
+        return run.record().plan.start_from
+    current = published(store)
+    return current.run_in(store) if current else None
+
+
 def rows_so_far(plan: RefreshPlan, generation: Generation) -> int:
     """Count the rows of this generation and of all before it."""
     rows = Dataset.open(generation.data).manifest.n_rows
     if generation.number > 1:
         before = Folder(plan.store).child(f"generations/{generation.number - 1:06d}")
-        rows += _decided(before, "rows", int)
+        rows += decided(before, "rows", int)
     return rows
 
 
@@ -223,20 +170,35 @@ def held_out(plan: RefreshPlan) -> str:
 
 def decide(
     plan: RefreshPlan, generation: Generation, trained: TrainingResult,
-    loss: float, loss_before: float | None,
+    loss: float, loss_before: float | None, after: int,
 ) -> Decision:  # fmt: skip
     """Publish a generation's model unless it is worse by more than the margin; write down why.
 
     One that missed the tolerance is not published where the plan requires it.
+
+    Parameters
+    ----------
+    loss, loss_before
+        Mean losses on the held-out rows: of the new model, and of the published one if there is.
+    after
+        Number of the publication that the latter is of; `publishing.NONE_YET` where there is none.
+
+    Raises
+    ------
+    PublishedMeanwhile
+        When another model was published since: nothing is decided, the next refresh judges anew.
     """
     rows, converged = rows_so_far(plan, generation), trained.converged
     good, reason = _verdict(plan, loss, loss_before)
     if converged is False:
         good = good and not plan.require_tol
         reason = f"{reason}. {trained.convergence.sentence(trained.passes)}".rstrip(".")
-    made = Decision(good, reason, loss, loss_before, rows, converged)
-    generation.folder.write("decision.json", (json.dumps(made._asdict()) + "\n").encode())
-    carry_out(plan.store, generation)
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    made = Decision(
+        good, reason, loss, loss_before, rows, after, trained.objective, trained.certificate,
+        now, who(), converged,
+    )  # fmt: skip
+    write_decision(plan.store, generation, made)
     return made
 
 
@@ -248,29 +210,6 @@ def _verdict(plan: RefreshPlan, loss: float, loss_before: float | None) -> tuple
     if loss <= loss_before + plan.margin:
         return True, f"its loss {loss:.6g} is at most {against}"
     return False, f"its loss {loss:.6g} is above {against}: the model published before is kept"
-
-
-def carry_out(store: str, generation: Generation) -> None:
-    """Publish what was decided to be published, unless that is done."""
-    current = published(store)
-    wanted = _decided(generation.folder, "published", bool)
-    if wanted and (current is None or current.run != generation.run):
-        publish(store, generation.run)
-
-
-def _decided(folder: Folder, member: str, kind: type[T]) -> T:
-    """Return a member of a generation's decision; BadInput when that has none of its type."""
-    try:
-        told = json.loads(folder.read("decision.json"))
-    except (ValueError, RecursionError):
-        told = None
-    found = told.get(member) if isinstance(told, dict) else None
-    if type(found) is not kind:
-        raise BadInput(
-            f"{folder.address('decision.json')} decides nothing ({member} is {found!r:.60}). "
-            "Remove it, and refresh again."
-        )
-    return found
 
 
 def require_judge(plan: RefreshPlan) -> None:

@@ -233,6 +233,7 @@ class TrainingRun:
             "resume" if newest else "start",
             snapshot=newest.name if newest else None,
             damaged=damaged,
+            finished=self.finished,
             engine=self._executor.engine,
             why=self._executor.why,
             dashboard=self._executor.dashboard,

@@ -59,12 +59,13 @@ DOCUMENTS = {
     "index of a spill": Document(
         STORED["spill: ingest of text"], "set/.ingest/training/*/spill.json"
     ),
-    "pointer to a model": Document(STORE, "store/published.json", (
+    "pointer to a model": Document(STORE, "store/publications/000001.json", (
         ("evaluate", "{at}/store", "{at}/store/generations/000001/data-test", "--scheduler", "none"),
     )),
     "files of a refresh": Document(STORE, "store/generations/000001/files.json"),
     "decision of a refresh": Document(STORE, "store/generations/000001/decision.json",
-                                      (), ("loss", "loss_before", "reason")),
+                                      (), ("loss", "loss_before", "reason", "objective", "certificate",
+                                           "decided_at", "decided_by", "converged")),
 }  # fmt: skip
 ATTRIBUTES = ("asgd", "s2gd+", "sdca", "a grid of lam", "newton", "simba, sparse", "psdca",
               "onepass", "streaming newton")  # fmt: skip

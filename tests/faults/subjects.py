@@ -69,7 +69,7 @@ def _predicted(at: Path, out: str) -> Bits:
 
 def _refreshed(at: Path, out: str) -> Bits:
     store = at / "store"
-    published = json.loads((store / "published.json").read_text())
+    published = json.loads((store / "publications/000001.json").read_text())
     decision = json.loads((store / "generations/000001/decision.json").read_text())
     return {"model": published["weights_sha256"], "loss": decision["loss"]} | bytes_below(
         store / "generations/000001/data"
@@ -286,4 +286,4 @@ def refresh(at: str) -> None:
         pass
     judges, model = Dataset.open(held_out(plan)), load_model(RunFolder(generation.run))
     loss = evaluate(model, judges, InProcess()).loss
-    decide(plan, generation, training.result, loss, None)
+    decide(plan, generation, training.result, loss, None, 0)

@@ -16,9 +16,9 @@ from pipeline.encoding.schema import recipe_in
 from pipeline.errors import BadInput
 from pipeline.execution.threads import InProcess
 from pipeline.ingestion.phases import ingest
+from pipeline.refresh.generations import carry_out
 from pipeline.refresh.refreshing import (
     RefreshPlan,
-    carry_out,
     ingest_plan,
     next_generation,
     training_plan,
@@ -305,7 +305,8 @@ def test_a_refresh_reads_later_tables_as_the_first(tmp_path):
             pass
         trained = load_model(RunFolder(generation.run))
         schemas.append(trained.record.columns)
-        generation.folder.write("decision.json", b'{"published": true, "rows": 800}')
+        told = {"published": True, "rows": 800, "after": number - 1, "reason": "", "decided_by": ""}
+        generation.folder.write("decision.json", json.dumps(told).encode())
         carry_out(store, generation)
     assert schemas[0] == schemas[1]
     assert from_run(store).predict(frame).shape == (1200,)

@@ -58,16 +58,10 @@ class Place:
 
     def ad_hoc(self, run):
         """`prefect deployment run` of the long training into folder/run."""
-        plan = json.dumps({"dataset": self.dataset} | LONG)
-        self.prefect(
-            "deployment",
-            "run",
-            "train/ad-hoc",
-            "-p",
-            f"plan={plan}",
-            "-p",
-            f"run={self.folder / run}",
-        )
+        plan = json.dumps({"dataset": self.dataset, "passes": LONG["passes"], "seed": 7})
+        words = [f"plan={plan}", "plan.seed=0", f"run={self.folder / run}"]
+        words += [f"{name}={LONG[name]}" for name in LONG if name != "passes"]
+        self.prefect("deployment", "run", "train/ad-hoc", *(f"-p{word}" for word in words))
 
     def states(self, deployment):
         """(state name, flow run) of every run of a deployment."""
@@ -160,6 +154,24 @@ def test_a_schedule_fires_and_late_runs_are_made_up_for_once(place, silent):
     assert first.name.replace("-", "") > oldest["expected_start_time"][:19].replace(
         ":", ""
     ).replace("-", "")
+
+
+def test_a_deployment_takes_the_parameters_of_prefect_run(place):
+    """On top of its own; what is wrong is refused before a run is made of it."""
+    name = "train/nightly"
+    before = place.server.ask("deployments/name/train/nightly")["parameters"]
+    place.prefect("deployment", "run", name, "-p", "solver=sdca", "--param", "passes=7")
+    found = next(run for state, run in place.states("nightly") if not run["auto_scheduled"])
+    plan = found["parameters"]["plan"]
+    assert found["parameters"] == before | {"plan": plan}
+    assert plan == before["plan"] | {"solver": {"kind": "sdca"}, "passes": 7}
+    place.server.ask(f"flow_runs/{found['id']}", method="DELETE")
+    known = len(place.states("nightly"))
+    for word, said in (("lamb=1", "Did you mean lam?"), ("passes=no", "plan.passes")):
+        refused = prefect(place.server.environment, "deployment", "run", name, "-p", word)
+        assert refused.returncode == 2, refused.stderr
+        assert said in refused.stderr
+    assert len(place.states("nightly")) == known
 
 
 def due(run):

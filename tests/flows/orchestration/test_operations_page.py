@@ -101,7 +101,7 @@ def test_every_command_runs(tmp_path):
         said.close()
     assert status == 0, (tmp_path / "out").read_text()[-3000:]
     for made in ("data/manifest.json", "first/run.json", "second/report/loss.png", "scores.csv",
-                 "live/published.json", "scores.parquet", "third/run.json"):  # fmt: skip
+                 "live/publications/000001.json", "scores.parquet", "third/run.json"):  # fmt: skip
         assert (store / made).exists(), made
     hosts = set((tmp_path / "lookups").read_text().splitlines())
     assert hosts <= LOOPBACK | {socket.gethostname()}, hosts

@@ -1,4 +1,4 @@
-"""`prefect run`: the five flows through the real `prefect` program, as views of run folders."""
+"""`prefect run`: the flows through the real `prefect` program, as views of run folders."""
 
 import base64
 import json
@@ -14,7 +14,7 @@ from pipeline.training.run_folder import RunFolder
 from testing.datasets import make
 from testing.prefect_server import clean_environment, prefect, run
 
-FLOWS = ("ingest", "train", "evaluate", "predict", "refresh")
+FLOWS = ("ingest", "train", "evaluate", "predict", "refresh", "models", "publish")
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +109,7 @@ def test_refresh_publishes_what_is_not_worse(flow_runner, sources):
     third = refreshed(margin=0.5)
     assert third["published"]
     assert third["model"] != first["model"]
-    assert published(str(store)).run == third["model"]
+    assert published(str(store)).run_in(str(store)) == third["model"]
     assert json.loads((store / "generations/000003/files.json").read_text()) == [
         str(folder / "third.svm")
     ]
@@ -119,14 +119,30 @@ def test_refresh_publishes_what_is_not_worse(flow_runner, sources):
     assert (warm.solver.kind, warm.start_from, warm.tol) == ("sdca", third["model"], 1e-4)
     assert refreshed()["generation"] is None
 
+    back = flow_runner.result("publish", store=store, generation="000001", because="slow")
+    assert (back["run"], back["why"]) == (first["model"], "slow")
+    told = flow_runner.result("models", store=store)
+    assert told["published"] == 1
+    assert [g["state"] for g in told["generations"]] == [
+        "published", "kept back", "published before", "published before",
+    ]  # fmt: skip
+    status, _, err = flow_runner.run("publish", store=store, generation=1)
+    assert (status, "already" in err) == (2, True), err
+
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         ([], "Usage"),
-        (["traim"], "There are ingest, train"),
+        (["traim"], "Did you mean train? There are ingest, train"),
         (["train", "-p", "dataset=d"], "run: this parameter must be given"),
-        (["train", "-p", "dataset=d", "-p", "run=r", "-p", "lamb=1"], 'no parameter "lamb"'),
+        (["train", "-p", "dataset=d", "-p", "run=r", "-p", "lamb=1"], "Did you mean lam?"),
+        (
+            ["train", "-p", "dataset=d", "-p", "run=r", "-p", "solver.gama0=1"],
+            "mean solver.gamma0?",
+        ),
+        (["train", "-p", 'plan={"dataset": "d", "pases": 2}', "-p", "run=r"], "plan.pases"),
+        (["train", "-p", "plan={passes: 2}", "-p", "run=r"], "no JSON object"),
         (["train", "-p", "dataset=d", "-p", "run=r", "-p", "passes=0"], "plan.passes"),
         (["train", "-p", "dataset=d", "-p", "run=r", "-p", "solver.kind=adam"], "solver"),
         (["train", "-p", "dataset=d", "-p", "run=r", "-p", "passes"], "Write -p NAME=VALUE"),
@@ -142,6 +158,41 @@ def test_bad_requests_start_nothing(words, said, capsys):
     printed = capsys.readouterr()
     assert said in printed.out + printed.err
     assert "Traceback" not in printed.err
+
+
+def test_plans_are_taken_whole_and_one_by_one():
+    from flows.orchestration.command import flow_named
+    from flows.orchestration.parameters import assigned
+
+    flow = flow_named("train")
+    apart = assigned(
+        flow, ["dataset=d", "run=r", "solver.kind=sgd", "solver.gamma0=0.5", "passes=3"]
+    )
+    for words in (
+        [
+            'plan={"dataset": "d", "passes": 2, "solver": {"kind": "sgd", "gamma0": 0.5}}',
+            "passes=3",
+        ],
+        ["dataset=d", 'solver={"kind": "sgd"}', "gamma0=0.5", "plan.passes=3"],
+        ["dataset=d", "solver=sgd", "solver.gamma0=0.5", "passes=3"],
+    ):
+        assert assigned(flow, [*words, "run=r"]) == apart, words
+
+
+def test_json_lines_and_no_noise(prefect_server, tmp_path):
+    """`prefect run` on Dask with --log-format json: every line an object, none of Dask's own."""
+    dataset = make(tmp_path / "set", n=2000).folder.url
+    environment = prefect_server.environment | {"FEWPASS_LOG_FORMAT": "json"}
+    done = run(environment, "train", dataset=dataset, run=tmp_path / "run", passes=2,
+               scheduler="local")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert not [line for line in lines if line["logger"].startswith("distributed")]
+    *_, last = [line for line in lines if line.get("event") == "pass"]
+    assert (last["passes"], last["of"], last["run"]) == (2.0, 2, str(tmp_path / "run"))
+    assert last["level"] == "info"
+    assert last["flow_run_name"].startswith("train ")
+    assert "{" not in last["message"]
 
 
 def test_a_failed_run_and_one_on_nothing(flow_runner, tmp_path):
@@ -162,14 +213,14 @@ def test_a_failed_run_and_one_on_nothing(flow_runner, tmp_path):
 
 
 def test_help_lists_every_parameter_with_its_default():
-    from flows.orchestration.command import _flow, _help
+    from flows.orchestration.command import _help, flow_named
 
     for name in FLOWS:
-        text = _help(_flow(name))
+        text = _help(flow_named(name))
         assert f"prefect run {name}" in text
         assert "required" in text
         assert "PydanticUndefined" not in text
-    text = _help(_flow("train"))
+    text = _help(flow_named("train"))
     for line in ("solver.kind  (auto, sgd, asgd, ", 'lam  (number, text; default "1/n")',
                  "passes  (number; default 1)", "dataset  (text; required)"):  # fmt: skip
         assert line in text

@@ -174,6 +174,8 @@ def test_kill_two_workers_and_the_scheduler_in_one_run(cluster, tmp_path):
         shown["shares"]["all"][part] >= 0.0 for part in ("read", "decode", "permute", "wait")
     )
     assert "error" not in cluster.numbers(7)
+    with urllib.request.urlopen(f"{cluster.page}/metrics", timeout=30) as answer:
+        assert f'fewpass_passes{{run="{run}"}} {PLAN["passes"]}' in answer.read().decode()
 
 
 def test_who_has_no_certificate_is_refused(cluster, tmp_path):

@@ -1,0 +1,84 @@
+"""`prefect deployment run FLOW/NAME -p ...`: the same parameters as `prefect run` takes.
+
+Prefect's own command knows parameters by their first names alone, and a plan that is given replaces
+the deployment's.  What is given to deployments of our flows is therefore put on top of what the
+deployment has, checked, and handed on to that command as JSON.
+"""
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+OPTIONS = ("-p", "--param")
+
+
+def rewritten(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments of `prefect` with the parameters as it takes them.
+
+    Raises ValueError, with a sentence, where they are not the flow's.
+    """
+    from flows.orchestration.command import FLOWS, flow_named
+
+    words, rest = _taken_apart(arguments)
+    name = next((word for word in rest[2:] if not word.startswith("-")), "")
+    flow_name = name.partition("/")[0]
+    if not words or flow_name not in FLOWS:
+        return list(arguments)
+    from flows.orchestration.parameters import validated, values_of
+
+    flow = flow_named(flow_name)
+    before = _parameters_of(name)
+    values = values_of(flow, words, before)
+    validated(flow, values)
+    changed = {key: value for key, value in values.items() if before.get(key) != value}
+    told = [f"{key}={json.dumps(value, default=list)}" for key, value in changed.items()]
+    return [*rest, *(part for word in told for part in ("-p", word))]
+
+
+def _taken_apart(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the NAME=VALUE words, and all other arguments."""
+    words, rest, is_next = [], [], False
+    for argument in arguments:
+        option, equals, value = argument.partition("=")
+        if is_next:
+            words.append(argument)
+            is_next = False
+        elif argument in OPTIONS:
+            is_next = True
+        elif equals and option in OPTIONS:
+            words.append(value)
+        elif argument.startswith("-p") and not argument.startswith("--"):
+            words.append(argument[2:])
+        else:
+            rest.append(argument)
+    return words, rest
+
+
+def _parameters_of(deployment: str) -> dict[str, Any]:
+    """Return what a deployment's runs are given when nothing else is said."""
+    from prefect import get_client
+    from prefect.exceptions import ObjectNotFound
+
+    with get_client(sync_client=True) as client:
+        try:
+            found = client.read_deployment_by_name(deployment)
+        except ObjectNotFound:
+            raise ValueError(
+                f'There is no deployment "{deployment}". prefect deployment ls lists them.'
+            ) from None
+    return dict(found.parameters)
+
+
+def rewrite_command_line() -> None:
+    """Put what `prefect deployment run` is given into Prefect's form, or end with a sentence."""
+    from flows.errors import BAD_REQUEST, sentence
+
+    try:
+        sys.argv[1:] = rewritten(sys.argv[1:])
+    except ValueError as error:
+        sys.stderr.write(f"prefect deployment run: {sentence(error)}\n")
+        raise SystemExit(BAD_REQUEST) from None

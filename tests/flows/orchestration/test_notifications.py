@@ -1,0 +1,132 @@
+"""`make notify`: what goes wrong is written to somebody, here to a receiver on this machine."""
+
+import json
+import re
+import subprocess
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from flows.orchestration.stalling import StallWatch
+from testing.datasets import make
+from testing.prefect_server import PROJECT, wait_for
+
+#: A flow that is alive and gets no further.
+STALLS = """
+import time
+from prefect import flow
+from flows.orchestration.stalling import StallWatch, tell_prefect
+
+@flow(name="train", flow_run_name="stuck")
+def stuck():
+    with StallWatch(tell_prefect, floor_s=0.2, looks_every_s=0.1) as watch:
+        for _ in range(5):
+            watch.progressed()
+        time.sleep(3)
+
+stuck()
+"""
+
+
+@pytest.fixture
+def received():
+    """Texts that were posted to a receiver, and its address."""
+    texts = []
+
+    class Receiver(BaseHTTPRequestHandler):
+        def do_POST(self):
+            texts.append(json.loads(self.rfile.read(int(self.headers["Content-Length"])))["text"])
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *args):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Receiver) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield texts, f"http://127.0.0.1:{server.server_port}/secret-path"
+        server.shutdown()
+
+
+def notify(environment, *words, **more):
+    return subprocess.run(
+        [sys.executable, "-m", "flows.orchestration.notifications", *words],
+        env=environment | more, cwd=PROJECT, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+
+
+@pytest.mark.timeout(600)
+def test_whoever_is_to_know_is_written_to(prefect_server, flow_runner, received, tmp_path):
+    texts, url = received
+    made = notify(prefect_server.environment, FEWPASS_WEBHOOK=url)
+    assert made.returncode == 0, made.stderr
+    again = notify(
+        prefect_server.environment, "custom-webhook/fewpass"
+    )  # by its name, no second ones
+    assert (again.returncode, again.stdout) == (0, made.stdout), again.stderr
+    known = prefect_server.ask("automations/filter", {})
+    ours = [a["name"] for a in known if a["name"].startswith("fewpass-tell-")]
+    assert sorted(ours) == sorted(made.stdout.split())
+    assert b"secret-path" not in b"".join(
+        path.read_bytes() for path in prefect_server.home.rglob("*") if path.is_file()
+    )
+
+    dataset = make(tmp_path / "set", n=2000).folder.url
+    broken = make(tmp_path / "broken", n=2000)
+    victim = max((tmp_path / "broken").rglob("c/*/*"), key=lambda p: p.stat().st_size)
+    victim.write_bytes(b"x" * victim.stat().st_size)
+    flow_runner.result("train", dataset=dataset, run=tmp_path / "fine", scheduler="none")
+    flow_runner.run("train", dataset=tmp_path / "no", run=tmp_path / "refused", scheduler="none")
+    flow_runner.run("train", dataset=broken.folder.url, run=tmp_path / "failed", scheduler="none")
+    flow_runner.result(
+        "train", dataset=dataset, run=tmp_path / "missed", solver__kind="gd", tol="1e-9", passes=3,
+        scheduler="none",
+    )  # fmt: skip
+    crashed = prefect_server.run_of("/fine")
+    prefect_server.ask(
+        f"flow_runs/{crashed['id']}/set_state",
+        {"state": {"type": "CRASHED", "message": "gone"}, "force": True},
+    )
+    subprocess.run(
+        [sys.executable, "-c", STALLS], env=prefect_server.environment, cwd=PROJECT, check=True,
+        capture_output=True, timeout=120,
+    )  # fmt: skip
+
+    expected = {
+        r"/refused, .* was refused\n.*fewpass ingest",
+        rf"/failed, .* failed\n.*{re.escape(str(victim))}",
+        r"/missed, .* missed its tolerance\nTolerance 1e-09 missed",
+        r"/fine, .* crashed\ngone",
+        r"stuck is stalled\nno progress for",
+    }
+    wait_for(lambda: len(texts) >= len(expected), 60, "a text for each")
+    time.sleep(1)  # for one too many
+    assert len(texts) == len(expected), texts
+    for pattern in expected:
+        assert any(re.search(pattern, text, re.DOTALL) for text in texts), (pattern, texts)
+    states = {r["name"].split(",")[0].rpartition("/")[2]: r["state"] for r in prefect_server.ask(
+        "flow_runs/filter", {"sort": "START_TIME_DESC", "limit": 10}
+    )}  # fmt: skip
+    assert (states["refused"]["type"], states["refused"]["name"]) == ("FAILED", "Refused")
+    assert (states["missed"]["type"], states["missed"]["name"]) == ("COMPLETED", "ToleranceMissed")
+
+
+def test_nowhere_and_to_nobody_is_refused(prefect_server):
+    nowhere = notify(prefect_server.environment)
+    assert (nowhere.returncode, "FEWPASS_WEBHOOK=" in nowhere.stderr) == (2, True)
+
+
+def test_a_silence_is_told_once_and_again_after_progress():
+    told = []
+    with StallWatch(told.append, floor_s=0.1, looks_every_s=0.02) as watch:
+        for _ in range(4):
+            watch.progressed()
+        wait_for(lambda: told, 10, "the first silence")
+        time.sleep(0.2)
+        assert len(told) == 1
+        watch.progressed()
+        wait_for(lambda: len(told) == 2, 10, "the second one")
+    assert all(silence.is_stalled for silence in told)

@@ -1,0 +1,91 @@
+"""`fewpass doctor` on run folders: dead, stalled, at rest, each counted once."""
+
+import json
+import os
+from datetime import datetime, timedelta
+from types import SimpleNamespace
+
+import pytest
+
+from pipeline.execution.threads import InProcess
+from pipeline.settings.training_plan import TrainingPlan
+from pipeline.training.lease import KEY, Holder, Lease
+from pipeline.training.pace import FLOOR_S, TIMES, silence, silence_of
+from pipeline.training.run_folder import LOG, RunFolder
+from pipeline.training.training_run import TrainingRun
+from storage.seal import seal, unseal
+from testing.datasets import make
+
+
+@pytest.fixture
+def run(tmp_path):
+    dataset = make(tmp_path / "set", n=400).folder.url
+    plan = TrainingPlan(dataset=dataset, solver={"kind": "sdca"}, passes=3, memory="97MB")
+    for _ in TrainingRun.start(plan, str(tmp_path / "runs/night/one"), InProcess()):
+        pass
+    return RunFolder(str(tmp_path / "runs/night/one"))
+
+
+def doctor(as_json, *words):
+    return as_json("doctor", *words)
+
+
+def age(run, seconds):
+    """Have all that the log tells happened so long ago."""
+    lines = []
+    for line in run.folder.read(LOG).splitlines():
+        event = unseal(line + b"\n")
+        del event["fingerprint"]
+        time = datetime.fromisoformat(event["time"]) - timedelta(seconds=seconds)
+        lines.append(
+            seal(event | {"time": time.isoformat(timespec="milliseconds")}, allow_nan=True)
+        )
+    run.folder.write(LOG, b"".join(lines))
+
+
+def test_runs_below_a_folder_are_found_and_counted_once(
+    run, as_json, fewpass, monkeypatch, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    told = doctor(as_json, ".", "runs", run.url)
+    assert [f["folder"] for f in told["runs"]] == [run.url]
+    assert (told["ill"], told["stalled"]) == (0, 0)
+    (tmp_path / "empty").mkdir()
+    status, _, err = fewpass("doctor", "empty")
+    assert (status, "no run at" in err) == (2, True)
+
+
+def test_alive_and_stuck_is_told(run, as_json, fewpass):
+    with Lease(run.folder):
+        assert doctor(as_json, run.url)["runs"][0]["alive"] is True
+        age(run, FLOOR_S + 5)
+        found = silence_of(run)
+        assert found.is_stalled == (found.seconds > TIMES * found.usual)
+        status, out, _ = fewpass("doctor", run.url, "--json")
+        told = json.loads(out)
+        assert (status, told["stalled"], told["ill"]) == (1, 1, 0)
+        assert "no progress for 6" in told["runs"][0]["why"]
+        shown = fewpass("doctor", run.url)[1]
+        assert f"{run.url}: stalled" in shown
+        assert "0 dead, 1 stalled" in shown
+    assert doctor(as_json, run.url)["stalled"] == 0  # nobody is at it any more
+
+
+def test_a_silence_is_long_by_the_spans_before_it():
+    assert silence([1.0, 1.0], 1e9) is None
+    assert not silence([1.0] * 5, FLOOR_S).is_stalled
+    assert silence([1.0] * 5, FLOOR_S + 1).is_stalled
+    assert not silence([20.0] * 5, 199.0).is_stalled
+    assert silence([20.0] * 5, 201.0).is_stalled
+
+
+def test_a_machine_without_a_name_is_not_left_blank(run, fewpass):
+    from flows.orchestration.silent_runs import process_state
+
+    holder = Holder.myself()._replace(host="", machine="elsewhere", renewed=0.0)
+    run.folder.write(KEY, seal(holder._asdict()))
+    status, out, _ = fewpass("doctor", "--dry-run", run.url, "--json")
+    assert status == 1
+    assert "a machine that gave no name is dead" in json.loads(out)["runs"][0]["why"]
+    alive, why = process_state(SimpleNamespace(infrastructure_pid=str(os.getpid())))
+    assert (alive, "a machine that it did not name" in why) == (None, True)

@@ -1,0 +1,76 @@
+"""Lines of the log: one per pass, as text and as JSON; pipes that are closed early."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flows import pass_lines
+from flows.pass_lines import PassLines
+from flows.progress import IngestLines
+from pipeline.execution.threads import InProcess
+from pipeline.ingestion.progress import IngestProgress
+from pipeline.settings.training_plan import TrainingPlan
+from pipeline.training.training_run import TrainingRun
+from testing.datasets import make
+
+FEWPASS = str(Path(sys.executable).with_name("fewpass"))
+NO_DASK = ["--scheduler", "none"]
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    return make(tmp_path_factory.mktemp("lines") / "set", n=2000).folder.url
+
+
+@pytest.mark.parametrize("solver", ["asgd", "sdca", "newton", "s2gd+"])
+def test_a_line_for_every_pass(dataset, tmp_path, monkeypatch, solver):
+    monkeypatch.setattr(pass_lines, "SHORTEST_S", 0.0)
+    plan = TrainingPlan(
+        dataset=dataset, solver={"kind": solver}, passes=5, memory="97MB", certify=True
+    )
+    lines, told, passed = PassLines(plan.passes), [], []
+    for event in TrainingRun.start(plan, str(tmp_path / "run"), InProcess()):
+        told += lines.take(event)
+        passed.append(event.cursor.passes)
+    found = [line for _, line in told if line.fields["event"] == "pass"]
+    whole = {int(p) for p in passed if p >= 1}
+    assert {int(line.fields["passes"]) for line in found} == whole
+    assert found[-1].fields["above_optimum"] > 0.0
+    assert all(line.text.startswith(f"pass {line.fields['passes']:g} of 5") for line in found)
+    assert not any("{" in line.text for _, line in told)
+
+
+def test_a_command_in_json(dataset, fewpass, tmp_path):
+    words = ("train", dataset, tmp_path / "run", "--passes", "2", *NO_DASK, "--log-format", "json")
+    status, _, err = fewpass(*words)
+    assert status == 0
+    lines = [json.loads(line) for line in err.splitlines()]
+    assert {"time", "level", "message"} <= set(lines[0])
+    *_, last = [line for line in lines if line.get("event") == "pass"]
+    assert (last["passes"], last["of"]) == (2.0, 2)
+    assert last["rows_per_s"] >= 0
+    status, _, err = fewpass("train", tmp_path / "no", tmp_path / "r", "--log-format=json")
+    assert (status, json.loads(err)["level"]) == (2, "error")
+
+
+def test_an_ingest_has_a_line_now_and_then():
+    now = IngestProgress("partition", 0.5, 10, None, 100, 200, 0, 1.0, 5.0)
+    lines = IngestLines(every_s=1e9)
+    assert not list(lines.take(now))
+    (line,) = lines.take(now._replace(phase="done"))
+    assert line.fields["rows"] == 10
+    (line,) = IngestLines(every_s=0.0).take(now)
+    assert line.fields["phase"] == "partition"
+    assert "10 rows" in line.text
+
+
+def test_help_into_head_ends_quietly():
+    done = subprocess.run(
+        ["bash", "-c", f"{FEWPASS} train --help | head -1"],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.stderr == ""
+    assert done.stdout.count("\n") == 1

@@ -1,0 +1,187 @@
+"""Generations of a store: what is published is used, forward and back, by one publisher at a time."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from pipeline import from_run, models, publish
+from pipeline.execution.threads import InProcess
+from pipeline.ingestion.phases import ingest
+from pipeline.refresh.generations import generations
+from pipeline.refresh.publishing import (
+    NONE_YET,
+    PublishedMeanwhile,
+    history,
+    published,
+)
+from pipeline.refresh.publishing import publish as move
+from pipeline.refresh.refreshing import (
+    RefreshPlan,
+    decide,
+    held_out,
+    ingest_plan,
+    next_generation,
+    training_plan,
+)
+from pipeline.scoring.evaluate import evaluate
+from pipeline.training.model import load_model
+from pipeline.training.run_folder import RunFolder
+from pipeline.training.training_run import TrainingRun
+from storage.dataset import Dataset
+from storage.folder import Damaged, Folder
+
+PUBLISHERS = 8
+
+
+def write_rows(path, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((300, 3)).round(3)
+    y = X.sum(1) + rng.logistic(size=300) > 0
+    np.savetxt(
+        path, np.column_stack([y, X]), fmt="%.6g", delimiter=",", header="y,a,b,c", comments=""
+    )
+
+
+def plan_of(folder, **changed):
+    return RefreshPlan(
+        sources=(f"{folder}/inbox/*.csv",), store=f"{folder}/store", margin=1.0,
+        ingest={"options": {"label": "y"}}, training={"lam": "1e-2", "passes": 2}, **changed,
+    )  # fmt: skip
+
+
+def trained(plan, generation):
+    ingest(ingest_plan(plan, generation))
+    training = TrainingRun.start(training_plan(plan, generation), generation.run, InProcess())
+    for _ in training:
+        pass
+    return training.result
+
+
+def judged(plan, run):
+    return evaluate(load_model(RunFolder(run)), Dataset.open(held_out(plan)), InProcess()).loss
+
+
+def refresh(plan, before_it_is_decided=lambda: None):
+    """What the flow does, without Prefect."""
+    generation = next_generation(plan)
+    result, current = trained(plan, generation), published(plan.store)
+    loss_before = judged(plan, current.run_in(plan.store)) if current else None
+    before_it_is_decided()
+    after = current.number if current else NONE_YET
+    return decide(plan, generation, result, judged(plan, generation.run), loss_before, after)
+
+
+@pytest.fixture
+def plan(tmp_path):
+    """A store with two generations, the second one published."""
+    (tmp_path / "inbox").mkdir()
+    plan = plan_of(tmp_path)
+    for seed in (1, 2):
+        write_rows(tmp_path / f"inbox/{seed}.csv", seed)
+        assert refresh(plan).published
+    return plan
+
+
+def weights(store):
+    return from_run(store).coef_.tolist()
+
+
+def test_forward_and_back(plan, tmp_path, fewpass, as_json):
+    store = plan.store
+    own = [weights(f"{store}/generations/{k:06d}/run") for k in (1, 2)]
+    assert own[0] != own[1]
+    assert weights(store) == own[1]
+    back = as_json("publish", store, "000001", "--because", "complaints")
+    assert (back["number"], back["generation"], back["why"]) == (3, 1, "complaints")
+    assert weights(store) == own[0]
+    as_json("predict", store, tmp_path / "inbox/1.csv", tmp_path / "scores.csv", "--label", "y")
+    told = as_json("models", store)
+    assert told["published"] == 1
+    assert [g["state"] for g in told["generations"]] == ["published", "published before"]
+    assert [p["generation"] for p in told["publications"]] == [1, 2, 1]
+    losses = [g["decision"]["loss"] for g in told["generations"]]
+    assert losses == [judged(plan, g.run) for g in generations(Folder(store))]
+    status, shown, _ = fewpass("models", store)
+    assert status == 0
+    assert f"{losses[0]:.6f}" in shown
+    assert "complaints" in shown
+    assert publish(store, 2).number == 4
+    assert weights(store) == own[1]
+
+    # The next refresh trains on from what is published, and does not undo what a person chose.
+    publish(store, 1)
+    assert next_generation(plan) is None
+    assert published(store).generation == 1
+    write_rows(tmp_path / "inbox/3.csv", 3)
+    refresh(plan)
+    warm = RunFolder(f"{store}/generations/000003/run").record().plan.start_from
+    assert warm == f"{store}/generations/000001/run"
+    assert [s.state for s in models(store)] == ["published before"] * 2 + ["published"]
+
+
+def test_what_cannot_be_published_is_refused(plan, tmp_path, fewpass):
+    store = plan.store
+    for words, said in (
+        (("publish", store, "7"), "no generation 000007"),
+        (("publish", store, "2"), "already"),
+        (("publish", store, "newest"), "no number of a generation"),
+        (("publish", store, "1", "--after", "1"), "published generation 000002"),
+        (("models", tmp_path / "nowhere"), "no generation"),
+    ):
+        status, _, err = fewpass(*words)
+        assert (status, said in err) == (2, True), err
+    write_rows(tmp_path / "inbox/3.csv", 3)
+    trained(plan, next_generation(plan))
+    assert "not decided" in fewpass("publish", store, "3")[2]
+    assert [p.generation for p in history(store)] == [1, 2]
+
+
+def test_of_many_who_publish_at_once_one_wins(plan):
+    store, start = plan.store, threading.Barrier(PUBLISHERS)
+    won, told = [], []
+
+    def go(k):
+        start.wait()
+        try:
+            won.append(move(store, 1, after=2, why=str(k)))
+        except PublishedMeanwhile as error:
+            told.append(str(error))
+
+    threads = [threading.Thread(target=go, args=(k,)) for k in range(PUBLISHERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(won), len(told)) == (1, PUBLISHERS - 1)
+    assert published(store) == won[0]
+    assert all("in the meantime: nothing was changed" in sentence for sentence in told)
+
+
+def test_a_refresh_that_was_overtaken_judges_anew(plan, tmp_path):
+    """Somebody goes back to an older model while a newer one is being judged."""
+    write_rows(tmp_path / "inbox/3.csv", 3)
+    with pytest.raises(PublishedMeanwhile, match="published generation 000001"):
+        refresh(plan, before_it_is_decided=lambda: publish(plan.store, 1))
+    assert published(plan.store).generation == 1
+    assert models(plan.store)[-1].state == "not decided"
+    made = refresh(plan)  # the training is done: it is only judged, by the model used now
+    assert (made.published, made.after) == (True, 3)
+    assert made.loss_before == judged(plan, f"{plan.store}/generations/000001/run")
+    assert published(plan.store).generation == 3
+
+
+def test_a_death_between_decision_and_publication(plan):
+    folder = Folder(plan.store)
+    folder.delete("publications/000002.json")
+    assert published(plan.store).generation == 1
+    assert next_generation(plan) is None  # carries out what was decided
+    assert published(plan.store).generation == 2
+
+
+def test_a_publication_that_was_changed_is_named(plan):
+    folder = Folder(plan.store)
+    key = "publications/000002.json"
+    folder.write(key, folder.read(key).replace(b'"generation": 2', b'"generation": 1'))
+    with pytest.raises(Damaged, match=r"000002\.json is no publication"):
+        published(plan.store)

@@ -1,0 +1,120 @@
+"""What Prometheus reads of a run is what its log and its store say."""
+
+import asyncio
+import contextlib
+import json
+import threading
+from pathlib import Path
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from pipeline.dashboard.learning import learning
+from pipeline.dashboard.metrics import METRICS, exposition, samples_of
+from pipeline.dashboard.routes import runs_at
+from pipeline.dashboard.server import _serve
+from pipeline.execution.threads import InProcess
+from pipeline.refresh.publishing import publish
+from pipeline.settings.training_plan import TrainingPlan
+from pipeline.training.lease import Lease
+from pipeline.training.run_folder import RunFolder
+from pipeline.training.training_run import TrainingRun
+from testing.datasets import make
+
+PROJECT = Path(__file__).parents[2]
+
+
+def parsed(text):
+    """Values by (name, labels)."""
+    families = text_string_to_metric_families(text)
+    return {(s.name, tuple(sorted(s.labels.items()))): s.value for f in families for s in f.samples}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """A store of one generation, published."""
+    folder = tmp_path_factory.mktemp("metrics") / 'a "store"\\'
+    dataset = make(folder / "data", n=4000).folder.url
+    plan = TrainingPlan(dataset=dataset, solver={"kind": "sdca"}, passes=4, memory="97MB")
+    run = folder / "generations/000001/run"
+    for _ in TrainingRun.start(plan, str(run), InProcess()):
+        pass
+    (folder / "generations/000001/files.json").write_text("[]")
+    publish(str(folder), 1, after=0)
+    return str(folder)
+
+
+def test_the_numbers_are_the_runs_own(store):
+    (run,) = runs_at([store])
+    assert runs_at([run]) == [run]
+    told, last = learning(RunFolder(run)), list(RunFolder(run).events())[-1]
+    found = parsed(exposition(samples_of(told)))
+    labels = (("run", run),)
+
+    def value(name, labels=labels):
+        return found[name, labels]
+
+    assert last["event"] == "finish"
+    assert value("fewpass_passes") == last["passes"]
+    assert value("fewpass_certificate") == last["certificate"]
+    assert value("fewpass_objective") == last["objective"]
+    cursor = RunFolder(run).snapshots.latest()[0].attributes["cursor"]
+    assert value("fewpass_bytes_read_total") == cursor["bytes_read"]
+    assert value("fewpass_loss") == told["points"][-1]["loss"]
+    assert value("fewpass_rows_per_second") == value("fewpass_silence_seconds") == 0.0
+    assert value("fewpass_generation") == 1
+    assert value("fewpass_published_generation", (("store", store),)) == 1
+    states = {dict(k)["state"]: v for (name, k), v in found.items() if name == "fewpass_state"}
+    assert states == {"running": 0.0, "stopped": 0.0, "finished": 1.0}
+    names = {name for name, _ in found}
+    assert names == set(METRICS)
+
+
+def test_a_run_that_is_at_work_is_silent_for_a_while(store):
+    (run,) = runs_at([store])
+    with Lease(RunFolder(run).folder):
+        told = learning(RunFolder(run)) | {"state": "running"}
+        found = parsed(exposition(samples_of(told, now=told["last"] + 40.0)))
+    assert found["fewpass_silence_seconds", (("run", run),)] == 40.0
+    assert found["fewpass_rows_per_second", (("run", run),)] == told["speeds"][-1]["rows"]
+
+
+def test_they_are_on_the_pages_port(store, tmp_path):
+    urls, loop = [], asyncio.new_event_loop()
+    serving = loop.create_task(_serve((store, str(tmp_path / "no run")), 0, urls.append))
+    thread = threading.Thread(target=lambda: _until_cancelled(loop, serving))
+    thread.start()
+    try:
+        while not urls:
+            pass
+        answer = httpx.get(f"{urls[0]}/metrics")
+        assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+        (run,) = runs_at([store])
+        assert ("fewpass_passes", (("run", run),)) in parsed(answer.text)
+        hostile = httpx.get(f"{urls[0]}/metrics", headers={"Host": "attacker.example"})
+        assert hostile.status_code == 403
+    finally:
+        loop.call_soon_threadsafe(serving.cancel)
+        thread.join()
+        loop.close()
+
+
+def _until_cancelled(loop, serving):
+    with contextlib.suppress(asyncio.CancelledError):
+        loop.run_until_complete(serving)
+
+
+def test_grafana_asks_for_what_is_told():
+    board = json.loads((PROJECT / "docs/grafana.json").read_text())
+    asked = [t["expr"] for panel in board["panels"] for t in panel.get("targets", ())]
+    assert len(asked) >= 10
+    for expression in asked:
+        assert any(name in expression for name in METRICS), expression
+    words = {
+        word
+        for e in asked
+        for word in e.replace("(", " ").replace("{", " ").split()
+        if word.startswith("fewpass_")
+    }
+    assert words <= set(METRICS), words

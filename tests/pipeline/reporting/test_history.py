@@ -1,5 +1,7 @@
 """The loss curve of a run: points inside spans, which change no bit and add up to the whole."""
 
+from itertools import pairwise
+
 import pytest
 
 from pipeline import train
@@ -22,6 +24,6 @@ def test_a_pass_is_told_in_a_hundred_points_and_more(tmp_path, monkeypatch, solv
     assert len(bits) == 1
     fine, coarse = curves[16], curves[10**9]
     assert len(fine) > 200 > len(coarse)
-    assert all(a.rows < b.rows for a, b in zip(fine, fine[1:], strict=False))
+    assert all(a.rows < b.rows for a, b in pairwise(fine))
     at = {point.rows: point.average for point in fine}
     assert [at[point.rows] for point in coarse] == [point.average for point in coarse]

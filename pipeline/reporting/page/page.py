@@ -164,8 +164,8 @@ def _labels(targets: Labels | Values) -> str:
     if not isinstance(targets, Labels):
         return ""
     rows = [
-        (label_text(label), float(count), f"{count:,}")
-        for label, count in zip(targets.labels, targets.counts, strict=True)
+        (label, float(count), f"{count:,}")
+        for label, count in zip(map(label_text, targets.labels), targets.counts, strict=True)
     ]
     return card(f"{len(rows)} labels", bars(sorted(rows, key=lambda r: -r[1])[:MOST_LABELS]))
 

@@ -12,6 +12,7 @@ from pipeline.scoring.evaluate import Evaluation
 from pipeline.scoring.evaluate_classes import ClassFigures
 from pipeline.scoring.reliability import Reliability
 
+FEW_CLASSES = 5  # whose table stands beside the figures
 MOST_CLASSES = 20  # of which a table of all against all can be read
 UNIT = (0.0, 1.0)
 
@@ -21,13 +22,13 @@ def judging(found: Quality) -> str:
     figures = found.figures
     return section(
         "On held-out rows",
-        card("Figures", facts(shown_figures(figures)), f"Data set {found.dataset}."),
+        card("Figures", _figures(found), f"Data set {found.dataset}."),
         _roc(found.curves, figures) if found.curves else "",
         _precision(found) if found.curves else "",
         _reliability(found.reliability, several=figures.classes is not None)
         if found.reliability
         else "",
-        _confusion(found.labels, found.confusion) if found.confusion is not None else "",
+        _confusion(found.labels, found.confusion) if len(found.labels) > FEW_CLASSES else "",
         _classes(figures.classes) if figures.classes else "",
         _cells(found.cells) if found.cells else "",
     )
@@ -45,6 +46,12 @@ def shown_figures(found: Evaluation) -> dict[str, str | None]:
         "mean squared error": None if found.mse is None else f"{found.mse:.6g}",
         "R squared": None if found.r2 is None else f"{found.r2:.5f}",
     }
+
+
+def _figures(found: Quality) -> str:
+    of_few = 0 < len(found.labels) <= FEW_CLASSES
+    beside = _confusion(found.labels, found.confusion) if of_few else ""
+    return facts(shown_figures(found.figures)) + beside
 
 
 def _roc(found: Curves, figures: Evaluation) -> str:
@@ -90,14 +97,16 @@ def _reliability(found: Reliability, *, several: bool) -> str:
     return card("Calibration", drawn, note)
 
 
-def _confusion(labels: tuple[str, ...], found: NDArray[np.float64]) -> str:
-    if len(labels) > MOST_CLASSES:
+def _confusion(labels: tuple[str, ...], found: NDArray[np.float64] | None) -> str:
+    if found is None or len(labels) > MOST_CLASSES:
         return ""
     shares = found / np.maximum(found.sum(axis=1, keepdims=True), 1e-300)
     texts = [[f"{cell:,.0f}" for cell in row] for row in found.tolist()]
     drawn = heat(labels, shares.tolist(), texts, "label, given")
     note = "A row per label, a column per label given; darker: a larger share of the row."
-    return card("Confusion", drawn, note, wide=len(labels) > 6)
+    if len(labels) > FEW_CLASSES:
+        return card("Confusion", drawn, note, wide=True)
+    return f'<h3 class="next">Confusion</h3>{drawn}<p class="quiet">{note}</p>'
 
 
 def _classes(classes: tuple[ClassFigures, ...]) -> str:

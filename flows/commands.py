@@ -320,17 +320,31 @@ def weights(
     return run_weights(run, top, label, csv, output)
 
 
-def report(run: str, /, *, output: Output = OUTPUT) -> int:
-    """Draw a run's loss curve into RUN/report/loss.png and tell what the run did.
+def report(
+    run: str,
+    /,
+    *,
+    html: bool = False,
+    held_out: str | None = None,
+    where: Where = WHERE,
+    output: Output = OUTPUT,
+) -> int:
+    """Tell what a run did, and draw it: its loss curve into RUN/report/loss.png, and more there.
 
     Parameters
     ----------
     run
         Folder or address of the run.
+    html
+        Make one page of it to send to others, RUN/report/report.html: figures and curves of
+        held-out rows, how it learnt, largest weights, data, times, and how to reproduce it.
+    held_out
+        Data set for that page to judge the model by [default: that of the training, or what
+        ingest put beside its data set with --test-fraction].
     """
     from flows.reporting import run_report
 
-    return run_report(run, output)
+    return run_report(run, html, held_out, where, output)
 
 
 def inspect(path: str, /, *, output: Output = OUTPUT) -> int:

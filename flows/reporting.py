@@ -2,32 +2,76 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 from rich.console import Group
 from rich.table import Table
 
+from flows.cluster import engine_for_pass
 from flows.console import Terminal, facts_table, format_seconds
-from flows.options import Output
+from flows.errors import UsageError
+from flows.options import Output, Where
+from flows.printing import printable
+from flows.settings import as_toml, execution
 from pipeline.reporting.learners import learners_sentence
-from pipeline.reporting.report import RunReport, draw_report
+from pipeline.reporting.page.page import PAGE, Reproduction, page
+from pipeline.reporting.page.quality import quality
+from pipeline.reporting.report import RunReport, draw_report, read_report
 from pipeline.reporting.time_table import BESIDE, PARTS
+from pipeline.settings.training_plan import TrainingPlan
 from pipeline.sizes import format_bytes
 from pipeline.training.outcome import Convergence
 from pipeline.training.run_folder import RunFolder
+from storage.dataset import Dataset
+from storage.folder import Folder
+from storage.manifest import KEY
 
 
-def run_report(run: str, output: Output) -> int:
-    """Draw a run's loss curve, and tell what the run did."""
+def run_report(run: str, as_page: bool, held_out: str | None, where: Where, output: Output) -> int:
+    """Draw a run's loss curve, and tell what the run did; make a page of it where that is asked."""
     terminal = Terminal(output)
+    if held_out is not None and not as_page:
+        raise UsageError("--held-out is for the page: add --html.")
     report = draw_report(RunFolder(run))
+    address = write_page(terminal, RunFolder(run), held_out, where) if as_page else None
     tables = [facts_table("Run", shown_report(report))]
     if report.sweeps:
         tables.append(times(report.sweeps))
     if report.forecast is not None:
         tables.append(comparison(report, report.forecast))
-    terminal.result(report._asdict(), Group(*tables))
+    if address is not None:
+        tables.append(facts_table("Page", {"at": address}))
+    terminal.result(report._asdict() | {"page": address}, Group(*tables))
     return 0
+
+
+def write_page(terminal: Terminal, run: RunFolder, held_out: str | None, where: Where) -> str:
+    """Write the page into the run's folder; return where it lies."""
+    told = read_report(run)
+    plan = told.model.record.plan
+    data = held_out_rows(plan, held_out)
+    found = None
+    if data is None:
+        terminal.say("No held-out rows are known: --held-out DATASET names some.", style="yellow")
+    else:
+        with engine_for_pass(execution(where), data) as executor:
+            found = quality(told.model, data, executor)
+    commands = (
+        f"$ fewpass train {shlex.quote(plan.dataset)} {shlex.quote(run.folder.name)}-again "
+        "--config plan.toml"
+    )
+    text = page(told, found, Reproduction(as_toml(plan), commands))
+    run.folder.write(PAGE, printable(text).encode())
+    return run.folder.address(PAGE)
+
+
+def held_out_rows(plan: TrainingPlan, named: str | None) -> Dataset | None:
+    """Open the rows to judge a model by: those named, or known to be held out; None without any."""
+    if named is not None or plan.held_out is not None:
+        return Dataset.open(named or plan.held_out or "")
+    beside = f"{plan.dataset.rstrip('/')}-test"  # as IngestPlan calls it
+    return Dataset.open(beside) if Folder(beside).exists(KEY) else None
 
 
 def comparison(report: RunReport, foreseen: dict[str, Any]) -> Table:

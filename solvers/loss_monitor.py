@@ -5,6 +5,7 @@ A walk whose smoothed loss explodes ends and begins again with half the step: `l
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from solvers.kernels.dispatch import part_of_kernels
@@ -14,6 +15,8 @@ from solvers.kernels.simd.lanes import maximum, where
 EMA_RATE = 0.01
 LISTEN_EVERY = 8  # rows between two that are asked for their loss before the step
 EXPLODED = 10.0  # a smoothed loss this many times that of zero weights is a lost pass
+STRETCHES = 128  # of a pass, after each of which the losses so far are told
+LEAST_STRETCH = 1024  # rows: a call of a kernel takes the time of some hundred
 
 
 class LossSum(NamedTuple):
@@ -29,6 +32,20 @@ class LossSum(NamedTuple):
     def metrics(self) -> dict[str, float]:
         """Return the sum for the log."""
         return {"loss_sum": self.loss_sum, "n_monitored": self.n_monitored}
+
+
+#: Hears the losses so far, after so many rows of a block.
+Tell = Callable[[int, LossSum], None]
+
+
+def untold(_rows: int, _so_far: LossSum) -> None:
+    """Keep nothing of it."""
+
+
+def stretches(pass_rows: int, rows: int) -> Iterator[slice]:
+    """Cut a block of so many rows where its losses are to be told; bits do not depend on it."""
+    size = max(LEAST_STRETCH, -(-pass_rows // STRETCHES))
+    return (slice(start, min(start + size, rows)) for start in range(0, rows, size))
 
 
 class LossMonitor(NamedTuple):

@@ -252,6 +252,7 @@ def walk_each(together: MultiModel, walk: Walk) -> Walk:
     """Make a walk of one model one of all."""
     return walk._replace(
         step=partial(step_each, together, walk),
+        telling=None,
         join=partial(join_each, together, walk),
         metrics=partial(mean_metrics, walk),
         diverged=partial(any_diverged, walk),

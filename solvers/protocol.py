@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from solvers.kernels.rows import Rows
+from solvers.loss_monitor import Tell
 from solvers.losses import Problem
 from solvers.needs import Needs, refuse_unfit
 
@@ -174,6 +175,8 @@ class Walk(NamedTuple):
     rows: Callable[[State], int] | None = None  # how many a stream visits; None: each of its once
     row_state: RowStateUse = "none"
     interleaved: Interleaved | None = None
+    #: `step` for who wants to hear the losses inside a block, too (loss_monitor.Tell).
+    telling: Callable[[Problem, ProblemStats, State, Block, Tell], State] | None = None
     enter: Callable[[State], State] = copy_state  # once before any number of steps, ...
     leave: Callable[[State], State] = same  # ... and after them
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
+from functools import partial
 from typing import Any, NamedTuple
 
 from pipeline.execution.executor import Executor
@@ -30,6 +31,7 @@ from pipeline.streaming.windows import (
     windows_between,
     windows_per_turn,
 )
+from solvers.loss_monitor import LossSum
 from solvers.protocol import State, Walk, row_versions, rows_visited
 from storage.row_state import NO_RECORDS, Kept, Records
 
@@ -37,6 +39,14 @@ SPAN_SECONDS = 1.0  # what a span should take: a thousand times what Dask asks f
 FASTER = 16  # times as many windows, at most, in a span as in the one before
 ENDLESS = 1 << 62  # windows of a walk whose end its own state knows
 SPANS_SUBMITTED = 2  # per stream: one runs, one waits for its result
+
+
+class Heard(NamedTuple):
+    """Losses of rows before they were learnt from, after some rows of a span."""
+
+    rows: int  # visited in the span
+    n_monitored: int  # rows whose loss was taken, since the walk began
+    loss_sum: float  # over them
 
 
 class SpanReport(NamedTuple):
@@ -59,6 +69,7 @@ class SpanReport(NamedTuple):
     step_s: float = 0.0  # of the method itself
     ahead: bool = False  # whether a thread read, beside the steps
     kept: tuple[Kept, ...] = ()  # what was written of numbers per row; not for the log
+    heard: tuple[Heard, ...] = ()  # the losses inside it, where the method tells them
 
 
 class Position(NamedTuple):
@@ -84,12 +95,16 @@ def walk_span(
     windows = windows_to_visit(job, walk, sweep, stream, first, stop, state)
     kept = row_state_source(job, walk.row_state, row_versions(state), records)
     reader = window_reader(job, largest_window(job.dataset.manifest, job.windows), kept)
-    visited, rows, stepping = 0, 0, Stopwatch()
+    visited, rows, stepping, heard = 0, 0, Stopwatch(), list[Heard]()
     with closing(reader.blocks(windows)) as blocks:
         for window, (block, places) in zip(windows, blocks, strict=False):
-            visited, rows = visited + 1, rows + rows_visited(walk, state, block)
+            before, visited, rows = rows, visited + 1, rows + rows_visited(walk, state, block)
             with stepping:
-                state = walk.step(job.problem, job.stats, state, block)
+                if walk.telling is None:
+                    state = walk.step(job.problem, job.stats, state, block)
+                else:
+                    tell = partial(_note, heard, before)
+                    state = walk.telling(job.problem, job.stats, state, block, tell)
             if walk.diverged(state):
                 break
             if kept is not None and walk.row_state == "update":
@@ -99,7 +114,12 @@ def walk_span(
         stream=stream, windows=visited, rows=rows, **cost_of(reader, began, stepping),
         metrics=walk.metrics(state), diverged=walk.diverged(state),
         arrived=walk.rows is not None and walk.rows(state) <= 0, kept=kept_by(kept),
+        heard=tuple(heard),
     )  # fmt: skip
+
+
+def _note(heard: list[Heard], before: int, rows: int, so_far: LossSum) -> None:
+    heard.append(Heard(before + rows, *so_far))
 
 
 def windows_to_visit(

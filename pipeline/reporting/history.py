@@ -87,11 +87,14 @@ class _LogReader:
     def _add(self, rows: int, event: dict[str, Any]) -> None:
         self._stepping += event["seconds"]
         self._waiting += event["wait_s"]
-        metrics, before = event["metrics"], self._loss_sums[-1]
-        now = (metrics.get("loss_sum", 0.0), metrics.get("n_monitored", 0))
-        after = before | {event["stream"]: now}
-        self._loss_sums.append(after)
-        self._points.append(Point(rows, mean_loss({}, after), mean_loss(before, after)))
+        metrics, began = event["metrics"], rows - event["rows"]
+        inside = [(began + some, loss, n) for some, n, loss in event.get("heard", ())]
+        end = (rows, metrics.get("loss_sum", 0.0), metrics.get("n_monitored", 0))
+        for at, loss, n in [*(one for one in inside if one[0] < rows), end]:
+            before = self._loss_sums[-1]
+            after = before | {event["stream"]: (loss, n)}
+            self._loss_sums.append(after)
+            self._points.append(Point(at, mean_loss({}, after), mean_loss(before, after)))
 
 
 def mean_loss(before: LossSums, after: LossSums) -> float | None:

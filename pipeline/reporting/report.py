@@ -9,7 +9,7 @@ from pipeline.plan.problem import problem_of
 from pipeline.reporting.history import History, read_history
 from pipeline.reporting.pictures import convergence, loss_curve, time_bars, validation_curve
 from pipeline.reporting.time_table import SweepTime, time_table, totals
-from pipeline.training.model import load_model
+from pipeline.training.model import Model, load_model
 from pipeline.training.outcome import Convergence
 from pipeline.training.run_folder import RunFolder
 from pipeline.training.saved import Saved
@@ -55,8 +55,18 @@ class RunReport(NamedTuple):
     forecast: dict[str, Any] | None  # what was foreseen; the fields of pipeline.plan.forecast
 
 
-def draw_report(run: RunFolder) -> RunReport:
-    """Write the pictures into the run's folder and return what the run did.
+class Told(NamedTuple):
+    """A run's report, and what it was made of."""
+
+    report: RunReport
+    history: History
+    sweeps: list[SweepTime]
+    model: Model
+    saved: Saved
+
+
+def read_report(run: RunFolder) -> Told:
+    """Return what the run did, without pictures.
 
     Raises
     ------
@@ -71,7 +81,7 @@ def draw_report(run: RunFolder) -> RunReport:
     if not (history.points or history.certificates):
         raise BadInput(f"The log of {run.url} holds no step yet. Go on with fewpass resume.")
     problem = problem_of(record.plan, record, model.lam)
-    return RunReport(
+    report = RunReport(
         run=run.url,
         dataset=record.plan.dataset,
         solver=record.method(cursor.method),
@@ -91,12 +101,30 @@ def draw_report(run: RunFolder) -> RunReport:
         seconds=cursor.seconds,
         bytes_read=cursor.bytes_read,
         waiting_share=history.waiting_s / history.stepping_s if history.stepping_s else 0.0,
-        image=_draw_losses(run, history, record.n_rows),
+        image=None,
+        convergence=None,
+        validation=None,
+        sweeps=[one._asdict() | {"passes": one.rows / record.n_rows} for one in totals(sweeps)],
+        time=None,
+        forecast=record.forecast.model_dump() if record.forecast else None,
+    )
+    return Told(report, history, sweeps, model, saved)
+
+
+def draw_report(run: RunFolder) -> RunReport:
+    """Write the pictures into the run's folder and return what the run did.
+
+    Raises
+    ------
+    BadInput
+        When there is no run, or none of its snapshots is whole yet.
+    """
+    report, history, sweeps, model, saved = read_report(run)
+    return report._replace(
+        image=_draw_losses(run, history, model.record.n_rows),
         convergence=_draw_convergence(run, history),
         validation=_draw_validation(run, saved),
-        sweeps=[one._asdict() | {"passes": one.rows / record.n_rows} for one in totals(sweeps)],
         time=_draw_time(run, sweeps),
-        forecast=record.forecast.model_dump() if record.forecast else None,
     )
 
 

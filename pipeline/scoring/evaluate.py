@@ -12,6 +12,7 @@ from pipeline.errors import BadInput
 from pipeline.execution.executor import Executor
 from pipeline.execution.reduce import ReduceReport, reduce
 from pipeline.execution.span import Job
+from pipeline.matching import Matched
 from pipeline.plan.job import stats_of
 from pipeline.plan.problem import problem_of
 from pipeline.scoring.evaluate_classes import (
@@ -79,13 +80,29 @@ def evaluate(
 
     Raises BadInput when the data set's columns, scaling or labels are not the model's.
     """
-    job = evaluation_job(model.record, dataset, model.lam, rules)
-    matched = require_same_columns(model.record, dataset, rules)
-    at = executor.submit("weights", read_weights, model.run, model.snapshot, dataset, matched)
-    total = executor.result(reduce(executor, job, sum_of(job), at, on_report))
+    job, total, matched = judged(model, dataset, executor, None, on_report, rules)
     executor.everywhere(let_go_of_buffers)
     figures = figures_of(job, model.record, model.weights, total)
     return figures._replace(left_out=matched.left_out)
+
+
+def judged(
+    model: Model,
+    dataset: Dataset,
+    executor: Executor,
+    what: Sum | None = None,
+    on_report: Callable[[ReduceReport], None] = lambda _: None,
+    rules: Matching = BY_NAME,
+) -> tuple[Job, Any, Matched]:
+    """Add up over a data set what its rows say of a model: `what`, or that of an evaluation.
+
+    Returns the job, the sum, and how columns were matched.
+    """
+    job = evaluation_job(model.record, dataset, model.lam, rules)
+    matched = require_same_columns(model.record, dataset, rules)
+    at = executor.submit("weights", read_weights, model.run, model.snapshot, dataset, matched)
+    total = executor.result(reduce(executor, job, what or sum_of(job), at, on_report))
+    return job, total, matched
 
 
 def sum_of(job: Job) -> Sum:

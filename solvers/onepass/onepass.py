@@ -30,6 +30,7 @@ from solvers.kernels.rows import Rows, dot_vector
 from solvers.kernels.shapes import Order, PerColumn, PerRow
 from solvers.kernels.simd.interleaved import from_line
 from solvers.kernels.simd.lanes import Two
+from solvers.loss_monitor import Tell, stretches, untold
 from solvers.losses import Problem, slope
 from solvers.onepass.adagrad import (
     ETAS,
@@ -155,6 +156,7 @@ class Onepass(Method):
             Walk(
                 name="walk-onepass",
                 step=self.step,
+                telling=self.step,
                 join=join,
                 order="stored" if epoch == 0 else "random",
                 metrics=progress,
@@ -178,8 +180,9 @@ class Onepass(Method):
         return (found,)
 
     def step(
-        self, problem: Problem, stats: ProblemStats, state: OnepassState, block: Block
-    ) -> OnepassState:
+        self, problem: Problem, stats: ProblemStats, state: OnepassState, block: Block,
+        tell: Tell = untold,
+    ) -> OnepassState:  # fmt: skip
         """Visit the rows of one block, and say which output is ahead."""
         if state.values_per_row == 0.0:
             state = begun(problem, stats, state, block)
@@ -188,18 +191,21 @@ class Onepass(Method):
         if newton.used:
             newton = take(problem, newton, block, pace.horizon)
         ahead = min(state.chosen, ASGD)
-        before = float(state.heard.sums[1, ahead])
-        t, mass, scalars = visit_rows(
-            state.columns.reshape(-1), state.unit * np.array(ETAS), state.heard.sums.reshape(-1),
-            Clock(state.t, state.mass), pace, problem, sgd.W,
-            AveragedSgd(sgd.theta, sgd.bar, sgd.monitor), sgd.t0, sgd.gamma0, SGD.schedule(own),
-            own, loss_of_zero(own, stats), Two(), *block[:4],
-        )  # fmt: skip
+        before, told = float(state.heard.sums[1, ahead]), state.heard.told
+        clock, scalars = Clock(state.t, state.mass), AveragedSgd(sgd.theta, sgd.bar, sgd.monitor)
+        for part in stretches(stats.stream_rows, len(block.order)):
+            t, mass, scalars = visit_rows(
+                state.columns.reshape(-1), state.unit * np.array(ETAS),
+                state.heard.sums.reshape(-1), clock, pace, problem, sgd.W, scalars, sgd.t0,
+                sgd.gamma0, SGD.schedule(own), own, loss_of_zero(own, stats), Two(), *block[:3],
+                block.order[part],
+            )  # fmt: skip
+            clock = Clock(t, mass)
+            told = state.heard.told.add(part.stop, float(state.heard.sums[1, ahead] - before))
+            tell(part.stop, told)
+        t, mass = clock
         sgd = scale_intercept(sgd._replace(**scalars._asdict(), t=t), length)
-        heard = state.heard._replace(
-            told=state.heard.told.add(len(block.order), float(state.heard.sums[1, ahead] - before)),
-            weight=state.heard.weight + mass - state.mass,
-        )
+        heard = state.heard._replace(told=told, weight=state.heard.weight + mass - state.mass)
         moved = state._replace(sgd=sgd, newton=newton, heard=heard, t=t, mass=mass, proof=Proof())
         return judged(problem, moved)
 

@@ -33,7 +33,18 @@ from solvers.intercept import column_length, level, with_column
 from solvers.kernels.dispatch import kernel
 from solvers.kernels.rows import Rows, add, add_vector, dot, dot_vector, paired_zeros
 from solvers.kernels.shapes import Order, PerRow, SideBySide
-from solvers.loss_monitor import EMA_RATE, LossMonitor, in_counts, in_numbers, listen, smoothing
+from solvers.loss_monitor import (
+    EMA_RATE,
+    LossMonitor,
+    LossSum,
+    Tell,
+    in_counts,
+    in_numbers,
+    listen,
+    smoothing,
+    stretches,
+    untold,
+)
 from solvers.losses import Problem, slope, value
 from solvers.protocol import (
     Block,
@@ -126,6 +137,7 @@ class Sgd(Method):
             Walk(
                 name=f"walk-{self.kind}",
                 step=self.step,
+                telling=self.step,
                 join=join_streams,
                 order="stored" if epoch == 0 else "random",
                 diverged=has_exploded,
@@ -141,11 +153,18 @@ class Sgd(Method):
         return read_out(state)[1]
 
     def step(
-        self, problem: Problem, stats: ProblemStats, state: SgdState, block: Block
-    ) -> SgdState:
+        self, problem: Problem, stats: ProblemStats, state: SgdState, block: Block,
+        tell: Tell = untold,
+    ) -> SgdState:  # fmt: skip
         """Visit the rows of one block."""
         problem, state, length = self.prepared(problem, stats, state, block)
-        return scale_intercept(self._visit(problem, stats, state, block), length)
+        for part in stretches(stats.stream_rows, len(block.order)):
+            order = block.order[part]
+            state = self._visit(problem, stats, state, block._replace(order=order))
+            tell(part.stop, LossSum(*state.monitor[:2]))
+            if has_exploded(state):
+                break
+        return scale_intercept(state, length)
 
     def step_interleaved(
         self,

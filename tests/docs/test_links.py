@@ -8,7 +8,7 @@ import pytest
 from tests.conftest import PROJECT
 
 PAGES = sorted(
-    page for folder in (".", "docs", "docs/papers", "tests/data")
+    page for folder in (".", "docs", "docs/papers", "docs/tutorials", "tests/data")
     for page in (PROJECT / folder).glob("*.md")
 )  # fmt: skip
 CODE = [

@@ -1,4 +1,4 @@
-"""The README's table of methods says what the methods declare."""
+"""The table of methods, docs/choosing.md, says what the methods declare."""
 
 import re
 
@@ -19,7 +19,7 @@ ROWS = re.compile(r"^\| (`[^|]*) \| ([^|]*) \| ([^|]*) \| ([^|]*) \|$", re.MULTI
 
 def table():
     """Word -> (when, memory); "the same" is taken from the row before."""
-    text = (PROJECT / "README.md").read_text(encoding="utf-8")
+    text = (PROJECT / "docs/choosing.md").read_text(encoding="utf-8")
     found, before = {}, ("", "")
     for words, when, _passes, memory in ROWS.findall(text):
         row = tuple(

@@ -1,0 +1,187 @@
+"""Charts as SVG text: lines, marks and whiskers on linear or logarithmic axes.
+
+Colours are the page's variables, so that a chart follows a dark screen; every size is in the units
+of the view box, which the page scales to its width.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+WIDTH, HEIGHT = 460.0, 270.0
+LEFT, RIGHT, TOP, BOTTOM = 58.0, 14.0, 10.0, 40.0
+MOST_POINTS = 600  # of a line: more cannot be told apart
+TICKS = 5
+
+Kind = Literal["linear", "log"]
+XY = tuple[float, float]
+
+
+class Line(NamedTuple):
+    """One line of a chart, with its name in the legend."""
+
+    name: str
+    points: Sequence[XY]
+    colour: int = 1  # --c1 to --c4 of the page
+    look: Literal["line", "faint", "dashed", "marks", "step"] = "line"
+
+
+class Whisker(NamedTuple):
+    """A vertical stroke, from low to high."""
+
+    x: float
+    low: float
+    high: float
+
+
+class Axis(NamedTuple):
+    """From numbers to places along one side of a chart."""
+
+    kind: Kind
+    low: float
+    high: float
+    start: float  # place of `low`
+    end: float  # place of `high`
+
+    def place(self, value: float) -> float:
+        """Return where a number lies, ends included."""
+        low, high, at = self.low, self.high, value
+        if self.kind == "log":
+            low, high, at = math.log10(low), math.log10(high), math.log10(max(value, low))
+        share = min(1.0, max(0.0, (at - low) / (high - low)))
+        return self.start + share * (self.end - self.start)
+
+    def ticks(self) -> list[float]:
+        """Return the numbers that are written beside it."""
+        return decades(self.low, self.high) if self.kind == "log" else steps(self.low, self.high)
+
+
+def chart(
+    lines: Sequence[Line], x_label: str, y_label: str, *, x: Kind = "linear", y: Kind = "linear",
+    whiskers: Iterable[Whisker] = (), x_range: XY | None = None, y_range: XY | None = None,
+) -> str:  # fmt: skip
+    """Draw lines with a legend; a figure that says so where there is nothing to draw.
+
+    Points that an axis cannot show (0 on a logarithmic one, what is not finite) are left out.
+    """
+    shown = [line._replace(points=_drawable(line.points, x, y)) for line in lines]
+    shown, strokes = [line for line in shown if line.points], list(whiskers)
+    if not shown:
+        return '<p class="quiet">Nothing to draw.</p>'
+    xs = [p[0] for line in shown for p in line.points]
+    ys = [p[1] for line in shown for p in line.points]
+    ys += [end for w in strokes for end in (w.low, w.high)]
+    across = Axis(x, *(x_range or _range(xs, x)), LEFT, WIDTH - RIGHT)
+    up = Axis(y, *(y_range or _range(ys, y)), HEIGHT - BOTTOM, TOP)
+    parts = [_grid(across, up, x_label, y_label)]
+    parts += [_stroke(w, across, up) for w in strokes]
+    parts += [_drawn(line, across, up) for line in shown]
+    title = escape(f"{y_label} against {x_label}")
+    picture = f'<svg viewBox="0 0 {WIDTH:g} {HEIGHT:g}" role="img" aria-label="{title}">'
+    return f"{picture}{''.join(parts)}</svg>{_legend(shown)}"
+
+
+def steps(low: float, high: float) -> list[float]:
+    """Return round numbers from low to high, about TICKS of them: 1, 2 or 5 times a power of 10."""
+    raw = (high - low) / TICKS
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(k * power for k in (1.0, 2.0, 5.0, 10.0) if k * power >= raw * 0.999)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [k * step for k in range(first, last + 1)]
+
+
+def decades(low: float, high: float) -> list[float]:
+    """Return powers of 10 from low to high, seven at most; 2 and 5 times them where they are few.
+
+    Of a range without any of these, round numbers.
+    """
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    every = -(-(last - first) // 7) or 1
+    parts = (1.0, 2.0, 5.0) if last - first <= 2 else (1.0,)
+    found = [k * 10.0**p for p in range(first, last + 1, every) for k in parts]
+    found = [tick for tick in found if low * 0.999 <= tick <= high * 1.001]
+    return found if len(found) > 1 else steps(low, high)
+
+
+def written(value: float) -> str:
+    """Write a number as short as can be: 0.25, 3,000, 20k, 1e-06."""
+    if value and (abs(value) < 1e-3 or abs(value) >= 1e9):
+        return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e")
+    if abs(value) >= 1e6:
+        return f"{value / 1e6:g}M"
+    return f"{value / 1e3:g}k" if abs(value) >= 1e4 else f"{value:g}"
+
+
+def thinned(points: Sequence[XY]) -> list[XY]:
+    """Keep so many points as can be told apart, the first and the last among them."""
+    keep = np.unique(np.linspace(0, len(points) - 1, min(len(points), MOST_POINTS)).round())
+    return [points[int(k)] for k in keep]
+
+
+def _drawable(points: Sequence[XY], x: Kind, y: Kind) -> list[XY]:
+    def fits(value: float, kind: Kind) -> bool:
+        return math.isfinite(value) and (kind == "linear" or value > 0.0)
+
+    return thinned([p for p in points if fits(p[0], x) and fits(p[1], y)])
+
+
+def _range(values: Sequence[float], kind: Kind) -> XY:
+    low, high = min(values), max(values)
+    if kind == "log":
+        return (low * 0.9, high * 1.1) if high < 1.5 * low else (low, high)
+    room = (high - low) * 0.05 or abs(high) * 0.05 or 1.0
+    return (low if low == 0.0 else low - room), high + room
+
+
+def _grid(across: Axis, up: Axis, x_label: str, y_label: str) -> str:
+    foot, parts = HEIGHT - BOTTOM, []
+    for tick in across.ticks():
+        x = across.place(tick)
+        parts.append(f'<path class="grid" d="M{x:.1f} {TOP}V{foot}"/>')
+        parts.append(_text(x, foot + 16.0, written(tick), "middle"))
+    for tick in up.ticks():
+        y = up.place(tick)
+        parts.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>')
+        parts.append(_text(LEFT - 6.0, y + 4.0, written(tick), "end"))
+    parts.append(_text((LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - 5.0, x_label, "middle"))
+    turn = f' transform="rotate(-90 12 {(TOP + foot) / 2.0:.1f})"'
+    parts.append(_text(12.0, (TOP + foot) / 2.0, y_label, "middle", turn))
+    return "".join(parts)
+
+
+def _text(x: float, y: float, text: str, anchor: str, more: str = "") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{more}>{escape(text)}</text>'
+
+
+def _stroke(whisker: Whisker, across: Axis, up: Axis) -> str:
+    x, low, high = across.place(whisker.x), up.place(whisker.low), up.place(whisker.high)
+    return f'<path class="whisker" d="M{x:.1f} {low:.1f}V{high:.1f}"/>'
+
+
+def _drawn(line: Line, across: Axis, up: Axis) -> str:
+    places = [(across.place(x), up.place(y)) for x, y in line.points]
+    kind = f'class="{line.look} c{line.colour}"'
+    if line.look == "marks" or len(places) == 1:
+        dots = (f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5"/>' for x, y in places)
+        return f'<g class="marks c{line.colour}">{"".join(dots)}</g>'
+    corners = _stairs(places) if line.look == "step" else places
+    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in corners)
+    return f'<polyline {kind} points="{path}"/>'
+
+
+def _stairs(places: Sequence[XY]) -> list[XY]:
+    found = [places[0]]
+    for x, y in places[1:]:
+        found += [(x, found[-1][1]), (x, y)]
+    return found
+
+
+def _legend(lines: Sequence[Line]) -> str:
+    named = [line for line in lines if line.name]
+    keys = (f'<span><i class="c{k.colour} {k.look}"></i>{escape(k.name)}</span>' for k in named)
+    return f'<p class="legend">{"".join(keys)}</p>' if named else ""

@@ -1,0 +1,95 @@
+"""What every section is laid out with: cards, tables, bars.  All text is escaped here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+
+def section(title: str, *cards: str) -> str:
+    """Return a heading and its cards; nothing where there are none."""
+    shown = [card for card in cards if card]
+    return f'<h2>{escape(title)}</h2><div class="cards">{"".join(shown)}</div>' if shown else ""
+
+
+def card(title: str, body: str, note: str = "", *, wide: bool = False) -> str:
+    """Return a card; `body` is HTML, `note` a sentence under it."""
+    said = f'<p class="quiet">{escape(note)}</p>' if note else ""
+    kind = "card wide" if wide else "card"
+    return f'<div class="{kind}"><h3>{escape(title)}</h3>{body}{said}</div>'
+
+
+def tiles(figures: Mapping[str, str | None]) -> str:
+    """Lay out the figures that count most; what is None is left out."""
+    each = (
+        f'<div class="tile"><span class="quiet">{escape(name)}</span><b>{escape(value)}</b></div>'
+        for name, value in figures.items()
+        if value is not None
+    )
+    return f'<div class="tiles">{"".join(each)}</div>'
+
+
+def facts(found: Mapping[str, Any]) -> str:
+    """Lay facts out one below the other; what is None is left out."""
+    rows = (
+        f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>"
+        for name, value in found.items()
+        if value is not None
+    )
+    return f'<table class="facts">{"".join(rows)}</table>'
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], text_columns: int = 1) -> str:
+    """Lay out rows; the first columns are text, the others numbers."""
+    kinds = ["text" if k < text_columns else "number" for k in range(len(head))]
+    top = "".join(f'<th class="{k}">{escape(h)}</th>' for h, k in zip(head, kinds, strict=True))
+    body = "".join(
+        "<tr>"
+        + "".join(f'<td class="{k}">{escape(c)}</td>' for c, k in zip(row, kinds, strict=True))
+        + "</tr>"
+        for row in rows
+    )
+    head_row = f"<thead><tr>{top}</tr></thead>"
+    return f'<div class="scroll"><table>{head_row}<tbody>{body}</tbody></table></div>'
+
+
+def bars(rows: Sequence[tuple[str, float, str]]) -> str:
+    """Draw (name, number, as written) as bars from the left, or from the middle with both signs."""
+    most = max((abs(number) for _, number, _ in rows), default=0.0) or 1.0
+    two_sided = any(number < 0.0 for _, number, _ in rows)
+    each = (
+        f'<span class="name">{escape(name)}</span>{_bar(number / most, two_sided=two_sided)}'
+        f'<span class="value">{escape(text)}</span>'
+        for name, number, text in rows
+    )
+    return f'<div class="bars">{"".join(each)}</div>'
+
+
+def _bar(share: float, *, two_sided: bool) -> str:
+    width = abs(share) * (50.0 if two_sided else 100.0)
+    start = 0.0 if not two_sided else 50.0 - width * (share < 0.0)
+    colour = 2 if share < 0.0 else 1
+    style = f"left:{start:.1f}%;width:{width:.1f}%"
+    return f'<span class="bar"><i class="c{colour}" style="{style}"></i></span>'
+
+
+def heat(labels: Sequence[str], shares: Sequence[Sequence[float]], texts: Any, corner: str) -> str:
+    """Lay out a square table whose cells are the darker the larger their share of the row."""
+    top = "".join(f'<th class="number">{escape(label)}</th>' for label in labels)
+    body = "".join(
+        f"<tr><th>{escape(label)}</th>"
+        + "".join(
+            f'<td class="cell" style="--share:{70.0 * share:.0f}%">{escape(text)}</td>'
+            for share, text in zip(row, said, strict=True)
+        )
+        + "</tr>"
+        for label, row, said in zip(labels, shares, texts, strict=True)
+    )
+    head = f"<thead><tr><th>{escape(corner)}</th>{top}</tr></thead>"
+    return f'<div class="scroll"><table class="heat">{head}<tbody>{body}</tbody></table></div>'
+
+
+def preformatted(text: str) -> str:
+    """Show text as it is, to be copied."""
+    return f"<pre>{escape(text)}</pre>"

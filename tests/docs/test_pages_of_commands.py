@@ -1,0 +1,146 @@
+"""README, docs/tour.md, docs/coming-from.md and docs/tutorials: every command, and the Python."""
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flows import cli
+from pipeline.clicks import write_clicks
+from pipeline.visits import write_visits
+from testing.prefect_server import free_port
+from tests.conftest import PROJECT
+
+FEWPASS = "from flows.cli import main; import sys; sys.exit(main())"
+TOPICS = {"sport": "goal team match", "money": "bank price market", "space": "moon orbit star"}
+
+
+def sessions(page):
+    """The commands of a page, each with what is shown below it."""
+    text = (PROJECT / page).read_text(encoding="utf-8")
+    for block in re.findall(r"```console\n(.*?)```", text, re.DOTALL):
+        for session in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, output = session.replace("\\\n", " ").partition("\n")
+            yield command, output
+
+
+def python_of(page):
+    text = (PROJECT / page).read_text(encoding="utf-8")
+    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+
+
+def run_fewpass(page, capsys):
+    """What is printed starts every line as it is shown, if that is a line of a table."""
+    commands = [(c, o) for c, o in sessions(page) if c.startswith("fewpass ")]
+    assert len(commands) >= 3
+    for command, shown in commands:
+        assert cli.main(shlex.split(command)[1:]) == 0, command
+        printed = capsys.readouterr()
+        heads = {line[:10] for line in (printed.out + printed.err).splitlines()}
+        for line in shown.splitlines():
+            if line.startswith(" ") and line.strip()[:1].isalpha():
+                assert line[:10] in heads, f"{command}: {line}"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Where a page's files lie."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "demo-output").mkdir()
+    write_visits(tmp_path / "visits.csv", 2_000)
+    write_visits(tmp_path / "demo-output/visits.csv", 2_000)
+    for name in ("clicks", "monday", "tuesday", "demo-output/clicks"):
+        write_clicks(tmp_path / f"{name}.svm", 1_500_000, seed=len(name))
+    rng = np.random.default_rng(0)
+    topic = rng.choice(list(TOPICS), 300)
+    words = ["the", "a", "of", "and", "was", "in"]
+    text = [" ".join([*rng.choice(TOPICS[t].split(), 3), *rng.choice(words, 6)]) for t in topic]
+    pd.DataFrame({"topic": topic, "text": text}).to_csv(tmp_path / "messages.csv", index=False)
+    x = rng.standard_normal((300, 2))
+    people = {"age": 40 + 10 * x[:, 0], "income": 1e4 * np.exp(x[:, 1]), "bought": x[:, 0] > 0}
+    pd.DataFrame(people).to_parquet(tmp_path / "people.parquet")
+    lines = [f"{1 if a > 0 else -1} |w x:{a:.3f} y:{b:.3f}\n" for a, b in x]
+    (tmp_path / "ads.vw").write_text("".join(lines))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "README.md",
+        "docs/tour.md",
+        "docs/coming-from.md",
+        "docs/tutorials/csv.md",
+        "docs/tutorials/clicks.md",
+        "docs/tutorials/text.md",
+    ],
+)
+def test_the_commands_of_a_page_run(page, folder, capsys):
+    run_fewpass(page, capsys)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/coming-from.md"])
+def test_the_python_of_a_page_runs(page, folder):
+    names = {}
+    for block in python_of(page):
+        exec(compile(block, page, "exec"), names)
+    if page == "README.md":
+        assert names["result"].converged
+        assert len(names["model"].predict(pd.read_csv("visits.csv").drop(columns="bought"))) == 2000
+
+
+def test_the_readme_names_both_commands():
+    commands = [command for command, _ in sessions("README.md")]
+    assert "make demo" in commands
+    assert "make test" in commands
+
+
+@pytest.mark.timeout(600)
+def test_a_nightly_refresh(folder):
+    script = "\n".join(command for command, _ in sessions("docs/tutorials/refresh.md"))
+    finish(script, folder, {"PREFECT_HOME": str(folder / "prefect")})
+    assert len((folder / "scores.csv").read_text().splitlines()) > 1000
+
+
+@pytest.mark.timeout(600)
+def test_a_dask_cluster(folder):
+    script = "\n".join(command for command, _ in sessions("docs/tutorials/cluster.md"))
+    finish(script, folder, {"PORT": str(free_port())})
+    models = [folder / run / "snapshots" for run in ("here", "there")]
+    found = [max(m.glob("*/arrays/coef/c/0")).read_bytes() for m in models]
+    assert found[0] == found[1]
+
+
+def finish(script, folder, settings):
+    """Run a page in a shell that has our commands, and end what it leaves in the background."""
+    (folder / "bin").mkdir()
+    for name, what in (("fewpass", f'-c "{FEWPASS}"'), ("dask", "-m dask"), ("prefect", None)):
+        line = (
+            f'"{sys.executable}" {what}' if what else f'"{os.path.dirname(sys.executable)}/prefect"'
+        )
+        program = folder / "bin" / name
+        program.write_text(f'#!/bin/sh\nexec {line} "$@"\n')
+        program.chmod(0o755)
+    (folder / "pyproject.toml").write_bytes((PROJECT / "pyproject.toml").read_bytes())
+    environment = os.environ | settings | {
+        "PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "PYTHONPATH": str(PROJECT),
+    }  # fmt: skip
+    with (folder / "printed").open("wb") as printed:
+        shell = subprocess.Popen(
+            ["bash", "-e", "-c", script], cwd=folder, env=environment, stdout=printed,
+            stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+        try:
+            code = shell.wait(500)
+        finally:
+            try:
+                os.killpg(shell.pid, signal.SIGTERM)
+            except ProcessLookupError:
+                pass
+    assert code == 0, (folder / "printed").read_text(errors="replace")[-3000:]

@@ -1,0 +1,29 @@
+"""The loss curve of a run: points inside spans, which change no bit and add up to the whole."""
+
+from itertools import pairwise
+
+import pytest
+
+from pipeline import train
+from pipeline.reporting.history import read_history
+from pipeline.training.run_folder import RunFolder
+from solvers import loss_monitor
+from testing.datasets import make
+
+
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
+@pytest.mark.parametrize("solver", ["asgd", "onepass"])
+def test_a_pass_is_told_in_a_hundred_points_and_more(tmp_path, monkeypatch, solver, layout):
+    data = make(tmp_path / "data", n=6000, d=30, layout=layout, chunk_rows=1500).folder.url
+    curves, bits = {}, set()
+    for rows in (16, 10**9):
+        monkeypatch.setattr(loss_monitor, "LEAST_STRETCH", rows)
+        result = train(data, tmp_path / str(rows), solver=solver, passes=2)
+        curves[rows] = read_history(RunFolder(result.run).events()).points
+        bits.add(result.weights_sha256)
+    assert len(bits) == 1
+    fine, coarse = curves[16], curves[10**9]
+    assert len(fine) > 200 > len(coarse)
+    assert all(a.rows < b.rows for a, b in pairwise(fine))
+    at = {point.rows: point.average for point in fine}
+    assert [at[point.rows] for point in coarse] == [point.average for point in coarse]

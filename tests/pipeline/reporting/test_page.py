@@ -1,0 +1,119 @@
+"""The page of a run: its curves are scikit-learn's, and it needs and runs nothing from elsewhere."""
+
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from sklearn.metrics import average_precision_score, confusion_matrix, roc_auc_score, roc_curve
+
+from flows import cli
+from pipeline.reporting.page.charts import Line, chart, decades, steps
+from pipeline.reporting.page.quality import curves
+from pipeline.scoring.evaluate import HISTOGRAM_BITS, score_bins
+from pipeline.training.model import load_model
+from pipeline.training.run_folder import RunFolder
+from storage.dataset import Dataset
+
+VOID = {"meta", "circle", "path", "polyline"}
+
+
+class Balanced(HTMLParser):
+    """Refuses tags that are not closed, scripts, and anything that is loaded."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.tags, self.text = [], [], ""
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        assert tag not in ("script", "link", "img", "iframe", "object")
+        assert not {"src", "href", "onclick", "onload"} & {name for name, _ in attributes}
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def read(html):
+    parser = Balanced()
+    parser.feed(html)
+    assert not parser.open
+    return parser
+
+
+def test_curves_are_those_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    y = rng.random(4000) < 0.2
+    p = (rng.standard_normal(4000) + y).round(1)  # ties, and no two scores in one bin
+    bins = score_bins(p)
+    sides = [np.bincount(bins[y == side], minlength=1 << HISTOGRAM_BITS) * 1.0 for side in (1, 0)]
+    found = curves(*sides)
+    false, true, _ = roc_curve(y, p, drop_intermediate=False)
+    np.testing.assert_allclose(found.false_positive_rate, false)
+    np.testing.assert_allclose(found.recall, true)
+    np.testing.assert_allclose(found.average_precision, average_precision_score(y, p))
+    area = np.trapezoid(found.recall, found.false_positive_rate)
+    np.testing.assert_allclose(area, roc_auc_score(y, p))
+
+
+@pytest.mark.parametrize("low, high", [(0.0, 1.0), (-3.2, 17.0), (1e-7, 4e-7), (0.4691, 0.4702)])
+def test_ticks_are_few_and_inside(low, high):
+    for ticks in [steps(low, high), *([decades(low, high)] if low > 0.0 else [])]:
+        assert 2 <= len(ticks) <= 11
+        assert all(low * 0.99 - 1e-12 <= tick <= high * 1.01 for tick in ticks)
+
+
+def test_a_chart_leaves_out_what_an_axis_cannot_show():
+    drawn = chart(
+        [Line("a<b", [(1.0, 0.0), (2.0, 3.0), (3.0, np.nan), (4.0, 5.0)])], "x", "y", y="log"
+    )
+    assert len(re.search(r'polyline [^>]*points="([^"]*)"', drawn)[1].split()) == 2
+    assert "a&lt;b" in drawn
+    assert "Nothing to draw" in chart([Line("", [(1.0, 0.0)])], "x", "y", y="log")
+
+
+def trained(tmp_path, monkeypatch, label):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((600, 3))
+    y = label(X[:, 0] + 0.5 * rng.standard_normal(600))
+    rows = [",".join([*map(str, x), str(t)]) for x, t in zip(X, y, strict=True)]
+    (tmp_path / "rows.csv").write_text("\n".join(["<b>one</b>,two,three,what", *rows]) + "\n")
+    ingest = "ingest rows.csv rows --label what --test-fraction 0.3 -q"
+    for words in (ingest, "train rows run --tol 1e-4 -q", "report run --html -q"):
+        assert cli.main(words.split()) == 0
+    return (tmp_path / "run/report/report.html").read_text(encoding="utf-8")
+
+
+def test_two_labels(tmp_path, monkeypatch):
+    html = trained(tmp_path, monkeypatch, lambda p: np.where(p > 0, "<i>yes", "no & not"))
+    page = read(html)
+    for title in ("ROC curve", "Precision and recall", "Calibration", "Confusion", "Certificate",
+                  "Largest weights", "How to reproduce it", "Foreseen and found"):  # fmt: skip
+        assert title in page.text
+    assert "<b>one</b>" in page.text
+    assert "<i>yes" in page.text
+    assert cli.main(["predict", "run", "rows-test", "out.csv", "-q"]) == 0
+    data = Dataset.open("rows-test")
+    lines = (tmp_path / "out.csv").read_text().splitlines()[1:]
+    given = [line.split(",")[0].strip('"') for line in lines]
+    codes = np.concatenate([data.read_chunk(k).target for k in range(data.n_chunks)])
+    names = load_model(RunFolder("run")).record.targets.labels
+    known = [names[int(code)] for code in codes]
+    for cell in confusion_matrix(known, given, labels=list(names)).ravel():
+        assert f">{cell}</td>" in html
+
+
+@pytest.mark.parametrize("case", ["classes", "numbers"])
+def test_other_targets(tmp_path, monkeypatch, case):
+    label = {"classes": lambda p: np.digitize(p, [-0.5, 0.5]), "numbers": lambda p: p}[case]
+    page = read(trained(tmp_path, monkeypatch, label))
+    assert "On held-out rows" in page.text
+    assert ("Confusion" in page.text) == (case == "classes")
+    assert ("Predicted against found" in page.text) == (case == "numbers")

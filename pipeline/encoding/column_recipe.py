@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from pipeline.encoding.cells import Floats, Mask
 from pipeline.encoding.text import Ragged
@@ -34,6 +34,8 @@ class ColumnRecipe(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
+    missing_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
+    """Of the sample's cells."""
 
     @property
     def outputs(self) -> list[str]:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from pipeline.encoding.applying import columns_of
 from pipeline.encoding.cells import read_moments, read_numbers, words_of
+from pipeline.encoding.hashing import hashes
 from pipeline.encoding.inference import FEW, Held, as_asked, held_in
 from pipeline.encoding.lists import fitted_tags, fitted_vector
 from pipeline.encoding.recipe import (
@@ -68,7 +69,7 @@ def fitted(sample: Any, rules: Rules) -> Recipe:
     """
     names = sample.column_names
     columns = [
-        _column(name, cells, rules)
+        _with_missing(_column(name, cells, rules), cells)
         for name, cells in zip(names, columns_of(sample, names), strict=True)
     ]
     if not columns:
@@ -98,6 +99,15 @@ def _column(name: str, cells: Any, rules: Rules) -> AnyColumn:
         bits = min(rules.bits, MOST_TEXT_BITS, _bits_for(found))
         return Text(name=name, bits=bits, idf=idf_text(inverse_frequencies(words, bits)))
     return _category(name, cells, rules, always_hashed=held.kind == "hash")
+
+
+def _with_missing(column: AnyColumn, cells: Any) -> AnyColumn:
+    """Return the recipe of a column with the share of the sample that is missing."""
+    if isinstance(column, Number):
+        missing = np.isnan(read_numbers(cells, column.written, column.missing)[0]).mean()
+    else:
+        missing = cells.null_count / max(1, len(cells))
+    return column.model_copy(update={"missing_share": round(float(missing), 6)})
 
 
 def _cross(of: tuple[str, str], sample: Any, rules: Rules) -> Cross:
@@ -147,8 +157,18 @@ def _category(name: str, cells: Any, rules: Rules, *, always_hashed: bool) -> Ca
         # Where counts are equal the value decides: their order depends on how rows were cut.
         most = sorted(zip((-counts).tolist(), values, strict=True))[:EXAMPLES]
         bits = min(rules.bits, _bits_for(len(values)))
-        return Hashed(name=name, bits=bits, examples=tuple(value for _, value in most))
+        return Hashed(
+            name=name, bits=bits, examples=tuple(value for _, value in most),
+            collisions=_collisions(name, counted.field("values"), bits),
+        )  # fmt: skip
     return Category(name=name, values=tuple(sorted(often)))
+
+
+def _collisions(name: str, values: Any, bits: int) -> float:
+    """Return the share of different values that are hashed to the column of another one."""
+    columns = np.abs(hashes(words_of(values), f"{name}=")) % (1 << bits)
+    _, counts = np.unique(columns, return_counts=True)
+    return round(float(counts[counts > 1].sum() / max(1, columns.size)), 6)
 
 
 def _bits_for(values: int) -> int:

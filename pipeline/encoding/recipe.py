@@ -133,6 +133,8 @@ class Hashed(ColumnRecipe):
     bits: Annotated[int, Field(ge=1, le=30)]
     examples: tuple[str, ...] = ()
     """Values that the sample has often: by them columns get names of their own."""
+    collisions: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
+    """Share of the sample's different values that have their column not to themselves."""
 
     @property
     def outputs(self) -> list[str]:
@@ -150,7 +152,8 @@ class Hashed(ColumnRecipe):
     @property
     def told(self) -> str:
         """Say how many columns values are hashed to."""
-        return f"category of many values, hashed to {1 << self.bits:,} columns"
+        shared = f", {self.collisions:.2g} of the sample's share one" * (self.collisions > 0.0)
+        return f"category of many values, hashed to {1 << self.bits:,} columns{shared}"
 
     @property
     def _codes(self) -> list[int]:

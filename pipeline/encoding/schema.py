@@ -52,6 +52,11 @@ def feature_names(schema: Schema | None) -> tuple[str, ...] | None:
 
 
 def told_columns(schema: Schema | None) -> tuple[tuple[str, str], ...]:
-    """Say of every column that is encoded what becomes of it."""
+    """Say of every column that is encoded what becomes of it, and how much of it is missing."""
     recipe = recipe_in(schema)
-    return () if recipe is None else tuple((part.name, part.told) for part in recipe.parts)
+    if recipe is None:
+        return ()
+    shares = [
+        f"; {p.missing_share:.2g} of it missing" * (p.missing_share > 0) for p in recipe.parts
+    ]
+    return tuple((p.name, p.told + share) for p, share in zip(recipe.parts, shares, strict=True))

@@ -7,10 +7,12 @@ import sys
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from flows.cli import main
 from pipeline import from_run
+from pipeline.encoding.fitting import Rules, fitted
 from pipeline.encoding.recipe import Recipe
 from pipeline.encoding.schema import recipe_in
 from pipeline.errors import BadInput
@@ -310,3 +312,24 @@ def test_a_refresh_reads_later_tables_as_the_first(tmp_path):
         carry_out(store, generation)
     assert schemas[0] == schemas[1]
     assert from_run(store).predict(frame).shape == (1200,)
+
+
+def test_gaps_and_collisions_are_counted():
+    n, rng = 3000, np.random.default_rng(2)
+    frame = pd.DataFrame({
+        "who": [f"v{k}" for k in rng.integers(0, 1500, n)], "paid": rng.lognormal(2, 1, n),
+        "y": rng.integers(0, 2, n),
+    })  # fmt: skip
+    frame.loc[rng.random(n) < 0.2, "paid"] = np.nan
+    frame.loc[rng.random(n) < 0.1, "who"] = None
+    sample = pa.Table.from_pandas(frame[["who", "paid"]], preserve_index=False)
+    who, paid = fitted(sample, Rules(bits=11)).columns
+    assert paid.missing_share == pytest.approx(frame.paid.isna().mean(), abs=1e-6)
+    assert who.missing_share == pytest.approx(frame.who.isna().mean(), abs=1e-6)
+    slots = {}
+    for value in frame.who.dropna().unique():
+        entry = who.entries(pa.array([value], pa.large_string())).slots[0]
+        slots.setdefault(int(entry.column[0]), []).append(value)
+    together = sum(len(values) for values in slots.values() if len(values) > 1)
+    assert who.collisions == pytest.approx(together / frame.who.nunique(), abs=1e-6)
+    assert 0 < who.collisions < 1

@@ -121,6 +121,8 @@ def ingest_facts(result: IngestResult) -> dict[str, Any]:
         facts["notes"] = result.notes
     if result.skipped:
         facts["skipped"] = result.skipped
+    if result.beyond:
+        facts["beyond"] = result.beyond
     if result.merged:
         facts["merged"] = result.merged
     return facts
@@ -140,11 +142,16 @@ def _shown(result: IngestResult) -> dict[str, Any]:
         else None,
         "skipped rows": result.skipped or None,
         "double indices": f"{result.merged:,}, added up" if result.merged else None,
+        "left out": _beyond(result) if result.beyond else None,
         "chunks": f"{result.chunks:,} of {result.chunk_rows:,} rows",
         "size": f"{format_bytes(result.bytes_in)} in, {format_bytes(result.bytes_out)} out",
         "took": f"{format_seconds(result.seconds)}, at most "
         f"{format_bytes(result.peak_memory_bytes)} of memory",
     }
+
+
+def _beyond(result: IngestResult) -> str:
+    return f"{result.beyond:,} values beyond the {result.features:,} features"
 
 
 def shown_labels(labels: Sequence[str] | Sequence[float] | None) -> str:

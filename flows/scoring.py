@@ -192,11 +192,13 @@ def run_predict(
         "in": result.output,
         "rows": result.rows,
         "columns": ", ".join(result.columns),
+        "left out": f"{result.beyond:,} values beyond the model's features"
+        if result.beyond
+        else None,
         "took": f"{format_seconds(result.seconds)}, at most "
         f"{format_bytes(result.peak_memory_bytes)} of memory",
     }
     facts = result._asdict()
-    if not result.left_out:
-        del facts["left_out"]
+    facts = {k: v for k, v in facts.items() if v or k not in ("left_out", "beyond")}
     terminal.result(facts, facts_table("Predictions", shown))
     return 0

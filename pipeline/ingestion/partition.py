@@ -83,6 +83,7 @@ class Partitioned(NamedTuple):
     n_skipped: dict[str, int]  # per file
     skipped: list[str]  # the first of them, as sentences
     n_merged: int  # values added to the one before, of the same index in the row
+    n_beyond: int  # values left out, beyond the features asked for
     orders: tuple[ColumnOrder, ...]  # of the columns, for each of the buckets
 
 
@@ -115,7 +116,7 @@ class Partitioner:
         self.counts = [ColumnCounts() for _ in range(groups)] if renumbers else []
         self.max_index = -1
         self.n_skipped: dict[str, int] = {}
-        self.n_merged = 0
+        self.n_merged = self.n_beyond = 0
         self.skipped: list[str] = []
         self._copies: deque[Future[None]] = deque()  # of rows to where they are held
 
@@ -163,7 +164,8 @@ class Partitioner:
             scaler = Scaler.fitted(self.scale or "none", self.columns, n_features)
         return Partitioned(
             self.kind, n_features, self.encoder, scaler, self.rows,
-            self.n_skipped, self.skipped, self.n_merged, self._orders(n_features),
+            self.n_skipped, self.skipped, self.n_merged, self.n_beyond,
+            self._orders(n_features),
         )  # fmt: skip
 
     def _orders(self, n_features: int) -> tuple[ColumnOrder, ...]:
@@ -213,6 +215,7 @@ class Partitioner:
             self._decide_on_scaling(parsed.table)
         self._note_skipped(parsed)
         self.n_merged += parsed.n_merged
+        self.n_beyond += parsed.n_beyond
         self.max_index = max(self.max_index, parsed.max_index)
         target = self.encoder.encode(parsed.table.target, parsed.labels, prepared.where)
         if self._is_held() and not self._fits(prepared):
@@ -324,6 +327,7 @@ def partition_as_state(partitioned: Partitioned) -> dict[str, Any] | None:
         "n_skipped": partitioned.n_skipped,
         "skipped": partitioned.skipped,
         "n_merged": partitioned.n_merged,
+        "n_beyond": partitioned.n_beyond,
         "orders": orders_as_state(partitioned.orders),
     }
 
@@ -352,5 +356,6 @@ def partition_from_state(plan: IngestPlan, path: Path, state: dict[str, Any]) ->
         n_skipped=state["n_skipped"],
         skipped=state["skipped"],
         n_merged=state["n_merged"],
+        n_beyond=state["n_beyond"],
         orders=orders_from_state(state["orders"]),
     )

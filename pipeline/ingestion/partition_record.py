@@ -52,6 +52,7 @@ class _Partitioned(_Strict):
     n_skipped: dict[str, Natural]
     skipped: list[str]
     n_merged: Natural
+    n_beyond: Natural
     orders: list[tuple[str, str] | None]
 
 

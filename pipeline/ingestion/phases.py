@@ -280,6 +280,7 @@ class _Ingest:
             "plan": plan,
             "skipped_rows": partitioned.skipped,
             "merged": partitioned.n_merged,
+            "beyond": partitioned.n_beyond,
             "like": self._like_fingerprint(),
         }
 
@@ -307,6 +308,7 @@ class _Ingest:
             skipped=sum(manifest.bad_rows.values()),
             skipped_rows=tuple(self.targets[TRAINING].marker().get("skipped_rows", ())),
             merged=self.targets[TRAINING].marker().get("merged", 0),
+            beyond=self.targets[TRAINING].marker().get("beyond", 0),
             partitioned_again=self.partitioned_again,
             left_out=self.source.left_out,
             encoded=told_columns(done[TRAINING].schema),

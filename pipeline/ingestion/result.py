@@ -36,6 +36,7 @@ class IngestResult(BaseModel):
     skipped: int  # rows left out under on_bad_row="skip"
     skipped_rows: tuple[str, ...]  # the first of them: file, line, reason
     merged: int  # values whose index stood in their row before: added up
+    beyond: int = 0  # values left out, whose index is beyond the features of `like`
     left_out: tuple[str, ...] = ()  # columns that `like` does not know
     partitioned_again: str | None = (
         None  # what was damaged of the rows that an earlier call had partitioned

@@ -43,6 +43,7 @@ class PredictionResult(NamedTuple):
     seconds: float
     peak_memory_bytes: int
     left_out: tuple[str, ...] = ()  # columns of the input that the model does not know
+    beyond: int = 0  # values left out, whose index is beyond the model's features
 
 
 class Predictor(NamedTuple):
@@ -154,7 +155,7 @@ def predict(
     predictor = make_predictor(model, probability=probability, raw=dataset is None)
     if defuse and output.endswith(".csv"):
         predictor = predictor.defused()
-    rows = 0
+    rows = beyond = 0
     with (
         open_predictions(output, predictor.columns, storage_options) as out,
         ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool,
@@ -167,12 +168,13 @@ def predict(
             matched = require_same_columns(model.record, dataset, options)
             left_out = matched.left_out
             batches = _of_dataset(predictor, dataset, matched, memory, pool)
-        for batch in batches:
+        for batch, n_beyond in batches:
             rows += _keep(out, batch)
+            beyond += n_beyond
             on_rows(rows)
     seconds = time.perf_counter() - began
     peak = peak_memory_bytes()
-    return PredictionResult(output, rows, predictor.columns, seconds, peak, left_out)
+    return PredictionResult(output, rows, predictor.columns, seconds, peak, left_out, beyond)
 
 
 def make_predictor(model: Model, *, probability: bool, raw: bool) -> Predictor:
@@ -221,13 +223,14 @@ def _source(
 
 def _of_files(
     predictor: Predictor, source: Source, memory: int, pool: ThreadPoolExecutor
-) -> Iterator[dict[str, NDArray[Any]]]:
+) -> Iterator[tuple[Columns, int]]:
     workers = pool._max_workers  # noqa: SLF001 - the pool is ours, and nothing public tells
     shares = max(1, len(predictor.columns) // 4)  # a row's columns may be wider than its text
     size = max(1 << 16, memory // (PIECE_SHARE * (workers + 1) * shares))
 
-    def job(piece: Any) -> dict[str, NDArray[Any]]:
-        return predictor(source.parse(piece).table)
+    def job(piece: Any) -> tuple[Columns, int]:
+        parsed = source.parse(piece)
+        return predictor(parsed.table), parsed.n_beyond
 
     return ordered_map(pool, job, source.pieces(size), workers + 1)
 
@@ -238,12 +241,12 @@ def _of_dataset(
     matched: Matched,
     memory: int,
     pool: ThreadPoolExecutor,
-) -> Iterator[dict[str, NDArray[Any]]]:
+) -> Iterator[tuple[Columns, int]]:
     weights = stored_weights(predictor.model.weights, dataset, matched)
     predictor = predictor._replace(model=predictor.model._replace(weights=weights))
 
-    def job(k: int) -> dict[str, NDArray[Any]]:
-        return predictor(dataset.read_stored(k))
+    def job(k: int) -> tuple[Columns, int]:
+        return predictor(dataset.read_stored(k)), 0
 
     if predictor.probabilities is None or weights.coef.ndim == 1:
         yield from ordered_map(pool, job, range(dataset.n_chunks), 2)
@@ -251,7 +254,7 @@ def _of_dataset(
     step = max(1, memory // (PIECE_SHARE * 8 * len(weights.coef)))  # a column per class
     for table in ordered_map(pool, dataset.read_stored, range(dataset.n_chunks), 2):
         for first in range(0, table.n_rows, step):
-            yield predictor(cut(table, first, min(first + step, table.n_rows)))
+            yield predictor(cut(table, first, min(first + step, table.n_rows))), 0
 
 
 def _keep(out: PredictionFile, batch: dict[str, NDArray[Any]]) -> int:

@@ -15,7 +15,8 @@ class Matching(BaseModel):
     )
 
     extra_columns: Literal["refuse", "ignore"] = "refuse"
-    """What to do with columns of names that are not known: refuse them, or leave them out."""
+    """What to do with columns that are not known, by name or, in LIBSVM text, by an index beyond
+    the features: refuse them, or leave them out."""
     by_position: bool = False
     """Take columns in the order in which they come, whatever their names [default: by name, where
     both sides have names]."""

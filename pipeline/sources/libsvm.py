@@ -64,7 +64,7 @@ _MESSAGES = {
     ),
     grammar.TOO_WIDE: (
         "{found} lies beyond the {width} features that were asked for",
-        "Give the width that the training data had (`n_features`),",
+        "Leave such values out (`extra_columns=ignore`), or give another width (`n_features`),",
     ),
     grammar.BAD_VALUE: (
         "the value in {found} is not a number",
@@ -135,7 +135,8 @@ def _refuse_columns(options: SourceOptions) -> None:
 
 def parse_text(piece: Piece, options: SourceOptions) -> Parsed:
     """Rows of a piece of whole lines; see `Source.parse`."""
-    width = options.n_features or grammar.WIDEST
+    cuts = options.extra_columns == "ignore"
+    width = (None if cuts else options.n_features) or grammar.WIDEST
     rules = Rules(
         0 if options.zero_based else 1,
         min(width, _INT32_COLUMNS),
@@ -148,8 +149,22 @@ def parse_text(piece: Piece, options: SourceOptions) -> Parsed:
         space, counts = _parse(piece.content, rules._replace(width=width), options.dtype)
     faults = (_explain(piece, fault, options) for fault in space.bad[: counts.bad].tolist())
     skipped = settle(faults, piece.file, options.on_bad_row)
-    table = _table(space, counts)
-    return Parsed(table, None, counts.max_index, skipped, counts.bad, counts.merged)
+    table, last = _table(space, counts), counts.max_index
+    parsed = Parsed(table, None, last, skipped, counts.bad, counts.merged)
+    return within(parsed, options.n_features) if cuts and options.n_features else parsed
+
+
+def within(parsed: Parsed, n_features: int) -> Parsed:
+    """Leave out the values beyond so many features, and count them."""
+    table = parsed.table
+    assert isinstance(table, SparseTable), "LIBSVM text is sparse"
+    if parsed.max_index < n_features:
+        return parsed
+    kept = table.indices < n_features
+    ends = np.concatenate(([0], np.cumsum(kept)))[table.indptr]
+    found = table._replace(data=table.data[kept], indices=table.indices[kept], indptr=ends)
+    last = int(found.indices.max(initial=-1))
+    return parsed._replace(table=found, max_index=last, n_beyond=int((~kept).sum()))
 
 
 def _parse(piece: Text, rules: Rules, dtype: str) -> tuple[Space, Counts]:

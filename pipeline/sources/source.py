@@ -71,6 +71,7 @@ class Parsed(NamedTuple):
     skipped: tuple[BadRow, ...]  # the first LISTED of them
     n_skipped: int
     n_merged: int = 0  # values added to the one before, of the same index in the row
+    n_beyond: int = 0  # values left out, whose index is beyond the features asked for
 
 
 class Source(Protocol):

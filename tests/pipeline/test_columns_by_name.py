@@ -353,3 +353,27 @@ def test_the_digest_of_a_plan_is_that_of_earlier_versions():
 
 
 DIGEST = "b691ad3b151df7e3286b348e4d95eb960598088382c82f2507cfdecf718f92a6"
+
+
+def test_values_beyond_the_features_are_refused_or_counted(fewpass, tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [
+        f"{k % 2} " + " ".join(f"{j}:{x:.3f}" for j, x in enumerate(rng.random(4), 1))
+        for k in range(60)
+    ]
+    (tmp_path / "rows.svm").write_text("\n".join(rows) + "\n")
+    wide = [row + f" {7 + k % 3}:2" * (k % 4 == 0) for k, row in enumerate(rows)]
+    (tmp_path / "wide.svm").write_text("\n".join(wide) + "\n")
+    run, out = str(tmp_path / "run"), str(tmp_path / "out.csv")
+    assert fewpass("ingest", tmp_path / "rows.svm", tmp_path / "set")[0] == 0
+    assert fewpass("train", tmp_path / "set", run, "--scheduler", "none")[0] == 0
+    code, _, told = fewpass("predict", run, tmp_path / "wide.svm", out)
+    assert code == 2 and "line 1" in told and "--extra-columns ignore" in told
+    ignore = ("--extra-columns", "ignore", "--json")
+    code, told, _ = fewpass("predict", run, tmp_path / "wide.svm", out, *ignore)
+    assert code == 0 and json.loads(told)["beyond"] == 15
+    assert fewpass("predict", run, tmp_path / "rows.svm", tmp_path / "narrow.csv")[0] == 0
+    assert (tmp_path / "narrow.csv").read_bytes() == (tmp_path / "out.csv").read_bytes()
+    like = ("--like", tmp_path / "set", *ignore)
+    code, told, _ = fewpass("ingest", tmp_path / "wide.svm", tmp_path / "later", *like)
+    assert code == 0 and json.loads(told)["beyond"] == 15

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -35,10 +34,11 @@ from pipeline.straight.first_rows import (
     FirstRows,
     RowsOfSource,
     require_seekable,
+    room_for_judges,
 )
 from pipeline.straight.mixing import LossDrift, drift_sentence, sorted_sentence
 from pipeline.straight.moments import GROWTH, moments_of, with_room
-from pipeline.straight.reading import Buffer, Position, read_ahead
+from pipeline.straight.reading import Buffer, Position, ReadAhead
 from pipeline.streaming.buffers import row_view, unit_weights
 from pipeline.streaming.targets import TargetRule, target_rule
 from pipeline.streaming.windows import OVERHEAD_BYTES, Window, WindowPlan, row_order
@@ -123,8 +123,10 @@ class Known:
     def room(self, solver: Solver) -> int:
         """Return the bytes of rows that a buffer may have; below 1 where there is no room."""
         taken = STATES_AT_ONCE * solver.state_bytes(self.problem, self.stats)
-        taken += SUMS_AT_ONCE * self.stats.d * 16 + OVERHEAD_BYTES
-        return (self.plan.memory - taken) // (BUFFERS_AT_ONCE + 1)  # and pieces being parsed
+        if solver.kind == "onepass":
+            taken += SUMS_AT_ONCE * self.stats.d * 16
+        taken += room_for_judges(self.plan) + self._first.raw.n_bytes + OVERHEAD_BYTES
+        return (self.plan.memory - taken) // BUFFERS_AT_ONCE
 
 
 class Straight:
@@ -145,7 +147,7 @@ class Straight:
         self._solver.init(self.problem, self.stats)  # refuses settings that do not fit
         self._room = known.room(self._solver)
         if self._room < 1:
-            needed = self.plan.memory - (BUFFERS_AT_ONCE + 1) * (self._room - (1 << 20))
+            needed = self.plan.memory - BUFFERS_AT_ONCE * (self._room - (1 << 20))
             raise BadInput(
                 f"A memory budget of {format_bytes(self.plan.memory)} is too small for "
                 f"{self.plan.solver.kind} on {self.stats.d:,} columns. Use "
@@ -264,17 +266,17 @@ class Straight:
         if self._checkpoints.finished:
             self._first.close()
             return
-        if not self._position.windows:
-            yield from self._take(self._first.first, 0.0)
-        self._first.let_go()
-        start, room = self._position, self._room
-        with closing(read_ahead(lambda: self._first.buffers(start, room))) as buffers:
+        start = self._position if self._position.windows else self._first.first.position
+        with ReadAhead(self._first.buffers(start, self._room)) as ahead:
+            if not self._position.windows:
+                yield from self._take(self._first.first, 0.0)
+            self._first.let_go()
             while not self._training.is_stopping():
-                found = next(buffers, None)
+                found, waited = ahead.next()
                 if found is None:
                     yield from self._end()
                     return
-                yield from self._take(*found)
+                yield from self._take(found, waited)
                 del found
 
     def rest(self) -> Iterator[Event]:

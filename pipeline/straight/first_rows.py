@@ -26,7 +26,7 @@ from pipeline.settings.training_plan import TrainingPlan
 from pipeline.sizes import format_bytes
 from pipeline.sources import Expected, open_source
 from pipeline.sources.source import Source
-from pipeline.sources.standard_input import STANDARD_INPUT, WORD, is_standard_input
+from pipeline.sources.standard_input import STANDARD_INPUT, WORDS, is_standard_input
 from pipeline.straight.mixing import Mixing, advice
 from pipeline.straight.moments import RunningMoments, Sums
 from pipeline.straight.reading import (
@@ -306,7 +306,9 @@ def found_from_anywhere(plan: TrainingPlan) -> TrainingPlan:
 
 
 def _whole_address(spec: str) -> str:
-    path = None if spec == WORD else local_path(spec)
+    if spec in WORDS:
+        return WORDS[0]
+    path = local_path(spec)
     return spec if path is None else str(path)
 
 

@@ -122,11 +122,14 @@ class Known:
 
     def room(self, solver: Solver) -> int:
         """Return the bytes of rows that a buffer may have; below 1 where there is no room."""
+        return (self.plan.memory - self.taken(solver)) // BUFFERS_AT_ONCE
+
+    def taken(self, solver: Solver) -> int:
+        """Return the bytes that a method's states and all but the buffers take."""
         taken = STATES_AT_ONCE * solver.state_bytes(self.problem, self.stats)
         if solver.kind == "onepass":
             taken += SUMS_AT_ONCE * self.stats.d * 16
-        taken += room_for_judges(self.plan) + self._first.raw.n_bytes + OVERHEAD_BYTES
-        return (self.plan.memory - taken) // BUFFERS_AT_ONCE
+        return taken + room_for_judges(self.plan) + self._first.raw.n_bytes + OVERHEAD_BYTES
 
 
 class Straight:
@@ -364,7 +367,14 @@ class Straight:
             except ValueError as error:
                 raise BadInput(str(error)) from error
             self._inside = False
-        self.stats = self.stats._replace(d=d)
+        self.stats = self._known.stats = self.stats._replace(d=d)
+        taken = self._known.taken(self._solver)
+        if taken > self.plan.memory:
+            raise BadInput(
+                f"The rows have {self._width:,} columns by now, for which {self.plan.solver.kind} "
+                f"takes {format_bytes(taken)}, more than the memory has room for. Use "
+                f"`memory={-(-taken // 10**6) + 100}MB` or more, or `solver=asgd`."
+            )
 
     def _end(self) -> Iterator[Event]:
         """Close the pass, and take the last snapshot."""

@@ -27,6 +27,7 @@ from pipeline.sizes import format_bytes
 from pipeline.sources import Expected, open_source
 from pipeline.sources.source import Source
 from pipeline.sources.standard_input import STANDARD_INPUT, WORDS, is_standard_input
+from pipeline.straight.aside import Judges
 from pipeline.straight.mixing import Mixing, advice
 from pipeline.straight.moments import RunningMoments, Sums
 from pipeline.straight.reading import (
@@ -34,7 +35,6 @@ from pipeline.straight.reading import (
     Buffer,
     Fixed,
     Intake,
-    Judges,
     Position,
     Raw,
     RawPiece,

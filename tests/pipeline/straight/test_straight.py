@@ -15,8 +15,8 @@ from pipeline.execution.threads import InProcess
 from pipeline.settings.execution import Execution
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.straight import first_rows, reading
+from pipeline.straight.aside import Judges
 from pipeline.straight.mixing import Mixing
-from pipeline.straight.reading import Judges
 from pipeline.streaming.windows import Window, WindowPlan, row_order
 from pipeline.training.model import load_model
 from pipeline.training.run_folder import RunFolder
@@ -318,7 +318,7 @@ def test_a_source_sorted_by_label_that_fits_is_one_buffer(tmp_path):
 
 def test_a_sorted_source_beyond_the_memory_is_told_with_the_remedy(tmp_path, monkeypatch):
     monkeypatch.setattr(first_rows, "FIRST_SHARE", 2_000)
-    monkeypatch.setattr("pipeline.straight.straight.BUFFERS_AT_ONCE", 2_000)
+    monkeypatch.setattr("pipeline.straight.known.BUFFERS_AT_ONCE", 2_000)
     (tmp_path / "rows.svm").write_text(lines(by_label=True))
     with pytest.raises(BadInput, match=r"sorted by label.*keep"):
         run(plan_of(tmp_path / "rows.svm", memory="105MB"), tmp_path / "run")

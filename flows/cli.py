@@ -60,6 +60,7 @@ def command_line() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status: 0, 1 a failed run, 2 a bad request."""
     tokens = list(sys.argv[1:] if arguments is None else arguments)
+    tokens = ["stdin://" if word == "-" else word for word in tokens]  # no option, but a source
     interrupts = Interrupts()
     with handling(interrupts.handle, [signal.SIGINT]):
         try:

@@ -10,13 +10,13 @@ from typing import Any, BinaryIO, cast
 from pipeline.errors import BadInput
 
 STANDARD_INPUT = "standard input"
-WORD = "-"
+WORDS = ("-", "stdin://")
 HEAD_BYTES = 16 << 20  # that may be looked at before rows are read
 
 
 def is_standard_input(specs: Sequence[str]) -> bool:
     """Whether sources name it."""
-    return WORD in specs
+    return any(word in specs for word in WORDS)
 
 
 class StandardInput:

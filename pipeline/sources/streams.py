@@ -21,7 +21,7 @@ from pipeline.sizes import format_bytes
 from pipeline.sources.decimals import Bytes
 from pipeline.sources.exact import count_byte
 from pipeline.sources.source import Piece, SourceFile
-from pipeline.sources.standard_input import STANDARD_INPUT, WORD, StandardInput
+from pipeline.sources.standard_input import STANDARD_INPUT, WORDS, StandardInput
 from storage.addresses import READ_ONLY, open_store, protocol_of
 from storage.redaction import without_secrets
 
@@ -88,8 +88,8 @@ def find(specs: Sequence[str], storage_options: dict[str, Any] | None = None) ->
 
 
 def _expand(spec: str, storage_options: dict[str, Any]) -> Iterator[Address]:
-    if spec == WORD:
-        yield Address(StandardInput(), WORD, STANDARD_INPUT, None)
+    if spec in WORDS:
+        yield Address(StandardInput(), spec, STANDARD_INPUT, None)
         return
     is_web = protocol_of(spec) in READ_ONLY
     store, path = open_store(spec, storage_options)

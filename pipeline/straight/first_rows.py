@@ -26,7 +26,8 @@ from pipeline.settings.training_plan import TrainingPlan
 from pipeline.sizes import format_bytes
 from pipeline.sources import Expected, open_source
 from pipeline.sources.source import Source
-from pipeline.sources.standard_input import STANDARD_INPUT, WORD, is_standard_input
+from pipeline.sources.standard_input import STANDARD_INPUT, WORDS, is_standard_input
+from pipeline.straight.aside import Judges
 from pipeline.straight.mixing import Mixing, advice
 from pipeline.straight.moments import RunningMoments, Sums
 from pipeline.straight.reading import (
@@ -34,7 +35,6 @@ from pipeline.straight.reading import (
     Buffer,
     Fixed,
     Intake,
-    Judges,
     Position,
     Raw,
     RawPiece,
@@ -52,6 +52,7 @@ from storage.table import Table, concatenate, n_bytes, take
 
 FIRST_BYTES = 12 << 20  # of rows that are looked at before any is learnt from
 BUFFERS_AT_ONCE = 3  # one stepped, one being made of pieces: these and the whole
+FIRST_SHARE = 6  # of the memory, for the first rows: as they came, as they are learnt from, whole
 JUDGES_SHARE = 8  # of the memory, for rows that nothing is learnt from
 
 
@@ -165,17 +166,20 @@ class FirstRows:
         self._rest.close()
 
     def _take_first(self) -> None:
-        """Read pieces until there are enough rows, of two labels at least if memory allows."""
-        most = (self.plan.memory - OVERHEAD_BYTES) // BUFFERS_AT_ONCE
-        size, kinds = 0, set[Any]()
+        """Read enough rows; while they lie sorted, as many as there is room for."""
+        most = (self.plan.memory - OVERHEAD_BYTES) // FIRST_SHARE
+        size, mixing, last = 0, Mixing(), None
         for piece in self._rest:
             assert isinstance(piece, RawPiece), "nothing is passed over"
             self._pieces.append(piece)
-            table, words = piece.parsed.table, piece.parsed.labels
-            size += n_bytes(table)
-            if len(kinds) < 2:
-                kinds |= set(words if words is not None else np.unique(table.target)[:2].tolist())
-            if size >= most or (size >= min(FIRST_BYTES, most) and len(kinds) > 1):
+            y = piece.parsed.table.target
+            if (words := piece.parsed.labels) is not None:
+                last = last or max(words, default=None)
+                y = np.array([word == last for word in words], float)[y.astype(np.int64)]
+            mixing = mixing.add(len(y), float(y.sum()), float(y @ y))
+            size += n_bytes(piece.parsed.table)
+            enough = size >= FIRST_BYTES and mixing.varies and not mixing.sorted
+            if enough or size >= most:
                 return
         self.whole = True
 
@@ -191,7 +195,7 @@ class FirstRows:
         scaler = self._scaler(tables)
         plan, asked = self.plan, self.asked
         fixed = Fixed(targets, words, scaler, asked.test_fraction, plan.seed)
-        self.intake = Intake(fixed, Judges(plan.memory // JUDGES_SHARE, plan.seed))
+        self.intake = Intake(fixed, Judges(room_for_judges(plan), plan.seed))
         rows = concatenate([self.intake.take(piece) for piece in self._pieces])
         read = sum(piece.n_bytes for piece in self._pieces)
         widest = max(piece.parsed.max_index for piece in self._pieces)
@@ -286,6 +290,13 @@ class FirstRows:
         return hashlib.sha256(told.encode()).hexdigest()
 
 
+def room_for_judges(plan: TrainingPlan) -> int:
+    """Return the bytes of rows that may be kept to judge by."""
+    assert plan.source is not None, "the plan names a source"
+    aside = plan.source.test_fraction > 0.0
+    return (plan.memory - OVERHEAD_BYTES) // JUDGES_SHARE if aside else 0
+
+
 def found_from_anywhere(plan: TrainingPlan) -> TrainingPlan:
     """Return a plan whose sources are found from any folder."""
     assert plan.source is not None, "the plan names a source"
@@ -295,7 +306,9 @@ def found_from_anywhere(plan: TrainingPlan) -> TrainingPlan:
 
 
 def _whole_address(spec: str) -> str:
-    path = None if spec == WORD else local_path(spec)
+    if spec in WORDS:
+        return WORDS[0]
+    path = local_path(spec)
     return spec if path is None else str(path)
 
 

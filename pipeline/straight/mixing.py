@@ -43,13 +43,22 @@ class Mixing(NamedTuple):
         """
         if self.stretches < 2:
             return 0.0
-        mean = self.total / self.rows
-        variance = self.squares / self.rows - mean * mean
-        if variance <= 1e-12 * (self.squares / self.rows):
+        mean, variance = self.total / self.rows, self._variance
+        if not self.varies:
             return 0.0
         found = (self.between - self.rows * mean * mean) / variance
         chance = self.stretches - 1 + DEVIATIONS * math.sqrt(2.0 * (self.stretches - 1))
         return found / self.rows if found > chance else 0.0
+
+    @property
+    def _variance(self) -> float:
+        mean = self.total / max(self.rows, 1)
+        return self.squares / max(self.rows, 1) - mean * mean
+
+    @property
+    def varies(self) -> bool:
+        """Whether not all targets are the same."""
+        return self._variance > 1e-12 * (self.squares / max(self.rows, 1))
 
     @property
     def sorted(self) -> bool:

@@ -8,21 +8,22 @@ differ in their targets: then they are as large as the memory allows.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from queue import Queue
 from threading import Event as Signal
 from threading import Semaphore, Thread
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import BadInput
-from pipeline.ingestion.partition import LISTED, PARTITION, PIECE_BYTES, PIECE_COPIES
+from pipeline.ingestion.partition import PARTITION, PIECE_BYTES, PIECE_COPIES
 from pipeline.ingestion.scaling import Scaler
 from pipeline.sources.source import Parsed, Piece, Source
+from pipeline.straight.aside import Judges, Skipped
 from pipeline.straight.mixing import Mixing
 from pipeline.straight.moments import RunningMoments, Sums
 from storage.manifest import Labels, Values
@@ -30,7 +31,9 @@ from storage.ordered import ordered_map
 from storage.table import Table, concatenate, n_bytes, take
 
 STEADY_BYTES = 64 << 20  # of rows in a buffer where pieces are alike
+SECOND_BYTES = 20 << 20  # of rows in the second buffer; each one after it is twice as large, ...
 ALL = 1 << 60  # pieces: beyond the last
+TEXT_AND_ROWS = 3  # in units of a piece's bytes: read, parsed, cut to size
 POLL_S = 0.2  # how often a thread looks whether it is to end
 
 
@@ -81,6 +84,7 @@ class Raw:
         self.passed_over = range(0)  # numbers of pieces that an earlier session learnt from
         fits = memory // 4 // (PIECE_COPIES * PIECE_BYTES)
         self.in_flight = max(1, min(fits, threads + 2))
+        self.n_bytes = self.in_flight * TEXT_AND_ROWS * PIECE_BYTES  # of memory that pieces take
 
     def pieces(self) -> Generator[RawPiece | int]:
         """Yield all pieces in turn; of those that are to be passed over, the number of bytes."""
@@ -150,51 +154,6 @@ class Fixed(NamedTuple):
         return take(table, np.flatnonzero(~test)), take(table, np.flatnonzero(test))
 
 
-class Skipped:
-    """Bad rows that were left out: all are counted, the first are kept with their reason."""
-
-    def __init__(self) -> None:
-        self.rows, self.listed = 0, list[str]()
-
-    def note(self, parsed: Parsed) -> None:
-        """Take note of a piece's."""
-        self.rows += parsed.n_skipped
-        room = LISTED - len(self.listed)
-        self.listed += [f"{r.file}, line {r.line}: {r.reason}" for r in parsed.skipped[:room]]
-
-
-class Judges:
-    """Rows that nothing is learnt from: as many as there is room for, each as likely as another.
-
-    Every row has a random number; where there are too many, those of the larger half go.
-    """
-
-    def __init__(self, room: int, seed: int) -> None:
-        self._room, self._seed, self._least = room, seed, 1.0
-        self._tables: list[Table] = []
-        self._keys: list[NDArray[np.float64]] = []
-
-    def add(self, table: Table, piece: int) -> None:
-        """Take in the rows of a piece that were put aside."""
-        key = np.random.default_rng([self._seed, PARTITION, piece, 1]).random(table.n_rows)
-        self._keep(table, key)
-        while sum(map(n_bytes, self._tables)) > self._room and self._least > 1e-9:
-            self._least *= 0.5
-            before, self._tables, self._keys = (self._tables, self._keys), [], []
-            for one, keys in zip(*before, strict=True):
-                self._keep(one, keys)
-
-    def _keep(self, table: Table, key: NDArray[np.float64]) -> None:
-        chosen = np.flatnonzero(key < self._least)
-        if len(chosen):
-            self._tables.append(take(table, chosen))
-            self._keys.append(key[chosen])
-
-    def table(self) -> Table | None:
-        """Return all that were kept."""
-        return concatenate(self._tables) if self._tables else None
-
-
 class Intake:
     """Takes pieces in, in their order: what is learnt from, what is put aside, what is left out.
 
@@ -255,8 +214,7 @@ def cut(
             held.append(table)
         size, read = size + n_bytes(table), read + piece.n_bytes
         widest = max(widest, piece.parsed.max_index)
-        limit = room if intake.mixing.sorted else min(room, STEADY_BYTES)
-        if held and size >= limit:
+        if held and size >= buffer_bytes(intake.mixing, room, at.windows):
             buffer = made(piece.number + 1)
             at = buffer.position
             yield buffer
@@ -264,6 +222,16 @@ def cut(
             began, size, read = time.perf_counter(), 0, 0
     if held:
         yield made(ALL)
+
+
+def buffer_bytes(mixing: Mixing, room: int, before: int) -> int:
+    """Return how many bytes of rows the buffer has that so many come before.
+
+    The first are smaller, so that steps begin soon.
+    """
+    if mixing.sorted:
+        return room
+    return min(room, STEADY_BYTES, SECOND_BYTES << min(before - 1, 8))
 
 
 def count(intake: Intake, rows: Table, widest: int) -> Sums | None:
@@ -279,44 +247,46 @@ def sums(table: Table) -> tuple[float, float]:
     return float(table.target.sum()), float(table.target @ table.target)
 
 
-def read_ahead(
-    buffers: Callable[[], Generator[Buffer]],
-) -> Generator[tuple[Buffer, float]]:
-    """Yield buffers with the seconds that were waited for each; a thread makes one ahead.
+class ReadAhead:
+    """Buffers in their order, made by a thread from now on: one ahead of the one that is stepped.
 
     While a buffer is stepped one more is made, and no third one is begun.
     """
-    ready: Queue[Buffer | BaseException | None] = Queue()
-    wanted, over = Semaphore(1), Signal()
 
-    def make() -> None:
+    def __init__(self, buffers: Generator[Buffer]) -> None:
+        self._buffers = buffers
+        self._ready: Queue[Buffer | BaseException | None] = Queue()
+        self._wanted, self._over = Semaphore(1), Signal()
+        self._thread = Thread(target=self._make, name="fewpass-source", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def next(self) -> tuple[Buffer | None, float]:
+        """Return the next buffer, None after the last, and the seconds that it was waited for."""
+        asked = time.perf_counter()
+        found = self._ready.get()
+        if isinstance(found, BaseException):
+            raise found
+        self._wanted.release()
+        return found, time.perf_counter() - asked
+
+    def _make(self) -> None:
         try:
-            with closing(buffers()) as made:
-                while is_wanted(wanted, over):
+            with closing(self._buffers) as made:
+                while is_wanted(self._wanted, self._over):
                     found = next(made, None)
-                    ready.put(found)
+                    self._ready.put(found)
                     if found is None:
                         return
                     del found
         except BaseException as error:  # noqa: BLE001 - raised where the buffer would have come
-            ready.put(error)
-
-    thread = Thread(target=make, name="fewpass-source", daemon=True)
-    thread.start()
-    try:
-        while True:
-            asked = time.perf_counter()
-            found = ready.get()
-            if isinstance(found, BaseException):
-                raise found
-            if found is None:
-                return
-            wanted.release()
-            yield found, time.perf_counter() - asked
-            del found
-    finally:
-        over.set()
-        thread.join()
+            self._ready.put(error)
 
 
 def is_wanted(wanted: Semaphore, over: Signal) -> bool:

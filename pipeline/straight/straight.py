@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -21,13 +20,9 @@ from numpy.typing import NDArray
 from pipeline.errors import BadInput
 from pipeline.execution.span import Stopwatch, this_worker, told
 from pipeline.execution.walk import SpanReport
-from pipeline.memory import peak_memory_bytes, return_freed_memory
-from pipeline.plan.auto import MethodChoice, for_one_pass
-from pipeline.plan.job import sampled_sigma_square, solver_of, stats_of, tasks_of
-from pipeline.plan.problem import problem_of
+from pipeline.memory import peak_memory_bytes
 from pipeline.scoring.calibrating import calibrate
 from pipeline.scoring.held_out import choose_lam
-from pipeline.settings.methods import Auto, Method
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.sizes import format_bytes
 from pipeline.straight.first_rows import (
@@ -36,26 +31,22 @@ from pipeline.straight.first_rows import (
     RowsOfSource,
     require_seekable,
 )
+from pipeline.straight.known import Known
 from pipeline.straight.mixing import LossDrift, drift_sentence, sorted_sentence
 from pipeline.straight.moments import GROWTH, moments_of, with_room
-from pipeline.straight.reading import Buffer, Position, read_ahead
+from pipeline.straight.reading import Buffer, Position, ReadAhead
 from pipeline.streaming.buffers import row_view, unit_weights
-from pipeline.streaming.targets import TargetRule, target_rule
-from pipeline.streaming.windows import OVERHEAD_BYTES, Window, WindowPlan, row_order
+from pipeline.streaming.windows import Window, WindowPlan, row_order
 from pipeline.training.engine import Training
 from pipeline.training.grid import Choice, weights_of
 from pipeline.training.outcome import Event, TrainingResult
 from pipeline.training.packing import unpack_state
 from pipeline.training.saved import Content, Saved, SourcePosition, require_array, unfit
 from pipeline.training.shapes import example_state, misfit
-from solvers.losses import Problem
-from solvers.onepass.streaming_newton import suits
 from solvers.protocol import (
     Block,
     Certificate,
-    ColumnMoments,
     Diverged,
-    ProblemStats,
     Solver,
     State,
     Walk,
@@ -64,67 +55,7 @@ from solvers.protocol import (
 from storage.dataset import Dataset
 from storage.snapshot import Snapshot
 
-STATES_AT_ONCE = 5  # stepped, its copy inside a walk, and what a snapshot makes of it
-SUMS_AT_ONCE = 6  # of a column's two numbers: counted, with three buffers, as moments
 MOST_RESTARTS = 30
-
-
-def choose_straight(plan: TrainingPlan, first: FirstRows) -> MethodChoice | None:
-    """Choose the method of a plan that leaves it to us; None where it names one.
-
-    Raises BadInput when plan and source do not fit.
-    """
-    if not isinstance(plan.solver, Auto):
-        return None
-    known = Known(plan, first)
-
-    def fits(method: Method) -> bool:
-        return known.room(known.solver(method)) > 0
-
-    choice = for_one_pass("one pass", known.stats, fits, len(tasks_of(plan, known.rule, known.n)))
-    return choice.model_copy(
-        update={"methods": tuple(as_grows(m, known, first) for m in choice.methods)}
-    )
-
-
-def as_grows(method: Method, known: Known, first: FirstRows) -> Method:
-    """Return a method that can do with more columns, where nobody knows how many will come."""
-    open_end = first.source.n_features is None and not first.whole
-    if method.kind == "onepass" and open_end and suits(known.problem, known.stats):
-        return method.model_copy(update={"newton_columns": 0})  # type: ignore[attr-defined,no-any-return]
-    return method
-
-
-class Known:
-    """What a plan means on a source, by its first rows."""
-
-    def __init__(self, plan: TrainingPlan, first: FirstRows) -> None:
-        self.plan, dataset = plan, first.dataset
-        manifest, self.n = dataset.manifest, dataset.manifest.n_rows
-        return_freed_memory(plan.memory)
-        self.problem: Problem = problem_of(plan, manifest)
-        self.rule: TargetRule = target_rule(
-            manifest, self.problem.loss, plan.positive, plan.class_weight
-        )
-        spread = sampled_sigma_square(dataset, self.rule)
-        stats = stats_of(manifest, self.rule, seed=plan.seed, sigma_square=spread)
-        self._first = first
-        self.stats: ProblemStats = stats._replace(columns=self._moments)
-
-    def _moments(self) -> ColumnMoments:
-        """Return the moments of the columns of the first rows: what steps begin with."""
-        return moments_of(self._first.count_columns(), self._first.first.rows)
-
-    def solver(self, method: Method) -> Solver:
-        """Return a method for as many models as there are classes and values of lam."""
-        plan = self.plan.model_copy(update={"solver": method})
-        return solver_of(plan, self.rule, self.n)
-
-    def room(self, solver: Solver) -> int:
-        """Return the bytes of rows that a buffer may have; below 1 where there is no room."""
-        taken = STATES_AT_ONCE * solver.state_bytes(self.problem, self.stats)
-        taken += SUMS_AT_ONCE * self.stats.d * 16 + OVERHEAD_BYTES
-        return (self.plan.memory - taken) // (BUFFERS_AT_ONCE + 1)  # and pieces being parsed
 
 
 class Straight:
@@ -145,7 +76,7 @@ class Straight:
         self._solver.init(self.problem, self.stats)  # refuses settings that do not fit
         self._room = known.room(self._solver)
         if self._room < 1:
-            needed = self.plan.memory - (BUFFERS_AT_ONCE + 1) * (self._room - (1 << 20))
+            needed = self.plan.memory - BUFFERS_AT_ONCE * (self._room - (1 << 20))
             raise BadInput(
                 f"A memory budget of {format_bytes(self.plan.memory)} is too small for "
                 f"{self.plan.solver.kind} on {self.stats.d:,} columns. Use "
@@ -264,17 +195,17 @@ class Straight:
         if self._checkpoints.finished:
             self._first.close()
             return
-        if not self._position.windows:
-            yield from self._take(self._first.first, 0.0)
-        self._first.let_go()
-        start, room = self._position, self._room
-        with closing(read_ahead(lambda: self._first.buffers(start, room))) as buffers:
+        start = self._position if self._position.windows else self._first.first.position
+        with ReadAhead(self._first.buffers(start, self._room)) as ahead:
+            if not self._position.windows:
+                yield from self._take(self._first.first, 0.0)
+            self._first.let_go()
             while not self._training.is_stopping():
-                found = next(buffers, None)
+                found, waited = ahead.next()
                 if found is None:
                     yield from self._end()
                     return
-                yield from self._take(*found)
+                yield from self._take(found, waited)
                 del found
 
     def rest(self) -> Iterator[Event]:
@@ -362,7 +293,14 @@ class Straight:
             except ValueError as error:
                 raise BadInput(str(error)) from error
             self._inside = False
-        self.stats = self.stats._replace(d=d)
+        self.stats = self._known.stats = self.stats._replace(d=d)
+        taken = self._known.taken(self._solver)
+        if taken > self.plan.memory:
+            raise BadInput(
+                f"The rows have {self._width:,} columns by now, for which {self.plan.solver.kind} "
+                f"takes {format_bytes(taken)}, more than the memory has room for. Use "
+                f"`memory={-(-taken // 10**6) + 100}MB` or more, or `solver=asgd`."
+            )
 
     def _end(self) -> Iterator[Event]:
         """Close the pass, and take the last snapshot."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from pipeline.sources.standard_input import WORDS
 from storage.addresses import local_path
 from storage.folder import Folder
 from storage.manifest import KEY
 
-STANDARD_INPUT = "-"
 GLOB = "*?["
 #: What a data set has, and an ingest that was interrupted.
 MARKS = (KEY, "ingest.json", "zarr.json")
@@ -17,7 +17,7 @@ def is_source(address: str) -> bool:
 
     What is not there is taken for a data set that is not there, unless it is a glob.
     """
-    if address == STANDARD_INPUT:
+    if address in WORDS:
         return True
     path = local_path(address)
     if path is None:

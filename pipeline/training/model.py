@@ -119,20 +119,32 @@ def require_same_columns(record: RunRecord, dataset: Dataset, rules: Matching = 
     if matched.left_out and record.scaling.kind == "unit-rows":
         raise BadInput(
             f"{place} has rows scaled to unit length with columns that the model does not know: "
-            f"{listed(matched.left_out)}. Ingest it with `like={record.plan.dataset}`."
+            f"{listed(matched.left_out)}. {how_to_fit(record)}"
         )
     if matched.places is None and manifest.n_features != record.n_features:
         raise BadInput(
             f"{dataset.folder.url} has {manifest.n_features} features, but the model has "
-            f"{record.n_features}. Ingest it with `like={record.plan.dataset}`."
+            f"{record.n_features}. {how_to_fit(record)}"
         )
     if manifest.scaling != record.scaling:
         raise BadInput(
             f"{dataset.folder.url} is scaled differently ({manifest.scaling.kind}) from the data "
             f"that the model was trained on ({record.scaling.kind}). "
-            f"Ingest it with `like={record.plan.dataset}`."
+            f"{how_to_fit(record)}"
         )
     return matched
+
+
+def how_to_fit(record: RunRecord) -> str:
+    """Say how rows become a data set that a model can be held against."""
+    if record.plan.source is None:
+        return f"Ingest it with `like={record.plan.dataset}`."
+    if record.scaling.kind in ("none", "unit-rows") and record.columns is None:
+        return f"Ingest it with `n_features={record.n_features}`."
+    return (
+        "A model that was trained straight from a source is judged by rows of that, put aside by "
+        "`test_fraction`; fewpass predict scores any others."
+    )
 
 
 def _require_same_encoding(record: RunRecord, dataset: Dataset) -> None:
@@ -142,7 +154,7 @@ def _require_same_encoding(record: RunRecord, dataset: Dataset) -> None:
     if here != known:
         raise BadInput(
             f"The columns of {dataset.folder.url} are encoded otherwise than those that the model "
-            f"was trained on. Ingest it with `like={record.plan.dataset}`."
+            f"was trained on. {how_to_fit(record)}"
         )
 
 

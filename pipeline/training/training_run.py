@@ -133,7 +133,7 @@ class TrainingRun:
     ) -> TrainingRun:
         """Begin, or go on with, a run that reads a source once; raises as `start` does."""
         from pipeline.straight.first_rows import FirstRows, found_from_anywhere  # noqa: PLC0415
-        from pipeline.straight.straight import choose_straight  # noqa: PLC0415
+        from pipeline.straight.known import choose_straight  # noqa: PLC0415
 
         plan = found_from_anywhere(plan)
         run, first = RunFolder(url, storage_options), FirstRows(plan)

@@ -96,7 +96,8 @@ def test_every_command_and_option_says_what_it_is_for(name):
 
 def test_options_are_fields_of_the_plans():
     assert {f.name for f in fields(Training)} - {"set"} == set(TrainingPlan.model_fields) - {
-        "dataset"
+        "dataset",
+        "source",
     }
     assert {f.name for f in fields(Where)} == set(Execution.model_fields)
 

@@ -15,6 +15,7 @@ from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.settings.methods import KINDS
 from pipeline.settings.regularisation import Lam
 from pipeline.settings.source_options import SourceOptions
+from pipeline.settings.source_reading import SourceReading
 from pipeline.settings.training_plan import TrainingPlan
 from solvers.losses import LOSSES
 from solvers.registry import METHODS, method_class
@@ -34,14 +35,15 @@ def test_what_help_needs_imports_nothing_heavy(name):
 @pytest.mark.parametrize(
     ("group", "model", "elsewhere"),
     [
-        (options.Training, TrainingPlan, {"dataset"}),
+        (options.Training, TrainingPlan, {"dataset", "source"}),
+        (options.Straight, SourceReading, {"sources", "options"}),
         (options.Ingest, IngestPlan, {"sources", "dataset", "options", "storage_options"}),
         (options.Reading, SourceOptions, {"label_required"}),
         (options.Where, Execution, set()),
     ],
 )
 def test_every_setting_is_an_option_with_the_help_of_its_model(group, model, elsewhere):
-    held = {field.name for field in fields(group)} - {"set"}
+    held = {field.name for field in fields(group)} - {"set", "keep"}
     assert held == model.model_fields.keys() - elsewhere
     assert all(field.description for field in model.model_fields.values())
 

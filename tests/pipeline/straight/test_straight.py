@@ -9,12 +9,14 @@ import pytest
 from sklearn.datasets import load_svmlight_file
 
 import pipeline
+from flows.orchestration.session import Session, stages
 from pipeline.errors import BadInput, PlanMismatch
 from pipeline.execution.threads import InProcess
+from pipeline.settings.execution import Execution
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.straight import first_rows, reading
+from pipeline.straight.aside import Judges
 from pipeline.straight.mixing import Mixing
-from pipeline.straight.reading import Judges
 from pipeline.streaming.windows import Window, WindowPlan, row_order
 from pipeline.training.model import load_model
 from pipeline.training.run_folder import RunFolder
@@ -34,6 +36,7 @@ ONEPASS = {"kind": "onepass", "newton_columns": 0}
 def small_pieces(monkeypatch):
     """Some kilobytes do for several buffers."""
     monkeypatch.setattr(reading, "PIECE_BYTES", 2_000)
+    monkeypatch.setattr(reading, "SECOND_BYTES", 4_000)
     monkeypatch.setattr(reading, "STEADY_BYTES", 12_000)
     monkeypatch.setattr(first_rows, "FIRST_BYTES", 9_000)
 
@@ -167,6 +170,20 @@ def test_resumed_is_uninterrupted_bit_for_bit(case, tmp_path):
     assert again.weights_sha256 == whole.weights_sha256
 
 
+def test_the_flow_trains_straight_and_tries_again(tmp_path):
+    (tmp_path / "rows.svm").write_text(lines())
+    plan = TrainingPlan.model_validate_json(plan_of(tmp_path / "rows.svm").model_dump_json())
+    whole = run(plan, tmp_path / "whole").result
+    (stage,) = stages(plan, 0)
+    with Session(plan, str(tmp_path / "run"), Execution()) as session:
+        for seen, _event in enumerate(session.advance(stage)):
+            if seen == 3:
+                session.stop()
+    with Session(plan, str(tmp_path / "run"), Execution()) as session:
+        assert list(session.advance(stage))
+        assert session.result.weights_sha256 == whole.weights_sha256
+
+
 def test_another_source_is_not_gone_on_with(tmp_path):
     path = tmp_path / "rows.svm"
     path.write_text(lines())
@@ -295,13 +312,13 @@ def test_a_column_that_streaming_newton_has_no_room_for_is_refused(tmp_path):
 def test_a_source_sorted_by_label_that_fits_is_one_buffer(tmp_path):
     (tmp_path / "rows.svm").write_text(lines(by_label=True))
     done = run(plan_of(tmp_path / "rows.svm"), tmp_path / "run")
-    assert len(spans_of(tmp_path / "run")) <= 2
+    assert len(spans_of(tmp_path / "run")) == 1
     assert done.result.rows_seen == 2_000
 
 
 def test_a_sorted_source_beyond_the_memory_is_told_with_the_remedy(tmp_path, monkeypatch):
-    monkeypatch.setattr(first_rows, "BUFFERS_AT_ONCE", 2_000)
-    monkeypatch.setattr("pipeline.straight.straight.BUFFERS_AT_ONCE", 2_000)
+    monkeypatch.setattr(first_rows, "FIRST_SHARE", 2_000)
+    monkeypatch.setattr("pipeline.straight.known.BUFFERS_AT_ONCE", 2_000)
     (tmp_path / "rows.svm").write_text(lines(by_label=True))
     with pytest.raises(BadInput, match=r"sorted by label.*keep"):
         run(plan_of(tmp_path / "rows.svm", memory="105MB"), tmp_path / "run")

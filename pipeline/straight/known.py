@@ -1,0 +1,83 @@
+"""What a plan means on a source, by its first rows: problem, method, memory."""
+
+from __future__ import annotations
+
+from pipeline.memory import return_freed_memory
+from pipeline.plan.auto import MethodChoice, for_one_pass
+from pipeline.plan.job import sampled_sigma_square, solver_of, stats_of, tasks_of
+from pipeline.plan.problem import problem_of
+from pipeline.settings.methods import Auto, Method
+from pipeline.settings.training_plan import TrainingPlan
+from pipeline.straight.first_rows import BUFFERS_AT_ONCE, FirstRows, room_for_judges
+from pipeline.straight.moments import moments_of
+from pipeline.streaming.targets import TargetRule, target_rule
+from pipeline.streaming.windows import OVERHEAD_BYTES
+from solvers.losses import Problem
+from solvers.onepass.streaming_newton import suits
+from solvers.protocol import ColumnMoments, ProblemStats, Solver
+
+STATES_AT_ONCE = 5  # stepped, its copy inside a walk, and what a snapshot makes of it
+SUMS_AT_ONCE = 6  # of a column's two numbers: counted, with three buffers, as moments
+
+
+def choose_straight(plan: TrainingPlan, first: FirstRows) -> MethodChoice | None:
+    """Choose the method of a plan that leaves it to us; None where it names one.
+
+    Raises BadInput when plan and source do not fit.
+    """
+    if not isinstance(plan.solver, Auto):
+        return None
+    known = Known(plan, first)
+
+    def fits(method: Method) -> bool:
+        return known.room(known.solver(method)) > 0
+
+    choice = for_one_pass("one pass", known.stats, fits, len(tasks_of(plan, known.rule, known.n)))
+    return choice.model_copy(
+        update={"methods": tuple(as_grows(m, known, first) for m in choice.methods)}
+    )
+
+
+def as_grows(method: Method, known: Known, first: FirstRows) -> Method:
+    """Return a method that can do with more columns, where nobody knows how many will come."""
+    open_end = first.source.n_features is None and not first.whole
+    if method.kind == "onepass" and open_end and suits(known.problem, known.stats):
+        return method.model_copy(update={"newton_columns": 0})  # type: ignore[attr-defined,no-any-return]
+    return method
+
+
+class Known:
+    """What a plan means on a source, by its first rows."""
+
+    def __init__(self, plan: TrainingPlan, first: FirstRows) -> None:
+        self.plan, dataset = plan, first.dataset
+        manifest, self.n = dataset.manifest, dataset.manifest.n_rows
+        return_freed_memory(plan.memory)
+        self.problem: Problem = problem_of(plan, manifest)
+        self.rule: TargetRule = target_rule(
+            manifest, self.problem.loss, plan.positive, plan.class_weight
+        )
+        spread = sampled_sigma_square(dataset, self.rule)
+        stats = stats_of(manifest, self.rule, seed=plan.seed, sigma_square=spread)
+        self._first = first
+        self.stats: ProblemStats = stats._replace(columns=self._moments)
+
+    def _moments(self) -> ColumnMoments:
+        """Return the moments of the columns of the first rows: what steps begin with."""
+        return moments_of(self._first.count_columns(), self._first.first.rows)
+
+    def solver(self, method: Method) -> Solver:
+        """Return a method for as many models as there are classes and values of lam."""
+        plan = self.plan.model_copy(update={"solver": method})
+        return solver_of(plan, self.rule, self.n)
+
+    def room(self, solver: Solver) -> int:
+        """Return the bytes of rows that a buffer may have; below 1 where there is no room."""
+        return (self.plan.memory - self.taken(solver)) // BUFFERS_AT_ONCE
+
+    def taken(self, solver: Solver) -> int:
+        """Return the bytes that a method's states and all but the buffers take."""
+        taken = STATES_AT_ONCE * solver.state_bytes(self.problem, self.stats)
+        if solver.kind == "onepass":
+            taken += SUMS_AT_ONCE * self.stats.d * 16
+        return taken + room_for_judges(self.plan) + self._first.raw.n_bytes + OVERHEAD_BYTES

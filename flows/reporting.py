@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Group
 from rich.table import Table
 
-from flows.console import Terminal, facts_table, format_seconds
+from flows.console import Terminal, facts_table, format_seconds, passes_and_rows
 from flows.options import Output
 from pipeline.reporting.learners import learners_sentence
 from pipeline.reporting.report import RunReport, draw_report
@@ -80,7 +80,7 @@ def shown_report(report: RunReport) -> dict[str, Any]:
         "chosen": report.chosen,
         "best learner": learners_sentence(report.learners),
         "state": "finished" if report.finished else "unfinished: fewpass resume continues it",
-        "passes": f"{report.passes:.4g}, {report.rows_seen:,} rows",
+        "passes": passes_and_rows(report.passes, report.rows_seen),
         "loss, last rows": report.last_loss,
         "objective": report.objective,
         "above the optimum": f"at most {report.certificate:.3g}" if certified else "not computed",

@@ -123,6 +123,11 @@ def format_value(value: Any) -> str:
     return str(value)
 
 
+def passes_and_rows(passes: float, rows: int) -> str:
+    """Say how many passes were made, and how many rows were stepped through, if any were."""
+    return f"{passes:.4g}, {rows:,} rows" if rows else f"{passes:.4g}"
+
+
 def or_dash(number: float | None, style: str) -> str:
     """Write a number in a style, or a dash where there is none."""
     return "-" if number is None else format(number, style)

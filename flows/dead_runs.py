@@ -102,5 +102,6 @@ def what_resumes(run: RunFolder) -> str:
         return f"the training is finished: fewpass resume {run.url} says so and changes nothing"
     return (
         f"fewpass resume {run.url} goes on from snapshot {saved.name}{past}: "
-        f"{saved.cursor.passes:g} of {plan.passes} passes, {saved.cursor.rows_seen:,} rows"
+        f"{saved.cursor.passes:g} of {plan.passes} passes"
+        + (f", {saved.cursor.rows_seen:,} rows" if saved.cursor.rows_seen else "")
     )

@@ -82,7 +82,8 @@ class Stopping:
         cursor = newest.cursor
         return (
             f"`fewpass resume {url}` goes on from its snapshot {newest.name}: "
-            f"{cursor.passes:.4g} passes, {cursor.rows_seen:,} rows seen."
+            f"{cursor.passes:.4g} passes"
+            + (f", {cursor.rows_seen:,} rows seen." if cursor.rows_seen else ".")
         )
 
     def _leave(self) -> NoReturn:

@@ -31,6 +31,7 @@ LEARNING = ("rows", "passes", "average", "since last", "rows/s", "MB/s", "memory
 PROVING = ("passes", "objective", "above optimum", "rows/s", "MB/s", "memory", "at most left")
 WIDTHS = {"rows": 13, "passes": 8, "memory": 10, "MB/s": 8, "left": 8}
 WIDTH = 14  # of the others
+SPARED = ("MB/s", "memory", "since last", "rows", "at most left", "left", "rows/s")  # in this order
 ENGINES = {"threads": "threads of this process", "dask": "Dask"}
 PHASES = {"partition": "reading rows", "write": "writing chunks", "done": "done"}
 
@@ -61,7 +62,9 @@ def training_display(terminal: Terminal, plan: TrainingPlan) -> Iterator[Show]:
         yield _StepLines(terminal, plan).show
         return
     meter = Meter(plan.passes)
-    columns = LEARNING if plan.tol is None else PROVING
+    columns: tuple[str, ...] = LEARNING if plan.tol is None else PROVING
+    if terminal.err.is_terminal:
+        columns = fitting(columns, terminal.err.width)
     if terminal.live:
         with Live(console=terminal.err, refresh_per_second=4, transient=False) as live:
             yield _Panel(terminal, meter, columns, live).show
@@ -99,7 +102,7 @@ class _Lines:
 
     def __init__(self, terminal: Terminal, meter: Meter, columns: tuple[str, ...]) -> None:
         self._terminal, self._meter, self._columns = terminal, meter, columns
-        self._told_by = "certificate" if columns == PROVING else "span"
+        self._told_by = "certificate" if "objective" in columns else "span"
         self._intervals = GrowingIntervals()
         self._shown = -1.0  # passes at the last line
 
@@ -158,9 +161,20 @@ def engine_line(event: Event) -> str:
 
 
 def aligned(columns: tuple[str, ...], texts: tuple[str, ...]) -> str:
-    """Set the texts of some columns in a line."""
+    """Set the texts of some columns in a line; a number too long for its column has a gap, too."""
     widths = (WIDTHS.get(column, WIDTH) for column in columns)
-    return "".join(text.rjust(width) for text, width in zip(texts, widths, strict=True))
+    return "".join(f" {text:>{width - 1}}" for text, width in zip(texts, widths, strict=True))
+
+
+def fitting(columns: tuple[str, ...], width: int) -> tuple[str, ...]:
+    """Leave out the columns that can be spared, until a line fits into so many letters."""
+    kept = list(columns)
+    for spared in SPARED:
+        if sum(WIDTHS.get(column, WIDTH) for column in kept) <= width:
+            break
+        if spared in kept:
+            kept.remove(spared)
+    return tuple(kept)
 
 
 def cells(columns: tuple[str, ...], numbers: Numbers) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from rich.console import Group
 from rich.table import Table
 
 from flows.cluster import engine_for_pass
-from flows.console import Terminal, facts_table, format_seconds
+from flows.console import Terminal, facts_table, format_seconds, passes_and_rows
 from flows.errors import UsageError
 from flows.options import Output, Where
 from flows.printing import printable
@@ -124,7 +124,7 @@ def shown_report(report: RunReport) -> dict[str, Any]:
         "chosen": report.chosen,
         "best learner": learners_sentence(report.learners),
         "state": "finished" if report.finished else "unfinished: fewpass resume continues it",
-        "passes": f"{report.passes:.4g}, {report.rows_seen:,} rows",
+        "passes": passes_and_rows(report.passes, report.rows_seen),
         "loss, last rows": report.last_loss,
         "objective": report.objective,
         "above the optimum": f"at most {report.certificate:.3g}" if certified else "not computed",

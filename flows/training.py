@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from flows.cluster import engine_for_training
-from flows.console import Terminal, facts_table, format_seconds, or_dash
+from flows.console import Terminal, facts_table, format_seconds, or_dash, passes_and_rows
 from flows.errors import ToleranceMissed
 from flows.interrupts import stopping
 from flows.options import (
@@ -235,7 +235,7 @@ def _shown(result: TrainingResult) -> dict[str, Any]:
         "snapshot": result.snapshot,
         "solver": f"{result.solver}, loss {result.loss}, lam {result.lam:.6g}",
         "models": f"{result.classes}, one per class" if result.classes else None,
-        "passes": f"{result.passes:.4g}, {result.rows_seen:,} rows",
+        "passes": passes_and_rows(result.passes, result.rows_seen),
         **by_features,
         "objective": result.objective,
         "probabilities": _calibrated(result),

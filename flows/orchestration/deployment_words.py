@@ -11,9 +11,16 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from itertools import islice, pairwise
 from typing import Any
 
+MOST_BEFORE = 4  # words before "deployment": --no-prompt, --profile NAME
 OPTIONS = ("-p", "--param")
+
+
+def is_deployment_run(arguments: Sequence[str]) -> bool:
+    """Whether `prefect` is asked for a deployment's run; its own options may stand before that."""
+    return ("deployment", "run") in islice(pairwise(arguments), MOST_BEFORE)
 
 
 def rewritten(arguments: Sequence[str]) -> list[str]:
@@ -24,7 +31,8 @@ def rewritten(arguments: Sequence[str]) -> list[str]:
     from flows.orchestration.command import FLOWS, flow_named
 
     words, rest = _taken_apart(arguments)
-    name = next((word for word in rest[2:] if not word.startswith("-")), "")
+    named = rest[rest.index("run") + 1 :]
+    name = next((word for word in named if not word.startswith("-")), "")
     flow_name = name.partition("/")[0]
     if not words or flow_name not in FLOWS:
         return list(arguments)

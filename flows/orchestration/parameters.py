@@ -237,6 +237,8 @@ def _value(named: Named, text: str) -> Any:
         return text
     if tuple in members and not text.startswith("["):
         return (text,)
+    if int in members and text.isdecimal():
+        text = str(int(text))  # 000007 is no TOML
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

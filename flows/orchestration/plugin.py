@@ -24,9 +24,9 @@ def setup_environment(*, ctx: HookContext) -> SetupResult | None:  # noqa: ARG00
     """
     if Path(sys.argv[0] or "").name in PROGRAMS:
         add_run_command()
-        if sys.argv[1:3] == ["deployment", "run"]:
-            from flows.orchestration.deployment_words import rewrite_command_line
+        from flows.orchestration.deployment_words import is_deployment_run, rewrite_command_line
 
+        if is_deployment_run(sys.argv[1:]):
             rewrite_command_line()
     if "DO_NOT_TRACK" in os.environ:
         return None

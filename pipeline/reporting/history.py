@@ -56,7 +56,7 @@ class _LogReader:
 
     def take(self, event: dict[str, Any]) -> None:
         kind, rows = event["event"], event["rows_seen"]
-        if kind in self._counts:
+        if kind in self._counts and not event.get("finished"):  # nothing is gone on with then
             self._counts[kind] += 1
         if kind in ("start", "restart"):
             self._cut(0)

@@ -9,7 +9,7 @@ import pytest
 
 from flows import pass_lines
 from flows.pass_lines import PassLines
-from flows.progress import IngestLines
+from flows.progress import LEARNING, PROVING, IngestLines, aligned, fitting
 from pipeline.execution.threads import InProcess
 from pipeline.ingestion.progress import IngestProgress
 from pipeline.settings.training_plan import TrainingPlan
@@ -74,3 +74,29 @@ def test_help_into_head_ends_quietly():
     )  # fmt: skip
     assert done.stderr == ""
     assert done.stdout.count("\n") == 1
+
+
+@pytest.mark.parametrize("columns", [LEARNING, PROVING])
+def test_lines_fit_and_numbers_never_run_together(columns):
+    for width in (40, 60, 80, 120):
+        kept = fitting(columns, width)
+        heads = aligned(kept, kept)
+        assert len(heads) <= width
+        assert {"passes", "average" if columns == LEARNING else "objective"} <= set(kept)
+    assert fitting(columns, 120) == columns
+    huge = tuple("9" * 30 for _ in columns)
+    assert aligned(columns, huge).split() == list(huge)
+
+
+def test_a_method_of_reductions_tells_no_rows(dataset, fewpass, tmp_path):
+    run = tmp_path / "newton"
+    for words in (("train", dataset, run, "--solver", "newton", "--tol", "1e-6"), ("resume", run)):
+        status, out, err = fewpass(*words, *NO_DASK)
+        assert status == 0
+        assert " 0 rows" not in out + err
+    assert "Continuing" not in err
+    assert "Running on" not in err
+    assert "The training is finished" in err
+    status, out, _ = fewpass("report", run)
+    assert " 0 rows" not in out
+    assert "resumed             0" in out

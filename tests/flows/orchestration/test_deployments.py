@@ -218,6 +218,21 @@ def test_kill_the_flow_then_the_worker_then_both(place):
     assert json.loads(doctor(place).stdout)["ill"] == 0
 
 
+def test_cancelled_from_the_page_it_ends_as_cancelled_and_goes_on(place):
+    """What a click on "cancel" asks of the server; the worker passes it on as a SIGTERM."""
+    place.workers or place.worker()
+    place.flow_begun("cancelled")
+    run = place.states("ad-hoc")[-1][1]
+    asked = {"state": {"type": "CANCELLING", "name": "Cancelling"}}
+    place.server.ask(f"flow_runs/{run['id']}/set_state", asked)
+    wait_for(lambda: place.state(run) == "Cancelled", 60, "the end of a cancelled run")
+    last = json.loads((place.folder / "cancelled/log.jsonl").read_text().splitlines()[-1])
+    assert (last["event"], last["snapshot"] is not None) == ("stop", True)
+    place.ad_hoc("cancelled")
+    assert place.trained("cancelled")["weights_sha256"] == place.quiet.weights_sha256
+    wait_for(lambda: place.last_state() == "Completed", 60, "the flow's last word")
+
+
 def doctor(place, *words):
     return subprocess.run(
         [FEWPASS, "doctor", *words, "--json"], env=place.server.environment, cwd=PROJECT,

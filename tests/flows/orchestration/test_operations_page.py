@@ -85,7 +85,7 @@ def test_every_command_runs(tmp_path):
     binaries = str(Path(sys.executable).parent)
     environment = clean | {
         "PATH": f"{binaries}:{os.environ['PATH']}", "PREFECT_HOME": str(tmp_path / "home"),
-        "PYTHONPATH": str(tmp_path), "LOOKUPS": str(tmp_path / "lookups"),
+        "PYTHONPATH": f"{tmp_path}:{PROJECT}", "LOOKUPS": str(tmp_path / "lookups"),
     }  # fmt: skip
     assert shutil.which("fewpass", path=environment["PATH"])
     said = (tmp_path / "out").open("w")

@@ -1,6 +1,10 @@
 # Two commands do everything on a fresh machine with Python and make:
 #   make demo    the main job on data made on the spot
 #   make test    all tests, but those of larger public data sets
+# For those who change something:
+#   make check   format, lint, types, layers and all tests; PYTHON=python3.13 in an environment of its own
+#   make docs    the documentation as a site, site/index.html
+#   make dist    a wheel and a source archive
 # With public data sets in the folder FEWPASS_DATA (tests/data/README.md says which):
 #   make test-public-data  the tests that need them
 # With an environment of their own, in which the libraries that fewpass is compared with are, too:
@@ -15,7 +19,8 @@
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
   $$p -c 'import sys, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null \
   && echo $$p && break; done)
-VENV := .venv
+# A Python that is named has an environment of its own: make check PYTHON=python3.13
+VENV := .venv$(if $(filter command,$(firstword $(origin PYTHON))),-$(notdir $(PYTHON)))
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PEERS := .venv-peers
@@ -37,7 +42,7 @@ export FEWPASS_DATA
 PYTEST = TMPDIR=$(TEST_TMP) $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile \
   --no-loadscope-reorder
 
-.PHONY: install demo test test-public-data lint check faults bench bench-quick deploy notify clean
+.PHONY: install demo test test-public-data lint check docs dist faults bench bench-quick deploy notify clean
 
 install: $(STAMP)
 
@@ -47,7 +52,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "Installing fewpass and what it needs into $(VENV)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check \
-	  -c constraints.txt -e '.[dev,s3]'
+	  -c constraints.txt -e '.[dev]'
 	@touch $(STAMP)
 
 demo: install
@@ -74,11 +79,20 @@ lint: install
 
 check: lint test
 
+# A site to be read without a network: site/index.html. A warning is an error.
+docs: install
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
+
+dist: install
+	rm -rf dist
+	$(BIN)/python -m build --installer pip -o dist . > /dev/null
+	@ls dist/*
+
 $(PEERS_STAMP): pyproject.toml constraints.txt benchmarks/peers.txt
 	@echo "Installing fewpass and what it is compared with into $(PEERS)"
 	@test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
 	@$(PEERS)/bin/python -m pip install -qq --disable-pip-version-check \
-	  -c constraints.txt -r benchmarks/peers.txt -e .
+	  -c constraints.txt -r benchmarks/peers.txt -e '.[dask-ml]'
 	@touch $(PEERS_STAMP)
 
 # On a machine that does nothing else; three quarters of an hour and 4 GB of disk.
@@ -108,6 +122,6 @@ notify: install
 	@$(BIN)/python -m flows.orchestration.notifications $(BLOCK)
 
 clean:
-	rm -rf $(VENV) $(PEERS) build dist *.egg-info demo-output .pytest_cache .mypy_cache .ruff_cache \
+	rm -rf .venv .venv-* build dist site *.egg-info demo-output .pytest_cache .mypy_cache .ruff_cache \
 	  .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

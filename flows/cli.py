@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from importlib.metadata import version
+from typing import Annotated, Literal
 
-from cyclopts import App, Parameter
+from cyclopts import App, Group, Parameter
 
 from flows import commands
-from flows.errors import exit_status, sentence
+from flows.errors import UsageError, exit_status, sentence
 from flows.flags import in_flags
 from flows.log_lines import json_line, wants_json
 from flows.printing import ending_quietly, formatted_traceback
@@ -27,27 +29,68 @@ app = App(
     suppress_keyboard_interrupt=False,
     result_action="return_value",
 )
-app.command(commands.ingest, usage="Usage: fewpass ingest SOURCE... DATASET [OPTIONS]")
-for command in (
-    commands.columns,
-    commands.plan,
-    commands.train,
-    commands.resume,
-    commands.evaluate,
-    commands.predict,
-    commands.models,
-    commands.publish,
-    commands.export,
-    commands.weights,
-    commands.report,
-    commands.inspect,
-    commands.verify,
-    commands.warm_up,
-    commands.doctor,
-    commands.dashboard,
-    commands.demo,
-):
-    app.command(command)
+#: Commands as the help lists them; of a group those first that come first in a day's work.
+EVERYDAY = Group("Every day", sort_key=1)
+LOOKING = Group("To look closer", sort_key=2)
+OTHERS = Group("Now and then", sort_key=3)
+GROUPS: dict[Group, tuple[Callable[..., int], ...]] = {
+    EVERYDAY: (
+        commands.ingest, commands.train, commands.resume, commands.evaluate, commands.predict,
+        commands.report,
+    ),
+    LOOKING: (
+        commands.plan, commands.weights, commands.methods, commands.inspect, commands.verify,
+        commands.dashboard,
+    ),
+    OTHERS: (
+        commands.models, commands.publish, commands.export, commands.columns, commands.warm_up,
+        commands.doctor, commands.demo,
+    ),
+}  # fmt: skip
+USAGES = {commands.ingest: "Usage: fewpass ingest SOURCE... DATASET [OPTIONS]"}
+START = """\
+fewpass: linear models on data larger than memory
+
+  fewpass ingest FILE DATA --label COLUMN --test-fraction 0.2
+                                         read a table once; a fifth is held out
+  fewpass train DATA RUN --tol 1e-4      train until that is certified
+  fewpass evaluate RUN DATA-test         judge the model by the rows held out
+  fewpass predict RUN FILE OUT.csv       use it
+  fewpass report RUN --html              a page to look at
+
+  fewpass demo                           all of this, on data made on the spot
+  fewpass --help                         all commands
+"""
+
+for group, members in GROUPS.items():
+    for position, command in enumerate(members):
+        app.command(command, group=group, sort_key=position, usage=USAGES.get(command))
+
+
+@app.command(group=OTHERS, sort_key=9)
+def completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
+    """Print what completes fewpass in a shell, to be kept where the shell looks for it.
+
+    bash: fewpass completion bash > ~/.local/share/bash-completion/completions/fewpass
+
+    Parameters
+    ----------
+    shell
+        bash, zsh or fish.
+    """
+    sys.stdout.write(app.generate_completion(shell=shell).rstrip() + "\n")
+    return 0
+
+
+@app.default
+def start(*words: Annotated[str, Parameter(show=False)]) -> int:
+    """Say what to do first."""
+    if words:
+        near = get_close_matches(words[0], [name for name in app if name[0] != "-"], n=1)
+        hint = f"Did you mean {near[0]}?" if near else "fewpass --help lists them all."
+        raise UsageError(f'There is no command "{words[0]}". {hint}')
+    sys.stdout.write(START)
+    return 0
 
 
 def command_line() -> None:

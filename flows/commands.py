@@ -320,6 +320,19 @@ def weights(
     return run_weights(run, top, label, csv, output)
 
 
+def methods(name: str | None = None, /, *, output: Output = OUTPUT) -> int:
+    """Tell the methods of training in a line each, or what one of them needs and can be told.
+
+    Parameters
+    ----------
+    name
+        Word of a method, as --solver takes it.
+    """
+    from flows.methods import run_methods
+
+    return run_methods(name, output)
+
+
 def report(
     run: str,
     /,

@@ -11,6 +11,10 @@ from flows.printing import printable
 
 BAD_REQUEST, FAILED = 2, 1
 
+#: What is installed with which extra; the rest is always there.
+EXTRAS = {"prefect": "prefect", "bokeh": "dashboard", "dask_ml": "dask-ml"}
+INSTALL = "Install it with pip install 'fewpass[{}]'."
+
 #: What the one who asked can put right by asking otherwise.
 _BAD_REQUESTS = (
     ValueError,
@@ -69,8 +73,8 @@ def _sentence(error: BaseException) -> str:
         return f"{error} Add --help to see what the command takes."
     if isinstance(error, OSError) and error.strerror:
         return _system_error(error)
-    if isinstance(error, MemoryError):
-        return "There is not enough memory. Lower --memory, or close other programs."
+    if told := _lack(error):
+        return told
     if isinstance(
         error, ValueError | OSError | ArithmeticError | Interrupted | ToleranceMissed
     ) and str(error):
@@ -78,6 +82,16 @@ def _sentence(error: BaseException) -> str:
     said = (str(error).strip() or "no message").splitlines()[0].rstrip(".")
     said = f"{type(error).__name__}: {said}"
     return f"{said}. This should not have happened; add --debug to see where it did."
+
+
+def _lack(error: BaseException) -> str | None:
+    """Say what is missing, memory or a library that is optional; None where it is neither."""
+    if isinstance(error, MemoryError):
+        return "There is not enough memory. Lower --memory, or close other programs."
+    if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
+        install = INSTALL.format(EXTRAS[error.name])
+        return f"This needs {error.name}, which is not installed. {install}"
+    return None
 
 
 def _system_error(error: OSError) -> str:

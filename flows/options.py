@@ -14,7 +14,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -82,6 +82,13 @@ GIVEN_AS: dict[str, tuple[Any, Parameter]] = {
     "shuffle": (bool, Parameter(negative="--no-shuffle")),
 }
 
+#: What the help lists first.
+EVERYDAY = Group("Every day", sort_key=0)
+USED_EVERY_DAY = {
+    "label", "drop", "test_fraction", "like", "overwrite", "solver", "loss", "lam", "tol", "passes",
+    "held_out", "calibrate", "memory", "scheduler",
+}  # fmt: skip
+
 #: Options that may be given more than once.
 REPEATED = ("drop", "column", "cross")
 
@@ -109,7 +116,8 @@ def option(name: str, known: FieldInfo) -> Any:
     """Return the type of a field's option, its help included."""
     hint, how = GIVEN_AS.get(name, (_type_of(known), Parameter()))
     told = " ".join((known.description or "").split()).rstrip(".") + _default_of(known)
-    return Annotated[hint if hint is Names else hint | None, how, Parameter(help=f"{told}.")]
+    shown = Parameter(help=f"{told}.", group=EVERYDAY if name in USED_EVERY_DAY else None)
+    return Annotated[hint if hint is Names else hint | None, how, shown]
 
 
 def _names_in(model: type[BaseModel]) -> list[str]:

@@ -61,7 +61,8 @@ def write_page(terminal: Terminal, run: RunFolder, held_out: str | None, where: 
         f"$ fewpass train {shlex.quote(plan.dataset)} {shlex.quote(run.folder.name)}-again "
         "--config plan.toml"
     )
-    text = page(told, found, Reproduction(as_toml(plan), commands))
+    judged = f"$ fewpass report {shlex.quote(run.folder.name)} --html --held-out DATASET"
+    text = page(told, found, Reproduction(as_toml(plan), commands, judged))
     run.folder.write(PAGE, printable(text).encode())
     return run.folder.address(PAGE)
 

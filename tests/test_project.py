@@ -2,10 +2,13 @@
 
 import ast
 import importlib
-from importlib.metadata import packages_distributions
+import tomllib
+from importlib.metadata import packages_distributions, version
 from pathlib import Path
 
 import pytest
+
+from flows import errors
 
 PROJECT = Path(__file__).parents[1]
 PACKAGES = ["flows", "pipeline", "solvers", "storage"]
@@ -44,3 +47,22 @@ def test_what_is_tested_knows_no_tests_and_these_no_benchmarks(folder, besides, 
     ]
     assert files
     assert not [where for path in files for name, where in imported(path) if name in never]
+
+
+def test_there_is_one_version():
+    """In pyproject.toml, and what cites it says the same."""
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    cited = (PROJECT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {project['version']}\n" in cited
+    assert version("fewpass") == project["version"]
+    assert cited.count("  - type: article") == 5
+
+
+def test_what_may_be_missing_is_said_with_its_extra():
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    for module, extra in errors.EXTRAS.items():
+        assert any(line.startswith(module.replace("_", "-")) for line in extras[extra])
+        told = errors.sentence(ModuleNotFoundError("No module", name=module))
+        assert f"fewpass[{extra}]" in told
+        assert not [d for d in project["dependencies"] if d.startswith(module.replace("_", "-"))]

@@ -269,6 +269,7 @@ class Svrg(S2gd):
 
     kind: Literal["svrg"] = "svrg"  # type: ignore[assignment]
     nu: NonNegativeFloat | None = 0.0
+    """Strong convexity that the random law counts on: none."""
 
     @property
     def _law(self) -> Law:

@@ -1,11 +1,13 @@
 """README, docs/tour.md, docs/coming-from.md and docs/tutorials: every command, and the Python."""
 
+import contextlib
 import os
 import re
 import shlex
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -121,9 +123,8 @@ def finish(script, folder, settings):
     """Run a page in a shell that has our commands, and end what it leaves in the background."""
     (folder / "bin").mkdir()
     for name, what in (("fewpass", f'-c "{FEWPASS}"'), ("dask", "-m dask"), ("prefect", None)):
-        line = (
-            f'"{sys.executable}" {what}' if what else f'"{os.path.dirname(sys.executable)}/prefect"'
-        )
+        own = Path(sys.executable)
+        line = f'"{own}" {what}' if what else f'"{own.parent}/prefect"'
         program = folder / "bin" / name
         program.write_text(f'#!/bin/sh\nexec {line} "$@"\n')
         program.chmod(0o755)
@@ -139,8 +140,6 @@ def finish(script, folder, settings):
         try:
             code = shell.wait(500)
         finally:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(shell.pid, signal.SIGTERM)
-            except ProcessLookupError:
-                pass
     assert code == 0, (folder / "printed").read_text(errors="replace")[-3000:]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from pipeline.settings.execution import Execution
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.training.outcome import Event
 from pipeline.training.saved import Cursor
+from solvers.registry import METHODS, method_class
 
 TRAINED = {
     "run", "snapshot", "solver", "loss", "lam", "classes", "calibration", "stopped_early", "passes_of_model",
@@ -73,7 +75,15 @@ COMMANDS = [
     "doctor",
     "dashboard",
     "demo",
+    "columns",
+    "weights",
+    "methods",
+    "completion",
 ]
+
+
+def test_every_command_is_tried_here():
+    assert {name for name in cli.app if not name.startswith("-")} == set(COMMANDS)
 
 
 def test_help_waits_for_no_compiler():
@@ -100,6 +110,43 @@ def test_options_are_fields_of_the_plans():
         "source",
     }
     assert {f.name for f in fields(Where)} == set(Execution.model_fields)
+
+
+def test_nothing_asked_for_says_what_to_do_first(capsys):
+    assert cli.main([]) == 0
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= 80
+    for name in re.findall(r"^  fewpass (\w+)", shown, re.MULTILINE):
+        assert name in COMMANDS
+    assert cli.main(["trian"]) == 2
+    assert "Did you mean train?" in capsys.readouterr().err
+
+
+def test_every_method_has_a_page(as_json):
+    listed = as_json("methods")["methods"]
+    assert set(listed) == set(METHODS)
+    for kind in listed:
+        told = as_json("methods", kind)
+        assert listed[kind] in " ".join(told["what"].split())
+        names = {one["name"] for one in told["settings"]}
+        assert names == {f"solver.{n}" for n in method_class(kind).model_fields if n != "kind"}
+        assert all(one["what"] for one in told["settings"]), kind
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completions_know_commands_and_options(shell, capsys):
+    assert cli.main(["completion", shell]) == 0
+    shown = capsys.readouterr().out
+    for word in ("ingest", "test-fraction", "held-out", "warm-up"):
+        assert word in shown
+
+
+@pytest.mark.parametrize("columns", ["60", "80", "120"])
+def test_tables_fit_the_terminal(columns, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", columns)
+    for words in (["--help"], ["train", "--help"], ["methods"], ["methods", "sdca"]):
+        assert cli.main(words) == 0
+        assert max(map(len, capsys.readouterr().out.splitlines())) <= int(columns), words
 
 
 # -- results ----------------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ class Reproduction(NamedTuple):
 
     plan: str  # a file
     commands: str
+    judged: str  # how to make the page again with rows to judge the model by
 
 
 def page(told: Told, quality: Quality | None, reproduction: Reproduction) -> str:
@@ -49,7 +50,7 @@ def page(told: Told, quality: Quality | None, reproduction: Reproduction) -> str
     name = escape(model.run.folder.name)
     parts = [
         f"<header><h1>{name}</h1>{_verdict(report)}{_tiles(report, quality)}</header>",
-        judging(quality) if quality else _nobody(),
+        judging(quality) if quality else _nobody(reproduction),
         learning(told),
         _weights(model),
         _data(model),
@@ -65,7 +66,7 @@ def page(told: Told, quality: Quality | None, reproduction: Reproduction) -> str
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         f"<title>{name}: fewpass report</title><style>{style}</style></head><body>\n"
         + "\n".join(part for part in parts if part)
-        + "\n<footer>Made by fewpass report --html.</footer></body></html>\n"
+        + "\n<footer>Made by fewpass.</footer></body></html>\n"
     )
 
 
@@ -98,9 +99,9 @@ def _written(figure: float | None, style: str) -> str | None:
     return None if figure is None else format(figure, style)
 
 
-def _nobody() -> str:
+def _nobody(how: Reproduction) -> str:
     said = "No rows were held out. Name a data set that the model has not learnt from: "
-    shown = preformatted("fewpass report RUN --html --held-out DATASET")
+    shown = preformatted(how.judged)
     return section("On held-out rows", card("Not known", shown, said))
 
 

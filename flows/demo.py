@@ -45,6 +45,7 @@ class Demo:
     def __init__(self, terminal: Terminal, folder: Path, size: int, memory: str, seed: int) -> None:
         self.terminal, self.folder = terminal, folder
         self.size, self.memory, self.seed = size, memory, seed
+        self.columns = columns_for(size, parse_bytes(memory))
         self.clicks = folder / "clicks.svm"
         self.dataset, self.test = folder / "clicks", folder / "clicks-test"
         self.run = folder / "run"
@@ -70,7 +71,7 @@ class Demo:
             "1. A log of clicks",
             f"Writing {format_bytes(self.size)} of text, one line for each time an ad was shown: "
             "six numbers and up to 26 categories, hashed to columns, most of them rare. Whether "
-            "it was clicked follows a hidden linear model plus chance.",
+            "it was clicked follows a hidden linear model plus chance." + self._hashed_to_fewer(),
         )
         began = time.perf_counter()
         due = GrowingIntervals()
@@ -79,12 +80,21 @@ class Demo:
             if due.due():
                 self.terminal.say(f"{format_bytes(written)} written", style="dim")
 
-        made = write_clicks(self.clicks, self.size, self.seed, tell)
+        made = write_clicks(self.clicks, self.size, self.seed, tell, self.columns)
         self.terminal.say(
             f"{made.path}: {made.rows:,} rows, {made.columns:,} columns, "
             f"{made.clicks / made.rows:.1%} clicked, {format_seconds(time.perf_counter() - began)}."
         )
         return made
+
+    def _hashed_to_fewer(self) -> str:
+        usual = columns_for(self.size)
+        if self.columns == usual:
+            return ""
+        return (
+            f" Text of this size would be hashed to {usual:,} columns; the memory, "
+            f"{self.memory}, has room for {self.columns:,}, which more of the values share."
+        )
 
     def ingest_plan(self, columns: int) -> IngestPlan:
         """Return what the ingest is asked to do."""
@@ -198,7 +208,7 @@ def run_demo(folder: str, size: str, memory: str, seed: int, output: Output) -> 
     terminal = Terminal(output)
     began = time.perf_counter()
     demo = Demo(terminal, Path(folder), parse_bytes(size), memory, seed)
-    demo.ingest_plan(columns_for(demo.size))  # refuses what cannot work before it takes time
+    demo.ingest_plan(demo.columns)  # refuses what cannot work before it takes time
     demo.clear()
     made = demo.write()
     ingested = demo.ingest(made)

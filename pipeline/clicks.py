@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeline.errors import BadInput
+from pipeline.settings.ingest_plan import CODE_BYTES
 from solvers.kernels.dispatch import kernel
 
 NUMBERS = 6  # columns 1 .. 6
@@ -30,6 +31,8 @@ VOCABULARY = (
 PRESENT = 0.9  # share of impressions that have a value of a given category
 BYTES_PER_COLUMN = 512  # more text has more different values: columns for the hash
 FEWEST_COLUMNS = 1 << 12
+STATE_BYTES_PER_COLUMN = 112  # of averaged SGD, with its copies
+STATE_SHARE = 3 / 4  # of the memory; the rest is for rows
 CLICK_BIAS = -2.6  # of the logit: about one impression in ten is clicked
 NUMBER_WEIGHT, CATEGORY_WEIGHT = 1.0, 0.35  # spread of the hidden weights
 BATCH_ROWS = 4096
@@ -46,13 +49,23 @@ class ClickFile(NamedTuple):
     bytes: int
 
 
-def columns_for(size: int) -> int:
-    """Return how many columns text of that size is hashed to: a power of two."""
-    return max(FEWEST_COLUMNS, 1 << int(math.log2(max(size, 1) / BYTES_PER_COLUMN)))
+def columns_for(size: int, memory: int | None = None) -> int:
+    """Return how many columns text of that size is hashed to: a power of two.
+
+    `memory`: no more than so many bytes hold a one-pass training of.
+    """
+    columns = max(size, 1) / BYTES_PER_COLUMN
+    if memory is not None:
+        columns = min(columns, STATE_SHARE * (memory - CODE_BYTES) / STATE_BYTES_PER_COLUMN)
+    return max(FEWEST_COLUMNS, 1 << int(math.log2(max(columns, 1.0))))
 
 
 def write_clicks(
-    path: Path, size: int, seed: int = 0, on_bytes: Callable[[int], None] = lambda _: None
+    path: Path,
+    size: int,
+    seed: int = 0,
+    on_bytes: Callable[[int], None] = lambda _: None,
+    columns: int | None = None,
 ) -> ClickFile:
     """Write about `size` bytes of text (no less, at most one batch more).
 
@@ -66,10 +79,12 @@ def write_clicks(
         Another seed gives other rows and another hidden model.
     on_bytes
         Called with the bytes written so far, after each batch.
+    columns
+        How many the categories are hashed to; default `columns_for(size)`.
     """
     if size < 100_000:
         raise BadInput(f"A click log of {size} bytes is too small. Ask for 100kB or more.")
-    columns = columns_for(size)
+    columns = columns or columns_for(size)
     vocabulary = np.array(VOCABULARY, np.float64)
     buffer = np.empty(BATCH_ROWS * MOST_ROW_BYTES, np.uint8)
     rows = clicks = written = 0

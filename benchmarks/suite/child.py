@@ -14,6 +14,9 @@ import psutil
 
 from pipeline.memory import peak_memory_bytes
 
+#: What a work may tell itself, of processes that it has started.
+MEASURED = ("wall_s", "cpu_s", "peak_rss")
+
 
 def main() -> None:
     """Make ready, do the work once, then once per line of input; answer each with a line."""
@@ -33,8 +36,9 @@ def main() -> None:
         cpu, wall = cpu_seconds(), time.perf_counter()
         found = work() or {}
         taken = {"wall_s": time.perf_counter() - wall, "cpu_s": cpu_seconds() - cpu}
-        taken |= {k: found.pop(k) for k in ("wall_s", "cpu_s") if k in found}
-        answers.write(json.dumps(taken | {"found": found, "peak_rss": peak_memory_bytes()}) + "\n")
+        taken |= {k: found.pop(k) for k in MEASURED if k in found}
+        peak = {"peak_rss": peak_memory_bytes()}
+        answers.write(json.dumps(peak | taken | {"found": found}) + "\n")
 
 
 def cpu_seconds() -> float:

@@ -273,12 +273,20 @@ def digits(value: float | None) -> str:
     return f"{value:,.0f}" if value >= 1000.0 else f"{value:.3g}"
 
 
+def whole(row: Held) -> str:
+    """Wall seconds of whole processes; CPU seconds, MB at most and the test loss."""
+    wall_s, cpu_s = (digits(row[measure]["median"]) for measure in ("wall_s", "cpu_s"))
+    return f"{wall_s} ({cpu_s}, {row['peak_rss_mb']:,.0f}, {row['found']['test_loss']:.4f})"
+
+
 SHOWN = {
+    "file-to-model": whole,
     "one-pass": cpu, "inner-step": cpu, "gradient": wall, "accuracy": course,
     "streaming": wall_and_peak, "out-of-core": each_pass, "many-models": cpu,
     "classes": wall_and_peak, "reading": cpu, "latency": until_accurate,
 }  # fmt: skip
 BARS = {
+    "file-to-model": "wall_s",
     "inner-step": "cpu_s", "gradient": "wall_s", "streaming": "wall_s", "many-models": "cpu_s",
     "classes": "wall_s", "reading": "cpu_s", "latency": "cpu_s",
 }  # fmt: skip

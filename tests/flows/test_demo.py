@@ -11,7 +11,7 @@ from flows import cli
 from flows.console import Terminal
 from flows.demo import MARK, Demo
 from flows.options import Output
-from pipeline.clicks import NUMBERS, VOCABULARY, columns_for, write_clicks
+from pipeline.clicks import FEWEST_COLUMNS, NUMBERS, VOCABULARY, columns_for, write_clicks
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +54,14 @@ def test_the_same_seed_gives_the_same_bytes(text, tmp_path):
     assert again.path.read_bytes() == text.path.read_bytes()
     other = write_clicks(tmp_path / "other", 3_000_000, seed=6)
     assert other.path.read_bytes() != text.path.read_bytes()
+
+
+@given(st.integers(100_000, 10**12), st.integers(128_000_000, 10**11))
+def test_columns_are_no_more_than_the_memory_takes(size, memory):
+    columns = columns_for(size, memory)
+    assert columns <= columns_for(size)
+    assert columns == FEWEST_COLUMNS or 112 * columns <= memory - 96_000_000
+    assert columns_for(6_000_000_000, 256_000_000) == 1 << 20
 
 
 @given(st.integers(100_000, 10**12))

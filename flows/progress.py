@@ -201,6 +201,15 @@ def _tell(terminal: Terminal, event: Event) -> None:
         terminal.say(text, style="yellow" if is_warning else None)
 
 
+def _begun(event: Event) -> Iterator[str]:
+    """Yield what was settled before a training began."""
+    facts = event.facts
+    if facts["memory"] > TrainingPlan.model_fields["memory"].default:
+        yield f"May use up to {format_bytes(facts['memory'])} of memory (--memory)."
+    if facts["chosen"]:
+        yield f"Chosen: {facts['chosen']}."
+
+
 def told_seldom(event: Event) -> Iterator[tuple[str, bool]]:
     """Yield what an event that happens seldom is told as, and whether that is a warning."""
     facts = event.facts
@@ -213,8 +222,8 @@ def told_seldom(event: Event) -> Iterator[tuple[str, bool]]:
             yield f"The training is finished ({where}): nothing is left to do.", False
         else:
             yield f"Continuing from {where}.", False
-    elif event.kind == "start" and facts["chosen"]:
-        yield f"Chosen: {facts['chosen']}.", False
+    elif event.kind == "start":
+        yield from ((sentence, False) for sentence in _begun(event))
     elif event.kind == "switch":
         yield f"Falling back: {facts['why']}", True
     elif event.kind == "learners":

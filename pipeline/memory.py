@@ -1,8 +1,9 @@
-"""How much memory this process takes."""
+"""How much memory this process takes, and how much it may."""
 
 from __future__ import annotations
 
 import ctypes
+import os
 import resource
 from collections.abc import Callable
 from functools import cache
@@ -22,6 +23,29 @@ def peak_memory_bytes() -> int:
         return int(line.split()[1]) * 1024
     # Elsewhere the best there is, though it may count the process that started this one.
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def usable_memory_bytes() -> int:
+    """Return how much this process may use: the machine, its control groups and its own limit."""
+    known = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), *_group_limits()]
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return min(known if soft == resource.RLIM_INFINITY else [*known, soft])
+
+
+def _group_limits(
+    root: Path = Path("/sys/fs/cgroup"), told: Path = Path("/proc/self/cgroup")
+) -> list[int]:
+    """Return the limits of the control groups that this process is in, of either version."""
+    found = []
+    for line in told.read_text().splitlines() if told.exists() else []:
+        _, kinds, inside = line.split(":", 2)
+        group = root / "memory" if "memory" in kinds.split(",") else root
+        for part in ["", *inside.strip("/").split("/")]:
+            group /= part
+            files = (group / name for name in ("memory.max", "memory.limit_in_bytes"))
+            texts = (file.read_text().strip() for file in files if file.exists())
+            found += [int(text) for text in texts if text.isdigit()]  # "max": none
+    return found
 
 
 def return_freed_memory(budget: int = 0) -> None:

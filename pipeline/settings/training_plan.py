@@ -88,7 +88,9 @@ class TrainingPlan(BaseModel):
     seed: NonNegativeInt = 0
     """Where all randomness comes from."""
     memory: ByteSize = 1 << 30
-    """Memory to use at most beyond what the libraries take, such as 256MB."""
+    """Memory to use at most beyond what the libraries take, such as 256MB [default: 1.07 GB; more
+    where the state, or rows that stay in memory, need it: up to half of what the process may
+    use]."""
     streams: PositiveInt = 1
     """Disjoint parts of the data walked at the same time and averaged."""
     snapshot_every: PositiveFloat = 30.0

@@ -18,6 +18,7 @@ from pipeline.execution.executor import Executor
 from pipeline.plan.auto import MethodChoice
 from pipeline.plan.forecast import Forecast
 from pipeline.plan.job import settle
+from pipeline.plan.memory import with_memory
 from pipeline.scoring.calibrating import require_calibratable
 from pipeline.scoring.evaluate import evaluation_job
 from pipeline.settings.training_plan import StorageOptions, TrainingPlan
@@ -54,6 +55,20 @@ def engine_class(plan: TrainingPlan, first: FirstRows | None) -> Callable[[Train
 
         return Bursts
     return Passes
+
+
+def remembered_memory(
+    plan: TrainingPlan, dataset: Dataset, run: RunFolder, executor: Executor
+) -> TrainingPlan:
+    """Return a plan with the memory of the run that is there already, or with what the job needs.
+
+    Other processes may have less than this one: where tasks run there, the plan stays as it is.
+    """
+    if "memory" in plan.model_fields_set:
+        return plan
+    if run.exists():
+        return plan.model_copy(update={"memory": run.record().plan.memory})
+    return with_memory(plan, dataset) if executor.near else plan
 
 
 class TrainingRun:
@@ -113,6 +128,7 @@ class TrainingRun:
         found = {"dataset": dataset.folder.url, "held_out": judges.folder.url if judges else None}
         plan = plan.model_copy(update=found)  # found from anywhere
         run = RunFolder(url, storage_options)
+        plan = remembered_memory(plan, dataset, run, executor)
         # Refuses what does not fit before anything is written.
         methods = settle(plan, dataset)
         made = cls(run, plan, dataset, executor, methods, storage_options, start_at)
@@ -239,6 +255,7 @@ class TrainingRun:
             dashboard=self._executor.dashboard,
             n_rows=self.stats.n,
             method=self.plan.solver.kind,
+            memory=self.plan.memory,
             chosen=self.methods.reason if self.methods else None,
         )
 

@@ -1,0 +1,74 @@
+"""The memory of a training where nobody said how much: a gibibyte, or what the job needs.
+
+More is taken only where rows then stay in memory from pass to pass, or where the method's state
+asks for it, and never more than half of what this process may use.  What was taken is part of the
+run's plan: going on anywhere else means the same bits.
+"""
+
+from __future__ import annotations
+
+from pipeline.errors import BadInput
+from pipeline.memory import usable_memory_bytes
+from pipeline.plan.forecast import memory_of
+from pipeline.plan.job import make_job, rereads, settled
+from pipeline.settings.training_plan import TrainingPlan
+from pipeline.streaming.windows import OVERHEAD_BYTES
+from storage.dataset import Dataset
+
+SHARE = 2  # of what a process may use, a half is taken at most
+ROUND = 10**6  # what is needed is told in megabytes
+
+
+def with_memory(plan: TrainingPlan, dataset: Dataset, most: int | None = None) -> TrainingPlan:
+    """Return a plan whose memory was not given with what its job needs.
+
+    Parameters
+    ----------
+    plan
+        As it was asked for; where it says how much memory there is, nothing is changed.
+    dataset
+        What is trained on.
+    most
+        Bytes at most; by default half of what this process may use.
+    """
+    most = usable_memory_bytes() // SHARE if most is None else most
+    if "memory" in plan.model_fields_set or plan.solver.goal == "steps" or most <= plan.memory:
+        return plan
+    if _suffices(plan, dataset):
+        return plan
+    widest = plan.model_copy(update={"memory": most})
+    needed = _needed(widest, dataset)
+    if needed is None:  # rows do not stay in memory, whatever is given
+        return plan if _fits(plan, dataset) else widest
+    enough = plan.model_copy(update={"memory": needed})
+    return enough if needed < most and _suffices(enough, dataset) else widest
+
+
+def _suffices(plan: TrainingPlan, dataset: Dataset) -> bool:
+    """Say whether more memory would change nothing."""
+    try:
+        return make_job(plan, dataset).resident or not rereads(settled(plan, dataset))
+    except BadInput:
+        return False
+
+
+def _fits(plan: TrainingPlan, dataset: Dataset) -> bool:
+    try:
+        make_job(plan, dataset)
+    except BadInput:
+        return False
+    return True
+
+
+def _needed(plan: TrainingPlan, dataset: Dataset) -> int | None:
+    """Return the bytes of a job whose rows stay in memory; None where they do not."""
+    try:
+        plan = settled(plan, dataset)
+        job = make_job(plan, dataset)
+    except BadInput:
+        return None
+    if not job.resident:
+        return None
+    parts = memory_of(plan, job)
+    exact: int = parts["state_bytes"] + parts["window_bytes"] + OVERHEAD_BYTES
+    return -(-exact // ROUND) * ROUND

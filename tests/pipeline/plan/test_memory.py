@@ -1,0 +1,76 @@
+"""The memory that a training takes where nobody said how much."""
+
+import pytest
+
+from pipeline.execution.threads import InProcess
+from pipeline.memory import _group_limits, usable_memory_bytes
+from pipeline.plan.job import make_job
+from pipeline.plan.memory import with_memory
+from pipeline.settings.training_plan import TrainingPlan
+from pipeline.training import training_run
+from pipeline.training.run_folder import RunFolder
+from pipeline.training.training_run import TrainingRun
+from testing.datasets import make
+
+DEFAULT = TrainingPlan.model_fields["memory"].default
+GRID = ",".join(f"{10.0 ** (-k / 100):.4g}" for k in range(400))
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory):
+    """Few rows of many columns: what takes memory is the state of many models."""
+    folder = tmp_path_factory.mktemp("wide") / "set"
+    return make(folder, n=90, d=20_000, chunk_rows=30, layout="sparse", nnz=4, seed=1)
+
+
+def plan_for(dataset, **fields):
+    known = {"dataset": dataset.folder.url, "solver": {"kind": "sdca"}, "passes": 3}
+    known |= {"held_out": dataset.folder.url} if "lam" in fields else {}
+    return TrainingPlan.model_validate(known | fields)
+
+
+def test_a_small_job_takes_what_it_always_took(wide):
+    assert with_memory(plan_for(wide), wide, 1 << 40).memory == DEFAULT
+
+
+def test_many_models_take_what_they_need_and_no_more(wide):
+    plan = plan_for(wide, lam=GRID)
+    with pytest.raises(ValueError, match="too small"):
+        make_job(plan, wide)
+    found = with_memory(plan, wide, 1 << 40)
+    assert make_job(found, wide).resident
+    less = found.model_copy(update={"memory": int(found.memory / 1.05)})
+    with pytest.raises(ValueError, match="too small"):
+        make_job(less, wide)
+
+
+def test_what_was_given_or_is_not_there_is_not_taken(wide):
+    given = plan_for(wide, lam=GRID, memory="2GB")
+    assert with_memory(given, wide, 1 << 40) == given
+    plan = plan_for(wide, lam=GRID)
+    assert with_memory(plan, wide, DEFAULT // 2) == plan
+    less = 3 * DEFAULT // 2  # than is needed: that will be refused
+    assert with_memory(plan, wide, less).memory == less
+
+
+def test_the_same_command_on_another_machine_is_the_same_plan(wide, tmp_path, monkeypatch):
+    plan, url = plan_for(wide), str(tmp_path / "run")
+    widened = lambda p, _: p.model_copy(update={"memory": 3 * DEFAULT})  # noqa: E731
+    monkeypatch.setattr(training_run, "with_memory", widened)
+    for _ in TrainingRun.start(plan, url, InProcess()):
+        pass
+    assert RunFolder(url).record().plan.memory == 3 * DEFAULT
+    monkeypatch.undo()
+    again = TrainingRun.start(plan, url, InProcess())
+    assert [event.kind for event in again] == ["resume", "finish"]
+    assert again.plan.memory == 3 * DEFAULT
+
+
+def test_limits_of_control_groups_are_found(tmp_path, monkeypatch):
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a/memory.max").write_text("5000000\n")
+    (tmp_path / "a/b/memory.max").write_text("max\n")
+    told = tmp_path / "cgroup"
+    told.write_text("0::/a/b\n")
+    assert _group_limits(tmp_path, told) == [5_000_000]
+    assert usable_memory_bytes() > 0

@@ -12,7 +12,8 @@ copies it first.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -254,6 +255,9 @@ class Settings(BaseModel):
     """When it is done, if nobody says: see Solver."""
     needs: ClassVar[Needs] = Needs()
     """What it needs of a problem."""
+    better: ClassVar[Mapping[str, Mapping[str, Any]]] = MappingProxyType({})
+    """Settings by the name of a loss on which the defaults do worse: taken where a method is asked
+    for by its name alone."""
 
 
 class Method(Settings):

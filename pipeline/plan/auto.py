@@ -37,7 +37,6 @@ HARD = 1e4
 SHORT = 1.0  # K of rows that are short beside lam
 CHEAPER = 0.55  # a pass of s2gd+ beside one of psdca in memory: half are reductions, which do not
 # wait for each other's rows
-SHRINK_ROUNDS = 100  # most dual variables sit at a bound: the others are worth more visits
 FAR_BEHIND = 2.0  # times what is foreseen to be left
 PATIENCE = 2.0  # times what is foreseen, before a method is judged
 STRETCH = 1.5  # from one look at the progress to the next, in passes
@@ -137,7 +136,7 @@ def for_one_pass(
 
 def for_a_kink(fits: Callable[[Method], bool]) -> MethodChoice:
     """Choose among the methods whose certificate does not go by gradients."""
-    kinked, smaller = (method(w, shrink_rounds=SHRINK_ROUNDS) for w in ("psdca", "sdca"))
+    kinked, smaller = (method(w, **method_class(w).better["hinge"]) for w in ("psdca", "sdca"))
     if fits(smaller) and not fits(kinked):
         reason = "sdca, as psdca, which certifies the plain hinge, does not fit into the memory"
         return MethodChoice(methods=(smaller,), reason=reason)

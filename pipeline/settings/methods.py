@@ -82,6 +82,16 @@ def _refused(error: ValidationError) -> PydanticCustomError:
     return PydanticCustomError("method_setting", "{name} is {found}, but it {expected}", told)
 
 
+def with_better(solver: Any, loss: Any) -> Any:
+    """Return a method that is asked for by its name alone with what suits a loss better."""
+    kind = kind_of(solver)
+    if kind not in METHODS or not isinstance(loss, str):
+        return solver
+    better = method_class(kind).better.get(loss, {})
+    given = solver.keys() if isinstance(solver, dict) else getattr(solver, "model_fields_set", ())
+    return solver if not better or set(given) - {"kind"} else {"kind": kind, **better}
+
+
 class OfRegistry:
     """Has pydantic read, write and describe a field as settings of a registered method."""
 

@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from pipeline.errors import BadInput
-from pipeline.settings.methods import AnyMethod, Auto, kind_of
+from pipeline.settings.methods import AnyMethod, Auto, kind_of, with_better
 from pipeline.settings.regularisation import Lam
 from pipeline.settings.source_reading import SourceReading
 from pipeline.sizes import ByteSize
@@ -99,7 +99,7 @@ class TrainingPlan(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _stopping(cls, values: Any) -> Any:
-        """Fill in when to stop, which depends on the method."""
+        """Fill in when to stop, and settings that suit the loss, which depend on the method."""
         if not isinstance(values, dict):
             return values
         kind = kind_of(values.get("solver", "auto"))
@@ -112,6 +112,8 @@ class TrainingPlan(BaseModel):
         open_end = values.get("tol") is not None or values.get("early_stopping") is True
         if values.get("passes") is None and (many or open_end):
             values = values | {"passes": MOST_PASSES}
+        if "solver" in values:
+            values = values | {"solver": with_better(values["solver"], values.get("loss"))}
         return values
 
     @model_validator(mode="after")

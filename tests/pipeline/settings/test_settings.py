@@ -17,6 +17,7 @@ from pipeline.settings.regularisation import Lam
 from pipeline.settings.source_options import SourceOptions
 from pipeline.settings.source_reading import SourceReading
 from pipeline.settings.training_plan import TrainingPlan
+from solvers.dual.sdca import Sdca
 from solvers.losses import LOSSES
 from solvers.registry import METHODS, method_class
 
@@ -86,3 +87,17 @@ def test_lam_is_numbers_or_shares_of_a_row():
     for wrong in ("", "0", "-1/n", "1/m", "nan", "inf", "1,,2", None, True, [1.0], "1/n,1/n"):
         with pytest.raises(BadInput, match="lam is"):
             Lam.of(wrong)
+
+
+@pytest.mark.parametrize(
+    ("solver", "loss", "rounds"),
+    [
+        ("sdca", "hinge", 100), ({"kind": "psdca"}, "hinge", 100), (Sdca(), "hinge", 100),
+        ("sdca", "logistic", 0), ({"kind": "sdca", "shrink_rounds": 0}, "hinge", 0),
+        ({"kind": "sdca", "batch": "safe"}, "hinge", 0), (Sdca(shrink_rounds=3), "hinge", 3),
+    ],
+)  # fmt: skip
+def test_a_method_by_its_name_alone_has_what_suits_the_loss(solver, loss, rounds):
+    plan = TrainingPlan.model_validate({"dataset": "x", "solver": solver, "loss": loss})
+    assert plan.solver.shrink_rounds == rounds
+    assert TrainingPlan.model_validate(plan.model_dump()) == plan

@@ -170,9 +170,10 @@ class LocalFiles:
         """Bring to the disk that files of these names exist, and the directories they are in."""
         found: set[str] = set()
         for key in keys:
-            found.update(itertools.accumulate(key.split("/")[:-1], "{}/{}".format))
-        for directory in (self.root.parent, self.root, *(self.root / d for d in sorted(found))):
-            _sync(directory)
+            directories = key.split("/")[:-1]
+            found.update(["", *itertools.accumulate(directories, "{}/{}".format)])
+        for path in (self.root.parent, *(self.root / name for name in sorted(found))):
+            _sync(path)
 
     def append(self, key: str, data: bytes) -> None:
         """Append a line in one write; one that a killed writer left unfinished is ended first."""

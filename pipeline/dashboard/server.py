@@ -26,4 +26,8 @@ async def _serve(runs: tuple[str, ...], port: int, on_ready: Callable[[str], Non
     server = HTTPServer(Application(handlers(runs=runs)))
     server.add_sockets(sockets)
     on_ready(f"http://{HOST}:{sockets[0].getsockname()[1]}/fewpass")
-    await asyncio.Event().wait()
+    try:
+        await asyncio.Event().wait()
+    finally:
+        server.stop()
+        await server.close_all_connections()

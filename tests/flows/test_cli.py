@@ -79,6 +79,8 @@ COMMANDS = [
     "weights",
     "methods",
     "completion",
+    "models",
+    "publish",
 ]
 
 
@@ -419,14 +421,15 @@ def test_history_counts_once_what_a_crash_made_twice():
     def logged(event, rows, **facts):
         return {"event": event, "rows_seen": rows} | facts
 
-    def stepped(rows, loss_sum):
-        metrics = {"loss_sum": loss_sum, "n_monitored": rows}
-        return logged("span", rows, stream=0, metrics=metrics, seconds=1.0, wait_s=0.25)
+    def stepped(seen, rows, loss_sum):
+        metrics = {"loss_sum": loss_sum, "n_monitored": seen}
+        facts = {"stream": 0, "metrics": metrics, "seconds": 1.0, "wait_s": 0.25}
+        return logged("span", seen) | {"rows": rows} | facts
 
-    quiet = [logged("start", 0), stepped(10, 30.0), stepped(15, 35.0), stepped(30, 50.0)]
+    quiet = [logged("start", 0), stepped(10, 10, 30.0), stepped(15, 5, 35.0), stepped(30, 15, 50.0)]
     crash = [*quiet[:3], logged("resume", 10), *quiet[2:]]
     assert read_history(quiet).points == read_history(crash).points
     assert [p.since_last for p in read_history(crash).points] == [3.0, 1.0, 1.0]
-    history = read_history([*crash, logged("restart", 30), stepped(40, 80.0)])
+    history = read_history([*crash, logged("restart", 30), stepped(40, 10, 80.0)])
     assert [(p.rows, p.average) for p in history.points] == [(40, 2.0)]
     assert (history.resumed, history.restarts) == (1, 1)

@@ -13,6 +13,7 @@ from pipeline.execution.executor import threads_of
 from pipeline.plan.advice import advice
 from pipeline.plan.forecast import Forecast, forecast
 from pipeline.plan.job import make_job, settle, solver_of
+from pipeline.plan.lam_path import with_lam_path
 from pipeline.plan.memory import with_memory
 from pipeline.plan.place import place_of
 from pipeline.plan.trial import Speed, seconds_of, try_out
@@ -32,7 +33,7 @@ def run_plan(
     terminal.plan(as_toml(plan, place))
     data = Dataset.open(plan.dataset)
     where_to, why = place_of(place, plan, data.manifest)
-    plan = with_memory(plan, data)
+    plan = with_memory(with_lam_path(plan, data.manifest), data)
     choice = settle(plan, data)
     plan = choice.plan(plan) if choice else plan
     job = make_job(plan, data)

@@ -49,6 +49,9 @@ class ColumnMoments(NamedTuple):
     square: NDArray[np.float64]  # (d,) mean square of these values; 0 where there are none
 
 
+ENDLESS = 1 << 62  # rows of a stream of which nobody knows how many will come
+
+
 class ProblemStats(NamedTuple):
     """What ingest measured once and every step size needs."""
 
@@ -58,7 +61,7 @@ class ProblemStats(NamedTuple):
     mean_square: float  # mean ||x||^2
     max_square: float  # max ||x||^2
     max_weight: float  # largest row weight, mean 1
-    stream_rows: int  # rows that one stream visits in one pass
+    stream_rows: int  # rows that one stream visits in one pass, or ENDLESS
     shuffled: bool  # whether rows lie in a global random order
     target_square: float  # mean y^2; 1 for classification
     sigma_square: float  # largest eigenvalue of mean x x^T, from above: a sample's, times 1.05

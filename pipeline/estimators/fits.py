@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 
-from pipeline.estimators.batches import METHOD, learn
+from pipeline.estimators.batches import learn, method_of
 from pipeline.estimators.interruptible import interruptible
 from pipeline.estimators.parameters import (
     MOST_PASSES,
@@ -161,14 +161,16 @@ def learn_batch(model: Any, table: Table, targets: Labels | Values) -> None:
     seen = getattr(model, "rows_seen_", 0)
     last, before = getattr(model, "_last", None), getattr(model, "_weight_seen", float(seen))
     n = before + total_weight(table)
-    plan = plan_of(model, n, solver=METHOD, tol=None, passes=1, early_stopping=False)
+    method = method_of(model.solver, targets)
+    plan = plan_of(model, n, solver=method, tol=None, passes=1, early_stopping=False)
+    last = last if last is not None and last.method == method["kind"] else None
     at = (model._model(), seen) if last is None and hasattr(model, "coef_") else None
     batch = MemoryDataset(table, model.n_features_in_, targets)
     found = interruptible(kernels_of(model), lambda _stop, _tell: learn(plan, batch, last, at))
     model._take(found.weights)
     model._last, model._weight_seen = found, n
     model.rows_seen_ = seen + table.n_rows
-    model.n_iter_, model.solver_, model.lam_ = 1, "asgd", strength(model.lam, n)
+    model.n_iter_, model.solver_, model.lam_ = 1, found.method, strength(model.lam, n)
     model.passes_ = 1.0
     model.objective_ = None
     model.certificate_ = None

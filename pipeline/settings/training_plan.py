@@ -55,7 +55,8 @@ class TrainingPlan(BaseModel):
     """Width over which a loss rounds its kink."""
     lam: Lam = Lam.of("1/n")
     """Strength of the regularisation: a number, or a multiple of 1/n such as 10/n; several,
-    such as 1e-2,1e-3,1/n, are trained in the same passes, and the best is kept."""
+    such as 1e-2,1e-3,1/n, are trained in the same passes, and the best is kept [default: 1/n; in
+    one pass with rows to judge by the best of 1/n, .1/n, .01/n]."""
     held_out: str | None = None
     """Data set to judge the model by at the end, by its mean loss; several lam need one to choose
     by, and probabilities to be learnt from."""

@@ -18,6 +18,7 @@ from pipeline.execution.executor import Executor
 from pipeline.plan.auto import MethodChoice
 from pipeline.plan.forecast import Forecast
 from pipeline.plan.job import settle
+from pipeline.plan.lam_path import with_lam_path
 from pipeline.plan.memory import with_memory
 from pipeline.scoring.calibrating import require_calibratable
 from pipeline.scoring.evaluate import evaluation_job
@@ -57,18 +58,25 @@ def engine_class(plan: TrainingPlan, first: FirstRows | None) -> Callable[[Train
     return Passes
 
 
-def remembered_memory(
+def completed(
     plan: TrainingPlan, dataset: Dataset, run: RunFolder, executor: Executor
 ) -> TrainingPlan:
-    """Return a plan with the memory of the run that is there already, or with what the job needs.
+    """Return a plan with what was left open as the run that is there already has it, or chosen.
 
-    Other processes may have less than this one: where tasks run there, the plan stays as it is.
+    That is lam, and the memory; other processes may have less of that than this one: where tasks
+    run there, it stays as it is.
     """
-    if "memory" in plan.model_fields_set:
-        return plan
     if run.exists():
-        return plan.model_copy(update={"memory": run.record().plan.memory})
+        return as_begun(plan, run)
+    plan = with_lam_path(plan, dataset.manifest)
     return with_memory(plan, dataset) if executor.near else plan
+
+
+def as_begun(plan: TrainingPlan, run: RunFolder) -> TrainingPlan:
+    """Return a plan with what was left open as the run has it."""
+    before, given = run.record().plan, plan.model_fields_set
+    known = {name: getattr(before, name) for name in ("lam", "memory") if name not in given}
+    return plan.model_copy(update=known)
 
 
 class TrainingRun:
@@ -128,7 +136,7 @@ class TrainingRun:
         found = {"dataset": dataset.folder.url, "held_out": judges.folder.url if judges else None}
         plan = plan.model_copy(update=found)  # found from anywhere
         run = RunFolder(url, storage_options)
-        plan = remembered_memory(plan, dataset, run, executor)
+        plan = completed(plan, dataset, run, executor)
         # Refuses what does not fit before anything is written.
         methods = settle(plan, dataset)
         made = cls(run, plan, dataset, executor, methods, storage_options, start_at)
@@ -155,7 +163,9 @@ class TrainingRun:
         run, first = RunFolder(url, storage_options), FirstRows(plan)
         if plan.held_out is not None:
             plan = plan.model_copy(update={"held_out": Dataset.open(plan.held_out).folder.url})
-        methods, dataset = choose_straight(plan, first), first.dataset
+        dataset = first.dataset
+        plan = as_begun(plan, run) if run.exists() else with_lam_path(plan, dataset.manifest)
+        methods = choose_straight(plan, first)
         made = cls(run, plan, dataset, executor, methods, storage_options, first=first)
         record = RunRecord.of(plan, dataset.manifest, None, made.methods, dataset.schema)
         run.begin(record)

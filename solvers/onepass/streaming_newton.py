@@ -30,10 +30,11 @@ from solvers.kernels.dispatch import kernel
 from solvers.kernels.rows import Rows, add_vector
 from solvers.kernels.shapes import Matrix, Order, PerColumn
 from solvers.losses import Problem, curvature_at, slope, value
-from solvers.protocol import Block, ProblemStats, Weights
+from solvers.protocol import ENDLESS, Block, ProblemStats, Weights
 
 ENOUGH = 50  # rows per column
 MOST_WORK = 2e10  # rows times squared columns: some ten seconds of a core
+FEW_COLUMNS = 128  # where nobody knows how many rows will come: some ten microseconds a row
 FIRST_BLOCK, LARGEST_BLOCK, LEAST_START = 32, 2048, 1024  # rows
 FEW_STEPS, MANY_STEPS = 3, 30  # Newton steps to a block, and to the rows at the start
 ENOUGH_PRECISION = 1e-9  # of the mean objective that a block is fitted to
@@ -80,7 +81,8 @@ def no_summary() -> Summary:
 def suits(problem: Problem, stats: ProblemStats) -> bool:
     """Say whether the loss has a curvature, and a stream enough rows, but not too much work."""
     n, d = stats.stream_rows, stats.d
-    return problem.loss.is_smooth and ENOUGH * d <= n <= MOST_WORK / (d * d)
+    bearable = d <= FEW_COLUMNS if n == ENDLESS else n <= MOST_WORK / (d * d)
+    return problem.loss.is_smooth and n >= ENOUGH * d and bearable
 
 
 def first_summary(d: int) -> Summary:

@@ -47,6 +47,7 @@ from solvers.loss_monitor import (
 )
 from solvers.losses import Problem, slope, value
 from solvers.protocol import (
+    ENDLESS,
     Block,
     Goal,
     Interleaved,
@@ -265,7 +266,8 @@ class Asgd(Sgd):
 
     kind: Literal["asgd"] = "asgd"  # type: ignore[assignment]
     average_from: Literal["auto"] | Annotated[float, Field(ge=0.0, lt=1.0)] | NonNegativeInt = 0.1
-    """t0: a fraction of the first pass, a row count, or "auto": when a decaying average wins."""
+    """t0: a fraction of the first pass (1,000 rows where its end is not known), a row count, or
+    "auto": when a decaying average wins."""
 
     def _default_power(self, problem: Problem) -> float:
         return 2.0 / 3.0 if problem.loss.is_quadratic else 0.75
@@ -275,7 +277,8 @@ class Asgd(Sgd):
             return SOUGHT
         if isinstance(self.average_from, int):
             return self.average_from
-        return int(float(self.average_from) * stats.stream_rows)
+        known = stats.stream_rows != ENDLESS
+        return int(float(self.average_from) * stats.stream_rows) if known else TRIAL_ROWS
 
 
 def loss_of_zero(problem: Problem, stats: ProblemStats) -> float:

@@ -168,7 +168,7 @@ def test_a_warm_start_on_the_same_rows_takes_a_pass():
 @pytest.mark.parametrize("sizes", [(N,), (1000,), (7,), (150, 250)])
 def test_batches_make_the_model_of_all_rows_in_their_order(classes, sizes):
     X, y, _ = rows(1000, classes=classes)
-    solver = {"lam": 1e-3}
+    solver = {"lam": 1e-3, "solver": "asgd"}
     whole = LinearClassifier(**solver).partial_fit(X[:500], y[:500], classes=range(classes))
     whole.partial_fit(X[500:], y[500:])
     cut = LinearClassifier(**solver).partial_fit(X[:500], y[:500], classes=range(classes))
@@ -179,6 +179,47 @@ def test_batches_make_the_model_of_all_rows_in_their_order(classes, sizes):
         at, k = at + size, k + 1
     assert cut.coef_.tobytes() == whole.coef_.tobytes()
     assert cut.rows_seen_ == 1000
+
+
+@pytest.mark.parametrize(("classes", "method"), [(2, "onepass"), (3, "onepass"), (5, "asgd")])
+def test_batches_are_learnt_as_one_pass_is(classes, method):
+    """One batch is one pass; kept between batches, a state goes on as it was, and stays picklable."""
+    X, y, _ = rows(1000, classes=classes)
+    model = LinearClassifier(lam=1e-3).partial_fit(X[:500], y[:500], classes=range(classes))
+    model = pickle.loads(pickle.dumps(model))
+    before = model.coef_.tobytes()
+    model.partial_fit(X[500:], y[500:])
+    again = LinearClassifier(lam=1e-3).partial_fit(X[:500], y[:500], classes=range(classes))
+    assert again.coef_.tobytes() == before
+    assert again.partial_fit(X[500:], y[500:]).coef_.tobytes() == model.coef_.tobytes()
+    assert model.solver_ == method
+
+
+def test_one_pass_in_batches_sees_columns_of_any_scale():
+    """Columns a million times apart, one of them not in the first batch: near the optimum."""
+    X, _, score = rows(4000)
+    X = X * np.logspace(-3, 3, X.shape[1])
+    X[:100, 0] = 0.0
+    best = LinearRegressor(lam=1e-6, tol=1e-8).fit(X, score)
+    model = LinearRegressor(lam=1e-6)
+    for k in range(0, 4000, 100):
+        model.partial_fit(X[k : k + 100], score[k : k + 100])
+    assert model.solver_ == "onepass"
+    level = np.var(score)
+    assert objective(model, X, score) - best.objective_ < 1e-3 * level
+
+
+def objective(model, X, target):
+    away = X @ model.coef_ + model.intercept_ - target
+    charge = model.lam_ * (model.coef_ @ model.coef_ + model.intercept_**2 / 100)
+    return 0.5 * np.mean(away**2) + 0.5 * charge
+
+
+def test_a_method_asked_for_otherwise_goes_on_at_the_model():
+    X, y, _ = rows(1000)
+    model = LinearClassifier(lam=1e-3).partial_fit(X[:500], y[:500], classes=[0, 1])
+    model.set_params(solver="asgd").partial_fit(X[500:], y[500:])
+    assert (model.solver_, model.rows_seen_) == ("asgd", 1000)
 
 
 def test_batches_go_on_from_a_fit_and_come_near_the_optimum():

@@ -12,17 +12,18 @@ from pathlib import Path
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 LARGE_BYTES = 1 << 20
 MOST_LARGE_BYTES = 1 << 25  # the most that glibc takes
+STATUS, STATUS_BYTES = Path("/proc/self/status"), 1 << 13
 BUDGET_SHARE = 128  # of a budget; what is kept may be several times as much, one for each thread
 
 
 def peak_memory_bytes() -> int:
     """Return the largest resident size of this process since it began."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        line = next(x for x in status.read_text().splitlines() if x.startswith("VmHWM:"))
-        return int(line.split()[1]) * 1024
-    # Elsewhere the best there is, though it may count the process that started this one.
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    try:
+        with STATUS.open("rb", buffering=0) as status:  # asked for after every span
+            told = status.read(STATUS_BYTES)
+    except FileNotFoundError:  # the best there is, though it may count the process that began us
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return int(told.partition(b"VmHWM:")[2].split(None, 1)[0]) * 1024
 
 
 def usable_memory_bytes() -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,7 +39,7 @@ class MemoryDataset(Dataset):
     in_memory = True
 
     def __init__(self, table: Table, n_features: int, targets: Labels | Values) -> None:
-        super().__init__(Folder("memory://rows"), manifest_of(table, n_features, targets))
+        super().__init__(nowhere(), manifest_of(table, n_features, targets))
         self.table = table
 
     def read_stored(self, k: int) -> Table:
@@ -58,6 +60,12 @@ class MemoryDataset(Dataset):
         if n >= self.n_rows:
             return self.table
         return take(self.table, np.random.default_rng(0).choice(self.n_rows, n, replace=False))
+
+
+@cache
+def nowhere() -> Folder:
+    """Return the folder of rows that are in none."""
+    return Folder("memory://rows")
 
 
 def manifest_of(table: Table, n_features: int, targets: Labels | Values) -> Manifest:

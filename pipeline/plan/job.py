@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from weakref import WeakKeyDictionary
+
 import numpy as np
 
 from pipeline.errors import BadInput
@@ -170,6 +172,17 @@ def stats_of(
 
 
 def sampled_sigma_square(dataset: Dataset, rule: TargetRule) -> float:
+    """Return the estimate of a data set's rows, made once: a plan is looked at several times."""
+    known = _spreads.setdefault(dataset, {})
+    if rule not in known:
+        known[rule] = estimated_sigma_square(dataset, rule)
+    return known[rule]
+
+
+_spreads: WeakKeyDictionary[Dataset, dict[TargetRule, float]] = WeakKeyDictionary()
+
+
+def estimated_sigma_square(dataset: Dataset, rule: TargetRule) -> float:
     """Estimate the largest eigenvalue of mean x x^T from above, on a sample of the rows."""
     table = dataset.column_order.sourced_rows(dataset.sample(MOST_ROWS))
     weight = unit_weights(table, dataset, rule)

@@ -5,7 +5,7 @@
 A pass adds up objective, gradient and H together; t is 1, and is halved while f has not fallen as
 it should (Armijo), a pass each time.  How the columns are scaled and how they go together makes no
 difference, which is what other methods pay their passes for.  H is d x d, so this is for up to a
-few hundred columns; where shuffled rows are many times more, every k-th of a block stands for all
+few hundred columns; where rows are many times more, every k-th of a block, in order, stands for all
 in H (`thinning`): the gradient stays exact, and an error of H costs a fraction of a pass.
 
 Under the squared loss H knows everything, and the second pass certifies the optimum.
@@ -87,7 +87,7 @@ def whole_curvature(problem: Problem, total: CurvedPart) -> NDArray[np.float64]:
 
 def thinning(problem: Problem, stats: ProblemStats) -> int:
     """Every how manieth row counts in H: so few that it costs about what the gradient does."""
-    if problem.loss.is_quadratic or not stats.shuffled:
+    if problem.loss.is_quadratic:
         return 1
     return max(1, min(stats.d // AS_DEAR, stats.n // (ENOUGH * (stats.d + 1))))
 

@@ -34,7 +34,7 @@ FEWEST_COLUMNS = 1 << 12
 STATE_BYTES_PER_COLUMN = 112  # of averaged SGD, with its copies
 STATE_SHARE = 3 / 4  # of the memory; the rest is for rows
 CLICK_BIAS = -2.6  # of the logit: about one impression in ten is clicked
-NUMBER_WEIGHT, CATEGORY_WEIGHT = 1.0, 0.35  # spread of the hidden weights
+NUMBER_WEIGHT, CATEGORY_WEIGHT = 1.0, 0.35  # standard deviations of the hidden weights
 BATCH_ROWS = 4096
 MOST_ROW_BYTES = 2 + (NUMBERS + len(VOCABULARY)) * 16
 
@@ -108,10 +108,10 @@ def write_rows(out: Any, first: Any, rows: Any, seed: Any, columns: Any, vocabul
         for j in range(NUMBERS):  # small ones are more frequent
             u = uniform(seed, 1, i, j)
             numbers[j] = int(1000.0 * u * u)
-            logit += NUMBER_WEIGHT * spread(seed, 2, j, 0) * (0.001 * numbers[j] - 1 / 3)
+            logit += NUMBER_WEIGHT * hidden_weight(seed, 2, j, 0) * (0.001 * numbers[j] - 1 / 3)
         count = draw_categories(found, i, seed, columns, vocabulary)
         for k in range(count):
-            logit += CATEGORY_WEIGHT * spread(seed, 3, found[k], 0)
+            logit += CATEGORY_WEIGHT * hidden_weight(seed, 3, found[k], 0)
         clicked = uniform(seed, 4, i, 0) < 1.0 / (1.0 + math.exp(-logit))
         clicks += clicked
 
@@ -170,7 +170,7 @@ def uniform(seed: Any, purpose: Any, i: Any, j: Any) -> Any:
 
 
 @kernel
-def spread(seed: Any, purpose: Any, i: Any, j: Any) -> Any:
+def hidden_weight(seed: Any, purpose: Any, i: Any, j: Any) -> Any:
     """Return a number of mean 0 and variance 1: a hidden weight."""
     total = 0.0
     for k in range(3):

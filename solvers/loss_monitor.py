@@ -15,8 +15,8 @@ from solvers.kernels.simd.lanes import maximum, where
 EMA_RATE = 0.01
 LISTEN_EVERY = 8  # rows between two that are asked for their loss before the step
 EXPLODED = 10.0  # a smoothed loss this many times that of zero weights is a lost pass
-STRETCHES = 128  # of a pass, after each of which the losses so far are told
-LEAST_STRETCH = 1024  # rows: a call of a kernel takes the time of some hundred
+SECTIONS = 128  # of a pass, after each of which the losses so far are told
+LEAST_SECTION = 1024  # rows: a call of a kernel takes the time of some hundred
 
 
 class LossSum(NamedTuple):
@@ -42,9 +42,9 @@ def untold(_rows: int, _so_far: LossSum) -> None:
     """Keep nothing of it."""
 
 
-def stretches(pass_rows: int, rows: int) -> Iterator[slice]:
+def sections(pass_rows: int, rows: int) -> Iterator[slice]:
     """Cut a block of so many rows where its losses are to be told; bits do not depend on it."""
-    size = max(LEAST_STRETCH, -(-pass_rows // STRETCHES))
+    size = max(LEAST_SECTION, -(-pass_rows // SECTIONS))
     return (slice(start, min(start + size, rows)) for start in range(0, rows, size))
 
 

@@ -3,16 +3,14 @@
 A solver is one frozen pydantic model, settings and method in one.  Its state is a NamedTuple of
 arrays, numbers and groups of what changes together, NamedTuples themselves; it is saved as is.
 `program` lists the sweeps of one epoch, so every pass over the data stands in the method's own
-file; `pipeline` knows how to run a Walk and a Reduce and nothing else.
-
-In-place rule: a step owns the arrays of the state that it is given; whoever needs the old state
-copies it first.
+file; `pipeline` knows how to run a Walk and a Reduce (sweeps.py) and nothing else.  All that makes
+a method can be imported from here.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
@@ -20,54 +18,70 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from solvers.kernels.rows import Rows
-from solvers.loss_monitor import Tell
 from solvers.losses import Problem
 from solvers.needs import Needs, refuse_unfit
+from solvers.states import (
+    Part,
+    State,
+    add_parts,
+    array_bytes,
+    copy_state,
+    row_versions,
+    same,
+    with_row_version,
+)
+from solvers.sweeps import (
+    ENDLESS,
+    Block,
+    ColumnMoments,
+    Interleaved,
+    ProblemStats,
+    Reduce,
+    RowStateUse,
+    Sum,
+    Sweep,
+    Walk,
+    as_sides,
+    never,
+    no_recovery,
+    rows_visited,
+)
 
-State = Any  # a NamedTuple of arrays, numbers and groups; a method may have one type per phase
-Part = Any  # a tuple of arrays, numbers and parts that add up, one type per reduce
-
-
-class Block(NamedTuple):
-    """What one visit to the data brings: rows, and the order to visit them in.
-
-    Others may lie among the rows to visit, so only `order` says what the visit is about.
-    """
-
-    rows: Rows
-    y: NDArray[np.float64]  # (n,) targets; -1 and +1 for classification
-    weight: NDArray[np.float64]  # (n,) row weights, scaled so that their mean over the set is 1
-    order: NDArray[np.int64]  # (m,) rows to visit
-    row_state: NDArray[np.float64]  # (n,), or (n, k) for k > 1 numbers a row; (0,) if none are kept
-
-
-class ColumnMoments(NamedTuple):
-    """What ingest measured of every column, in the order in which rows are stored."""
-
-    share: NDArray[np.float64]  # (d,) of the rows: those that have a value other than 0
-    square: NDArray[np.float64]  # (d,) mean square of these values; 0 where there are none
-
-
-ENDLESS = 1 << 62  # rows of a stream of which nobody knows how many will come
-
-
-class ProblemStats(NamedTuple):
-    """What ingest measured once and every step size needs."""
-
-    n: int  # rows
-    d: int  # features, without the intercept
-    rows_kind: type  # DenseRows or SparseRows
-    mean_square: float  # mean ||x||^2
-    max_square: float  # max ||x||^2
-    max_weight: float  # largest row weight, mean 1
-    stream_rows: int  # rows that one stream visits in one pass, or ENDLESS
-    shuffled: bool  # whether rows lie in a global random order
-    target_square: float  # mean y^2; 1 for classification
-    sigma_square: float  # largest eigenvalue of mean x x^T, from above: a sample's, times 1.05
-    streams: int
-    seed: int
-    columns: Callable[[], ColumnMoments] | None = None  # reads them, where they are known
+__all__ = [
+    "ENDLESS",
+    "Block",
+    "Certificate",
+    "ChosenLearner",
+    "ColumnMoments",
+    "Diverged",
+    "ExpectedPasses",
+    "Goal",
+    "Interleaved",
+    "Method",
+    "Mispaired",
+    "Part",
+    "ProblemStats",
+    "Reduce",
+    "RowStateUse",
+    "Settings",
+    "Solver",
+    "State",
+    "Sum",
+    "Sweep",
+    "Walk",
+    "Weights",
+    "add_parts",
+    "array_bytes",
+    "as_sides",
+    "copy_state",
+    "never",
+    "no_recovery",
+    "row_versions",
+    "rows_visited",
+    "same",
+    "with_row_version",
+    "zero_weights",
+]
 
 
 class Weights(NamedTuple):
@@ -83,7 +97,6 @@ def zero_weights(d: int) -> Weights:
 
 
 Goal = Literal["passes", "tolerance", "steps"]
-RowStateUse = Literal["none", "read", "write", "update"]
 
 
 class ExpectedPasses(NamedTuple):
@@ -92,130 +105,6 @@ class ExpectedPasses(NamedTuple):
     theory: float | None = None  # enough in expectation for f - f* <= tol, best parameters
     usual: float | None = None  # what a certificate of the tolerance usually takes
     reductions: float = 0.0  # share of the passes that are reductions
-
-
-def never(_state: State) -> bool:
-    """Say that a walk has not diverged: this one cannot, or something else finds out."""
-    return False
-
-
-def no_recovery(_problem: Problem, _stats: ProblemStats, state: State) -> State:
-    """Return the state itself: nothing is ever recovered from."""
-    return state
-
-
-def copy_state(state: State) -> State:
-    """Copy a state's arrays (layout kept); its numbers are immutable."""
-    return _each_field(_copy_value, state)
-
-
-def _copy_value(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return copy_state(value)
-    return value.copy(order="K") if isinstance(value, np.ndarray) else value
-
-
-def _each_field(change: Callable[..., Any], *tuples: Any) -> Any:
-    """Return a tuple of the same type, plain or named, made of its fields changed."""
-    kind, fields = type(tuples[0]), (change(*values) for values in zip(*tuples, strict=True))
-    return tuple(fields) if kind is tuple else kind(*fields)
-
-
-def same(state: State) -> State:
-    """Return the state itself."""
-    return state
-
-
-def as_sides(y: NDArray[np.float64], label: int) -> NDArray[np.float64]:
-    """Return class `label` as +1 and all others as -1; for label -1, y itself."""
-    return y if label < 0 else np.where(y == label, 1.0, -1.0)
-
-
-class Interleaved(NamedTuple):
-    """How a walk carries several models at once, their weights side by side (interleaved.py).
-
-    `step` gets the models' problems, states (their field W left empty), their weights W, labels
-    (the class that counts as +1, -1 where targets are taken as they are), and which of all models
-    they are: where their numbers per row stand in the block's.  It changes W and these in place.
-    Every model comes to the bits that it would come to alone.
-    """
-
-    fits: Callable[[list[State]], bool]  # whether these can go together now
-    step: Callable[
-        [
-            list[Problem],
-            ProblemStats,
-            list[State],
-            NDArray[np.float64],
-            Block,
-            list[int],
-            tuple[int, ...],
-        ],
-        list[State],
-    ]
-
-
-class Walk(NamedTuple):
-    """A sequential pass: `step` carries a state over one block after the other.
-
-    With several streams every stream starts from its own copy of the state and `join` makes one
-    of the results.  A step that says `diverged` ends the walk; `recover` gives the state to start
-    the whole training from again.  Of several models those that did not diverge start again, too:
-    from what `again` gives, where a method keeps what it found by itself, or else from `init`.
-
-    A walk that reads or updates what is kept per row has states with a field `row_version`, in no
-    group: the sweep that wrote the numbers which the state goes with.  Where it updates, `step`
-    changes `block.row_state` in place, and every row is visited once.
-    """
-
-    name: str
-    step: Callable[[Problem, ProblemStats, State, Block], State]
-    join: Callable[[Problem, ProblemStats, list[State]], State]
-    order: Literal["stored", "random"]  # "stored": legal on a shuffled set only
-    metrics: Callable[[State], dict[str, float]]  # numbers for the log and the live display
-    diverged: Callable[[State], bool] = never
-    recover: Callable[[Problem, ProblemStats, State], State] = no_recovery
-    again: Callable[[Problem, ProblemStats, State], State] | None = None
-    rows: Callable[[State], int] | None = None  # how many a stream visits; None: each of its once
-    row_state: RowStateUse = "none"
-    interleaved: Interleaved | None = None
-    #: `step` for who wants to hear the losses inside a block, too (loss_monitor.Tell).
-    telling: Callable[[Problem, ProblemStats, State, Block, Tell], State] | None = None
-    enter: Callable[[State], State] = copy_state  # once before any number of steps, ...
-    leave: Callable[[State], State] = same  # ... and after them
-
-
-def rows_visited(walk: Walk, state: State, block: Block) -> int:
-    """Return how many rows of a block the next step visits."""
-    listed = len(block.order)
-    return listed if walk.rows is None else min(walk.rows(state), listed)
-
-
-class Sum(NamedTuple):
-    """What a reduction adds up.
-
-    `add` owns the part that it is given and returns it with a block's share added; parts of
-    different spans are added by `add_parts`.
-    """
-
-    name: str
-    zero: Callable[[Any], Part]  # of what `add` is taken at
-    add: Callable[[Problem, Any, Block, Part], Part]
-    row_state: RowStateUse = "none"  # "write": `add` fills block.row_state
-
-
-class Reduce(NamedTuple):
-    """An order-free pass: a sum over all chunks in a fixed tree, given to `absorb`.
-
-    `absorb` gets the number of the sweep, too: the `row_version` of what the sum wrote.
-    """
-
-    sum: Sum
-    at: Callable[[State], Any]  # the small part of a state that the sum needs
-    absorb: Callable[[Problem, ProblemStats, State, Part, int], State]
-
-
-Sweep = Walk | Reduce
 
 
 class Certificate(NamedTuple):
@@ -425,35 +314,3 @@ class Solver(Protocol):
 
     def learners(self, state: State) -> tuple[ChosenLearner, ...]:
         """Return whose weights `weights(state)` are, a learner per model; none where all is one."""
-
-
-def add_parts(left: Part, right: Part) -> Part:
-    """Field by field sum of two parts of one reduce."""
-    return _each_field(_add_values, left, right)
-
-
-def _add_values(left: Any, right: Any) -> Any:
-    """Add two fields of parts."""
-    return add_parts(left, right) if isinstance(left, tuple) else left + right
-
-
-def array_bytes(state: State) -> int:
-    """Return what the arrays of a state take."""
-    return sum(
-        value.nbytes if isinstance(value, np.ndarray) else array_bytes(value)
-        for value in state
-        if isinstance(value, np.ndarray | tuple)
-    )
-
-
-def row_versions(state: State) -> tuple[int, ...]:
-    """Return which versions of the numbers kept per row a state goes with: one per model."""
-    models = getattr(state, "models", (state,))
-    return tuple(m.row_version for m in models if hasattr(m, "row_version"))
-
-
-def with_row_version(state: State, version: int) -> State:
-    """Return a state, all its models, with the version of the numbers that were kept last."""
-    if not hasattr(state, "models"):
-        return state._replace(row_version=version)
-    return state._replace(models=tuple(m._replace(row_version=version) for m in state.models))

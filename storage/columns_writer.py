@@ -124,7 +124,7 @@ def _write_dense(dataset: Dataset, folder: Folder, memory: int) -> dict[str, int
 
 
 def _groups(dataset: Dataset, most_bytes: int) -> Any:
-    """Yield the rows of chunks put together: the more, the longer the stretches of a column."""
+    """Yield the rows of chunks put together: the more, the longer the runs of a column's values."""
     row_bytes = dataset.n_features * np.dtype(dataset.manifest.dtype).itemsize + 8
     chunks = max(1, most_bytes // (row_bytes * dataset.manifest.chunk_rows))
     for first in range(0, dataset.n_chunks, chunks):

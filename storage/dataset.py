@@ -188,11 +188,11 @@ class Dataset:
         buffer.keep(rows, nnz)
         return n_bytes
 
-    def announce(self, k: int) -> None:
+    def prefetch(self, k: int) -> None:
         """Say that chunk `k` is about to be read: a disk fetches while others are decoded."""
         for key in self._parts.values():
             if self.manifest.chunks.objects[key][k] is not None:
-                self.folder.announce(key.format(chunk=k))
+                self.folder.prefetch(key.format(chunk=k))
 
     def column(self, name: str) -> NDArray[np.float64]:
         """Statistic `name` of every feature: ``count``, ``max_abs``, ``mean``, ``variance``, ...

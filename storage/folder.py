@@ -135,9 +135,9 @@ class Folder:
         with self._named(key):
             return self._files.read_into(_checked(key), *buffers)
 
-    def announce(self, key: str) -> None:
+    def prefetch(self, key: str) -> None:
         """Say that an object is about to be read, so that a slow disk can begin."""
-        self._files.announce(_checked(key))
+        self._files.prefetch(_checked(key))
 
     def write(self, key: str, data: Buffer, *, durable: bool = True) -> None:
         """Write an object, whole or not at all.

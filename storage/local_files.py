@@ -83,7 +83,7 @@ class LocalFiles:
                     break
             return done if done <= wanted else os.fstat(file).st_size
 
-    def announce(self, key: str) -> None:
+    def prefetch(self, key: str) -> None:
         """Have the system fetch the file meanwhile; it is allowed not to."""
         with contextlib.suppress(OSError, LinkFound), self._opened(key) as file:
             os.posix_fadvise(file, 0, 0, os.POSIX_FADV_WILLNEED)

@@ -38,7 +38,7 @@ class RemoteFiles:
             done += len(part)
         return len(data)
 
-    def announce(self, key: str) -> None:
+    def prefetch(self, key: str) -> None:
         """Do nothing: fetching twice would cost more than waiting."""
 
     def write(self, key: str, data: Buffer, *, durable: bool) -> None:  # noqa: ARG002  a put is durable

@@ -13,8 +13,11 @@ from solvers.protocol import copy_state
 from testing import oracles
 
 
-def gen_dense(n, d, seed, noise=0.1, rho=0.0):
-    """Unit rows, all of them near one direction where rho > 0, and noisy labels."""
+def gen_dense(n, d, seed, noise=0.1, rho=0.0, *, double=False):
+    """Unit rows, all of them near one direction where rho > 0, and noisy labels.
+
+    `double`: with all bits of float64, as optima that were found elsewhere are for.
+    """
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d))
     X /= np.linalg.norm(X, axis=1, keepdims=True)
@@ -23,6 +26,7 @@ def gen_dense(n, d, seed, noise=0.1, rho=0.0):
         c /= np.linalg.norm(c)
         X = np.sqrt(rho) * c + np.sqrt(1.0 - rho) * X
         X /= np.linalg.norm(X, axis=1, keepdims=True)
+    X = X if double else oracles.single(X)
     s = X @ rng.standard_normal(d)
     s -= np.median(s)
     return X, np.where(s + noise * s.std() * rng.standard_normal(n) >= 0.0, 1.0, -1.0)
@@ -39,7 +43,7 @@ def gen_clustered():
         Z = np.sqrt(0.9) * c / np.linalg.norm(c) + np.sqrt(0.1) * Z
         X.append(Z / np.linalg.norm(Z, axis=1, keepdims=True))
         y.append(np.where(rng.random(100) < (0.9 if k % 2 else 0.1), 1.0, -1.0))
-    return np.vstack(X), np.concatenate(y)
+    return oracles.single(np.vstack(X)), np.concatenate(y)
 
 
 class Data(NamedTuple):
@@ -63,6 +67,7 @@ def data(X, y, weight=None, *, sparse=False, streams=1):
 def unit_data(X: Any, y: np.ndarray) -> Data:
     """Sparse rows of unit length."""
     X = normalize(X).tocsr()
+    X.data = oracles.single(X.data)
     lengths = np.sqrt(X.multiply(X).sum(axis=1).A1)[:, None]
     stats = oracles.stats(lengths, SparseRows)._replace(d=X.shape[1])
     return Data(X, y, np.ones(len(y)), oracles.sparse_rows(X), stats)

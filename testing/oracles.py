@@ -23,11 +23,26 @@ def problem_of(loss, lam, intercept="none"):
 def rows_of(n, d, loss, seed=0, density=0.4):
     """A sparse-ish dense matrix, targets of a noisy linear model, weights of mean about 1."""
     rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, d)) * (rng.random((n, d)) < density)
+    X = single(rng.standard_normal((n, d)) * (rng.random((n, d)) < density))
     X[rng.random(n) < 0.1] = 0.0
     score = X @ rng.standard_normal(d) + 0.5 * rng.standard_normal(n)
     y = score if LOSSES[loss].takes_numbers else np.where(score > 0.0, 1.0, -1.0)
     return X, y, rng.choice([0.0, 0.5, 1.0, 2.0], n)
+
+
+def single(X):
+    """Numbers as float32 holds them, in float64: what is computed of them is exact in both."""
+    return X.astype(np.float32).astype(np.float64)
+
+
+def as_stored(values):
+    """Values as float32 where that holds them all: the kernels of data sets as they are stored.
+
+    Every kind of number is a kernel of its own to compile; the other one is for what needs it.
+    """
+    with np.errstate(over="ignore"):
+        narrow = np.ascontiguousarray(values, np.float32)
+    return narrow if np.array_equal(narrow, values) else np.ascontiguousarray(values)
 
 
 def close(found, expected, tolerance):
@@ -192,7 +207,7 @@ def optimum(name, problem, X, y, weight):
 
 def sparse_rows(X):
     """A SciPy CSR matrix as kernels see it."""
-    return SparseRows(X.data, X.indices.astype(np.uint32), X.indptr.astype(np.int64))
+    return SparseRows(as_stored(X.data), X.indices.astype(np.uint32), X.indptr.astype(np.int64))
 
 
 def block(rows, y, weight=None, order=None):
@@ -224,7 +239,7 @@ def moments(X):
 
 
 def dense_rows(X):
-    return DenseRows(np.ascontiguousarray(X))
+    return DenseRows(as_stored(X))
 
 
 def objective_at(problem, w, block):

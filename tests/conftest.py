@@ -25,12 +25,27 @@ settings.load_profile("fewpass")
 
 PROJECT = Path(__file__).parents[1]
 
-#: What takes minutes begins first, so that no process is left with it at the end.
-LONG = (
+#: Files that share one Prefect server and one process of flows, which take half a minute to start.
+ONE_SERVER = (
     "test_deployments.py",
-    "test_operations_page.py",
-    "test_promises.py",
+    "test_notifications.py",
+    "test_prefect_flows.py",
 )
+#: What takes minutes begins first, so that no process is left with it at the end.
+LONG = (*ONE_SERVER, "test_operations_page.py", "test_promises.py")
+
+
+@pytest.hookimpl(optionalhook=True)  # without xdist there is no such hook
+def pytest_xdist_make_scheduler(config, log):
+    """File by file, and those of one server to the same process."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFileOrServer(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            file = super()._split_scope(nodeid)
+            return "server" if file.endswith(ONE_SERVER) else file
+
+    return ByFileOrServer(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_collection_modifyitems(config, items):

@@ -49,6 +49,39 @@ def test_what_is_tested_knows_no_tests_and_these_no_benchmarks(folder, besides, 
     assert not [where for path in files for name, where in imported(path) if name in never]
 
 
+def modules():
+    """Every module of the packages by its name, and its file."""
+    for path in (path for package in PACKAGES for path in (PROJECT / package).rglob("*.py")):
+        parts = path.relative_to(PROJECT).with_suffix("").parts
+        yield ".".join(parts[: -1 if parts[-1] == "__init__" else None]), path
+
+
+def imports_of(node, known):
+    """The modules that code imports when it runs, inside functions, too; a checker's are left out."""
+    if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+        return
+    if isinstance(node, ast.Import):
+        yield from (a.name for a in node.names if a.name in known)
+    elif isinstance(node, ast.ImportFrom) and node.module:
+        for name in node.names:
+            whole = f"{node.module}.{name.name}"
+            yield from (n for n in [whole if whole in known else node.module] if n in known)
+    for child in ast.iter_child_nodes(node):
+        yield from imports_of(child, known)
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    known = dict(modules())
+    left = {
+        name: set(imports_of(ast.parse(path.read_text(encoding="utf-8")), known))
+        for name, path in known.items()
+    }
+    assert sum(map(len, left.values())) > len(left)
+    while free := {name for name, needs in left.items() if not needs & left.keys()}:
+        left = {name: needs for name, needs in left.items() if name not in free}
+    assert not left, "circles, and what imports these"
+
+
 def test_there_is_one_version():
     """In pyproject.toml, and what cites it says the same."""
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -22,7 +22,8 @@ import numpy as np
 from solvers.kernels.rows import DenseRows
 from solvers.losses import Problem, Squared
 from solvers.protocol import Block, ProblemStats
-from solvers.sgd.averaged_sgd import Asgd, Sgd, read_out
+from solvers.sgd.averaged_sgd import Asgd, Sgd
+from solvers.sgd.state import read_out
 
 D = 100
 BLOCK = 10_000

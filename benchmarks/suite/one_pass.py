@@ -124,7 +124,8 @@ def several(place: str, models: int, method: str, *, interleaved: bool = True,
             columns: str = "frequency") -> Work:  # fmt: skip
     """One pass of logistic models side by side, lam falling by two from one to the next."""
     from solvers.dual.sdca import Sdca
-    from solvers.multi_model import MultiModel, Task
+    from solvers.models import Task
+    from solvers.multi_model import MultiModel
 
     block, known = rows_of(place, "random", columns)
     solver: Solver = Asgd(gamma0=1.0) if method == "asgd" else Sdca()

@@ -68,7 +68,7 @@ def _publish(
     if current:
         before = current.run_in(plan.store)
         old = judge.with_options(task_run_name="evaluate the published model")(before, rows, where)
-    made: Decision = settle.with_options(task_run_name="publish or keep")(
+    made: Decision = publish_or_keep.with_options(task_run_name="publish or keep")(
         plan, generation, trained, new.loss, old.loss if old else None,
         current.number if current else NONE_YET,
     )  # fmt: skip
@@ -84,7 +84,7 @@ def _publish(
 
 
 @durable_task("publish")
-def settle(
+def publish_or_keep(
     plan: RefreshPlan, generation: Generation, trained: TrainingResult,
     loss: float, before: float | None, after: int,
 ) -> Decision:  # fmt: skip

@@ -161,19 +161,19 @@ class _Reader:
 
 
 def _speeds(spans: list[dict[str, Any]]) -> list[dict[str, float]]:
-    """Rows and bytes a second, over stretches of a hundredth of the time, of half a second.
+    """Rows and bytes a second, over intervals of a hundredth of the time, of half a second.
 
-    A run that is shorter than that is one stretch.
+    A run that is shorter than that is one interval.
     """
     if not spans:
         return []
     whole = spans[-1]["seconds"]
-    stretch = min(max(SHORTEST_S, whole / 100), whole)
+    interval = min(max(SHORTEST_S, whole / 100), whole)
     found, began, rows, read = [], 0.0, 0, 0
     for span in spans:
         rows, read = rows + span["rows"], read + span["bytes"]
         seconds = span["seconds"] - began
-        if seconds >= stretch > 0.0:
+        if seconds >= interval > 0.0:
             found.append(
                 {"seconds": span["seconds"], "rows": rows / seconds, "bytes": read / seconds}
             )

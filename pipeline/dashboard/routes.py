@@ -1,7 +1,7 @@
 """The page's addresses: /fewpass on a Dask scheduler's dashboard, or on a server of its own.
 
 `dask scheduler --preload pipeline.dashboard.routes` adds them to a scheduler of its own process.
-Only runs that a training has announced to the scheduler (or that were named to the server) are
+Only runs that a training has told the scheduler of (or that were named to the server) are
 shown: an address in a request never makes anything be read.
 """
 
@@ -33,7 +33,7 @@ T = TypeVar("T")
 MOST_SCRAPED = 16  # runs, the newest, whose metrics are told
 
 
-def announced(scheduler: Any) -> list[str]:
+def shown_runs(scheduler: Any) -> list[str]:
     """Return the runs that were trained on a scheduler, the newest first."""
     urls = [message["run"] for _, message in scheduler.get_events(TOPIC)]
     return list(dict.fromkeys(reversed(urls)))
@@ -58,7 +58,7 @@ class OfRuns(OfThisMachine):
     async def known(self) -> list[str]:
         """Return the runs, the newest first."""
         if self._scheduler is not None:
-            return announced(self._scheduler)
+            return shown_runs(self._scheduler)
         return await aside(runs_at, self._runs)
 
 

@@ -61,7 +61,7 @@ class Sums(NamedTuple):
     weight: float
     right: float  # weight of the rows that are predicted as they are
     mean: float  # of the targets, as are the next two
-    spread: float  # weighted squares around the mean
+    about_mean: float  # weighted squares around the mean
     residual: float  # weighted squares around the predictions
 
     def joined(self, other: Sums) -> Sums:
@@ -74,7 +74,7 @@ class Sums(NamedTuple):
             weight,
             self.right + other.right,
             self.mean + step * other.weight / weight,
-            self.spread + other.spread + step * step * self.weight * other.weight / weight,
+            self.about_mean + other.about_mean + step * step * self.weight * other.weight / weight,
             self.residual + other.residual,
         )
 

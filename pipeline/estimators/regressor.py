@@ -200,7 +200,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
             from pipeline.estimators.lazy import sums_over
 
             sums = sums_over(self.predict, X, y, sample_weight, numbers=True)
-            return 1.0 - sums.residual / sums.spread
+            return 1.0 - sums.residual / sums.about_mean
         return float(super().score(X, y, sample_weight))
 
     def _take(self, weights: Weights) -> None:

@@ -41,5 +41,5 @@ class CallingThread:
         """Call it."""
         function()
 
-    def announce(self, run: str) -> None:
+    def show_run(self, run: str) -> None:
         """Do nothing: there is no dashboard."""

@@ -69,7 +69,7 @@ class Executor(Protocol):
     def everywhere(self, function: Callable[[], None]) -> None:
         """Call it in every process that tasks run in, when no task is under way."""
 
-    def announce(self, run: str) -> None:
+    def show_run(self, run: str) -> None:
         """Tell the cluster's dashboard which run is trained on it."""
 
 

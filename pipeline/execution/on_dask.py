@@ -55,7 +55,7 @@ class OnDask:
             with suppress(OSError, TimeoutError):
                 self._client.run(function, on_error="ignore")
 
-    def announce(self, run: str) -> None:
+    def show_run(self, run: str) -> None:
         """Leave the run's address among the scheduler's events, for the page /fewpass."""
         self._client.log_event(TOPIC, {"run": run})
 
@@ -88,7 +88,7 @@ class OnDaskThreads(InProcess):
             self._require_tasks()
         return value_of(handle)
 
-    def announce(self, run: str) -> None:
+    def show_run(self, run: str) -> None:
         """Leave the run's address among the scheduler's events, for the page /fewpass."""
         self._client.log_event(TOPIC, {"run": run})
 

@@ -115,7 +115,7 @@ class InProcess:
         self._rest()
         function()
 
-    def announce(self, run: str) -> None:
+    def show_run(self, run: str) -> None:
         """Do nothing: there is no dashboard."""
 
     def close(self) -> None:

@@ -25,12 +25,9 @@ from pipeline.ingestion.chunking import rows_per_chunk
 from pipeline.ingestion.column_statistics import NAMES
 from pipeline.ingestion.held import HeldRows
 from pipeline.ingestion.notes import notes_on
-from pipeline.ingestion.partition import (
-    BYTES_PER_COLUMN,
-    TEST,
-    TRAINING,
+from pipeline.ingestion.partition import BYTES_PER_COLUMN, TEST, TRAINING, Partitioner
+from pipeline.ingestion.partitioned import (
     Partitioned,
-    Partitioner,
     Rows,
     partition_as_state,
     partition_from_state,

@@ -39,7 +39,7 @@ CHEAPER = 0.55  # a pass of s2gd+ beside one of psdca in memory: half are reduct
 # wait for each other's rows
 FAR_BEHIND = 2.0  # times what is foreseen to be left
 PATIENCE = 2.0  # times what is foreseen, before a method is judged
-STRETCH = 1.5  # from one look at the progress to the next, in passes
+LOOK_AGAIN = 1.5  # from one look at the progress to the next, in passes
 NOTHING, SMALLEST = 1.0 - 1e-9, 1e-300  # relative gaps
 
 

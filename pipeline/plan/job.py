@@ -21,7 +21,8 @@ from pipeline.streaming.windows import OVERHEAD_BYTES, plan_windows, resident_by
 from solvers.estimates.spectrum import MOST_ROWS, SAMPLED_TOO_LOW, sigma_square
 from solvers.kernels.rows import DenseRows, SparseRows
 from solvers.losses import Problem
-from solvers.multi_model import MultiModel, Task
+from solvers.models import Task
+from solvers.multi_model import MultiModel
 from solvers.protocol import ProblemStats, Solver
 from solvers.sgd.averaged_sgd import Asgd
 from storage.dataset import Dataset
@@ -42,8 +43,8 @@ def make_job(plan: TrainingPlan, dataset: Dataset) -> Job:
     manifest = dataset.manifest
     problem = problem_of(plan, manifest)
     rule = target_rule(manifest, problem.loss, plan.positive, plan.class_weight)
-    spread = sampled_sigma_square(dataset, rule)
-    stats = stats_of(manifest, rule, streams=plan.streams, seed=plan.seed, sigma_square=spread)
+    sampled = sampled_sigma_square(dataset, rule)
+    stats = stats_of(manifest, rule, streams=plan.streams, seed=plan.seed, sigma_square=sampled)
     stats = stats._replace(columns=known_moments(dataset))
     method.init(problem, stats)  # refuses settings that do not fit
     solver = solver_of(plan, rule, manifest.n_rows)
@@ -94,7 +95,7 @@ def streaming(plan: TrainingPlan) -> Solver:
     if plan.solver.goal == "steps":
         raise BadInput(
             f"{plan.solver.kind} reads single rows and columns, not passes: there is nothing to "
-            "foresee or to spread over workers. Train with `solver=simba`, or "
+            "foresee or to sampled over workers. Train with `solver=simba`, or "
             "choose sdca."
         )
     assert not isinstance(plan.solver, Auto), "auto is settled before"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pipeline.training.outcome import TrainingResult
+if TYPE_CHECKING:  # it asks this module to show it
+    from pipeline.training.outcome import TrainingResult
 
 
 def training_html(result: TrainingResult) -> str:

@@ -200,7 +200,7 @@ def softmax_log_loss(point: Vector, part: Part) -> LogLoss:
     """Return the log loss of some rows with slope and offsets at `point` (K,)."""
     scores, classes, weight = part
     K, own = scores.shape[1], np.arange(len(scores))
-    spread = np.vstack([np.eye(K - 1), -np.ones(K - 1)])  # (K, K - 1)
+    contrasts = np.vstack([np.eye(K - 1), -np.ones(K - 1)])  # (K, K - 1)
     s = point[0] * scores + _offsets(point)
     highest = s.max(axis=1)
     norm = highest + np.log(np.exp(s - highest[:, None]).sum(axis=1))
@@ -210,12 +210,12 @@ def softmax_log_loss(point: Vector, part: Part) -> LogLoss:
     miss[own, classes] -= weight
     mean = (p * scores).sum(axis=1)
     centred = p * (scores - mean[:, None])  # d mean / d s
-    gradient = np.append((miss * scores).sum(), spread.T @ miss.sum(axis=0))
+    gradient = np.append((miss * scores).sum(), contrasts.T @ miss.sum(axis=0))
     hessian = np.empty((K, K))
     hessian[0, 0] = weight @ (centred * scores).sum(axis=1)
-    hessian[0, 1:] = hessian[1:, 0] = spread.T @ (weight @ centred)
+    hessian[0, 1:] = hessian[1:, 0] = contrasts.T @ (weight @ centred)
     covariance = np.diag(weight @ p) - (p * weight[:, None]).T @ p
-    hessian[1:, 1:] = spread.T @ covariance @ spread
+    hessian[1:, 1:] = contrasts.T @ covariance @ contrasts
     return LogLoss(value, gradient, hessian)
 
 

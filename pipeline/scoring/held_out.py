@@ -13,7 +13,8 @@ from pipeline.scoring.evaluate import Evaluation, evaluation_job, figures_of, su
 from pipeline.training.grid import Candidate, Choice, best_of, certificate_of, weights_of
 from pipeline.training.model import require_same_columns, sourced_weights, stored_weights
 from pipeline.training.run_folder import RunRecord
-from solvers.multi_model import Task, sum_each
+from solvers.each_model import sum_each
+from solvers.models import Task
 from solvers.protocol import Certificate, Solver, State, Weights
 from storage.dataset import Dataset
 

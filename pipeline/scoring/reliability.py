@@ -144,6 +144,6 @@ def wilson(share: float, rows: float) -> tuple[float, float]:
     """Return Wilson's interval, of 95 %, for a share that was found on so many rows."""
     z = NORMAL_975
     middle = (share + z * z / (2.0 * rows)) / (1.0 + z * z / rows)
-    spread = share * (1.0 - share) / rows + z * z / (4.0 * rows * rows)
-    half = z * spread**0.5 / (1.0 + z * z / rows)
+    variance = share * (1.0 - share) / rows + z * z / (4.0 * rows * rows)
+    half = z * variance**0.5 / (1.0 + z * z / rows)
     return max(0.0, middle - half), min(1.0, middle + half)

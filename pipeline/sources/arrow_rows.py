@@ -125,7 +125,7 @@ class ParquetRows:
         return float(self._bytes)
 
     def pieces(self, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
-        """Stretches of rows; a row group may be cut."""
+        """Pieces of rows; a row group may be cut."""
         rows = max(1, piece_bytes // (_CELL_BYTES * max(1, len(used))))
         names = [self._stored[k] for k in used if k < len(self._stored)]
         for address in self._addresses:
@@ -183,7 +183,7 @@ class IpcRows:
         return float(sum(file.bytes or 0 for file in self.files))
 
     def pieces(self, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
-        """Stretches of rows; a record batch may be cut."""
+        """Pieces of rows; a record batch may be cut."""
         rows = max(1, piece_bytes // (_CELL_BYTES * max(1, len(used))))
         for address in self._addresses:
             row = 1
@@ -258,7 +258,7 @@ class JsonRows:
         return text_bytes(self._addresses, self._longest_line)
 
     def pieces(self, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
-        """Stretches of whole lines."""
+        """Pieces of whole lines."""
         del used
         return line_pieces(self._addresses, piece_bytes, self._longest_line)
 

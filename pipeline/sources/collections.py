@@ -88,7 +88,7 @@ class DaskSource:
         return self._estimate
 
     def pieces(self, piece_bytes: int) -> Iterator[Piece]:
-        """Stretches of rows that fill `piece_bytes`, however they lie in blocks."""
+        """Pieces of rows that fill `piece_bytes`, however they lie in blocks."""
         parts: list[Block] = []
         filled, row = 0, 1
         for block in self._computed():

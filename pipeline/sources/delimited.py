@@ -84,7 +84,7 @@ class DelimitedSource:
         return int(per_byte * whole * stored / max(1, self.files[0].bytes or 0))
 
     def pieces(self, piece_bytes: int) -> Iterator[Piece]:
-        """Stretches of whole lines, without the header."""
+        """Pieces of whole lines, without the header."""
         for address in self._addresses:
             line = 1
             for text in text_pieces(address, piece_bytes, self._longest_line):

@@ -81,7 +81,7 @@ class DelimitedRows:
         return text_bytes(self._addresses, self._longest_line)
 
     def pieces(self, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
-        """Stretches of whole rows, without the header."""
+        """Pieces of whole rows, without the header."""
         del used
         for address in self._addresses:
             line = 1

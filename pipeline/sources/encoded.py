@@ -149,7 +149,7 @@ class EncodedSource:
     # -- rows --------------------------------------------------------------------------------------
 
     def pieces(self, piece_bytes: int) -> Iterator[Piece]:
-        """Stretches of whole rows."""
+        """Pieces of whole rows."""
         return self._rows.pieces(piece_bytes, self._used)
 
     def parse(self, piece: Piece) -> Parsed:

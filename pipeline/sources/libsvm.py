@@ -117,7 +117,7 @@ class LibsvmSource:
         return int(per_byte * whole * stored / max(1, self.files[0].bytes or 0))
 
     def pieces(self, piece_bytes: int) -> Iterator[Piece]:
-        """Stretches of whole lines."""
+        """Pieces of whole lines."""
         return line_pieces(self._addresses, piece_bytes, self._longest_line)
 
     def parse(self, piece: Piece) -> Parsed:

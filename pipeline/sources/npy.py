@@ -55,7 +55,7 @@ class NpySource:
         return self._n_rows * (features + 8 + 8 * self.has_weight)
 
     def pieces(self, piece_bytes: int) -> Iterator[Piece]:
-        """Stretches of rows, of about `piece_bytes` as stored."""
+        """Pieces of rows, of about `piece_bytes` as stored."""
         for address in self._addresses:
             with opened_npy(address) as array:
                 rows = max(1, piece_bytes // (array.dtype.itemsize * array.shape[1]))

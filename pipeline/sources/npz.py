@@ -93,7 +93,7 @@ class NpzSource:
         return self._bytes
 
     def pieces(self, piece_bytes: int) -> Iterator[Piece]:
-        """Stretches of rows, of about `piece_bytes` in memory."""
+        """Pieces of rows, of about `piece_bytes` in memory."""
         for address in self._addresses:
             with opened_npz(address) as arrays:
                 n_rows, n_bytes = _size(arrays, self._options)

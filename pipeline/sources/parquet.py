@@ -67,7 +67,7 @@ class ParquetSource:
         return self._n_rows * (features + 8 + 8 * self.has_weight)
 
     def pieces(self, piece_bytes: int) -> Iterator[Piece]:
-        """Stretches of rows, of about `piece_bytes` as float64; a row group may be cut."""
+        """Pieces of rows, of about `piece_bytes` as float64; a row group may be cut."""
         chosen = (*self._columns.features, self._columns.label, self._columns.weight)
         used = [k for k in chosen if k is not None]
         rows = max(1, piece_bytes // (8 * len(used)))

@@ -50,7 +50,7 @@ class RawRows(Protocol):
         """Estimate the bytes of all pieces together, from what the files say."""
 
     def pieces(self, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
-        """Read the files in order, in stretches of about `piece_bytes`; see `Source.pieces`.
+        """Read the files in order, in pieces of about `piece_bytes`; see `Source.pieces`.
 
         Parameters
         ----------

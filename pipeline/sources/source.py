@@ -54,7 +54,7 @@ class BadRow(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A stretch of one file, not parsed yet."""
+    """A part of one file, not parsed yet."""
 
     file: str
     first_line: int  # number of its first line (or row) in the file, from 1
@@ -110,7 +110,7 @@ class Source(Protocol):
         """Bytes that all rows would take in memory; for text an estimate from the first lines."""
 
     def pieces(self, piece_bytes: int) -> Iterator[Piece]:
-        """Read the files in order, in stretches of about `piece_bytes`.
+        """Read the files in order, in pieces of about `piece_bytes`.
 
         The boundaries depend on the files and on `piece_bytes` only.  A line (or a row group)
         larger than `piece_bytes` makes a larger piece.

@@ -303,7 +303,7 @@ def _lines_of(address: Address) -> Iterator[tuple[BinaryIO, BinaryIO]]:
 
 
 def text_pieces(address: Address, n_bytes: int, longest: int) -> Iterator[Text]:
-    """Whole lines of a text file in stretches of about `n_bytes`, without a byte order mark."""
+    """Whole lines of a text file in pieces of about `n_bytes`, without a byte order mark."""
     with _lines_of(address) as (stream, _):
         text = _without_mark(read_lines(stream, n_bytes, longest))
         if not text.size:

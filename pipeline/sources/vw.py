@@ -82,7 +82,7 @@ class VowpalWabbitSource:
         return int(self._per_byte * self._whole * stored / max(1, self.files[0].bytes or 0))
 
     def pieces(self, piece_bytes: int) -> Iterator[Piece]:
-        """Stretches of whole lines."""
+        """Pieces of whole lines."""
         return line_pieces(self._addresses, piece_bytes, self._longest_line)
 
     def parse(self, piece: Piece) -> Parsed:

@@ -57,8 +57,8 @@ class Known:
         self.rule: TargetRule = target_rule(
             manifest, self.problem.loss, plan.positive, plan.class_weight
         )
-        spread = sampled_sigma_square(dataset, self.rule)
-        stats = stats_of(manifest, self.rule, seed=plan.seed, sigma_square=spread)
+        sampled = sampled_sigma_square(dataset, self.rule)
+        stats = stats_of(manifest, self.rule, seed=plan.seed, sigma_square=sampled)
         self._first = first
         self.stats: ProblemStats = stats._replace(columns=self._moments)
 

@@ -1,7 +1,7 @@
 """How much rows that come together have in common: what a shuffle buffer leaves of an order.
 
 A source is read once, in its order; only rows of one buffer are permuted.  Where the means of the
-targets differ between stretches by more than chance, the source is sorted, by label or by time.
+targets differ between groups by more than chance, the source is sorted, by label or by time.
 """
 
 from __future__ import annotations
@@ -17,37 +17,37 @@ Count = Annotated[int, Field(ge=0, le=1 << 62)]
 
 
 class Mixing(NamedTuple):
-    """Sums over stretches of rows, from which the share of the variance between them follows."""
+    """Sums over groups of rows, from which the share of the variance between them follows."""
 
-    stretches: Count = 0
+    groups: Count = 0
     rows: Count = 0
     total: float = 0.0  # of y
     squares: float = 0.0  # of y^2
-    between: float = 0.0  # sum over stretches of (sum of y)^2 / rows
+    between: float = 0.0  # sum over groups of (sum of y)^2 / rows
 
     def add(self, rows: int, total: float, squares: float) -> Mixing:
-        """Count one more stretch in."""
+        """Count one more group in."""
         if not rows:
             return self
         return Mixing(
-            self.stretches + 1, self.rows + rows, self.total + total, self.squares + squares,
+            self.groups + 1, self.rows + rows, self.total + total, self.squares + squares,
             self.between + total * total / rows,
         )  # fmt: skip
 
     @property
     def share(self) -> float:
-        """Share of the variance of y that lies between stretches; 0 where chance explains it.
+        """Share of the variance of y that lies between groups; 0 where chance explains it.
 
-        Of K stretches in random order the sum of squares between them, over the variance, has the
+        Of K groups in random order the sum of squares between them, over the variance, has the
         mean K - 1 and a variance of about 2 (K - 1).
         """
-        if self.stretches < 2:
+        if self.groups < 2:
             return 0.0
         mean, variance = self.total / self.rows, self._variance
         if not self.varies:
             return 0.0
         found = (self.between - self.rows * mean * mean) / variance
-        chance = self.stretches - 1 + DEVIATIONS * math.sqrt(2.0 * (self.stretches - 1))
+        chance = self.groups - 1 + DEVIATIONS * math.sqrt(2.0 * (self.groups - 1))
         return found / self.rows if found > chance else 0.0
 
     @property
@@ -62,7 +62,7 @@ class Mixing(NamedTuple):
 
     @property
     def sorted(self) -> bool:
-        """Whether stretches differ enough to matter."""
+        """Whether groups differ enough to matter."""
         return self.share > CLUSTERED
 
 
@@ -98,7 +98,7 @@ def sorted_sentence(found: Mixing, memory_told: str) -> str:
     """Say that buffers differ in their targets, and what helps."""
     return (
         f"The source is sorted: {found.share:.0%} of the variance of its targets lies between "
-        f"{found.stretches} buffers, so that late rows count for more than early ones. "
+        f"{found.groups} buffers, so that late rows count for more than early ones. "
         f"{advice(memory_told)}"
     )
 

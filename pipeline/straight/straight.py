@@ -22,15 +22,14 @@ from pipeline.execution.span import Stopwatch, this_worker, told
 from pipeline.execution.walk import SpanReport
 from pipeline.memory import peak_memory_bytes
 from pipeline.scoring.calibrating import calibrate
-from pipeline.scoring.held_out import choose_lam
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.sizes import format_bytes
 from pipeline.straight.first_rows import (
     BUFFERS_AT_ONCE,
     FirstRows,
-    RowsOfSource,
     require_seekable,
 )
+from pipeline.straight.judging import choose, judges_of, record_of
 from pipeline.straight.known import Known
 from pipeline.straight.mixing import LossDrift, drift_sentence, sorted_sentence
 from pipeline.straight.moments import GROWTH, moments_of, with_room
@@ -47,7 +46,6 @@ from solvers.protocol import (
     Block,
     Certificate,
     Diverged,
-    Solver,
     State,
     Walk,
     same,
@@ -141,7 +139,8 @@ class Straight:
         weights = self._solver.weights(self._state)
         weights = weights._replace(coef=weights.coef[..., : self._width])
         lams = self.plan.lam.values(known.n)
-        choice = self._choose(lams, finished=finished)
+        judges = judges_of(self._training, self._first, self._width) if finished else None
+        choice = self._choose(lams, judges)
         k = lams.index(choice.lam) if choice else 0
         weights = weights_of(weights, len(lams), k)
         position = SourcePosition(
@@ -149,40 +148,21 @@ class Straight:
             at.pieces_mixing, at.windows_mixing, self._drift,
         )  # fmt: skip
         calibration = None
-        if finished and self.plan.calibrate and (judges := self._judges()) is not None:
+        if self.plan.calibrate and judges is not None:
+            record = record_of(self._training, self._width)
             calibration = calibrate(
-                self._record(), judges, weights, self.plan.calibrate, self._training.executor
+                record, judges, weights, self.plan.calibrate, self._training.executor
             )
         return Content(
             [self._state], weights, certified or self._solver.certificate(self._state), choice,
             calibration=calibration, source=position, moments=self._sums,
         )  # fmt: skip
 
-    def _record(self) -> Any:
-        return self._training.run.record().model_copy(update={"n_features": self._width})
-
-    def _judges(self) -> Dataset | None:
-        """Return the rows that nothing was learnt from, if there are any."""
-        if self.plan.held_out is not None:
-            return Dataset.open(self.plan.held_out, self._training.storage_options)
-        table, data = self._first.intake.judges.table(), self._first.dataset
-        if table is None:
-            return None
-        fixed = self._first.intake.fixed
-        return RowsOfSource(
-            table, self._width, fixed.targets, fixed.scaler, data.schema, data.place
-        )
-
-    def _choose(self, lams: tuple[float, ...], *, finished: bool) -> Choice | None:
-        judges = self._judges() if finished else None
+    def _choose(self, lams: tuple[float, ...], judges: Dataset | None) -> Choice | None:
         if judges is None:
             return Choice(lams[0]) if len(lams) > 1 else None
-        executor = self._training.executor
-        head = executor.submit_small("weights", narrowed, self._solver, self._state, self._width)
-        return choose_lam(
-            self._record(), judges, judges, _AsRead(), lams, head,  # type: ignore[arg-type]
-            self._solver.certificate(self._state), executor,
-        )  # fmt: skip
+        found = self._solver.certificate(self._state)
+        return choose(self._training, judges, self._width, lams, self._solver, self._state, found)
 
     def result(self, shared: dict[str, Any]) -> TrainingResult:
         """Return what came out."""
@@ -340,18 +320,3 @@ class Straight:
         if what not in self._warned:
             self._warned.add(what)
             yield self._progress.event("warning", what=what, sentence=sentence)
-
-
-class _AsRead:
-    """Stands where a method does for a state that is weights already."""
-
-    @staticmethod
-    def weights(state: Any) -> Any:
-        """Return the weights."""
-        return state
-
-
-def narrowed(solver: Solver, state: State, width: int) -> Any:
-    """Return a state's weights of the columns that there are."""
-    weights = solver.weights(state)
-    return weights._replace(coef=weights.coef[..., :width])

@@ -36,7 +36,7 @@ class WindowRows(NamedTuple):
 class RowSource(Protocol):
     """Something that has the rows of chunks."""
 
-    def announce(self, chunk: int) -> None:
+    def prefetch(self, chunk: int) -> None:
         """Say that a chunk is about to be asked for."""
 
     def load(self, chunks: Sequence[int]) -> WindowRows:
@@ -50,9 +50,9 @@ class DecodedRows:
         self._dataset, self._rule = dataset, rule
         self.buffer, self.fingerprint = buffer, dataset.manifest.fingerprint
 
-    def announce(self, chunk: int) -> None:
+    def prefetch(self, chunk: int) -> None:
         """Let the disk fetch what will be decoded."""
-        self._dataset.announce(chunk)
+        self._dataset.prefetch(chunk)
 
     def load(self, chunks: Sequence[int]) -> WindowRows:
         """Return the rows of these chunks; those asked for before are overwritten."""

@@ -168,7 +168,7 @@ class WindowReader:
     def _read(self, window: Window, new: Sequence[int], source: RowSource) -> WindowRead:
         began = time.perf_counter()
         for chunk in new:
-            source.announce(chunk)
+            source.prefetch(chunk)
         found = source.load(window.chunks)
         values, size = np.empty(0), 0
         if self.row_state is not None:
@@ -184,7 +184,7 @@ class WindowReader:
 
 
 def with_new_chunks(windows: Sequence[Window]) -> Iterator[tuple[Window, list[int]]]:
-    """Yield every window with the chunks to announce before it is read.
+    """Yield every window with the chunks to prefetch before it is read.
 
     Those of the window after it, so that the disk never waits for the decoding; its own are among
     them only where it is the first.

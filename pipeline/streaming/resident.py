@@ -43,7 +43,7 @@ class MemoryRows:
         self._weight = unit_weights(table, dataset, rule)
         self._places = [slice(0, n)]
 
-    def announce(self, chunk: int) -> None:
+    def prefetch(self, chunk: int) -> None:
         """Do nothing: all rows are here."""
 
     def load(self, chunks: Sequence[int]) -> WindowRows:  # noqa: ARG002 - there is one
@@ -63,10 +63,10 @@ class ResidentRows:
         self._here = [False] * dataset.n_chunks
         self._locks = [Lock() for _ in self._here]
 
-    def announce(self, chunk: int) -> None:
+    def prefetch(self, chunk: int) -> None:
         """Let the disk fetch what is not here and will be decoded."""
         if not self._here[chunk]:
-            self._dataset.announce(chunk)
+            self._dataset.prefetch(chunk)
 
     def load(self, chunks: Sequence[int]) -> WindowRows:
         """Return these chunks' rows; where they do not follow each other, among all others."""

@@ -30,14 +30,14 @@ from solvers.simba.lazy import (
     LazyState,
     SparseCopies,
     first_lazy_state,
+    lazy_burst,
     lazy_mean_of,
-    lazy_stretch,
 )
 from solvers.simba.simba import (
-    STRETCH,
+    BURST,
     Simba,
     SimbaState,
-    dense_stretch,
+    dense_burst,
     first_state,
     mean_of,
     uniforms,
@@ -191,7 +191,7 @@ class Bursts:
     def _burst(self) -> Event:
         began, before = time.perf_counter(), self._state
         self._count_opening()
-        steps = min(STRETCH, self._of.iterations - before.t)
+        steps = min(BURST, self._of.iterations - before.t)
         self._found = None
         self._state = self._do(self._stepped, steps)
         state, data = self._state, self._data
@@ -216,9 +216,9 @@ class Bursts:
         """Return the state after so many steps, made in place."""
         data, state = self._data, self._state
         u = uniforms(self.plan.seed, self._progress.cursor.epoch, steps)
-        stretch: Any = lazy_stretch if isinstance(data.copies, SparseCopies) else dense_stretch
+        step: Any = lazy_burst if isinstance(data.copies, SparseCopies) else dense_burst
         stepped: SimbaState | LazyState
-        stepped, _ = stretch(self._solver, self._of, data.copies, data.y, state, u)
+        stepped, _ = step(self._solver, self._of, data.copies, data.y, state, u)
         return stepped
 
     def _save(self, *, finished: bool) -> Iterator[Event]:

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from pipeline.errors import BadInput
 from pipeline.training.saved import read_attributes, unfit
-from solvers.multi_model import States
+from solvers.models import States
 from solvers.protocol import State
 from storage.snapshot import Snapshot
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from pipeline.execution.row_state import RowStateInMemory
 from pipeline.plan.advice import warnings
-from pipeline.plan.auto import STRETCH, Mark, far_behind
+from pipeline.plan.auto import LOOK_AGAIN, Mark, far_behind
 from pipeline.plan.forecast import Forecast, forecast
 from pipeline.plan.job import make_job, solver_of
 from pipeline.scoring.calibrating import calibrate
@@ -289,7 +289,7 @@ class Passes:
             return None
         now = Mark.of(self._cursor.passes, found)
         before = Mark(self._cursor.marked_passes, self._cursor.marked_digits)
-        if now.passes < STRETCH * before.passes:
+        if now.passes < LOOK_AGAIN * before.passes:
             return None
         self._progress.advance(marked_passes=now.passes, marked_digits=now.digits)
         return far_behind(chosen, self._job.problem, self._job.stats, tol, before, now)

@@ -15,7 +15,8 @@ import numpy as np
 
 from pipeline.training.packing import named_fields
 from solvers.losses import Problem
-from solvers.multi_model import MultiModel, States
+from solvers.models import States
+from solvers.multi_model import MultiModel
 from solvers.protocol import ProblemStats, Solver, State, Weights
 
 MOST = 1 << 62  # of whole numbers: what compiled code can still count on from
@@ -56,17 +57,9 @@ def _misfits(state: Any, example: Any) -> Iterator[str]:
     for name, found, own in fields:
         if not isinstance(own, np.ndarray):
             yield from _number_misfit(name, found, own)
-    varying = _varying_shapes(state)
     for name, found, own in fields:
         if isinstance(own, np.ndarray):
-            expected: tuple[int, ...] = own.shape
-            yield from _array_misfit(name, found, own.dtype, varying.get(name, expected))
-
-
-def _varying_shapes(state: Any) -> dict[str, tuple[int, ...]]:
-    """Return the shapes that follow from a state's numbers, which were looked at before."""
-    shapes: dict[str, tuple[int, ...]] = getattr(state, "varying", {})
-    return shapes
+            yield from _array_misfit(name, found, own.dtype, own.shape)
 
 
 def _array_misfit(name: str, found: Any, dtype: Any, shape: tuple[int, ...]) -> Iterator[str]:

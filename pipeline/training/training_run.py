@@ -254,7 +254,7 @@ class TrainingRun:
             self._progress.continue_at(saved.cursor)
             self._engine.restore(newest, saved)
             self._checkpoints.newest = saved
-        self._executor.announce(self.run.url)
+        self._executor.show_run(self.run.url)
         return self._progress.event(
             "resume" if newest else "start",
             snapshot=newest.name if newest else None,

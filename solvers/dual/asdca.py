@@ -49,7 +49,7 @@ from solvers.dual.asdca_batches import (
 from solvers.dual.asdca_theta import (
     Scale,
     Theta,
-    estimated_spread,
+    estimated_sigma_share,
     largest_theta,
     printed_theta,
     scale_of,
@@ -85,7 +85,7 @@ RISE = 1e-12  # of the potential, relative; less is rounding
 class Momentum(NamedTuple):
     """What theta goes by, and what became of it."""
 
-    spread: float  # S: sigma^2 over the square of the longest row
+    sigma_share: float  # S: sigma^2 over the square of the longest row
     doubled: int = 0  # how often S was
     theta: float = 0.0  # of the newest batch
     batch: int = 1  # rows of the largest batch so far
@@ -197,7 +197,7 @@ class Asdca(DualMethod):
         m = max(momentum.batch, math.ceil(rows / batches))
         column, of = short_column(problem, stats).value, scale_of(problem, stats)
         V = variance(of, stats, block, column, m)
-        theta = self._largest(of, m, momentum.spread, V)
+        theta = self._largest(of, m, momentum.sigma_share, V)
         before = state.sums[LOSS_U]
         s = visit_batches(
             state.W, state.W[:, RUNNING:], state.W[:, NEXT:], state.s, theta, problem, column,
@@ -223,7 +223,7 @@ class Asdca(DualMethod):
 
     def _first_spread(self, problem: Problem, stats: ProblemStats) -> float:
         known = self.theta in ("paper", "exact")
-        return 1.0 if known else estimated_spread(problem, stats)
+        return 1.0 if known else estimated_sigma_share(problem, stats)
 
     def _largest(self, of: Scale, m: int, S: float, V: float) -> float:
         if not isinstance(self.theta, str):
@@ -260,8 +260,8 @@ class Asdca(DualMethod):
             )
         slack = RISE * (abs(momentum.potential) + abs(now))
         if state.passes > 0 and self.theta == "sigma" and now > momentum.potential + slack:
-            S, doubled = min(1.0, 2.0 * momentum.spread), momentum.doubled + 1
-            momentum = momentum._replace(spread=S, doubled=doubled)
+            S, doubled = min(1.0, 2.0 * momentum.sigma_share), momentum.doubled + 1
+            momentum = momentum._replace(sigma_share=S, doubled=doubled)
         now = potential(problem, stats, state, state.centre.offset)
         return state._replace(momentum=momentum._replace(potential=now))
 

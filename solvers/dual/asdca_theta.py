@@ -69,7 +69,7 @@ def scale_of(problem: Problem, stats: ProblemStats) -> Scale:
     return Scale(stats.n, max(k, 1.0 / EASIEST) if k < EASIEST else math.inf, square)
 
 
-def estimated_spread(problem: Problem, stats: ProblemStats) -> float:
+def estimated_sigma_share(problem: Problem, stats: ProblemStats) -> float:
     """S as ingest's sample gives it, from above; 1 where that is no help."""
     square = scale_of(problem, stats).square
     column = short_column(problem, stats).value
@@ -112,5 +112,5 @@ def usual_batch(problem: Problem, stats: ProblemStats) -> int:
     At m = 1/S the terms with S take at most a quarter of what (i) and (ii) leave room for, and
     theta is more than 0.89 of that for m = 1, whatever k is.
     """
-    alone = 1 if not stats.shuffled else int(1.0 / estimated_spread(problem, stats))
+    alone = 1 if not stats.shuffled else int(1.0 / estimated_sigma_share(problem, stats))
     return max(1, min(stats.n, alone))

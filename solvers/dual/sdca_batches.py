@@ -76,9 +76,9 @@ def curvatures(block: Block, d: int, column: float, kind: Batch, b: int) -> Curv
     if kind == "sparse":
         return Curvatures(own, share=share, counts=column_counts(block, d))
     longest = float(longest_row(block.rows, block.weight, block.order, column))
-    spread = sigma_square(block.rows, block.weight, d, block.order)
-    spread = SAMPLED_TOO_LOW * spread + column**2 * float(np.mean(block.weight[block.order]))
-    shared = share * n * min(spread, longest)
+    sampled = sigma_square(block.rows, block.weight, d, block.order)
+    sampled = SAMPLED_TOO_LOW * sampled + column**2 * float(np.mean(block.weight[block.order]))
+    shared = share * n * min(sampled, longest)
     largest = own * longest + shared
     return Curvatures(own, shared, largest=largest, adaptive=kind == "aggressive")
 
@@ -106,8 +106,8 @@ def curvature(
     v = known.own * square + known.shared
     if known.share > 0.0:
         d = known.counts.shape[0] - 1
-        spread = norm2_scaled(rows, i, known.counts) + known.counts[d] * column * column
-        v += known.share * weight[i] * spread
+        common = norm2_scaled(rows, i, known.counts) + known.counts[d] * column * column
+        v += known.share * weight[i] * common
     return v
 
 

@@ -5,19 +5,21 @@ type of its first argument: compiled code holds only the chosen body, and the sa
 from plain Python (`kernel.py_func`) picks it at run time, which makes plain Python the oracle of
 every kernel.
 
-Two traps of numba are handled here and nowhere else.  Its disk cache watches only the file a
+Three traps of numba are handled here and nowhere else.  Its disk cache watches only the file a
 kernel stands in, so an edit of `rows.py` would leave the old `dot` inside every cached kernel:
-the cache folder is named by a digest of all sources beside the kernel and all solver sources.  And
-it takes its folder from a process-wide setting, so that is changed only while a kernel is declared.
+the cache folder is named by a digest of all sources beside the kernel and all solver sources.  It
+takes its folder from a process-wide setting, so that is changed only while a kernel is declared.
+And processes that miss a kernel at the same time would all compile it: one does, the others wait.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import platform
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from tempfile import gettempdir
@@ -27,6 +29,8 @@ import numba
 import numpy as np
 from numba import config, types
 from numba.extending import overload, register_jitable
+
+from solvers.kernels.simd.llvm import compiler_lock
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -109,9 +113,30 @@ def kernel(function: Function) -> Function:
     The plain Python body stays reachable as `function.py_func`.
     """
     folder = Path(function.__code__.co_filename).parent
-    with _numba_cache(SOLVERS if folder.is_relative_to(SOLVERS) else folder):
+    package = SOLVERS if folder.is_relative_to(SOLVERS) else folder
+    with _numba_cache(package):
         compiled = numba.njit(nogil=True, error_model="numpy", cache=True)(function)
+    compile_or_load = compiled.compile
+
+    def compile_once(signature: Any) -> Any:
+        with _alone(_folder_of(package) / f"{function.__module__}.{function.__name__}.lock"):
+            return compile_or_load(signature)
+
+    compiled.compile = compile_once
     return cast("Function", compiled)
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """Let no other process work under a lock; it ends with the process at the latest.
+
+    No two processes wait for each other, as kernels call each other in no circle.  Where a file
+    system knows no locks, several compile the same.
+    """
+    with compiler_lock, ExitStack() as opened:
+        with suppress(OSError):
+            fcntl.flock(opened.enter_context(lock.open("wb")), fcntl.LOCK_EX)
+        yield
 
 
 def part_of_kernels(function: Function) -> Function:

@@ -30,7 +30,7 @@ from solvers.kernels.rows import Rows, dot_vector
 from solvers.kernels.shapes import Order, PerColumn, PerRow
 from solvers.kernels.simd.interleaved import from_line
 from solvers.kernels.simd.lanes import Two
-from solvers.loss_monitor import Tell, stretches, untold
+from solvers.loss_monitor import Tell, sections, untold
 from solvers.losses import Problem, slope
 from solvers.onepass.adagrad import (
     ETAS,
@@ -74,8 +74,9 @@ from solvers.protocol import (
     Weights,
     copy_state,
 )
-from solvers.sgd.averaged_sgd import Asgd, join_streams, loss_of_zero, scale_intercept
+from solvers.sgd.averaged_sgd import Asgd, loss_of_zero
 from solvers.sgd.calibration import TRIAL_ROWS
+from solvers.sgd.state import join_streams, scale_intercept
 
 SGD = Asgd()
 LEAST_SQUARE, MOST_SQUARE = 1e-280, 1e280  # of a column's values; beyond, it has no scale
@@ -193,7 +194,7 @@ class Onepass(Method):
         ahead = min(state.chosen, ASGD)
         before, told = float(state.heard.sums[1, ahead]), state.heard.told
         clock, scalars = Clock(state.t, state.mass), AveragedSgd(sgd.theta, sgd.bar, sgd.monitor)
-        for part in stretches(stats.stream_rows, len(block.order)):
+        for part in sections(stats.stream_rows, len(block.order)):
             t, mass, scalars = visit_rows(
                 state.columns.reshape(-1), state.unit * np.array(ETAS),
                 state.heard.sums.reshape(-1), clock, pace, problem, sgd.W, scalars, sgd.t0,

@@ -13,8 +13,7 @@ from solvers.onepass.adagrad import U, W
 from solvers.onepass.streaming_newton import Proof, Summary, weights_of
 from solvers.onepass.visit import ASGD, OUTPUTS, POLY
 from solvers.protocol import Weights
-from solvers.sgd.averaged_sgd import has_exploded, read_out
-from solvers.sgd.steps import SgdState
+from solvers.sgd.state import SgdState, has_exploded, read_out
 
 #: The outputs, in the order of visit.py.
 NAMES = (

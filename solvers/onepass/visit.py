@@ -26,11 +26,10 @@ from solvers.onepass.adagrad import (
     predict,
 )
 from solvers.sgd.schedule import Schedule, step_size
+from solvers.sgd.state import Average, Iterate
 from solvers.sgd.steps import (
     FLUSH_ABOVE,
     FLUSH_BETA_ABOVE,
-    Average,
-    Iterate,
     StepScalars,
     average,
     flush,

@@ -66,7 +66,7 @@ from solvers.s2gd.inner_length import inner_length, mean_inner_length
 from solvers.s2gd.inner_loop import inner_steps
 from solvers.s2gd.parameters import Curvature, Law, plan_epochs
 from solvers.sgd.averaged_sgd import Asgd
-from solvers.sgd.steps import SgdState
+from solvers.sgd.state import SgdState
 
 MOST_HALVINGS = 40
 INNER_LENGTH = 21  # what a random generator is for

@@ -30,22 +30,9 @@ from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveFloat
 
 from solvers.intercept import column_length, level, with_column
-from solvers.kernels.dispatch import kernel
-from solvers.kernels.rows import Rows, add, add_vector, dot, dot_vector, paired_zeros
-from solvers.kernels.shapes import Order, PerRow, SideBySide
-from solvers.loss_monitor import (
-    EMA_RATE,
-    LossMonitor,
-    LossSum,
-    Tell,
-    in_counts,
-    in_numbers,
-    listen,
-    smoothing,
-    stretches,
-    untold,
-)
-from solvers.losses import Problem, slope, value
+from solvers.kernels.rows import paired_zeros
+from solvers.loss_monitor import LossMonitor, LossSum, Tell, sections, untold
+from solvers.losses import Problem, value
 from solvers.protocol import (
     ENDLESS,
     Block,
@@ -57,22 +44,24 @@ from solvers.protocol import (
     Weights,
     as_sides,
 )
+from solvers.sgd.averaging_start import SOONEST, seek_start
 from solvers.sgd.calibration import TRIAL_ROWS, calibrate
 from solvers.sgd.interleaved_steps import at_one_row, walk_interleaved
-from solvers.sgd.schedule import Schedule, step_size
-from solvers.sgd.steps import (
-    FLUSH_ABOVE,
-    FLUSH_BETA_ABOVE,
+from solvers.sgd.schedule import Schedule
+from solvers.sgd.state import (
     NEVER,
     SOUGHT,
     Average,
-    DecayingAverage,
     Iterate,
     SgdState,
-    visit_rows,
+    at_intercept,
+    has_exploded,
+    join_streams,
+    progressive_loss,
+    read_out,
+    scale_intercept,
 )
-
-SOONEST_START = 100  # rows that the rule waits at least
+from solvers.sgd.steps import visit_rows
 
 
 class Sgd(Method):
@@ -102,7 +91,7 @@ class Sgd(Method):
             W=paired_zeros(stats.rows_kind, stats.d),
             theta=Iterate(),
             bar=Average(),
-            ema=DecayingAverage(np.zeros(stats.d if t0 == SOUGHT else 0)),
+            bar_loss=0.0,
             monitor=LossMonitor(),
             t=0,
             t0=t0,
@@ -118,9 +107,7 @@ class Sgd(Method):
         away what the weights know.
         """
         state: SgdState = self.init(problem, stats)
-        state.W[:, 0] = weights.coef
-        if len(state.ema.vector):
-            state.ema.vector[:] = weights.coef
+        state.W[:] = weights.coef[:, None]
         t0 = state.t0 if state.t0 in (SOUGHT, NEVER) else rows_before + state.t0
         return at_intercept(state, weights.intercept)._replace(t=rows_before, t0=t0)
 
@@ -128,9 +115,7 @@ class Sgd(Method):
         """Return the state with room for d columns: both vectors are 0 where no row was."""
         W = np.zeros((d, 2), order="C" if state.W.flags.c_contiguous else "F")
         W[: len(state.W)] = state.W
-        vector = np.zeros(d if len(state.ema.vector) else 0)
-        vector[: len(state.ema.vector)] = state.ema.vector
-        return state._replace(W=W, ema=state.ema._replace(vector=vector))
+        return state._replace(W=W)
 
     def program(self, epoch: int) -> tuple[Walk, ...]:
         """One walk an epoch; the first may take the rows as they lie."""
@@ -159,7 +144,7 @@ class Sgd(Method):
     ) -> SgdState:  # fmt: skip
         """Visit the rows of one block."""
         problem, state, length = self.prepared(problem, stats, state, block)
-        for part in stretches(stats.stream_rows, len(block.order)):
+        for part in sections(stats.stream_rows, len(block.order)):
             order = block.order[part]
             state = self._visit(problem, stats, state, block._replace(order=order))
             tell(part.stop, LossSum(*state.monitor[:2]))
@@ -224,10 +209,8 @@ class Sgd(Method):
         least = loss_of_zero(problem, stats)
         start = 0
         if state.t0 == SOUGHT:
-            latest = max(SOONEST_START, stats.stream_rows // 2)
+            latest = max(SOONEST, stats.stream_rows // 2)
             state, start = seek_start(state, schedule, problem, least, latest, *block[:4])
-            if state.t0 != SOUGHT:
-                state = state._replace(ema=state.ema._replace(vector=np.zeros(0)))
         return visit_rows(state, schedule, problem, least, start, *block[:4])
 
     def halve_step(self, problem: Problem, stats: ProblemStats, state: SgdState) -> SgdState:
@@ -289,113 +272,3 @@ def loss_of_zero(problem: Problem, stats: ProblemStats) -> float:
 def largest_square(problem: Problem, stats: ProblemStats) -> float:
     """M: the largest ||x||^2, the constant column and the largest row weight counted in."""
     return (stats.max_square + problem.intercept**2) * stats.max_weight or 1.0
-
-
-def scale_intercept(state: SgdState, factor: float) -> SgdState:
-    """Return the state with its intercepts counted in other units."""
-    return state._replace(
-        theta=state.theta._replace(b=factor * state.theta.b),
-        bar=state.bar._replace(b=factor * state.bar.b),
-        ema=state.ema._replace(b=factor * state.ema.b),
-    )
-
-
-def at_intercept(state: SgdState, b: float) -> SgdState:
-    """Return the state with this intercept, on average, too."""
-    return state._replace(
-        theta=state.theta._replace(b=b), bar=state.bar._replace(b=b), ema=state.ema._replace(b=b)
-    )
-
-
-def read_out(state: SgdState) -> tuple[Weights, Weights]:
-    """Return theta and bar; bar is theta until averaging begins."""
-    u, uh, bar = state.W[:, 0], state.W[:, 1], state.bar
-    theta = Weights(u / state.theta.alpha, state.theta.b)
-    if not state.t > state.t0 >= 0:
-        return theta, theta
-    return theta, Weights((bar.tau * u + uh) / bar.beta, bar.b)
-
-
-def has_exploded(state: SgdState) -> bool:
-    """Say whether the pass is lost: the loss before the step left all bounds."""
-    return bool(state.monitor.diverged)
-
-
-def progressive_loss(state: SgdState) -> dict[str, float]:
-    """Running loss of the iterate on rows that it had not seen, smoothed and summed."""
-    return {**state.monitor.metrics(), "gamma0": state.gamma0, "t0": state.t0}
-
-
-def join_streams(_problem: Problem, _stats: ProblemStats, states: list[SgdState]) -> SgdState:
-    """Average the streams' iterates and averages; one stream stays as it is, bit for bit."""
-    if len(states) == 1:
-        return states[0]
-    first = states[0]
-    thetas, bars = zip(*(read_out(s) for s in states), strict=True)
-    first.W[:, 0] = np.mean([theta.coef for theta in thetas], axis=0)
-    first.W[:, 1] = np.mean([bar.coef for bar in bars], axis=0)
-    b = float(np.mean([theta.intercept for theta in thetas]))
-    b_bar = float(np.mean([bar.intercept for bar in bars]))
-    first.ema.vector[:] = 0.0
-    ema = first.ema._replace(b=b, tau=1.0, beta=1.0)
-    return first._replace(theta=Iterate(b), bar=Average(b_bar), ema=ema)
-
-
-def seek_start(
-    state: SgdState, schedule: Schedule, problem: Problem, least: float, latest: int,
-    *rows: *tuple[Rows, PerRow, PerRow, Order],
-) -> tuple[SgdState, int]:  # fmt: skip
-    """Plain SGD until a decaying average of the iterates predicts better than the iterate.
-
-    Both are judged on each row before the step, both losses smoothed alike; the start is the
-    first t >= 100 where the average's is smaller, or `latest`.  Returns (state, rows visited).
-    """
-    theta, ema, monitor, t, t0, visited = step_and_compare(
-        state.W, state.theta, state.ema, state.monitor, state.t, state.gamma0, schedule, problem,
-        least, latest, *rows,
-    )  # fmt: skip
-    return state._replace(theta=theta, ema=ema, monitor=monitor, t=t, t0=t0), visited
-
-
-@kernel
-def step_and_compare(
-    W: SideBySide, theta: Iterate, ema: DecayingAverage, monitor: LossMonitor, t: int,
-    gamma0: float, schedule: Schedule, problem: Problem, least: float, latest: int, rows: Rows,
-    y: PerRow, weight: PerRow, order: Order,
-) -> tuple[Iterate, DecayingAverage, LossMonitor, int, int, int]:  # fmt: skip
-    """Take the steps of `seek_start`; returns (theta, ema, monitor, t, t0, rows visited)."""
-    (b, alpha), (vector, b_ema, tau, beta, loss_ema) = theta, ema
-    loss, lam, intercept, lam_b = problem
-    r, t0, heard = 0, SOUGHT, in_numbers(monitor)
-    while r < order.shape[0] and t0 == SOUGHT and heard.diverged == 0.0:
-        i = order[r]
-        r += 1
-        t += 1
-        gamma = step_size(schedule, gamma0, t)
-        s = dot(rows, i, W)
-        p = s / alpha + intercept * b
-        p_ema = (tau * s + dot_vector(rows, i, vector)) / beta + intercept * b_ema
-
-        rate = smoothing(t)
-        heard = listen(heard, rate, value(loss, p, y[i]), value(loss, 0.0, y[i]), least)
-        loss_ema += rate * (value(loss, p_ema, y[i]) - loss_ema)
-
-        g = weight[i] * slope(loss, p, y[i])
-        alpha /= 1.0 - lam * gamma
-        k = alpha * gamma * g
-        b -= gamma * (lam_b * b + intercept * g)
-        b_ema += EMA_RATE * (b - b_ema)
-        beta /= 1.0 - EMA_RATE
-        add(rows, i, -k, W)
-        add_vector(rows, i, tau * k, vector)
-        tau += EMA_RATE * beta / alpha
-
-        if alpha > FLUSH_ABOVE or beta > FLUSH_BETA_ABOVE:
-            for j in range(W.shape[0]):
-                vector[j] = (tau * W[j, 0] + vector[j]) / beta
-                W[j, 0] /= alpha
-            alpha, beta, tau = 1.0, 1.0, 0.0
-        if t >= SOONEST_START and (loss_ema < heard.loss or t >= latest):
-            t0 = t
-    found = DecayingAverage(vector, b_ema, tau, beta, loss_ema)
-    return Iterate(b, alpha), found, in_counts(heard), t, t0, r

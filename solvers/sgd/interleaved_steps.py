@@ -27,13 +27,10 @@ from solvers.loss_monitor import LossMonitor, in_counts, in_numbers
 from solvers.losses import Loss, Problem
 from solvers.protocol import Block
 from solvers.sgd.schedule import Schedule, step_size
+from solvers.sgd.state import SOUGHT, Average, Iterate, SgdState
 from solvers.sgd.steps import (
     FLUSH_ABOVE,
     FLUSH_BETA_ABOVE,
-    SOUGHT,
-    Average,
-    Iterate,
-    SgdState,
     StepScalars,
     average,
     flush,

@@ -1,15 +1,12 @@
 """The steps of averaged SGD over rows, for one model; interleaved_steps.py has several.
 
-`row_step` and `average` are the algorithm (averaged_sgd.py), for both; what differs is only how
-rows and weights meet.
+`row_step` and `average` are the algorithm (averaged_sgd.py), for both and, by their parts, for
+averaging_start.py; what differs is only how rows and weights meet.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
 
 from solvers.kernels.dispatch import kernel, part_of_kernels
 from solvers.kernels.rows import Rows, prefetch_row
@@ -17,56 +14,12 @@ from solvers.kernels.shapes import Number, Order, PerRow, SideBySide
 from solvers.kernels.simd.fused_step import at_hand, fetch, move_then_dot, put_back, skipping_pays
 from solvers.kernels.simd.lanes import fma
 from solvers.loss_monitor import LISTEN_EVERY, LossMonitor, in_counts, in_numbers, listen, smoothing
-from solvers.losses import Problem, slope, value
+from solvers.losses import Loss, Problem, slope, value
 from solvers.sgd.schedule import Schedule, step_size
+from solvers.sgd.state import Average, Iterate, SgdState
 
 FLUSH_ABOVE = 1e6  # alpha: the relative error of bar is about 1e-16 alpha
 FLUSH_BETA_ABOVE = 1e200  # the decaying average's divisor grows like 0.99^-t
-NEVER = 1 << 62  # t0 of plain SGD: no row is late enough
-SOUGHT = -1  # t0 while the rule of section 2.3 looks for it
-
-
-class Iterate(NamedTuple):
-    """What theta = u / alpha needs beside u."""
-
-    b: float = 0.0  # its intercept
-    alpha: float = 1.0
-
-
-class Average(NamedTuple):
-    """What bar = (tau u + uh) / beta needs beside u and uh."""
-
-    b: float = 0.0  # its intercept
-    tau: float = 0.0
-    beta: float = 1.0
-
-
-class DecayingAverage(NamedTuple):
-    """ema = (tau u + vector) / beta, which lives while the start of averaging is looked for."""
-
-    vector: NDArray[np.float64]  # (d,), then (0,)
-    b: float = 0.0  # its intercept
-    tau: float = 0.0
-    beta: float = 1.0
-    loss: float = 0.0  # on rows before their steps, smoothed like the iterate's
-
-
-class SgdState(NamedTuple):
-    """Everything that changes."""
-
-    W: NDArray[np.float64]  # (d, 2) columns u and uh
-    theta: Iterate
-    bar: Average
-    ema: DecayingAverage
-    monitor: LossMonitor
-    t: int  # rows visited
-    t0: int  # averaging starts after it; SOUGHT, NEVER or a row count
-    gamma0: float  # 0 until the first block calibrates it
-
-    @property
-    def varying(self) -> dict[str, tuple[int, ...]]:
-        """Shapes of the arrays that come and go, by the numbers."""
-        return {"ema.vector": (len(self.W) if self.t0 == SOUGHT else 0,)}
 
 
 class StepScalars(NamedTuple):
@@ -140,12 +93,34 @@ def row_step(
     Returns the scalars after it and what u loses of the row.  Where it says that the pass has
     diverged, the rest of it has no meaning.
     """
+    p = prediction(at, problem, s)
+    if t % LISTEN_EVERY == 0:
+        at = heard(at, problem.loss, least, smoothing(at.monitor.n_monitored + 1.0), p, y)
+    return move(at, problem, gamma, p, y, weight)
+
+
+@part_of_kernels
+def prediction(at: StepScalars, problem: Problem, s: Number) -> Number:
+    """theta . x, for s = u . x."""
+    return fma(s, at.inverse, problem.intercept * at.theta.b)
+
+
+@part_of_kernels
+def heard(
+    at: StepScalars, loss: Loss, least: float, rate: Number, p: Number, y: Number
+) -> StepScalars:
+    """Take in the loss of a row before its step."""
+    monitor = listen(at.monitor, rate, value(loss, p, y), value(loss, 0.0, y), least)
+    return StepScalars(at.theta, at.inverse, at.bar, monitor)
+
+
+@part_of_kernels
+def move(
+    at: StepScalars, problem: Problem, gamma: Number, p: Number, y: Number, weight: float
+) -> tuple[StepScalars, Number]:
+    """theta <- (1 - lam gamma) theta - gamma weight slope(p, y) x, (2)."""
     loss, lam, intercept, lam_b = problem
     (b, alpha), inverse, bar, monitor = at
-    p = fma(s, inverse, intercept * b)
-    if t % LISTEN_EVERY == 0:
-        rate = smoothing(monitor.n_monitored + 1.0)
-        monitor = listen(monitor, rate, value(loss, p, y), value(loss, 0.0, y), least)
     change = slope(loss, p, y)
     g = weight * change
     alpha /= 1.0 - lam * gamma
@@ -158,14 +133,19 @@ def row_step(
 @part_of_kernels
 def average(at: StepScalars, t: int, t0: int) -> StepScalars:
     """Bring the average up to row t, (6), after the row's share was added with the old tau."""
-    b, tau, beta = at.bar
     if t == t0 + 1:
-        b, tau, beta = at.theta.b, at.inverse, 0.0 * beta + 1.0
-    elif t > t0:
-        eta = 1.0 / (t - t0)
-        beta /= 1.0 - eta
-        tau += eta * beta * at.inverse
-        b += eta * (at.theta.b - b)
+        bar = Average(at.theta.b, at.inverse, 0.0 * at.bar.beta + 1.0)
+        return StepScalars(at.theta, at.inverse, bar, at.monitor)
+    return mixed_in(at, 1.0 / (t - t0)) if t > t0 else at
+
+
+@part_of_kernels
+def mixed_in(at: StepScalars, eta: float) -> StepScalars:
+    """bar <- (1 - eta) bar + eta theta."""
+    b, tau, beta = at.bar
+    beta /= 1.0 - eta
+    tau += eta * beta * at.inverse
+    b += eta * (at.theta.b - b)
     return StepScalars(at.theta, at.inverse, Average(b, tau, beta), at.monitor)
 
 

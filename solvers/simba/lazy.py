@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from solvers.kernels.dispatch import kernel
 from solvers.kernels.rows import SparseRows
 from solvers.kernels.shapes import PerColumn, PerRow, Vector, WholeNumbers
-from solvers.simba.simba import CountPerRow, Drawn, Simba, Uniforms, log_factor
+from solvers.simba.simba import Drawn, Simba, Uniforms, log_factor
 from solvers.simba.soft_margin import Mean, SoftMargin
 from solvers.simba.trees import (
     build,
@@ -105,7 +105,7 @@ def lazy_mean_of(state: LazyState) -> Mean:
     return Mean((state.S * state.z - state.V) / state.t, state.b_sum / state.t, p)
 
 
-def lazy_stretch(
+def lazy_burst(
     solver: Simba,
     of: SoftMargin,
     data: SparseCopies,
@@ -118,15 +118,24 @@ def lazy_stretch(
     every = max(1, of.n // SAMPLES)
     adaptive = solver.rates == "adaptive"
     forest = Forest.room(of)
-    numbers = lazy_steps(
-        *state[:14], *data, y, of, solver.hysteresis, adaptive, every, forest, u, drawn
-    )
-    names = ("S", "b_sum", "samples", "t", "accesses", "moves", "rebases")
-    return state._replace(**dict(zip(names, numbers, strict=True))), drawn  # type: ignore[arg-type]
+    moved = lazy_steps(state, data, y, of, solver.hysteresis, adaptive, every, forest, u, drawn)
+    return state._replace(**moved._asdict()), drawn
+
+
+class LazySums(NamedTuple):
+    """The numbers of a state that its steps change; its arrays change in place."""
+
+    S: float
+    b_sum: float
+    samples: int
+    t: int
+    accesses: int
+    moves: int
+    rebases: int
 
 
 class Forest(NamedTuple):
-    """The trees of one stretch."""
+    """The trees of one burst."""
 
     sums: NDArray[np.float64]  # (4, 2 m) of exp(r), a tree per group
     tops: NDArray[np.float64]  # (4, 2 m) largest r without slack, largest -r with it
@@ -141,12 +150,14 @@ class Forest(NamedTuple):
 
 @kernel
 def lazy_steps(
-    r: PerRow, group: GroupPerRow, O: Offsets, z: PerColumn, V: PerColumn, p_sum: PerRow,
-    draws: CountPerRow, S: float, b_sum: float, samples: int, t: int, accesses: int, moves: int,
-    rebases: int, rows: SparseRows, columns: SparseRows, y: PerRow, of: SoftMargin, tau: float,
-    adaptive: bool, every: int, forest: Forest, u: Uniforms, drawn: Drawn,
-) -> tuple[float, float, int, int, int, int, int]:  # fmt: skip
+    state: LazyState, data: SparseCopies, y: PerRow, of: SoftMargin, tau: float, adaptive: bool,
+    every: int, forest: Forest, u: Uniforms, drawn: Drawn,
+) -> LazySums:  # fmt: skip
     """The module's page."""
+    rows, columns = data.rows, data.columns
+    r, group, O, z, V = state.r, state.group, state.offsets, state.z, state.V
+    S, b_sum, samples, t = state.S, state.b_sum, state.samples, state.t
+    accesses, moves, rebases = state.accesses, state.moves, state.rebases
     n, squares, factor = of.n, forest.squares, np.empty(4)
     plant(forest, r, group, z)
     for s in range(u.shape[0]):
@@ -157,7 +168,7 @@ def lazy_steps(
         i = draw_row(forest, O, u[s, 0])
         b = side(forest, O) if of.biased else 0.0
         if t % every == 0:
-            add_distribution(forest, O, r, group, p_sum)
+            add_distribution(forest, O, r, group, state.p_sum)
             samples += 1
 
         for e in range(rows.indptr[i], rows.indptr[i + 1]):
@@ -177,11 +188,11 @@ def lazy_steps(
         if square > 0.0:
             j = find(squares, u[s, 1] * square)
             drawn[s, 1] = j
-            stretch = of.unit * size * square / z[j]  # ||w||^2 / (R w_j)
+            ratio = of.unit * size * square / z[j]  # ||w||^2 / (R w_j)
             for e in range(columns.indptr[j], columns.indptr[j + 1]):
                 i2 = columns.indices[e]
                 g = group[i2]
-                v = y[i2] * stretch * columns.data[e] + without(g, b)
+                v = y[i2] * ratio * columns.data[e] + without(g, b)
                 r[i2] += log_factor(v, eta) - factor[g]
                 seat(forest, i2, g, r[i2])
             accesses += columns.indptr[j + 1] - columns.indptr[j]
@@ -194,8 +205,8 @@ def lazy_steps(
             plant(forest, r, group, z)
             rebases += 1
         b_sum += b
-        draws[i] += 1
-    return S, b_sum, samples, t, accesses, moves, rebases
+        state.draws[i] += 1
+    return LazySums(S, b_sum, samples, t, accesses, moves, rebases)
 
 
 @register_jitable  # type: ignore[untyped-decorator]

@@ -31,18 +31,15 @@ from numpy.typing import NDArray
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
 from solvers.kernels.dispatch import kernel
-from solvers.kernels.shapes import Matrix, PerColumn, PerRow, WholeNumbers
+from solvers.kernels.shapes import Matrix, PerColumn, PerRow
 from solvers.needs import Needs
 from solvers.protocol import Goal, Settings
 from solvers.simba.soft_margin import Mean, SoftMargin
 
 STEPS = 29  # what a random generator is for
-STRETCH = 1000  # steps whose random numbers are drawn together
+BURST = 1000  # steps whose random numbers are drawn together
 PRACTICAL = 0.25  # T = (0.25 / eps)^2 ln n reaches eps in practice; the proof asks for 100
 
-ByRow = NDArray[np.floating]  # (n, d), C order
-ByColumn = NDArray[np.floating]  # (d, n), C order: the same numbers
-CountPerRow = WholeNumbers  # (n,)
 Uniforms = Matrix  # (steps, 2): random numbers in [0, 1), for a row and for a column
 Drawn = NDArray[np.int64]  # (steps, 2): the row and the column drawn, -1 for none
 
@@ -112,12 +109,12 @@ def mean_of(state: SimbaState) -> Mean:
     return Mean(state.w_sum / t, state.b_sum / t, state.p_sum / t)
 
 
-def uniforms(seed: int, stretch: int, steps: int) -> NDArray[np.float64]:
-    """Return the random numbers (steps, 2) of one stretch: a row's and a column's for each."""
-    return np.random.default_rng([seed, STEPS, stretch]).random((STRETCH, 2))[:steps]
+def uniforms(seed: int, burst: int, steps: int) -> NDArray[np.float64]:
+    """Return the random numbers (steps, 2) of one burst: a row's and a column's for each."""
+    return np.random.default_rng([seed, STEPS, burst]).random((BURST, 2))[:steps]
 
 
-def dense_stretch(
+def dense_burst(
     solver: Simba,
     of: SoftMargin,
     data: DenseCopies,
@@ -136,17 +133,27 @@ def dense_stretch(
     """
     drawn = np.empty((len(u), 2), np.int64)
     adaptive = solver.rates == "adaptive"
-    b_sum, t, accesses = dense_steps(*state[:8], *data, y, of, of.k, of.rest, adaptive, u, drawn)
-    return state._replace(b_sum=b_sum, t=t, accesses=accesses), drawn
+    moved = dense_steps(state, data, y, of, of.k, of.rest, adaptive, u, drawn)
+    return state._replace(**moved._asdict()), drawn
+
+
+class DenseSums(NamedTuple):
+    """The numbers of a state that its steps change; its arrays change in place."""
+
+    b_sum: float
+    t: int
+    accesses: int
 
 
 @kernel
 def dense_steps(
-    log_q: PerRow, z: PerColumn, w_sum: PerColumn, p_sum: PerRow, draws: CountPerRow, b_sum: float,
-    t: int, accesses: int, X: ByRow, columns: ByColumn, y: PerRow, of: SoftMargin, k: int,
-    rest: float, adaptive: bool, u: Uniforms, drawn: Drawn,
-) -> tuple[float, int, int]:  # fmt: skip
+    state: SimbaState, data: DenseCopies, y: PerRow, of: SoftMargin, k: int, rest: float,
+    adaptive: bool, u: Uniforms, drawn: Drawn,
+) -> DenseSums:  # fmt: skip
     """Algorithm 1, line by line."""
+    X, columns = data.X, data.columns
+    log_q, z, w_sum, p_sum = state.log_q, state.z, state.w_sum, state.p_sum
+    b_sum, t, accesses = state.b_sum, state.t, state.accesses
     n, d = X.shape
     p, xi = np.empty(n), np.empty(n)
     for s in range(u.shape[0]):
@@ -169,16 +176,16 @@ def dense_steps(
             w_sum[j] += size * z[j]
 
         j = draw_square(z, u[s, 1] * square) if square > 0.0 else -1
-        stretch = of.unit * size * square / z[j] if j >= 0 else 0.0  # ||w||^2 / (R w_j)
+        ratio = of.unit * size * square / z[j] if j >= 0 else 0.0  # ||w||^2 / (R w_j)
         for r in range(n):
-            x = y[r] * stretch * columns[j, r] if j >= 0 else 0.0
+            x = y[r] * ratio * columns[j, r] if j >= 0 else 0.0
             log_q[r] += log_factor(x + xi[r] + b * y[r], eta)
             p_sum[r] += p[r] / total
         b_sum += b
-        draws[i] += 1
+        state.draws[i] += 1
         accesses += d + (n if j >= 0 else 0)
         drawn[s, 0], drawn[s, 1] = i, j
-    return b_sum, t, accesses
+    return DenseSums(b_sum, t, accesses)
 
 
 @register_jitable  # type: ignore[untyped-decorator]

@@ -18,7 +18,7 @@ SMOOTH = [name for name in LOSSES if name != "hinge"]
 
 
 def rows_of(rng, n, d, loss):
-    X = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.5)
+    X = oracles.single(rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.5))
     y = X @ rng.standard_normal(d) + rng.standard_normal(n)
     weight = rng.uniform(0.5, 1.5, n)
     return (

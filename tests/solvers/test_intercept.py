@@ -14,7 +14,7 @@ from testing.oracles import block, dense_rows, stats
 
 
 def rows_of(n, scale, rng):
-    X = scale * rng.standard_normal((n, 5))
+    X = oracles.single(scale * rng.standard_normal((n, 5)))
     return X, X @ rng.standard_normal(5) / scale + rng.standard_normal(n)
 
 

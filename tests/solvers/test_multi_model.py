@@ -30,7 +30,8 @@ from solvers.dual.sdca import Sdca
 from solvers.kernels.rows import DenseRows
 from solvers.loss_monitor import LossMonitor
 from solvers.losses import Logistic
-from solvers.multi_model import MultiModel, Task
+from solvers.models import Task
+from solvers.multi_model import MultiModel
 from solvers.protocol import Block, copy_state
 from solvers.sgd.averaged_sgd import Asgd
 from testing import oracles

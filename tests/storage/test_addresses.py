@@ -229,7 +229,7 @@ def test_a_child_remembers_where_links_end(tmp_path, outside):
     for folder in (child, again):
         with pytest.raises(Damaged, match="symbolic link"):
             folder.read("precious")
-        folder.announce("precious")  # says nothing, and does nothing
+        folder.prefetch("precious")  # says nothing, and does nothing
 
 
 def test_a_folder_may_be_reached_through_links(tmp_path):

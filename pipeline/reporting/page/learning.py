@@ -36,8 +36,8 @@ def _losses(history: History, n_rows: int) -> str:
         for k in range(WINDOW - 1, len(each))
     ]
     lines = [
-        Line("each stretch of rows", [(x / n_rows, y) for x, y in each], 1, "faint"),
-        Line(f"mean of {WINDOW} stretches", [(x / n_rows, y) for x, y in recent], 1),
+        Line("each section of rows", [(x / n_rows, y) for x, y in each], 1, "faint"),
+        Line(f"mean of {WINDOW} sections", [(x / n_rows, y) for x, y in recent], 1),
         Line("mean since the start", [(p.rows / n_rows, p.average or 0.0) for p in known], 2),
     ]
     across: Kind = "log" if known[-1].rows > EARLY * known[0].rows else "linear"

@@ -13,9 +13,14 @@ from typing import Any
 
 from numba import types
 from numba.core import cgutils
+from numba.core.compiler_lock import global_compiler_lock
 from numba.extending import intrinsic, models, register_model
 
 ir = cgutils.ir
+
+#: What numba compiles under: one thread of a process at a time.
+compiler_lock = global_compiler_lock
+
 ONE_BITS = 1023 << 52  # of 1.0
 LEAST_BITS = 0x3FE6A09E667F3BCD  # of sqrt(1/2): mantissas lie between it and its double
 

@@ -103,14 +103,14 @@ def test_whoever_is_to_know_is_written_to(prefect_server, flow_runner, received,
         r"stuck is stalled\nno progress for",
     }
 
-    def meant(text):
-        """What a text is about; the service may deliver one twice."""
-        return [one for one in expected if re.search(one, text, re.DOTALL)]
+    def ours():  # runs of other tests may go wrong on the same server
+        return [text for text in texts if tmp_path.name in text or "stuck is" in text]
 
-    wait_for(lambda: expected == {one for t in texts for one in meant(t)}, 60, "a text for each")
+    wait_for(lambda: len(ours()) >= len(expected), 60, "a text for each")
     time.sleep(1)  # for one too many
-    for text in texts:
-        assert len(meant(text)) == 1, text
+    assert len(ours()) == len(expected), texts
+    for pattern in expected:
+        assert any(re.search(pattern, text, re.DOTALL) for text in ours()), (pattern, texts)
     states = {r["name"].split(",")[0].rpartition("/")[2]: r["state"] for r in prefect_server.ask(
         "flow_runs/filter", {"sort": "START_TIME_DESC", "limit": 10}
     )}  # fmt: skip

@@ -17,7 +17,7 @@ def test_a_pass_is_told_in_a_hundred_points_and_more(tmp_path, monkeypatch, solv
     data = make(tmp_path / "data", n=6000, d=30, layout=layout, chunk_rows=1500).folder.url
     curves, bits = {}, set()
     for rows in (16, 10**9):
-        monkeypatch.setattr(loss_monitor, "LEAST_STRETCH", rows)
+        monkeypatch.setattr(loss_monitor, "LEAST_SECTION", rows)
         result = train(data, tmp_path / str(rows), solver=solver, passes=2)
         curves[rows] = read_history(RunFolder(result.run).events()).points
         bits.add(result.weights_sha256)

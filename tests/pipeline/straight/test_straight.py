@@ -333,7 +333,7 @@ def test_a_sorted_source_beyond_the_memory_is_told_with_the_remedy(tmp_path, mon
     assert not [e for e in mixed.run.events() if e["event"] == "warning"]
 
 
-def test_the_share_between_stretches_is_that_of_an_analysis_of_variance():
+def test_the_share_between_groups_is_that_of_an_analysis_of_variance():
     rng = np.random.default_rng(0)
     parts = [rng.normal(mean, 1.0, n) for mean, n in ((0.0, 300), (2.0, 500), (5.0, 100))]
     found = Mixing()

@@ -51,12 +51,12 @@ def test_stopping_early_ends_the_thread(dataset, taken):
     assert not [t for t in threading.enumerate() if t.name.startswith("fewpass-reader")]
 
 
-def test_every_window_is_announced_once_and_one_ahead():
-    announced = []
+def test_every_window_is_prefetched_once_and_one_ahead():
+    prefetched = []
     for k, (window, new) in enumerate(with_new_chunks(WINDOWS)):
-        announced += new
+        prefetched += new
         assert window is WINDOWS[k]
-        assert announced == [chunk for w in WINDOWS[: k + 2] for chunk in w.chunks]
+        assert prefetched == [chunk for w in WINDOWS[: k + 2] for chunk in w.chunks]
 
 
 def test_buffers_are_used_again_by_the_same_rows_only(tmp_path):

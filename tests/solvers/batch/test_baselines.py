@@ -136,7 +136,7 @@ def test_accelerated_gradient_descent_is_the_dense_recursion(kind, intercept):
 
 def test_momentum_saves_most_gradients_and_what_raises_the_objective_is_undone():
     X, y, weight = rows_of(400, 30, "logistic", seed=7)
-    X *= 10.0 ** np.linspace(0, -2, 30)
+    X = oracles.single(X * 10.0 ** np.linspace(0, -2, 30))
     problem, passes = problem_of("logistic", 1e-4), {}
     for solver in (Gd(), Agd()):
         for moment in in_memory(solver, problem, SparseRows, X, y, weight):
@@ -293,7 +293,7 @@ def test_an_absurd_step_of_sag_is_noticed_and_halved_until_it_holds():
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
 def test_lbfgs_needs_hardly_more_gradients_than_scipys(loss):
     X, y, weight = rows_of(400, 30, loss, seed=7)
-    X *= 10.0 ** np.linspace(0, -2, 30)
+    X = oracles.single(X * 10.0 ** np.linspace(0, -2, 30))
     problem = problem_of(loss, 1e-4)
 
     def f(w):

@@ -22,7 +22,7 @@ from solvers.dual.asdca import (
 from solvers.dual.asdca_batches import visit_batches
 from solvers.dual.asdca_theta import (
     Scale,
-    estimated_spread,
+    estimated_sigma_share,
     largest_theta,
     printed_theta,
     scale_of,
@@ -169,7 +169,7 @@ def test_a_given_model_is_gone_on_from_with_a_true_certificate(loss, rng):
 @pytest.mark.parametrize("loss", [loss for loss in KNOWN if loss != "hinge"])
 @pytest.mark.parametrize("batch_size", [1, 20, 400])
 def test_known_optima_are_reached_and_proven(loss, batch_size):
-    of = data(*gen_dense(400, 20, 2))
+    of = data(*gen_dense(400, 20, 2, double=True))
     run = Run(Asdca(batch_size=batch_size), Problem(LOSSES[loss](), 0.01, 0.0, 0.01), of)
     for _ in range(300):
         run.one_pass()
@@ -239,7 +239,7 @@ def test_the_theorem_holds_for_batches_drawn_as_it_says(k, m, kind):
     best = Run(Sdca(), problem, of).passes(150).audited()
     assert best.gap < 1e-9
     scale = scale_of(problem, stats)
-    S = estimated_spread(problem, stats) if kind == "sigma" else 1.0
+    S = estimated_sigma_share(problem, stats) if kind == "sigma" else 1.0
     V = (n - m) / (n - 1)
     theta = printed_theta(scale, m) if kind == "paper" else largest_theta(scale, m, S, V)
     steps = min(math.ceil(2.0 * n / (m * theta)), 60 * n // m)
@@ -281,7 +281,7 @@ def passes_to(excess, run, rows, text):
 
 def test_batches_of_a_hundred_rows_of_text_cost_what_single_rows_do(text):
     problem, stats, block, _ = text
-    scale, S = scale_of(problem, stats), estimated_spread(problem, stats)
+    scale, S = scale_of(problem, stats), estimated_sigma_share(problem, stats)
     theta = largest_theta(scale, 100, S, 1900 / 1999)
     assert usual_batch(problem, stats) == int(1.0 / S)
     for excess in (1e-3, 1e-6):

@@ -8,6 +8,7 @@ import pytest
 from solvers.dual.pegasos import ADDED, LAST, MEAN, Pegasos
 from solvers.dual.sdca import Sdca
 from solvers.losses import LOSSES, Problem
+from testing import oracles
 from testing.dual_runs import (
     Run,
     data,
@@ -26,7 +27,7 @@ def hinge(lam, column=0.0, share=1.0):
 
 
 def rows(rng, n=60, d=7):
-    X = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.6)
+    X = oracles.single(rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.6))
     X[3] = 0.0  # an empty row
     y = np.where(X @ rng.standard_normal(d) + rng.standard_normal(n) > 0.0, 1.0, -1.0)
     weight = rng.uniform(0.5, 1.5, n)

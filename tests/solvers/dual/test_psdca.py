@@ -22,7 +22,7 @@ def heavy(loss, n=60, d=7, seed=0, **how):
     """Rows of very different length, weighted, one of them empty."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.6)
-    X *= rng.lognormal(0.0, 1.0, n)[:, None] * rng.lognormal(0.0, 1.0, d)
+    X = oracles.single(X * rng.lognormal(0.0, 1.0, n)[:, None] * rng.lognormal(0.0, 1.0, d))
     X[3] = 0.0
     y = X @ rng.standard_normal(d) + 2.0 * rng.standard_normal(n)
     y = y / y.std() if LOSSES[loss].takes_numbers else np.where(y > 0.5, 1.0, -1.0)
@@ -156,7 +156,7 @@ def test_the_weights_are_those_of_the_dual_variables_and_the_centre(streams):
 
 
 def test_it_needs_fewer_passes_than_sdca_where_lam_is_small():
-    X, y = gen_dense(400, 20, 2)
+    X, y = gen_dense(400, 20, 2, double=True)
     of, problem = data(X, y), Problem(LOSSES["squared_hinge"](), 1e-5, 1.0, 1e-7)
     gaps = [Run(m, problem, of).passes(100).audited().gap for m in (Psdca(), Sdca())]
     assert gaps[0] < 0.01 * gaps[1]

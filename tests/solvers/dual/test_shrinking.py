@@ -77,7 +77,7 @@ def test_rounds_are_the_formula_over_the_rows_that_moved(rng):
 
 @pytest.mark.parametrize("loss", ["hinge", "smoothed_hinge"])
 def test_known_optima_are_reached_and_proven(loss):
-    of, (optimum, passes) = data(*gen_dense(400, 20, 2)), KNOWN[loss]
+    of, (optimum, passes) = data(*gen_dense(400, 20, 2, double=True)), KNOWN[loss]
     run = Run(Sdca(shrink_rounds=30), Problem(LOSSES[loss](), 0.01, 0.0, 0.01), of)
     run.passes(passes // 3)
     assert run.audited().gap <= 1e-12

@@ -47,7 +47,7 @@ def ridge(problem, X, y, weight):
 @pytest.mark.parametrize("streams", [1, 3])
 def test_squared_loss_ends_at_the_ridge_optimum_with_its_certificate(kind, streams):
     X, y, weight = rows_of(9000, 7, "squared", seed=2)
-    X[:, 3] *= 1e4
+    X[:, 3] *= 2.0**13
     X[:, 4] += 3.0 * X[:, 5]
     y = 5.0 * y + 300.0
     problem = problem_of("squared", 1e-3, "free")
@@ -99,7 +99,7 @@ def quadratics(loss, problem, X, y, weight):
 @pytest.mark.parametrize("kind", [DenseRows, SparseRows])
 def test_logistic_loss_is_the_recursion(kind):
     X, y, weight = rows_of(7000, 5, "logistic", seed=3)
-    X[:, 1] *= 1e-3
+    X[:, 1] *= 2.0**-10
     problem = problem_of("logistic", 1e-3, "free")
     state = one_pass(problem, X, y, weight, kind, cuts=[1000, 1001, 5000])
     expected, (late, shares) = quadratics("logistic", problem, X, y, weight)

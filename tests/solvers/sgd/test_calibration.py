@@ -85,7 +85,7 @@ def trial(X, y, weight, problem, schedule, gamma0):
 
 
 def some_rows(n, rng):
-    X = rng.standard_normal((n, 4))
+    X = oracles.single(rng.standard_normal((n, 4)))
     return X, np.where(X[:, 0] + rng.standard_normal(n) > 0.0, 1.0, -1.0), rng.uniform(0.5, 1.5, n)
 
 

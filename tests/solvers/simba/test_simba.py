@@ -10,12 +10,12 @@ from scipy.optimize import linprog
 from solvers.dual.sdca import Sdca
 from solvers.kernels.rows import DenseRows
 from solvers.losses import Hinge, Problem
-from solvers.simba.lazy import SparseCopies, first_lazy_state, lazy_mean_of, lazy_stretch
+from solvers.simba.lazy import SparseCopies, first_lazy_state, lazy_burst, lazy_mean_of
 from solvers.simba.simba import (
-    STRETCH,
+    BURST,
     DenseCopies,
     Simba,
-    dense_stretch,
+    dense_burst,
     first_state,
     mean_of,
     uniforms,
@@ -105,16 +105,16 @@ def plain(X, y, of, drawn, rates, start=None):
     return Mean(w_sum / steps, b_sum / steps, p_sum / steps), np.array(log_q)
 
 
-def run(X, y, of, seed=0, *, lazy=False, stretch=STRETCH, **settings):
+def run(X, y, of, seed=0, *, lazy=False, burst=BURST, **settings):
     """Make all steps; return the state and everything drawn."""
     solver = Simba(**settings)
     data = sparse_copies(X) if lazy else dense_copies(X)
-    step = lazy_stretch if lazy else dense_stretch
+    step = lazy_burst if lazy else dense_burst
     state = first_lazy_state(of, y) if lazy else first_state(of)
     drawn = []
     while state.t < of.iterations:
-        u = uniforms(seed, state.t // STRETCH, STRETCH)[state.t % STRETCH :]
-        u = u[: min(stretch, of.iterations - state.t)]
+        u = uniforms(seed, state.t // BURST, BURST)[state.t % BURST :]
+        u = u[: min(burst, of.iterations - state.t)]
         state, pairs = step(solver, of, data, y, state, u)
         drawn.append(pairs)
     return state, np.concatenate(drawn)
@@ -162,7 +162,7 @@ def test_lazy_steps_are_those_of_plain_python_and_count_every_access(
     of = SoftMargin(50, 30, 0.4, 1.0, biased, 300)  # all slack of 10 rows and nothing over
     start, state = apart(of, y)
     solver = Simba(rates=rates, hysteresis=0.0)
-    state, drawn = lazy_stretch(solver, of, sparse_copies(X), y, state, uniforms(0, 0, steps))
+    state, drawn = lazy_burst(solver, of, sparse_copies(X), y, state, uniforms(0, 0, steps))
     watched = Watched(X)
     expected, log_q = plain(watched, y, of, drawn, rates, start)
     oracles.close(lazy_mean_of(state).w, expected.w, tolerance)
@@ -184,7 +184,7 @@ def test_rows_are_drawn_by_weight_and_columns_by_their_squares(lazy):
     for pair in u:
         state = first_lazy_state(of, y) if lazy else first_state(of)
         (state.r if lazy else state.log_q)[:] = log_q
-        step = lazy_stretch if lazy else dense_stretch
+        step = lazy_burst if lazy else dense_burst
         seen.append(step(Simba(), of, data, y, state, pair[None])[1][0])
     rows, columns = np.transpose(seen)
     for counts, expected in (
@@ -299,7 +299,7 @@ def test_stretches_of_any_length_come_to_the_same_bits(lazy):
     X, y = text_like(90, 40, 8)
     of = SoftMargin(90, 40, 0.1, 1.0, biased=True, iterations=1500)
     whole, drawn = run(X, y, of, lazy=lazy)
-    parts, drawn_in_parts = run(X, y, of, lazy=lazy, stretch=7)
+    parts, drawn_in_parts = run(X, y, of, lazy=lazy, burst=7)
     assert (drawn == drawn_in_parts).all()
     for one, other in zip(whole, parts, strict=True):
         assert np.array_equal(one, other)

@@ -28,20 +28,21 @@ def rewritten(arguments: Sequence[str]) -> list[str]:
 
     Raises ValueError, with a sentence, where they are not the flow's.
     """
-    from flows.orchestration.command import FLOWS, flow_named
+    from flows.orchestration.requests import REQUESTS
 
     words, rest = _taken_apart(arguments)
     named = rest[rest.index("run") + 1 :]
     name = next((word for word in named if not word.startswith("-")), "")
     flow_name = name.partition("/")[0]
-    if not words or flow_name not in FLOWS:
+    if not words or flow_name not in REQUESTS:
         return list(arguments)
     from flows.orchestration.parameters import validated, values_of
 
-    flow = flow_named(flow_name)
+    request = REQUESTS[flow_name]
+    values_of(request, words, {})  # a name that is wrong needs no server to be refused
     before = _parameters_of(name)
-    values = values_of(flow, words, before)
-    validated(flow, values)
+    values = values_of(request, words, before)
+    validated(request, values)
     changed = {key: value for key, value in values.items() if before.get(key) != value}
     told = [f"{key}={json.dumps(value, default=list)}" for key, value in changed.items()]
     return [*rest, *(part for word in told for part in ("-p", word))]

@@ -4,42 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from prefect import flow
 from prefect.logging import get_run_logger
-from pydantic import Field
 
 from flows.ingesting import ingest_facts
+from flows.orchestration import requests
 from flows.orchestration.artifacts import ProgressArtifact, log_line
-from flows.orchestration.scheduled import begin_flow, durable_task, named, told_by_state
+from flows.orchestration.scheduled import durable_task, made_flow
 from flows.orchestration.stalling import StallWatch, tell_prefect
 from flows.progress import IngestLines, ingest_line
-from pipeline.ingestion.phases import ingest as run_ingest
+from pipeline.ingestion.phases import ingest as ingested
 from pipeline.ingestion.progress import IngestProgress
 from pipeline.ingestion.result import IngestResult
 from pipeline.settings.ingest_plan import IngestPlan
 
-
-class IngestRequest(IngestPlan):
-    """An ingest plan as Prefect may keep it: without credentials."""
-
-    storage_options: dict[str, Any] = Field(
-        default_factory=dict,
-        max_length=0,
-        description="Not taken here: credentials come from the environment.",
-    )
+ingest = made_flow(requests.ingest, "plan.dataset")
 
 
-@flow(name="ingest", flow_run_name=named("ingest", "plan.dataset"))
-@told_by_state
-def ingest(plan: IngestRequest) -> dict[str, Any]:
-    """Make a shuffled, checksummed data set of text, columns or arrays.
-
-    Parameters
-    ----------
-    plan
-        Sources, and the data set to make of them: as in `fewpass ingest`.
-    """
-    begin_flow()
+def run_ingest(plan: IngestPlan) -> dict[str, Any]:
+    """Ingest, and return what was made."""
     result: IngestResult = make_dataset.with_options(task_run_name=f"ingest {plan.dataset}")(plan)
     return ingest_facts(result)
 
@@ -59,6 +41,6 @@ def make_dataset(plan: IngestPlan) -> IngestResult:
             log_line("info", line, {"dataset": plan.dataset})
 
     with StallWatch(tell_prefect) as watch:
-        result = run_ingest(plan, progress=show)
+        result = ingested(plan, progress=show)
     get_run_logger().info("%d rows, %d features in %s", result.rows, result.features, plan.dataset)
     return result

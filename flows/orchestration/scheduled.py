@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import dask.config
 import prefect.runtime
-from prefect import Task, get_client, task
+from prefect import Flow, Task, flow, get_client, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.filters import (
     FlowRunFilter,
@@ -32,7 +32,6 @@ from flows.errors import BAD_REQUEST, FAILED, ToleranceMissed, exit_status, sent
 from flows.log_lines import JsonLines, wants_json
 from flows.orchestration.parameters import require_no_secrets_in
 from flows.printing import log_printable, printable_errors
-from pipeline.settings.execution import Execution
 from storage.folder import Damaged
 from storage.redaction import without_secrets
 
@@ -40,7 +39,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 PREFECT_LOGGERS = ("prefect.extra", "prefect.flow_runs", "prefect.task_runs")
-HERE = Execution()  # in this process, with Dask where that takes long
 
 CANCELLED = "Cancelled; what was made is in its folder, and the same parameters go on with it."
 REFUSED, MISSED = "Refused", "ToleranceMissed"  # names of states, beside Prefect's own
@@ -73,6 +71,20 @@ def durable_task(name: str) -> Callable[[Callable[P, R]], Task[P, R]]:
     return lambda function: made(printable_errors(function))
 
 
+def made_flow(request: Callable[..., Any], names_it: str) -> Flow[..., Any]:
+    """Make a Prefect flow of what can be asked of it.
+
+    Parameters
+    ----------
+    request
+        One of `flows.orchestration.requests`.
+    names_it
+        Path of the parameter that its runs are named by, such as `plan.store`.
+    """
+    what = request.__name__
+    return flow(name=what, flow_run_name=named(what, names_it))(told_by_state(request))
+
+
 def told_by_state(function: Callable[P, R]) -> Callable[P, Any]:
     """Have a flow run that asks for what cannot be end as Refused, not with a traceback.
 
@@ -83,6 +95,7 @@ def told_by_state(function: Callable[P, R]) -> Callable[P, Any]:
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> Any:
         try:
+            begin_flow()
             return function(*args, **kwargs)
         except TerminationSignal:
             if not _is_being_cancelled():

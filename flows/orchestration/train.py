@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from prefect import flow
 from prefect.states import Completed
 
 from flows.interrupts import stopping_first
+from flows.orchestration import requests
 from flows.orchestration.artifacts import (
     TrainingProgress,
     show_convergence,
@@ -17,13 +17,10 @@ from flows.orchestration.artifacts import (
     show_text,
 )
 from flows.orchestration.scheduled import (
-    HERE,
     MISSED,
-    begin_flow,
     dated,
     durable_task,
-    named,
-    told_by_state,
+    made_flow,
 )
 from flows.orchestration.session import Session, Stage, stages
 from flows.orchestration.stalling import StallWatch, tell_prefect
@@ -36,24 +33,11 @@ from pipeline.settings.training_plan import TrainingPlan
 from pipeline.training.outcome import Event, TrainingResult
 from pipeline.training.run_folder import RunFolder
 
+train = made_flow(requests.train, "run")
 
-@flow(name="train", flow_run_name=named("train", "run"))
-@told_by_state
-def train(plan: TrainingPlan, run: str, where: Execution = HERE, require_tol: bool = False) -> Any:
-    """Train a model on a data set; a run that was cut short goes on.
 
-    Parameters
-    ----------
-    plan
-        What to train, on what, how far: as in `fewpass train`.
-    run
-        Folder or address for the run; {date} and {time} stand for the scheduled start.
-    where
-        Where tasks run: a Dask scheduler's address, or in this process.
-    require_tol
-        The flow run fails when the tolerance was missed; the model is there all the same.
-    """
-    begin_flow()
+def run_train(plan: TrainingPlan, run: str, where: Execution, *, require_tol: bool) -> Any:
+    """Train, and return what came out in the state that tells of it."""
     require_tolerance(plan, asked=require_tol)
     result = train_in_stages(plan, dated(run), where)
     if require_tol:

@@ -258,13 +258,13 @@ def refresh(at: str) -> None:
     from pipeline.execution.threads import InProcess
     from pipeline.ingestion.phases import ingest
     from pipeline.refresh.refreshing import (
-        RefreshPlan,
         decide,
         held_out,
         ingest_plan,
         next_generation,
         training_plan,
     )
+    from pipeline.settings.refresh_plan import RefreshPlan
     from pipeline.scoring.evaluate import evaluate
     from pipeline.training.model import load_model
     from pipeline.training.run_folder import RunFolder

@@ -20,11 +20,11 @@ from pipeline.execution.threads import InProcess
 from pipeline.ingestion.phases import ingest
 from pipeline.refresh.generations import carry_out
 from pipeline.refresh.refreshing import (
-    RefreshPlan,
     ingest_plan,
     next_generation,
     training_plan,
 )
+from pipeline.settings.refresh_plan import RefreshPlan
 from pipeline.reporting.model_card import model_card
 from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.training.model import load_model

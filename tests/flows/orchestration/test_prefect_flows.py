@@ -4,6 +4,8 @@ import base64
 import json
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from pipeline.clicks import write_clicks
 from pipeline.refresh.publishing import published
 from pipeline.training.run_folder import RunFolder
 from testing.datasets import make
-from testing.prefect_server import clean_environment, prefect, run
+from testing.prefect_server import PROJECT, clean_environment, prefect, run
 
 FLOWS = ("ingest", "train", "evaluate", "predict", "refresh", "models", "publish")
 
@@ -160,13 +162,52 @@ def test_bad_requests_start_nothing(words, said, capsys):
     assert "Traceback" not in printed.err
 
 
-def test_plans_are_taken_whole_and_one_by_one():
-    from flows.orchestration.command import flow_named
-    from flows.orchestration.parameters import assigned
+@pytest.mark.parametrize(
+    ("words", "heavy"),
+    [
+        (["train", "-pdataset=d", "-prun=r", "-plamb=1"], set()),
+        (["train", "-pdataset=d", "-prun=r", "-ppasses=no"], set()),
+        (["train", "-pdataset=d", "-prun=r", "-psolver=adam"], set()),
+        (["refresh", "-pmemory=1GB"], set()),
+        (["train", "-pdataset=d", "-prun=r", "-psolver.gama0=1"], {"numba"}),  # its methods' own
+    ],
+)
+def test_refusals_import_nothing_heavy(words, heavy):
+    """A list of modules, never a time: Prefect's own program has loaded what it needs by then."""
+    script = (
+        "import sys\nfrom flows.orchestration.command import run_flow\n"
+        "name, *words = sys.argv[1:]\n"
+        "assert run_flow(name, tuple(word[2:] for word in words)) == 2\n"
+        "print(*{'prefect', 'dask', 'distributed', 'zarr', 'numba', 'matplotlib', 'pyarrow'}"
+        " & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, *words], capture_output=True, text=True, cwd=PROJECT,
+        timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert set(done.stdout.split()) == heavy
 
-    flow = flow_named("train")
+
+@pytest.mark.parametrize("name", FLOWS)
+def test_a_name_means_the_same_with_and_without_the_methods_settings(name):
+    from flows.orchestration.parameters import _resolved, described, short_name
+    from flows.orchestration.requests import REQUESTS
+
+    known = described(REQUESTS[name], of_methods=False)
+    everything = described(REQUESTS[name])
+    assert {n.path for n in known} <= {n.path for n in everything}
+    for named in known:
+        for word in {named.path, short_name(named.path, everything)}:
+            assert _resolved(name, word, known).path == _resolved(name, word, everything).path
+
+
+def test_plans_are_taken_whole_and_one_by_one():
+    from flows.orchestration.parameters import assigned
+    from flows.orchestration.requests import train
+
     apart = assigned(
-        flow, ["dataset=d", "run=r", "solver.kind=sgd", "solver.gamma0=0.5", "passes=3"]
+        train, ["dataset=d", "run=r", "solver.kind=sgd", "solver.gamma0=0.5", "passes=3"]
     )
     for words in (
         [
@@ -176,7 +217,7 @@ def test_plans_are_taken_whole_and_one_by_one():
         ["dataset=d", 'solver={"kind": "sgd"}', "gamma0=0.5", "plan.passes=3"],
         ["dataset=d", "solver=sgd", "solver.gamma0=0.5", "passes=3"],
     ):
-        assert assigned(flow, [*words, "run=r"]) == apart, words
+        assert assigned(train, [*words, "run=r"]) == apart, words
 
 
 def test_json_lines_and_no_noise(prefect_server, tmp_path):
@@ -213,14 +254,15 @@ def test_a_failed_run_and_one_on_nothing(flow_runner, tmp_path):
 
 
 def test_help_lists_every_parameter_with_its_default():
-    from flows.orchestration.command import _help, flow_named
+    from flows.orchestration.command import _help
+    from flows.orchestration.requests import REQUESTS
 
     for name in FLOWS:
-        text = _help(flow_named(name))
+        text = _help(REQUESTS[name])
         assert f"prefect run {name}" in text
         assert "required" in text
         assert "PydanticUndefined" not in text
-    text = _help(flow_named("train"))
+    text = _help(REQUESTS["train"])
     for line in ("solver.kind  (auto, sgd, asgd, ", 'lam  (number, text; default "1/n")',
                  "passes  (number; default 1)", "dataset  (text; required)"):  # fmt: skip
         assert line in text

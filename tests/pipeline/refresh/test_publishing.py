@@ -17,13 +17,13 @@ from pipeline.refresh.publishing import (
 )
 from pipeline.refresh.publishing import publish as move
 from pipeline.refresh.refreshing import (
-    RefreshPlan,
     decide,
     held_out,
     ingest_plan,
     next_generation,
     training_plan,
 )
+from pipeline.settings.refresh_plan import RefreshPlan
 from pipeline.scoring.evaluate import evaluate
 from pipeline.training.model import load_model
 from pipeline.training.run_folder import RunFolder

@@ -105,8 +105,10 @@ def stopping(terminal: Terminal) -> Iterator[Stopping]:
 
 
 @contextmanager
-def stopping_first(stop: Callable[[], bool]) -> Iterator[None]:
+def stopping_first(stop: Callable[[], bool]) -> Iterator[list[int]]:
     """Let the first signal wait for a snapshot, then hand it to whoever would have had it.
+
+    Yields the signals that wait: what is done in parts goes on with no other one then.
 
     Parameters
     ----------
@@ -123,6 +125,6 @@ def stopping_first(stop: Callable[[], bool]) -> Iterator[None]:
             waiting.append(number)
 
     with handling(handle) as before:
-        yield
+        yield waiting
     for number in waiting:
         deliver(number, before[number])

@@ -97,6 +97,9 @@ def _finish(flow: Flow[Any, Any], parameters: dict[str, Any]) -> int:
     if state.is_completed():
         sys.stdout.write(json.dumps(found) + "\n")
         return 0
+    if state.is_cancelled():
+        sys.stderr.write(f"prefect run: {state.message}\n")
+        return FAILED
     cause = found if isinstance(found, BaseException) else RuntimeError(state.message or state.name)
     sys.stderr.write(f"prefect run: {sentence(cause)}\n")
     return exit_status(cause)

@@ -36,7 +36,7 @@ def make_dataset(plan: IngestPlan) -> IngestResult:
     def show(now: IngestProgress) -> None:
         watch.progressed()
         begin, length = shares[now.phase]
-        bar.show(begin + length * now.fraction, ingest_line(now), now=now.phase == "done")
+        bar.show(begin + length * now.fraction, ingest_line(now))
         for line in lines.take(now):
             log_line("info", line, {"dataset": plan.dataset})
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from prefect.artifacts import create_table_artifact
-
 from flows.orchestration import requests
-from flows.orchestration.artifacts import artifact_key
+from flows.orchestration.artifacts import show_table
 from flows.orchestration.scheduled import made_flow
 from flows.publishing import model_rows, models_facts
 from pipeline.refresh.generations import models as models_of
@@ -19,7 +17,5 @@ models = made_flow(requests.models, "store")
 def run_models(store: str) -> dict[str, Any]:
     """List the models, as a table beside the run, too."""
     standings = models_of(store)
-    create_table_artifact(
-        model_rows(standings), key=artifact_key(store, "models"), description=f"models of {store}"
-    )
+    show_table(store, "models", model_rows(standings), f"models of {store}")
     return models_facts(standings, history(store))

@@ -22,7 +22,7 @@ from prefect.client.schemas.filters import (
     FlowRunFilterStateType,
 )
 from prefect.client.schemas.objects import StateType
-from prefect.exceptions import TerminationSignal
+from prefect.exceptions import CancelledRun, TerminationSignal
 from prefect.logging import get_run_logger
 from prefect.logging.configuration import setup_logging
 from prefect.logging.handlers import PrefectConsoleHandler
@@ -30,6 +30,8 @@ from prefect.states import Cancelled, Failed
 
 from flows.errors import BAD_REQUEST, FAILED, ToleranceMissed, exit_status, sentence
 from flows.log_lines import JsonLines, wants_json
+from flows.orchestration.artifacts import last_word
+from flows.orchestration.cancelling import CancelWatch, was_cancelled
 from flows.orchestration.parameters import require_no_secrets_in
 from flows.printing import log_printable, printable_errors
 from storage.folder import Damaged
@@ -38,6 +40,7 @@ from storage.redaction import without_secrets
 P = ParamSpec("P")
 R = TypeVar("R")
 
+ENGINE_LOGGERS = ("prefect.flow_runs", "prefect.engine")  # both log what ends a flow run's process
 PREFECT_LOGGERS = ("prefect.extra", "prefect.flow_runs", "prefect.task_runs")
 
 CANCELLED = "Cancelled; what was made is in its folder, and the same parameters go on with it."
@@ -96,9 +99,10 @@ def told_by_state(function: Callable[P, R]) -> Callable[P, Any]:
     def run(*args: P.args, **kwargs: P.kwargs) -> Any:
         try:
             begin_flow()
-            return function(*args, **kwargs)
+            with CancelWatch():
+                return function(*args, **kwargs)
         except TerminationSignal:
-            if not _is_being_cancelled():
+            if not was_cancelled():
                 raise
             return Cancelled(message=CANCELLED)
         except Exception as error:
@@ -107,24 +111,34 @@ def told_by_state(function: Callable[P, R]) -> Callable[P, Any]:
                 raise
             said = sentence(error)
             get_run_logger().error(said)
+            IN_STATES.told.append(error)
             return Failed(name=name, message=said, data=error)
+        finally:
+            last_word()
 
     # Prefect reads the parameters' types where the function is, and would look for them here.
     run.__signature__ = inspect.signature(function, eval_str=True)  # type: ignore[attr-defined]
     return run
 
 
-def _is_being_cancelled() -> bool:
-    """Whether a signal came because somebody cancels the run; False where the server is silent.
+class InStates(logging.Filter):
+    """Leaves out of the log what a flow run's state tells in a sentence.
 
-    Prefect's own way to know needs its own handler in place, and ours takes a snapshot first.
+    In a worker's process Prefect raises the error of a state that is not completed, and logs its
+    traceback twice.
     """
-    try:
-        with get_client(sync_client=True) as client:
-            state = client.read_flow_run(prefect.runtime.flow_run.id).state
-    except Exception:  # noqa: BLE001 - then the run ends as Crashed, as it would have
-        return False
-    return state is not None and state.type == StateType.CANCELLING
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[BaseException] = []
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether to log it."""
+        error = record.exc_info[1] if record.exc_info else None
+        return not isinstance(error, CancelledRun) and not any(error is one for one in self.told)
+
+
+IN_STATES = InStates()
 
 
 def _state_name(error: Exception) -> str | None:
@@ -142,6 +156,8 @@ def begin_flow() -> None:
     if wants_json(()):
         log_in_json()
     log_printable()
+    for name in ENGINE_LOGGERS:
+        logging.getLogger(name).addFilter(IN_STATES)  # the same one again changes nothing
     require_no_secrets_in(prefect.runtime.flow_run.parameters)
     with get_client(sync_client=True) as client:
         client.update_flow_run(

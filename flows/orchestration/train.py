@@ -63,10 +63,11 @@ def train_in_stages(plan: TrainingPlan, run: str, where: Execution) -> TrainingR
             watch.progressed()
             progress.show(event)
 
-        for stage in stages(plan, int(session.cursor().passes)):
-            make_passes.with_options(task_run_name=stage.name)(session, stage, show)
-            if session.finished:
-                break
+        with stopping_first(session.stop) as signals:
+            for stage in stages(plan, int(session.cursor().passes)):
+                make_passes.with_options(task_run_name=stage.name)(session, stage, show)
+                if session.finished or signals:
+                    break
         result = session.result
     show_run(session.run)
     return result
@@ -75,9 +76,8 @@ def train_in_stages(plan: TrainingPlan, run: str, where: Execution) -> TrainingR
 @durable_task("passes")
 def make_passes(session: Session, stage: Stage, show: Callable[[Event], None]) -> None:
     """Make the passes of one stage, from where the run folder stands."""
-    with stopping_first(session.stop):
-        for event in session.advance(stage):
-            show(event)
+    for event in session.advance(stage):
+        show(event)
     history = read_history(session.run.events())
     if history.points or history.certificates:
         show_convergence(session.run.url, history, session.training.stats.n)

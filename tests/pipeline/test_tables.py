@@ -24,9 +24,9 @@ from pipeline.refresh.refreshing import (
     next_generation,
     training_plan,
 )
-from pipeline.settings.refresh_plan import RefreshPlan
 from pipeline.reporting.model_card import model_card
 from pipeline.settings.ingest_plan import IngestPlan
+from pipeline.settings.refresh_plan import RefreshPlan
 from pipeline.training.model import load_model
 from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingRun

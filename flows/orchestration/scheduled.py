@@ -44,6 +44,7 @@ ENGINE_LOGGERS = ("prefect.flow_runs", "prefect.engine")  # both log what ends a
 PREFECT_LOGGERS = ("prefect.extra", "prefect.flow_runs", "prefect.task_runs")
 
 CANCELLED = "Cancelled; what was made is in its folder, and the same parameters go on with it."
+DONE = "Cancelled, but it was done by then: what was made is in its folder."
 REFUSED, MISSED = "Refused", "ToleranceMissed"  # names of states, beside Prefect's own
 
 RETRIES = 3
@@ -100,7 +101,8 @@ def told_by_state(function: Callable[P, R]) -> Callable[P, Any]:
         try:
             begin_flow()
             with CancelWatch():
-                return function(*args, **kwargs)
+                made = function(*args, **kwargs)
+            return Cancelled(message=DONE) if was_cancelled(patience_s=0.0) else made
         except TerminationSignal:
             if not was_cancelled():
                 raise

@@ -14,6 +14,8 @@ import prefect.runtime
 from prefect import get_client
 from prefect.client.schemas.objects import StateType
 
+from flows.interrupts import is_stopping
+
 LOOKS_EVERY_S = 5.0
 PATIENCE_S = 10.0  # with a server that does not answer, while a snapshot is taken already
 
@@ -42,7 +44,9 @@ def was_cancelled(ask: Callable[[], bool] = is_cancelling, patience_s: float = P
 
 
 def end_this_process() -> None:
-    """Do what a worker does to a run that is cancelled."""
+    """Do what a worker does to a run that is cancelled, unless one did."""
+    if is_stopping():
+        return
     os.kill(os.getpid(), signal.SIGTERM)
 
 

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,16 @@ from pipeline.clicks import write_clicks
 from pipeline.refresh.publishing import published
 from pipeline.training.run_folder import RunFolder
 from testing.datasets import make
-from testing.prefect_server import PROJECT, clean_environment, prefect, run
+from testing.prefect_server import (
+    PREFECT,
+    PROJECT,
+    clean_environment,
+    kill,
+    prefect,
+    run,
+    start,
+    words_for,
+)
 
 FLOWS = ("ingest", "train", "evaluate", "predict", "refresh", "models", "publish")
 
@@ -251,6 +261,30 @@ def test_a_failed_run_and_one_on_nothing(flow_runner, tmp_path):
     )
     assert (status, out) == (1, "")
     assert str(victim) in err
+
+
+def test_an_ingest_that_is_killed_is_finished_by_the_same_flow(
+    prefect_server, flow_runner, tmp_path
+):
+    write_clicks(tmp_path / "clicks.svm", 30_000_000)
+    settings = {"sources": tmp_path / "clicks.svm", "memory": "128MB", "test_fraction": 0.1}
+    killed, quiet = tmp_path / "killed", tmp_path / "quiet"
+    words = words_for(settings | {"dataset": killed})
+    process = start(
+        [PREFECT, "run", "ingest", *(f"-p{word}" for word in words)], prefect_server.environment
+    )
+    while not (killed / ".ingest").exists():
+        assert process.poll() is None
+        time.sleep(0.005)
+    kill(process)
+    assert not (killed / "manifest.json").exists()
+    made = flow_runner.result("ingest", dataset=killed, **settings)
+    assert made["rows"] == flow_runner.result("ingest", dataset=quiet, **settings)["rows"]
+    prints = {
+        json.loads((at / "manifest.json").read_text())["fingerprint"] for at in (killed, quiet)
+    }
+    assert len(prints) == 1
+    assert not (killed / ".ingest").exists()
 
 
 def test_help_lists_every_parameter_with_its_default():

@@ -11,15 +11,18 @@ from __future__ import annotations
 import copy
 import inspect
 import json
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
+import solvers
 from flows.options import REPEATED
 from flows.settings import column_position
 from pipeline.errors import BadInput
@@ -147,9 +150,16 @@ def _known_for(request: Request, words: list[str]) -> list[Named]:
     known = described(request, of_methods=False)
     names = [word.partition("=")[0].strip() for word in words]
     strange = [n for n in names if not _matches(n, known) and _whole(n, known) is None]
-    if all(_near(name, known) for name in strange if "solver." not in name):
-        strange = [name for name in strange if "solver." in name]
-    return described(request) if strange else known
+    if all(_near(name, known) and not _may_be_of_a_method(name) for name in strange):
+        return known
+    return described(request)
+
+
+def _may_be_of_a_method(name: str) -> bool:
+    """Whether some class below `solvers` has a field of that name, by its text: no import."""
+    field = re.compile(rf"^ +{re.escape(name.rpartition('.')[2])}\s*:", re.MULTILINE)
+    sources = Path(solvers.__path__[0]).rglob("*.py")
+    return any(field.search(source.read_text(encoding="utf-8")) for source in sources)
 
 
 def validated(request: Request, values: dict[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from testing.prefect_server import (
     PREFECT,
     PROJECT,
     clean_environment,
+    free_port,
     kill,
     prefect,
     run,
@@ -267,6 +268,21 @@ def test_a_failed_run_and_one_on_nothing(flow_runner, tmp_path):
     )
     assert (status, out) == (1, "")
     assert str(victim) in err
+
+
+@pytest.mark.parametrize(
+    ("word", "status", "said"),
+    [("lamb=1", 2, "Did you mean lam"), ("passes=3", 1, "No Prefect server answers at http")],
+)
+def test_a_deployments_words_without_a_server(tmp_path, word, status, said):
+    """What is wrong is refused before anybody is asked; for the rest a dead server is named."""
+    nowhere = {"PREFECT_API_URL": f"http://127.0.0.1:{free_port()}/api"}
+    done = prefect(
+        clean_environment(tmp_path) | nowhere, "deployment", "run", "train/nightly", "-p", word
+    )
+    assert (done.returncode, done.stdout) == (status, "")
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_an_ingest_that_is_killed_is_finished_by_the_same_flow(

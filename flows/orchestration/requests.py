@@ -179,9 +179,10 @@ def publish(
     return run_publish(store, generation, because, after)
 
 
-REQUESTS: dict[str, Callable[..., Any]] = {
-    made.__name__: made for made in (ingest, train, evaluate, predict, refresh, models, publish)
-}
+_ALL: tuple[Callable[..., Any], ...] = (
+    ingest, train, evaluate, predict, refresh, models, publish,
+)  # fmt: skip
+REQUESTS = {made.__name__: made for made in _ALL}
 
 
 def request_named(name: str) -> Callable[..., Any]:

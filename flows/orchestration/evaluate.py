@@ -22,10 +22,9 @@ from pipeline.settings.matching import BY_NAME, Matching
 from pipeline.training.model import load_model
 from storage.dataset import Dataset
 
-evaluate = made_flow(requests.evaluate, "run")
 
-
-def run_evaluate(run: str, dataset: str, matching: Matching, where: Execution) -> dict[str, Any]:
+@made_flow(requests.evaluate, "run")
+def evaluate(run: str, dataset: str, matching: Matching, where: Execution) -> dict[str, Any]:
     """Judge a model, and show its card with what was found."""
     run = dated(run)
     found = judge.with_options(task_run_name=f"evaluate on {dataset}")(

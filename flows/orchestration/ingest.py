@@ -17,10 +17,9 @@ from pipeline.ingestion.progress import IngestProgress
 from pipeline.ingestion.result import IngestResult
 from pipeline.settings.ingest_plan import IngestPlan
 
-ingest = made_flow(requests.ingest, "plan.dataset")
 
-
-def run_ingest(plan: IngestPlan) -> dict[str, Any]:
+@made_flow(requests.ingest, "plan.dataset")
+def ingest(plan: IngestPlan) -> dict[str, Any]:
     """Ingest, and return what was made."""
     result: IngestResult = make_dataset.with_options(task_run_name=f"ingest {plan.dataset}")(plan)
     return ingest_facts(result)

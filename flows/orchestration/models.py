@@ -11,10 +11,9 @@ from flows.publishing import model_rows, models_facts
 from pipeline.refresh.generations import models as models_of
 from pipeline.refresh.publishing import history
 
-models = made_flow(requests.models, "store")
 
-
-def run_models(store: str) -> dict[str, Any]:
+@made_flow(requests.models, "store")
+def models(store: str) -> dict[str, Any]:
     """List the models, as a table beside the run, too."""
     standings = models_of(store)
     show_table(store, "models", model_rows(standings), f"models of {store}")

@@ -13,13 +13,19 @@ from pipeline.scoring.predict import predict as predicted
 from pipeline.settings.source_options import SourceOptions
 from pipeline.training.model import load_model
 
-predict = made_flow(requests.predict, "out")
 
-
-def run_predict(
-    run: str, inputs: tuple[str, ...], out: str, options: SourceOptions, settings: dict[str, Any]
-) -> dict[str, Any]:
+@made_flow(requests.predict, "out")
+def predict(
+    run: str, inputs: tuple[str, ...], out: str, options: SourceOptions,
+    probability: bool, defuse: bool, memory: int, threads: int | None,
+) -> dict[str, Any]:  # fmt: skip
     """Score the rows, and return what was written."""
+    settings = {
+        "probability": probability,
+        "defuse": defuse,
+        "memory": memory,
+        "threads": threads,
+    }
     result: PredictionResult = score.with_options(task_run_name=f"predict {dated(out)}")(
         dated(run), inputs, dated(out), options, settings
     )

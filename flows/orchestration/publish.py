@@ -11,10 +11,9 @@ from flows.publishing import publication_facts
 from pipeline.refresh.generations import publish_generation
 from pipeline.refresh.publishing import Publication
 
-publish = made_flow(requests.publish, "store")
 
-
-def run_publish(store: str, generation: int, because: str, after: int | None) -> dict[str, Any]:
+@made_flow(requests.publish, "store")
+def publish(store: str, generation: int, because: str, after: int | None) -> dict[str, Any]:
     """Publish it, and say so beside the run."""
     made = move.with_options(task_run_name=f"publish generation {generation}")(
         store, generation, because, after

@@ -29,10 +29,9 @@ from pipeline.settings.refresh_plan import RefreshPlan
 from pipeline.training.outcome import TrainingResult
 from pipeline.training.run_folder import RunFolder
 
-refresh = made_flow(requests.refresh, "plan.store")
 
-
-def run_refresh(plan: RefreshPlan, where: Execution) -> Any:
+@made_flow(requests.refresh, "plan.store")
+def refresh(plan: RefreshPlan, where: Execution) -> Any:
     """Finish what waits, or take what is new; return what was decided."""
     generation = next_generation(plan)
     if generation is None:

@@ -1,9 +1,9 @@
 """What can be asked of the flows: their parameters, in types and in words.
 
-Each flow's work is in a module of its own, imported only when the flow runs: a request that is
-refused waits for neither Prefect's engine nor numba.
+Each flow's work is in a module of its own, imported only when the flow runs (`made_flow` puts the
+two together): a request that is refused waits for neither Prefect's engine nor numba.  So these
+functions have parameters and words, and nothing to do.
 """
-# ruff: noqa: PLC0415
 
 from __future__ import annotations
 
@@ -43,9 +43,6 @@ def ingest(plan: IngestRequest) -> Any:
     plan
         Sources, and the data set to make of them: as in `fewpass ingest`.
     """
-    from flows.orchestration.ingest import run_ingest
-
-    return run_ingest(plan)
 
 
 def train(plan: TrainingPlan, run: str, where: Execution = HERE, require_tol: bool = False) -> Any:
@@ -62,9 +59,6 @@ def train(plan: TrainingPlan, run: str, where: Execution = HERE, require_tol: bo
     require_tol
         The flow run fails when the tolerance was missed; the model is there all the same.
     """
-    from flows.orchestration.train import run_train
-
-    return run_train(plan, run, where, require_tol=require_tol)
 
 
 def evaluate(run: str, dataset: str, matching: Matching = BY_NAME, where: Execution = HERE) -> Any:
@@ -82,9 +76,6 @@ def evaluate(run: str, dataset: str, matching: Matching = BY_NAME, where: Execut
     where
         Where tasks run: a Dask scheduler's address, or in this process.
     """
-    from flows.orchestration.evaluate import run_evaluate
-
-    return run_evaluate(run, dataset, matching, where)
 
 
 def predict(
@@ -119,15 +110,6 @@ def predict(
     threads
         Threads that read and score; default one per core.
     """
-    from flows.orchestration.predict import run_predict
-
-    settings = {
-        "probability": probability,
-        "defuse": defuse,
-        "memory": memory,
-        "threads": threads,
-    }
-    return run_predict(run, inputs, out, options, settings)
 
 
 def refresh(plan: RefreshPlan, where: Execution = HERE) -> Any:
@@ -140,9 +122,6 @@ def refresh(plan: RefreshPlan, where: Execution = HERE) -> Any:
     where
         Where tasks run: a Dask scheduler's address, or in this process.
     """
-    from flows.orchestration.refresh import run_refresh
-
-    return run_refresh(plan, where)
 
 
 def models(store: str) -> Any:
@@ -153,9 +132,6 @@ def models(store: str) -> Any:
     store
         Folder or address that refreshes write to.
     """
-    from flows.orchestration.models import run_models
-
-    return run_models(store)
 
 
 def publish(
@@ -174,9 +150,6 @@ def publish(
     after
         Number of the publication that is followed now; where it is another one, nothing is changed.
     """
-    from flows.orchestration.publish import run_publish
-
-    return run_publish(store, generation, because, after)
 
 
 _ALL: tuple[Callable[..., Any], ...] = (

@@ -75,8 +75,10 @@ def durable_task(name: str) -> Callable[[Callable[P, R]], Task[P, R]]:
     return lambda function: made(printable_errors(function))
 
 
-def made_flow(request: Callable[..., Any], names_it: str) -> Flow[..., Any]:
-    """Make a Prefect flow of what can be asked of it.
+def made_flow(
+    request: Callable[..., Any], names_it: str
+) -> Callable[[Callable[..., Any]], Flow[..., Any]]:
+    """Make a Prefect flow of a function; parameters, defaults and words are the request's.
 
     Parameters
     ----------
@@ -86,10 +88,11 @@ def made_flow(request: Callable[..., Any], names_it: str) -> Flow[..., Any]:
         Path of the parameter that its runs are named by, such as `plan.store`.
     """
     what = request.__name__
-    return flow(name=what, flow_run_name=named(what, names_it))(told_by_state(request))
+    make = flow(name=what, flow_run_name=named(what, names_it))
+    return lambda function: make(told_by_state(function, request))
 
 
-def told_by_state(function: Callable[P, R]) -> Callable[P, Any]:
+def told_by_state(function: Callable[..., Any], request: Callable[..., Any]) -> Callable[..., Any]:
     """Have a flow run that asks for what cannot be end as Refused, not with a traceback.
 
     One that is cancelled ends as Cancelled, also where a snapshot was taken first.  A missed
@@ -97,7 +100,7 @@ def told_by_state(function: Callable[P, R]) -> Callable[P, Any]:
     """
 
     @wraps(function)
-    def run(*args: P.args, **kwargs: P.kwargs) -> Any:
+    def run(*args: Any, **kwargs: Any) -> Any:
         try:
             begin_flow()
             with CancelWatch():
@@ -119,7 +122,8 @@ def told_by_state(function: Callable[P, R]) -> Callable[P, Any]:
             last_word()
 
     # Prefect reads the parameters' types where the function is, and would look for them here.
-    run.__signature__ = inspect.signature(function, eval_str=True)  # type: ignore[attr-defined]
+    run.__signature__ = inspect.signature(request, eval_str=True)  # type: ignore[attr-defined]
+    run.__doc__ = request.__doc__
     return run
 
 

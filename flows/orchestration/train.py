@@ -33,10 +33,9 @@ from pipeline.settings.training_plan import TrainingPlan
 from pipeline.training.outcome import Event, TrainingResult
 from pipeline.training.run_folder import RunFolder
 
-train = made_flow(requests.train, "run")
 
-
-def run_train(plan: TrainingPlan, run: str, where: Execution, *, require_tol: bool) -> Any:
+@made_flow(requests.train, "run")
+def train(plan: TrainingPlan, run: str, where: Execution, require_tol: bool) -> Any:
     """Train, and return what came out in the state that tells of it."""
     require_tolerance(plan, asked=require_tol)
     result = train_in_stages(plan, dated(run), where)

@@ -362,3 +362,21 @@ def test_secrets_are_found_nowhere(prefect_server, tmp_path):
     told += [done.stdout.encode(), done.stderr.encode()]
     assert any(b"s3://canary/run" in text for text in told)
     assert not any(secret.encode() in text for text in told)
+
+
+def test_flows_are_found_by_their_text_and_take_what_can_be_asked():
+    """`prefect deploy` reads the files that prefect.yaml names before it imports them."""
+    import inspect
+
+    from prefect.flows import load_flow_arguments_from_entrypoint, load_flow_from_entrypoint
+
+    from flows.orchestration.requests import REQUESTS
+
+    entrypoints = set(re.findall(r"entrypoint: (\S+)", (PROJECT / "prefect.yaml").read_text()))
+    assert len(entrypoints) == 4
+    for entrypoint in {*entrypoints, *(f"flows/orchestration/{n}.py:{n}" for n in FLOWS)}:
+        assert load_flow_arguments_from_entrypoint(entrypoint)["name"] in REQUESTS
+        flow = load_flow_from_entrypoint(entrypoint, use_placeholder_flow=False)
+        asked = inspect.signature(REQUESTS[flow.name]).parameters
+        assert list(inspect.signature(inspect.unwrap(flow.fn)).parameters) == list(asked)
+        assert list(flow.parameters.properties) == list(asked)

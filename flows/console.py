@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any
 
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.segment import Segment
 from rich.table import Table
 
@@ -74,7 +75,7 @@ class Terminal:
 
     def show(self, shown: RenderableType) -> None:
         """Show a table on standard error, on the way to a result."""
-        self.err.print(shown)
+        self.err.print(uncut(shown), soft_wrap=True)
 
     def plan(self, text: str) -> None:
         """Print the effective plan when --verbose asks for it."""
@@ -86,8 +87,18 @@ class Terminal:
         if self.output.json:
             sys.stdout.write(without_secrets(json.dumps(facts, allow_nan=False)) + "\n")
         else:
-            shown = printable(shown) if isinstance(shown, str) else shown
+            shown = printable(shown) if isinstance(shown, str) else uncut(shown)
             self.out.print(shown, markup=False, soft_wrap=True)
+
+
+def uncut(shown: RenderableType) -> RenderableType:
+    """Keep what is not to be broken whole, on a narrow terminal, too: a number cut is another."""
+    for part in shown.renderables if isinstance(shown, Group) else [shown]:
+        for column in part.columns if isinstance(part, Table) else ():
+            if column.no_wrap:
+                lines = "\n".join(map(str, (column.header, *column.cells))).split("\n")
+                column.min_width = max(map(cell_len, lines))
+    return shown
 
 
 def facts_table(title: str, facts: Mapping[str, Any]) -> Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn, Protocol
@@ -18,6 +19,7 @@ STOPPING = (
     "Stopping: a snapshot is taken as soon as the step under way is over. Once more, and it stops "
     "at once.\n"
 )
+_WAITS = threading.Event()  # a signal for a snapshot, in `stopping_first`
 SHOW_CURSOR = "\x1b[?25h"  # a display that redraws itself had hidden it
 
 
@@ -104,9 +106,16 @@ def stopping(terminal: Terminal) -> Iterator[Stopping]:
         raise asked.interrupted() from None
 
 
+def is_stopping() -> bool:
+    """Whether a signal waits for a snapshot: one more would end all at once."""
+    return _WAITS.is_set()
+
+
 @contextmanager
-def stopping_first(stop: Callable[[], bool]) -> Iterator[None]:
+def stopping_first(stop: Callable[[], bool]) -> Iterator[list[int]]:
     """Let the first signal wait for a snapshot, then hand it to whoever would have had it.
+
+    Yields the signals that wait: what is done in parts goes on with no other one then.
 
     Parameters
     ----------
@@ -121,8 +130,12 @@ def stopping_first(stop: Callable[[], bool]) -> Iterator[None]:
             deliver(number, before[number])
         else:
             waiting.append(number)
+            _WAITS.set()
 
-    with handling(handle) as before:
-        yield
+    try:
+        with handling(handle) as before:
+            yield waiting
+    finally:
+        _WAITS.clear()
     for number in waiting:
         deliver(number, before[number])

@@ -28,7 +28,7 @@ class Numbers(NamedTuple):
     rows_per_s: float
     bytes_per_s: float
     memory: int  # bytes in use by this process and its workers
-    left_s: float | None  # at the present speed, until the last pass that may be made
+    left_s: float | None  # at the present speed, until the last pass that may be made; 0 at the end
 
 
 class Meter:
@@ -43,10 +43,11 @@ class Meter:
         self._cursor = Cursor()
         self._spans = 0
         self._certified: tuple[float, float] | None = None
+        self._is_over = False
 
     def take(self, event: Event) -> None:
         """Count an event."""
-        self._cursor = event.cursor
+        self._cursor, self._is_over = event.cursor, event.kind == "finish"
         if event.kind in ("start", "resume"):
             self._n_rows = event.facts["n_rows"]
             self._mark()
@@ -92,8 +93,13 @@ class Meter:
             rows_per_s=speed * self._n_rows,
             bytes_per_s=(bytes_read - bytes_before) / seconds if seconds else 0.0,
             memory=memory_in_use(),
-            left_s=max(0.0, self._passes - passes) / speed if speed else None,
+            left_s=self._left(passes, speed),
         )
+
+    def _left(self, passes: float, speed: float) -> float | None:
+        if self._is_over:  # a tolerance that is reached ends it before the last pass
+            return 0.0
+        return max(0.0, self._passes - passes) / speed if speed else None
 
     def _since_last(self) -> float | None:
         mean = mean_loss(self._told, self._loss_sums)

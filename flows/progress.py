@@ -62,7 +62,8 @@ def training_display(terminal: Terminal, plan: TrainingPlan) -> Iterator[Show]:
         yield _StepLines(terminal, plan).show
         return
     meter = Meter(plan.passes)
-    columns: tuple[str, ...] = LEARNING if plan.tol is None else PROVING
+    proves = plan.tol is not None or plan.solver.goal == "tolerance"
+    columns: tuple[str, ...] = PROVING if proves else LEARNING
     if terminal.err.is_terminal:
         columns = fitting(columns, terminal.err.width)
     if terminal.live:

@@ -97,7 +97,8 @@ def times(sweeps: list[dict[str, Any]]) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold", box=None)
     table.add_column("", no_wrap=True)
     for one in sweeps:
-        table.add_column(f"{one['name']}, {one['passes']:.4g} passes", justify="right")
+        count = f"{one['passes']:.4g} pass{'es' * (one['passes'] != 1)}"
+        table.add_column(f"{one['name']},\n{count}", justify="right", no_wrap=True)
     table.add_column("", style="dim")
     for part, meaning in PARTS.items():
         table.add_row(part, *(of_a_pass(one, one["parts"][part]) for one in sweeps), meaning)

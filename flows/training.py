@@ -52,7 +52,7 @@ from storage.dataset import Dataset
 if TYPE_CHECKING:
     from pipeline.training.bursts import FeatureResult
 
-CANDIDATE_STYLES = {"error": ".2%", "objective": ".8f", "gap": ".2e"}
+CANDIDATE_STYLES = {"error": ".2%", "objective": ".6f", "gap": ".2e"}
 
 NO_ROWS_LEFT = (
     "Certificate: not computed; it needs the rows again, which are stored nowhere (--keep DATASET "
@@ -214,7 +214,7 @@ def _report(
 def candidate_table(result: TrainingResult) -> Table:
     """Lay out what became of every lam, the one that was chosen marked."""
     table = Table(title="On held-out rows", title_justify="left", title_style="bold", box=None)
-    for name in ("lam", "loss", "error", "objective", "above optimum", ""):
+    for name in ("lam", "loss", "error", "objective", "above\noptimum", ""):
         table.add_column(name, justify="right", no_wrap=True)
     for found in result.candidates:
         table.add_row(

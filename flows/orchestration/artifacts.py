@@ -9,6 +9,7 @@ import re
 from typing import Any, cast
 from uuid import UUID
 
+import httpx
 from prefect.artifacts import (
     create_image_artifact,
     create_markdown_artifact,
@@ -21,14 +22,14 @@ from prefect.logging import get_run_logger
 from flows.console import format_seconds
 from flows.log_lines import FIELDS, Line
 from flows.meter import Meter
-from flows.orchestration.telling import NewestNews
+from flows.orchestration.telling import Teller
 from flows.pass_lines import PassLines
 from pipeline.reporting.history import History
 from pipeline.sizes import format_bytes
 from pipeline.training.outcome import Event
 
-PROGRESS_EVERY_S = 2.0
-LAST_WORD_S = 2.0  # that the end of a bar is waited for
+TOLD_EVERY_S = 2.0
+LAST_WORD_S = 10.0  # that the end of a flow waits for what is not told yet
 TABLE_ROWS = 40
 KEY_LENGTH = 50
 
@@ -41,35 +42,45 @@ def artifact_key(url: str, what: str) -> str:
     return f"{slug[-KEY_LENGTH:].strip('-')}-{digest}-{what}"
 
 
-class ProgressArtifact:
-    """A bar on Prefect's page, redrawn every two seconds at most.
+def _may_pass(error: Exception) -> bool:
+    """Whether a server may take the next time what it did not take now."""
+    if isinstance(error, httpx.HTTPStatusError):
+        return error.response.is_server_error
+    return isinstance(error, httpx.TransportError)
 
-    A server that is slow or dead costs the bar, not the work: the newest text waits for it, in a
-    thread of its own.
-    """
+
+def _warn(error: Exception) -> None:
+    told = f"{type(error).__name__}: {error}".rstrip(": ")
+    get_run_logger().warning("Prefect's server does not take what is shown (%s)", told)
+
+
+#: A server that is slow or dead costs what its pages show, not the work.
+TELLER = Teller(TOLD_EVERY_S, _may_pass, _warn)
+
+
+def last_word() -> None:
+    """Wait at the end of a flow until all is told, but not for long."""
+    if not TELLER.flush(LAST_WORD_S):
+        get_run_logger().warning("Prefect's server did not take all that was to be shown")
+
+
+class ProgressArtifact:
+    """A bar on Prefect's page, redrawn every two seconds at most."""
 
     def __init__(self, url: str, what: str) -> None:
-        key = artifact_key(url, "progress")
-        self._id = cast("UUID", create_progress_artifact(0.0, key, f"{what} {url}"))
-        self._log = get_run_logger()
-        self._is_known = False  # that the server takes nothing
-        self._news = NewestNews(self._send, PROGRESS_EVERY_S)
+        self._key, self._title = artifact_key(url, "progress"), f"{what} {url}"
+        self._id: UUID | None = None  # of the bar that is there
+        self.show(0.0, self._title)
 
-    def show(self, fraction: float, text: str, *, now: bool = False) -> None:
-        """Move the bar; `now`: wait until it was, but not for long."""
-        self._news.give((fraction, text))
-        if now:
-            self._news.flush(LAST_WORD_S)
+    def show(self, fraction: float, text: str) -> None:
+        """Move the bar."""
+        TELLER.give(self._key, lambda: self._send(100.0 * fraction, text))
 
-    def _send(self, news: tuple[float, str]) -> None:
-        fraction, text = news
-        try:
-            update_progress_artifact(self._id, progress=100.0 * fraction, description=text)
-            self._is_known = False
-        except Exception as error:  # noqa: BLE001 - whatever it is, training goes on
-            if not self._is_known:
-                self._log.warning("Prefect's server does not take the progress: %s", error)
-            self._is_known = True
+    def _send(self, percent: float, text: str) -> None:
+        if self._id is None:
+            self._id = cast("UUID", create_progress_artifact(percent, self._key, text))
+        else:
+            update_progress_artifact(self._id, progress=percent, description=text)
 
 
 class TrainingProgress:
@@ -95,7 +106,7 @@ class TrainingProgress:
                 f"{numbers.passes:.2f} passes{loss}, {numbers.rows_per_s:,.0f} rows/s, "
                 f"{numbers.bytes_per_s / 1e6:.1f} MB/s, {format_bytes(numbers.memory)}{left}"
             )
-            self._bar.show(1.0 if done else numbers.fraction, text, now=done)
+            self._bar.show(1.0 if done else numbers.fraction, text)
 
 
 def log_line(level: str, line: Line, more: dict[str, str]) -> None:
@@ -107,9 +118,13 @@ def log_line(level: str, line: Line, more: dict[str, str]) -> None:
 def show_convergence(url: str, history: History, n_rows: int) -> None:
     """Put the convergence table beside the run."""
     rows = convergence_rows(history, n_rows)
-    create_table_artifact(
-        rows, key=artifact_key(url, "convergence"), description=f"convergence of {url}"
-    )
+    show_table(url, "convergence", rows, f"convergence of {url}")
+
+
+def show_table(url: str, what: str, rows: list[dict[str, Any]], text: str) -> None:
+    """Put a table beside the run."""
+    key = artifact_key(url, what)
+    TELLER.give(key, lambda: create_table_artifact(rows, key=key, description=text))
 
 
 def convergence_rows(history: History, n_rows: int) -> list[dict[str, Any]]:
@@ -138,11 +153,11 @@ def _six(number: float | None) -> str:
 def show_image(url: str, what: str, png: bytes, text: str) -> None:
     """Put a picture beside the run; it travels inside its own address, nothing is hosted."""
     data = base64.b64encode(png).decode()
-    create_image_artifact(
-        f"data:image/png;base64,{data}", key=artifact_key(url, what), description=text
-    )
+    key, place = artifact_key(url, what), f"data:image/png;base64,{data}"
+    TELLER.give(key, lambda: create_image_artifact(place, key=key, description=text))
 
 
 def show_text(url: str, what: str, markdown: str, text: str) -> None:
     """Put a text beside the run."""
-    create_markdown_artifact(markdown, key=artifact_key(url, what), description=text)
+    key = artifact_key(url, what)
+    TELLER.give(key, lambda: create_markdown_artifact(markdown, key=key, description=text))

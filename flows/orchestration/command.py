@@ -7,7 +7,6 @@ import importlib
 import json
 import os
 import sys
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
@@ -18,6 +17,8 @@ from flows.printing import ending_quietly
 
 if TYPE_CHECKING:
     from prefect.flows import Flow
+
+    from flows.orchestration.parameters import Request
 
 FLOWS = {
     "ingest": "make a shuffled, checksummed data set of text, columns or arrays",
@@ -62,26 +63,22 @@ def run_flow(name: str | None, words: tuple[str, ...], *, help_: bool = False) -
     if name is None:
         sys.stdout.write(_list_of_flows())
         return 0 if help_ else BAD_REQUEST
-    try:
-        flow = flow_named(name)
-        if help_:
-            sys.stdout.write(_help(flow))
-            return 0
-        from flows.orchestration.parameters import assigned
+    from flows.orchestration.parameters import assigned
+    from flows.orchestration.requests import request_named
 
-        parameters = assigned(flow, words)
+    try:
+        request = request_named(name)
+        if help_:
+            sys.stdout.write(_help(request))
+            return 0
+        parameters = assigned(request, words)
     except ValueError as error:
         sys.stderr.write(f"prefect run: {sentence(error)}\n")
         return BAD_REQUEST
-    return _finish(flow, parameters)
+    return _finish(_flow(name), parameters)
 
 
-def flow_named(name: str) -> Flow[Any, Any]:
-    """Return a flow; ValueError where there is none of that name."""
-    if name not in FLOWS:
-        near = get_close_matches(name, FLOWS, n=1)
-        meant = f" Did you mean {near[0]}?" if near else ""
-        raise ValueError(f'There is no flow "{name}".{meant} There are {", ".join(FLOWS)}.')
+def _flow(name: str) -> Flow[Any, Any]:
     flow: Flow[Any, Any] = getattr(importlib.import_module(f"flows.orchestration.{name}"), name)
     return flow
 
@@ -100,6 +97,9 @@ def _finish(flow: Flow[Any, Any], parameters: dict[str, Any]) -> int:
     if state.is_completed():
         sys.stdout.write(json.dumps(found) + "\n")
         return 0
+    if state.is_cancelled():
+        sys.stderr.write(f"prefect run: {state.message}\n")
+        return FAILED
     cause = found if isinstance(found, BaseException) else RuntimeError(state.message or state.name)
     sys.stderr.write(f"prefect run: {sentence(cause)}\n")
     return exit_status(cause)
@@ -110,11 +110,12 @@ def _list_of_flows() -> str:
     return f"Usage: {USAGE}\n\nFlows:\n{flows}"
 
 
-def _help(flow: Flow[Any, Any]) -> str:
+def _help(request: Request) -> str:
     from flows.orchestration.parameters import MISSING, choices, described, short_name
 
-    known = described(flow)
-    lines = [f"Usage: prefect run {flow.name} -p KEY=VALUE ...", "", _first_line(flow), ""]
+    known = described(request)
+    usage = f"Usage: prefect run {request.__name__} -p KEY=VALUE ..."
+    lines = [usage, "", _first_line(request), ""]
     for named in known:
         default = "required" if named.default is MISSING else f"default {_shown(named.default)}"
         lines.append(f"  {short_name(named.path, known)}  ({choices(named.hint)}; {default})")
@@ -123,8 +124,8 @@ def _help(flow: Flow[Any, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _first_line(flow: Flow[Any, Any]) -> str:
-    return (flow.fn.__doc__ or "").strip().splitlines()[0]
+def _first_line(request: Request) -> str:
+    return (request.__doc__ or "").strip().splitlines()[0]
 
 
 def _shown(default: Any) -> str:

@@ -26,22 +26,24 @@ def is_deployment_run(arguments: Sequence[str]) -> bool:
 def rewritten(arguments: Sequence[str]) -> list[str]:
     """Return the arguments of `prefect` with the parameters as it takes them.
 
-    Raises ValueError, with a sentence, where they are not the flow's.
+    Raises ValueError, with a sentence, where they are not the flow's, and ConnectionError where no
+    server answers.
     """
-    from flows.orchestration.command import FLOWS, flow_named
+    from flows.orchestration.requests import REQUESTS
 
     words, rest = _taken_apart(arguments)
     named = rest[rest.index("run") + 1 :]
     name = next((word for word in named if not word.startswith("-")), "")
     flow_name = name.partition("/")[0]
-    if not words or flow_name not in FLOWS:
+    if not words or flow_name not in REQUESTS:
         return list(arguments)
     from flows.orchestration.parameters import validated, values_of
 
-    flow = flow_named(flow_name)
+    request = REQUESTS[flow_name]
+    values_of(request, words, {})  # a name that is wrong needs no server to be refused
     before = _parameters_of(name)
-    values = values_of(flow, words, before)
-    validated(flow, values)
+    values = values_of(request, words, before)
+    validated(request, values)
     changed = {key: value for key, value in values.items() if before.get(key) != value}
     told = [f"{key}={json.dumps(value, default=list)}" for key, value in changed.items()]
     return [*rest, *(part for word in told for part in ("-p", word))]
@@ -68,8 +70,10 @@ def _taken_apart(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def _parameters_of(deployment: str) -> dict[str, Any]:
     """Return what a deployment's runs are given when nothing else is said."""
+    import httpx
     from prefect import get_client
     from prefect.exceptions import ObjectNotFound
+    from prefect.settings import get_current_settings
 
     with get_client(sync_client=True) as client:
         try:
@@ -78,15 +82,20 @@ def _parameters_of(deployment: str) -> dict[str, Any]:
             raise ValueError(
                 f'There is no deployment "{deployment}". prefect deployment ls lists them.'
             ) from None
+        except httpx.TransportError as error:
+            where = get_current_settings().api.url or "an address of its own"
+            raise ConnectionError(
+                f"No Prefect server answers at {where} ({error}). Start it, or set PREFECT_API_URL."
+            ) from error
     return dict(found.parameters)
 
 
 def rewrite_command_line() -> None:
     """Put what `prefect deployment run` is given into Prefect's form, or end with a sentence."""
-    from flows.errors import BAD_REQUEST, sentence
+    from flows.errors import exit_status, sentence
 
     try:
         sys.argv[1:] = rewritten(sys.argv[1:])
-    except ValueError as error:
+    except (ValueError, ConnectionError) as error:
         sys.stderr.write(f"prefect deployment run: {sentence(error)}\n")
-        raise SystemExit(BAD_REQUEST) from None
+        raise SystemExit(exit_status(error)) from None

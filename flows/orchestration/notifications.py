@@ -23,7 +23,7 @@ from prefect.events.schemas.events import ResourceSpecification
 from prefect.exceptions import ObjectNotFound
 from prefect.types import SecretDict
 
-from flows.orchestration.command import FLOWS
+from flows.orchestration.requests import REQUESTS
 from flows.orchestration.scheduled import MISSED, REFUSED
 from flows.orchestration.stalling import STALLED
 from pipeline.errors import BadInput
@@ -73,7 +73,7 @@ def _automation(note: Note, block: UUID) -> AutomationCore:
         posture=Posture.Reactive,
         match=ResourceSpecification({"prefect.resource.id": "prefect.flow-run.*"}),
         match_related=ResourceSpecification(
-            {"prefect.resource.role": "flow", "prefect.resource.name": list(FLOWS)}
+            {"prefect.resource.role": "flow", "prefect.resource.name": list(REQUESTS)}
         ),
         for_each={"prefect.resource.id"},
         expect={note.event},

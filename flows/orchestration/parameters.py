@@ -11,23 +11,26 @@ from __future__ import annotations
 import copy
 import inspect
 import json
-import logging
+import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
-from prefect.flows import Flow
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
+import solvers
 from flows.options import REPEATED
 from flows.settings import column_position
 from pipeline.errors import BadInput
-from pipeline.settings.methods import OfRegistry, every_class
+from pipeline.settings.methods import KINDS, OfRegistry, every_class
 from pipeline.settings.regularisation import Lam
 from storage.addresses import require_no_secrets
+
+Request = Callable[..., Any]  # one of flows.orchestration.requests
 
 MISSING = inspect.Parameter.empty
 COLUMNS = ("label", "weight", "drop")  # a whole number is a position there
@@ -45,28 +48,43 @@ class Named(NamedTuple):
     about: str
 
 
-def described(flow: Flow[Any, Any]) -> list[Named]:
-    """Return every parameter of a flow, plans taken apart."""
-    signature = inspect.signature(flow.fn, eval_str=True)
+def described(request: Request, *, of_methods: bool = True) -> list[Named]:
+    """Return every parameter of a flow, plans taken apart.
+
+    Parameters
+    ----------
+    request
+        One of `flows.orchestration.requests`.
+    of_methods
+        The settings of every method, too, whose classes are imported for that.
+    """
+    signature = inspect.signature(request, eval_str=True)
     found: list[Named] = []
     for name, parameter in signature.parameters.items():
         kind = parameter.annotation
         if _is_model(kind):
             given = None if parameter.default is MISSING else parameter.default
-            found += _fields(name, kind, given)
+            found += _fields(name, kind, given, of_methods=of_methods)
         else:
-            about = _documented(flow.fn.__doc__ or "", name)
+            about = _documented(request.__doc__ or "", name)
             found.append(Named(name, kind, parameter.default, about))
     return found
 
 
-def _fields(prefix: str, kind: type[BaseModel], given: BaseModel | None) -> Iterator[Named]:
+def _fields(
+    prefix: str, kind: type[BaseModel], given: BaseModel | None, *, of_methods: bool
+) -> Iterator[Named]:
     for name, field in kind.model_fields.items():
         path = f"{prefix}.{name}"
         default = _default(field) if given is None else getattr(given, name)
+        if OfRegistry in field.metadata and not of_methods:
+            about = field.description or ""
+            yield Named(f"{path}.kind", Literal[*KINDS], default.kind, about)
+            continue
         members = _models(field)
         if len(members) == 1:
-            yield from _fields(path, members[0], default if default is not MISSING else None)
+            inner = default if default is not MISSING else None
+            yield from _fields(path, members[0], inner, of_methods=of_methods)
         elif members:
             yield from _union(path, members, default, field)
         elif name not in ("storage_options", "label_required"):
@@ -89,7 +107,7 @@ def _union(
     yield from told.values()
 
 
-def assigned(flow: Flow[Any, Any], words: Iterable[str]) -> dict[str, Any]:
+def assigned(request: Request, words: Iterable[str]) -> dict[str, Any]:
     """Turn NAME=VALUE words into a flow's validated parameters.
 
     Raises
@@ -99,17 +117,16 @@ def assigned(flow: Flow[Any, Any], words: Iterable[str]) -> dict[str, Any]:
     BadAddress
         An address with a password, a token or a query: Prefect keeps parameters.
     """
-    return validated(flow, values_of(flow, words, {}))
+    return validated(request, values_of(request, words, {}))
 
 
-def values_of(
-    flow: Flow[Any, Any], words: Iterable[str], before: Mapping[str, Any]
-) -> dict[str, Any]:
+def values_of(request: Request, words: Iterable[str], before: Mapping[str, Any]) -> dict[str, Any]:
     """Turn NAME=VALUE words into a flow's parameters, on top of those that it has; as plain values.
 
     A plan may be given whole, as JSON, and what stands in it one by one: what comes later wins.
     """
-    known = described(flow)
+    words = list(words)
+    known = _known_for(request, words)
     values: dict[str, Any] = copy.deepcopy(dict(before))
     given: set[str] = set()  # lists begin anew with the first word of theirs
     for word in words:
@@ -121,25 +138,48 @@ def values_of(
             _put_whole(values, whole, _object(name, text))
             continue
         of_kind = f"{name.strip()}.kind" if whole is not None else name.strip()
-        found = _resolved(flow.name, of_kind, known)
+        found = _resolved(request.__name__, of_kind, known)
         _put(values, found, _value(found, text), anew=found.path not in given)
         given.add(found.path)
     _complete(values, known)
     return values
 
 
-def validated(flow: Flow[Any, Any], values: dict[str, Any]) -> dict[str, Any]:
+def _known_for(request: Request, words: list[str]) -> list[Named]:
+    """Return the parameters that words may mean; methods are imported where one may mean theirs."""
+    known = described(request, of_methods=False)
+    names = [word.partition("=")[0].strip() for word in words]
+    strange = [n for n in names if not _matches(n, known) and _whole(n, known) is None]
+    if all(_near(name, known) and not _may_be_of_a_method(name) for name in strange):
+        return known
+    return described(request)
+
+
+def _may_be_of_a_method(name: str) -> bool:
+    """Whether some class below `solvers` has a field of that name, by its text: no import."""
+    field = re.compile(rf"^ +{re.escape(name.rpartition('.')[2])}\s*:", re.MULTILINE)
+    sources = Path(solvers.__path__[0]).rglob("*.py")
+    return any(field.search(source.read_text(encoding="utf-8")) for source in sources)
+
+
+def validated(request: Request, values: dict[str, Any]) -> dict[str, Any]:
     """Return values as a flow takes them; BadInput or BadAddress where it does not."""
-    log = logging.getLogger("prefect.flows")
-    log.disabled = True  # the refusal says all that it would
     try:
-        parameters: dict[str, Any] = flow.validate_parameters(values)
-    except Exception as error:
+        found = _model_of(request).model_validate(values)
+    except ValidationError as error:
         raise BadInput(_refusal(error)) from error
-    finally:
-        log.disabled = False
+    parameters = {name: getattr(found, name) for name in values}
     require_no_secrets_in(parameters)
     return parameters
+
+
+def _model_of(request: Request) -> type[BaseModel]:
+    """Make a pydantic model of a flow's parameters."""
+    fields: dict[str, Any] = {
+        name: (p.annotation, ... if p.default is MISSING else p.default)
+        for name, p in inspect.signature(request, eval_str=True).parameters.items()
+    }
+    return create_model(request.__name__, __config__=ConfigDict(extra="forbid"), **fields)
 
 
 def _whole(name: str, known: list[Named]) -> str | None:
@@ -184,9 +224,7 @@ def require_no_secrets_in(value: Any) -> None:
 
 def _resolved(flow: str, name: str, known: list[Named]) -> Named:
     """Find the parameter of a name, or of the end of a path that begins with a plan."""
-    matches = [n for n in known if n.path == name] or [
-        n for n in known if n.path.endswith(f".{name}")
-    ]
+    matches = _matches(name, known)
     if not matches:
         raise BadInput(f'The flow {flow} has no parameter "{name}". {_advice(flow, name, known)}')
     shallow = [n for n in matches if n.path.count(".") == _outermost(matches)]
@@ -196,12 +234,21 @@ def _resolved(flow: str, name: str, known: list[Named]) -> Named:
     return shallow[0]
 
 
-def _advice(flow: str, name: str, known: list[Named]) -> str:
-    """Suggest the names that are nearest to a wrong one."""
+def _matches(name: str, known: list[Named]) -> list[Named]:
+    """Return the parameters of a name, else those of the end of a path."""
+    return [n for n in known if n.path == name] or [n for n in known if n.path.endswith(f".{name}")]
+
+
+def _near(name: str, known: list[Named]) -> list[str]:
+    """Return the names that are nearest to a wrong one."""
     names = {short_name(n.path, known) for n in known}
     ends = {n.rpartition(".")[2]: n for n in names} | {n: n for n in names}
     near = get_close_matches(name.rpartition(".")[2], ends, n=3, cutoff=0.6)
-    meant = " or ".join(dict.fromkeys(ends[n] for n in near))
+    return list(dict.fromkeys(ends[n] for n in near))
+
+
+def _advice(flow: str, name: str, known: list[Named]) -> str:
+    meant = " or ".join(_near(name, known))
     see = f"prefect run {flow} --help lists all."
     return f"Did you mean {meant}? {see}" if meant else see
 
@@ -271,18 +318,15 @@ def _complete(values: dict[str, Any], known: list[Named]) -> None:
             inner.setdefault("kind", named.default)
 
 
-def _refusal(error: Exception) -> str:
-    cause = error if isinstance(error, ValidationError) else error.__cause__ or error.__context__
-    if not isinstance(cause, ValidationError):
-        return f"{error} Add --help to see the parameters."
+def _refusal(error: ValidationError) -> str:
     told = []
-    for problem in cause.errors():
+    for problem in error.errors():
         path = ".".join(str(p) for p in problem["loc"])
         message = problem["msg"].removeprefix("Value error, ")
         if problem["type"] == "missing":
             message = "this parameter must be given"
         told.append(f"{path}: {message}" if path else message)
-    return f"{'; '.join(told)}. Add --help to see the parameters."
+    return f"{'; '.join(told).rstrip('.')}. Add --help to see the parameters."
 
 
 # -- types -----------------------------------------------------------------------------------------

@@ -4,64 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
-from prefect import flow
-from pydantic import PositiveInt
-
+from flows.orchestration import requests
 from flows.orchestration.artifacts import ProgressArtifact, show_text
-from flows.orchestration.scheduled import begin_flow, dated, durable_task, named, told_by_state
+from flows.orchestration.scheduled import dated, durable_task, made_flow
 from pipeline.refresh.publishing import run_at
 from pipeline.scoring.predict import PredictionResult
-from pipeline.scoring.predict import predict as run_predict
+from pipeline.scoring.predict import predict as predicted
 from pipeline.settings.source_options import SourceOptions
-from pipeline.sizes import ByteSize
 from pipeline.training.model import load_model
 
-READING = SourceOptions()
 
-
-@flow(name="predict", flow_run_name=named("predict", "out"))
-@told_by_state
+@made_flow(requests.predict, "out")
 def predict(
-    run: str,
-    inputs: tuple[str, ...],
-    out: str,
-    options: SourceOptions = READING,
-    probability: bool = False,
-    defuse: bool = False,
-    memory: ByteSize = 1 << 30,
-    threads: PositiveInt | None = None,
-) -> dict[str, Any]:
-    """Score every row of an input, in its order, into a .parquet, .csv or .npy file.
-
-    Parameters
-    ----------
-    run
-        Folder or address of the run, or of a refresh's store; {date} and {time} stand for the
-        scheduled start.
-    inputs
-        Files, globs or addresses that ingest could read, labels optional; or one data set.
-    out
-        File to write; {date} and {time} stand for the scheduled start.
-    options
-        How to read the inputs.
-    probability
-        Add a column per class, and last that of the positive label, or of the label predicted.
-    defuse
-        In .csv, put a ' before labels that a spreadsheet would run as a formula.
-    memory
-        Memory to use at most beyond what the libraries take.
-    threads
-        Threads that read and score; default one per core.
-    """
-    begin_flow()
-    arguments = {
+    run: str, inputs: tuple[str, ...], out: str, options: SourceOptions,
+    probability: bool, defuse: bool, memory: int, threads: int | None,
+) -> dict[str, Any]:  # fmt: skip
+    """Score the rows, and return what was written."""
+    settings = {
         "probability": probability,
         "defuse": defuse,
         "memory": memory,
         "threads": threads,
     }
     result: PredictionResult = score.with_options(task_run_name=f"predict {dated(out)}")(
-        dated(run), inputs, dated(out), options, arguments
+        dated(run), inputs, dated(out), options, settings
     )
     text = f"{result.rows:,} rows with the columns {', '.join(result.columns)} in `{result.output}`"
     show_text(result.output, "predictions", text, f"predictions of {dated(run)}")
@@ -74,7 +40,7 @@ def score(
 ) -> PredictionResult:
     """Predict into a file that appears whole or not at all."""
     bar = ProgressArtifact(out, "predicting into")
-    return run_predict(
+    return predicted(
         load_model(run_at(run)),
         inputs,
         out,

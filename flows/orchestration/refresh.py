@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from prefect import flow
 from prefect.logging import get_run_logger
 
+from flows.orchestration import requests
 from flows.orchestration.artifacts import show_text
 from flows.orchestration.evaluate import judge
 from flows.orchestration.ingest import make_dataset
-from flows.orchestration.scheduled import HERE, begin_flow, durable_task, named, told_by_state
+from flows.orchestration.scheduled import durable_task, made_flow
 from flows.orchestration.train import completed, train_in_stages
 from flows.training import require_convergence
 from pipeline.refresh.generations import Decision, Generation
 from pipeline.refresh.publishing import NONE_YET, published
 from pipeline.refresh.refreshing import (
-    RefreshPlan,
     decide,
     held_out,
     ingest_plan,
@@ -26,23 +25,14 @@ from pipeline.refresh.refreshing import (
 )
 from pipeline.reporting.model_card import model_card
 from pipeline.settings.execution import Execution
+from pipeline.settings.refresh_plan import RefreshPlan
 from pipeline.training.outcome import TrainingResult
 from pipeline.training.run_folder import RunFolder
 
 
-@flow(name="refresh", flow_run_name=named("refresh", "plan.store"))
-@told_by_state
-def refresh(plan: RefreshPlan, where: Execution = HERE) -> Any:
-    """Ingest new files, train on them from the published model on, publish unless that is worse.
-
-    Parameters
-    ----------
-    plan
-        Where files appear, where everything goes, when a model is good enough.
-    where
-        Where tasks run: a Dask scheduler's address, or in this process.
-    """
-    begin_flow()
+@made_flow(requests.refresh, "plan.store")
+def refresh(plan: RefreshPlan, where: Execution) -> Any:
+    """Finish what waits, or take what is new; return what was decided."""
     generation = next_generation(plan)
     if generation is None:
         get_run_logger().info("No new file in %s", ", ".join(plan.sources))

@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import dask.config
 import prefect.runtime
-from prefect import Task, get_client, task
+from prefect import Flow, Task, flow, get_client, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.filters import (
     FlowRunFilter,
@@ -22,7 +22,7 @@ from prefect.client.schemas.filters import (
     FlowRunFilterStateType,
 )
 from prefect.client.schemas.objects import StateType
-from prefect.exceptions import TerminationSignal
+from prefect.exceptions import CancelledRun, TerminationSignal
 from prefect.logging import get_run_logger
 from prefect.logging.configuration import setup_logging
 from prefect.logging.handlers import PrefectConsoleHandler
@@ -30,19 +30,21 @@ from prefect.states import Cancelled, Failed
 
 from flows.errors import BAD_REQUEST, FAILED, ToleranceMissed, exit_status, sentence
 from flows.log_lines import JsonLines, wants_json
+from flows.orchestration.artifacts import last_word
+from flows.orchestration.cancelling import CancelWatch, was_cancelled
 from flows.orchestration.parameters import require_no_secrets_in
 from flows.printing import log_printable, printable_errors
-from pipeline.settings.execution import Execution
 from storage.folder import Damaged
 from storage.redaction import without_secrets
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
+ENGINE_LOGGERS = ("prefect.flow_runs", "prefect.engine")  # both log what ends a flow run's process
 PREFECT_LOGGERS = ("prefect.extra", "prefect.flow_runs", "prefect.task_runs")
-HERE = Execution()  # in this process, with Dask where that takes long
 
 CANCELLED = "Cancelled; what was made is in its folder, and the same parameters go on with it."
+DONE = "Cancelled, but it was done by then: what was made is in its folder."
 REFUSED, MISSED = "Refused", "ToleranceMissed"  # names of states, beside Prefect's own
 
 RETRIES = 3
@@ -73,7 +75,24 @@ def durable_task(name: str) -> Callable[[Callable[P, R]], Task[P, R]]:
     return lambda function: made(printable_errors(function))
 
 
-def told_by_state(function: Callable[P, R]) -> Callable[P, Any]:
+def made_flow(
+    request: Callable[..., Any], names_it: str
+) -> Callable[[Callable[..., Any]], Flow[..., Any]]:
+    """Make a Prefect flow of a function; parameters, defaults and words are the request's.
+
+    Parameters
+    ----------
+    request
+        One of `flows.orchestration.requests`.
+    names_it
+        Path of the parameter that its runs are named by, such as `plan.store`.
+    """
+    what = request.__name__
+    make = flow(name=what, flow_run_name=named(what, names_it))
+    return lambda function: make(told_by_state(function, request))
+
+
+def told_by_state(function: Callable[..., Any], request: Callable[..., Any]) -> Callable[..., Any]:
     """Have a flow run that asks for what cannot be end as Refused, not with a traceback.
 
     One that is cancelled ends as Cancelled, also where a snapshot was taken first.  A missed
@@ -81,11 +100,14 @@ def told_by_state(function: Callable[P, R]) -> Callable[P, Any]:
     """
 
     @wraps(function)
-    def run(*args: P.args, **kwargs: P.kwargs) -> Any:
+    def run(*args: Any, **kwargs: Any) -> Any:
         try:
-            return function(*args, **kwargs)
+            begin_flow()
+            with CancelWatch():
+                made = function(*args, **kwargs)
+            return Cancelled(message=DONE) if was_cancelled(patience_s=0.0) else made
         except TerminationSignal:
-            if not _is_being_cancelled():
+            if not was_cancelled():
                 raise
             return Cancelled(message=CANCELLED)
         except Exception as error:
@@ -94,24 +116,35 @@ def told_by_state(function: Callable[P, R]) -> Callable[P, Any]:
                 raise
             said = sentence(error)
             get_run_logger().error(said)
+            IN_STATES.told.append(error)
             return Failed(name=name, message=said, data=error)
+        finally:
+            last_word()
 
     # Prefect reads the parameters' types where the function is, and would look for them here.
-    run.__signature__ = inspect.signature(function, eval_str=True)  # type: ignore[attr-defined]
+    run.__signature__ = inspect.signature(request, eval_str=True)  # type: ignore[attr-defined]
+    run.__doc__ = request.__doc__
     return run
 
 
-def _is_being_cancelled() -> bool:
-    """Whether a signal came because somebody cancels the run; False where the server is silent.
+class InStates(logging.Filter):
+    """Leaves out of the log what a flow run's state tells in a sentence.
 
-    Prefect's own way to know needs its own handler in place, and ours takes a snapshot first.
+    In a worker's process Prefect raises the error of a state that is not completed, and logs its
+    traceback twice.
     """
-    try:
-        with get_client(sync_client=True) as client:
-            state = client.read_flow_run(prefect.runtime.flow_run.id).state
-    except Exception:  # noqa: BLE001 - then the run ends as Crashed, as it would have
-        return False
-    return state is not None and state.type == StateType.CANCELLING
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[BaseException] = []
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether to log it."""
+        error = record.exc_info[1] if record.exc_info else None
+        return not isinstance(error, CancelledRun) and not any(error is one for one in self.told)
+
+
+IN_STATES = InStates()
 
 
 def _state_name(error: Exception) -> str | None:
@@ -129,6 +162,8 @@ def begin_flow() -> None:
     if wants_json(()):
         log_in_json()
     log_printable()
+    for name in ENGINE_LOGGERS:
+        logging.getLogger(name).addFilter(IN_STATES)  # the same one again changes nothing
     require_no_secrets_in(prefect.runtime.flow_run.parameters)
     with get_client(sync_client=True) as client:
         client.update_flow_run(

@@ -19,7 +19,7 @@ from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.states import Crashed
 
 from flows.dead_runs import WHEN_STALLED, Finding, examine_folder, stalled, what_resumes
-from flows.orchestration.command import FLOWS
+from flows.orchestration.requests import REQUESTS
 from pipeline.refresh.generations import newest_run
 from pipeline.training.run_folder import RunFolder
 from storage.folder import Folder
@@ -37,7 +37,7 @@ def examine_server(*, fix: bool) -> list[Finding]:
 def _believed_alive(client: SyncPrefectClient) -> list[FlowRun]:
     states = [StateType.RUNNING, StateType.CANCELLING, StateType.PENDING]
     return client.read_flow_runs(
-        flow_filter=FlowFilter(name=FlowFilterName(any_=list(FLOWS))),
+        flow_filter=FlowFilter(name=FlowFilterName(any_=list(REQUESTS))),
         flow_run_filter=FlowRunFilter(
             state=FlowRunFilterState(type=FlowRunFilterStateType(any_=states))
         ),

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from prefect import flow
 from prefect.states import Completed
 
 from flows.interrupts import stopping_first
+from flows.orchestration import requests
 from flows.orchestration.artifacts import (
     TrainingProgress,
     show_convergence,
@@ -17,13 +17,10 @@ from flows.orchestration.artifacts import (
     show_text,
 )
 from flows.orchestration.scheduled import (
-    HERE,
     MISSED,
-    begin_flow,
     dated,
     durable_task,
-    named,
-    told_by_state,
+    made_flow,
 )
 from flows.orchestration.session import Session, Stage, stages
 from flows.orchestration.stalling import StallWatch, tell_prefect
@@ -37,23 +34,9 @@ from pipeline.training.outcome import Event, TrainingResult
 from pipeline.training.run_folder import RunFolder
 
 
-@flow(name="train", flow_run_name=named("train", "run"))
-@told_by_state
-def train(plan: TrainingPlan, run: str, where: Execution = HERE, require_tol: bool = False) -> Any:
-    """Train a model on a data set; a run that was cut short goes on.
-
-    Parameters
-    ----------
-    plan
-        What to train, on what, how far: as in `fewpass train`.
-    run
-        Folder or address for the run; {date} and {time} stand for the scheduled start.
-    where
-        Where tasks run: a Dask scheduler's address, or in this process.
-    require_tol
-        The flow run fails when the tolerance was missed; the model is there all the same.
-    """
-    begin_flow()
+@made_flow(requests.train, "run")
+def train(plan: TrainingPlan, run: str, where: Execution, require_tol: bool) -> Any:
+    """Train, and return what came out in the state that tells of it."""
     require_tolerance(plan, asked=require_tol)
     result = train_in_stages(plan, dated(run), where)
     if require_tol:
@@ -79,10 +62,11 @@ def train_in_stages(plan: TrainingPlan, run: str, where: Execution) -> TrainingR
             watch.progressed()
             progress.show(event)
 
-        for stage in stages(plan, int(session.cursor().passes)):
-            make_passes.with_options(task_run_name=stage.name)(session, stage, show)
-            if session.finished:
-                break
+        with stopping_first(session.stop) as signals:
+            for stage in stages(plan, int(session.cursor().passes)):
+                make_passes.with_options(task_run_name=stage.name)(session, stage, show)
+                if session.finished or signals:
+                    break
         result = session.result
     show_run(session.run)
     return result
@@ -91,9 +75,8 @@ def train_in_stages(plan: TrainingPlan, run: str, where: Execution) -> TrainingR
 @durable_task("passes")
 def make_passes(session: Session, stage: Stage, show: Callable[[Event], None]) -> None:
     """Make the passes of one stage, from where the run folder stands."""
-    with stopping_first(session.stop):
-        for event in session.advance(stage):
-            show(event)
+    for event in session.advance(stage):
+        show(event)
     history = read_history(session.run.events())
     if history.points or history.certificates:
         show_convergence(session.run.url, history, session.training.stats.n)

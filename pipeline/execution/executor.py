@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from threadpoolctl import threadpool_limits
 
 from pipeline.errors import NoWorkers
+from pipeline.execution.certificates import require_trust, security_of
 from pipeline.execution.on_dask import LOOK_SECONDS, OnDask, OnDaskThreads
 from pipeline.execution.threads import InProcess
 from pipeline.settings.execution import LOCAL, Execution
@@ -99,7 +100,9 @@ def _opened(execution: Execution, why: str) -> Iterator[Executor]:
 
     connect: Any = distributed.Client
     if execution.scheduler not in (None, LOCAL):
-        security = _security(execution)
+        security = security_of(execution)
+        if security is not None:
+            require_trust(str(execution.scheduler), security)
         with connect(execution.scheduler, set_as_default=False, security=security) as client:
             await_workers(client, str(execution.scheduler), execution.wait_workers)
             yield OnDask(client, client.dashboard_link, why)
@@ -153,21 +156,6 @@ def threads_of(execution: Execution) -> int:
 
 def _threads_per_worker(execution: Execution) -> int:
     return execution.threads or max(1, (os.cpu_count() or 1) // (execution.workers or 1))
-
-
-def _security(execution: Execution) -> Any:
-    """Return how to talk to a given cluster: in the clear, or over TLS with the files named."""
-    import distributed  # noqa: PLC0415
-
-    if execution.tls_ca is None:
-        return None
-    make: Any = distributed.Security
-    return make(
-        tls_ca_file=execution.tls_ca,
-        tls_client_cert=execution.tls_cert,
-        tls_client_key=execution.tls_key,
-        require_encryption=True,
-    )
 
 
 def _local_cluster(execution: Execution, security: Any) -> Any:

@@ -45,9 +45,9 @@ class RunReport(NamedTuple):
     seconds: float
     bytes_read: int
     waiting_share: float  # of the spans' time, spent waiting for the reader
-    image: str | None  # the loss curve; None where every pass is a reduction
+    image: str | None  # the loss curve; None without two points, as where passes are reductions
     convergence: str | None  # the picture of objective and certificate, where there are several
-    validation: str | None  # the picture of the held-out loss; None without early stopping
+    validation: str | None  # the picture of the held-out loss; None without two points
     sweeps: list[
         dict[str, Any]
     ]  # where the time went, by kind of sweep: pipeline.reporting.time_table
@@ -129,7 +129,8 @@ def draw_report(run: RunFolder) -> RunReport:
 
 
 def _draw_losses(run: RunFolder, history: History, n_rows: int) -> str | None:
-    if not history.points:
+    losses = [point for point in history.points if point.average is not None]
+    if max(len(losses), len(history.certificates)) < 2 or not losses:  # a dot is no curve
         return None
     run.folder.write(IMAGE, loss_curve(history, run.folder.name, n_rows))
     return run.folder.address(IMAGE)
@@ -143,7 +144,7 @@ def _draw_convergence(run: RunFolder, history: History) -> str | None:
 
 
 def _draw_validation(run: RunFolder, saved: Saved) -> str | None:
-    if saved.validation is None:
+    if saved.validation is None or len(saved.validation.curve) < 2:
         return None
     run.folder.write(VALIDATION, validation_curve(saved.validation.curve, run.folder.name))
     return run.folder.address(VALIDATION)

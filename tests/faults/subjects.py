@@ -258,7 +258,6 @@ def refresh(at: str) -> None:
     from pipeline.execution.threads import InProcess
     from pipeline.ingestion.phases import ingest
     from pipeline.refresh.refreshing import (
-        RefreshPlan,
         decide,
         held_out,
         ingest_plan,
@@ -266,6 +265,7 @@ def refresh(at: str) -> None:
         training_plan,
     )
     from pipeline.scoring.evaluate import evaluate
+    from pipeline.settings.refresh_plan import RefreshPlan
     from pipeline.training.model import load_model
     from pipeline.training.run_folder import RunFolder
     from pipeline.training.training_run import TrainingRun

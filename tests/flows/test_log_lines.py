@@ -1,6 +1,7 @@
 """Lines of the log: one per pass, as text and as JSON; pipes that are closed early."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,8 @@ from flows.pass_lines import PassLines
 from flows.progress import LEARNING, PROVING, IngestLines, aligned, fitting
 from pipeline.execution.threads import InProcess
 from pipeline.ingestion.progress import IngestProgress
+from pipeline.reporting.history import History, Point
+from pipeline.reporting.page.learning import _losses
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.training.training_run import TrainingRun
 from testing.datasets import make
@@ -100,3 +103,41 @@ def test_a_method_of_reductions_tells_no_rows(dataset, fewpass, tmp_path):
     status, out, _ = fewpass("report", run)
     assert " 0 rows" not in out
     assert "resumed             0" in out
+
+
+def test_reductions_are_told_by_what_they_prove_and_end_with_nothing_left(
+    dataset, fewpass, tmp_path
+):
+    run = tmp_path / "newton"
+    _, _, err = fewpass("train", dataset, run, "--solver", "newton", "--passes", 1, *NO_DASK)
+    heads = next(line for line in err.splitlines() if "passes" in line and "objective" in line)
+    assert "rows " not in heads
+    _, _, err = fewpass(
+        "train", dataset, tmp_path / "sure", "--solver", "newton", "--tol", "1e-6", *NO_DASK
+    )
+    last = [line for line in err.splitlines() if re.match(r" +\d+\.00 ", line)][-1]
+    assert last.endswith(" 0.0 s")  # of a hundred passes that might have been made
+
+
+def test_a_dot_is_no_picture(dataset, as_json, fewpass, tmp_path):
+    run = tmp_path / "newton"
+    as_json("train", dataset, run, "--solver", "newton", "--passes", 1, *NO_DASK)
+    told = as_json("report", run)
+    assert (told["image"], told["convergence"], told["validation"]) == (None, None, None)
+    assert "objective" in fewpass("report", run, "--html")[1]
+    page = (run / "report/report.html").read_text()
+    assert "Computed once, at the end." in page
+    known = [Point(5, 0.25, 0.25)]
+    history = History(tuple(known), (), 0, 0, 0.0, 0.0)
+    assert "Loss 0.25 over 5 rows." in _losses(history, 5)
+    assert "svg" in _losses(history._replace(points=(*known, Point(9, 0.2, 0.1))), 9)
+
+
+@pytest.mark.parametrize("columns", ["40", "60", "200"])
+def test_no_number_of_a_result_is_cut(dataset, fewpass, tmp_path, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    words = ("--lam", "0.0123456,1/n", "--held-out", dataset, "--tol", "1e-3", "--solver", "sdca")
+    _, out, _ = fewpass("train", dataset, tmp_path / "run", *words, *NO_DASK)
+    _, report, _ = fewpass("report", tmp_path / "run")
+    assert "…" not in out + report
+    assert "0.0123456" in out

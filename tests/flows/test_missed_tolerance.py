@@ -5,9 +5,9 @@ import json
 import pytest
 
 from pipeline.execution.threads import InProcess
-from pipeline.refresh.refreshing import RefreshPlan
 from pipeline.reporting.model_card import model_card
 from pipeline.reporting.report import draw_report
+from pipeline.settings.refresh_plan import RefreshPlan
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingRun

@@ -20,13 +20,13 @@ from pipeline.execution.threads import InProcess
 from pipeline.ingestion.phases import ingest
 from pipeline.refresh.generations import carry_out
 from pipeline.refresh.refreshing import (
-    RefreshPlan,
     ingest_plan,
     next_generation,
     training_plan,
 )
 from pipeline.reporting.model_card import model_card
 from pipeline.settings.ingest_plan import IngestPlan
+from pipeline.settings.refresh_plan import RefreshPlan
 from pipeline.training.model import load_model
 from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingRun

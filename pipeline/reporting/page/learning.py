@@ -30,6 +30,10 @@ def _losses(history: History, n_rows: int) -> str:
     known = [p for p in history.points if p.average is not None]
     if not known:
         return ""
+    if len(known) == 1:
+        (one,) = known
+        said = f"<p>Loss {one.average:.6g} over {one.rows:,} rows.</p>"
+        return card("Loss", said, "Of rows before they were learnt from: told once.")
     each = [(p.rows, p.since_last) for p in known if p.since_last is not None]
     recent = [
         (each[k][0], sum(loss for _, loss in each[k - WINDOW + 1 : k + 1]) / WINDOW)
@@ -74,6 +78,9 @@ def _held_out(told: Told) -> str:
     if told.saved.validation is None:
         return ""
     curve, best = told.saved.validation.curve, told.saved.validation.best
+    if len(curve) == 1:
+        said = f"<p>Mean loss {best.loss:.6g} after {best.passes:.4g} passes.</p>"
+        return card("Held-out loss while it learnt", said, "Looked at once.")
     lines = [
         Line("held-out rows", [(p.passes, p.loss) for p in curve], 1),
         Line("the model that is kept", [(best.passes, best.loss)], 2, "marks"),

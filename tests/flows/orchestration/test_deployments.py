@@ -5,7 +5,9 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 
 import psutil
@@ -231,6 +233,8 @@ def test_cancelled_from_the_page_it_ends_as_cancelled_and_goes_on(place):
     # The worker calls it cancelled when it has asked for that, and the end may come after it.
     stop = wait_for(lambda: [e for e in events() if e["event"] == "stop"], 60, "the run's own word")
     assert stop[-1]["snapshot"] is not None
+    told = (place.folder / "worker.log").read_text()
+    assert "CancelledRun" not in told
     place.ad_hoc("cancelled")
     assert place.trained("cancelled")["weights_sha256"] == place.quiet.weights_sha256
     wait_for(lambda: place.last_state() == "Completed", 60, "the flow's last word")
@@ -241,6 +245,43 @@ def doctor(place, *words):
         [FEWPASS, "doctor", *words, "--json"], env=place.server.environment, cwd=PROJECT,
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
+
+
+def longest_silence(log, since=0.0):
+    """Seconds between two lines of a run's log, the longest of them from a moment on."""
+    lines = [json.loads(line)["time"] for line in log.read_text().splitlines() if line[-1] == "}"]
+    times = [datetime.fromisoformat(time).timestamp() for time in lines]
+    times = [time for time in times if time >= since]
+    return max(after - before for before, after in pairwise(times))
+
+
+def test_a_dead_server_delays_no_row_and_cancelling_works_when_it_is_back(place):
+    """Without a worker, too: the flow looks itself whether it is being cancelled."""
+    words = [
+        PREFECT,
+        "run",
+        "train",
+        "-pdataset=" + place.dataset,
+        f"-prun={place.folder / 'endless'}",
+    ]
+    words += [f"-p{name}={value}" for name, value in (LONG | {"passes": 100_000}).items()]
+    process = start(words, place.server.environment, place.folder / "endless.log")
+    place.walking("endless", 2)
+    log = place.folder / "endless/log.jsonl"
+    usual, killed = longest_silence(log), time.time()
+    kill(place.server.process)
+    newest = max(int(p.name) for p in (place.folder / "endless/snapshots").iterdir())
+    place.walking("endless", newest + 8)  # with nobody to tell of it
+    assert longest_silence(log, killed) < usual + 2.0
+    place.server.start()
+    run = place.server.run_of("/endless")
+    asked = {"state": {"type": "CANCELLING", "name": "Cancelling"}}
+    place.server.ask(f"flow_runs/{run['id']}/set_state", asked)
+    wait_for(lambda: place.state(run) == "Cancelled", 90, "the end of a cancelled run")
+    assert process.wait(60) == 1
+    last = json.loads(log.read_text().splitlines()[-1])
+    assert (last["event"], last["snapshot"] is not None) == ("stop", True)
+    assert "Traceback" not in (place.folder / "endless.log").read_text()
 
 
 def test_kill_the_server_and_run_on(place):

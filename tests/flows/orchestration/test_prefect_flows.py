@@ -1,18 +1,33 @@
 """`prefect run`: the flows through the real `prefect` program, as views of run folders."""
 
 import base64
+import contextlib
 import json
 import os
 import re
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from pipeline.clicks import write_clicks
+from pipeline.errors import BadInput
 from pipeline.refresh.publishing import published
 from pipeline.training.run_folder import RunFolder
 from testing.datasets import make
-from testing.prefect_server import clean_environment, prefect, run
+from testing.prefect_server import (
+    PREFECT,
+    PROJECT,
+    clean_environment,
+    free_port,
+    kill,
+    prefect,
+    run,
+    start,
+    words_for,
+)
 
 FLOWS = ("ingest", "train", "evaluate", "predict", "refresh", "models", "publish")
 
@@ -160,13 +175,56 @@ def test_bad_requests_start_nothing(words, said, capsys):
     assert "Traceback" not in printed.err
 
 
-def test_plans_are_taken_whole_and_one_by_one():
-    from flows.orchestration.command import flow_named
-    from flows.orchestration.parameters import assigned
+@pytest.mark.parametrize(
+    ("words", "heavy"),
+    [
+        (["train", "-pdataset=d", "-prun=r", "-plamb=1"], set()),
+        (["train", "-pdataset=d", "-prun=r", "-ppasses=no"], set()),
+        (["train", "-pdataset=d", "-prun=r", "-psolver=adam"], set()),
+        (["refresh", "-pmemory=1GB"], set()),
+        (["train", "-pdataset=d", "-prun=r", "-psolver.gama0=1"], {"numba"}),  # its methods' own
+    ],
+)
+def test_refusals_import_nothing_heavy(words, heavy):
+    """A list of modules, never a time: Prefect's own program has loaded what it needs by then."""
+    script = (
+        "import sys\nfrom flows.orchestration.command import run_flow\n"
+        "name, *words = sys.argv[1:]\n"
+        "assert run_flow(name, tuple(word[2:] for word in words)) == 2\n"
+        "print(*{'prefect', 'dask', 'distributed', 'zarr', 'numba', 'matplotlib', 'pyarrow'}"
+        " & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, *words], capture_output=True, text=True, cwd=PROJECT,
+        timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert set(done.stdout.split()) == heavy
 
-    flow = flow_named("train")
+
+@pytest.mark.parametrize("name", FLOWS)
+def test_a_name_means_the_same_with_and_without_the_methods_settings(name):
+    from flows.orchestration.parameters import _known_for, _resolved, described, short_name
+    from flows.orchestration.requests import REQUESTS
+
+    known = described(REQUESTS[name], of_methods=False)
+    everything = described(REQUESTS[name])
+    assert {n.path for n in known} <= {n.path for n in everything}
+    for named in everything:
+        for word in {named.path, short_name(named.path, everything), named.path.rpartition(".")[2]}:
+            with contextlib.suppress(BadInput):  # of several meanings
+                meant = _resolved(name, word, everything).path
+                assert (
+                    _resolved(name, word, _known_for(REQUESTS[name], [f"{word}=1"])).path == meant
+                )
+
+
+def test_plans_are_taken_whole_and_one_by_one():
+    from flows.orchestration.parameters import assigned
+    from flows.orchestration.requests import train
+
     apart = assigned(
-        flow, ["dataset=d", "run=r", "solver.kind=sgd", "solver.gamma0=0.5", "passes=3"]
+        train, ["dataset=d", "run=r", "solver.kind=sgd", "solver.gamma0=0.5", "passes=3"]
     )
     for words in (
         [
@@ -176,7 +234,7 @@ def test_plans_are_taken_whole_and_one_by_one():
         ["dataset=d", 'solver={"kind": "sgd"}', "gamma0=0.5", "plan.passes=3"],
         ["dataset=d", "solver=sgd", "solver.gamma0=0.5", "passes=3"],
     ):
-        assert assigned(flow, [*words, "run=r"]) == apart, words
+        assert assigned(train, [*words, "run=r"]) == apart, words
 
 
 def test_json_lines_and_no_noise(prefect_server, tmp_path):
@@ -212,15 +270,55 @@ def test_a_failed_run_and_one_on_nothing(flow_runner, tmp_path):
     assert str(victim) in err
 
 
+@pytest.mark.parametrize(
+    ("word", "status", "said"),
+    [("lamb=1", 2, "Did you mean lam"), ("passes=3", 1, "No Prefect server answers at http")],
+)
+def test_a_deployments_words_without_a_server(tmp_path, word, status, said):
+    """What is wrong is refused before anybody is asked; for the rest a dead server is named."""
+    nowhere = {"PREFECT_API_URL": f"http://127.0.0.1:{free_port()}/api"}
+    done = prefect(
+        clean_environment(tmp_path) | nowhere, "deployment", "run", "train/nightly", "-p", word
+    )
+    assert (done.returncode, done.stdout) == (status, "")
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_ingest_that_is_killed_is_finished_by_the_same_flow(
+    prefect_server, flow_runner, tmp_path
+):
+    write_clicks(tmp_path / "clicks.svm", 30_000_000)
+    settings = {"sources": tmp_path / "clicks.svm", "memory": "128MB", "test_fraction": 0.1}
+    killed, quiet = tmp_path / "killed", tmp_path / "quiet"
+    words = words_for(settings | {"dataset": killed})
+    process = start(
+        [PREFECT, "run", "ingest", *(f"-p{word}" for word in words)], prefect_server.environment
+    )
+    while not (killed / ".ingest").exists():
+        assert process.poll() is None
+        time.sleep(0.005)
+    kill(process)
+    assert not (killed / "manifest.json").exists()
+    made = flow_runner.result("ingest", dataset=killed, **settings)
+    assert made["rows"] == flow_runner.result("ingest", dataset=quiet, **settings)["rows"]
+    prints = {
+        json.loads((at / "manifest.json").read_text())["fingerprint"] for at in (killed, quiet)
+    }
+    assert len(prints) == 1
+    assert not (killed / ".ingest").exists()
+
+
 def test_help_lists_every_parameter_with_its_default():
-    from flows.orchestration.command import _help, flow_named
+    from flows.orchestration.command import _help
+    from flows.orchestration.requests import REQUESTS
 
     for name in FLOWS:
-        text = _help(flow_named(name))
+        text = _help(REQUESTS[name])
         assert f"prefect run {name}" in text
         assert "required" in text
         assert "PydanticUndefined" not in text
-    text = _help(flow_named("train"))
+    text = _help(REQUESTS["train"])
     for line in ("solver.kind  (auto, sgd, asgd, ", 'lam  (number, text; default "1/n")',
                  "passes  (number; default 1)", "dataset  (text; required)"):  # fmt: skip
         assert line in text
@@ -264,3 +362,21 @@ def test_secrets_are_found_nowhere(prefect_server, tmp_path):
     told += [done.stdout.encode(), done.stderr.encode()]
     assert any(b"s3://canary/run" in text for text in told)
     assert not any(secret.encode() in text for text in told)
+
+
+def test_flows_are_found_by_their_text_and_take_what_can_be_asked():
+    """`prefect deploy` reads the files that prefect.yaml names before it imports them."""
+    import inspect
+
+    from prefect.flows import load_flow_arguments_from_entrypoint, load_flow_from_entrypoint
+
+    from flows.orchestration.requests import REQUESTS
+
+    entrypoints = set(re.findall(r"entrypoint: (\S+)", (PROJECT / "prefect.yaml").read_text()))
+    assert len(entrypoints) == 4
+    for entrypoint in {*entrypoints, *(f"flows/orchestration/{n}.py:{n}" for n in FLOWS)}:
+        assert load_flow_arguments_from_entrypoint(entrypoint)["name"] in REQUESTS
+        flow = load_flow_from_entrypoint(entrypoint, use_placeholder_flow=False)
+        asked = inspect.signature(REQUESTS[flow.name]).parameters
+        assert list(inspect.signature(inspect.unwrap(flow.fn)).parameters) == list(asked)
+        assert list(flow.parameters.properties) == list(asked)

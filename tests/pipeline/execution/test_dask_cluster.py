@@ -193,6 +193,58 @@ def test_who_has_no_certificate_is_refused(cluster, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def certificates(folder, made):
+    """Files of an authority, and of a certificate and key that it signed, by their settings."""
+    texts = {
+        "tls_ca": made.tls_ca_file, "tls_cert": made.tls_client_cert, "tls_key": made.tls_client_key,
+    }  # fmt: skip
+    folder.mkdir()
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    return {name: str(folder / name) for name in texts}
+
+
+def test_a_wrong_certificate_is_refused_before_dask_tries(cluster, tmp_path, monkeypatch):
+    """Dask tries for half a minute what can never go well; so it is not even asked."""
+    import distributed
+
+    from pipeline.errors import BadInput
+
+    ours = {f"tls_{name}": str(cluster.folder / f"{name}.pem") for name in ("ca", "cert", "key")}
+    strange = certificates(tmp_path / "strange", Security.temporary())
+    (tmp_path / "no.pem").write_text("hello")
+    monkeypatch.setattr(distributed, "Client", None)
+    for files, said in (
+        (strange, "is not signed by --tls-ca"),
+        (strange | {"tls_ca": ours["tls_ca"]}, "refuses --tls-cert"),
+        (ours | {"tls_cert": strange["tls_cert"]}, "go together"),
+        (ours | {"tls_key": str(tmp_path / "no.pem")}, "go together"),
+        (ours | {"tls_ca": str(tmp_path / "none.pem")}, "There is no file"),
+    ):
+        with (
+            pytest.raises(BadInput, match=said),
+            open_executor(Execution(scheduler=cluster.address, **files)),
+        ):
+            pass
+
+
+def test_a_scheduler_that_talks_in_the_clear_is_told_from_one_over_tls(cluster):
+    import distributed
+
+    from pipeline.errors import BadInput
+
+    files = {f"tls_{name}": str(cluster.folder / f"{name}.pem") for name in ("ca", "cert", "key")}
+    with distributed.LocalCluster(
+        n_workers=0, processes=False, protocol="tcp", host="127.0.0.1", dashboard_address=None
+    ) as plain:
+        address = plain.scheduler_address.replace("tcp://", "tls://")
+        with (
+            pytest.raises(BadInput, match="does not talk over TLS"),
+            open_executor(Execution(scheduler=address, **files)),
+        ):
+            pass
+
+
 def test_processes_started_here_talk_over_tls_when_asked(tmp_path):
     plan = TrainingPlan(dataset=make(tmp_path / "set", n=500).folder.url)
     with open_executor(Execution(workers=1, threads=1, encrypt=True)) as executor:

@@ -15,6 +15,27 @@ from testing.datasets import make
 
 
 @pytest.fixture
+def store(monkeypatch):
+    """An S3 of this machine, its credentials in the environment of all that is started."""
+    import fsspec
+    from moto.server import ThreadedMotoServer
+
+    moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    moto.start()
+    host, port = moto.get_host_and_port()
+    told = {"KEY": "testing", "SECRET": "testing", "ENDPOINT_URL": f"http://{host}:{port}"}
+    for name, value in told.items():
+        monkeypatch.setenv(f"FSSPEC_S3_{name}", value)
+    fsspec.config.set_conf_env(fsspec.config.conf)  # of this process, which has begun
+    fs = fsspec.filesystem("s3")
+    fs.mkdir("warehouse")
+    yield fs
+    moto.stop()
+    fsspec.config.conf.pop("s3")
+    fs.clear_instance_cache()
+
+
+@pytest.fixture
 def two_processes():
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # it tells of every death at length
     with (
@@ -46,3 +67,26 @@ def test_the_model_is_the_same_bit_for_bit(tmp_path, two_processes):
     assert killed == 2
     assert shaken.result.weights_sha256 == quiet.result.weights_sha256
     assert shaken.result.rows_seen == quiet.result.rows_seen
+
+
+def test_data_and_run_on_s3_and_workers_that_die(tmp_path, store, two_processes):
+    """Workers in other processes read the data and write snapshots with their own credentials."""
+    dataset = make(tmp_path / "set", n=4000, d=20, chunk_rows=100)
+    store.put(dataset.folder.url, "warehouse/set", recursive=True)
+    settings = {"memory": "97MB", "passes": 2, "snapshot_every": 0.2, "streams": 2}
+    quiet = TrainingRun.start(
+        TrainingPlan(dataset=dataset.folder.url, **settings), str(tmp_path / "quiet"), InProcess()
+    )
+    for _ in quiet:
+        pass
+
+    plan = TrainingPlan(dataset="s3://warehouse/set", **settings)
+    shaken = TrainingRun.start(plan, "s3://warehouse/run", OnDask(two_processes, None))
+    for number, _ in enumerate(shaken):
+        if number == 3:
+            os.kill(min(two_processes.run(os.getpid).values()), signal.SIGKILL)
+    assert number > 3
+    assert shaken.result.weights_sha256 == quiet.result.weights_sha256
+    store.invalidate_cache()
+    assert any("snapshots/" in key for key in store.find("warehouse/run"))
+    assert not (tmp_path / "run").exists()

@@ -17,7 +17,6 @@ from pipeline.refresh.publishing import (
 )
 from pipeline.refresh.publishing import publish as move
 from pipeline.refresh.refreshing import (
-    RefreshPlan,
     decide,
     held_out,
     ingest_plan,
@@ -25,6 +24,7 @@ from pipeline.refresh.refreshing import (
     training_plan,
 )
 from pipeline.scoring.evaluate import evaluate
+from pipeline.settings.refresh_plan import RefreshPlan
 from pipeline.training.model import load_model
 from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingRun

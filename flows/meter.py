@@ -29,6 +29,7 @@ class Numbers(NamedTuple):
     bytes_per_s: float
     memory: int  # bytes in use by this process and its workers
     left_s: float | None  # at the present speed, until the last pass that may be made
+    left_passes: float | None = None  # to the tolerance, at the certificate's present rate
 
 
 class Meter:
@@ -43,6 +44,7 @@ class Meter:
         self._cursor = Cursor()
         self._spans = 0
         self._certified: tuple[float, float] | None = None
+        self._left_passes: float | None = None
 
     def take(self, event: Event) -> None:
         """Count an event."""
@@ -54,6 +56,7 @@ class Meter:
             self._loss_sums, self._told = {}, {}
         if event.kind == "certificate":
             self._certified = (event.facts["objective"], event.facts["gap"])
+            self._left_passes = event.facts["left_passes"]
             self._mark()
         if event.kind == "span":
             self._hear(event.facts["stream"], event.facts["metrics"])
@@ -93,6 +96,7 @@ class Meter:
             bytes_per_s=(bytes_read - bytes_before) / seconds if seconds else 0.0,
             memory=memory_in_use(),
             left_s=max(0.0, self._passes - passes) / speed if speed else None,
+            left_passes=self._left_passes,
         )
 
     def _since_last(self) -> float | None:

@@ -142,9 +142,10 @@ def require_tolerance(plan: TrainingPlan, *, asked: bool) -> None:
         )
 
 
-def require_convergence(result: TrainingResult, prover: Prover | None) -> None:
+def require_convergence(result: TrainingResult, plan: TrainingPlan) -> None:
     """Raise ToleranceMissed where a tolerance was asked for and missed."""
     if result.converged is False:
+        prover = other_prover(plan, result.solver)
         raise ToleranceMissed(
             f"{result.convergence.sentence(result.passes)} The model is in {result.run}. "
             f"{what_helps(result, prover)}"
@@ -212,7 +213,7 @@ def _report(
     else:
         terminal.say(certificate_sentence(result, prover))
     if require_tol:
-        require_convergence(result, prover)
+        require_convergence(result, plan)
     if verdict := result.convergence.sentence(result.passes):
         by_choice = result.passes_of_model not in (None, result.passes)
         missed = result.converged is False and not by_choice

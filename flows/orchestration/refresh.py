@@ -55,7 +55,7 @@ def refresh(plan: RefreshPlan, where: Execution = HERE) -> Any:
     trained = train_in_stages(training, generation.run, where)
     decided = _publish(plan, generation, trained, where)
     if plan.require_tol:
-        require_convergence(trained.convergence, trained.run, trained.passes)
+        require_convergence(trained, training)
     return completed(decided, trained)
 
 

@@ -333,13 +333,14 @@ class TrainingRun:
 
     def _outcome(self) -> dict[str, Any]:
         certified, tol = self._saved.certified, self.plan.tol
-        convergence = Convergence.of(tol, certified, finished=self._saved.finished)
-        missed = tol is not None and convergence.converged is False
+        convergence, left = Convergence.of(tol, certified, finished=self._saved.finished), None
+        if tol is not None and convergence.converged is False:
+            left = left_passes(self.cursor.marks, tol)
         return {
             "objective": certified.objective if certified else None,
             "certificate": certified.gap if certified else None,
             "hinge_certificate": hinge_gap(self.problem, certified),
             "weights_sha256": self._saved.weights_sha256,
-            "left_passes": left_passes(self.cursor.marks, tol) if missed else None,
+            "left_passes": left,
             **convergence._asdict(),
         }

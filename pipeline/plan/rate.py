@@ -7,7 +7,9 @@ before the training knows nothing of these rows; the last three passes do.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+from pydantic import Field
 
 from solvers.protocol import Certificate
 
@@ -19,8 +21,8 @@ SMALLEST = 1e-300  # relative gap
 class Mark(NamedTuple):
     """How far a training was at some moment."""
 
-    passes: float
-    digits: float  # of the certificate: 3 for a relative gap of 1e-3
+    passes: Annotated[float, Field(ge=0.0)]
+    digits: Annotated[float, Field(ge=0.0, le=301.0)]  # of the certificate: 3 for 1e-3, relative
 
     @classmethod
     def of(cls, passes: float, found: Certificate) -> Mark:

@@ -1,11 +1,13 @@
 """`auto`: what it chooses, that it says so and keeps to it, and when it falls back."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from flows import cli
+from pipeline.errors import BadInput
 from pipeline.execution.threads import InProcess
 from pipeline.plan.auto import MethodChoice, choose, far_behind
 from pipeline.plan.job import make_job
@@ -13,6 +15,7 @@ from pipeline.plan.rate import Mark, left_passes, noted, rate
 from pipeline.reporting.report import draw_report
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.training.run_folder import RunFolder
+from pipeline.training.saved import Cursor, read_attributes
 from pipeline.training.training_run import TrainingRun
 from solvers.dual.psdca import Psdca
 from solvers.kernels.rows import SparseRows
@@ -50,7 +53,7 @@ def problem(loss="logistic", lam=1e-4):
             {"tol": 1e-4},
             {"resident": True, "d": 501, "lam": 1e-2},
             ["s2gd+", "psdca"],
-            "are s2gd+ about 6, psdca about",
+            "are s2gd+ about 7, psdca about",
         ),
         ({"tol": 1e-4}, {"resident": True, "d": 501}, ["psdca"], "psdca about 6"),
         ({"tol": 1e-4}, {"resident": True, "d": 501, "square": 9.0}, ["psdca"], "psdca about"),
@@ -133,6 +136,23 @@ def test_the_rate_is_that_of_the_last_three_passes():
     assert rate((Mark(0.1, 0.0), Mark(0.1 + 0.2 + 2.8, 1.0))) is not None
     assert Mark.of(3, Certificate(0.5, 1e-3)).digits == pytest.approx(3.0)
     assert Mark.of(3, Certificate(5.0, 50.0)).digits == 0.0
+
+
+def snapshot(cursor):
+    told = {"state": "s", "streams": [{}], "intercept": 0.0, "certificate": None, "finished": False}
+    return SimpleNamespace(address="here", attributes={"cursor": cursor, **told})
+
+
+def test_what_snapshots_say_of_the_certificates_so_far_is_checked():
+    """Those of earlier versions had one mark, which is no longer looked at."""
+    old = {"epoch": 1, "passes": 3.0, "marked_passes": 1.0, "marked_digits": 0.5}
+    assert read_attributes(snapshot(old)).cursor == Cursor(epoch=1, passes=3.0)
+    marks = (Mark(1.0, 0.5), Mark(2.0, 300.0))
+    told = json.loads(json.dumps(Cursor(marks=marks)._asdict()))
+    assert read_attributes(snapshot(told)).cursor.marks == marks
+    for digits in (1e5, -1.0):
+        with pytest.raises(BadInput, match="marks"):
+            read_attributes(snapshot({"marks": [[1.0, digits]]}))
 
 
 def trained(plan, url):

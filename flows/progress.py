@@ -34,7 +34,9 @@ PROVING = (
 )  # fmt: skip
 WIDTHS = {"rows": 13, "passes": 8, "memory": 10, "MB/s": 8, "left": 8}
 WIDTH = 14  # of the others
-SPARED = ("MB/s", "memory", "since last", "rows", "at most left", "left", "rows/s")  # in this order
+SPARED = (  # in this order
+    "MB/s", "memory", "since last", "rows", "at most left", "left", "rows/s", TO_TOL,
+)  # fmt: skip
 ENGINES = {"threads": "threads of this process", "dask": "Dask"}
 PHASES = {"partition": "reading rows", "write": "writing chunks", "done": "done"}
 

@@ -107,7 +107,7 @@ MORE_STUDIES = (
     ),
     Study(
         "credit", "give_me_some_credit/creditsample-training.csv.gz",
-        options={"label": "SeriousDlqin2yrs", "drop": (0,)},
+        options={"label": "SeriousDlqin2yrs", "drop": (0,), "missing": "zero"},
     ),
 )  # fmt: skip
 

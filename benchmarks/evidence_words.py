@@ -100,11 +100,12 @@ the end, and seconds, while other programs ran beside and kernels were compiled 
 not yet. sector is class 1 against the rest, mnist 9 digit 9, kddcup99 normal connections, its
 columns of words encoded.""",
     "public-sets, after": """\
-The miss, raw pixels with the squared hinge at lam = 1/n, has L/lam = 3.4e11. `newton` moves, but
+The misses are raw pixels. With the squared hinge at lam = 1/n L/lam is 3.4e11: `newton` moves, but
 which rows count in its matrix changes with each step, so steps are halved two to four times, a
 pass each, and what it certifies in the end is the objective itself; `psdca` certifies no more
-(above). Ingested with `--scale maxabs` it takes 11 passes of `newton`. Missing cells of credit
-count as zero. Not run: raw pixels at lam = 10/n and with the hinge; credit with the hinge.""",
+(above). The hinge has no curvature for a matrix, and `psdca` is left. Ingested with `--scale
+maxabs` the squared hinge takes 11 passes of `newton`. Missing cells of credit count as zero. Not
+run: raw pixels with the hinge at 1/n and with the others at 10/n; credit with the hinge.""",
     "sorted": """\
 ijcnn1 sorted by label, 55 chunks, 96 % of the variance of the targets between chunks; `s2gd+` to
 1e-6 or for 40 passes:

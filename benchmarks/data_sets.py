@@ -5,6 +5,7 @@ They lie in the folder that FEWPASS_DATA names.
 
 from __future__ import annotations
 
+import dataclasses
 import lzma
 import os
 from dataclasses import dataclass, field
@@ -93,6 +94,22 @@ STUDIES = (
     regression("protein", "none"),
     regression("keggundirected", "none"),
 )
+PIXELS = dataclasses.replace(
+    next(study for study in STUDIES if study.name == "mnist 9"), name="mnist 9, raw", scale="none"
+)
+MORE_STUDIES = (
+    Study(
+        "sector, class 1", "sector/sector.scale.bz2", options={"n_features": 55_197}, positive="1"
+    ),
+    Study(
+        "kddcup99", "kddcup99_10pct/kddcup.data_10_percent.gz", positive="normal.",
+        options={"format": "csv", "label": -1, "header": False},
+    ),
+    Study(
+        "credit", "give_me_some_credit/creditsample-training.csv.gz",
+        options={"label": "SeriousDlqin2yrs", "drop": (0,), "missing": "zero"},
+    ),
+)  # fmt: skip
 
 
 class Half(NamedTuple):

@@ -2,8 +2,8 @@
 
     python -m benchmarks.evidence
 
-The lines are appended by real_data.py, certified.py, forecasts.py, auto.py, raw_data.py, memory.py
-and scaling.py; of several lines about one row the last one counts.
+The lines are appended by real_data.py, certified.py, forecasts.py, auto.py, raw_data.py,
+public_sets.py, memory.py and scaling.py; of several lines about one row the last one counts.
 """
 
 from __future__ import annotations
@@ -227,6 +227,37 @@ def raw_data(rows: list[Row]) -> str:
     return table(head, cells, ("set", "lam", "loss"))
 
 
+def public_sets(rows: list[Row]) -> str:
+    """Tabulate what the default method comes to on every public set."""
+    cells = [
+        [
+            row["set"], f"{row['rows']:,}", f"{row['columns']:,}", row["lam"],
+            of_words(row["loss"]), row["solver"],
+            " / ".join("-" if p is None else f"{p:.0f}" for p in row["passes"]),
+            "nothing" if row["relative"] is None else f"{row['relative']:.1e}",
+            f"{row['seconds']:.1f}",
+        ]
+        for row in rows
+    ]  # fmt: skip
+    head = ("set", "rows", "columns", "lam", "loss", "method", "passes", "certified", "s")
+    return table(head, cells, ("set", "lam", "loss", "method"))
+
+
+def psdca_ways(rows: list[Row]) -> str:
+    """Tabulate readings of the rows, of every way to go over them."""
+    passes = {(row["set"], row["lam"], row["loss"], row["method"]): row["passes"] for row in rows}
+    problems = dict.fromkeys(key[:3] for key in passes)
+    names = list(dict.fromkeys(row["method"] for row in rows))
+    cells = [
+        [
+            key[0], key[1], of_words(key[2]),
+            *(" / ".join(str(p or "-") for p in passes.get((*key, m), ())) for m in names),
+        ]
+        for key in problems
+    ]  # fmt: skip
+    return table(("set", "lam", "loss", *names), cells, ("set", "lam", "loss"))
+
+
 def in_order(rows: list[Row]) -> str:
     """Tabulate what windows of sorted rows lead to."""
     head = ("`--memory`", "a window holds", "passes", "objective", "at most above the optimum")
@@ -291,6 +322,9 @@ PARTS = (
     Part("forecasts", "Passes foreseen and found", ("set", "loss", "lam", "solver"), forecasts),
     Part("auto", "The method that `auto` takes", ("set", "loss", "method", "tol"), auto),
     Part("raw-data", "Rows of very different length", ("set", "loss", "lam", "method"), raw_data),
+    Part("psdca-ways", "Other ways to go over the rows", ("set", "loss", "lam", "method"),
+         psdca_ways),
+    Part("public-sets", "Every public set as it lies", ("set", "loss", "lam"), public_sets),
     Part("sorted", "Rows that lie sorted", ("memory",), in_order),
     Part("memory", "Memory: flat in the size of the input", ("size", "step"), memory),
     Part("scaling", "Clusters: measured costs, and a model", (), clusters),

@@ -143,7 +143,7 @@ class Demo:
         result = train_shown(self.terminal, plan, str(self.run), Execution())
         self.terminal.say(
             f"{result.rows_seen:,} rows in {format_seconds(result.seconds)}. "
-            f"{certificate_sentence(result)}"
+            f"{certificate_sentence(result, None)}"
         )
         return result
 

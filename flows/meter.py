@@ -29,6 +29,7 @@ class Numbers(NamedTuple):
     bytes_per_s: float
     memory: int  # bytes in use by this process and its workers
     left_s: float | None  # at the present speed, until the last pass that may be made; 0 at the end
+    left_passes: float | None = None  # to the tolerance, at the certificate's present rate
 
 
 class Meter:
@@ -44,6 +45,7 @@ class Meter:
         self._spans = 0
         self._certified: tuple[float, float] | None = None
         self._is_over = False
+        self._left_passes: float | None = None
 
     def take(self, event: Event) -> None:
         """Count an event."""
@@ -55,6 +57,7 @@ class Meter:
             self._loss_sums, self._told = {}, {}
         if event.kind == "certificate":
             self._certified = (event.facts["objective"], event.facts["gap"])
+            self._left_passes = event.facts["left_passes"]
             self._mark()
         if event.kind == "span":
             self._hear(event.facts["stream"], event.facts["metrics"])
@@ -94,6 +97,7 @@ class Meter:
             bytes_per_s=(bytes_read - bytes_before) / seconds if seconds else 0.0,
             memory=memory_in_use(),
             left_s=self._left(passes, speed),
+            left_passes=self._left_passes,
         )
 
     def _left(self, passes: float, speed: float) -> float | None:

@@ -87,6 +87,7 @@ class PassLines:
             "waiting": waiting,
             "waits_for": longest if waiting else None,
             "left_s": numbers.left_s,
+            "left_passes": numbers.left_passes,
         }
         return Line(joined(_parts(numbers, self._told, self._of, waiting, longest)), fields)
 
@@ -99,6 +100,8 @@ def _parts(
         yield f"loss {numbers.since_last:.5f}"
     if numbers.gap is not None:
         yield f"at most {numbers.gap:.2e} above the optimum"
+    if numbers.left_passes is not None:
+        yield f"about {numbers.left_passes:,.0f} passes to the tolerance"
     yield f"{numbers.rows_per_s:,.0f} rows/s"
     yield f"{numbers.bytes_per_s / 1e6:.1f} MB/s"
     yield format_bytes(numbers.memory)

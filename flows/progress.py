@@ -28,10 +28,15 @@ if TYPE_CHECKING:
 FIRST_LINE_S, GROWTH = 1.0, 1.5  # seconds to the first plain line, and from then on
 
 LEARNING = ("rows", "passes", "average", "since last", "rows/s", "MB/s", "memory", "left")
-PROVING = ("passes", "objective", "above optimum", "rows/s", "MB/s", "memory", "at most left")
+TO_TOL = "passes to tol"  # at the rate of the last three passes
+PROVING = (
+    "passes", "objective", "above optimum", TO_TOL, "rows/s", "MB/s", "memory", "at most left",
+)  # fmt: skip
 WIDTHS = {"rows": 13, "passes": 8, "memory": 10, "MB/s": 8, "left": 8}
 WIDTH = 14  # of the others
-SPARED = ("MB/s", "memory", "since last", "rows", "at most left", "left", "rows/s")  # in this order
+SPARED = (  # in this order
+    "MB/s", "memory", "since last", "rows", "at most left", "left", "rows/s", TO_TOL,
+)  # fmt: skip
 ENGINES = {"threads": "threads of this process", "dask": "Dask"}
 PHASES = {"partition": "reading rows", "write": "writing chunks", "done": "done"}
 
@@ -191,6 +196,7 @@ def cells(columns: tuple[str, ...], numbers: Numbers) -> tuple[str, ...]:
         "MB/s": f"{numbers.bytes_per_s / 1e6:.1f}",
         "memory": format_bytes(numbers.memory),
         "left": "-" if numbers.left_s is None else format_seconds(numbers.left_s),
+        TO_TOL: or_dash(numbers.left_passes, ",.0f"),
     }
     known["at most left"] = known["left"]
     return tuple(known[column] for column in columns)

@@ -43,7 +43,8 @@ from pipeline.settings.source_options import SourceOptions
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.sizes import format_bytes
 from pipeline.straight.telling import is_source
-from pipeline.training.outcome import Convergence, TrainingResult, what_helps
+from pipeline.training.missed import Prover, goes_by_gradients, other_prover, what_helps
+from pipeline.training.outcome import TrainingResult
 from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingRun
 from solvers.kernels.compiling import Compiling
@@ -57,6 +58,11 @@ CANDIDATE_STYLES = {"error": ".2%", "objective": ".6f", "gap": ".2e"}
 NO_ROWS_LEFT = (
     "Certificate: not computed; it needs the rows again, which are stored nowhere (--keep DATASET "
     "keeps them)."
+)
+
+BY_GRADIENTS = (
+    "It is the gradient's bound, which lags behind the true excess; the duality gap of "
+    "`solver=psdca` lags less."
 )
 
 Begin = Callable[[Executor], TrainingRun]
@@ -136,11 +142,13 @@ def require_tolerance(plan: TrainingPlan, *, asked: bool) -> None:
         )
 
 
-def require_convergence(convergence: Convergence, run: str, passes: float) -> None:
+def require_convergence(result: TrainingResult, plan: TrainingPlan) -> None:
     """Raise ToleranceMissed where a tolerance was asked for and missed."""
-    if convergence.converged is False:
+    if result.converged is False:
+        prover = other_prover(plan, result.solver)
         raise ToleranceMissed(
-            f"{convergence.sentence(passes)} The model is in {run}. {what_helps(run)}"
+            f"{result.convergence.sentence(result.passes)} The model is in {result.run}. "
+            f"{what_helps(result, prover)}"
         )
 
 
@@ -197,16 +205,19 @@ def _report(
     terminal.result(asdict(result), Group(*shown))
     if result.passes_of_model is not None:
         terminal.say(held_out_sentence(result))
+    prover = None
+    if result.converged is False or proves_nothing(result):
+        prover = other_prover(plan, result.solver)
     if plan.source is not None and result.certificate is None:
         terminal.say(NO_ROWS_LEFT)
     else:
-        terminal.say(certificate_sentence(result))
+        terminal.say(certificate_sentence(result, prover))
     if require_tol:
-        require_convergence(result.convergence, result.run, result.passes)
+        require_convergence(result, plan)
     if verdict := result.convergence.sentence(result.passes):
         by_choice = result.passes_of_model not in (None, result.passes)
         missed = result.converged is False and not by_choice
-        more, style = (f" {what_helps(result.run)}", "yellow") if missed else ("", None)
+        more, style = (f" {what_helps(result, prover)}", "yellow") if missed else ("", None)
         terminal.say(f"{verdict}{more}", style=style)
     return 0
 
@@ -280,16 +291,19 @@ def held_out_sentence(result: TrainingResult) -> str:
     )
 
 
-def certificate_sentence(result: TrainingResult) -> str:
+def proves_nothing(result: TrainingResult) -> bool:
+    """Whether a certificate says no more than that no loss is below 0."""
+    found, objective = result.certificate, result.objective
+    return found is not None and objective is not None and found >= objective
+
+
+def certificate_sentence(result: TrainingResult, prover: Prover | None) -> str:
     """Say how far from the best possible model this one can be."""
     if result.certificate is None or result.objective is None:
         return "Certificate: not computed (--certify pays one more pass for it)."
-    if result.certificate >= result.objective:
-        tighten = (
-            "" if result.converged is False else " More --passes or a larger --lam tighten it."
-        )
-        dual = "" if "sdca" in result.solver else " --solver psdca proves something sooner."
-        return f"Certificate: nothing is proven yet but that no loss is below 0.{tighten}{dual}"
+    if proves_nothing(result):
+        more = prover.sentence if prover else "More `passes` or a larger `lam` tighten it."
+        return f"Certificate: nothing is proven yet but that no loss is below 0. {more}"
     relative = result.certificate / max(1.0, abs(result.objective))
     hinge = result.hinge_certificate
     whose = f"of each of the {result.classes} models " if result.classes else ""
@@ -297,4 +311,5 @@ def certificate_sentence(result: TrainingResult) -> str:
         f"Certificate: the objective {whose}is at most {result.certificate:.3g} above the optimum "
         f"(relative {relative:.2g})."
         + (f" With the plain hinge for a loss, at most {hinge:.3g} above its." if hinge else "")
+        + (f" {BY_GRADIENTS}" if prover and goes_by_gradients(result.solver) else "")
     )

@@ -29,7 +29,8 @@ from solvers.protocol import (
     with_row_version,
 )
 
-Orders = Callable[[int, int], NDArray[np.int64]]  # sweep and turn -> the rows to visit
+#: Sweep and turn -> the rows to visit, or those of each window, where a method is to see windows.
+Orders = Callable[[int, int], NDArray[np.int64] | list[NDArray[np.int64]]]
 RowState = NDArray[np.float64]  # (n,), or (n, k) for k > 1 numbers a row; (0,) if none are kept
 
 NO_ROW_STATE = np.empty(0)
@@ -157,12 +158,14 @@ class _Drive:
             values = self._kept[number] = values.copy()
         visited = turn = 0
         while turn == 0 if sweep.rows is None else sweep.rows(state) > 0:
-            order = self._orders(number, turn)
-            turned = self._block._replace(order=order, row_state=values)
-            visited, turn = visited + rows_visited(sweep, state, turned), turn + 1
-            state = sweep.step(self._problem, self._stats, state, turned)
-            if sweep.diverged(state):
-                return state, visited
+            drawn = self._orders(number, turn)
+            for order in drawn if isinstance(drawn, list) else [drawn]:
+                window = self._block._replace(order=order, row_state=values)
+                visited += rows_visited(sweep, state, window)
+                state = sweep.step(self._problem, self._stats, state, window)
+                if sweep.diverged(state):
+                    return state, visited
+            turn += 1
         state = sweep.join(self._problem, self._stats, [state])
         return with_row_version(state, number) if sweep.row_state == "update" else state, visited
 

@@ -108,6 +108,8 @@ def asgd(name, problem, X, y, weight, gamma0, a, c, t0, latest=None):
             loss_theta += rate * (value - loss_theta)
             loss_ema += rate * (value_ema - loss_ema)
         step = gamma(gamma0, a, c, t)
+        if name == "squared_hinge":  # the row's own exact step
+            slope = slope / (1.0 + step * v * (x @ x + problem.intercept**2))
         theta = (1.0 - problem.lam * step) * theta - step * v * slope * x
         b = b - step * (problem.lam_b * b + problem.intercept * v * slope)
         if t0 is None:

@@ -38,6 +38,7 @@ FILE_PEERS = {
         "dask-ml Incremental": "dask_ml_sgd",
     },
 }
+RAW = ("counts", "imdb-raw", "mnist")  # rows as they lie, or in units that were not chosen for us
 ASGD_TARGETS = {
     **dict.fromkeys(
         (("D1", "hinge"), ("D1", "logistic"), ("D2", "hinge"), ("D2", "logistic")), 5.0
@@ -204,6 +205,9 @@ class Programme:
             for loss in ("logistic", "hinge"):
                 for lam in ("1e-4",) if self._quick else ("1e-4", "1/n"):
                     yield AccuracyContest(name, self._place(name), loss, lam)
+        for name in RAW[:1] if self._quick else RAW:
+            for loss in ("logistic", "hinge"):
+                yield AccuracyContest(name, self._place(name), loss, "1/n")
 
     def streaming(self) -> Iterator[Contest]:
         """One pass over a Zarr set on disk, from the page cache and from the disk."""

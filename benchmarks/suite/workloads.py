@@ -9,7 +9,8 @@ All float32.  Sparse rows have unit length; a value's column is drawn with proba
 1 / (10 + rank), columns ranked in random order, values uniform on (0.1, 1.1), a column drawn twice
 counts as one.  Labels: the sign of a random linear score with noise (0.3 of its spread) about its
 median.  mnist, kddcup99 (one-hot) and imdb are the public sets; labels of two classes: 9 or not,
-attack or not, liked or not.
+attack or not, liked or not.  imdb-raw has the same rows as they lie, and counts
+are made texts whose words are counted (testing/synthetic.py), one of 20 classes or not.
 
 Each is made once, below a folder, as .npy files; contestants load them.
 """
@@ -29,11 +30,12 @@ from sklearn.datasets import load_svmlight_file
 from benchmarks.data_sets import idx, public_data
 from pipeline.streaming.block_shuffle import mixed
 from solvers.drive import Orders
+from testing.synthetic import word_counts
 
 MADE = {"D1": (500_000, 54, 0), "D2": (100_000, 2_000, 0),
         "S1": (700_000, 47_236, 95), "S2": (50_000, 1_300_000, 490)}  # fmt: skip
 DENSE = ("D1", "D2", "mnist")
-SPARSE = ("S1", "S2", "kddcup99", "imdb")
+SPARSE = ("S1", "S2", "kddcup99", "imdb", "imdb-raw", "counts")
 BLOCK = 50_000  # rows made at a time
 SHRUNK = 50  # toy sizes have so many times fewer rows
 
@@ -172,13 +174,26 @@ def kddcup99(quick: bool) -> tuple[Any, np.ndarray]:
 
 def imdb(quick: bool) -> tuple[Any, np.ndarray]:
     """25,000 reviews as words and pairs of words, unit rows; liked or not."""
+    X, y = imdb_raw(quick)
+    X.data /= np.repeat(np.sqrt(np.diff(X.indptr)), np.diff(X.indptr)).astype(np.float32)
+    return X, y
+
+
+def imdb_raw(quick: bool) -> tuple[Any, np.ndarray]:
+    """The same with a 1 for every word and pair of words."""
     with lzma.open(public_data("imdb/imdb_bigram.train.svm.xz")) as file:
         X, y = load_svmlight_file(file, dtype=np.float32)
-    X.data /= np.repeat(np.sqrt(np.diff(X.indptr)), np.diff(X.indptr)).astype(np.float32)
     rows = slice(None, None, SHRUNK if quick else None)
     return X[rows].tocsr(), y[rows]
 
 
+def counts(quick: bool) -> tuple[Any, np.ndarray]:
+    """12,000 texts of lognormal length, their words counted; the first of 20 classes or not."""
+    X, label = word_counts()
+    rows = slice(None, None, SHRUNK if quick else None)
+    return X[rows].tocsr(), np.where(label == 0.0, 1.0, -1.0)[rows]
+
+
 REAL: dict[str, Callable[[bool], tuple[Any, np.ndarray]]] = {
-    "mnist": mnist, "kddcup99": kddcup99, "imdb": imdb
+    "mnist": mnist, "kddcup99": kddcup99, "imdb": imdb, "imdb-raw": imdb_raw, "counts": counts
 }  # fmt: skip

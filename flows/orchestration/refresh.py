@@ -45,7 +45,7 @@ def refresh(plan: RefreshPlan, where: Execution) -> Any:
     trained = train_in_stages(training, generation.run, where)
     decided = _publish(plan, generation, trained, where)
     if plan.require_tol:
-        require_convergence(trained.convergence, trained.run, trained.passes)
+        require_convergence(trained, training)
     return completed(decided, trained)
 
 

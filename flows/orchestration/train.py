@@ -40,7 +40,7 @@ def train(plan: TrainingPlan, run: str, where: Execution, require_tol: bool) -> 
     require_tolerance(plan, asked=require_tol)
     result = train_in_stages(plan, dated(run), where)
     if require_tol:
-        require_convergence(result.convergence, result.run, result.passes)
+        require_convergence(result, plan)
     return completed(asdict(result), result)
 
 

@@ -37,12 +37,26 @@ def warnings(plan: TrainingPlan, job: Job, foreseen: Forecast) -> list[str]:
             f"`passes` allows {plan.passes}. Raise it, ask for a larger `tol`, or see what "
             "fewpass plan advises."
         )
+    if plan.tol is not None and visits_chunks_alone(plan, job):
+        said.append(
+            "A window holds one chunk, so that the same rows meet in every pass: dual ascent then "
+            "takes about twice the passes, and up to four times. Raise `memory`, or ingest with "
+            "smaller chunks (`chunk_bytes`)."
+        )
     if getattr(plan.solver, "batch", None) == "naive":
         said.append(
             "Naive batches step too far where rows are alike, and may circle or diverge. They are "
             "there to be compared with; use `solver.batch=aggressive`."
         )
     return said
+
+
+def visits_chunks_alone(plan: TrainingPlan, job: Job) -> bool:
+    """Whether a dual method's windows cannot be dealt anew, as each is one chunk of several."""
+    windows = job.windows
+    several = windows.n_chunks > windows.streams
+    dual = streaming(plan).certify_pass is not None
+    return several and windows.chunks_per_window == 1 and dual
 
 
 def advice(plan: TrainingPlan, job: Job, foreseen: Forecast) -> list[str]:

@@ -4,12 +4,13 @@ Without a tolerance, or in one pass, the several learners of `onepass`: nothing 
 then.  Averaged SGD alone for many models, which it takes side by side, and where their states do
 not fit into the memory.
 
-To a tolerance, Newton's method where the loss is smooth and columns are few, whatever their scales;
-else dual coordinate ascent with a proximal centre, which foresees nothing and finds out by its
-certificate how hard the problem is.  S2GD+ goes before it only where rows stay in memory, are short
-beside lam, and its cheaper passes (solvers/estimates/expected_passes.py) are foreseen to take less.
-Where rows lie sorted it does not: its averages count on a random order.  Plain SDCA takes less
-memory, and is taken where that is short.
+To a tolerance, Newton's method where the loss is smooth and columns are few, whatever their scales,
+unless rows are read anew in every pass and dual ascent is foreseen to take fewer; else dual
+coordinate ascent with a proximal centre, which finds out by its certificate how hard the problem
+is.  S2GD+ goes before it only where rows stay in memory, are short beside lam, and its cheaper
+passes (solvers/estimates/expected_passes.py) are foreseen to take less.  Where rows lie sorted it
+does not: its averages count on a random order.  Plain SDCA takes less memory, and is taken where
+that is short.
 
 All of it follows from the plan and from what ingest measured, and is written down in the run's
 record, so that a run goes on with what it began with.
@@ -19,15 +20,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from pipeline.plan.rate import Marks, left_passes, rate
 from pipeline.settings.methods import Method
 from pipeline.settings.training_plan import TrainingPlan
 from solvers.estimates.expected_passes import conditioning
 from solvers.losses import Problem
-from solvers.protocol import Certificate, ProblemStats
+from solvers.protocol import ProblemStats
 from solvers.registry import method_class
 
 FEW_MODELS = 4  # averaged SGD takes eight for the price of two, onepass each for its own
@@ -35,12 +37,11 @@ FEW_COLUMNS = 500  # up to here a row's share of the matrix of columns by column
 MORE_COLUMNS = 1000  # the same where K is above HARD: there nothing else comes to a certificate
 HARD = 1e4
 SHORT = 1.0  # K of rows that are short beside lam
-CHEAPER = 0.55  # a pass of s2gd+ beside one of psdca in memory: half are reductions, which do not
+CHEAPER = 0.7  # a pass of s2gd+ beside one of psdca in memory: half are reductions, which do not
 # wait for each other's rows
 FAR_BEHIND = 2.0  # times what is foreseen to be left
 PATIENCE = 2.0  # times what is foreseen, before a method is judged
-LOOK_AGAIN = 1.5  # from one look at the progress to the next, in passes
-NOTHING, SMALLEST = 1.0 - 1e-9, 1e-300  # relative gaps
+NOTHING = 1.0 - 1e-9  # relative gap
 
 
 def method(word: str, **settings: Any) -> Method:
@@ -99,8 +100,8 @@ def choose(
         return MethodChoice(
             methods=(method("psdca"),), reason="psdca, as lam is too small to foresee more"
         )
-    steady = resident and not sorted_rows
-    wanted = list(candidates(problem, stats, plan.tol, steady=steady))
+    known = {"resident": resident, "sorted_rows": sorted_rows}
+    wanted = list(candidates(problem, stats, plan.tol, **known))
     fitting = [one for one in wanted if fits(one)][:2]
     if not fitting and fits(method("sdca")):
         reason = "sdca, as psdca does not fit into the memory"
@@ -144,19 +145,19 @@ def for_a_kink(fits: Callable[[Method], bool]) -> MethodChoice:
 
 
 def candidates(
-    problem: Problem, stats: ProblemStats, tol: float, *, steady: bool
+    problem: Problem, stats: ProblemStats, tol: float, *, resident: bool, sorted_rows: bool
 ) -> Iterator[Method]:
-    """Yield the methods for a smooth loss, first choice first.
-
-    `steady`: rows stay in memory, in random order.
-    """
+    """Yield the methods for a smooth loss, first choice first."""
     known = conditioning(problem, stats)
     assert known is not None, "asked before"
     K, dual, primal = known.slowness(stats.n), method("psdca"), method("s2gd+")
     few = stats.d <= (MORE_COLUMNS if K > HARD else FEW_COLUMNS)
     if few:
-        yield method("newton")
-    elif steady and K < SHORT:
+        columns = method("newton")
+        fewer = passes_of(dual, problem, stats, tol) < passes_of(columns, problem, stats, tol)
+        yield from (dual, columns) if fewer and not resident else (columns, dual)
+        return
+    if resident and not sorted_rows and K < SHORT:
         cost = CHEAPER * passes_of(primal, problem, stats, tol)
         if cost < passes_of(dual, problem, stats, tol):
             yield primal
@@ -169,38 +170,32 @@ def passes_of(solver: Method, problem: Problem, stats: ProblemStats, tol: float)
     return math.inf if usual is None else usual
 
 
-class Mark(NamedTuple):
-    """How far a training was at some moment."""
-
-    passes: float
-    digits: float  # of the certificate: 3 for a relative gap of 1e-3
-
-    @classmethod
-    def of(cls, passes: float, found: Certificate) -> Mark:
-        """Read a certificate; one that proves nothing has no digits."""
-        return cls(passes, -math.log10(min(1.0, max(found.relative, SMALLEST))))
-
-
 def far_behind(
-    choice: MethodChoice, problem: Problem, stats: ProblemStats, tol: float, before: Mark, now: Mark
+    choice: MethodChoice,
+    problem: Problem,
+    stats: ProblemStats,
+    tol: float,
+    marks: Marks,
+    most: float,
 ) -> str | None:
     """Say in a sentence why the second method should go on; None while it should not.
 
-    It should when the passes since `before` brought so little that what is left, at that rate, is
-    twice what was foreseen and more than all that the other usually takes.  What gradients prove
-    may stand still for long before it falls: so patience.
+    It should when the last three passes brought so little that what is left, at that rate, is
+    twice what was foreseen and more than all that the other usually takes, which must be among the
+    passes that may be made.  What gradients prove may stand still for long before it falls: so
+    patience.
     """
     first, second = choice.methods
+    if (gained := rate(marks)) is None:
+        return None
+    now, left = marks[-1], left_passes(marks, tol)
     so_far = passes_of(first, problem, stats, 10.0**-now.digits)
     whole, other = (passes_of(one, problem, stats, tol) for one in choice.methods)
-    if now.passes < PATIENCE * whole:
+    if now.passes < PATIENCE * whole or other > most:
         return None
-    rate = (now.digits - before.digits) / (now.passes - before.passes)
-    left = (-math.log10(tol) - now.digits) / rate if rate > 0.0 else math.inf
-    if left < FAR_BEHIND * (whole - so_far) or left < 1.0 + other:
+    if left is not None and (left < FAR_BEHIND * (whole - so_far) or left < 1.0 + other):
         return None
     return (
-        f"{first.kind} gained {now.digits - before.digits:.2g} digits in "
-        f"{now.passes - before.passes:.0f} passes, too few for the "
+        f"{first.kind} gained {gained:.2g} digits a pass in the last three passes, too few for the "
         f"{-math.log10(tol) - now.digits:.2g} that are missing; {second.kind} goes on from there."
     )

@@ -66,6 +66,8 @@ class Numbers:
             self._proven = (
                 f", objective {told['objective']:.6g}, at most {told['gap']:.2g} above the optimum"
             )
+            if (left := told["left_passes"]) is not None:
+                self._proven += f", about {left:,.0f} passes to the tolerance"
         elif event.kind == "validation":
             self._held_out = f", held-out loss {told['loss']:.6g}"
 

@@ -229,7 +229,7 @@ class Bursts:
         self._count(JUDGING * self._data.values)
         yield self._progress.event(
             "certificate", objective=found.certificate.objective, gap=found.certificate.gap,
-            margin=found.gamma, margin_bound=found.bound,
+            left_passes=None, margin=found.gamma, margin_bound=found.bound,
         )  # fmt: skip
         yield self._checkpoints.save(self, finished=finished)
 

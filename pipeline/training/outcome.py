@@ -54,14 +54,6 @@ class Convergence(NamedTuple):
         return f"Tolerance {self.tol:g} {verdict}: certified {found} after {passes:.4g} passes."
 
 
-def what_helps(run: str) -> str:
-    """Say what to do about a tolerance that a run missed."""
-    return (
-        f"More passes from this model on: fewpass train with `start_from={run}`, more `passes`, "
-        "and a new run. Or a larger `tol` or `lam`, or another `solver`: fewpass plan says which."
-    )
-
-
 @dataclass(frozen=True)
 class TrainingResult:
     """What a finished run hands on; the fields that `fewpass train --json` prints."""
@@ -87,6 +79,8 @@ class TrainingResult:
     tol: float | None  # these three as in Convergence
     relative_gap: float | None
     converged: bool | None
+    left_passes: float | None  # where it was missed, passes to the tolerance at the rate at which
+    # the certificate fell over the last three; None where it did not fall
     weights_sha256: str
     seconds: float
     bytes_read: int

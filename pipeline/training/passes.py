@@ -12,9 +12,10 @@ from typing import Any
 
 from pipeline.execution.row_state import RowStateInMemory
 from pipeline.plan.advice import warnings
-from pipeline.plan.auto import LOOK_AGAIN, Mark, far_behind
+from pipeline.plan.auto import far_behind
 from pipeline.plan.forecast import Forecast, forecast
 from pipeline.plan.job import make_job, solver_of
+from pipeline.plan.rate import Mark, left_passes, noted
 from pipeline.scoring.calibrating import calibrate
 from pipeline.scoring.calibration import Calibration
 from pipeline.scoring.held_out import choose_lam
@@ -237,6 +238,7 @@ class Passes:
         if self._solver.warm_start_pass is not None:
             certified = self._absorb(self._solver.warm_start_pass)
             self._progress.advance(passes=cursor.passes + 1.0, sweeps=cursor.sweeps + 1)
+            self._note(certified)
         self._progress.advance(epoch=self._solver.warm_epoch, sweep=0)
         self._beginning = False
         yield self._save(certified, finished=self._is_enough(certified))
@@ -272,6 +274,7 @@ class Passes:
             certified = self._sweeps.certify()
         else:
             certified = None
+        self._note(certified)
         if certified:
             yield self._certified(certified)
         if spent or self._is_enough(certified):
@@ -285,19 +288,15 @@ class Passes:
         chosen, tol = self._training.methods, self.plan.tol
         if chosen is None or tol is None or self._checkpoints.finished:
             return None
-        if self._cursor.method + 1 == len(chosen.methods) or not (found := self._sweeps.proven()):
+        if self._cursor.method + 1 == len(chosen.methods):
             return None
-        now = Mark.of(self._cursor.passes, found)
-        before = Mark(self._cursor.marked_passes, self._cursor.marked_digits)
-        if now.passes < LOOK_AGAIN * before.passes:
-            return None
-        self._progress.advance(marked_passes=now.passes, marked_digits=now.digits)
-        return far_behind(chosen, self._job.problem, self._job.stats, tol, before, now)
+        most, marks = self.plan.passes, self._cursor.marks
+        return far_behind(chosen, self._job.problem, self._job.stats, tol, marks, most)
 
     def _fall_back(self, why: str) -> Iterator[Event]:
         """Go on with the other method, from the best weights."""
         at = self._sweeps.weights()
-        self._progress.advance(method=self._cursor.method + 1)
+        self._progress.advance(method=self._cursor.method + 1, marks=())
         self._take_method(self._cursor.method)
         yield self._progress.event("switch", method=self._solver.kind, why=why)
         yield from self._begin_at(at)
@@ -336,6 +335,7 @@ class Passes:
             windows=(), rows_in_sweep=0, sweep=cursor.sweep + 1, sweeps=cursor.sweeps + 1,
             passes=cursor.passes + passes,
         )  # fmt: skip
+        self._note(certified)
         enough = self._is_enough(certified)
         if enough or self._checkpoints.is_due(self):
             yield self._save(certified, finished=enough)
@@ -367,7 +367,7 @@ class Passes:
             self._early.begin_again()
         self._progress.advance(
             epoch=0, sweep=0, sweeps=cursor.sweeps + 1, restarts=cursor.restarts + 1, windows=(),
-            rows_in_sweep=0, passes=0.0,
+            rows_in_sweep=0, passes=0.0, marks=(),
         )  # fmt: skip
         self._save()
         return self._progress.event("restart", **metrics)
@@ -375,5 +375,15 @@ class Passes:
     def _save(self, certified: Certificate | None = None, *, finished: bool = False) -> Event:
         return self._checkpoints.save(self, certified, finished=finished)
 
+    def _note(self, found: Certificate | None) -> None:
+        """Remember what is certified after so many passes, for the rate at which it falls."""
+        if found:
+            now = Mark.of(self._cursor.passes, found)
+            self._progress.advance(marks=noted(self._cursor.marks, now))
+
     def _certified(self, found: Certificate) -> Event:
-        return self._progress.event("certificate", objective=found.objective, gap=found.gap)
+        tol = self.plan.tol
+        left = None if tol is None else left_passes(self._cursor.marks, tol)
+        return self._progress.event(
+            "certificate", objective=found.objective, gap=found.gap, left_passes=left
+        )

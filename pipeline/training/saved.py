@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from pipeline.errors import BadInput
+from pipeline.plan.rate import Marks
 from pipeline.scoring.calibration import Calibration
 from pipeline.straight.mixing import LossDrift, Mixing
 from pipeline.training.grid import Choice
@@ -27,6 +28,7 @@ from storage.snapshot import Snapshot
 
 Natural = Annotated[int, Field(ge=0, le=1 << 62)]
 Amount = Annotated[float, Field(ge=0.0)]
+GONE = ("marked_passes", "marked_digits")  # fields of a cursor in earlier versions
 
 
 class Cursor(NamedTuple):
@@ -44,8 +46,7 @@ class Cursor(NamedTuple):
     seconds: Amount = 0.0
     rows_before: Natural = 0  # seen by the model that the run started from
     method: Natural = 0  # of those that `auto` chose: 1 after falling back
-    marked_passes: Amount = 0.0  # when progress was last looked at ...
-    marked_digits: float = 0.0  # ... and what was certified then
+    marks: Marks = ()  # what was certified in the last three passes
 
 
 class SourcePosition(NamedTuple):
@@ -149,8 +150,12 @@ class Content(NamedTuple):
 
 def read_attributes(snapshot: Snapshot) -> Attributes:
     """Read a snapshot's attributes; BadInput names the first that is missing or cannot be."""
+    told = snapshot.attributes
+    if isinstance(cursor := told.get("cursor"), dict):
+        known = {name: value for name, value in cursor.items() if name not in GONE}
+        told = {**told, "cursor": known}
     try:
-        return Attributes.model_validate_json(json.dumps(snapshot.attributes))
+        return Attributes.model_validate_json(json.dumps(told))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "its attributes"

@@ -20,6 +20,7 @@ from pipeline.plan.forecast import Forecast
 from pipeline.plan.job import settle
 from pipeline.plan.lam_path import with_lam_path
 from pipeline.plan.memory import with_memory
+from pipeline.plan.rate import left_passes
 from pipeline.scoring.calibrating import require_calibratable
 from pipeline.scoring.evaluate import evaluation_job
 from pipeline.settings.training_plan import StorageOptions, TrainingPlan
@@ -341,11 +342,15 @@ class TrainingRun:
         return self.newest
 
     def _outcome(self) -> dict[str, Any]:
-        certified = self._saved.certified
+        certified, tol = self._saved.certified, self.plan.tol
+        convergence, left = Convergence.of(tol, certified, finished=self._saved.finished), None
+        if tol is not None and convergence.converged is False:
+            left = left_passes(self.cursor.marks, tol)
         return {
             "objective": certified.objective if certified else None,
             "certificate": certified.gap if certified else None,
             "hinge_certificate": hinge_gap(self.problem, certified),
             "weights_sha256": self._saved.weights_sha256,
-            **Convergence.of(self.plan.tol, certified, finished=self._saved.finished)._asdict(),
+            "left_passes": left,
+            **convergence._asdict(),
         }

@@ -9,7 +9,9 @@ from solvers.losses.loss import (
     curvature_at,
     direction,
     dual_step,
+    sgd_slope,
     slope,
+    steps_exactly,
     value,
 )
 from solvers.losses.smoothed_hinge import SmoothedHinge
@@ -34,6 +36,8 @@ __all__ = [
     "curvature_at",
     "direction",
     "dual_step",
+    "sgd_slope",
     "slope",
+    "steps_exactly",
     "value",
 ]

@@ -55,8 +55,20 @@ def direction(loss: Loss, y: Number) -> Number:
     """What multiplies a x in w(a): y for margin losses, 1 for others."""
 
 
+@by_type
+def steps_exactly(loss: Loss) -> bool:
+    """Whether SGD takes the row's own exact step: where slopes grow faster than a line."""
+
+
+@by_type
+def sgd_slope(loss: Loss, p: Number, y: Number, q: Number) -> Number:
+    """What a row's step of SGD goes by; q = gamma c (||x||^2 + column^2) where it is exact."""
+
+
 Link = Callable[[NDArray[np.float64]], NDArray[np.float64]]
-FORMULAS = (value, slope, curvature_at, conjugate, dual_step, direction)
+FORMULAS = (
+    value, slope, curvature_at, conjugate, dual_step, direction, steps_exactly, sgd_slope,
+)  # fmt: skip
 
 
 class Loss:
@@ -104,6 +116,14 @@ class Loss:
     def direction(self, y: Number) -> Number:
         """Return y: margin losses."""
         return y
+
+    def steps_exactly(self) -> bool:
+        """Return False: slopes are bounded, or step sizes are found for all rows together."""
+        return False
+
+    def sgd_slope(self, p: Number, y: Number, _q: Number) -> Number:
+        """Return the slope before the step."""
+        return slope(self, p, y)
 
     @property
     def link(self) -> Link | None:

@@ -26,6 +26,14 @@ class SquaredHinge(Loss, NoParameters):
         """-y max(0, 1 - z)."""
         return -y * maximum(1.0 - y * p, 0.0)
 
+    def steps_exactly(self) -> bool:
+        """One long row with a step beyond 2 / ||x||^2 would throw the weights away."""
+        return True
+
+    def sgd_slope(self, p: Number, y: Number, q: Number) -> Number:
+        """-y max(0, 1 - z) / (1 + q): the slope where loss and step balance."""
+        return -y * maximum(1.0 - y * p, 0.0) / (q + 1.0)
+
     def curvature_at(self, p: Number, y: Number) -> Number:
         """1 where z < 1."""
         return where(y * p < 1.0, 1.0, 0.0)

@@ -35,6 +35,7 @@ from solvers.sgd.steps import (
     flush,
     flushed,
     row_step,
+    square_of,
 )
 
 #: What learners have to offer: of AdaGrad the last weights and the late-weighted average at both
@@ -151,7 +152,8 @@ def visit_rows(
             p_sgd = sgd_prediction(at, sgd_problem, t, t0, s, s_bar)
             hear(losses, ASGD, c, share, value(loss, p_sgd, target))
             gamma = step_size(schedule, gamma0, t)
-            at, k = row_step(at, sgd_problem, least, gamma, t, target, c, s)
+            square = square_of(loss, rows, i)
+            at, k = row_step(at, sgd_problem, least, gamma, t, target, c, s, square)
             if at.monitor.diverged > 0.0:
                 continue
             if t <= t0 + 1:

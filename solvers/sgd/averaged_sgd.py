@@ -3,6 +3,7 @@
     for each row i, t = 1, 2, ...
         gamma <- gamma0 (1 + a gamma0 t)^(-c)                                      (3)
         theta <- (1 - lam gamma) theta - gamma weight_i phi'(theta . x_i, y_i) x_i   (2)
+                 with the squared hinge phi' / (1 + gamma weight_i ||x_i||^2) for phi'
         bar   <- (1 - eta) bar + eta theta,   eta = 1 / (t - t0)  for t > t0         (6)
 
 Both theta and bar are dense after one step.  They are kept as
@@ -16,8 +17,9 @@ the schedule alone.
 Differs from the paper: u starts at theta_0 (not bar_0); tau uses its value before the step;
 flushing; the first step size is found on the first rows (calibration.py); the intercept is a
 scalar beside the weights with its own decay and, where the step is found, its own share of it
-(intercept.py); a pass whose loss explodes starts again with half the step.  docs/methods.md,
-section 3, tells the same at leisure.
+(intercept.py); a pass whose loss explodes starts again with half the step; rows of the squared
+hinge take their own exact step, which no row is too long for.  docs/methods.md, section 3, tells
+the same at leisure.
 """
 
 from __future__ import annotations

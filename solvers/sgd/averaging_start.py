@@ -28,6 +28,7 @@ from solvers.sgd.steps import (
     mixed_in,
     move,
     prediction,
+    square_of,
 )
 
 SOONEST = 100  # rows that are waited for at least
@@ -65,7 +66,8 @@ def step_and_compare(
         rate = smoothing(t)
         at = heard(at, loss, least, rate, p, y[i])
         bar_loss += rate * (value(loss, p_bar, y[i]) - bar_loss)
-        at, k = move(at, problem, step_size(schedule, gamma0, t), p, y[i], weight[i])
+        gamma, square = step_size(schedule, gamma0, t), square_of(loss, rows, i)
+        at, k = move(at, problem, gamma, p, y[i], weight[i], square)
         add_both(rows, i, -k, at.bar.tau * k, W)
         at = mixed_in(at, EMA_RATE)
         if at.theta.alpha > FLUSH_ABOVE or at.bar.beta > FLUSH_BETA_ABOVE:

@@ -18,9 +18,10 @@ import numpy as np
 from solvers.kernels.dispatch import kernel
 from solvers.kernels.rows import Rows, add, dot, paired_zeros
 from solvers.kernels.shapes import Order, PerRow, SideBySide
-from solvers.losses import Problem, slope, value
+from solvers.losses import Problem, sgd_slope, value
 from solvers.protocol import Block, ProblemStats
 from solvers.sgd.schedule import Schedule, step_size
+from solvers.sgd.steps import square_of
 
 TRIAL_ROWS = 1000
 POWERS = range(-2, 9)
@@ -63,7 +64,8 @@ def trial_objective(
     for r in range(order.shape[0]):
         i = order[r]
         gamma = step_size(schedule, gamma0, r + 1)
-        g = weight[i] * slope(loss, dot(rows, i, W) / alpha + intercept * b, y[i])
+        q = gamma * weight[i] * (square_of(loss, rows, i) + intercept * intercept)
+        g = weight[i] * sgd_slope(loss, dot(rows, i, W) / alpha + intercept * b, y[i], q)
         alpha /= 1.0 - lam * gamma
         add(rows, i, -alpha * gamma * g, W)
         b -= gamma * (lam_b * b + intercept * g)

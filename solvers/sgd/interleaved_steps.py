@@ -35,6 +35,7 @@ from solvers.sgd.steps import (
     average,
     flush,
     row_step,
+    square_of,
 )
 
 SCALARS = 11  # numbers of StepScalars
@@ -57,6 +58,7 @@ def visit_interleaved(
         i, next_row = order[r], order[min(r + 1, last)]
         prefetch_row(rows, y, weight, order, r)
         t += 1
+        square = square_of(loss, rows, i)
         for g in range(groups):
             place, first = g * d * width, SCALARS * L * g
             lam, intercept, lam_b, a, gamma0 = load_five(numbers, 5 * L * g, how)
@@ -65,7 +67,7 @@ def visit_interleaved(
             s = dot_lanes(rows, i, V, width, place, how)
             at, k = row_step(
                 load_scalars(scalars, first, how), Problem(loss, lam, intercept, lam_b), least,
-                gamma, t, target, weight[i], s,
+                gamma, t, target, weight[i], s, square,
             )  # fmt: skip
             if any_lane(at.monitor.diverged > 0.0):
                 store_scalars(scalars, first, L, at)

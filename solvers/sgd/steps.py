@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from solvers.kernels.dispatch import kernel, part_of_kernels
-from solvers.kernels.rows import Rows, prefetch_row
+from solvers.kernels.rows import Rows, norm2, prefetch_row
 from solvers.kernels.shapes import Number, Order, PerRow, SideBySide
 from solvers.kernels.simd.fused_step import at_hand, fetch, move_then_dot, put_back, skipping_pays
 from solvers.kernels.simd.lanes import fma
 from solvers.loss_monitor import LISTEN_EVERY, LossMonitor, in_counts, in_numbers, listen, smoothing
-from solvers.losses import Loss, Problem, slope, value
+from solvers.losses import Loss, Problem, sgd_slope, steps_exactly, value
 from solvers.sgd.schedule import Schedule, step_size
 from solvers.sgd.state import Average, Iterate, SgdState
 
@@ -59,7 +59,8 @@ def step_rows(
         prefetch_row(rows, y, weight, order, r)
         t += 1
         gamma, upcoming = upcoming, step_size(schedule, gamma0, t + 1)
-        at, k = row_step(at, problem, least, gamma, t, y[i], weight[i], s)
+        square = square_of(problem.loss, rows, i)
+        at, k = row_step(at, problem, least, gamma, t, y[i], weight[i], s, square)
         if at.monitor.diverged > 0.0:
             break
         if skips and k == 0.0:
@@ -84,19 +85,26 @@ def step_rows(
 
 
 @part_of_kernels
+def square_of(loss: Loss, rows: Rows, i: int) -> float:
+    """Return ||x_i||^2 where steps need it, else 0."""
+    return norm2(rows, i) if steps_exactly(loss) else 0.0
+
+
+@part_of_kernels
 def row_step(
     at: StepScalars, problem: Problem, least: float, gamma: Number, t: int, y: Number,
-    weight: float, s: Number,
+    weight: float, s: Number, square: float,
 ) -> tuple[StepScalars, Number]:  # fmt: skip
     """Take one row's step, s = u . x: (3) and (2) of averaged_sgd.py, for numbers or lanes.
 
+    `square` is ||x||^2 where the loss has exact steps, else anything.
     Returns the scalars after it and what u loses of the row.  Where it says that the pass has
     diverged, the rest of it has no meaning.
     """
     p = prediction(at, problem, s)
     if t % LISTEN_EVERY == 0:
         at = heard(at, problem.loss, least, smoothing(at.monitor.n_monitored + 1.0), p, y)
-    return move(at, problem, gamma, p, y, weight)
+    return move(at, problem, gamma, p, y, weight, square)
 
 
 @part_of_kernels
@@ -116,12 +124,13 @@ def heard(
 
 @part_of_kernels
 def move(
-    at: StepScalars, problem: Problem, gamma: Number, p: Number, y: Number, weight: float
-) -> tuple[StepScalars, Number]:
+    at: StepScalars, problem: Problem, gamma: Number, p: Number, y: Number, weight: float,
+    square: float,
+) -> tuple[StepScalars, Number]:  # fmt: skip
     """theta <- (1 - lam gamma) theta - gamma weight slope(p, y) x, (2)."""
     loss, lam, intercept, lam_b = problem
     (b, alpha), inverse, bar, monitor = at
-    change = slope(loss, p, y)
+    change = sgd_slope(loss, p, y, gamma * weight * (square + intercept * intercept))
     g = weight * change
     alpha /= 1.0 - lam * gamma
     inverse = 1.0 / alpha  # divided before the next dot product, for which all else waits

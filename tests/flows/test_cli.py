@@ -32,7 +32,7 @@ from solvers.registry import METHODS, method_class
 TRAINED = {
     "run", "snapshot", "solver", "loss", "lam", "classes", "calibration", "stopped_early", "passes_of_model",
     "candidates", "passes", "rows_seen", "objective",
-    "certificate", "hinge_certificate", "tol", "relative_gap", "converged", "weights_sha256", "seconds", "bytes_read", "peak_memory_bytes",
+    "certificate", "hinge_certificate", "tol", "relative_gap", "converged", "left_passes", "weights_sha256", "seconds", "bytes_read", "peak_memory_bytes",
 }  # fmt: skip
 INGESTED = {
     "dataset", "rows", "features", "nnz", "labels", "scale", "seconds", "bytes_in", "bytes_out",

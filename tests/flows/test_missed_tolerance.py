@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from pipeline.execution.threads import InProcess
@@ -118,7 +119,34 @@ def test_where_nothing_is_proven_the_method_is_named_that_would(fewpass, dataset
     asked = ["--certify", "--lam", "1e-4/n", *NO_DASK]
     said = fewpass("train", datasets["two"], tmp_path / "asgd", "--solver", "asgd", *asked)[2]
     assert "nothing is proven yet" in said
-    assert "--solver psdca proves something sooner." in said
+    assert "--solver newton proves 0.01, usually in about" in said
     asked = ["--solver", "psdca", "--passes", "2", *asked, "--json"]
     result = json.loads(fewpass("train", datasets["two"], tmp_path / "psdca", *asked)[1])
     assert result["certificate"] < result["objective"]
+
+
+def last_line(fewpass, *asked):
+    return fewpass("train", *asked, *NO_DASK)[2].strip().splitlines()[-1]
+
+
+def test_the_last_line_names_the_method_and_the_passes(fewpass, datasets, tmp_path):
+    """The rate is that of the certificate, and a method that is the best of all is not renamed."""
+    missed = ["--tol", "1e-12", "--passes", "12"]
+    said = last_line(fewpass, datasets["two"], tmp_path / "s2gd", "--solver", "s2gd+", *missed)
+    assert "--solver newton proves 1e-12, usually in about" in said
+    proven = [
+        (e["passes"], e["gap"] / max(1.0, e["objective"]))
+        for e in RunFolder(str(tmp_path / "s2gd")).events()
+        if e["event"] == "certificate"
+    ]
+    before, now = next(p for p in reversed(proven) if p[0] <= 9.0), proven[-1]
+    digits = np.log10(before[1] / now[1]) / (now[0] - before[0])
+    left = np.log10(now[1] / 1e-12) / digits
+    assert f"three passes s2gd+ needs about {left:,.0f} more." in said
+    said = last_line(fewpass, datasets["two"], tmp_path / "auto", "--tol", "1e-16", "--passes", "3")
+    assert "Tolerance 1e-16 missed" in said
+    assert "proves 1e-16" not in said
+    hinge = ["--loss", "hinge", "--solver", "pegasos", "--tol", "1e-9", "--passes", "4"]
+    assert "--solver psdca proves 1e-09." in last_line(
+        fewpass, datasets["two"], tmp_path / "p", *hinge
+    )

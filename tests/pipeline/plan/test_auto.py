@@ -1,17 +1,21 @@
 """`auto`: what it chooses, that it says so and keeps to it, and when it falls back."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from flows import cli
+from pipeline.errors import BadInput
 from pipeline.execution.threads import InProcess
-from pipeline.plan.auto import Mark, MethodChoice, choose, far_behind
+from pipeline.plan.auto import MethodChoice, choose, far_behind
 from pipeline.plan.job import make_job
+from pipeline.plan.rate import Mark, left_passes, noted, rate
 from pipeline.reporting.report import draw_report
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.training.run_folder import RunFolder
+from pipeline.training.saved import Cursor, read_attributes
 from pipeline.training.training_run import TrainingRun
 from solvers.dual.psdca import Psdca
 from solvers.kernels.rows import SparseRows
@@ -47,14 +51,15 @@ def problem(loss="logistic", lam=1e-4):
         ({"tol": 1e-4}, {}, ["psdca"], "psdca: passes to 0.0001 usually are psdca about 6"),
         (
             {"tol": 1e-4},
-            {"resident": True, "d": 501},
+            {"resident": True, "d": 501, "lam": 1e-2},
             ["s2gd+", "psdca"],
-            "are s2gd+ about 11, psdca about",
+            "are s2gd+ about 7, psdca about",
         ),
+        ({"tol": 1e-4}, {"resident": True, "d": 501}, ["psdca"], "psdca about 6"),
         ({"tol": 1e-4}, {"resident": True, "d": 501, "square": 9.0}, ["psdca"], "psdca about"),
         (
             {"tol": 1e-4},
-            {"resident": True, "d": 501, "sorted_rows": True},
+            {"resident": True, "d": 501, "lam": 1e-2, "sorted_rows": True},
             ["psdca"],
             "psdca about",
         ),
@@ -68,9 +73,12 @@ def problem(loss="logistic", lam=1e-4):
         ({"tol": 1e-4}, {"fits": set()}, ["asgd"], "into the memory"),
         ({"tol": 1e-4}, {"fits": {"sdca"}}, ["sdca"], "psdca does not fit into the memory"),
         ({"tol": 1e-4}, {"fits": {"sdca"}, "loss": "hinge"}, ["sdca"], "does not fit"),
-        ({"tol": 1e-4}, {"fits": ALL}, ["newton", "psdca"], "newton about 7, psdca about"),
-        ({"tol": 1e-4}, {"fits": ALL, "sorted_rows": True}, ["newton", "psdca"], "newton about"),
+        ({"tol": 1e-6}, {"fits": ALL}, ["newton", "psdca"], "newton about 8, psdca about 9"),
+        ({"tol": 1e-6}, {"fits": ALL, "sorted_rows": True}, ["newton", "psdca"], "newton about"),
+        ({"tol": 1e-6}, {"fits": ALL, "resident": True}, ["newton", "psdca"], "newton about 8"),
+        ({"tol": 1e-4}, {"fits": ALL}, ["psdca", "newton"], "psdca about 6, newton about 7"),
         ({"tol": 1e-4}, {"fits": ALL, "resident": True}, ["newton", "psdca"], "newton about 7"),
+        ({"tol": 1e-4}, {"fits": ALL, "square": 9.0}, ["newton", "psdca"], "newton about 7"),
         ({"tol": 1e-4}, {"fits": ALL, "d": 501}, ["psdca"], "psdca about"),
         ({"tol": 1e-4}, {"fits": ALL, "d": 1000, "square": 1e9}, ["newton", "psdca"], "newton"),
         ({"tol": 1e-4}, {"fits": ALL, "d": 1001, "square": 1e9}, ["psdca"], "psdca about"),
@@ -96,19 +104,55 @@ def test_progress_far_below_what_is_foreseen():
     """To 1e-6 PSDCA takes 9.1 passes here, half of them for 3 digits; S2GD+ takes 15.2."""
     both = MethodChoice(methods=(S2gdPlus(), Psdca()), reason="")
 
-    def behind(before, now, methods=both):
-        return far_behind(methods, problem(), stats(), 1e-6, Mark(*before), Mark(*now))
+    def behind(before, now, methods=both, most=100):
+        marks = (Mark(*before), Mark(*now))
+        return far_behind(methods, problem(), stats(), 1e-6, marks, most)
 
-    told = behind((22, 2.9), (33, 3.0))
-    assert told.startswith("s2gd+ gained 0.1 digits in 11 passes, too few for the 3 that")
-    assert behind((22, 0.1), (33, 0.1)) is not None
-    assert behind((20, 0.1), (29, 0.1)) is None  # too early to tell: gradients prove late
-    assert behind((22, 2.0), (33, 5.0)) is None  # as foreseen
-    assert behind((22, 5.6), (33, 5.9)) is None  # what is left is less than what the other takes
+    told = behind((29, 2.6), (33, 3.0))
+    assert told.startswith("s2gd+ gained 0.1 digits a pass in the last three passes, too few for")
+    assert "the 3 that are missing; psdca goes on from there." in told
+    assert behind((29, 0.1), (33, 0.1)) is not None
+    assert behind((26, 0.1), (29, 0.1)) is None  # too early to tell: gradients prove late
+    assert behind((29, 2.0), (33, 5.0)) is None  # as foreseen
+    assert behind((29, 5.6), (33, 5.9)) is None  # what is left is less than what the other takes
+    assert behind((31, 2.6), (33, 2.6)) is None  # not three passes
+    assert behind((29, 2.6), (33, 3.0), most=9) is None  # nor would the other come to its end
     unknown = MethodChoice(methods=(S2gdPlus(), Psdca(batch="safe")), reason="of an older version")
-    assert behind((22, 2.9), (33, 3.0), unknown) is None
+    assert behind((29, 2.9), (33, 3.0), unknown) is None
+
+
+def test_the_rate_is_that_of_the_last_three_passes():
+    """Marks of any spacing; of those three passes ago and more the newest is kept."""
+    marks = ()
+    for passes, digits in [(1, 0.0), (2, 0.5), (2, 0.6), (3, 1.0), (5, 2.0), (6, 4.0)]:
+        marks = noted(marks, Mark(passes, digits))
+    assert marks == ((3, 1.0), (5, 2.0), (6, 4.0))
+    assert rate(marks) == pytest.approx(1.0)
+    assert left_passes(marks, 1e-6) == pytest.approx(2.0)
+    assert left_passes(marks, 1e-3) == 0.0
+    assert rate(marks[1:]) is None  # too early
+    assert left_passes((Mark(1, 2.0), Mark(4, 2.0)), 1e-6) is None  # nothing gained
+    assert len(noted((Mark(1.1, 0.0),), Mark(1.1 + 0.1 * 30, 1.0))) == 2  # of rounded sums
+    assert rate((Mark(0.1, 0.0), Mark(0.1 + 0.2 + 2.8, 1.0))) is not None
     assert Mark.of(3, Certificate(0.5, 1e-3)).digits == pytest.approx(3.0)
     assert Mark.of(3, Certificate(5.0, 50.0)).digits == 0.0
+
+
+def snapshot(cursor):
+    told = {"state": "s", "streams": [{}], "intercept": 0.0, "certificate": None, "finished": False}
+    return SimpleNamespace(address="here", attributes={"cursor": cursor, **told})
+
+
+def test_what_snapshots_say_of_the_certificates_so_far_is_checked():
+    """Those of earlier versions had one mark, which is no longer looked at."""
+    old = {"epoch": 1, "passes": 3.0, "marked_passes": 1.0, "marked_digits": 0.5}
+    assert read_attributes(snapshot(old)).cursor == Cursor(epoch=1, passes=3.0)
+    marks = (Mark(1.0, 0.5), Mark(2.0, 300.0))
+    told = json.loads(json.dumps(Cursor(marks=marks)._asdict()))
+    assert read_attributes(snapshot(told)).cursor.marks == marks
+    for digits in (1e5, -1.0):
+        with pytest.raises(BadInput, match="marks"):
+            read_attributes(snapshot({"marks": [[1.0, digits]]}))
 
 
 def trained(plan, url):

@@ -417,6 +417,19 @@ def test_plan_and_train_warn_about_sorted_rows(tmp_path, fewpass, as_json):
     assert as_json("plan", tmp_path / "d", *small)["advice"] == []
 
 
+def test_windows_of_one_chunk_are_told_of_where_they_cost_passes(tmp_path, as_json):
+    """97MB leave a chunk to each of three windows: the same rows would meet in every pass."""
+    make(tmp_path / "d", n=6000, d=20, chunk_rows=2000)
+    asked = ["plan", tmp_path / "d", "--lam", "1e-2", "--tol", "1e-3", "--solver"]
+    alone = ["--memory", "97MB"]
+    assert as_json(*asked, "psdca", *alone)["window_rows"] == 2000
+    (said,) = as_json(*asked, "psdca", *alone)["advice"]
+    assert said.startswith("A window holds one chunk")
+    assert "--chunk-bytes" in said
+    assert as_json(*asked, "s2gd+", *alone)["advice"] == []
+    assert as_json(*asked, "psdca")["advice"] == []
+
+
 def test_a_damaged_chunk_is_told_and_not_skipped(tmp_path, capsys):
     dataset = make(tmp_path / "d")
     victim = next((tmp_path / "d").rglob("c/0/0"))

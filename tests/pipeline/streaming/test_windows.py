@@ -62,6 +62,30 @@ def test_any_two_chunks_share_a_window_in_some_pass(order, n_chunks, per_window,
 
 
 @pytest.mark.parametrize("order", ["random", "permuted"])
+@pytest.mark.parametrize(("n_chunks", "per_window", "streams"), [(2, 1, 2), (3, 1, 3), (4, 4, 4),
+                         (9, 9, 2), (64, 64, 8)])  # fmt: skip
+def test_every_chunk_comes_to_every_stream_in_some_pass(order, n_chunks, per_window, streams):
+    """Also where a stream's window holds all that it has, as rows that stay in memory allow."""
+    plan, seen = WindowPlan(n_chunks, per_window, streams, seed=5), set()
+    for sweep in range(100):
+        for stream in range(streams):
+            for window in windows_of_turn(plan, order, sweep, stream):
+                seen |= {(chunk, stream) for chunk in window}
+    assert len(seen) == n_chunks * streams
+
+
+@pytest.mark.parametrize("order", ["random", "permuted"])
+def test_one_window_of_all_rows_is_visited_in_a_new_order_in_every_pass(order):
+    """So it is where all rows stay in memory: blocks of neighbours do not come back together."""
+    plan, orders = WindowPlan(6, 6, 1, seed=5), []
+    for sweep in range(3):
+        (chunks,) = windows_of_turn(plan, order, sweep, 0)
+        window = Window(chunks, order, sweep, 0)
+        orders.append(row_order(plan, window, np.arange(600)).tolist())
+    assert len({tuple(one) for one in orders}) == 3
+
+
+@pytest.mark.parametrize("order", ["random", "permuted"])
 def test_row_order_is_a_permutation_that_depends_on_seed_sweep_and_window(order):
     plan = WindowPlan(64, 8, 1, seed=0)
     window = Window((5, 9), order, sweep=0, turn=0)

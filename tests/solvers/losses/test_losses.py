@@ -15,7 +15,9 @@ from solvers.losses import (
     SquaredHinge,
     conjugate,
     dual_step,
+    sgd_slope,
     slope,
+    steps_exactly,
     value,
 )
 from testing.oracles import phi
@@ -161,3 +163,17 @@ def test_dual_step_of_the_logistic_where_nothing_may_overflow():
         for a in (0.0, 1e-300, 0.5, 1.0):
             new = a + dual_step(Logistic(), a, p, 1.0, q)
             assert 0.0 <= new <= 1.0
+
+
+@given(p=margins, y=signs, q=st.floats(0.0, 1e6))
+def test_the_exact_step_is_where_loss_and_step_balance(p, y, q):
+    """The slope after the step, and that of a dual step from 0."""
+    loss = SquaredHinge()
+    g = sgd_slope(loss, p, y, q)
+    assert g == pytest.approx(slope(loss, p - q * g, y), rel=1e-6, abs=1e-6 * (1.0 + abs(p)))
+    assert g == pytest.approx(-y * dual_step(loss, 0.0, p, y, q), rel=1e-9)
+    assert steps_exactly(loss)
+    for other in ALL:
+        if not isinstance(other, SquaredHinge):
+            assert not steps_exactly(other)
+            assert sgd_slope(other, p, y, q) == slope(other, p, y)

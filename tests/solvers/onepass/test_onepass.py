@@ -151,14 +151,15 @@ def test_nothing_explodes_whatever_the_norms(seed, loss, what, span, exponent, k
 
 
 def test_averaged_sgd_that_explodes_leaves_the_choice_and_the_others_alone():
-    X, y, weight = rows_of(1200, 5, "squared_hinge", seed=3)
-    X[1100:] *= 128.0  # after its step was found
-    problem = problem_of("squared_hinge", 1e-3)
+    X, y, weight = rows_of(1200, 5, "squared", seed=3)
+    X[1100:] *= 100.0  # after its step was found
+    problem = problem_of("squared", 1e-3)
     state = visit(problem, X, y, weight)
     assert state.sgd.monitor.diverged
     assert np.isinf(progressive_objectives(problem, state)[ASGD])
     assert state.chosen != ASGD
-    expected = oracles.adagrad("squared_hinge", problem, X, y, weight, 1.0)
+    unit, pull = np.sqrt(np.mean(y[:1000] ** 2)), np.mean((weight[:1000] * y[:1000]) ** 2)
+    expected = oracles.adagrad("squared", problem, X, y, weight, 1.0, unit, 0.0, pull)
     close(with_constant(offer(state, LAST)), expected.last, ROOT)
 
 

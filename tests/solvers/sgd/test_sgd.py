@@ -122,7 +122,7 @@ def test_decaying_average_survives_its_own_flush():
     seed=st.integers(0, 2**32),
     density=st.sampled_from([0.0, 0.3, 1.0]),
     t0=st.sampled_from([0, 7, 1000, "auto"]),
-    loss=st.sampled_from(["logistic", "squared"]),
+    loss=st.sampled_from(["logistic", "squared", "squared_hinge"]),
 )
 def test_dense_sparse_and_python_agree(seed, density, t0, loss):
     X, y, weight = rows_of(150, 5, loss, seed, density)
@@ -264,6 +264,27 @@ def test_an_absurd_step_is_noticed_and_halved_until_it_holds(loss, average_from)
     found = oracles.objective(loss, problem, X, y, weight, solver.weights(state).coef)[0]
     # the hinge's slopes are bounded: a large step makes it bad, not divergent
     assert found < at_zero * (EXPLODED if loss == "hinge" else 1.0)
+
+
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+@pytest.mark.parametrize("solver", [Sgd, Asgd])
+def test_no_step_is_too_long_for_the_squared_hinge(solver, intercept):
+    """Rows a thousand times as long as others, and steps of up to 4^8 over the mean square.
+
+    A step by the slope would multiply what such a row lacks by 1e3 and more, every time.
+    """
+    X, y, weight = rows_of(3000, 9, "squared_hinge", seed=2, density=1.0)
+    X[::50] *= 1000.0
+    problem, known = problem_of("squared_hinge", 1e-6, intercept), stats(X, DenseRows, weight, y)
+    at_zero = oracles.objective("squared_hinge", problem, X, y, weight, np.zeros(9))[0]
+    for power in (0, 4, 8):
+        gamma0 = 4.0**power / known.mean_square
+        state = visit(solver(gamma0=gamma0), problem, X, y, weight)
+        assert state.t == 3000
+        assert not state.monitor.diverged
+        w = solver(gamma0=gamma0).weights(state)
+        found = oracles.objective("squared_hinge", problem, X, y, weight, w.coef, w.intercept)
+        assert found[0] < 1000.0 * at_zero
 
 
 def test_rare_targets_do_not_look_like_an_explosion(rng):

@@ -124,6 +124,26 @@ def test_nothing_asked_for_says_what_to_do_first(capsys):
     assert "Did you mean train?" in capsys.readouterr().err
 
 
+def test_what_lies_in_the_folder_says_what_comes_next(work, tmp_path, monkeypatch, capsys):
+    def told(folder):
+        monkeypatch.chdir(folder)
+        assert cli.main([]) == 0
+        shown = capsys.readouterr().out
+        assert max(map(len, shown.splitlines())) <= 80
+        return shown
+
+    assert "Next, in this folder" not in told(tmp_path)
+    assert "fewpass evaluate run clicks-test\n" in told(work)
+    assert "fewpass train" not in told(work).partition("Next")[2]
+    (tmp_path / "clicks").symlink_to(work / "clicks-test")
+    assert "fewpass train clicks clicks-model --tol 1e-4\n" in told(tmp_path)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.json").write_bytes((work / "run" / "run.json").read_bytes())
+    assert "fewpass resume run\n" in told(tmp_path)  # its log has no end
+    (tmp_path / "run" / "run.json").write_bytes(b"[]")
+    assert "fewpass resume run\n" in told(tmp_path)
+
+
 def test_every_method_has_a_page(as_json):
     listed = as_json("methods")["methods"]
     assert set(listed) == set(METHODS)

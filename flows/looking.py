@@ -12,7 +12,6 @@ from flows.console import Terminal, columns_table, facts_table, format_value
 from flows.options import Output
 from pipeline.encoding.schema import told_columns
 from pipeline.errors import BadInput
-from pipeline.plan.forecast import stored_bytes
 from pipeline.plan.problem import problem_of
 from pipeline.refresh.generations import generations
 from pipeline.sizes import format_bytes
@@ -23,7 +22,7 @@ from pipeline.training.saved import Saved
 from storage import columns
 from storage.dataset import Dataset
 from storage.folder import Damaged, Folder
-from storage.manifest import COLUMN_ORDER, Labels
+from storage.manifest import COLUMN_ORDER, Labels, Manifest
 from storage.schema import Schema
 from storage.snapshot import Snapshot, SnapshotStore
 
@@ -125,7 +124,8 @@ def faults(path: str, show: ShowWork = lambda _share, _amount: None) -> Iterator
 
 def _counted(dataset: Dataset, show: ShowWork) -> Callable[[int], None]:
     """Return what takes the bytes of objects as they are read."""
-    whole, read = stored_bytes(dataset.manifest), 0
+    manifest, read = dataset.manifest, 0
+    whole = chunk_bytes(manifest) + sum(stored.length for stored in manifest.objects.values())
 
     def count(n_bytes: int) -> None:
         nonlocal read
@@ -133,6 +133,12 @@ def _counted(dataset: Dataset, show: ShowWork) -> Callable[[int], None]:
         show(read / max(1, whole), f"{format_bytes(read)} of {format_bytes(whole)}")
 
     return count
+
+
+def chunk_bytes(manifest: Manifest) -> int:
+    """Bytes of everything that lies in chunks."""
+    chunks = (s for column in manifest.chunks.objects.values() for s in column if s is not None)
+    return sum(stored.length for stored in chunks)
 
 
 def _snapshot_at(path: str) -> tuple[SnapshotStore, str]:
@@ -160,7 +166,7 @@ def _of_dataset(path: str) -> dict[str, Any]:
         "columns_stored_by": "frequency" if COLUMN_ORDER in manifest.columns else "source",
         "chunks": manifest.n_chunks,
         "chunk_rows": manifest.chunk_rows,
-        "stored_bytes": stored_bytes(manifest),
+        "stored_bytes": chunk_bytes(manifest),
         "sources": [source.name for source in manifest.sources],
         "columns": _columns(dataset.schema),
         "skipped_rows": sum(manifest.bad_rows.values()),

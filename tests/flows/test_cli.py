@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flows import cli
+from flows.looking import faults
 from flows.meter import Meter
 from flows.options import PlanSource, Training, Where
 from flows.settings import as_toml, ingest_settings, source_options, training_settings
@@ -234,6 +235,16 @@ def test_inspect_tells_what_lies_there(work, as_json, fewpass):
     for place, kind in kinds.items():
         assert as_json("inspect", work / place)["kind"] == kind
         assert fewpass("inspect", work / place)[0] == 0
+
+
+def test_verify_tells_how_far_it_is(work):
+    for place, end in (("clicks", "of "), ("run", "snapshots")):
+        told = []
+        assert list(faults(str(work / place), lambda share, said: told.append((share, said)))) == []
+        shares = [share for share, _ in told]
+        assert shares == sorted(shares)
+        assert shares[-1] == 1.0
+        assert end in told[-1][1]
 
 
 def test_verify_names_what_is_damaged(work, as_json, fewpass, tmp_path):

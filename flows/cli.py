@@ -7,15 +7,17 @@ import sys
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from importlib.metadata import version
+from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import App, Group, Parameter
 
 from flows import commands
+from flows.beginning import beginning
 from flows.errors import UsageError, exit_status, sentence
 from flows.flags import in_flags
 from flows.log_lines import json_line, wants_json
-from flows.printing import ending_quietly, formatted_traceback
+from flows.printing import ending_quietly, formatted_traceback, printable
 from flows.signals import Interrupts, end_at_once, handling
 
 app = App(
@@ -48,19 +50,6 @@ GROUPS: dict[Group, tuple[Callable[..., int], ...]] = {
     ),
 }  # fmt: skip
 USAGES = {commands.ingest: "Usage: fewpass ingest SOURCE... DATASET [OPTIONS]"}
-START = """\
-fewpass: linear models on data larger than memory
-
-  fewpass ingest FILE DATA --label COLUMN --test-fraction 0.2
-                                         read a table once; a fifth is held out
-  fewpass train DATA RUN --tol 1e-4      train until that is certified
-  fewpass evaluate RUN DATA-test         judge the model by the rows held out
-  fewpass predict RUN FILE OUT.csv       use it
-  fewpass report RUN --html              a page to look at
-
-  fewpass demo                           all of this, on data made on the spot
-  fewpass --help                         all commands
-"""
 
 for group, members in GROUPS.items():
     for position, command in enumerate(members):
@@ -84,12 +73,12 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
 
 @app.default
 def start(*words: Annotated[str, Parameter(show=False)]) -> int:
-    """Say what to do first."""
+    """Say what to do first, and next."""
     if words:
         near = get_close_matches(words[0], [name for name in app if name[0] != "-"], n=1)
         hint = f"Did you mean {near[0]}?" if near else "fewpass --help lists them all."
         raise UsageError(f'There is no command "{words[0]}". {hint}')
-    sys.stdout.write(START)
+    sys.stdout.write(printable(beginning(Path())))
     return 0
 
 

@@ -51,7 +51,8 @@ class Terminal:
     @property
     def live(self) -> bool:
         """Whether a display that redraws itself makes sense."""
-        return self.err.is_terminal and not self.output.quiet
+        quiet = self.output.quiet or self.output.log_format == "json"
+        return self.err.is_terminal and not quiet
 
     def log(self, level: str, line: Line) -> None:
         """Write a line of the log in JSON on standard error."""

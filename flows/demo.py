@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from flows.bars import work_display
 from flows.console import Terminal, columns_table, format_seconds
 from flows.errors import BadPlace
 from flows.ingesting import ingest_shown
@@ -75,12 +76,14 @@ class Demo:
         )
         began = time.perf_counter()
         due = GrowingIntervals()
+        with work_display(self.terminal, "Writing text") as show:
 
-        def tell(written: int) -> None:
-            if due.due():
-                self.terminal.say(f"{format_bytes(written)} written", style="dim")
+            def tell(written: int) -> None:
+                show(written / self.size, format_bytes(written))
+                if not self.terminal.live and due.due():
+                    self.terminal.say(f"{format_bytes(written)} written", style="dim")
 
-        made = write_clicks(self.clicks, self.size, self.seed, tell, self.columns)
+            made = write_clicks(self.clicks, self.size, self.seed, tell, self.columns)
         self.terminal.say(
             f"{made.path}: {made.rows:,} rows, {made.columns:,} columns, "
             f"{made.clicks / made.rows:.1%} clicked, {format_seconds(time.perf_counter() - began)}."

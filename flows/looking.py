@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from flows.bars import ShowWork, work_display
 from flows.console import Terminal, columns_table, facts_table, format_value
 from flows.options import Output
 from pipeline.encoding.schema import told_columns
@@ -21,7 +22,7 @@ from pipeline.training.saved import Saved
 from storage import columns
 from storage.dataset import Dataset
 from storage.folder import Damaged, Folder
-from storage.manifest import COLUMN_ORDER, Labels
+from storage.manifest import COLUMN_ORDER, Labels, Manifest
 from storage.schema import Schema
 from storage.snapshot import Snapshot, SnapshotStore
 
@@ -53,9 +54,10 @@ def run_verify(path: str, output: Output) -> int:
     """Read everything at a path; exit 1 when something is damaged."""
     terminal = Terminal(output)
     damaged = []
-    for problem in faults(path):
-        terminal.say(problem, style="red")
-        damaged.append(problem)
+    with work_display(terminal, "Verifying") as show:
+        for problem in faults(path, show):
+            terminal.say(problem, style="red")
+            damaged.append(problem)
     kind = kind_of(path)
     left_out = not_covered(RunFolder(path)) if kind == "run" else []
     facts = {"path": path, "kind": kind, "damaged": damaged, "not_covered": left_out}
@@ -101,13 +103,13 @@ def look(path: str) -> Found:
     return Found(kind, describe(path))
 
 
-def faults(path: str) -> Iterator[str]:
+def faults(path: str, show: ShowWork = lambda _share, _amount: None) -> Iterator[str]:
     """Read every byte of what a path holds and yield a sentence per damaged object."""
     kind = kind_of(path)
     if kind == "dataset":
         try:
             dataset = Dataset.open(path)
-            yield from dataset.verify()
+            yield from dataset.verify(_counted(dataset, show))
             yield from columns.faults(dataset)
         except Damaged as error:
             yield str(error)
@@ -115,7 +117,28 @@ def faults(path: str) -> Iterator[str]:
         store, name = _snapshot_at(path)
         yield from store.verify(name)
     else:
-        yield from run_faults(RunFolder(path))
+        yield from run_faults(
+            RunFolder(path), lambda done, of: show(done / of, f"{done} of {of} snapshots")
+        )
+
+
+def _counted(dataset: Dataset, show: ShowWork) -> Callable[[int], None]:
+    """Return what takes the bytes of objects as they are read."""
+    manifest, read = dataset.manifest, 0
+    whole = chunk_bytes(manifest) + sum(stored.length for stored in manifest.objects.values())
+
+    def count(n_bytes: int) -> None:
+        nonlocal read
+        read += n_bytes
+        show(read / max(1, whole), f"{format_bytes(read)} of {format_bytes(whole)}")
+
+    return count
+
+
+def chunk_bytes(manifest: Manifest) -> int:
+    """Bytes of everything that lies in chunks."""
+    chunks = (s for column in manifest.chunks.objects.values() for s in column if s is not None)
+    return sum(stored.length for stored in chunks)
 
 
 def _snapshot_at(path: str) -> tuple[SnapshotStore, str]:
@@ -129,7 +152,6 @@ def _snapshot_at(path: str) -> tuple[SnapshotStore, str]:
 def _of_dataset(path: str) -> dict[str, Any]:
     dataset = Dataset.open(path)
     manifest = dataset.manifest
-    chunks = (s for column in manifest.chunks.objects.values() for s in column if s is not None)
     return {
         "at": dataset.folder.url,
         "layout": f"{manifest.layout}, {manifest.dtype}",
@@ -144,7 +166,7 @@ def _of_dataset(path: str) -> dict[str, Any]:
         "columns_stored_by": "frequency" if COLUMN_ORDER in manifest.columns else "source",
         "chunks": manifest.n_chunks,
         "chunk_rows": manifest.chunk_rows,
-        "stored_bytes": sum(stored.length for stored in chunks),
+        "stored_bytes": chunk_bytes(manifest),
         "sources": [source.name for source in manifest.sources],
         "columns": _columns(dataset.schema),
         "skipped_rows": sum(manifest.bad_rows.values()),

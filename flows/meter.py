@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from pipeline.training.outcome import Event
 from pipeline.training.saved import Cursor
 
 RECENT_SECONDS = 10.0  # what rows/s and MB/s look back on
+SMALLEST = 1e-300  # relative gap
 
 
 class Numbers(NamedTuple):
@@ -20,24 +22,37 @@ class Numbers(NamedTuple):
 
     rows: int  # visited since the run began
     passes: float  # rows read over the rows of the data set
-    fraction: float  # of all passes that may be made
+    fraction: float  # of all passes that may be made, or of the digits of the tolerance
     average: float | None  # loss of rows before they were learnt from, since the first row
     since_last: float | None  # the same since the last line
     objective: float | None  # of the newest weights that were certified
     gap: float | None  # at most this far above the optimum
+    relative: float | None  # the same over max(1, |objective|): what a tolerance is about
     rows_per_s: float
     bytes_per_s: float
     memory: int  # bytes in use by this process and its workers
-    left_s: float | None  # at the present speed, until the last pass that may be made; 0 at the end
+    left_s: float | None  # at the present speed, until the last pass that may be made or, if that
+    # is sooner, until the tolerance is certified; 0 at the end
     left_passes: float | None = None  # to the tolerance, at the certificate's present rate
+    certifying: float | None = None  # share of the rows read to certify, which is no pass
 
 
 class Meter:
-    """Takes in events; `read` gives the numbers as they stand."""
+    """Takes in events; `read` gives the numbers as they stand.
 
-    def __init__(self, passes: int) -> None:
+    Parameters
+    ----------
+    passes
+        That may be made.
+    tol
+        The certificate that ends the training sooner; None: nothing does.
+    """
+
+    def __init__(self, passes: int, tol: float | None = None) -> None:
         self._passes = passes
+        self._wanted = digits(tol) if tol else 0.0
         self._n_rows = 1
+        self._summed = self._certifying = 0  # rows of the reduction under way
         self._recent: deque[tuple[float, float, int]] = deque()  # time, passes, bytes read
         self._loss_sums: LossSums = {}
         self._told: LossSums = {}  # when last read
@@ -46,10 +61,18 @@ class Meter:
         self._certified: tuple[float, float] | None = None
         self._is_over = False
         self._left_passes: float | None = None
+        self._certified_at = 0.0  # passes
 
     def take(self, event: Event) -> None:
         """Count an event."""
+        if event.kind != "reduce" or event.cursor.passes != self._cursor.passes:
+            self._summed = self._certifying = 0
         self._cursor, self._is_over = event.cursor, event.kind == "finish"
+        if event.kind == "reduce":
+            rows = event.facts["rows"]
+            self._summed += rows * event.facts["counts"]
+            self._certifying += rows * (not event.facts["counts"])
+            self._mark()
         if event.kind in ("start", "resume"):
             self._n_rows = event.facts["n_rows"]
             self._mark()
@@ -57,7 +80,7 @@ class Meter:
             self._loss_sums, self._told = {}, {}
         if event.kind == "certificate":
             self._certified = (event.facts["objective"], event.facts["gap"])
-            self._left_passes = event.facts["left_passes"]
+            self._left_passes, self._certified_at = event.facts["left_passes"], self._passed()
             self._mark()
         if event.kind == "span":
             self._hear(event.facts["stream"], event.facts["metrics"])
@@ -77,7 +100,7 @@ class Meter:
             self._loss_sums[stream] = (metrics["loss_sum"], metrics["n_monitored"])
 
     def _passed(self) -> float:
-        return self._cursor.passes + self._cursor.rows_in_sweep / self._n_rows
+        return self._cursor.passes + (self._cursor.rows_in_sweep + self._summed) / self._n_rows
 
     def read(self) -> Numbers:
         """Return the numbers; the next call's `since_last` begins here."""
@@ -88,27 +111,49 @@ class Meter:
         return Numbers(
             rows=self._cursor.rows_seen,
             passes=passes,
-            fraction=min(1.0, passes / self._passes),
+            fraction=self._fraction(passes),
             average=mean_loss({}, self._loss_sums),
             since_last=self._since_last(),
             objective=self._certified[0] if self._certified else None,
             gap=self._certified[1] if self._certified else None,
+            relative=relative_gap(*self._certified) if self._certified else None,
             rows_per_s=speed * self._n_rows,
             bytes_per_s=(bytes_read - bytes_before) / seconds if seconds else 0.0,
             memory=memory_in_use(),
             left_s=self._left(passes, speed),
             left_passes=self._left_passes,
+            certifying=self._certifying / self._n_rows if self._certifying else None,
         )
 
+    def _fraction(self, passes: float) -> float:
+        """How far it is, by passes or by the certificate: what comes first ends it."""
+        nearer = 0.0
+        if self._certified and self._wanted:
+            nearer = digits(relative_gap(*self._certified)) / self._wanted
+        return min(1.0, max(passes / self._passes, nearer))
+
     def _left(self, passes: float, speed: float) -> float | None:
-        if self._is_over:  # a tolerance that is reached ends it before the last pass
-            return 0.0
-        return max(0.0, self._passes - passes) / speed if speed else None
+        if self._is_over or not speed:
+            return 0.0 if self._is_over else None
+        left = self._passes - passes
+        if self._left_passes is not None:
+            left = min(left, self._left_passes - (passes - self._certified_at))
+        return max(0.0, left) / speed
 
     def _since_last(self) -> float | None:
         mean = mean_loss(self._told, self._loss_sums)
         self._told = dict(self._loss_sums)
         return mean
+
+
+def relative_gap(objective: float, gap: float) -> float:
+    """Return a gap over max(1, |objective|)."""
+    return gap / max(1.0, abs(objective))
+
+
+def digits(relative: float) -> float:
+    """Return a relative gap's digits: 3 for 1e-3, none where nothing is proven."""
+    return -math.log10(min(1.0, max(relative, SMALLEST)))
 
 
 def memory_in_use() -> int:

@@ -27,7 +27,7 @@ def display(terminal: Terminal, plan: TrainingPlan) -> Iterator[Show]:
         with training_display(terminal, plan) as show:
             yield show
         return
-    lines = PassLines(plan.passes)
+    lines = PassLines(plan.passes, plan.tol)
 
     def log(event: Event) -> None:
         for level, line in lines.take(event):
@@ -39,8 +39,8 @@ def display(terminal: Terminal, plan: TrainingPlan) -> Iterator[Show]:
 class PassLines:
     """Takes events, and yields the lines that are due."""
 
-    def __init__(self, passes: int) -> None:
-        self._meter, self._of = Meter(passes), passes
+    def __init__(self, passes: int, tol: float | None = None) -> None:
+        self._meter, self._of = Meter(passes, tol), passes
         self._told, self._every = NEVER, Every(SHORTEST_S)
         self._spent: Counter[str] = Counter()  # seconds since the last line
 

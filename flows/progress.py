@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Group
 from rich.live import Live
-from rich.progress_bar import ProgressBar
 from rich.table import Table
-from rich.text import Text
 
+from flows.bars import Countdown, ShowWork, bar, line, work_display
 from flows.console import Terminal, format_seconds, or_dash
 from flows.log_lines import INGEST_EVERY_S, Every, Line
 from flows.meter import Meter, Numbers
@@ -29,16 +28,15 @@ FIRST_LINE_S, GROWTH = 1.0, 1.5  # seconds to the first plain line, and from the
 
 LEARNING = ("rows", "passes", "average", "since last", "rows/s", "MB/s", "memory", "left")
 TO_TOL = "passes to tol"  # at the rate of the last three passes
-PROVING = (
-    "passes", "objective", "above optimum", TO_TOL, "rows/s", "MB/s", "memory", "at most left",
-)  # fmt: skip
+PROVING = ("passes", "objective", "above optimum", TO_TOL, "rows/s", "MB/s", "memory", "left")
 WIDTHS = {"rows": 13, "passes": 8, "memory": 10, "MB/s": 8, "left": 8}
 WIDTH = 14  # of the others
-SPARED = (  # in this order
-    "MB/s", "memory", "since last", "rows", "at most left", "left", "rows/s", TO_TOL,
-)  # fmt: skip
+SPARED = ("MB/s", "memory", "since last", "rows", "left", "rows/s", TO_TOL)  # in this order
 ENGINES = {"threads": "threads of this process", "dask": "Dask"}
 PHASES = {"partition": "reading rows", "write": "writing chunks", "done": "done"}
+STEPS = {"partition": "1 of 2, ", "write": "2 of 2, "}
+REDRAWN, OFTEN = ("start", "resume", "certificate", "finish"), ("span", "reduce")  # events
+REDRAW_S = 0.1  # there are thousands of spans a second in small trainings
 
 Show = Callable[[Event], None]
 ShowIngest = Callable[[IngestProgress], None]
@@ -64,16 +62,18 @@ class GrowingIntervals:
 def training_display(terminal: Terminal, plan: TrainingPlan) -> Iterator[Show]:
     """Show a training's events; yields what takes them."""
     if plan.solver.goal == "steps":
-        yield _StepLines(terminal, plan).show
+        with work_display(terminal, f"Steps of {plan.solver.kind}") as tell:
+            yield _StepLines(terminal, plan, tell).show
         return
-    meter = Meter(plan.passes)
+    meter = Meter(plan.passes, plan.tol)
     proves = plan.tol is not None or plan.solver.goal == "tolerance"
     columns: tuple[str, ...] = PROVING if proves else LEARNING
     if terminal.err.is_terminal:
         columns = fitting(columns, terminal.err.width)
     if terminal.live:
+        columns = tuple(column for column in columns if column != "left")  # beside the bar
         with Live(console=terminal.err, refresh_per_second=4, transient=False) as live:
-            yield _Panel(terminal, meter, columns, live).show
+            yield _Panel(terminal, meter, columns, live, plan.tol).show
     else:
         yield _Lines(terminal, meter, columns).show
 
@@ -82,25 +82,32 @@ class _Panel:
     """A small table and a bar, redrawn."""
 
     def __init__(
-        self, terminal: Terminal, meter: Meter, columns: tuple[str, ...], live: Live
+        self,
+        terminal: Terminal,
+        meter: Meter,
+        columns: tuple[str, ...],
+        live: Live,
+        tol: float | None,
     ) -> None:
         self._terminal, self._meter, self._columns, self._live = terminal, meter, columns, live
-        self._engine = ""
+        self._engine, self._tol, self._often = "", tol, Every(REDRAW_S)
 
     def show(self, event: Event) -> None:
         self._meter.take(event)
         if event.kind in ("start", "resume"):
             self._engine = engine_line(event)
-        if event.kind in ("start", "resume", "span", "certificate"):
-            self._live.update(self._draw(self._meter.read()))
+        if event.kind in REDRAWN or (event.kind in OFTEN and self._often.due()):
+            self._live.update(self._draw(self._meter.read(), ended=event.kind == "finish"))
         _tell(self._terminal, event)
 
-    def _draw(self, numbers: Numbers) -> Group:
+    def _draw(self, numbers: Numbers, *, ended: bool) -> Group:
         table = Table(box=None, padding=(0, 2, 0, 0))
         for name in self._columns:
-            table.add_column(name, justify="right", header_style="dim")
+            table.add_column(name, justify="right", header_style="dim", no_wrap=True)
         table.add_row(*cells(self._columns, numbers))
-        return Group(table, bar(numbers.fraction), Text(self._engine, style="dim"))
+        drawn = bar(1.0) if ended else bar(numbers.fraction, numbers.left_s)
+        lines = [standing(numbers, self._tol), self._engine]
+        return Group(table, drawn, *(line(text, "dim") for text in lines if text))
 
 
 class _Lines:
@@ -137,11 +144,23 @@ class _Lines:
         self._terminal.say(aligned(self._columns, cells(self._columns, numbers)))
 
 
-class _StepLines:
-    """A line now and then of a training that makes steps, each far less than a pass."""
+def standing(numbers: Numbers, tol: float | None) -> str:
+    """Say how near the certificate is to what was asked for, and whether one is being made."""
+    said = []
+    if tol is not None:
+        proven = "nothing" if numbers.relative is None else f"{numbers.relative:.1e}"
+        said.append(f"certified: {proven}, wanted: {tol:.1e}")
+    if numbers.certifying is not None:
+        said.append(f"certifying, {numbers.certifying:.0%} of the rows read")
+    return "; ".join(said)
 
-    def __init__(self, terminal: Terminal, plan: TrainingPlan) -> None:
-        self._terminal, self._solver = terminal, cast("Simba", plan.solver)  # no other makes steps
+
+class _StepLines:
+    """A training that makes steps, each far less than a pass: a bar, or a line now and then."""
+
+    def __init__(self, terminal: Terminal, plan: TrainingPlan, tell: ShowWork) -> None:
+        self._terminal, self._tell = terminal, tell
+        self._solver = cast("Simba", plan.solver)  # no other makes steps
         self._intervals = GrowingIntervals()
         self._steps = 0  # to be made
 
@@ -150,12 +169,15 @@ class _StepLines:
             self._steps = self._solver.steps(event.facts["n_rows"])
             if not event.facts.get("finished"):
                 self._terminal.say(engine_line(event))
-        elif event.kind == "span" and self._intervals.due():
-            told = event.facts["metrics"]
-            self._terminal.say(
-                f"step {told['steps']:,} of {self._steps:,}, {told['accesses']:,} accesses"
-            )
+        elif event.kind == "span":
+            self._step(event.facts["metrics"])
         _tell(self._terminal, event)
+
+    def _step(self, told: dict[str, Any]) -> None:
+        said = f"{told['steps']:,} of {self._steps:,}, {told['accesses']:,} accesses"
+        self._tell(told["steps"] / self._steps, said)
+        if not self._terminal.live and self._intervals.due():
+            self._terminal.say(f"step {said}")
 
 
 def engine_line(event: Event) -> str:
@@ -198,7 +220,6 @@ def cells(columns: tuple[str, ...], numbers: Numbers) -> tuple[str, ...]:
         "left": "-" if numbers.left_s is None else format_seconds(numbers.left_s),
         TO_TOL: or_dash(numbers.left_passes, ",.0f"),
     }
-    known["at most left"] = known["left"]
     return tuple(known[column] for column in columns)
 
 
@@ -257,19 +278,30 @@ def ingest_display(terminal: Terminal) -> Iterator[ShowIngest]:
         yield log
     elif terminal.live:
         with Live(console=terminal.err, refresh_per_second=4, transient=True) as live:
-            yield lambda progress: live.update(_ingest_panel(progress))
+            yield _IngestPanel(live).show
     else:
         intervals = GrowingIntervals()
 
-        def line(progress: IngestProgress) -> None:
+        def say(progress: IngestProgress) -> None:
             if progress.phase == "done" or intervals.due():
                 terminal.say(ingest_line(progress))
 
-        yield line
+        yield say
 
 
-def _ingest_panel(progress: IngestProgress) -> Group:
-    return Group(Text(ingest_line(progress)), bar(progress.fraction))
+class _IngestPanel:
+    """What an ingest is about and how far that is; every phase has a bar of its own."""
+
+    def __init__(self, live: Live) -> None:
+        self._live = live
+        self._phase, self._countdown = "", Countdown()
+
+    def show(self, progress: IngestProgress) -> None:
+        if progress.phase != self._phase:
+            self._phase, self._countdown = progress.phase, Countdown()
+        step = STEPS.get(progress.phase, "")
+        drawn = bar(progress.fraction, self._countdown.left(progress.fraction))
+        self._live.update(Group(line(f"{step}{ingest_amount(progress)}"), drawn))
 
 
 class IngestLines:
@@ -284,20 +316,17 @@ class IngestLines:
             yield Line(ingest_line(progress).strip(), {"event": "ingest"} | progress._asdict())
 
 
-def bar(fraction: float) -> Table:
-    """Draw a bar on a line of its own."""
-    line = Table.grid()
-    line.add_row(ProgressBar(total=1.0, completed=fraction, width=60))
-    return line
-
-
 def ingest_line(progress: IngestProgress) -> str:
     """Write how far an ingest is."""
+    return f"{progress.fraction:4.0%} {ingest_amount(progress)}, {progress.seconds:.1f} s"
+
+
+def ingest_amount(progress: IngestProgress) -> str:
+    """Write what an ingest is doing, and how much of it is done."""
     rows = f"{progress.rows:,} rows"
     if progress.phase == "partition":
         speed = f"{progress.megabytes_per_second:.0f} MB/s"
         amount = f"{format_bytes(progress.bytes_read)} read, {speed}"
     else:
         amount = f"{format_bytes(progress.bytes_written)} written"
-    share = f"{progress.fraction:4.0%}"
-    return f"{share} {PHASES[progress.phase]}: {rows}, {amount}, {progress.seconds:.1f} s"
+    return f"{PHASES[progress.phase]}: {rows}, {amount}"

@@ -13,6 +13,7 @@ from flows.console import Terminal, facts_table, format_seconds, passes_and_rows
 from flows.errors import UsageError
 from flows.options import Output, Where
 from flows.printing import printable
+from flows.scoring import rows_display
 from flows.settings import as_toml, execution
 from pipeline.reporting.learners import learners_sentence
 from pipeline.reporting.page.page import PAGE, Reproduction, page
@@ -55,8 +56,11 @@ def write_page(terminal: Terminal, run: RunFolder, held_out: str | None, where: 
     if data is None:
         terminal.say("No held-out rows are known: --held-out DATASET names some.", style="yellow")
     else:
-        with engine_for_pass(execution(where), data) as executor:
-            found = quality(told.model, data, executor)
+        with (
+            engine_for_pass(execution(where), data) as executor,
+            rows_display(terminal, "Judging by held-out rows", data) as count,
+        ):
+            found = quality(told.model, data, executor, count)
     commands = (
         f"$ fewpass train {shlex.quote(plan.dataset)} {shlex.quote(run.folder.name)}-again "
         "--config plan.toml"

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 
+from flows.bars import work_display
 from flows.cluster import engine_for_pass
 from flows.console import Terminal, facts_table, format_seconds
 from flows.options import MATCHING, Matching, Output, Reading, Where, given
 from flows.settings import checked, execution, source_options
 from pipeline.execution.executor import Executor
+from pipeline.execution.reduce import ReduceReport
 from pipeline.matching import left_out_sentence
 from pipeline.refresh.publishing import run_at
 from pipeline.reporting.reliability_report import DrawnReliability, draw_reliability
@@ -43,7 +45,7 @@ def run_evaluate(
     with _judging(terminal, run, dataset, memory, where, matching) as judging:
         if with_reliability:
             probabilities_of(judging[0])  # refuses a model without any before it is evaluated
-        evaluation = _evaluated(*judging)
+        evaluation = _evaluated(terminal, *judging)
         if with_reliability:
             found = draw_reliability(*judging)
     if evaluation.left_out:
@@ -87,7 +89,7 @@ def evaluate_shown(
 ) -> Evaluation:
     """Evaluate, and say which snapshot of an unfinished run that is."""
     with _judging(terminal, run, dataset, memory, where, matching) as judging:
-        return _evaluated(*judging)
+        return _evaluated(terminal, *judging)
 
 
 Judging = tuple[Model, Dataset, Executor, Rules]
@@ -105,8 +107,27 @@ def _judging(
         yield _within(model, memory), data, executor, checked(Rules, given(matching))
 
 
-def _evaluated(model: Model, data: Dataset, executor: Executor, rules: Rules) -> Evaluation:
-    return evaluate(model, data, executor, rules=rules)
+def _evaluated(
+    terminal: Terminal, model: Model, data: Dataset, executor: Executor, rules: Rules
+) -> Evaluation:
+    with rows_display(terminal, "Evaluating", data) as count:
+        return evaluate(model, data, executor, count, rules)
+
+
+@contextmanager
+def rows_display(
+    terminal: Terminal, doing: str, data: Dataset
+) -> Iterator[Callable[[ReduceReport], None]]:
+    """Show how many of a data set's rows were read; yields what takes the reports of spans."""
+    n_rows, rows = data.manifest.n_rows, 0
+    with work_display(terminal, doing) as show:
+
+        def count(report: ReduceReport) -> None:
+            nonlocal rows
+            rows += report.rows
+            show(rows / n_rows, f"{rows:,} of {n_rows:,} rows")
+
+        yield count
 
 
 def _within(model: Model, memory: str | None) -> Model:
@@ -176,16 +197,18 @@ def run_predict(
     terminal, model = Terminal(output), load_model(run_at(run))
     if probability and (sentence := caution(model)):
         terminal.say(sentence, style="yellow")
-    result = predict(
-        model,
-        [source],
-        out,
-        source_options(given(reading)),
-        probability=probability,
-        defuse=defuse,
-        memory=parse_bytes(memory),
-        threads=threads,
-    )
+    with work_display(terminal, "Predicting") as show:
+        result = predict(
+            model,
+            [source],
+            out,
+            source_options(given(reading)),
+            probability=probability,
+            defuse=defuse,
+            memory=parse_bytes(memory),
+            threads=threads,
+            on_progress=lambda now: show(now.fraction, f"{now.rows:,} rows"),
+        )
     if result.left_out:
         terminal.say(left_out_sentence(result.left_out), style="yellow")
     shown = {

@@ -171,6 +171,7 @@ def _follow(
             for sentence in training.warnings:
                 terminal.say(sentence, style="yellow")
             with display(terminal, training.plan) as show:
+                training.hear(show)
                 for event in training:
                     asked.picked_up = True
                     show(event)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -220,13 +220,17 @@ class Dataset:
         layout, objects = self.manifest.columns[name], self.manifest.objects
         return get_array(self.folder, f"columns/{name}", layout, objects)
 
-    def verify(self) -> Iterator[str]:
-        """Read every object and yield a sentence for each that is not as it was written."""
+    def verify(self, on_read: Callable[[int], None] = lambda _: None) -> Iterator[str]:
+        """Read every object and yield a sentence for each that is not as it was written.
+
+        `on_read` is told the bytes of each once it was read.
+        """
         every = [self.manifest.objects]
         every += [self.manifest.chunks.objects_of(k) for k in range(self.n_chunks)]
         for objects in every:
             for key, stored in objects.items():
                 problem = fault(self.folder, key, stored)
+                on_read(stored.length)
                 if problem is not None:
                     yield problem
 

@@ -86,9 +86,9 @@ class ProgressArtifact:
 class TrainingProgress:
     """Tells Prefect of a training's events: the bar, and a line of the log per pass."""
 
-    def __init__(self, url: str, passes: int) -> None:
+    def __init__(self, url: str, passes: int, tol: float | None = None) -> None:
         self._bar = ProgressArtifact(url, "training into")
-        self._meter, self._lines = Meter(passes), PassLines(passes)
+        self._meter, self._lines = Meter(passes, tol), PassLines(passes, tol)
         self._run = {"run": url}
 
     def show(self, event: Event) -> None:

@@ -45,6 +45,6 @@ def score(
         inputs,
         out,
         options,
-        on_rows=lambda rows: bar.show(0.0, f"{rows:,} rows"),
+        on_progress=lambda now: bar.show(now.fraction, f"{now.rows:,} rows"),
         **settings,
     )

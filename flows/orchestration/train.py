@@ -55,7 +55,7 @@ def completed(handed_on: dict[str, Any], result: TrainingResult) -> Any:
 
 def train_in_stages(plan: TrainingPlan, run: str, where: Execution) -> TrainingResult:
     """Train, a Prefect task per stage, and show what came of it."""
-    progress = TrainingProgress(run, plan.passes)
+    progress = TrainingProgress(run, plan.passes, plan.tol)
     with Session(plan, run, where) as session, StallWatch(tell_prefect) as watch:
 
         def show(event: Event) -> None:

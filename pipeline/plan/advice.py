@@ -30,13 +30,9 @@ def warnings(plan: TrainingPlan, job: Job, foreseen: Forecast) -> list[str]:
     """Return what `fewpass train` says before it begins: why it may not come to its end."""
     sorted_rows = clustering_warning(job.dataset.manifest, job.windows)
     plan = settled(plan, job.dataset)
-    usual, said = foreseen.usual_passes, [sorted_rows] if sorted_rows else []
-    if usual is not None and usual > plan.passes:
-        said.append(
-            f"A certificate of {plan.tol:g} usually takes about {usual:.0f} passes here, but "
-            f"`passes` allows {plan.passes}. Raise it, ask for a larger `tol`, or see what "
-            "fewpass plan advises."
-        )
+    said = [sorted_rows] if sorted_rows else []
+    if plan.tol is not None:
+        said += _out_of_reach(plan, plan.tol, job, foreseen)
     if plan.tol is not None and visits_chunks_alone(plan, job):
         said.append(
             "A window holds one chunk, so that the same rows meet in every pass: dual ascent then "
@@ -59,6 +55,41 @@ def visits_chunks_alone(plan: TrainingPlan, job: Job) -> bool:
     return several and windows.chunks_per_window == 1 and dual
 
 
+def _out_of_reach(plan: TrainingPlan, tol: float, job: Job, foreseen: Forecast) -> Iterator[str]:
+    """Yield the sentence that says why a tolerance may not be certified in the passes allowed."""
+    by_dual_gap, usual = streaming(plan).certify_pass is not None, foreseen.usual_passes
+    enough, solver = foreseen.theory_passes, foreseen.solver
+    if not job.problem.loss.is_smooth and not by_dual_gap:
+        yield (
+            f"{solver} cannot certify {tol:g}: the hinge has a kink, where gradients prove "
+            "nothing. Use `solver=psdca`, whose certificate holds for it, or `loss=smoothed_hinge`."
+        )
+    elif usual is not None and usual > plan.passes:
+        yield (
+            f"A certificate of {tol:g} usually takes about {usual:.0f} passes here, but "
+            f"`passes` allows {plan.passes}. Raise it, ask for a larger `tol`, or see what "
+            "fewpass plan advises."
+        )
+    elif plan.solver.kind == "pegasos":
+        yield (
+            "The excess of pegasos falls like one over the number of passes, and its "
+            f"certificate no faster. `solver=psdca` proves {tol:g} sooner."
+        )
+    elif usual is None and (enough is None or enough > plan.passes):
+        yield from _not_foreseen(plan, tol, job, foreseen)
+
+
+def _not_foreseen(plan: TrainingPlan, tol: float, job: Job, foreseen: Forecast) -> Iterator[str]:
+    if conditioning(job.problem, job.stats) is None:  # a kink, or too small a lam: nothing is known
+        return
+    kind, best = best_method(job.problem, job.stats, tol)
+    most = "one pass" if plan.passes == 1 else f"{plan.passes} passes"
+    yield (
+        f"Whether {foreseen.solver} comes to a certificate of {tol:g} in {most} cannot be "
+        f"foreseen. `solver={kind}` usually takes about {best:.0f}."
+    )
+
+
 def advice(plan: TrainingPlan, job: Job, foreseen: Forecast) -> list[str]:
     """Return the warnings and what would make the training shorter or surer."""
     plan = settled(plan, job.dataset)
@@ -67,19 +98,7 @@ def advice(plan: TrainingPlan, job: Job, foreseen: Forecast) -> list[str]:
 
 def _hints(plan: TrainingPlan, job: Job, foreseen: Forecast) -> Iterator[str]:
     known = conditioning(job.problem, job.stats)
-    if not job.problem.loss.is_smooth:
-        if streaming(plan).certify_pass is None:
-            yield (
-                "The hinge has a kink, so that gradients do not certify it. Use `solver=psdca`, "
-                "whose certificate holds for it, or `loss=smoothed_hinge`."
-            )
-        elif plan.solver.kind == "pegasos" and plan.tol is not None:
-            yield (
-                "The excess of pegasos falls like one over the number of passes, and its "
-                f"certificate no faster. `solver=psdca` proves {plan.tol:g} sooner."
-            )
-        return
-    if known is None:  # lam is too small for anything to be foreseen
+    if known is None:  # a kink, or lam is too small for anything to be foreseen
         return
     if plan.tol is not None:
         yield from _shorter(plan, job, known, foreseen)
@@ -101,12 +120,7 @@ def _shorter(
 ) -> Iterator[str]:
     assert plan.tol is not None
     usual, (kind, best) = foreseen.usual_passes, best_method(job.problem, job.stats, plan.tol)
-    if usual is None:
-        yield (
-            f"How many passes {foreseen.solver} takes to a certificate of {plan.tol:g} cannot be "
-            f"foreseen. `solver={kind}` usually takes about {best:.0f}."
-        )
-    elif best <= BETTER * usual:
+    if usual is not None and best <= BETTER * usual:
         yield f"`solver={kind}` usually takes about {best:.0f} passes to {plan.tol:g}."
     if min(best, usual or best) > MANY_PASSES:
         yield from _cures(plan.tol, job, known, best)

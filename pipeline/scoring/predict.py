@@ -27,7 +27,7 @@ from storage.dataset import Dataset
 from storage.folder import Folder
 from storage.ordered import ordered_map
 from storage.redaction import without_secrets
-from storage.table import SparseTable, Table, cut
+from storage.table import SparseTable, Table, cut, n_bytes
 
 Columns = dict[str, NDArray[Any]]
 
@@ -44,6 +44,21 @@ class PredictionResult(NamedTuple):
     peak_memory_bytes: int
     left_out: tuple[str, ...] = ()  # columns of the input that the model does not know
     beyond: int = 0  # values left out, whose index is beyond the model's features
+
+
+class PredictionProgress(NamedTuple):
+    """How far a prediction is."""
+
+    rows: int
+    fraction: float  # of files an estimate
+
+
+class Batch(NamedTuple):
+    """Predicted rows, on their way into the file."""
+
+    columns: Columns
+    n_beyond: int  # values left out
+    done: int  # rows, or of files the bytes of their values in memory
 
 
 class Predictor(NamedTuple):
@@ -117,7 +132,7 @@ def predict(
     memory: int = 1 << 30,
     threads: int | None = None,
     storage_options: dict[str, Any] | None = None,
-    on_rows: Callable[[int], None] = lambda _: None,
+    on_progress: Callable[[PredictionProgress], None] = lambda _: None,
 ) -> PredictionResult:
     """Score every row of `inputs` (files, or one data set) into `output`.
 
@@ -155,23 +170,23 @@ def predict(
     predictor = make_predictor(model, probability=probability, raw=dataset is None)
     if defuse and output.endswith(".csv"):
         predictor = predictor.defused()
-    rows = beyond = 0
+    rows = beyond = done = 0
     with (
         open_predictions(output, predictor.columns, storage_options) as out,
         ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool,
     ):
         if dataset is None:
             source = _source(model, inputs, options, memory, storage_options)
-            left_out = source.left_out
+            left_out, whole = source.left_out, source.estimated_bytes()
             batches = _of_files(predictor, source, memory, pool)
         else:
             matched = require_same_columns(model.record, dataset, options)
-            left_out = matched.left_out
+            left_out, whole = matched.left_out, dataset.manifest.n_rows
             batches = _of_dataset(predictor, dataset, matched, memory, pool)
-        for batch, n_beyond in batches:
-            rows += _keep(out, batch)
-            beyond += n_beyond
-            on_rows(rows)
+        for batch in batches:
+            rows += _keep(out, batch.columns)
+            beyond, done = beyond + batch.n_beyond, done + batch.done
+            on_progress(PredictionProgress(rows, min(1.0, done / max(1, whole))))
     seconds = time.perf_counter() - began
     peak = peak_memory_bytes()
     return PredictionResult(output, rows, predictor.columns, seconds, peak, left_out, beyond)
@@ -223,14 +238,14 @@ def _source(
 
 def _of_files(
     predictor: Predictor, source: Source, memory: int, pool: ThreadPoolExecutor
-) -> Iterator[tuple[Columns, int]]:
+) -> Iterator[Batch]:
     workers = pool._max_workers  # noqa: SLF001 - the pool is ours, and nothing public tells
     shares = max(1, len(predictor.columns) // 4)  # a row's columns may be wider than its text
     size = max(1 << 16, memory // (PIECE_SHARE * (workers + 1) * shares))
 
-    def job(piece: Any) -> tuple[Columns, int]:
+    def job(piece: Any) -> Batch:
         parsed = source.parse(piece)
-        return predictor(parsed.table), parsed.n_beyond
+        return Batch(predictor(parsed.table), parsed.n_beyond, n_bytes(parsed.table))
 
     return ordered_map(pool, job, source.pieces(size), workers + 1)
 
@@ -241,20 +256,21 @@ def _of_dataset(
     matched: Matched,
     memory: int,
     pool: ThreadPoolExecutor,
-) -> Iterator[tuple[Columns, int]]:
+) -> Iterator[Batch]:
     weights = stored_weights(predictor.model.weights, dataset, matched)
     predictor = predictor._replace(model=predictor.model._replace(weights=weights))
 
-    def job(k: int) -> tuple[Columns, int]:
-        return predictor(dataset.read_stored(k)), 0
+    def job(table: Table) -> Batch:
+        return Batch(predictor(table), 0, table.n_rows)
 
     if predictor.probabilities is None or weights.coef.ndim == 1:
-        yield from ordered_map(pool, job, range(dataset.n_chunks), 2)
+        read = lambda k: job(dataset.read_stored(k))  # noqa: E731 - a line
+        yield from ordered_map(pool, read, range(dataset.n_chunks), 2)
         return
     step = max(1, memory // (PIECE_SHARE * 8 * len(weights.coef)))  # a column per class
     for table in ordered_map(pool, dataset.read_stored, range(dataset.n_chunks), 2):
         for first in range(0, table.n_rows, step):
-            yield predictor(cut(table, first, min(first + step, table.n_rows))), 0
+            yield job(cut(table, first, min(first + step, table.n_rows)))
 
 
 def _keep(out: PredictionFile, batch: dict[str, NDArray[Any]]) -> int:

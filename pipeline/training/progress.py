@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from pipeline.memory import peak_memory_bytes
@@ -18,10 +19,13 @@ class Progress:
     ----------
     cursor : Cursor
         Where in the plan it is, and what it took so far.
+    on_reduce : Callable
+        Hears of the spans of reductions, which no iteration over a run yields.
     """
 
     def __init__(self, run: RunFolder) -> None:
         self.cursor = Cursor()
+        self.on_reduce: Callable[[Event], None] = lambda _: None
         self._run = run
         self._began = time.perf_counter()
         self._seconds_before = 0.0

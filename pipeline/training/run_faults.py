@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from pipeline.errors import BadInput, PlanMismatch
 from pipeline.training.lease import lease_faults
@@ -16,11 +16,13 @@ from storage.snapshot import Snapshot
 Seen = set[tuple[int, int, Stored]]
 
 
-def run_faults(run: RunFolder) -> Iterator[str]:
+def run_faults(
+    run: RunFolder, on_snapshot: Callable[[int, int], None] = lambda _done, _of: None
+) -> Iterator[str]:
     """Read what a resume or a prediction would use; yield a sentence per fault.
 
     That is `run.json`, `log.jsonl`, the lease, every snapshot, and the numbers per row that one
-    goes with.
+    goes with.  `on_snapshot` is told how many snapshots were read, of how many.
     """
     record = None
     try:
@@ -30,11 +32,13 @@ def run_faults(run: RunFolder) -> Iterator[str]:
     yield from run.log_faults()
     yield from lease_faults(run.folder)
     seen: Seen = set()
-    for name in run.snapshots.names():
+    names = run.snapshots.names()
+    for number, name in enumerate(names, start=1):
         damaged = list(run.snapshots.verify(name))
         yield from damaged
         if not damaged:
             yield from _snapshot_faults(run, record, name, seen)
+        on_snapshot(number, len(names))
 
 
 def not_covered(run: RunFolder) -> list[str]:

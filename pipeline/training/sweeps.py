@@ -6,6 +6,7 @@ States stay on the workers; here are handles: a state per stream inside a walk, 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -236,7 +237,7 @@ class Sweeps:
             at = self._do("weights", point, self.heads[0])
         else:
             at = self._do("weights", given, weights)
-        total = self._add_up(what, at)
+        total = self._add_up(what, at, counts=False)
         found: Certificate = self.ask("certificate", prove, self.job.problem, at, total)
         require_finite(found)
         self._tell(f"{what.name}, to certify", self._adding)
@@ -279,14 +280,16 @@ class Sweeps:
         known = any(self.records.has(version) for version in versions)
         return partial(self.records.of, versions) if known else None
 
-    def _add_up(self, what: Sum, at: Any) -> Any:
-        """Return a handle on the sum."""
+    def _add_up(self, what: Sum, at: Any, *, counts: bool = True) -> Any:
+        """Return a handle on the sum; `counts`: as a pass."""
         number, self._adding = self._progress.cursor.sweeps, Stopwatch()
         versions = self._versions_read() if what.row_state == "read" else ()
 
         def count(report: ReduceReport) -> None:
             self._progress.count(report)
-            self._progress.event("reduce", **told(report))
+            event = self._progress.event("reduce", **told(report))
+            facts = {"rows": report.rows, "counts": counts}
+            self._progress.on_reduce(replace(event, facts=facts))
             self.records.note(number, report.kept)
 
         def check() -> None:

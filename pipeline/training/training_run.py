@@ -221,6 +221,13 @@ class TrainingRun:
         """
         self._stopping = True
 
+    def hear(self, on_reduce: Callable[[Event], None]) -> None:
+        """Have a display told of every span of a reduction, which iteration does not yield.
+
+        Its kind is `reduce`, its facts are `rows`, and `counts`: whether as a pass.
+        """
+        self._progress.on_reduce = on_reduce
+
     def _listening(self) -> Compiling:
         """Return what hears of kernels that are compiled on the way."""
         whose = f"{self.plan.solver.kind}, {self.problem.loss.name}"

@@ -58,7 +58,7 @@ from solvers.dual.shrinking import Stepping, revisit
 from solvers.dual.warm_start import SLOPES_AS_DUALS, begin_at_duals
 from solvers.estimates.expected_passes import conditioning, digits
 from solvers.kernels.rows import side_by_side
-from solvers.loss_monitor import LossSum
+from solvers.loss_monitor import LossSum, Tell, sections, untold
 from solvers.losses import Problem
 from solvers.needs import Needs
 from solvers.protocol import (
@@ -161,6 +161,7 @@ class Sdca(DualMethod):
             Walk(
                 name=f"walk-{self.kind}",
                 step=self.step_rows,
+                telling=self.step_rows,
                 join=self.end_pass,
                 order="stored" if epoch == 0 else "random",
                 metrics=self.metrics,
@@ -184,8 +185,9 @@ class Sdca(DualMethod):
         return problem.lam
 
     def step_rows(
-        self, problem: Problem, stats: ProblemStats, state: AnyState, block: Block
-    ) -> AnyState:
+        self, problem: Problem, stats: ProblemStats, state: AnyState, block: Block,
+        tell: Tell = untold,
+    ) -> AnyState:  # fmt: skip
         """Visit the rows of one block."""
         column = constant_column(problem, stats).value
         inputs = (
@@ -196,7 +198,11 @@ class Sdca(DualMethod):
         if self.batch == "serial":
             kept = per_row(block)
             before = state.shares[0] * kept[:, 0]
-            state = count_rows(state, block.order.shape[0], *visit_rows(*inputs))
+            for part in sections(stats.stream_rows, block.order.shape[0]):
+                order = block.order[part]
+                sums = visit_rows(*inputs[:13], order, kept)
+                state = count_rows(state, order.shape[0], *sums)
+                tell(part.stop, state.monitor)
             key = [stats.seed, state.passes, state.sums.rows]
             how = Stepping(*inputs[1:9])
             most = (
@@ -238,11 +244,15 @@ class Sdca(DualMethod):
             for problem, state in zip(problems, models, strict=True)
         ]
         shares = np.array([state.shares for state in models])
-        sums = walk_interleaved(
-            problems[0].loss, numbers, shares, labels, places, W, block, per_row(block)
-        )
-        each, rows = zip(models, sums, strict=True), block.order.shape[0]
-        return [count_rows(state, rows, *own) for state, own in each]
+        for part in sections(stats.stream_rows, block.order.shape[0]):  # as for one model
+            order = block.order[part]
+            sums = walk_interleaved(
+                problems[0].loss, numbers, shares, labels, places, W, block._replace(order=order),
+                per_row(block),
+            )  # fmt: skip
+            each = zip(models, sums, strict=True)
+            models = [count_rows(state, order.shape[0], *own) for state, own in each]
+        return models
 
     def end_pass(self, problem: Problem, stats: ProblemStats, states: list[SdcaState]) -> SdcaState:
         """Add up what the streams found, and begin the next pass from there.

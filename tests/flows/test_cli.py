@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flows import cli
+from flows.looking import faults
 from flows.meter import Meter
 from flows.options import PlanSource, Training, Where
 from flows.settings import as_toml, ingest_settings, source_options, training_settings
@@ -124,6 +125,26 @@ def test_nothing_asked_for_says_what_to_do_first(capsys):
     assert "Did you mean train?" in capsys.readouterr().err
 
 
+def test_what_lies_in_the_folder_says_what_comes_next(work, tmp_path, monkeypatch, capsys):
+    def told(folder):
+        monkeypatch.chdir(folder)
+        assert cli.main([]) == 0
+        shown = capsys.readouterr().out
+        assert max(map(len, shown.splitlines())) <= 80
+        return shown
+
+    assert "Next, in this folder" not in told(tmp_path)
+    assert "fewpass evaluate run clicks-test\n" in told(work)
+    assert "fewpass train" not in told(work).partition("Next")[2]
+    (tmp_path / "clicks").symlink_to(work / "clicks-test")
+    assert "fewpass train clicks clicks-model --tol 1e-4\n" in told(tmp_path)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.json").write_bytes((work / "run" / "run.json").read_bytes())
+    assert "fewpass resume run\n" in told(tmp_path)  # its log has no end
+    (tmp_path / "run" / "run.json").write_bytes(b"[]")
+    assert "fewpass resume run\n" in told(tmp_path)
+
+
 def test_every_method_has_a_page(as_json):
     listed = as_json("methods")["methods"]
     assert set(listed) == set(METHODS)
@@ -214,6 +235,16 @@ def test_inspect_tells_what_lies_there(work, as_json, fewpass):
     for place, kind in kinds.items():
         assert as_json("inspect", work / place)["kind"] == kind
         assert fewpass("inspect", work / place)[0] == 0
+
+
+def test_verify_tells_how_far_it_is(work):
+    for place, end in (("clicks", "of "), ("run", "snapshots")):
+        told = []
+        assert list(faults(str(work / place), lambda share, said: told.append((share, said)))) == []
+        shares = [share for share, _ in told]
+        assert shares == sorted(shares)
+        assert shares[-1] == 1.0
+        assert end in told[-1][1]
 
 
 def test_verify_names_what_is_damaged(work, as_json, fewpass, tmp_path):

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 WIDTH, HEIGHT = 460.0, 270.0
-LEFT, RIGHT, TOP, BOTTOM = 58.0, 14.0, 10.0, 40.0
+LEFT, RIGHT, TOP, BOTTOM = 66.0, 14.0, 10.0, 40.0
 MOST_POINTS = 600  # of a line: more cannot be told apart
 TICKS = 5
 

@@ -5,6 +5,7 @@ Fawcett (2006) for ROC curves; Davis and Goadrich (2006) for those of precision 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import BadInput
 from pipeline.execution.executor import Executor
+from pipeline.execution.reduce import ReduceReport
 from pipeline.scoring.evaluate import Evaluation, ScorePart, figures_of, judged, score_bins
 from pipeline.scoring.evaluate_classes import ClassPart
 from pipeline.scoring.predict import label_names
@@ -59,12 +61,19 @@ class Quality(NamedTuple):
     cells: Cells | None  # of numbers
 
 
-def quality(model: Model, dataset: Dataset, executor: Executor) -> Quality:
+def quality(
+    model: Model,
+    dataset: Dataset,
+    executor: Executor,
+    on_report: Callable[[ReduceReport], None] = lambda _: None,
+) -> Quality:
     """Read a data set once, twice for probabilities or numbers, and tell how the model does.
+
+    `on_report` is told of the spans of the first reading.
 
     Raises BadInput when the data set's columns, scaling or labels are not the model's.
     """
-    job, total, _ = judged(model, dataset, executor)
+    job, total, _ = judged(model, dataset, executor, None, on_report)
     figures = figures_of(job, model.record, model.weights, total)
     numbers = figures.mse is not None
     labels = () if numbers else tuple(label_text(name) for name in label_names(model))

@@ -303,6 +303,35 @@ def test_a_tolerance_for_a_one_pass_method_names_a_better_one(tmp_path, as_json)
     assert "--solver psdca proves" in said
 
 
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("--tol 1e-9 --passes 3", "usually takes about"),
+        ("--tol 1e-6 --passes 3 --solver asgd", "in 3 passes cannot be foreseen. --solver"),
+        ("--tol 1e-6 --passes 1", "in one pass cannot be foreseen. --solver"),
+        ("--tol 1e-6 --solver gd --lam 1e-6", "in 100 passes cannot be foreseen. --solver"),
+        ("--tol 1e-3 --solver asgd --loss hinge", "cannot certify 0.001: the hinge has a kink"),
+        ("--tol 1e-9 --solver pegasos --loss hinge", "--solver psdca proves 1e-09 sooner"),
+    ],
+)
+def test_what_cannot_be_met_is_said_before_it_is_missed(tmp_path, fewpass, asked, said):
+    make(tmp_path / "d")
+    told = fewpass("train", tmp_path / "d", tmp_path / "r", *asked.split(), *NO_DASK).err
+    before, _, after = told.partition("Running on")
+    assert said in before
+    assert "missed" in after
+    told = fewpass("plan", tmp_path / "d", *asked.split()).err
+    assert said in " ".join(told.split())
+
+
+def test_what_will_be_met_is_not_warned_of(tmp_path, fewpass):
+    make(tmp_path / "d")
+    for k, asked in enumerate(["--tol 1e-6", "--tol 1e-3 --loss hinge", "", "--passes 3"]):
+        err = fewpass("train", tmp_path / "d", tmp_path / str(k), *asked.split(), *NO_DASK).err
+        assert err.startswith("Running on")
+        assert "missed" not in err
+
+
 def test_each_method_has_its_theory():
     problem, stats = Problem(LOSSES["logistic"](), 1e-4, 1.0, 1e-6), known_facts()
     known = conditioning(problem, stats)

@@ -12,7 +12,7 @@ from testing.datasets import make
 
 
 @pytest.mark.parametrize("layout", ["dense", "sparse"])
-@pytest.mark.parametrize("solver", ["asgd", "onepass"])
+@pytest.mark.parametrize("solver", ["asgd", "onepass", "sdca", "psdca"])
 def test_a_pass_is_told_in_a_hundred_points_and_more(tmp_path, monkeypatch, solver, layout):
     data = make(tmp_path / "data", n=6000, d=30, layout=layout, chunk_rows=1500).folder.url
     curves, bits = {}, set()
@@ -26,4 +26,5 @@ def test_a_pass_is_told_in_a_hundred_points_and_more(tmp_path, monkeypatch, solv
     assert len(fine) > 200 > len(coarse)
     assert all(a.rows < b.rows for a, b in pairwise(fine))
     at = {point.rows: point.average for point in fine}
-    assert [at[point.rows] for point in coarse] == [point.average for point in coarse]
+    found, whole = [at[point.rows] for point in coarse], [point.average for point in coarse]
+    assert found == pytest.approx(whole, rel=1e-12)  # dual methods add up stretch by stretch

@@ -66,6 +66,20 @@ def test_raw_rows_are_scaled_and_labelled_as_the_training_rows_were(spam, tmp_pa
     assert set(table["label"].to_pylist()) == {"ham", "spam"}
 
 
+def test_how_far_it_is_grows_to_the_end(spam, tmp_path):
+    model, source, _, _ = spam
+    for given in (source, model.record.plan.dataset):
+        told = []
+        out = str(tmp_path / "out.csv")
+        result = predict(
+            model, [given], out, SourceOptions(), memory=1 << 22, on_progress=told.append
+        )
+        shares = [now.fraction for now in told]
+        assert shares == sorted(shares)
+        assert 0.9 < shares[-1] <= 1.0  # of text an estimate
+        assert told[-1].rows == result.rows
+
+
 @pytest.mark.parametrize("memory", [1 << 22, MEMORY])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_every_format_has_the_same_numbers_for_any_memory_and_threads(

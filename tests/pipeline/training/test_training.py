@@ -306,3 +306,18 @@ def test_a_state_of_another_version_is_refused_with_what_to_do(tmp_path):
     del snapshot.arrays["0.fresh"]
     with pytest.raises(BadInput, match="`start_from"):
         unpack_state((SdcaState,), snapshot, 0)
+
+
+@pytest.mark.parametrize("solver", ["newton", "asgd"])
+def test_a_display_hears_of_reductions(tmp_path, solver):
+    dataset = make(tmp_path / "set")
+    plan = plan_for(dataset, solver={"kind": solver}, passes=2, certify=True)
+    run, heard = TrainingRun.start(plan, str(tmp_path / "run"), InProcess()), []
+    run.hear(heard.append)
+    for _ in run:
+        pass
+    rows = {counts: sum(e.facts["rows"] for e in heard if e.facts["counts"] is counts)
+            for counts in (True, False)}  # fmt: skip
+    n = dataset.n_rows
+    passes = {"newton": (2 * n, 0), "asgd": (0, n)}[solver]  # the one's are sums, and certify
+    assert (rows[True], rows[False]) == passes

@@ -28,6 +28,8 @@ FEW_NUMBERS = 20
 SPACES_OF_TEXT = 3.0
 #: Cells that a form of dates is tried on first.
 _TRIED = 1000
+#: Share of the cells tried that are no numbers, from which no others are looked at.
+_HOPELESS = 0.75
 #: Ranges of the middle 99 % that the extremes are apart from it, where values must be clipped.
 _FAR = 10.0
 
@@ -97,6 +99,13 @@ def _held_in_text(known: Any) -> Held:
 
 def _as_numbers(known: Any, written: Written) -> Held | None:
     """Take text for numbers where most of it is; what is not is then a code, or a bad cell."""
+    few = known.take(pa.array(range(0, len(known), max(1, len(known) // _TRIED)), pa.int64()))
+    _, bad = read_numbers(few, written)
+    hopeless = bad is not None and bad.mean() > _HOPELESS
+    return None if hopeless else _mostly_numbers(known, written)
+
+
+def _mostly_numbers(known: Any, written: Written) -> Held | None:
     _, bad = read_numbers(known, written)
     if bad is None:
         return Held("number", written)

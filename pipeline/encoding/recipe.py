@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pipeline.encoding.cells import Floats, Written, read_moments, read_numbers, words_of
 from pipeline.encoding.column_recipe import Codes, ColumnRecipe, Entries, Slot
-from pipeline.encoding.hashing import hashes
+from pipeline.encoding.hashing import hashed_slots, hashes
 from pipeline.encoding.lists import Tags, Vector
 from pipeline.encoding.maps import Map
 from pipeline.encoding.text import MOST_TEXT_BITS, Grams, encode_text
@@ -114,6 +114,11 @@ class Category(ColumnRecipe):
         return [*known, f"{self.name} rare or unseen", f"{self.name} is missing"]
 
     @property
+    def width(self) -> int:
+        """Return how many output columns there are."""
+        return len(self.values) + 2
+
+    @property
     def told(self) -> str:
         """Say how many values have a column."""
         return f"category of {len(self.values)} values, rare or unseen ones together"
@@ -166,11 +171,10 @@ class Hashed(ColumnRecipe):
     def entries(self, cells: Any) -> Entries:
         """Encode words."""
         words = words_of(cells)
-        found = hashes(words, f"{self.name}=")
-        value = np.where(found < 0, -1.0, 1.0)
-        column = np.abs(found) % (1 << self.bits)
-        missing = words.is_null().to_numpy(zero_copy_only=False)
-        column[missing], value[missing] = 1 << self.bits, 1.0
+        column, value = hashed_slots(words, f"{self.name}=", self.bits)
+        if words.null_count:
+            missing = words.is_null().to_numpy(zero_copy_only=False)
+            column[missing], value[missing] = 1 << self.bits, 1.0
         return Entries((Slot(column, value),))
 
 

@@ -191,6 +191,11 @@ def _require_as_it_lies(dataset: Dataset, y: Any, sample_weight: Any, wanted: Wa
             f"{place} has rows scaled to unit length, which no coef_ can undo. Train it with the "
             "command `fewpass train`."
         )
+    if wanted.encode == "always" and not (dataset.schema and dataset.schema.encoding):
+        raise BadInput(
+            f"{place} is a data set of numbers as they came. Leave encode out, or fit the files "
+            "that it was made of."
+        )
     labelled = isinstance(manifest.targets, Labels)
     if wanted.task == "classification" and not labelled:
         raise BadInput(f"The targets of {place} are numbers, not labels. Use LinearRegressor.")

@@ -45,7 +45,7 @@ def by_tabs(text: Bytes) -> Bytes:
 def looks_spaced(head: bytes) -> bool:
     """Say whether the first lines have no other delimiter, but all the same number of blanks."""
     lines = [line for line in head.split(b"\n")[:-1] if line.strip()][:_LINES]
-    if not lines or any(mark in lines[0] for mark in (b",", b";", b"|", b"\t")):
+    if len(lines) < 2 or any(mark in lines[0] for mark in (b",", b";", b"|", b"\t")):
         return False
     counts = {by_tabs(np.frombuffer(line, np.uint8)).tobytes().count(b"\t") for line in lines}
     return len(counts) == 1 and counts != {0}

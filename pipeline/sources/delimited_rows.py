@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from itertools import zip_longest
 from typing import Any, ClassVar, Literal
 
@@ -15,7 +15,7 @@ from pipeline.errors import BadInput
 from pipeline.settings.source_options import SourceOptions
 from pipeline.sources.charsets import charset_of
 from pipeline.sources.delimited import MISSING, find_delimiter, names_columns, split_line
-from pipeline.sources.quoted_rows import first_row, rows_in, whole_rows
+from pipeline.sources.quoted_rows import first_row, rows_in, whole_rows, without_returns
 from pipeline.sources.raw_rows import Cells
 from pipeline.sources.rejection import shown
 from pipeline.sources.source import Expected, Piece
@@ -24,6 +24,8 @@ from pipeline.sources.streams import Address, Text, described, first_lines, text
 _NULLS = sorted({form for word in MISSING for form in (word, word.upper(), word.capitalize())})
 _NULLS += ["NaN", "N/a"]
 _NULL_CELLS = pa.array(_NULLS, pa.large_string())
+#: Fact and advice for a row with a bare return.
+_BROKEN = ("a carriage return stands in a cell without quotes", "Quote such cells,")
 #: Rows that tell whether the first one is a header.
 _HEAD_ROWS, _HEAD_BYTES = 100, 1 << 16
 
@@ -107,7 +109,8 @@ class DelimitedRows:
 
     def cells(self, piece: Piece, used: Sequence[int]) -> Cells:
         """Take text columns out of a piece."""
-        text: Text = piece.content
+        text, broken = without_returns(piece.content, self._delimiter)
+        piece = piece._replace(content=text)
         skipped: list[Any] = []
 
         def skip(row: Any) -> str:
@@ -116,11 +119,14 @@ class DelimitedRows:
 
         table = self._read(piece, used, skip) if text.lines else None
         if table is None:
-            return Cells(tuple(pa.array([], pa.large_string()) for _ in used), 0, _no_lines)
+            none = pa.array([], pa.large_string())
+            table = pa.table({f"c{k}": none for k in range(len(used))})
         columns = tuple(column.combine_chunks() for column in table.columns)
         if self._is_padded:
             columns = tuple(map(_trimmed, columns))
         faults = tuple(self._faults(piece)) if skipped else ()
+        _require_all(piece, skipped, faults)
+        faults += tuple((piece.first_line + int(line), *_BROKEN) for line in broken)
 
         def lines() -> Any:
             rows = rows_in(text, self._delimiter)
@@ -160,6 +166,15 @@ class DelimitedRows:
             yield piece.first_line + int(rows.lines[k]), fact, advice
 
 
+def _require_all(piece: Piece, skipped: Sized, faults: Sized) -> None:
+    """Refuse to go on where rows would be lost: Arrow saw others than were counted."""
+    if len(skipped) != len(faults):
+        raise BadInput(
+            f"{piece.file}, from line {piece.first_line} on: {len(skipped)} rows have another "
+            f"number of cells to one reader, {len(faults)} to another. Check quotes and line ends."
+        )
+
+
 def _no_cells(piece: Piece, error: Exception) -> BadInput:
     raw = piece.content.bytes.tobytes()
     try:
@@ -187,10 +202,6 @@ def _trimmed(cells: Any) -> Any:
     trimmed = pc.utf8_trim_whitespace(cells)
     gone = pc.is_in(trimmed, value_set=_NULL_CELLS)
     return pc.if_else(gone, pa.scalar(None, trimmed.type), trimmed)
-
-
-def _no_lines() -> Any:
-    return np.zeros(0, np.int64)
 
 
 def _require_text(head: Text, name: str) -> None:

@@ -43,6 +43,8 @@ def run_report(run: str, as_page: bool, held_out: str | None, where: Where, outp
         tables.append(comparison(report, report.forecast))
     if address is not None:
         tables.append(facts_table("Page", {"at": address}))
+    for sentence in report.warnings:
+        terminal.say(sentence, style="yellow")
     terminal.result(report._asdict() | {"page": address}, Group(*tables))
     return 0
 

@@ -15,6 +15,7 @@ from pipeline.encoding.cells import read_moments, read_numbers, words_of
 from pipeline.encoding.hashing import hashes
 from pipeline.encoding.inference import FEW, Held, as_asked, held_in
 from pipeline.encoding.lists import fitted_tags, fitted_vector
+from pipeline.encoding.maps import fitted_map
 from pipeline.encoding.recipe import (
     SECONDS_OF_DAY,
     AnyColumn,
@@ -29,7 +30,7 @@ from pipeline.encoding.recipe import (
     idf_text,
     joined,
 )
-from pipeline.encoding.text import MOST_TEXT_BITS, inverse_frequencies, rows_by_slot
+from pipeline.encoding.text import MOST_TEXT_BITS, DocumentCounts, Grams, slots_of
 from pipeline.errors import BadInput
 from pipeline.settings.encoding import bins_of
 
@@ -37,6 +38,7 @@ CLIP = 0.005  # share of the sample that is clipped at either end: codes such as
 HEAVY = 5.0  # times the median: where p99 is above, logarithms are taken
 #: Columns of a hash for every value of the sample; fewer would let more values share one.
 ROOM = 8
+MOST_NAMES = 1 << 15  # of a column of maps
 EXAMPLES = 1000  # values of a hashed column that its columns are named by
 NO_KINDS: Mapping[str, str] = MappingProxyType({})
 
@@ -89,16 +91,26 @@ def _column(name: str, cells: Any, rules: Rules) -> AnyColumn:
         return _bins(name, cells, bins, held) if bins else _number(name, cells, held)
     if held.kind == "date":
         return _date(name, cells, held)
+    if held.kind in ("vector", "tags", "map"):
+        return _of_lists(name, cells, held, rules)
+    if held.kind in ("text", "chars"):
+        return _text(name, words_of(cells), rules, "words" if held.kind == "text" else "characters")
+    return _category(name, cells, rules, always_hashed=held.kind == "hash")
+
+
+def _of_lists(name: str, cells: Any, held: Held, rules: Rules) -> AnyColumn:
     if held.kind == "vector":
         return fitted_vector(name, cells)
     if held.kind == "tags":
         return fitted_tags(name, cells, rules.enough(len(cells)), rules.most_values)
-    if held.kind == "text":
-        words = words_of(cells)
-        found = int(np.count_nonzero(rows_by_slot(words, MOST_TEXT_BITS)))
-        bits = min(rules.bits, MOST_TEXT_BITS, _bits_for(found))
-        return Text(name=name, bits=bits, idf=idf_text(inverse_frequencies(words, bits)))
-    return _category(name, cells, rules, always_hashed=held.kind == "hash")
+    return fitted_map(name, cells, rules.enough(len(cells)), MOST_NAMES)
+
+
+def _text(name: str, words: Any, rules: Rules, grams: Grams) -> Text:
+    found = len(slots_of(words, MOST_TEXT_BITS, grams)[0])
+    counted = DocumentCounts(min(rules.bits, MOST_TEXT_BITS, _bits_for(found)), grams)
+    counted.add(len(words), *slots_of(words, counted.bits, grams))
+    return Text(name=name, bits=counted.bits, grams=grams, idf=idf_text(counted.weights()))
 
 
 def _with_missing(column: AnyColumn, cells: Any) -> AnyColumn:

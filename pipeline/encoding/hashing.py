@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from solvers.kernels.dispatch import kernel, part_of_kernels
 
 Bytes = NDArray[np.uint8]
+Signs = NDArray[np.float64]
 _MASK = 0xFFFFFFFF
 
 
@@ -45,6 +46,12 @@ def murmur3(text: Bytes, begin: Any, end: Any) -> Any:
     return found ^ (found >> 16)
 
 
+@part_of_kernels
+def _signed(found: Any) -> Any:
+    """Return a hash as the signed number of 32 bits that it is."""
+    return found - (found >> 31 << 32)
+
+
 @kernel
 def _hash_cells(text: Any, ends: Any, prefix: Any, out: Any) -> None:
     """Hash prefix + cell for every cell text[ends[i]:ends[i + 1]]."""
@@ -58,8 +65,23 @@ def _hash_cells(text: Any, ends: Any, prefix: Any, out: Any) -> None:
             room = larger
         for k in range(size):
             room[prefix.size + k] = text[begin + k]
-        found = murmur3(room, 0, prefix.size + size)
-        out[i] = found - (found >> 31 << 32)
+        out[i] = _signed(murmur3(room, 0, prefix.size + size))
+
+
+@kernel
+def _as_slots(codes: Any, mask: Any, value: Any) -> None:
+    """Turn hashes into columns, in their place, and signs."""
+    for i in range(codes.size):
+        value[i] = -1.0 if codes[i] < 0 else 1.0
+        codes[i] = abs(codes[i]) & mask
+
+
+def hashed_slots(words: Any, prefix: str, bits: int) -> tuple[NDArray[np.int64], Signs]:
+    """Return the column (n,), below 2^bits, of every cell's hash, and its sign."""
+    codes = hashes(words, prefix)
+    value = np.empty(len(codes))
+    _as_slots(codes, (1 << bits) - 1, value)
+    return codes, value
 
 
 def hashes(words: Any, prefix: str) -> NDArray[np.int64]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ import pyarrow.compute as pc
 
 from pipeline.encoding.cells import Written, is_numeric, is_text, read_moments, read_numbers
 from pipeline.encoding.lists import is_list_of_numbers, is_list_of_words
+from pipeline.encoding.maps import is_map_to_numbers
 from pipeline.errors import BadInput
 from pipeline.settings.encoding import Kind
 
@@ -26,11 +28,18 @@ FEW_NUMBERS = 20
 SPACES_OF_TEXT = 3.0
 #: Cells that a form of dates is tried on first.
 _TRIED = 1000
+#: Share of the cells tried that are no numbers, from which no others are looked at.
+_HOPELESS = 0.75
 #: Ranges of the middle 99 % that the extremes are apart from it, where values must be clipped.
 _FAR = 10.0
 
 _DAYS = ("%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d-%m-%Y")
 _FORMS = tuple(f"{day}{time}" for day in _DAYS for time in ("", " %H:%M:%S", " %H:%M"))
+
+
+_LISTS: tuple[tuple[Callable[[Any], bool], Kind], ...] = (
+    (is_list_of_numbers, "vector"), (is_list_of_words, "tags"), (is_map_to_numbers, "map"),
+)  # fmt: skip
 
 
 class Held(NamedTuple):
@@ -57,10 +66,9 @@ def held_in(name: str, cells: Any) -> Held:
         return Held("date")
     if types.is_boolean(kind) or types.is_dictionary(kind):
         return Held("category")
-    if is_list_of_numbers(kind):
-        return Held("vector")
-    if is_list_of_words(kind):
-        return Held("tags")
+    for is_of_kind, found in _LISTS:
+        if is_of_kind(kind):
+            return Held(found)
     if is_text(kind):
         return _held_in_text(cells.drop_null())
     raise BadInput(
@@ -91,6 +99,13 @@ def _held_in_text(known: Any) -> Held:
 
 def _as_numbers(known: Any, written: Written) -> Held | None:
     """Take text for numbers where most of it is; what is not is then a code, or a bad cell."""
+    few = known.take(pa.array(range(0, len(known), max(1, len(known) // _TRIED)), pa.int64()))
+    _, bad = read_numbers(few, written)
+    hopeless = bad is not None and bad.mean() > _HOPELESS
+    return None if hopeless else _mostly_numbers(known, written)
+
+
+def _mostly_numbers(known: Any, written: Written) -> Held | None:
     _, bad = read_numbers(known, written)
     if bad is None:
         return Held("number", written)
@@ -135,10 +150,11 @@ def needs_encoding(held: Held, cells: Any) -> bool:
     if held.kind != "number" or held.written != "plain" or held.missing:
         return True
     numbers, _ = read_numbers(cells)
-    return bool(np.isnan(numbers).any()) or _has_outliers(numbers)
+    return bool(np.isnan(numbers).any()) or has_outliers(numbers)
 
 
-def _has_outliers(numbers: Any) -> bool:
+def has_outliers(numbers: Any) -> bool:
+    """Say whether some numbers (n,) are far from the middle 99 % of all; of few, none is."""
     if numbers.size < _TRIED:
         return False
     low, high = np.quantile(numbers, (0.005, 0.995))

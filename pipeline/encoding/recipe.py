@@ -20,9 +20,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pipeline.encoding.cells import Floats, Written, read_moments, read_numbers, words_of
 from pipeline.encoding.column_recipe import Codes, ColumnRecipe, Entries, Slot
-from pipeline.encoding.hashing import hashes
+from pipeline.encoding.hashing import hashed_slots, hashes
 from pipeline.encoding.lists import Tags, Vector
-from pipeline.encoding.text import MOST_TEXT_BITS, encode_text
+from pipeline.encoding.maps import Map
+from pipeline.encoding.text import MOST_TEXT_BITS, Grams, encode_text
 
 SECONDS_OF_DAY = 86_400
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -113,6 +114,11 @@ class Category(ColumnRecipe):
         return [*known, f"{self.name} rare or unseen", f"{self.name} is missing"]
 
     @property
+    def width(self) -> int:
+        """Return how many output columns there are."""
+        return len(self.values) + 2
+
+    @property
     def told(self) -> str:
         """Say how many values have a column."""
         return f"category of {len(self.values)} values, rare or unseen ones together"
@@ -165,19 +171,19 @@ class Hashed(ColumnRecipe):
     def entries(self, cells: Any) -> Entries:
         """Encode words."""
         words = words_of(cells)
-        found = hashes(words, f"{self.name}=")
-        value = np.where(found < 0, -1.0, 1.0)
-        column = np.abs(found) % (1 << self.bits)
-        missing = words.is_null().to_numpy(zero_copy_only=False)
-        column[missing], value[missing] = 1 << self.bits, 1.0
+        column, value = hashed_slots(words, f"{self.name}=", self.bits)
+        if words.null_count:
+            missing = words.is_null().to_numpy(zero_copy_only=False)
+            column[missing], value[missing] = 1 << self.bits, 1.0
         return Entries((Slot(column, value),))
 
 
 class Text(ColumnRecipe):
-    """2^bits columns for words and pairs of words, tf-idf, each row of length 1."""
+    """2^bits columns for words and pairs, or for runs of characters; tf-idf, rows of length 1."""
 
     kind: Literal["text"] = "text"
     bits: Annotated[int, Field(ge=1, le=MOST_TEXT_BITS)]
+    grams: Grams = "words"
     idf: str
     """Of every slot, a byte each in sixteenths; zlib, base64."""
 
@@ -194,7 +200,8 @@ class Text(ColumnRecipe):
     @property
     def told(self) -> str:
         """Say what is hashed."""
-        return f"text, words and pairs of words hashed to {1 << self.bits:,} columns, tf-idf"
+        of = "words and pairs of words" if self.grams == "words" else "runs of 3 to 5 characters"
+        return f"text, {of} hashed to {1 << self.bits:,} columns, tf-idf"
 
     @cached_property
     def _weights(self) -> Floats:
@@ -206,7 +213,7 @@ class Text(ColumnRecipe):
 
     def entries(self, cells: Any) -> Entries:
         """Encode text; what is missing has no words."""
-        return Entries((encode_text(words_of(cells), self._weights),))
+        return Entries((encode_text(words_of(cells), self._weights, self.grams),))
 
 
 class Date(ColumnRecipe):
@@ -254,7 +261,8 @@ class Date(ColumnRecipe):
 
 
 AnyColumn = Annotated[
-    Number | Bins | Category | Hashed | Text | Date | Vector | Tags, Field(discriminator="kind")
+    Number | Bins | Category | Hashed | Text | Date | Vector | Tags | Map,
+    Field(discriminator="kind"),
 ]
 
 

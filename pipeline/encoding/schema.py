@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
@@ -28,6 +29,26 @@ def recipe_in(schema: Schema | None) -> Recipe | None:
     """
     if schema is None or schema.encoding is None:
         return None
+    return _read(_Same(schema))
+
+
+class _Same:
+    """A schema, equal to itself only: what was read of it is not read again."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+
+    def __hash__(self) -> int:
+        return id(self.schema)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.schema is self.schema
+
+
+@lru_cache(maxsize=8)
+def _read(same: _Same) -> Recipe:
+    schema = same.schema
+    assert schema.encoding is not None, "asked before"
     from pipeline.encoding.recipe import Recipe  # noqa: PLC0415 - Arrow, which numbers need not
 
     try:

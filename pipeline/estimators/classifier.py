@@ -73,6 +73,10 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         Epochs without a lower loss, by a ten-thousandth, that stop it.
     validation_fraction : float, default=0.1
         Share of the rows that is held out for it, unless `held_out` says.
+    encode : {"none", "auto", "always"}, default="none"
+        Whether the columns of files and frames become numbers by a recipe, as `fewpass ingest`
+        makes one: words, dates, gaps; "auto" where there are such.  Features are then what columns
+        become, as float32 of files, and `predict` takes rows as they come.
     memory : int, str or None, default=None
         Budget for rows that are not in memory, such as "256MB"; None is 1 GiB.
     folder : path or None, default=None
@@ -93,6 +97,8 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     n_features_in_ : int
     feature_names_in_ : ndarray (n_features,)
         Where X had names.
+    encoder_ : TableEncoder
+        Where columns were encoded: what became of them.
     n_iter_ : int
         Passes, rounded up.
     passes_ : float
@@ -136,6 +142,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         early_stopping: bool = False,
         n_iter_no_change: int = 5,
         validation_fraction: float = 0.1,
+        encode: str = "none",
         memory: int | str | None = None,
         folder: Any = None,
         scheduler: str | None = None,
@@ -156,6 +163,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         self.early_stopping = early_stopping
         self.n_iter_no_change = n_iter_no_change
         self.validation_fraction = validation_fraction
+        self.encode = encode
         self.memory = memory
         self.folder = folder
         self.scheduler = scheduler
@@ -185,6 +193,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
             self._fit_stored(X, y, sample_weight)
             return self
         at = self._model() if self.warm_start and hasattr(self, "coef_") else None
+        X = self._encoded(X, anew=at is None)
         X, y = checked(self, X, y=y, reset=at is None)
         check_classification_targets(y)
         weight = checked_weights(sample_weight, len(y))
@@ -225,6 +234,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
                 "class_weight='balanced' needs all rows, and partial_fit sees a batch. Give "
                 "numbers by class."
             )
+        self._refuse_batch()
         first = not hasattr(self, "coef_")
         X, y = checked(self, X, y=y, reset=first)
         check_classification_targets(y)

@@ -20,6 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 
 from pipeline.estimators.batches import learn, method_of
+from pipeline.estimators.encoded_rows import require_encode
 from pipeline.estimators.interruptible import interruptible
 from pipeline.estimators.parameters import (
     MOST_PASSES,
@@ -133,10 +134,11 @@ def fit_stored(model: Any, X: Any, y: Any, sample_weight: Any) -> None:
 
 def wanted_of(model: Any) -> Wanted:
     """Return how rows that are not in memory are to be stored."""
+    require_encode(model.encode)
     task: Task = "regression" if model._takes_numbers else "classification"
     return Wanted(
         task, scaling_of(model.scale), budget_of(model.memory), seed_of(model.random_state),
-        held_out_share(model),
+        held_out_share(model), model.encode,
     )  # fmt: skip
 
 

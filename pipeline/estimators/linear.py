@@ -31,6 +31,8 @@ class LinearModel(BaseEstimator):
     """Base of the estimators; see `LinearClassifier` and `LinearRegressor`."""
 
     _takes_numbers: ClassVar[bool]  # or labels
+    encode: str
+    encoder_: Any  # of tables that were encoded, a TableEncoder
     _last: Learnt | None  # what came of the last batch; None after a fit
 
     def decision(self, X: Any) -> Vector:
@@ -41,9 +43,33 @@ class LinearModel(BaseEstimator):
                 "X names files, but rows are predicted here. Read them first, or predict files "
                 "with the command `fewpass predict`."
             )
-        X = checked(self, X, reset=False)
+        if hasattr(self, "encoder_"):
+            X = self.encoder_.transform(X)
+        else:
+            X = checked(self, X, reset=False)
         scores: Vector = X @ self.coef_.T + self.intercept_
         return scores.ravel() if scores.ndim == 1 or scores.shape[1] == 1 else scores
+
+    # -- tables ----------------------------------------------------------------------------------
+
+    def _encoded(self, X: Any, *, anew: bool) -> Any:
+        """Return rows in memory, encoded where that was asked for; `anew`: by their own sample."""
+        if anew and hasattr(self, "encoder_"):
+            del self.encoder_
+        if self.encode == "none":
+            return X
+        from pipeline.estimators.encoded_rows import fitted_encoder, require_encode
+
+        require_encode(self.encode)
+        if anew and (found := fitted_encoder(X, self.encode)):
+            self.encoder_ = found
+        return self.encoder_.transform(X) if hasattr(self, "encoder_") else X
+
+    def _refuse_batch(self) -> None:
+        if self.encode != "none":
+            from pipeline.estimators.encoded_rows import refuse_batch
+
+            refuse_batch(self.encode)
 
     # -- fit -------------------------------------------------------------------------------------
 
@@ -71,6 +97,13 @@ class LinearModel(BaseEstimator):
                 "with warm_start=False."
             )
         self.n_features_in_ = d
+        if hasattr(self, "encoder_"):
+            del self.encoder_
+        if self.encode != "none":
+            from pipeline.estimators.encoded_rows import encoder_of
+
+            if found := encoder_of(rows.dataset.schema):
+                self.encoder_ = found
         names = rows.feature_names
         if names is not None:
             self.feature_names_in_ = names
@@ -129,6 +162,7 @@ class LinearModel(BaseEstimator):
             np.atleast_2d(self.coef_), np.atleast_1d(np.asarray(self.intercept_, float)),
             getattr(self, "classes_", None), self.loss, self.lam_,
             None if names is None else tuple(names), self.certificate_,
+            self.encoder_.recipe_ if hasattr(self, "encoder_") else None,
         )  # fmt: skip
 
     def __sklearn_tags__(self) -> Tags:

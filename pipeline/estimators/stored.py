@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from pipeline.encoding.schema import feature_names
 from pipeline.errors import BadInput
+from pipeline.estimators.encoded_rows import refuse_collection
 from pipeline.estimators.kinds_of_rows import is_collection, is_paths
 from pipeline.estimators.work_folder import WorkFolder
 from pipeline.execution.executor import open_executor
@@ -31,6 +32,7 @@ from storage.dataset import Dataset
 from storage.folder import Folder
 from storage.manifest import KEY, Labels
 
+Encode = Literal["none", "auto", "always"]
 Task = Literal["classification", "regression"]
 
 
@@ -42,6 +44,7 @@ class Wanted(NamedTuple):
     memory: int
     seed: int
     test_fraction: float  # of the rows, held out; 0: none
+    encode: Encode = "none"  # of files
 
 
 class Stored(NamedTuple):
@@ -120,12 +123,13 @@ def stored(X: Any, y: Any, sample_weight: Any, wanted: Wanted, folder: WorkFolde
         options = SourceOptions(
             label=_column(y, "y"),
             weight=_column(sample_weight, "sample_weight"),
-            dtype="float64",
-            encode="none",  # an estimator predicts for rows like those that it was given
+            dtype="float64" if wanted.encode == "none" else "float32",
+            encode=wanted.encode,
         )
         paths = X if isinstance(X, list | tuple) else [X]
         made = ingest(_plan([os.fspath(path) for path in paths], options, wanted, folder))
         return Stored(Dataset.open(folder.data), None, made.test_dataset)
+    refuse_collection(wanted.encode)
     source = _dask_source(X, y, sample_weight)
     options = SourceOptions(dtype=source.dtype)
     made = ingest(_plan([source.name], options, wanted, folder), source=source)
@@ -146,7 +150,9 @@ def _plan(
     sources: list[str], options: SourceOptions, wanted: Wanted, folder: WorkFolder
 ) -> IngestPlan:
     where: dict[str, Any] = {"sources": sources, "dataset": folder.data, "options": options}
-    return IngestPlan(**where, **wanted._asdict())
+    settings = wanted._asdict()
+    del settings["encode"]  # which is one of the options
+    return IngestPlan(**where, **settings)
 
 
 def _dataset_at(X: Any) -> Dataset | None:
@@ -184,6 +190,11 @@ def _require_as_it_lies(dataset: Dataset, y: Any, sample_weight: Any, wanted: Wa
         raise BadInput(
             f"{place} has rows scaled to unit length, which no coef_ can undo. Train it with the "
             "command `fewpass train`."
+        )
+    if wanted.encode == "always" and not (dataset.schema and dataset.schema.encoding):
+        raise BadInput(
+            f"{place} is a data set of numbers as they came. Leave encode out, or fit the files "
+            "that it was made of."
         )
     labelled = isinstance(manifest.targets, Labels)
     if wanted.task == "classification" and not labelled:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pipeline.ingestion.scaling import UNLIKE
 from pipeline.ingestion.target_map import FEW_LABELS
+from pipeline.ingestion.units import remedy, unlike_columns
+from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.sources.encoded import EncodedSource
 from pipeline.sources.source import Source
+from storage.dataset import Dataset
 from storage.manifest import Labels, Values
 
 
@@ -26,4 +30,22 @@ def notes_on(source: Source, targets: Labels | Values, *, guessed: bool) -> Iter
         yield (
             f"The labels are {n} different words, most of them of a single row. "
             "Check `label`, and the delimiter of a CSV file (`delimiter`)."
+        )
+
+
+def notes_on_scaling(dataset: Dataset, plan: IngestPlan) -> Iterator[str]:
+    """Yield what became of columns of very different sizes, or a sentence of what would help."""
+    kind = dataset.manifest.scaling.kind
+    if kind == "standard" and plan.scale == "auto":
+        yield (
+            f"Columns differ in size by more than a factor of {UNLIKE:g}, so all were "
+            "standardised. Say `scale=none` to leave them as they are."
+        )
+    encoded = dataset.schema is not None and dataset.schema.encoding is not None
+    apart = None if encoded or kind == "unit-rows" else unlike_columns(dataset)
+    if apart is not None:
+        yield (
+            f"Columns differ in size by a factor of {apart:.2g}, and steps of one size learn from "
+            f"the largest alone. Ingest with `{remedy(dataset)}`, or train with `solver=onepass` "
+            "or `solver=newton`."
         )

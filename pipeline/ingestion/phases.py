@@ -24,7 +24,7 @@ from pipeline.errors import BadInput
 from pipeline.ingestion.chunking import rows_per_chunk
 from pipeline.ingestion.column_statistics import NAMES
 from pipeline.ingestion.held import HeldRows
-from pipeline.ingestion.notes import notes_on
+from pipeline.ingestion.notes import notes_on, notes_on_scaling
 from pipeline.ingestion.partition import BYTES_PER_COLUMN, TEST, TRAINING, Partitioner
 from pipeline.ingestion.partitioned import (
     Partitioned,
@@ -309,7 +309,10 @@ class _Ingest:
             partitioned_again=self.partitioned_again,
             left_out=self.source.left_out,
             encoded=told_columns(done[TRAINING].schema),
-            notes=tuple(notes_on(self.source, targets, guessed=guessed)),
+            notes=(
+                *notes_on(self.source, targets, guessed=guessed),
+                *(notes_on_scaling(done[TRAINING], self.plan) if self.like is None else ()),
+            ),
             fingerprint=manifest.fingerprint,
             test_fingerprint=test.manifest.fingerprint if test else None,
         )

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import BadInput
+from pipeline.ingestion.layout import laid_out, laid_out_like
 from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.settings.source_options import SourceOptions, unusual
 from pipeline.sources import Expected, open_source
@@ -34,7 +35,13 @@ def source_of(plan: IngestPlan, like: Dataset | None) -> Source:
         f"the data set {plan.like}",
         plan.memory_for_rows // LINES_SHARE,
     )
-    return open_source(plan.sources, options, plan.storage_options, expected)
+
+    def opened(how: SourceOptions) -> Source:
+        return open_source(plan.sources, how, plan.storage_options, expected)
+
+    if like is not None:
+        return laid_out_like(like, opened(options))
+    return laid_out(opened, options, plan.layout, plan.scale)
 
 
 def column_kinds(plan: IngestPlan) -> dict[str, str]:
@@ -47,7 +54,8 @@ def column_kinds(plan: IngestPlan) -> dict[str, str]:
     from pipeline.sources.encoded import EncodedSource  # noqa: PLC0415 - Arrow, and SciPy
 
     like = Dataset.open(plan.like, plan.storage_options) if plan.like else None
-    source = source_of(plan, like)
+    counted = plan.options.model_copy(update={"idf": "sample"})  # kinds do not depend on it
+    source = source_of(plan.model_copy(update={"options": counted}), like)
     return source.kinds if isinstance(source, EncodedSource) else {}
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.encoding.maps import Map
 from pipeline.encoding.recipe import Number, Recipe
 from pipeline.encoding.schema import recipe_in
 from pipeline.errors import BadInput
@@ -84,5 +85,8 @@ def _per_unit(recipe: Recipe, weights: NDArray[np.float64]) -> NDArray[np.float6
     for column in recipe.parts:
         if isinstance(column, Number) and not column.logarithm:
             found[start] = weights[start] / column.deviation
+        if isinstance(column, Map):
+            names = slice(start, start + len(column.names))
+            found[names] = weights[names] * np.array(column.scale)
         start += column.width
     return found

@@ -52,6 +52,7 @@ class RunReport(NamedTuple):
         dict[str, Any]
     ]  # where the time went, by kind of sweep: pipeline.reporting.time_table
     time: str | None  # the picture of it, sweep by sweep; None where the log does not tell
+    warnings: list[str]  # why it was not expected to come to its end
     forecast: dict[str, Any] | None  # what was foreseen; the fields of pipeline.plan.forecast
 
 
@@ -106,6 +107,7 @@ def read_report(run: RunFolder) -> Told:
         validation=None,
         sweeps=[one._asdict() | {"passes": one.rows / record.n_rows} for one in totals(sweeps)],
         time=None,
+        warnings=list(record.warnings),
         forecast=record.forecast.model_dump() if record.forecast else None,
     )
     return Told(report, history, sweeps, model, saved)

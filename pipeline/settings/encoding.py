@@ -8,8 +8,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-Kind = Literal["number", "bins", "category", "hash", "date", "text", "vector", "tags"]
-KINDS = ("drop", "number", "category", "hash", "date", "text")
+Kind = Literal[
+    "number", "bins", "category", "hash", "date", "text", "chars", "vector", "tags", "map"
+]  # fmt: skip
+KINDS = ("drop", "number", "category", "hash", "date", "text", "chars")
 _BINS = re.compile(r"bins:(\d{1,4})")
 
 
@@ -47,10 +49,14 @@ class Encoding(BaseModel):
     column: Annotated[dict[str, ColumnKind], BeforeValidator(_as_pairs)] = Field(
         default_factory=dict
     )
-    """What a column holds, as NAME=KIND: drop, number, category, hash, date, text or bins:64 (that
-    many ranges in place of a number); may be repeated [default: told by the sample]."""
+    """What a column holds, as NAME=KIND: drop, number, category, hash, date, text, chars (text by
+    its runs of 3 to 5 characters) or bins:64 (that many ranges in place of a number); may be
+    repeated [default: told by the sample]."""
     cross: tuple[Annotated[str, Field(pattern=r"^[^,]+,[^,]+$")], ...] = ()
     """Two columns whose pairs of values count, too, as A,B; may be repeated."""
+    idf: Literal["sample", "exact"] = "sample"
+    """What the words of text are weighed by: in how many rows of the sample they are, or of all
+    rows, which are read once more for it."""
     hash_bits: int = Field(default=18, ge=1, le=30)
     """A column of more than 1000 values, or of text, is hashed to 2 to this power columns at
     most."""

@@ -23,6 +23,7 @@ TABLES = {
     "parquet": "pipeline.sources.arrow_rows:ParquetRows",
     "arrow": "pipeline.sources.arrow_rows:IpcRows",
     "jsonl": "pipeline.sources.arrow_rows:JsonRows",
+    "arff": "pipeline.sources.arff:ArffRows",
 }
 
 #: What the names of files of a format end in: the classes' own `extensions`, told without them.
@@ -30,7 +31,7 @@ EXTENSIONS = {
     ".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow",
     ".feather": "arrow", ".ipc": "arrow", ".jsonl": "jsonl", ".ndjson": "jsonl",
     ".svm": "libsvm", ".libsvm": "libsvm", ".svmlight": "libsvm", ".npy": "npy", ".vw": "vw",
-    ".npz": "npz",
+    ".npz": "npz", ".arff": "arff",
 }  # fmt: skip
 
 if TYPE_CHECKING:  # a checker cannot read dictionaries; at run time only their words are taken

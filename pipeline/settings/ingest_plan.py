@@ -74,6 +74,10 @@ class IngestPlan(BaseModel):
     scale: ScalingKind | Literal["auto"] = "auto"
     """Scaling of the features; models are for rows as they come in any case.  auto: `standard` for
     dense numbers whose columns differ in size by more than a factor of 100, else none."""
+    layout: Literal["auto", "dense", "sparse"] = "auto"
+    """How rows of LIBSVM text and the like are stored; dense ones are as wide as `n_features`, else
+    as the first rows.  auto: dense where more than half of all cells are there and columns differ
+    in size by more than a factor of 100, so that they can be standardised."""
     like: str | None = None
     """Data set whose columns, labels and scaling are taken over, for test data."""
     shuffle: bool = True
@@ -107,6 +111,10 @@ class IngestPlan(BaseModel):
             raise ValueError(
                 "`like` takes scaling and labels over from a finished data set. "
                 "Leave test_fraction and scale out."
+            )
+        if self.like is not None and self.layout != "auto":
+            raise ValueError(
+                "`like` stores rows as those of a finished data set are. Leave layout out."
             )
         if self.memory < LEAST_MEMORY:
             raise ValueError(
@@ -148,9 +156,12 @@ class IngestPlan(BaseModel):
         """
         decisive = self.model_dump(mode="json", exclude=_EXECUTION | {"sources", "like"})
         usual = SourceOptions().model_dump(mode="json")
-        for name in {**Matching.model_fields, **Encoding.model_fields}:  # earlier versions had none
+        later = {**Matching.model_fields, **Encoding.model_fields, "charset": None}
+        for name in later:  # earlier versions had none
             if decisive["options"][name] == usual[name]:
                 del decisive["options"][name]
+        if self.layout == "auto":  # which earlier versions had none of
+            del decisive["layout"]
         if self.column_order == "frequency":
             decisive["column_order"] = "popularity"  # what earlier versions called it
         decisive["chunk_bytes"] = [self.chunk_limit, self.chunk_bytes is None]

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Mapping
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from pipeline.settings.encoding import Encoding
 from pipeline.settings.formats import Format
 from pipeline.settings.matching import Matching
 
 Column = str | int
+
+
+def _known_charset(word: str | None) -> str | None:
+    if word is None:
+        return None
+    try:
+        "".encode(codecs.lookup(word).name)
+    except LookupError as error:
+        raise ValueError(
+            f"{word!r} is no charset. Write for example latin-1, cp1252 or utf-16."
+        ) from error
+    return word
 
 
 class SourceOptions(Matching, Encoding):
@@ -41,14 +54,17 @@ class SourceOptions(Matching, Encoding):
     dtype: Literal["float32", "float64"] = "float32"
     """Type of the stored features; float32 is the float64 value rounded once more."""
     delimiter: str | None = Field(default=None, min_length=1, max_length=1)
-    """Character between CSV cells [default: tab for .tsv, else the commonest of , ; | and tab in
-    the first line]."""
+    """Character between CSV cells; a space stands for any run of blanks [default: tab for .tsv,
+    else the commonest of , ; | and tab in the first line; blanks where it has none of them]."""
+    charset: Annotated[str | None, AfterValidator(_known_charset)] = None
+    """What text is written in, such as latin-1 or utf-16 [default: UTF-8; UTF-16 where the text
+    begins with its mark; Windows-1252 where the first lines of a table are not UTF-8]."""
     header: bool | None = None
     """The first CSV line names the columns, or not [default: it does when no cell is a number]."""
 
 
 #: Settings that hold for every file like one that was read with them.
-REMEMBERED = ("missing", "delimiter", "header")
+REMEMBERED = ("missing", "delimiter", "header", "charset")
 
 
 def unusual(options: SourceOptions) -> dict[str, str | bool]:

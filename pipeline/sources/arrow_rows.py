@@ -5,7 +5,9 @@ Columns of structures are taken apart: their fields are columns of dotted names.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 from urllib.parse import unquote
 
@@ -20,11 +22,19 @@ from pipeline.sources.dense_rows import refuse_text_settings
 from pipeline.sources.parquet import opened_parquet
 from pipeline.sources.raw_rows import Cells, numbered
 from pipeline.sources.source import Expected, Piece
-from pipeline.sources.streams import Address, described, first_lines, line_pieces, text_bytes
+from pipeline.sources.streams import (
+    Address,
+    described,
+    first_lines,
+    line_pieces,
+    opened,
+    text_bytes,
+)
 
 #: Bytes that a cell is taken to need where a file does not tell.
 _CELL_BYTES = 16
-_BATCH_ROWS = 1 << 16
+#: Bytes in front of the stream in a file of Arrow IPC.
+_IPC_MARK = 8
 
 
 def flat(schema: Any) -> Any:
@@ -82,6 +92,7 @@ class ParquetRows:
     extensions: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
     magic: ClassVar[bytes] = b"PAR1"
     packed: ClassVar[bool] = True
+    kinds: ClassVar[Mapping[str, str]] = MappingProxyType({})
     unit: ClassVar[Literal["line", "row"]] = "row"
 
     def __init__(
@@ -151,6 +162,7 @@ class IpcRows:
     extensions: ClassVar[tuple[str, ...]] = (".arrow", ".feather", ".ipc")
     magic: ClassVar[bytes] = b"ARROW1"
     packed: ClassVar[bool] = True
+    kinds: ClassVar[Mapping[str, str]] = MappingProxyType({})
     unit: ClassVar[Literal["line", "row"]] = "row"
     has_folders: ClassVar[bool] = False
 
@@ -162,17 +174,28 @@ class IpcRows:
         self._addresses = tuple(addresses)
         looks = []
         for address in addresses:
-            with self._opened(address) as file:
-                looks.append((address.name, flat(file.schema)))
+            with self._batches(address) as (schema, _):
+                looks.append((address.name, flat(schema)))
         require_alike(looks)
         self.names: tuple[str, ...] = tuple(looks[0][1].names)
         self.types = tuple(map(str, looks[0][1].types))
 
-    def _opened(self, address: Address) -> Any:
-        if address.compression or not address.is_local:
-            raise BadInput(f"{address.name}: Arrow IPC is read from plain local files. Copy it.")
+    @contextmanager
+    def _batches(self, address: Address) -> Iterator[tuple[Any, Iterator[Any]]]:
+        """Open a file: its schema and its record batches; a plain local one is mapped.
+
+        Behind its first eight bytes such a file is a stream, which needs no end to begin with.
+        """
         try:
-            return pa.ipc.open_file(pa.memory_map(address.path))
+            if address.is_local and not address.compression:
+                file = pa.ipc.open_file(pa.memory_map(address.path))
+                batches = (file.get_batch(k) for k in range(file.num_record_batches))
+                yield file.schema, batches
+                return
+            with opened(address) as (stream, _):
+                stream.read(_IPC_MARK)
+                found = pa.ipc.open_stream(pa.PythonFile(stream, "r"))
+                yield found.schema, iter(found)
         except pa.ArrowInvalid as error:
             raise BadInput(
                 f"{address.name}: the file is not whole Arrow IPC ({error}). Write it anew."
@@ -187,9 +210,8 @@ class IpcRows:
         rows = max(1, piece_bytes // (_CELL_BYTES * max(1, len(used))))
         for address in self._addresses:
             row = 1
-            with self._opened(address) as file:
-                for k in range(file.num_record_batches):
-                    batch = file.get_batch(k)
+            with self._batches(address) as (_, batches):
+                for batch in batches:
                     for start in range(0, batch.num_rows, rows):
                         part = batch.slice(start, rows)
                         yield Piece(address.name, row, part, part.nbytes)
@@ -220,6 +242,7 @@ class JsonRows:
     extensions: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson")
     magic: ClassVar[bytes] = b""
     packed: ClassVar[bool] = False
+    kinds: ClassVar[Mapping[str, str]] = MappingProxyType({})
     unit: ClassVar[Literal["line", "row"]] = "line"
     has_folders: ClassVar[bool] = False
 

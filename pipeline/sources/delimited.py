@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pipeline.encoding.inference import has_outliers
 from pipeline.errors import BadInput
 from pipeline.settings.source_options import SourceOptions
 from pipeline.sources import delimited_kernel as grammar
@@ -31,8 +32,13 @@ MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
 _CELL_BYTES = 200
 #: Rows from which the kind of the labels, numbers or words, is told.
 _KIND_ROWS = 1000
-#: Read at a time to see whether numbers are missing.
-_LOOK_BYTES = 4 << 20
+#: Read at a time, and in all, to see whether there is more than numbers.
+_LOOK_BYTES, _SAMPLE_BYTES = 1 << 20, 64 << 20
+#: Faults of cells that are no usual numbers.
+_NO_NUMBERS = {
+    grammar.MISSING, grammar.NOT_A_NUMBER, grammar.NOT_FINITE, grammar.OPEN_QUOTE,
+    grammar.BEHIND_QUOTE,
+}  # fmt: skip
 
 
 class Layout(NamedTuple):
@@ -99,16 +105,22 @@ class DelimitedSource:
         """Rows of one piece."""
         return _parse(piece, self._layout, self._options)
 
-    def lacks_numbers(self, most: int) -> bool:
-        """Whether a feature is missing in the first `most` bytes."""
+    def is_plain(self) -> bool:
+        """Whether the first rows are nothing but usual numbers, and then for long none is missing.
+
+        Usual: no words in place of them, no quotes that go on, none far from all others.
+        """
         read = 0
         for piece in self.pieces(_LOOK_BYTES):
-            if _lacks_numbers(piece.content, self._layout, self._options):
-                return True
+            faults, X = _faults_of_features(piece.content, self._layout, self._options)
+            if faults & (_NO_NUMBERS if read == 0 else {grammar.MISSING}):
+                return False
+            if read == 0 and any(has_outliers(column.astype(np.float64)) for column in X.T):
+                return False
             read += piece.n_bytes
-            if read >= most:
+            if read >= _SAMPLE_BYTES:
                 break
-        return False
+        return True
 
 
 def _first_line(text: Text) -> str:
@@ -210,13 +222,15 @@ def _parse(piece: Piece, layout: Layout, options: SourceOptions) -> Parsed:
     return Parsed(table, labels, len(layout.columns.features) - 1, skipped, counts.bad)
 
 
-def _lacks_numbers(text: Text, layout: Layout, options: SourceOptions) -> bool:
-    """Whether one of the first bad rows is bad because a feature is missing."""
+def _faults_of_features(
+    text: Text, layout: Layout, options: SourceOptions
+) -> tuple[set[int], NDArray[np.floating]]:
+    """Return what is wrong with cells of features in the first bad rows, and the good rows."""
     rules = Rules(ord(layout.delimiter), False, not options.label_required, False)
     space, counts = _filled(text, layout, rules, options.dtype)
     bad = space.bad[: min(counts.bad, LISTED)]
-    missing = bad[bad[:, 0] == grammar.MISSING, 3]
-    return bool((layout.roles[missing] == grammar.FEATURE).any())
+    of_features = layout.roles[bad[:, 3]] == grammar.FEATURE
+    return set(bad[of_features, 0].tolist()), space.X[: counts.rows]
 
 
 def _filled(text: Text, layout: Layout, rules: Rules, dtype: str) -> tuple[Space, Counts]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from itertools import zip_longest
 from typing import Any, ClassVar, Literal
 
@@ -13,8 +13,9 @@ import pyarrow.csv
 
 from pipeline.errors import BadInput
 from pipeline.settings.source_options import SourceOptions
+from pipeline.sources.charsets import charset_of
 from pipeline.sources.delimited import MISSING, find_delimiter, names_columns, split_line
-from pipeline.sources.quoted_rows import first_row, rows_in, whole_rows
+from pipeline.sources.quoted_rows import first_row, rows_in, whole_rows, without_returns
 from pipeline.sources.raw_rows import Cells
 from pipeline.sources.rejection import shown
 from pipeline.sources.source import Expected, Piece
@@ -23,15 +24,16 @@ from pipeline.sources.streams import Address, Text, described, first_lines, text
 _NULLS = sorted({form for word in MISSING for form in (word, word.upper(), word.capitalize())})
 _NULLS += ["NaN", "N/a"]
 _NULL_CELLS = pa.array(_NULLS, pa.large_string())
+#: Fact and advice for a row with a bare return.
+_BROKEN = ("a carriage return stands in a cell without quotes", "Quote such cells,")
 #: Rows that tell whether the first one is a header.
 _HEAD_ROWS, _HEAD_BYTES = 100, 1 << 16
-_OTHER_CHARSET = "cp1252"  # what text is that is not UTF-8
 
 
 class DelimitedRows:
     """CSV files as text cells; see `RawRows` for the methods.
 
-    Charset: UTF-8, or where the first lines are not that, Windows-1252.
+    Charset, where none is named: UTF-8, or where the first lines are not that, Windows-1252.
     """
 
     extensions: ClassVar[tuple[str, ...]] = (".csv", ".tsv")
@@ -39,6 +41,7 @@ class DelimitedRows:
     packed: ClassVar[bool] = False
     unit: ClassVar[Literal["line", "row"]] = "line"
     has_folders: ClassVar[bool] = False
+    nulls: ClassVar[tuple[str, ...]] = tuple(_NULLS)
 
     def __init__(
         self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
@@ -47,8 +50,10 @@ class DelimitedRows:
         self._addresses = tuple(addresses)
         self._longest_line = expected.longest_line
         head = first_lines(addresses[0], self._longest_line)
-        self._charset = _charset(head, addresses[0].name)
-        head = self._decoded(head)
+        if options.charset is None and (charset := charset_of(head.bytes.tobytes())):
+            self._addresses = tuple(one._replace(charset=charset) for one in addresses)
+            head = first_lines(self._addresses[0], self._longest_line)
+        _require_text(head, addresses[0].name)
         line = head.bytes[: int(np.argmax(head.bytes == ord("\n")))].tobytes().decode()
         self._delimiter = options.delimiter or find_delimiter(line, addresses[0].extension)
         row, rest = first_row(head, self._delimiter)
@@ -60,11 +65,10 @@ class DelimitedRows:
         self.names = tuple(cells) if self._has_header else None
         self.types = ("text",) * len(cells)
 
-    def _decoded(self, text: Text) -> Text:
-        if self._charset is None:
-            return text
-        other = text.bytes.tobytes().decode(self._charset, "replace").encode()
-        return Text(np.frombuffer(other, np.uint8), text.lines)
+    @property
+    def kinds(self) -> dict[str, str]:
+        """Kinds of columns that the files tell: none."""
+        return {}
 
     def _split(self, row: str) -> list[str]:
         return split_line(row, self._delimiter)
@@ -85,7 +89,7 @@ class DelimitedRows:
         del used
         for address in self._addresses:
             line = 1
-            texts = map(self._decoded, text_pieces(address, piece_bytes, self._longest_line))
+            texts = text_pieces(address, piece_bytes, self._longest_line)
             for text in whole_rows(texts, self._delimiter, self._longest_line, address.name):
                 content, first = text, line
                 if line == 1 and self._has_header:
@@ -105,20 +109,24 @@ class DelimitedRows:
 
     def cells(self, piece: Piece, used: Sequence[int]) -> Cells:
         """Take text columns out of a piece."""
-        text: Text = piece.content
+        text, broken = without_returns(piece.content, self._delimiter)
+        piece = piece._replace(content=text)
         skipped: list[Any] = []
 
         def skip(row: Any) -> str:
             skipped.append(row)
             return "skip"
 
-        table = self._read(text, used, skip) if text.lines else None
+        table = self._read(piece, used, skip) if text.lines else None
         if table is None:
-            return Cells(tuple(pa.array([], pa.large_string()) for _ in used), 0, _no_lines)
+            none = pa.array([], pa.large_string())
+            table = pa.table({f"c{k}": none for k in range(len(used))})
         columns = tuple(column.combine_chunks() for column in table.columns)
         if self._is_padded:
             columns = tuple(map(_trimmed, columns))
         faults = tuple(self._faults(piece)) if skipped else ()
+        _require_all(piece, skipped, faults)
+        faults += tuple((piece.first_line + int(line), *_BROKEN) for line in broken)
 
         def lines() -> Any:
             rows = rows_in(text, self._delimiter)
@@ -126,7 +134,8 @@ class DelimitedRows:
 
         return Cells(columns, table.num_rows, lines, faults)
 
-    def _read(self, text: Text, used: Sequence[int], skip: Any) -> Any:
+    def _read(self, piece: Piece, used: Sequence[int], skip: Any) -> Any:
+        text: Text = piece.content
         names = [f"c{k}" for k in range(len(self.types))]
         wanted = [names[k] for k in used]
         size = max(text.bytes.size + 1, 1 << 10)
@@ -140,16 +149,14 @@ class DelimitedRows:
                 pa.csv.ConvertOptions(
                     column_types=dict.fromkeys(wanted, pa.large_string()),
                     include_columns=wanted,
-                    null_values=_NULLS,
+                    null_values=self.nulls,
                     strings_can_be_null=True,
                 ),
             )
         except pa.ArrowInvalid as error:
             if "Empty CSV" in str(error):  # every row was skipped, or is an empty line
                 return None
-            raise BadInput(
-                f"Some lines cannot be read as text cells ({error}). Write them as UTF-8."
-            ) from error
+            raise _no_cells(piece, error) from error
 
     def _faults(self, piece: Piece) -> Iterator[tuple[int, str, str]]:
         rows, expected = rows_in(piece.content, self._delimiter), len(self.types)
@@ -157,6 +164,31 @@ class DelimitedRows:
         for k in np.flatnonzero(rows.cells != expected).tolist():
             fact = f"the row has {rows.cells[k]} cells, {expected} were expected"
             yield piece.first_line + int(rows.lines[k]), fact, advice
+
+
+def _require_all(piece: Piece, skipped: Sized, faults: Sized) -> None:
+    """Refuse to go on where rows would be lost: Arrow saw others than were counted."""
+    if len(skipped) != len(faults):
+        raise BadInput(
+            f"{piece.file}, from line {piece.first_line} on: {len(skipped)} rows have another "
+            f"number of cells to one reader, {len(faults)} to another. Check quotes and line ends."
+        )
+
+
+def _no_cells(piece: Piece, error: Exception) -> BadInput:
+    raw = piece.content.bytes.tobytes()
+    try:
+        raw.decode()
+    except UnicodeDecodeError as found:
+        line = piece.first_line + raw.count(b"\n", 0, found.start)
+        return BadInput(
+            f"{piece.file}, line {line}: the bytes {shown(raw[found.start : found.start + 8])} are "
+            "no UTF-8. Say what the text is written in (`charset`)."
+        )
+    return BadInput(
+        f"{piece.file}, from line {piece.first_line} on: some lines cannot be read as text cells "
+        f"({error}). Check the file and its delimiter (`delimiter`)."
+    )
 
 
 def _is_padded(rows: Text, delimiter: str) -> bool:
@@ -172,17 +204,9 @@ def _trimmed(cells: Any) -> Any:
     return pc.if_else(gone, pa.scalar(None, trimmed.type), trimmed)
 
 
-def _no_lines() -> Any:
-    return np.zeros(0, np.int64)
-
-
-def _charset(head: Text, name: str) -> str | None:
-    """Return what to decode text from; None where it is UTF-8."""
-    raw = head.bytes.tobytes()
-    if raw[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\x00" in raw[:1000]:
-        raise BadInput(f"{name}: the text is UTF-16, or none. Write it as UTF-8.")
-    try:
-        raw.decode()
-    except UnicodeDecodeError:
-        return _OTHER_CHARSET
-    return None
+def _require_text(head: Text, name: str) -> None:
+    if b"\x00" in head.bytes[:1000].tobytes():
+        raise BadInput(
+            f"{name}: the text holds zero bytes. If it is UTF-16 without a mark, say which "
+            "(`charset=utf-16-le`)."
+        )

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from pipeline.errors import BadInput
 from pipeline.settings.source_options import SourceOptions
-from pipeline.sources.rejection import SKIP_ADVICE, settle
+from pipeline.sources.raw_rows import numbered
+from pipeline.sources.rejection import Fault, settled
 from pipeline.sources.source import Parsed, Piece
-from storage.table import DenseTable, SparseTable, Table, take
+from storage.table import DenseTable, SparseTable, Table
 
 _FILL = "Count missing values as zeros (`missing=zero`),"
 
@@ -22,14 +23,6 @@ class Targets(NamedTuple):
 
     values: NDArray[np.float64]  # (n,)
     labels: tuple[str, ...] | None
-
-
-class _Complaint(NamedTuple):
-    """Rows with one kind of fault."""
-
-    rows: NDArray[np.bool_]  # (n,)
-    fact: str
-    advice: str
 
 
 def refuse_text_settings(options: SourceOptions, kind: str) -> None:
@@ -73,13 +66,9 @@ def checked(
         The first bad row, unless the options say to skip such rows.
     """
     faults = [*_of_features(table, titles, options), *_of_target(table, options)]
-    bad = np.zeros(table.n_rows, np.bool_)
-    for fault in faults:
-        bad |= fault.rows
-    rows = np.flatnonzero(bad)
-    skipped = settle(_by_row(piece, faults, rows), piece.file, options.on_bad_row, "row")
-    kept = take(table, np.flatnonzero(~bad)) if rows.size else table
-    return Parsed(kept, labels, _widest(kept), skipped, rows.size)
+    where = numbered(piece, table.n_rows)
+    kept, skipped, n = settled(table, faults, piece.file, options.on_bad_row, "row", where)
+    return Parsed(kept, labels, _widest(kept), skipped, n)
 
 
 def _widest(table: Table) -> int:
@@ -88,18 +77,8 @@ def _widest(table: Table) -> int:
     return int(table.indices.max(initial=-1))
 
 
-def _by_row(
-    piece: Piece, faults: list[_Complaint], rows: NDArray[np.intp]
-) -> Iterator[tuple[int, str, str]]:
-    for row in rows.tolist():
-        first = next(fault for fault in faults if fault.rows[row])
-        yield piece.first_line + row, first.fact, f"{first.advice} {SKIP_ADVICE}"
-
-
-def _of_features(
-    table: Table, titles: Sequence[str], options: SourceOptions
-) -> Iterator[_Complaint]:
-    """Complaints about values, after missing ones became zeros where the options say so."""
+def _of_features(table: Table, titles: Sequence[str], options: SourceOptions) -> Iterator[Fault]:
+    """Faults of values, after missing ones became zeros where the options say so."""
     values = table.X if isinstance(table, DenseTable) else table.data
     if options.missing == "zero":
         values[np.isnan(values)] = 0.0
@@ -110,26 +89,26 @@ def _of_features(
         return
     for k in np.flatnonzero(~np.isfinite(table.X).all(axis=0)).tolist():
         column = table.X[:, k]
-        yield _Complaint(np.isnan(column), f"the value in {titles[k]} is missing", _FILL)
+        yield Fault(np.isnan(column), f"the value in {titles[k]} is missing", _FILL)
         fact = f"the value in {titles[k]} is not finite in {options.dtype}"
-        yield _Complaint(np.isinf(column), fact, "Correct it,")
+        yield Fault(np.isinf(column), fact, "Correct it,")
 
 
-def _in_sparse(table: SparseTable, options: SourceOptions) -> _Complaint:
+def _in_sparse(table: SparseTable, options: SourceOptions) -> Fault:
     entries = np.flatnonzero(~np.isfinite(table.data))
     rows = np.zeros(table.n_rows, np.bool_)
     rows[np.searchsorted(table.indptr, entries, side="right") - 1] = True
     column = int(table.indices[entries[0]])
     fact = f"a value is missing or not finite in {options.dtype} (first in column {column})"
-    return _Complaint(rows, fact, "Correct it,")
+    return Fault(rows, fact, "Correct it,")
 
 
-def _of_target(table: Table, options: SourceOptions) -> Iterator[_Complaint]:
+def _of_target(table: Table, options: SourceOptions) -> Iterator[Fault]:
     fact = "the target is not finite, a number was expected"
-    yield _Complaint(np.isinf(table.target), fact, "Correct it,")
+    yield Fault(np.isinf(table.target), fact, "Correct it,")
     if options.label_required:
-        yield _Complaint(np.isnan(table.target), "the target is missing", "Fill it in,")
+        yield Fault(np.isnan(table.target), "the target is missing", "Fill it in,")
     if table.weight is not None:
         bad = ~((table.weight >= 0) & np.isfinite(table.weight))
         fact = "the weight is negative, missing or not finite"
-        yield _Complaint(bad, fact, "Give finite weights of at least 0,")
+        yield Fault(bad, fact, "Give finite weights of at least 0,")

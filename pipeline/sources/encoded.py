@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -12,45 +14,39 @@ from numpy.typing import NDArray
 from pipeline.encoding.applying import encode
 from pipeline.encoding.cells import is_text, read_numbers, words_of
 from pipeline.encoding.column_recipe import ColumnRecipe
-from pipeline.encoding.fitting import Rules, as_sample, fitted
-from pipeline.encoding.inference import held_in, looks_like_id, needs_encoding
+from pipeline.encoding.fitting import Rules, fitted
+from pipeline.encoding.inference import held_in, looks_like_id
 from pipeline.encoding.lists import Vector
-from pipeline.encoding.recipe import AnyColumn, Bins, Recipe, Text
+from pipeline.encoding.maps import Map
+from pipeline.encoding.recipe import AnyColumn, Bins, Recipe, Text, idf_text
 from pipeline.encoding.schema import encoding_of, recipe_in
+from pipeline.encoding.text import DocumentCounts, slots_of
 from pipeline.errors import BadInput
 from pipeline.matching import shown_name
 from pipeline.settings.source_options import SourceOptions
-from pipeline.sources.columns import Columns, choose
-from pipeline.sources.raw_rows import Cells, RawRows
-from pipeline.sources.rejection import SKIP_ADVICE, settle, shown
+from pipeline.sources.raw_rows import RawRows
+from pipeline.sources.rejection import Fault, settled
+from pipeline.sources.sampling import (
+    LOOK_BYTES,
+    PIECE_BYTES,
+    SAMPLE_BYTES,
+    chosen_columns,
+    name_of,
+    sampled,
+    used_columns,
+)
 from pipeline.sources.source import Expected, Parsed, Piece
+from pipeline.sources.standard_input import STANDARD_INPUT
+from storage.ordered import ordered_map
 from storage.schema import Schema
-from storage.table import DenseTable, SparseTable, Table, n_bytes, take
+from storage.table import DenseTable, SparseTable, Table, n_bytes
 
-#: Of the first rows: bytes as they are written, and rows drawn of them, that decide on a recipe.
-SAMPLE_BYTES = 64 << 20
-SAMPLE_ROWS = 100_000
-SAMPLE_SEED = 0
-#: Of the first rows: bytes that tell whether a table is more than numbers.
-LOOK_BYTES = 1 << 20
-_PIECE_BYTES = 1 << 22
 #: A sparse value takes its index, too: dense rows are smaller where half of them is filled.
 _DENSE = 2
 #: A text is taken to fill so many slots.
 _TEXT_SLOTS = 64
 #: Kinds that the type of a column tells, and nobody else.
-LISTS = ("vector", "tags")
-
-Mask = NDArray[np.bool_]
-
-
-class Fault(NamedTuple):
-    """Rows with one kind of fault."""
-
-    rows: Mask  # (n,)
-    fact: str
-    advice: str
-    cells: Any = None  # (n,) what the rows hold there, to be shown
+LISTS = ("vector", "tags", "map")
 
 
 class EncodedSource:
@@ -87,6 +83,8 @@ class EncodedSource:
         sample = sampled(rows, self._used, LOOK_BYTES if known else SAMPLE_BYTES)
         self._numeric_labels = self._are_numbers(sample)
         self.recipe = known or self._fitted(sample)
+        if options.idf == "exact" and known is None:
+            self.recipe = self._with_exact_idf()
         self.notes = () if known else tuple(self._ids(sample))
         self.n_features: int | None = self.recipe.n_outputs
         self.layout: Literal["dense", "sparse"] = layout_of(self.recipe)
@@ -112,8 +110,36 @@ class EncodedSource:
                 f"The columns are: {', '.join(map(shown_name, self._all_names()[:20]))}."
             )
         crosses = [(a, b) for a, b in (pair.split(",") for pair in options.cross)]
-        rules = Rules(options.hash_bits, options.bins, kinds=options.column, crosses=crosses)
+        kinds = {**self._rows.kinds, **options.column}
+        rules = Rules(options.hash_bits, options.bins, kinds=kinds, crosses=crosses)
         return fitted(sample.select(names), rules)
+
+    def _with_exact_idf(self) -> Recipe:
+        """Weigh the words of text by all rows, read once for it."""
+        texts = [(k, one) for k, one in enumerate(self.recipe.columns) if isinstance(one, Text)]
+        if not texts or self.files[0].name == STANDARD_INPUT:
+            why = "there is none here" if not texts else f"{STANDARD_INPUT} is read once only"
+            raise BadInput(
+                f"`idf=exact` reads all rows once for the words of text, but {why}. Leave it out."
+            )
+        counts = {k: DocumentCounts(one.bits, one.grams) for k, one in texts}
+        used = [self._columns.features[k] for k in counts]
+
+        def count(piece: Piece) -> list[Any]:
+            cells = map(words_of, self._rows.cells(piece, used).columns)
+            found = zip(cells, counts.values(), strict=True)
+            return [(len(words), *slots_of(words, own.bits, own.grams)) for words, own in found]
+
+        threads = len(os.sched_getaffinity(0))
+        with ThreadPoolExecutor(threads, "fewpass-idf") as pool:
+            pieces = self._rows.pieces(PIECE_BYTES, used)
+            for found in ordered_map(pool, count, pieces, threads + 1):
+                for own, part in zip(counts.values(), found, strict=True):
+                    own.add(*part)
+        columns = list(self.recipe.columns)
+        for k, one in texts:
+            columns[k] = one.model_copy(update={"idf": idf_text(counts[k].weights())})
+        return self.recipe.model_copy(update={"columns": tuple(columns)})
 
     def _all_names(self) -> list[str]:
         return [name_of(self._columns, k) for k in range(self._columns.n_columns)]
@@ -164,30 +190,18 @@ class EncodedSource:
         target, words, bad_target = self._targets(own, cells.n_rows, options)
         weight, bad_weight = self._weights(own)
         faults += [*bad_target, *bad_weight]
-        bad = _any(faults, cells.n_rows)
-        skipped = self._settled(piece, cells, faults, bad, options)
         table: Table
         if self.layout == "dense":
             table = DenseTable(found.dense(options.dtype), target, weight)
         else:
             table = SparseTable(*found.sparse(options.dtype), target, weight)
-        kept = take(table, np.flatnonzero(~bad)) if bad.any() else table
-        n_skipped = int(bad.sum()) + len(cells.faults)
+        kept, skipped, n_skipped = settled(
+            table, faults, piece.file, options.on_bad_row, self._rows.unit, cells.lines,
+            cells.faults,
+        )  # fmt: skip
         return Parsed(kept, words, self.recipe.n_outputs - 1, skipped, n_skipped)
 
-    def _settled(
-        self, piece: Piece, cells: Cells, faults: list[Fault], bad: Mask, options: SourceOptions
-    ) -> Any:
-        told = [(line, fact, f"{advice} {SKIP_ADVICE}") for line, fact, advice in cells.faults]
-        lines = cells.lines() if bad.any() else np.zeros(0, np.int64)
-        for row in np.flatnonzero(bad).tolist():
-            first = next(fault for fault in faults if fault.rows[row])
-            found = "" if first.cells is None else f" {shown(str(first.cells[row]))},"
-            fact = first.fact.replace(" FOUND", found)
-            told.append((int(lines[row]), fact, f"{first.advice} {SKIP_ADVICE}"))
-        return settle(sorted(told), piece.file, options.on_bad_row, self._rows.unit)
-
-    def _bad_cells(self, k: int, mask: Mask, own: dict[int, Any]) -> Fault:
+    def _bad_cells(self, k: int, mask: NDArray[np.bool_], own: dict[int, Any]) -> Fault:
         column = self._columns.features[k]
         kind = _wanted(self.recipe.columns[k])
         name = name_of(self._columns, column)
@@ -235,55 +249,9 @@ def _wanted(column: AnyColumn) -> str:
 def _kind_of(column: AnyColumn) -> str:
     if isinstance(column, Bins):
         return f"bins:{len(column.edges) + 1}"
+    if isinstance(column, Text) and column.grams == "characters":
+        return "chars"
     return {"hashed": "hash"}.get(column.kind, column.kind)
-
-
-def _any(faults: Sequence[Fault], n: int) -> Mask:
-    bad = np.zeros(n, np.bool_)
-    for fault in faults:
-        bad |= fault.rows
-    return bad
-
-
-def chosen_columns(rows: RawRows, options: SourceOptions, expected: Expected) -> Columns:
-    """Find label, weight and features; BadInput where `pipeline.sources.columns.choose` does."""
-    names = rows.names or tuple(f"x{k}" for k in range(len(rows.types)))
-    dropped = tuple(name for name, kind in options.column.items() if kind == "drop")
-    places = tuple(names.index(name) for name in dropped if name in names)
-    changed: dict[str, Any] = {"drop": (*options.drop, *places)}
-    if expected.schema is not None and expected.schema.encoding is not None:
-        changed["n_features"] = None  # which counts what columns become
-    options = options.model_copy(update=changed)
-    return choose(rows.names, len(rows.types), options, rows.files[0].name, expected)
-
-
-def name_of(columns: Columns, k: int) -> str:
-    """Return what a column is called where it needs a name: x0, x1, ... without a header."""
-    return columns.names[k] if columns.names else f"x{k}"
-
-
-def used_columns(columns: Columns) -> list[int]:
-    """Return the columns that are read."""
-    return [k for k in (*columns.features, columns.label, columns.weight) if k is not None]
-
-
-def sampled(rows: RawRows, used: Sequence[int], most: int) -> Any:
-    """Draw rows of the first `most` bytes: an Arrow table of the columns `used`."""
-    names = rows.names or tuple(f"x{k}" for k in range(len(rows.types)))
-    parts, read = [], 0
-    for piece in rows.pieces(min(most, _PIECE_BYTES), used):
-        cells = rows.cells(piece, used)
-        columns = [words_of(c) if pa.types.is_dictionary(c.type) else c for c in cells.columns]
-        table = pa.table(columns, names=[names[k] for k in used])
-        # So many of each piece that no more than the sample is kept, wherever files end.
-        share = max(1, SAMPLE_ROWS * piece.n_bytes // most) if read else SAMPLE_ROWS
-        parts.append(as_sample(table, share, SAMPLE_SEED))
-        read += piece.n_bytes
-        if read >= most:
-            break
-    if not any(part.num_rows for part in parts):
-        raise BadInput(f"{rows.files[0].name}: there are no rows. Check the file.")
-    return as_sample(pa.concat_tables(parts), SAMPLE_ROWS, SAMPLE_SEED)
 
 
 def layout_of(recipe: Recipe) -> Literal["dense", "sparse"]:
@@ -296,16 +264,6 @@ def _slots(part: ColumnRecipe) -> int:
     """Return how many entries of a row a column has, about."""
     if isinstance(part, Vector):
         return part.width
+    if isinstance(part, Map):
+        return max(1, round(part.per_row))
     return _TEXT_SLOTS if isinstance(part, Text) else 1
-
-
-def is_more_than_numbers(rows: RawRows, options: SourceOptions, expected: Expected) -> bool:
-    """Say whether the first rows hold words, dates, missing values or far outliers."""
-    columns = chosen_columns(rows, options, expected)
-    sample = sampled(rows, used_columns(columns), LOOK_BYTES)
-    for k in columns.features:
-        name = name_of(columns, k)
-        cells = sample.column(name).combine_chunks()
-        if needs_encoding(held_in(name, cells), cells):
-            return True
-    return False

@@ -10,9 +10,11 @@ from typing import Any
 from pipeline.errors import BadInput
 from pipeline.settings.formats import EXTENSIONS, FORMATS, TABLES, Format
 from pipeline.settings.source_options import SourceOptions, as_remembered
+from pipeline.sources.blanks import looks_spaced
+from pipeline.sources.charsets import as_utf8
 from pipeline.sources.raw_rows import RawRows
-from pipeline.sources.source import Expected, MayLackNumbers, Source
-from pipeline.sources.streams import Address, find, opened
+from pipeline.sources.source import Expected, Source
+from pipeline.sources.streams import Address, find, first_lines, opened
 from storage.schema import Schema
 
 _LOOKED_AT = 1 << 16
@@ -51,10 +53,14 @@ def open_source(
         (header, schema) that finds what cannot be used, or other columns than expected.
     """
     options = options or SourceOptions()
-    addresses = find(specs, storage_options)
+    addresses = _found(specs, options, storage_options)
     word = _format(addresses, options)
     if expected.schema is not None:
         options = _like_before(word, options, expected.schema)
+        addresses = [address._replace(charset=options.charset) for address in addresses]
+    if word == "csv" and _is_spaced(addresses[0], options, expected):
+        addresses = [address._replace(spaced=True) for address in addresses]
+        options = options.model_copy(update={"delimiter": "\t"})
     if word not in TABLES:
         if options.encode == "always" or _asks(options):
             raise BadInput(
@@ -71,7 +77,7 @@ def open_source(
 
 def _like_before(word: str, options: SourceOptions, schema: Schema) -> SourceOptions:
     """Read as was read before; what only text has is for text."""
-    text = {} if word == "csv" else {"delimiter": None, "header": None}
+    text = {} if word == "csv" else {"delimiter": None, "header": None, "charset": None}
     kept = {name: value for name, value in schema.reading.items() if name not in text}
     return as_remembered(options, kept)
 
@@ -80,7 +86,21 @@ def is_table(
     specs: Sequence[str], options: SourceOptions, storage_options: dict[str, Any] | None = None
 ) -> bool:
     """Say whether files are of a format of tables; raises what `open_source` does."""
-    return _format(find(specs, storage_options), options) in TABLES
+    return _format(_found(specs, options, storage_options), options) in TABLES
+
+
+def _found(
+    specs: Sequence[str], options: SourceOptions, storage_options: dict[str, Any] | None
+) -> list[Address]:
+    found = find(specs, storage_options)
+    return [address._replace(charset=options.charset) for address in found]
+
+
+def _is_spaced(address: Address, options: SourceOptions, expected: Expected) -> bool:
+    """Say whether cells stand between runs of blanks, as in the tables of R and Fortran."""
+    if options.delimiter is not None:
+        return options.delimiter == " "
+    return looks_spaced(first_lines(address, expected.longest_line).bytes.tobytes())
 
 
 def source_class(word: str) -> type[Source]:
@@ -113,13 +133,22 @@ def _is_encoded(
         return True
     if options.encode == "none" or options.missing == "zero":
         return False
-    from pipeline.sources.encoded import SAMPLE_BYTES, is_more_than_numbers  # noqa: PLC0415
+    if word == "csv":
+        return not _is_plain(addresses, options, expected)
+    from pipeline.sources.sampling import is_more_than_numbers  # noqa: PLC0415 - Arrow
 
     rows = rows_class(word)(addresses, options, expected)
-    if rows.has_folders or is_more_than_numbers(rows, options, expected):
-        return True
-    plain = source_class(word)(addresses, options, expected)
-    return isinstance(plain, MayLackNumbers) and plain.lacks_numbers(SAMPLE_BYTES)
+    return rows.has_folders or is_more_than_numbers(rows, options, expected)
+
+
+def _is_plain(addresses: Sequence[Address], options: SourceOptions, expected: Expected) -> bool:
+    """Say whether the first rows of CSV files are nothing but usual numbers."""
+    from pipeline.sources.delimited import DelimitedSource  # noqa: PLC0415 - its kernels
+
+    try:
+        return DelimitedSource(addresses, options, expected).is_plain()
+    except BadInput:  # what reads all kinds of cells knows more headers, and says it otherwise
+        return False
 
 
 def _asks(options: SourceOptions) -> bool:
@@ -154,7 +183,8 @@ def _guess(address: Address) -> Format:
         return EXTENSIONS[address.extension]
     readers: dict[str, Any] = {word: rows_class(word) for word in TABLES}
     readers |= {word: source_class(word) for word in FORMATS}
-    with opened(address) as (stream, _):
+    with opened(address) as (stored, _):
+        stream = as_utf8(stored, address.charset, address.name)
         head = stream.read(_LOOKED_AT)
     for word, reader in readers.items():
         if reader.magic and head.startswith(reader.magic):
@@ -164,16 +194,18 @@ def _guess(address: Address) -> Format:
 
 def _guess_text(head: bytes, name: str) -> Format:
     lines = [line for line in head.splitlines() if line.strip() and not line.startswith(b"#")]
-    if lines and lines[0].lstrip().startswith(b"{") and lines[0].rstrip().endswith(b"}"):
-        return "jsonl"
-    if any(_VW_LINE.match(line) for line in lines):
-        return "vw"
-    if any(_LIBSVM_ENTRY.search(line) for line in lines):
-        return "libsvm"
-    if lines and any(mark in lines[0] for mark in (b",", b"\t", b";", b"|")):
-        return "csv"
-    if lines and all(_NUMBER.fullmatch(line) for line in lines):
-        return "libsvm"  # rows without any value
+    first = lines[0].strip() if lines else b""
+    fits = {
+        "arff": any(line.lstrip()[:9].lower() == b"@relation" for line in lines),
+        "jsonl": first.startswith(b"{") and first.endswith(b"}"),
+        "vw": any(_VW_LINE.match(line) for line in lines),
+        "libsvm": any(_LIBSVM_ENTRY.search(line) for line in lines),
+        "csv": any(mark in first for mark in (b",", b"\t", b";", b"|")) or looks_spaced(head),
+    }
+    fits["libsvm"] |= not fits["csv"] and bool(lines) and all(map(_NUMBER.fullmatch, lines))
+    for word, suits in fits.items():
+        if suits:
+            return word
     raise BadInput(
         f"{name}: neither the name nor the first bytes tell the format. Name it (`format`)."
     )

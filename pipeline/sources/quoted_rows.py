@@ -17,7 +17,7 @@ from pipeline.sources.exact import count_byte
 from pipeline.sources.streams import Text
 from solvers.kernels.dispatch import kernel
 
-_QUOTE = ord('"')
+_QUOTE, _RETURN = ord('"'), ord("\r")
 
 
 class Rows(NamedTuple):
@@ -56,6 +56,47 @@ def _study(text: Any, delimiter: Any, lines: Any, cells: Any) -> Any:
         else:
             at_start = False
     return n, end
+
+
+@kernel
+def _drop_returns(text: Any, delimiter: Any, out: Any, dropped: Any) -> Any:
+    """Copy text without rows that have a bare return outside quotes; their line ends stay."""
+    n, line, begins, begin = 0, 0, 0, 0
+    quoted, at_start, bare, found, closed = False, True, False, 0, -2
+    for at in range(text.size):
+        c = text[at]
+        out[n] = c
+        n += 1
+        line += c == 10
+        if c == _QUOTE and (quoted or at_start or closed == at - 1):  # a doubled one opens again
+            closed = at if quoted else -2
+            quoted = not quoted
+        elif not quoted and c == 13 and at + 1 < text.size and text[at + 1] != 10:
+            bare = True
+        at_start = not quoted and (c == delimiter or c == 10)  # noqa: PLR1714 -- `in` builds a set
+        if c != 10 or quoted:
+            continue
+        if bare:
+            n = begin
+            for _ in range(begins, line):
+                out[n] = 10
+                n += 1
+            dropped[found] = begins
+            found += 1
+        begin, begins, bare = n, line, False
+    return n, found
+
+
+def without_returns(text: Text, delimiter: str) -> tuple[Text, NDArray[np.int64]]:
+    """Return text without rows in which a return stands bare in a cell, and their lines from 0.
+
+    Some readers end a row there, others do not: what the row is cannot be told.
+    """
+    if not count_byte(text.bytes, _RETURN):
+        return text, np.zeros(0, np.int64)
+    out, dropped = np.empty_like(text.bytes), np.empty(text.lines, np.int64)
+    n, found = _drop_returns(text.bytes, ord(delimiter), out, dropped)
+    return (Text(out[:n], text.lines), dropped[:found]) if found else (text, dropped[:0])
 
 
 def rows_in(text: Text, delimiter: str) -> Rows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -36,6 +36,10 @@ class RawRows(Protocol):
     files: tuple[SourceFile, ...]
     names: tuple[str, ...] | None  # of the columns; None: the files name none
     types: tuple[str, ...]  # of the columns, as the format calls them
+
+    @property
+    def kinds(self) -> Mapping[str, str]:
+        """What columns hold, as the setting `column` has it, where the files say so."""
 
     @property
     def has_folders(self) -> bool:

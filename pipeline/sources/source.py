@@ -10,7 +10,6 @@ from typing import (
     Literal,
     NamedTuple,
     Protocol,
-    runtime_checkable,
 )
 
 from storage.schema import Schema
@@ -129,11 +128,3 @@ class Source(Protocol):
         BadInput
             The first bad row, unless the options say to skip such rows.
         """
-
-
-@runtime_checkable
-class MayLackNumbers(Protocol):
-    """A source of numbers that can say quickly whether some are missing."""
-
-    def lacks_numbers(self, most: int) -> bool:
-        """Whether a feature is missing in the first `most` bytes."""

@@ -18,6 +18,8 @@ import numpy as np
 
 from pipeline.errors import BadInput
 from pipeline.sizes import format_bytes
+from pipeline.sources.blanks import by_tabs
+from pipeline.sources.charsets import as_utf8
 from pipeline.sources.decimals import Bytes
 from pipeline.sources.exact import count_byte
 from pipeline.sources.source import Piece, SourceFile
@@ -52,6 +54,8 @@ class Address(NamedTuple):
     path: str  # in the store
     name: str  # full path or URL, without secrets: for people, and to be kept
     size: int | None  # bytes as stored
+    charset: str | None = None  # of its text; None: UTF-8, or UTF-16 where its mark says so
+    spaced: bool = False  # whether cells of its text stand between runs of blanks
 
     @property
     def compression(self) -> str:
@@ -294,7 +298,7 @@ def _lines_of(address: Address) -> Iterator[tuple[BinaryIO, BinaryIO]]:
     """Open a text file; BadInput refuses a line that memory has no room for."""
     with opened(address) as (stream, stored):
         try:
-            yield stream, stored
+            yield as_utf8(stream, address.charset, address.name), stored
         except LineTooLong as error:
             raise BadInput(
                 f"{address.name}: a line is longer than the {format_bytes(*error.args)} that the "
@@ -309,12 +313,12 @@ def text_pieces(address: Address, n_bytes: int, longest: int) -> Iterator[Text]:
         if not text.size:
             raise _empty(address.name)
         while text.size:
-            yield _lines(text)
+            yield _lines(text, address)
             text = read_lines(stream, n_bytes, longest)
 
 
-def _lines(text: Bytes) -> Text:
-    return Text(text, count_byte(text, _NEWLINE))
+def _lines(text: Bytes, address: Address) -> Text:
+    return Text(by_tabs(text) if address.spaced else text, count_byte(text, _NEWLINE))
 
 
 def _without_mark(text: Bytes) -> Bytes:
@@ -327,7 +331,7 @@ def first_lines(address: Address, longest: int) -> Text:
         text = read_lines(stream, _HEAD_BYTES, longest)
     if not text.size:
         raise _empty(address.name)
-    return _lines(_without_mark(text))
+    return _lines(_without_mark(text), address)
 
 
 def sample(address: Address, longest: int) -> tuple[Text, float]:
@@ -337,11 +341,11 @@ def sample(address: Address, longest: int) -> tuple[Text, float]:
         text = read_lines(stream, size, longest)
         if not text.size:
             raise _empty(address.name)
-        used = stored.tell() if address.compression else text.size
+        used = stored.tell() if address.compression or address.charset else text.size
         whole = text.size * max(1.0, (address.size or used) / used)
         if address.compression == ".gz":
             whole = max(whole, _stated_size(stored))
-    return _lines(_without_mark(text)), whole
+    return _lines(_without_mark(text), address), whole
 
 
 def text_bytes(addresses: Sequence[Address], longest: int) -> float:

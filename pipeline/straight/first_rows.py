@@ -18,6 +18,7 @@ import numpy as np
 
 from pipeline.errors import BadInput
 from pipeline.ingestion.column_statistics import ColumnStatistics
+from pipeline.ingestion.layout import laid_out
 from pipeline.ingestion.reading import LINES_SHARE, raw_bytes, stamps
 from pipeline.ingestion.scaling import Scaler, needs_columns, resolved
 from pipeline.ingestion.target_map import LabelEncoder, TargetMap
@@ -128,9 +129,11 @@ class FirstRows:
                 f"A memory budget of {format_bytes(self.plan.memory)} is too small to read text "
                 f"by. Use more than {format_bytes(OVERHEAD_BYTES)} (`memory`)."
             )
-        return open_source(
-            self.asked.sources, self.asked.options, None, Expected(longest_line=room)
-        )
+        expected = Expected(longest_line=room)
+        return laid_out(
+            lambda how: open_source(self.asked.sources, how, None, expected),
+            self.asked.options, "auto", self.asked.scale,
+        )  # fmt: skip
 
     # -- reading -----------------------------------------------------------------------------------
 

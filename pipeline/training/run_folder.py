@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from importlib.metadata import version
@@ -60,6 +60,8 @@ class RunRecord(BaseModel):
     versions: dict[str, str]
     forecast: Forecast | None = None
     """What the training was going to take; None where nothing was foreseen."""
+    warnings: tuple[str, ...] = ()
+    """Why the training was not expected to come to its end, in sentences."""
     methods: MethodChoice | None = None
     """The methods in place of `auto`; None where the plan names one."""
 
@@ -83,6 +85,7 @@ class RunRecord(BaseModel):
         foreseen: Forecast | None,
         methods: MethodChoice | None = None,
         columns: Schema | None = None,
+        warnings: Sequence[str] = (),
     ) -> RunRecord:
         """Return the record of a run that is about to begin on a data set."""
         return cls(
@@ -96,6 +99,7 @@ class RunRecord(BaseModel):
             columns=columns,
             versions=dict(versions_here()),
             forecast=foreseen,
+            warnings=tuple(warnings),
             methods=methods,
         )
 

@@ -141,7 +141,9 @@ class TrainingRun:
         # Refuses what does not fit before anything is written.
         methods = settle(plan, dataset)
         made = cls(run, plan, dataset, executor, methods, storage_options, start_at)
-        record = RunRecord.of(plan, dataset.manifest, made.forecast, made.methods, dataset.schema)
+        record = RunRecord.of(
+            plan, dataset.manifest, made.forecast, made.methods, dataset.schema, made.warnings
+        )
         if judges:
             evaluation_job(record, judges)
         if judges and plan.calibrate:

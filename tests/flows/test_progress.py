@@ -27,7 +27,11 @@ SUMMED = {"rows": 250_000, "counts": False}
 EVENTS = [
     Event("start", Cursor(), STARTED),
     Event("span", Cursor(rows_seen=10**9, rows_in_sweep=500_000, bytes_read=10**12), LEARNT),
-    Event("certificate", Cursor(passes=1.0), {"objective": 0.31415926, "gap": 1e-3, "left_passes": 3.0}),
+    Event(
+        "certificate",
+        Cursor(passes=1.0),
+        {"objective": 0.31415926, "gap": 1e-3, "left_passes": 3.0},
+    ),
     Event("reduce", Cursor(passes=1.0), SUMMED),
 ]
 INGESTED = [

@@ -77,7 +77,8 @@ def _verdict(report: RunReport) -> str:
     state = "Finished." if report.finished else "Unfinished: fewpass resume continues it."
     method = f"{report.solver}, loss {report.loss}, lam {report.lam:.6g}. {state}"
     said = f'<p class="verdict {kind}">{escape(sentence)}</p>' if sentence else ""
-    return f'<p class="quiet">{escape(method)}</p>{said}'
+    warned = "".join(f'<p class="quiet">{escape(each)}</p>' for each in report.warnings)
+    return f'<p class="quiet">{escape(method)}</p>{said}{warned}'
 
 
 def _tiles(report: RunReport, quality: Quality | None) -> str:

@@ -1,0 +1,60 @@
+"""Tables of words, gaps and dates where an estimator encodes them itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipeline.encoding.inference import held_in, needs_encoding
+from pipeline.encoding.schema import recipe_in
+from pipeline.errors import BadInput
+from pipeline.estimators.table_encoder import TableEncoder, as_table
+from storage.schema import Schema
+
+ENCODES = ("none", "auto", "always")
+
+
+def require_encode(encode: Any) -> None:
+    """Refuse what the parameter `encode` cannot be; ValueError."""
+    if encode not in ENCODES:
+        raise ValueError(f"encode is {encode!r}. Choose one of {', '.join(ENCODES)}.")
+
+
+def refuse_collection(encode: Any) -> None:
+    """Refuse to choose a recipe for a Dask collection, whose first rows cost a computation."""
+    require_encode(encode)
+    if encode != "none":
+        raise BadInput(
+            f"encode={encode!r} is for files and rows in memory, but X is a Dask collection. Put a "
+            "TableEncoder before the estimator, or give the files."
+        )
+
+
+def refuse_batch(encode: Any) -> None:
+    """Refuse to choose a recipe by a batch."""
+    require_encode(encode)
+    if encode != "none":
+        raise BadInput(
+            f"encode={encode!r} chooses by a sample of all rows, and partial_fit sees a batch. "
+            "Encode the batches with a TableEncoder that was fitted before."
+        )
+
+
+def encoder_of(schema: Schema | None) -> TableEncoder | None:
+    """Return what encodes raw rows as those of a data set were; None where they were not."""
+    recipe = recipe_in(schema)
+    return None if recipe is None else TableEncoder.of(recipe)
+
+
+def fitted_encoder(X: Any, encode: str) -> TableEncoder | None:
+    """Return what encodes rows in memory; None where `auto` finds numbers alone."""
+    if encode == "auto" and not _is_more_than_numbers(X):
+        return None
+    return TableEncoder().fit(X)
+
+
+def _is_more_than_numbers(X: Any) -> bool:
+    if not hasattr(X, "columns"):
+        return False
+    table = as_table(X)
+    cells = {name: table.column(name).combine_chunks() for name in table.column_names}
+    return any(needs_encoding(held_in(name, column), column) for name, column in cells.items())

@@ -1,0 +1,78 @@
+"""Which columns of a table are what, and a sample of its first rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from pipeline.encoding.cells import words_of
+from pipeline.encoding.fitting import as_sample
+from pipeline.encoding.inference import held_in, needs_encoding
+from pipeline.errors import BadInput
+from pipeline.settings.source_options import SourceOptions
+from pipeline.sources.columns import Columns, choose
+from pipeline.sources.raw_rows import RawRows
+from pipeline.sources.source import Expected
+
+#: Of the first rows: bytes as they are written, and rows drawn of them, that decide on a recipe.
+SAMPLE_BYTES = 64 << 20
+SAMPLE_ROWS = 100_000
+SAMPLE_SEED = 0
+#: Of the first rows: bytes that tell whether a table is more than numbers.
+LOOK_BYTES = 1 << 20
+PIECE_BYTES = 1 << 22
+
+
+def chosen_columns(rows: RawRows, options: SourceOptions, expected: Expected) -> Columns:
+    """Find label, weight and features; BadInput where `pipeline.sources.columns.choose` does."""
+    names = rows.names or tuple(f"x{k}" for k in range(len(rows.types)))
+    dropped = tuple(name for name, kind in options.column.items() if kind == "drop")
+    places = tuple(names.index(name) for name in dropped if name in names)
+    changed: dict[str, Any] = {"drop": (*options.drop, *places)}
+    if expected.schema is not None and expected.schema.encoding is not None:
+        changed["n_features"] = None  # which counts what columns become
+    options = options.model_copy(update=changed)
+    return choose(rows.names, len(rows.types), options, rows.files[0].name, expected)
+
+
+def name_of(columns: Columns, k: int) -> str:
+    """Return what a column is called where it needs a name: x0, x1, ... without a header."""
+    return columns.names[k] if columns.names else f"x{k}"
+
+
+def used_columns(columns: Columns) -> list[int]:
+    """Return the columns that are read."""
+    return [k for k in (*columns.features, columns.label, columns.weight) if k is not None]
+
+
+def sampled(rows: RawRows, used: Sequence[int], most: int) -> Any:
+    """Draw rows of the first `most` bytes: an Arrow table of the columns `used`."""
+    names = rows.names or tuple(f"x{k}" for k in range(len(rows.types)))
+    parts, read = [], 0
+    for piece in rows.pieces(min(most, PIECE_BYTES), used):
+        cells = rows.cells(piece, used)
+        columns = [words_of(c) if pa.types.is_dictionary(c.type) else c for c in cells.columns]
+        table = pa.table(columns, names=[names[k] for k in used])
+        # So many of each piece that no more than the sample is kept, wherever files end.
+        share = max(1, SAMPLE_ROWS * piece.n_bytes // most) if read else SAMPLE_ROWS
+        parts.append(as_sample(table, share, SAMPLE_SEED))
+        read += piece.n_bytes
+        if read >= most:
+            break
+    if not any(part.num_rows for part in parts):
+        raise BadInput(f"{rows.files[0].name}: there are no rows. Check the file.")
+    return as_sample(pa.concat_tables(parts), SAMPLE_ROWS, SAMPLE_SEED)
+
+
+def is_more_than_numbers(rows: RawRows, options: SourceOptions, expected: Expected) -> bool:
+    """Say whether the first rows hold words, dates, missing values or far outliers."""
+    columns = chosen_columns(rows, options, expected)
+    sample = sampled(rows, used_columns(columns), LOOK_BYTES)
+    for k in columns.features:
+        name = name_of(columns, k)
+        cells = sample.column(name).combine_chunks()
+        if needs_encoding(held_in(name, cells), cells):
+            return True
+    return False

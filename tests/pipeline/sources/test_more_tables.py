@@ -1,0 +1,273 @@
+"""ARFF, other charsets, cells between blanks, maps; and what becomes of text."""
+
+import bz2
+import gzip
+import lzma
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from pyarrow import feather
+from sklearn.utils import murmurhash3_32
+
+from pipeline.errors import BadInput
+from pipeline.sources.delimited import DelimitedSource
+from pipeline.sources.encoded import EncodedSource
+from tests.pipeline.sources.test_tables import read, source_of, table
+
+COMPRESS = {
+    "": bytes,
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": lambda raw: pa.compress(raw, codec="zstd", asbytes=True),
+}
+
+ARFF = """% made by hand
+@RELATION 'a, relation'
+@attribute 'petal length' NUMERIC
+@attribute colour {red, 'dark, blue', "it's"}
+@attribute seen date "yyyy-MM-dd"
+@ATTRIBUTE note string
+@attribute y {no, yes}
+
+@DATA
+% a comment, with a comma
+1.5, red, 2026-01-02, 'say "hi"', yes
+?, 'dark, blue', "2026-01-03", ?, no
+
+  2.5 ,'it\\'s',2026-01-04,"a",no
+{0 4, 1 'dark, blue', 2 2026-01-05, 3 b, 4 yes}
+"""
+
+
+def as_csv():
+    """The same rows, as pandas would write them."""
+    frame = pd.DataFrame({
+        "petal length": [1.5, None, 2.5, 4.0],
+        "colour": ["red", "dark, blue", "it's", "dark, blue"],
+        "seen": [f"2026-01-0{k}" for k in (2, 3, 4, 5)],
+        "note": ['say "hi"', None, "a", "b"],
+        "y": ["yes", "no", "no", "yes"],
+    })  # fmt: skip
+    return frame.to_csv(index=False)
+
+
+@pytest.mark.parametrize("packed", COMPRESS)
+def test_arff_is_read_as_the_csv_of_the_same_rows(tmp_path, packed):
+    for name, text in (("rows.arff", ARFF), ("rows.csv", as_csv())):
+        (tmp_path / f"{name}{packed}").write_bytes(COMPRESS[packed](text.encode()))
+    kinds = {"colour": "category", "note": "category"}
+    arff, csv = (
+        source_of(tmp_path / f"rows.{kind}{packed}", column=kinds) for kind in ("arff", "csv")
+    )
+    assert arff.recipe == csv.recipe
+    for cut in (40, 1 << 20):
+        X, y, skipped = read(arff, cut)
+        np.testing.assert_array_equal(X, read(csv)[0])
+        assert (y, skipped) == (["yes", "no", "no", "yes"], 0)
+
+
+def test_nominal_numbers_of_arff_are_categories(tmp_path):
+    rows = "".join(f"{k % 3},{k},{k % 2}\n" for k in range(60))
+    head = "@relation r\n@attribute a {0,1,2}\n@attribute b real\n@attribute y {0,1}\n@data\n"
+    (tmp_path / "rows.dat").write_text(head + rows)
+    assert [c.kind for c in source_of(tmp_path / "rows.dat").recipe.columns] == [
+        "category", "number",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("2.5 ,", "oops,", r"line 14: column 'petal length' holds 'oops', a number was"),
+        ("{0 4,", "{9 4,", r"line 15: .* is no row in braces of 5 columns"),
+        ("NUMERIC", "relational", r"line 3: .* is no attribute that is read"),
+        ("@DATA", "", r"no @data line ends the header"),
+        ("1.5, red,", "1.5,", r"line 11: the row has 4 cells, 5 were expected"),
+        ("'it\\'s',", "'it\\'s,", r"line 14: a quoted cell|line 14: the row has"),
+    ],
+)
+def test_a_bad_line_of_arff_is_told(tmp_path, old, new, message):
+    (tmp_path / "rows.arff").write_text(ARFF.replace(old, new))
+    with pytest.raises(BadInput, match=message):
+        read(source_of(tmp_path / "rows.arff"))
+
+
+@pytest.mark.parametrize("packed", COMPRESS)
+@pytest.mark.parametrize("charset", ["utf-8-sig", "utf-16", "utf-16-be", "cp1252", "shift_jis"])
+def test_any_charset_gives_the_same_rows(tmp_path, charset, packed):
+    frame = table().replace("größe", "東京" if charset == "shift_jis" else "größe")
+    text = frame.to_csv(index=False)
+    told = {} if charset in ("utf-8-sig", "utf-16", "cp1252") else {"charset": charset}
+    (tmp_path / "plain.csv").write_text(text)
+    (tmp_path / f"rows.csv{packed}").write_bytes(COMPRESS[packed](text.encode(charset)))
+    expected = source_of(tmp_path / "plain.csv")
+    source = source_of(tmp_path / f"rows.csv{packed}", **told)
+    assert source.recipe == expected.recipe
+    np.testing.assert_array_equal(read(source, 3000)[0], read(expected)[0])
+
+
+def test_bytes_that_are_no_text_are_told_by_line(tmp_path):
+    lines = ["word,x,y", *(f"w{k % 3},{k},{k % 2}" for k in range(90_000))]
+    raw = "\n".join(lines).encode()
+    broken = raw.replace(b"w0,60000,", b"w\xff,60000,")
+    (tmp_path / "rows.csv").write_bytes(broken + b"\n")
+    with pytest.raises(BadInput, match=r"line 60002: the bytes .* are no UTF-8\. Say .*charset"):
+        read(source_of(tmp_path / "rows.csv"))
+    with pytest.raises(BadInput, match=r"line 60002: the bytes .*xff. are no ascii text"):
+        read(source_of(tmp_path / "rows.csv", charset="ascii"))
+    with pytest.raises(ValueError, match="is no charset"):
+        source_of(tmp_path / "rows.csv", charset="utf-99")
+
+
+@pytest.mark.parametrize("packed", COMPRESS)
+def test_cells_between_blanks(tmp_path, packed):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({
+        "x": rng.normal(size=80).round(4), "word": rng.choice(["a", "b c"], 80),
+        "y": np.arange(80) % 2,
+    })  # fmt: skip
+    lines = ["  x   word y ", *(f'{x}  "{w}"   {y}  ' for x, w, y in frame.itertuples(False))]
+    text = "\r\n".join(lines) + "\r\n"
+    (tmp_path / f"rows.txt{packed}").write_bytes(
+        COMPRESS[packed](text.replace('"b c"', "d").encode())
+    )
+    frame.replace("b c", "d").to_csv(tmp_path / "rows.csv", index=False)
+    source, expected = source_of(tmp_path / f"rows.txt{packed}"), source_of(tmp_path / "rows.csv")
+    assert source.schema.names == ("x", "word", "y")
+    np.testing.assert_array_equal(read(source)[0], read(expected)[0])
+    (tmp_path / f"quoted.txt{packed}").write_bytes(COMPRESS[packed](text.encode()))
+    quoted = source_of(tmp_path / f"quoted.txt{packed}", delimiter=" ")
+    assert quoted.recipe.outputs[1:3] == ["word=a", "word=b c"]
+
+
+def test_numbers_between_blanks_take_the_fast_way(tmp_path):
+    (tmp_path / "rows.txt").write_text("".join(f" {k}  {k * k} {k % 2}\n" for k in range(50)))
+    source = source_of(tmp_path / "rows.txt", label=-1)
+    assert isinstance(source, DelimitedSource)
+    np.testing.assert_array_equal(read(source)[0], [[k, k * k] for k in range(50)])
+
+
+def test_maps_are_sparse_blocks(tmp_path):
+    rng = np.random.default_rng(0)
+    names = [f"n{k}" for k in range(40)]
+    rows = [
+        {
+            str(name): float(rng.integers(1, 9))
+            for name in rng.choice(names, rng.integers(0, 6), False)
+        }
+        for _ in range(200)
+    ]
+    rows[7] = None
+    given = [None if row is None else list(row.items()) for row in rows]
+    given[3] = [("n1", 2.0), ("n1", 3.0), ("never", None)]
+    cells = pa.array(given, pa.map_(pa.string(), pa.float64()))
+    whole = pa.table({"m": cells, "y": [k % 2 for k in range(200)]})
+    pa.parquet.write_table(whole, tmp_path / "rows.parquet")
+    source = source_of(tmp_path / "rows.parquet", dtype="float64")
+    recipe = source.recipe.columns[0]
+    assert (recipe.kind, source.layout) == ("map", "sparse")
+    X, _, _ = read(source)
+    expected = np.zeros_like(X)
+    for i, row in enumerate(given):
+        for name, value in row or ():
+            if value is not None:
+                expected[i, recipe.names.index(name)] += value
+    scale = [*recipe.scale, 1.0]
+    np.testing.assert_allclose(X, expected * scale, rtol=1e-12)
+    later = pa.table({"m": pa.array([[("new", 5.0), ("n1", 1.0)]], cells.type), "y": [0]})
+    pa.parquet.write_table(later, tmp_path / "later.parquet")
+    from pipeline.sources import Expected
+
+    again = source_of(tmp_path / "later.parquet", Expected(source.schema), dtype="float64")
+    found = read(again)[0][0]
+    assert found[-1] == 1.0
+    assert found[recipe.names.index("n1")] == recipe.scale[recipe.names.index("n1")]
+
+
+@pytest.mark.parametrize("packed", COMPRESS)
+def test_arrow_files_may_be_compressed(tmp_path, packed):
+    rows = pa.Table.from_pandas(table(), preserve_index=False)
+    feather.write_feather(rows, str(tmp_path / "rows.arrow"), compression="uncompressed")
+    raw = (tmp_path / "rows.arrow").read_bytes()
+    (tmp_path / f"again.arrow{packed}").write_bytes(COMPRESS[packed](raw))
+    expected, source = (
+        source_of(tmp_path / "rows.arrow"),
+        source_of(tmp_path / f"again.arrow{packed}"),
+    )
+    assert source.recipe == expected.recipe
+    np.testing.assert_array_equal(read(source)[0], read(expected)[0])
+
+
+# -- text ------------------------------------------------------------------------------------------
+
+
+def reviews(tmp_path, n=300):
+    rng = np.random.default_rng(1)
+    vocabulary = np.array([f"word{k}" for k in range(60)])
+    texts = [" ".join(rng.choice(vocabulary[: 20 + k // 6], 6)) for k in range(n)]
+    frame = pd.DataFrame({"review": texts, "y": np.arange(n) % 2})
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    return texts
+
+
+def test_exact_frequencies_are_those_of_all_rows(tmp_path, monkeypatch):
+    texts = reviews(tmp_path)
+    monkeypatch.setattr("pipeline.sources.sampling.SAMPLE_ROWS", 50)
+    options = {"hash_bits": 10, "column": {"review": "text"}}
+    exact = source_of(tmp_path / "rows.csv", idf="exact", **options).recipe.columns[0]
+    by_sample = source_of(tmp_path / "rows.csv", **options).recipe.columns[0]
+    rows = np.zeros(1 << exact.bits)
+    for text in texts:
+        words = text.split()
+        terms = [*words, *map(" ".join, pairwise(words))]
+        rows[[*{murmurhash3_32(term, positive=True) % len(rows) for term in terms}]] += 1
+    expected = np.rint(16 * (np.log((1 + len(texts)) / (1 + rows)) + 1)) / 16
+    np.testing.assert_array_equal(exact._weights, expected)
+    assert by_sample.idf != exact.idf
+    with pytest.raises(
+        BadInput, match="`idf=exact` reads all rows once for the words of text, but"
+    ):
+        source_of(tmp_path / "rows.csv", idf="exact", column={"review": "hash"})
+
+
+def test_text_by_its_characters(tmp_path):
+    words = ["Grün", "gruen", "grünes Haus", "ab", "", "x" * 9] * 20
+    frame = pd.DataFrame({"name": words, "x": range(120), "y": np.arange(120) % 2})
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    source = source_of(
+        tmp_path / "rows.csv", column={"name": "chars"}, hash_bits=12, dtype="float64"
+    )
+    column = source.recipe.columns[0]
+    assert (column.kind, column.grams, source.kinds["name"]) == ("text", "characters", "chars")
+    X, _, _ = read(source)
+    lowered = [
+        w.replace("G", "g").replace("H", "h") for w in words
+    ]  # ASCII alone has small letters
+    for x, word in zip(X[:, : column.width], lowered, strict=True):
+        grams = [word[i : i + n] for n in (3, 4, 5) for i in range(len(word) - n + 1)]
+        expected = np.zeros(column.width)
+        for gram in grams:
+            code = murmurhash3_32(gram.encode(), positive=True)
+            expected[code % column.width] += 1 - 2 * (code >> 31)
+        there = expected != 0
+        size = np.abs(expected[there])
+        expected[there] *= (1 + np.log(size)) / size * column._weights[there]
+        norm = np.linalg.norm(expected)
+        np.testing.assert_allclose(x, expected / (norm or 1.0), atol=1e-12)
+
+
+def test_numbers_are_looked_at_once(tmp_path, monkeypatch):
+    """A CSV of numbers never goes through the reader of words."""
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(3000, 4)), columns=list("abcy"))
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+
+    def never(*_args, **_kwargs):
+        raise AssertionError
+
+    monkeypatch.setattr("pipeline.sources.delimited_rows.DelimitedRows.__init__", never)
+    assert not isinstance(source_of(tmp_path / "rows.csv"), EncodedSource)

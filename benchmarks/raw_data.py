@@ -217,7 +217,7 @@ def found(rows: list[Row]) -> list[str]:
     if ratios:
         low, middle, high = np.percentile(ratios, [0, 50, 100])
         said.append(
-            f"At the last weights of psdca the gradient proves a gap {low:.0f} to {high:.0f} times "
+            f"At the last weights of psdca the gradient proves a gap {low:.2g} to {high:.0f} times "
             f"as large as its dual variables do, {middle:.0f} times in the middle."
         )
     return said

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, get_args
 
@@ -109,8 +109,8 @@ class SnapshotStore:
         """Return the names of all complete snapshots, oldest first."""
         return _whole(self.folder.list())
 
-    def load(self, name: str) -> Snapshot:
-        """Read a snapshot, every byte checked.
+    def load(self, name: str, wanted: Callable[[str], bool] = lambda _name: True) -> Snapshot:
+        """Read a snapshot, of its arrays those whose names are wanted; all that is read is checked.
 
         Raises
         ------
@@ -127,6 +127,7 @@ class SnapshotStore:
         arrays = {
             key: get_array(folder, f"arrays/{key}", layout, manifest.objects)
             for key, layout in manifest.arrays.items()
+            if wanted(key)
         }
         return Snapshot(name, attributes, arrays, folder.url)
 

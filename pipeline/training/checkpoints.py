@@ -79,6 +79,7 @@ class Checkpoints:
             content, cursor = keeper.content(certified, finished=finished), self._progress.cursor
             self.newest = save(self._run, self._dataset, cursor, content, finished=finished)
             self._last = (time.perf_counter(), cursor.sweeps)
+            del content  # nothing holds on to states that are read again
             if not finished:
                 keeper.go_on_from(self.newest)
         return self._progress.event("snapshot", name=self.newest.name, seconds=watch.seconds)

@@ -346,7 +346,7 @@ def read_state(
 
     BadInput when it is not what the method would have written on this problem.
     """
-    snapshot = run.snapshots.load(name)
+    snapshot = run.snapshots.load(name, lambda array: array.startswith(f"{stream}."))
     state = unpack_state(solver.states, snapshot, stream)
     example = example_state(solver, problem, stats, snapshot.attributes["state"])
     if found := misfit(state, example):

@@ -91,7 +91,8 @@ class Sweeps:
         self.put(self.solver.start_at(job.problem, job.stats, weights, rows_before))
 
     def read(self, run: RunFolder, snapshot: str, streams: int) -> None:
-        """Take the states of a snapshot, read where they are needed."""
+        """Take the states of a snapshot, read where they are needed; those before are let go."""
+        self.heads = []
         given = (run, snapshot, self.solver, self.job.problem, self.job.stats)
         submit = partial(self.executor.submit, "state", read_state, *given)
         self._take([submit(stream) for stream in range(streams)])

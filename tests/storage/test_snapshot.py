@@ -83,6 +83,19 @@ def test_large_arrays_lie_in_chunks_of_bounded_size(tmp_path, shape):
     np.testing.assert_array_equal(w[...], array)
 
 
+def test_only_what_is_wanted_is_read():
+    store = SnapshotStore(memory_folder())
+    name = store.save(STATE, arrays())
+    found = store.load(name, lambda array: array.startswith("state."))
+    same(found, STATE, {"state.w": arrays()["state.w"]})
+    store.folder.child(name).delete("arrays/t/c/0")
+    same(
+        store.load(name, lambda array: array == "state.w"), STATE, {"state.w": arrays()["state.w"]}
+    )
+    with pytest.raises(Damaged, match="arrays/t/c/0"):
+        store.load(name)
+
+
 def test_zeros_compress_well_and_load(tmp_path):
     store = SnapshotStore(Folder(str(tmp_path)))
     store.save({}, {"w": np.zeros(1 << 22), "flags": np.zeros(1 << 24, bool)})

@@ -4,6 +4,10 @@ Eight dense rows at a time read the weights an eighth as often, and come from me
 streams, which bring half as much again as one.  They go in lanes, the last few values too: what
 LLVM does with a rest of six is not quick.  While they are added, from the inner caches, the memory
 brings the rows that are TILE further.  Sparse rows gain nothing, and go one by one.
+
+The eight stand there one by one, as loops over them compile to slower code: 2 to 5 % for
+`dot_eight` on float32 (sums in a tuple; none on float64), 18 to 74 % for `add_eight`, with numba
+0.68, 28 to 1000 columns.
 """
 
 from __future__ import annotations

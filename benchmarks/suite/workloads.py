@@ -9,8 +9,8 @@ All float32.  Sparse rows have unit length; a value's column is drawn with proba
 1 / (10 + rank), columns ranked in random order, values uniform on (0.1, 1.1), a column drawn twice
 counts as one.  Labels: the sign of a random linear score with noise (0.3 of its spread) about its
 median.  mnist, kddcup99 (one-hot) and imdb are the public sets; labels of two classes: 9 or not,
-attack or not, liked or not.  imdb-raw has the same rows as they lie, and counts
-are made texts whose words are counted (testing/synthetic.py), one of 20 classes or not.
+attack or not, liked or not.  imdb-raw has imdb's rows as they lie, and counts are made texts whose
+words are counted (testing/synthetic.py), one of 20 classes or not.
 
 Each is made once, below a folder, as .npy files; contestants load them.
 """

@@ -64,7 +64,7 @@ def run_flow(name: str | None, words: tuple[str, ...], *, help_: bool = False) -
         sys.stdout.write(_list_of_flows())
         return 0 if help_ else BAD_REQUEST
     from flows.orchestration.parameters import assigned
-    from flows.orchestration.requests import request_named
+    from flows.orchestration.signatures import request_named
 
     try:
         request = request_named(name)

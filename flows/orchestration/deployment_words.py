@@ -29,7 +29,7 @@ def rewritten(arguments: Sequence[str]) -> list[str]:
     Raises ValueError, with a sentence, where they are not the flow's, and ConnectionError where no
     server answers.
     """
-    from flows.orchestration.requests import REQUESTS
+    from flows.orchestration.signatures import REQUESTS
 
     words, rest = _taken_apart(arguments)
     named = rest[rest.index("run") + 1 :]

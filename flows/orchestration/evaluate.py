@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flows.cluster import engine_for_pass
-from flows.orchestration import requests
+from flows.orchestration import signatures
 from flows.orchestration.artifacts import show_text
 from flows.orchestration.scheduled import (
     dated,
@@ -23,7 +23,7 @@ from pipeline.training.model import load_model
 from storage.dataset import Dataset
 
 
-@made_flow(requests.evaluate, "run")
+@made_flow(signatures.evaluate, "run")
 def evaluate(run: str, dataset: str, matching: Matching, where: Execution) -> dict[str, Any]:
     """Judge a model, and show its card with what was found."""
     run = dated(run)

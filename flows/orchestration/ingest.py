@@ -7,7 +7,7 @@ from typing import Any
 from prefect.logging import get_run_logger
 
 from flows.ingesting import ingest_facts
-from flows.orchestration import requests
+from flows.orchestration import signatures
 from flows.orchestration.artifacts import ProgressArtifact, log_line
 from flows.orchestration.scheduled import durable_task, made_flow
 from flows.orchestration.stalling import StallWatch, tell_prefect
@@ -18,7 +18,7 @@ from pipeline.ingestion.result import IngestResult
 from pipeline.settings.ingest_plan import IngestPlan
 
 
-@made_flow(requests.ingest, "plan.dataset")
+@made_flow(signatures.ingest, "plan.dataset")
 def ingest(plan: IngestPlan) -> dict[str, Any]:
     """Ingest, and return what was made."""
     result: IngestResult = make_dataset.with_options(task_run_name=f"ingest {plan.dataset}")(plan)

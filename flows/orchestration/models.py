@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flows.orchestration import requests
+from flows.orchestration import signatures
 from flows.orchestration.artifacts import show_table
 from flows.orchestration.scheduled import made_flow
 from flows.publishing import model_rows, models_facts
@@ -12,7 +12,7 @@ from pipeline.refresh.generations import models as models_of
 from pipeline.refresh.publishing import history
 
 
-@made_flow(requests.models, "store")
+@made_flow(signatures.models, "store")
 def models(store: str) -> dict[str, Any]:
     """List the models, as a table beside the run, too."""
     standings = models_of(store)

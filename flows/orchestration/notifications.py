@@ -23,8 +23,8 @@ from prefect.events.schemas.events import ResourceSpecification
 from prefect.exceptions import ObjectNotFound
 from prefect.types import SecretDict
 
-from flows.orchestration.requests import REQUESTS
 from flows.orchestration.scheduled import MISSED, REFUSED
+from flows.orchestration.signatures import REQUESTS
 from flows.orchestration.stalling import STALLED
 from pipeline.errors import BadInput
 

@@ -30,7 +30,7 @@ from pipeline.settings.methods import KINDS, OfRegistry, every_class
 from pipeline.settings.regularisation import Lam
 from storage.addresses import require_no_secrets
 
-Request = Callable[..., Any]  # one of flows.orchestration.requests
+Request = Callable[..., Any]  # one of flows.orchestration.signatures
 
 MISSING = inspect.Parameter.empty
 COLUMNS = ("label", "weight", "drop")  # a whole number is a position there
@@ -54,7 +54,7 @@ def described(request: Request, *, of_methods: bool = True) -> list[Named]:
     Parameters
     ----------
     request
-        One of `flows.orchestration.requests`.
+        One of `flows.orchestration.signatures`.
     of_methods
         The settings of every method, too, whose classes are imported for that.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flows.orchestration import requests
+from flows.orchestration import signatures
 from flows.orchestration.artifacts import ProgressArtifact, show_text
 from flows.orchestration.scheduled import dated, durable_task, made_flow
 from pipeline.refresh.publishing import run_at
@@ -14,7 +14,7 @@ from pipeline.settings.source_options import SourceOptions
 from pipeline.training.model import load_model
 
 
-@made_flow(requests.predict, "out")
+@made_flow(signatures.predict, "out")
 def predict(
     run: str, inputs: tuple[str, ...], out: str, options: SourceOptions,
     probability: bool, defuse: bool, memory: int, threads: int | None,

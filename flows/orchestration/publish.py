@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flows.orchestration import requests
+from flows.orchestration import signatures
 from flows.orchestration.artifacts import show_text
 from flows.orchestration.scheduled import durable_task, made_flow
 from flows.publishing import publication_facts
@@ -12,7 +12,7 @@ from pipeline.refresh.generations import publish_generation
 from pipeline.refresh.publishing import Publication
 
 
-@made_flow(requests.publish, "store")
+@made_flow(signatures.publish, "store")
 def publish(store: str, generation: int, because: str, after: int | None) -> dict[str, Any]:
     """Publish it, and say so beside the run."""
     made = move.with_options(task_run_name=f"publish generation {generation}")(

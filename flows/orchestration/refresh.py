@@ -6,7 +6,7 @@ from typing import Any
 
 from prefect.logging import get_run_logger
 
-from flows.orchestration import requests
+from flows.orchestration import signatures
 from flows.orchestration.artifacts import show_text
 from flows.orchestration.evaluate import judge
 from flows.orchestration.ingest import make_dataset
@@ -30,7 +30,7 @@ from pipeline.training.outcome import TrainingResult
 from pipeline.training.run_folder import RunFolder
 
 
-@made_flow(requests.refresh, "plan.store")
+@made_flow(signatures.refresh, "plan.store")
 def refresh(plan: RefreshPlan, where: Execution) -> Any:
     """Finish what waits, or take what is new; return what was decided."""
     generation = next_generation(plan)

@@ -83,7 +83,7 @@ def made_flow(
     Parameters
     ----------
     request
-        One of `flows.orchestration.requests`.
+        One of `flows.orchestration.signatures`.
     names_it
         Path of the parameter that its runs are named by, such as `plan.store`.
     """

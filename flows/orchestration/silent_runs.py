@@ -19,7 +19,7 @@ from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.states import Crashed
 
 from flows.dead_runs import WHEN_STALLED, Finding, examine_folder, stalled, what_resumes
-from flows.orchestration.requests import REQUESTS
+from flows.orchestration.signatures import REQUESTS
 from pipeline.refresh.generations import newest_run
 from pipeline.training.run_folder import RunFolder
 from storage.folder import Folder

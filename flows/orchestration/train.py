@@ -9,7 +9,7 @@ from typing import Any
 from prefect.states import Completed
 
 from flows.interrupts import stopping_first
-from flows.orchestration import requests
+from flows.orchestration import signatures
 from flows.orchestration.artifacts import (
     TrainingProgress,
     show_convergence,
@@ -34,7 +34,7 @@ from pipeline.training.outcome import Event, TrainingResult
 from pipeline.training.run_folder import RunFolder
 
 
-@made_flow(requests.train, "run")
+@made_flow(signatures.train, "run")
 def train(plan: TrainingPlan, run: str, where: Execution, require_tol: bool) -> Any:
     """Train, and return what came out in the state that tells of it."""
     require_tolerance(plan, asked=require_tol)

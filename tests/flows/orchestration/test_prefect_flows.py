@@ -205,7 +205,7 @@ def test_refusals_import_nothing_heavy(words, heavy):
 @pytest.mark.parametrize("name", FLOWS)
 def test_a_name_means_the_same_with_and_without_the_methods_settings(name):
     from flows.orchestration.parameters import _known_for, _resolved, described, short_name
-    from flows.orchestration.requests import REQUESTS
+    from flows.orchestration.signatures import REQUESTS
 
     known = described(REQUESTS[name], of_methods=False)
     everything = described(REQUESTS[name])
@@ -221,7 +221,7 @@ def test_a_name_means_the_same_with_and_without_the_methods_settings(name):
 
 def test_plans_are_taken_whole_and_one_by_one():
     from flows.orchestration.parameters import assigned
-    from flows.orchestration.requests import train
+    from flows.orchestration.signatures import train
 
     apart = assigned(
         train, ["dataset=d", "run=r", "solver.kind=sgd", "solver.gamma0=0.5", "passes=3"]
@@ -311,7 +311,7 @@ def test_an_ingest_that_is_killed_is_finished_by_the_same_flow(
 
 def test_help_lists_every_parameter_with_its_default():
     from flows.orchestration.command import _help
-    from flows.orchestration.requests import REQUESTS
+    from flows.orchestration.signatures import REQUESTS
 
     for name in FLOWS:
         text = _help(REQUESTS[name])
@@ -370,7 +370,7 @@ def test_flows_are_found_by_their_text_and_take_what_can_be_asked():
 
     from prefect.flows import load_flow_arguments_from_entrypoint, load_flow_from_entrypoint
 
-    from flows.orchestration.requests import REQUESTS
+    from flows.orchestration.signatures import REQUESTS
 
     entrypoints = set(re.findall(r"entrypoint: (\S+)", (PROJECT / "prefect.yaml").read_text()))
     assert len(entrypoints) == 4

@@ -1,4 +1,4 @@
-"""What can be asked of the flows: their parameters, in types and in words.
+"""The flows' signatures: what can be asked of each, in types and in words.
 
 Each flow's work is in a module of its own, imported only when the flow runs (`made_flow` puts the
 two together): a request that is refused waits for neither Prefect's engine nor numba.  So these

@@ -207,7 +207,7 @@ def _report(
     if result.passes_of_model is not None:
         terminal.say(held_out_sentence(result))
     prover = None
-    if result.converged is False or proves_nothing(result):
+    if result.converged is False or (result.converged is None and proves_nothing(result)):
         prover = other_prover(plan, result.solver)
     if plan.source is not None and result.certificate is None:
         terminal.say(NO_ROWS_LEFT)

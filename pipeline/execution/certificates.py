@@ -28,7 +28,7 @@ def security_of(execution: Execution) -> Any:
     files = (execution.tls_ca, execution.tls_cert, execution.tls_key)
     missing = [file for file in files if file is None or not Path(file).is_file()]
     if missing:
-        raise BadInput(f"There is no file {missing[0]}. Check --tls-ca, --tls-cert and --tls-key.")
+        raise BadInput(f"There is no file {missing[0]}. Check `tls_ca`, `tls_cert` and `tls_key`.")
     make: Any = distributed.Security
     made = make(
         tls_ca_file=files[0],
@@ -41,7 +41,7 @@ def security_of(execution: Execution) -> Any:
     except ssl.SSLError as error:
         raise BadInput(
             f"{', '.join(map(str, files))} are no certificates and key that go together "
-            f"({error.reason}). Check --tls-ca, --tls-cert and --tls-key."
+            f"({error.reason}). Check `tls_ca`, `tls_cert` and `tls_key`."
         ) from error
     return made
 
@@ -68,18 +68,18 @@ def require_trust(scheduler: str, security: Any) -> None:
             connection.recv(1)  # since TLS 1.3 a refusal comes with the first byte
     except ssl.SSLCertVerificationError as error:
         raise BadInput(
-            f"The certificate of the Dask scheduler at {scheduler} is not signed by --tls-ca "
+            f"The certificate of the Dask scheduler at {scheduler} is not signed by `tls_ca` "
             f"({error.verify_message}). Name the authority that signed it."
         ) from error
     except ssl.SSLError as error:
         if error.reason == "WRONG_VERSION_NUMBER":
             raise BadInput(
-                f"The Dask scheduler at {scheduler} does not talk over TLS. Start it with "
-                "--protocol tls, or leave --tls-ca, --tls-cert and --tls-key out."
+                f"The Dask scheduler at {scheduler} does not talk over TLS. Start it so that "
+                "it does (docs/operations.md), or leave `tls_ca`, `tls_cert` and `tls_key` out."
             ) from error
         raise BadInput(
-            f"The Dask scheduler at {scheduler} refuses --tls-cert ({error.reason}). Have it "
-            "signed by the authority that the scheduler was started with (--tls-ca-file)."
+            f"The Dask scheduler at {scheduler} refuses `tls_cert` ({error.reason}). Have "
+            "it signed by the authority that the scheduler was started with."
         ) from error
     except OSError:
         return

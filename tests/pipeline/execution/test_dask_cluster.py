@@ -215,8 +215,8 @@ def test_a_wrong_certificate_is_refused_before_dask_tries(cluster, tmp_path, mon
     (tmp_path / "no.pem").write_text("hello")
     monkeypatch.setattr(distributed, "Client", None)
     for files, said in (
-        (strange, "is not signed by --tls-ca"),
-        (strange | {"tls_ca": ours["tls_ca"]}, "refuses --tls-cert"),
+        (strange, "is not signed by `tls_ca`"),
+        (strange | {"tls_ca": ours["tls_ca"]}, "refuses `tls_cert`"),
         (ours | {"tls_cert": strange["tls_cert"]}, "go together"),
         (ours | {"tls_key": str(tmp_path / "no.pem")}, "go together"),
         (ours | {"tls_ca": str(tmp_path / "none.pem")}, "There is no file"),

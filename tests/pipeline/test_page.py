@@ -158,7 +158,7 @@ def test_what_a_screen_reader_and_a_keyboard_find(page, browser):
     charts = browser(
         "[...document.querySelectorAll('svg')].map(s => [s.getAttribute('role'), s.querySelector('title').textContent, s.querySelector('desc').textContent])"
     )
-    assert len(charts) >= 5
+    assert len(charts) >= 4  # what has one point is told in words
     assert all(role == "img" and title and ":" in told for role, title, told in charts)
     assert browser("[...document.querySelectorAll('select')].every(s => s.labels.length === 1)")
     certificate = next(told for _, title, told in charts if title.startswith("Objective above"))

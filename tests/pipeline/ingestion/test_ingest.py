@@ -246,7 +246,7 @@ def test_statistics_are_those_of_the_stored_rows(tmp_path, small, layout):
     X[:, 3] += np.float32(1e4)  # a large mean must not eat the variance
     write = {"sparse": write_libsvm, "dense": write_csv}[layout]
     source = write(tmp_path / ("rows.svm" if layout == "sparse" else "rows.csv"), X, y)
-    result = ingest(plan(source, tmp_path / "set"))
+    result = ingest(plan(source, tmp_path / "set", layout=layout))
     got = stored(result.dataset)
     exact = got.X.astype(np.float64)
     np.testing.assert_array_equal(got.set.column("count"), (exact != 0).sum(0))

@@ -92,6 +92,11 @@ class Session:
         self._training.stop()
         return True
 
+    def drain(self) -> None:
+        """Let a training that was asked to stop take its snapshot; at once where it has."""
+        for _ in self._events or ():
+            pass
+
     def _open(self) -> Iterator[Event]:
         if self._events is None:
             executor = self._stack.enter_context(engine_for_training(self.place, self.plan))

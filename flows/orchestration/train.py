@@ -65,6 +65,8 @@ def train_in_stages(plan: TrainingPlan, run: str, where: Execution) -> TrainingR
         with stopping_first(session.stop) as signals:
             for stage in stages(plan, int(session.cursor().passes)):
                 make_passes.with_options(task_run_name=stage.name)(session, stage, show)
+                if signals:
+                    session.drain()  # it came between two stages, or while one was ending
                 if session.finished or signals:
                     break
         result = session.result

@@ -7,6 +7,7 @@ from pipeline.execution.threads import InProcess
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.training.training_run import TrainingRun
 from testing.datasets import make
+from testing.object_store import object_store
 
 OFTEN = {"memory": "96.1MB", "snapshot_every": 1e-9}  # a snapshot after every span
 
@@ -67,20 +68,11 @@ def test_a_store_that_refuses_the_kth_request(tmp_path, monkeypatch):
 
 def test_s3_that_refuses_the_kth_request(tmp_path, monkeypatch):
     """For every seventh k: each of the 104 was refused once by hand, which takes two minutes."""
-    from moto.server import ThreadedMotoServer
     from s3fs import S3FileSystem
 
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    options = {"key": "testing", "secret": "testing", "endpoint_url": f"http://{host}:{port}"}
-    fs = fsspec.filesystem("s3", **options)
-    fs.mkdir("faults")
     local = make(tmp_path / "set", n=900, chunk_rows=450, d=5)
-    fs.put(local.folder.url, "faults/set", recursive=True)
     plan = TrainingPlan(dataset="s3://faults/set", memory="96.1MB")
-    store = Store(monkeypatch, S3FileSystem, ["_call_s3"])
-    try:
-        assert refuse_each(store, plan, "s3://faults", options, 7) > 10
-    finally:
-        server.stop()
+    with object_store("faults") as bucket:
+        bucket.fs.put(local.folder.url, "faults/set", recursive=True)
+        store = Store(monkeypatch, S3FileSystem, ["_call_s3"])
+        assert refuse_each(store, plan, "s3://faults", bucket.options, 7) > 10

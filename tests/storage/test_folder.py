@@ -14,28 +14,15 @@ from storage.folder import Folder
 from storage.manifest import Values
 from storage.snapshot import SnapshotStore
 from storage.table import DenseTable
+from testing.object_store import object_store
 
 SECRET = "canary-7f3a"
 
 
 @pytest.fixture(scope="module")
 def s3():
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    options = {
-        "key": "testing",
-        "secret": SECRET,
-        "client_kwargs": {"endpoint_url": f"http://{host}:{port}"},
-    }
-    import fsspec
-
-    fs = fsspec.filesystem("s3", **options)
-    fs.mkdir("bucket1")
-    yield options
-    server.stop()
+    with object_store("bucket1", SECRET) as store:
+        yield store.options
 
 
 @pytest.fixture(params=["local", "file", "memory", "s3"])

@@ -6,9 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import fsspec
 import numpy as np
 import pytest
+
+from testing.object_store import object_store
 
 SECRET = "canary-19c4"
 FEWPASS = str(Path(sys.executable).with_name("fewpass"))
@@ -16,29 +17,12 @@ FEWPASS = str(Path(sys.executable).with_name("fewpass"))
 
 @pytest.fixture
 def s3():
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    endpoint = f"http://{host}:{port}"
-    fs = fsspec.filesystem(
-        "s3", key="testing", secret=SECRET, client_kwargs={"endpoint_url": endpoint}
-    )
-    fs.mkdir("warehouse")
-    yield (
-        fs,
-        {
-            "FSSPEC_S3_KEY": "testing",
-            "FSSPEC_S3_SECRET": SECRET,
-            "FSSPEC_S3_ENDPOINT_URL": endpoint,
-        },
-    )
-    server.stop()
+    with object_store("warehouse", SECRET) as store:
+        yield store
 
 
 def test_credentials_come_from_the_environment_and_stay_there(s3, tmp_path):
-    fs, environment = s3
+    fs, _, environment = s3
     rng = np.random.default_rng(0)
     X = rng.standard_normal((500, 4)).round(3)
     y = np.where(X.sum(axis=1) > 0, 1, -1)

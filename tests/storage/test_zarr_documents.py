@@ -6,7 +6,6 @@ import sys
 import tarfile
 from pathlib import Path
 
-import fsspec
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -24,6 +23,7 @@ from storage.schema import Schema
 from storage.snapshot import SnapshotStore
 from storage.table import DenseTable, SparseTable, concatenate, cut
 from storage.zarr_documents import array_document, group_document, vector_document
+from testing.object_store import object_store
 from tests.conftest import SMALL_DATA
 
 #: What `write_all` wrote when the documents were still spelled by hand.
@@ -138,15 +138,8 @@ def require_all_is_zarr(folder):
 
 @pytest.fixture
 def s3():
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    options = {"key": "testing", "secret": "testing", "endpoint_url": f"http://{host}:{port}"}
-    fsspec.filesystem("s3", **options).mkdir("documents")
-    yield Folder("s3://documents/all", options)
-    server.stop()
+    with object_store("documents") as store:
+        yield Folder("s3://documents/all", store.options)
 
 
 @pytest.mark.parametrize("kind", ["local", "memory", "s3"])

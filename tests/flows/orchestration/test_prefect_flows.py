@@ -17,6 +17,7 @@ from pipeline.errors import BadInput
 from pipeline.refresh.publishing import published
 from pipeline.training.run_folder import RunFolder
 from testing.datasets import make
+from testing.object_store import object_store
 from testing.prefect_server import (
     PREFECT,
     PROJECT,
@@ -334,34 +335,22 @@ def test_the_real_program_knows_the_command(tmp_path):
 
 def test_secrets_are_found_nowhere(prefect_server, tmp_path):
     """Not in the run, not in the artifacts, not in a file of Prefect's."""
-    import fsspec
-    from moto.server import ThreadedMotoServer
-
     secret = "canary-70f3"
-    moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    moto.start()
-    host, port = moto.get_host_and_port()
-    endpoint = f"http://{host}:{port}"
-    fs = fsspec.filesystem("s3", key="testing", secret=secret, endpoint_url=endpoint)
-    fs.mkdir("canary")
-    fs.put(make(tmp_path / "set", n=1000).folder.url, "canary/set", recursive=True)
-    environment = prefect_server.environment | {
-        "FSSPEC_S3_KEY": "testing", "FSSPEC_S3_SECRET": secret, "FSSPEC_S3_ENDPOINT_URL": endpoint,
-    }  # fmt: skip
-    try:
+    dataset = make(tmp_path / "set", n=1000).folder.url
+    with object_store("canary", secret) as (fs, _, told):
+        fs.put(dataset, "canary/set", recursive=True)
+        environment = prefect_server.environment | told
         done = run(environment, "train", dataset="s3://canary/set", run="s3://canary/run")
         assert done.returncode == 0, done.stderr
         fs.invalidate_cache()
         written = {key: fs.cat_file(key) for key in fs.find("canary/run")}
-    finally:
-        moto.stop()
     assert "canary/run/report/model-card.md" in written
     files = [path for path in prefect_server.home.rglob("*") if path.is_file()]
     assert any(path.name == "prefect.db" for path in files)
-    told = list(written.values()) + [path.read_bytes() for path in files]
-    told += [done.stdout.encode(), done.stderr.encode()]
-    assert any(b"s3://canary/run" in text for text in told)
-    assert not any(secret.encode() in text for text in told)
+    said = list(written.values()) + [path.read_bytes() for path in files]
+    said += [done.stdout.encode(), done.stderr.encode()]
+    assert any(b"s3://canary/run" in text for text in said)
+    assert not any(secret.encode() in text for text in said)
 
 
 def test_flows_are_found_by_their_text_and_take_what_can_be_asked():

@@ -12,27 +12,21 @@ from pipeline.execution.threads import InProcess
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.training.training_run import TrainingRun
 from testing.datasets import make
+from testing.object_store import object_store
 
 
 @pytest.fixture
 def store(monkeypatch):
     """An S3 of this machine, its credentials in the environment of all that is started."""
     import fsspec
-    from moto.server import ThreadedMotoServer
 
-    moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    moto.start()
-    host, port = moto.get_host_and_port()
-    told = {"KEY": "testing", "SECRET": "testing", "ENDPOINT_URL": f"http://{host}:{port}"}
-    for name, value in told.items():
-        monkeypatch.setenv(f"FSSPEC_S3_{name}", value)
-    fsspec.config.set_conf_env(fsspec.config.conf)  # of this process, which has begun
-    fs = fsspec.filesystem("s3")
-    fs.mkdir("warehouse")
-    yield fs
-    moto.stop()
+    with object_store("warehouse") as bucket:
+        for name, value in bucket.environment.items():
+            monkeypatch.setenv(name, value)
+        fsspec.config.set_conf_env(fsspec.config.conf)  # of this process, which has begun
+        yield bucket.fs
     fsspec.config.conf.pop("s3")
-    fs.clear_instance_cache()
+    bucket.fs.clear_instance_cache()
 
 
 @pytest.fixture

@@ -72,10 +72,15 @@ def manifest_of(table: Table, n_features: int, targets: Labels | Values) -> Mani
     """Say of rows what ingest would have measured, statistics of the columns left out."""
     n, nnz, squares = table.n_rows, table.nnz, row_squares(table)
     dense = isinstance(table, DenseTable)
+    with np.errstate(over="ignore"):
+        fourth = float(np.mean(squares * squares))
+    if not np.isfinite(fourth):
+        raise ValueError(
+            "A row is so long that the fourth power of its norm is no number any more. Scale the "
+            "columns before (StandardScaler), or remove such rows."
+        )
     norms = Norms(
-        mean_square=float(squares.mean()),
-        max_square=float(squares.max()),
-        mean_fourth=float(np.mean(squares * squares)),
+        mean_square=float(squares.mean()), max_square=float(squares.max()), mean_fourth=fourth
     )
     chunks = ChunkTable(
         rows=(n,),

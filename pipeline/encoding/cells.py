@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -115,6 +116,24 @@ def _seconds(moments: Any) -> Floats:
 def _finite(numbers: Any) -> Floats:
     found = numbers.to_numpy(zero_copy_only=False)
     return np.where(np.isfinite(found), found, np.nan)
+
+
+def mean_and_deviation(numbers: Floats) -> tuple[Floats, Floats]:
+    """Return mean and standard deviation along the first axis, NaN left out; 0 where there is none.
+
+    Numbers are halved or doubled until the largest is near 1, which is exact, as squares of 1e200
+    are no numbers any more.
+    """
+    known = np.abs(np.nan_to_num(numbers, nan=0.0))
+    _, exponent = np.frexp(known.max(axis=0, initial=0.0))
+    near_one = np.ldexp(numbers, -exponent)
+    with np.errstate(invalid="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # no number at all
+        mean, deviation = np.nanmean(near_one, axis=0), np.nanstd(near_one, axis=0)
+    return (
+        np.ldexp(np.nan_to_num(mean), exponent),
+        np.ldexp(np.nan_to_num(deviation), exponent),
+    )
 
 
 def words_of(cells: Any) -> Any:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.encoding.applying import columns_of
-from pipeline.encoding.cells import read_moments, read_numbers, words_of
+from pipeline.encoding.cells import mean_and_deviation, read_moments, read_numbers, words_of
 from pipeline.encoding.hashing import hashes
 from pipeline.encoding.inference import FEW, Held, as_asked, held_in
 from pipeline.encoding.lists import fitted_tags, fitted_vector
@@ -148,7 +148,7 @@ def _number(name: str, cells: Any, held: Held) -> Number:
     logarithm = bool(known.min() >= 0.0 and p99 > HEAVY * median)
     shape = Number(low=low, high=high, logarithm=logarithm, mean=0.0, deviation=1.0, **found)
     reshaped = shape.reshaped(known)
-    mean, deviation = float(reshaped.mean()), float(reshaped.std())
+    mean, deviation = map(float, mean_and_deviation(reshaped))
     constant = deviation <= 1e-12 * abs(mean)
     return shape.model_copy(update={"mean": mean, "deviation": 1.0 if constant else deviation})
 

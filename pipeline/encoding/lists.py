@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pipeline.encoding.cells import Floats, Mask, is_numeric, is_text, words_of
+from pipeline.encoding.cells import Floats, Mask, is_numeric, is_text, mean_and_deviation, words_of
 from pipeline.encoding.column_recipe import ColumnRecipe, Entries
 from pipeline.encoding.text import Ragged
 
@@ -95,8 +95,7 @@ def fitted_vector(name: str, cells: Any) -> Vector:
     lengths = pc.list_value_length(cells).drop_null()
     size = pc.mode(lengths)[0]["mode"].as_py() if len(lengths) else 0
     values, _, _ = vectors_in(cells, size)
-    deviation = np.nanstd(values, axis=0)
-    mean = np.nan_to_num(np.nanmean(values, axis=0))
+    mean, deviation = mean_and_deviation(values)
     usable = np.where(deviation > 1e-12 * np.abs(mean), deviation, 1.0)
     return Vector(name=name, mean=tuple(mean.tolist()), deviation=tuple(usable.tolist()))
 

@@ -179,6 +179,18 @@ class TrainingPlan(BaseModel):
             )
         return self
 
+    @field_validator("held_out")
+    @classmethod
+    def _no_share(cls, held_out: str | None) -> str | None:
+        try:
+            float(held_out or "none")
+        except ValueError:
+            return held_out
+        raise BadInput(
+            f"held_out = {held_out} is a number, and the address of a data set was expected. "
+            f"`test_fraction={held_out}` of an ingest makes one of that share of the rows."
+        )
+
     @model_validator(mode="after")
     def _judged(self) -> TrainingPlan:
         if self.source is not None and self.source.test_fraction:

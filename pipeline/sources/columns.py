@@ -191,10 +191,17 @@ def _label(known: _Header, options: SourceOptions, default: int | None) -> int |
     if not options.label_required:
         return None
     found = "has no header" if not known.names else f"has {len(fitting)} columns of such names"
+    named = f"; its columns are {_listed(known.names)}" if known.names else ""
     raise BadInput(
         f"{known.where}: no setting says which column holds the targets, and the file {found} "
-        f"({', '.join(_TARGET_NAMES)}). Name it by `label`, as a name or a position (-1: the last)."
+        f"({', '.join(_TARGET_NAMES)}){named}. Name it by `label`, as a name or a "
+        "position (-1: the last)."
     )
+
+
+def _listed(names: tuple[str, ...], most: int = 12) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(repr, names[:most])) + more
 
 
 class _Header(NamedTuple):

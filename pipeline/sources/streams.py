@@ -34,6 +34,12 @@ SAMPLE_BYTES = 1 << 20
 _COMPRESSED_SAMPLE_BYTES = 8 << 20
 _HEAD_BYTES = 1 << 18
 _NEWLINE = 10
+#: What files that are no text begin with.
+_NO_TEXT = {
+    b"\x1f\x8b": "gzip (.gz)", b"BZh": "bzip2 (.bz2)", b"\xfd7zXZ\x00": "xz (.xz)",
+    b"\x28\xb5\x2f\xfd": "zstandard (.zst)", b"PK\x03\x04": "zip (.npz, or a spreadsheet)",
+    b"PAR1": "Parquet (.parquet)", b"ARROW1": "Arrow (.arrow)", b"\x93NUMPY": "NumPy (.npy)",
+}  # fmt: skip
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BARE_QUERY = re.compile(r"\?[\w.-]+=\S*")  # a server may repeat what it was asked for
 _HIDDEN = re.compile(r"/[._]")
@@ -297,6 +303,7 @@ class LineTooLong(Exception):  # noqa: N818  it becomes a BadInput at once
 def _lines_of(address: Address) -> Iterator[tuple[BinaryIO, BinaryIO]]:
     """Open a text file; BadInput refuses a line that memory has no room for."""
     with opened(address) as (stream, stored):
+        _require_text(stream, address.name)
         try:
             yield as_utf8(stream, address.charset, address.name), stored
         except LineTooLong as error:
@@ -304,6 +311,19 @@ def _lines_of(address: Address) -> Iterator[tuple[BinaryIO, BinaryIO]]:
                 f"{address.name}: a line is longer than the {format_bytes(*error.args)} that the "
                 "memory has room for. Check that it is text and whole, or give more (`memory`)."
             ) from error
+
+
+def _require_text(stream: BinaryIO, name: str) -> None:
+    if not stream.seekable():
+        return
+    begins = stream.read(max(map(len, _NO_TEXT)))
+    stream.seek(0)
+    for mark, what in _NO_TEXT.items():
+        if begins.startswith(mark):
+            raise BadInput(
+                f"{name}: the file begins as {what} does, and text was expected. Give it the name "
+                "that says what it holds, or unpack it."
+            )
 
 
 def text_pieces(address: Address, n_bytes: int, longest: int) -> Iterator[Text]:

@@ -284,6 +284,8 @@ def test_wrong_parameters_are_named(parameters, sentence):
 def test_wrong_rows_are_named():
     X, y, _ = rows(20)
     model = LinearClassifier()
+    with pytest.raises(ValueError, match="so long that the fourth power"):
+        LinearClassifier().fit(1e200 * X, y)
     with pytest.raises(ValueError, match="one class"):
         model.fit(X, np.zeros(20))
     with pytest.raises(ValueError, match="All of sample_weight are zero"):

@@ -338,3 +338,31 @@ def test_lists_are_vectors_or_tags(tmp_path):
     pa.parquet.write_table(short, tmp_path / "short.parquet")
     with pytest.raises(BadInput, match=r"row 1: column 'at' holds '\[1.0\]', 4 numbers were"):
         read(source_of(tmp_path / "short.parquet"))
+
+
+@pytest.mark.parametrize("power", [900, -900])
+def test_numbers_whose_squares_are_none_are_standardised(tmp_path, power):
+    """By a power of two they are the same rows, bit for bit."""
+    small = np.random.default_rng(0).standard_normal(300)
+    rows = []
+    for name, x in (("small", small), ("all", np.ldexp(small, power))):
+        cells = pd.DataFrame({"x": x, "word": ["a", "b", "c"] * 100, "y": [0, 1] * 150})
+        cells.to_csv(tmp_path / f"{name}.csv", index=False)
+        rows.append(read(source_of(tmp_path / f"{name}.csv", dtype="float64"))[0])
+    np.testing.assert_array_equal(rows[0], rows[1])
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("a.csv.gz", "gzip"), ("a.parquet", "Parquet"), ("a.npy", "NumPy")]
+)
+def test_a_file_whose_name_says_another_thing_is_refused(tmp_path, name, said):
+    frame = table()
+    if name.endswith("npy"):
+        np.save(tmp_path / name, frame[["count"]])
+    elif name.endswith("gz"):
+        frame.to_csv(tmp_path / name)
+    else:
+        frame.to_parquet(tmp_path / name)
+    (tmp_path / name).rename(tmp_path / "a.csv")
+    with pytest.raises(BadInput, match=f"begins as {said}"):
+        read(source_of(tmp_path / "a.csv"))

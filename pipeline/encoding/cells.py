@@ -17,12 +17,16 @@ _NUMBER = r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$|^[-+]?(?i:inf|infinity|nan)$
 _OTHERWISE = {
     "comma": r"^[-+]?(\d{1,3}(\.\d{3})+|\d+)(,\d+)?([eE][-+]?\d+)?$",
     "units": r"^[-+]?[$€£¥]?[-+]?\s?(\d{1,3}(,\d{3})+|\d+)(\.\d+)?\s?[%$€£¥]?$",
+    "clock": r"^-?\d+:[0-5]\d(:[0-5]\d(\.\d+)?)?$",
 }
+_CLOCK = r"^(?P<sign>-?)(?P<hours>\d+):(?P<minutes>\d\d)(?::(?P<seconds>\d\d(?:\.\d+)?))?$"
 _DAY, _TIME = r"\d{4}-\d{2}-\d{2}", r"[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[-+]\d{2}:?\d{2})?"
 _MOMENT = rf"^{_DAY}({_TIME})?$"
 
-#: How numbers are written in text: 1234.5, or 1.234,5, or $1,234.5 and 12 %.
-Written = Literal["plain", "comma", "units"]
+_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+
+#: How numbers are written in text: 1234.5, or 1.234,5, or $1,234.5 and 12 %, or 11:47:00 (seconds).
+Written = Literal["plain", "comma", "units", "clock"]
 
 
 class Read(NamedTuple):
@@ -33,7 +37,12 @@ class Read(NamedTuple):
 
 
 def read_numbers(cells: Any, written: Written = "plain", missing: tuple[str, ...] = ()) -> Read:
-    """Read numbers, typed or as text; what is infinite is missing, and so are the words given."""
+    """Read numbers, typed or as text; what is infinite is missing, and so are the words given.
+
+    Spans of time, and times of a day, are their seconds.
+    """
+    if is_span(cells.type):
+        return Read(_seconds_of_spans(cells))
     if not is_text(cells.type):
         return Read(_finite(pc.cast(cells, pa.float64(), safe=False)))
     if missing:
@@ -69,7 +78,17 @@ def _without_units(cells: Any) -> Any:
     return pc.cast(pc.replace_substring_regex(cells, r"[^0-9.+-]", ""), pa.float64())
 
 
-_PLAIN = {"comma": _without_comma, "units": _without_units}
+def _without_clock(cells: Any) -> Any:
+    parts = pc.extract_regex(cells, _CLOCK)
+    hours, minutes, seconds = (
+        pc.cast(pc.if_else(pc.equal(part, ""), "0", part), pa.float64())
+        for part in (pc.struct_field(parts, name) for name in ("hours", "minutes", "seconds"))
+    )
+    found = pc.add(pc.multiply(pc.add(pc.multiply(hours, 60.0), minutes), 60.0), seconds)
+    return pc.if_else(pc.equal(pc.struct_field(parts, "sign"), "-"), pc.negate(found), found)
+
+
+_PLAIN = {"comma": _without_comma, "units": _without_units, "clock": _without_clock}
 
 
 def _read_where(cells: Any, pattern: str, cast: Any) -> Read:
@@ -113,6 +132,12 @@ def _seconds(moments: Any) -> Floats:
     return np.array(pc.cast(whole, pa.float64()).to_numpy(zero_copy_only=False))
 
 
+def _seconds_of_spans(spans: Any) -> Floats:
+    integer = pa.int32() if pa.types.is_time32(spans.type) else pa.int64()
+    ticks = pc.cast(pc.cast(spans, integer), pa.float64())
+    return np.array(ticks.to_numpy(zero_copy_only=False)) * _SECONDS[spans.type.unit]
+
+
 def _finite(numbers: Any) -> Floats:
     found = numbers.to_numpy(zero_copy_only=False)
     return np.where(np.isfinite(found), found, np.nan)
@@ -147,6 +172,11 @@ def is_text(kind: Any) -> bool:
     """Say whether an Arrow type is text."""
     types = pa.types
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def is_span(kind: Any) -> bool:
+    """Say whether an Arrow type is one of spans of time, or of times of a day."""
+    return bool(pa.types.is_duration(kind) or pa.types.is_time(kind))
 
 
 def is_numeric(kind: Any) -> bool:

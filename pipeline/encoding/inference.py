@@ -9,7 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.encoding.cells import Written, is_numeric, is_text, read_moments, read_numbers
+from pipeline.encoding.cells import (
+    Written,
+    is_numeric,
+    is_span,
+    is_text,
+    read_moments,
+    read_numbers,
+)
 from pipeline.encoding.lists import is_list_of_numbers, is_list_of_words
 from pipeline.encoding.maps import is_map_to_numbers
 from pipeline.errors import BadInput
@@ -60,7 +67,7 @@ def held_in(name: str, cells: Any) -> Held:
         When the column is of a type that becomes no numbers.
     """
     kind, types = cells.type, pa.types
-    if is_numeric(kind) or types.is_null(kind):
+    if is_numeric(kind) or is_span(kind) or types.is_null(kind):
         return Held("number")
     if types.is_date(kind) or types.is_timestamp(kind):
         return Held("date")
@@ -90,9 +97,10 @@ def _held_in_text(known: Any) -> Held:
     form = _form_of_dates(known)
     if form is not None:
         return Held("date", form=form or None)
-    found = _as_numbers(known, "comma") or _as_numbers(known, "units")
-    if found is not None:
-        return found
+    for written in ("comma", "units", "clock"):
+        found = _as_numbers(known, written)
+        if found is not None:
+            return found
     spaces = pc.mean(pc.count_substring(known, " ")).as_py()
     return Held("text" if spaces >= SPACES_OF_TEXT else "category")
 
@@ -147,7 +155,7 @@ def needs_encoding(held: Held, cells: Any) -> bool:
     """Say whether a column is more than numbers: words, dates, gaps, or far outliers."""
     if pa.types.is_boolean(cells.type):
         return False
-    if held.kind != "number" or held.written != "plain" or held.missing:
+    if held.kind != "number" or held.written != "plain" or held.missing or is_span(cells.type):
         return True
     numbers, _ = read_numbers(cells)
     return bool(np.isnan(numbers).any()) or has_outliers(numbers)

@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from pipeline.estimators.kinds_of_rows import is_collection
 from pipeline.estimators.linear import LinearModel
-from pipeline.estimators.rows import checked, checked_weights, table_of
+from pipeline.estimators.rows import checked, checked_weights, table_of, taken_out
 from solvers.registry import LOSSES, loss_class
 
 if TYPE_CHECKING:  # what a fit needs is imported when one begins
@@ -27,7 +27,12 @@ Vector = NDArray[np.float64]
 
 def _has_probabilities(estimator: Any) -> bool:
     known = isinstance(estimator.loss, str) and estimator.loss in LOSSES
-    return known and loss_class(estimator.loss)().link is not None
+    if known and loss_class(estimator.loss)().link is None:
+        raise AttributeError(
+            f"loss={estimator.loss!r} has scores and no probabilities. Take loss='logistic', or "
+            "learn them from held-out rows: ScoreCalibrator."
+        )
+    return known
 
 
 class LinearClassifier(ClassifierMixin, LinearModel):
@@ -193,6 +198,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
             self._fit_stored(X, y, sample_weight)
             return self
         at = self._model() if self.warm_start and hasattr(self, "coef_") else None
+        X, y, sample_weight = taken_out(X, y, sample_weight)
         X = self._encoded(X, anew=at is None)
         X, y = checked(self, X, y=y, reset=at is None)
         check_classification_targets(y)
@@ -314,7 +320,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
 
             sums = sums_over(self.predict, X, y, sample_weight, numbers=False)
             return sums.right / sums.weight
-        return float(super().score(X, y, sample_weight))
+        return float(super().score(*taken_out(X, y, sample_weight)))
 
     def _know(self, rows: Stored, at: Weights | None) -> None:
         super()._know(rows, at)

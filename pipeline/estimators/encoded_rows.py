@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from pipeline.encoding.inference import held_in, needs_encoding
 from pipeline.encoding.schema import recipe_in
 from pipeline.errors import BadInput
@@ -50,6 +53,30 @@ def fitted_encoder(X: Any, encode: str) -> TableEncoder | None:
     if encode == "auto" and not _is_more_than_numbers(X):
         return None
     return TableEncoder().fit(X)
+
+
+def refuse_cells(X: Any, because: ValueError) -> None:
+    """Raise ValueError where cells of X (n, d) are missing or words, and say what takes them."""
+    if not hasattr(X, "columns"):
+        if str(because).startswith("Input X contains NaN"):  # scikit-learn's words
+            raise ValueError(
+                "Input X contains NaN: values are missing. Fill them in before (SimpleImputer)."
+            ) from because
+        return
+    table = as_table(X)
+    columns = {name: table.column(name).combine_chunks() for name in table.column_names}
+    found = [name for name, cells in columns.items() if not _are_numbers(name, cells)]
+    if found:
+        raise ValueError(
+            f"Columns of X hold words, dates or gaps (NaN): {', '.join(map(repr, found[:8]))}. "
+            "encode='auto' makes features of them; a TableEncoder before the estimator does, too."
+        ) from because
+
+
+def _are_numbers(name: str, cells: Any) -> bool:
+    if pc.any(pc.is_null(cells, nan_is_null=True)).as_py():
+        return False
+    return pa.types.is_boolean(cells.type) or held_in(name, cells).kind == "number"
 
 
 def _is_more_than_numbers(X: Any) -> bool:

@@ -10,7 +10,7 @@ from sklearn.base import RegressorMixin
 
 from pipeline.estimators.kinds_of_rows import is_collection
 from pipeline.estimators.linear import LinearModel
-from pipeline.estimators.rows import checked, checked_weights, table_of
+from pipeline.estimators.rows import checked, checked_weights, table_of, taken_out
 
 if TYPE_CHECKING:  # what a fit needs is imported when one begins
     from solvers.protocol import Weights
@@ -172,6 +172,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
             self._fit_stored(X, y, sample_weight)
             return self
         at = self._model() if self.warm_start and hasattr(self, "coef_") else None
+        X, y, sample_weight = taken_out(X, y, sample_weight)
         X = self._encoded(X, anew=at is None)
         X, y = checked(self, X, y=y, y_numeric=True, reset=at is None)
         y = np.asarray(y, np.float64)
@@ -211,7 +212,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
 
             sums = sums_over(self.predict, X, y, sample_weight, numbers=True)
             return 1.0 - sums.residual / sums.about_mean
-        return float(super().score(X, y, sample_weight))
+        return float(super().score(*taken_out(X, y, sample_weight)))
 
     def _take(self, weights: Weights) -> None:
         self.coef_, self.intercept_ = weights.coef, float(weights.intercept)

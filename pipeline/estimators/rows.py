@@ -27,7 +27,34 @@ def checked(estimator: BaseEstimator, X: Any, **more: Any) -> Any:
 
     Raises ValueError for what is not finite, has another width than was fitted, or no rows.
     """
-    return validate_data(estimator, X, **ACCEPTED, **more)
+    try:
+        return validate_data(estimator, X, **ACCEPTED, **more)
+    except ValueError as error:
+        from pipeline.estimators.encoded_rows import refuse_cells  # noqa: PLC0415 - imports Arrow
+
+        refuse_cells(X, because=error)
+        raise
+
+
+def taken_out(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    """Return rows, targets and weights of a frame that holds them all, where they are named.
+
+    Raises ValueError for a name that no column has.
+    """
+    names = [name for name in (y, sample_weight) if isinstance(name, str)]
+    if not names or not hasattr(X, "columns"):
+        return X, y, sample_weight
+    columns = list(getattr(X, "column_names", X.columns))
+    absent = [name for name in names if name not in columns]
+    if absent:
+        raise ValueError(f"X has no column {absent[0]!r}. Name one of {columns[:20]}.")
+    rest = [name for name in columns if name not in names]
+    found = {name: np.asarray(X[name]) for name in names}
+    rows = X.select(rest) if hasattr(X, "select") else X[rest]  # of polars and Arrow, else pandas
+    targets, weights = (
+        found[each] if isinstance(each, str) else each for each in (y, sample_weight)
+    )
+    return rows, targets, weights
 
 
 def checked_weights(sample_weight: Any, n_rows: int) -> Vector:

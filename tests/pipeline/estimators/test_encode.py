@@ -2,6 +2,8 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 from flows.cli import main
@@ -95,3 +97,29 @@ def test_what_cannot_be_encoded_is_refused(folder):
     assert main(["ingest", str(folder / "plain.csv"), str(folder / "plain"), "-q"]) == 0
     with pytest.raises(ValueError, match=r"is a data set of numbers as they came\. Leave encode"):
         LinearClassifier(encode="always").fit(folder / "plain")
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas])
+def test_targets_and_weights_are_columns_of_any_frame(kind):
+    frame = people(200)
+    frame["counts"] = np.arange(len(frame)) % 3 + 0.5
+    rest = kind(frame.drop(columns=["bought", "counts"]))
+    model = LinearClassifier(encode="auto").fit(rest, frame["bought"], frame["counts"].to_numpy())
+    named = LinearClassifier(encode="auto").fit(kind(frame), "bought", "counts")
+    np.testing.assert_array_equal(model.coef_, named.coef_)
+    assert named.score(kind(frame.drop(columns="counts")), "bought") == model.score(
+        rest, frame["bought"]
+    )
+    with pytest.raises(ValueError, match="no column 'z'"):
+        LinearClassifier().fit(kind(frame), "z")
+
+
+def test_cells_that_are_no_numbers_are_told_with_what_takes_them():
+    frame = people(50)
+    with pytest.raises(ValueError, match=r"hold words, dates or gaps .* encode='auto'"):
+        LinearClassifier().fit(frame.drop(columns="bought"), frame["bought"])
+    with pytest.raises(ValueError, match=r"NaN: values are missing. Fill them in"):
+        LinearClassifier().fit([[0.0], [np.nan]], [0, 1])
+    with pytest.raises(AttributeError) as refused:
+        LinearClassifier(loss="hinge").fit([[0.0], [1.0]], [0, 1]).predict_proba([[0.0]])
+    assert "scores and no probabilities" in str(refused.value.__cause__)

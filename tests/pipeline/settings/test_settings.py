@@ -104,5 +104,5 @@ def test_a_method_by_its_name_alone_has_what_suits_the_loss(solver, loss, rounds
 
 
 def test_a_share_is_no_data_set():
-    with pytest.raises(BadInput, match=r"`test_fraction=0.2` of an ingest"):
+    with pytest.raises(ValueError, match=r"`test_fraction=0.2` of an ingest"):
         TrainingPlan(dataset="data", held_out="0.2")

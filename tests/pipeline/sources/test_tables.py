@@ -16,6 +16,8 @@ from scipy import sparse
 from sklearn.utils import murmurhash3_32
 
 from pipeline.encoding.applying import encoded
+from pipeline.encoding.cells import read_numbers
+from pipeline.encoding.inference import held_in
 from pipeline.errors import BadInput
 from pipeline.sources import Expected, SourceOptions, open_source
 from pipeline.sources.encoded import EncodedSource
@@ -366,3 +368,28 @@ def test_a_file_whose_name_says_another_thing_is_refused(tmp_path, name, said):
     (tmp_path / name).rename(tmp_path / "a.csv")
     with pytest.raises(BadInput, match=f"begins as {said}"):
         read(source_of(tmp_path / "a.csv"))
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.integers(-(10**6), 10**6), min_size=120, max_size=120, unique=True))
+def test_spans_of_time_are_their_seconds_however_they_are_written(seconds):
+    spans = pa.array(seconds, pa.duration("s"))
+    written = [
+        f"{'-' * (s < 0)}{abs(s) // 3600}:{abs(s) // 60 % 60:02d}:{abs(s) % 60:02d}"
+        for s in seconds
+    ]
+    kinds = [spans, spans.cast(pa.duration("ns")), pa.array(written)]
+    for cells in kinds:
+        held = held_in("t", cells)
+        assert held.kind == "number"
+        np.testing.assert_allclose(read_numbers(cells, held.written)[0], seconds, rtol=1e-15)
+
+
+def test_times_of_a_day_are_their_seconds():
+    times = pa.array([dt.time(0, 0, 1), None, dt.time(23, 59, 59)])
+    for kind in ("s", "ms"):
+        found, _ = read_numbers(times.cast(pa.time32(kind)))
+        np.testing.assert_array_equal(found, [1.0, np.nan, 86399.0])
+    words = pa.array(["0:01", "23:59", "7:30"] * 50)
+    assert held_in("t", words).written == "clock"
+    assert read_numbers(words, "clock")[0][:3].tolist() == [60.0, 86340.0, 27000.0]

@@ -22,7 +22,7 @@ TABLES = {
     "csv": "pipeline.sources.delimited_rows:DelimitedRows",
     "parquet": "pipeline.sources.arrow_rows:ParquetRows",
     "arrow": "pipeline.sources.arrow_rows:IpcRows",
-    "jsonl": "pipeline.sources.arrow_rows:JsonRows",
+    "jsonl": "pipeline.sources.json_rows:JsonRows",
     "arff": "pipeline.sources.arff:ArffRows",
 }
 

@@ -1,4 +1,4 @@
-"""Parquet, Arrow IPC (Feather) and JSON lines as rows of typed columns.
+"""Parquet and Arrow IPC (Feather) as rows of typed columns.
 
 Columns of structures are taken apart: their fields are columns of dotted names.
 """
@@ -11,9 +11,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 from urllib.parse import unquote
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.json
 
 from pipeline.errors import BadInput
 from pipeline.matching import listed, require_distinct
@@ -25,10 +23,7 @@ from pipeline.sources.source import Expected, Piece
 from pipeline.sources.streams import (
     Address,
     described,
-    first_lines,
-    line_pieces,
     opened,
-    text_bytes,
 )
 
 #: Bytes that a cell is taken to need where a file does not tell.
@@ -94,6 +89,7 @@ class ParquetRows:
     packed: ClassVar[bool] = True
     kinds: ClassVar[Mapping[str, str]] = MappingProxyType({})
     unit: ClassVar[Literal["line", "row"]] = "row"
+    notes: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self, addresses: Sequence[Address], options: SourceOptions, _expected: Expected
@@ -165,6 +161,7 @@ class IpcRows:
     kinds: ClassVar[Mapping[str, str]] = MappingProxyType({})
     unit: ClassVar[Literal["line", "row"]] = "row"
     has_folders: ClassVar[bool] = False
+    notes: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self, addresses: Sequence[Address], options: SourceOptions, _expected: Expected
@@ -220,73 +217,3 @@ class IpcRows:
     def cells(self, piece: Piece, used: Sequence[int]) -> Cells:
         """Take columns out of a piece."""
         return cells_of(piece, pa.Table.from_batches([piece.content]), self.names, used)
-
-
-def _wider(schema: Any) -> Any:
-    """Let whole numbers, and what was always null so far, become any number later."""
-
-    def of(kind: Any) -> Any:
-        if pa.types.is_struct(kind):
-            return pa.struct([field.with_type(of(field.type)) for field in kind])
-        return pa.float64() if pa.types.is_integer(kind) or pa.types.is_null(kind) else kind
-
-    return pa.schema([field.with_type(of(field.type)) for field in schema])
-
-
-class JsonRows:
-    """JSON lines, an object in each, as typed columns; see `RawRows` for the methods.
-
-    The first lines tell columns and types; what comes later must fit, other members are left out.
-    """
-
-    extensions: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson")
-    magic: ClassVar[bytes] = b""
-    packed: ClassVar[bool] = False
-    kinds: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    unit: ClassVar[Literal["line", "row"]] = "line"
-    has_folders: ClassVar[bool] = False
-
-    def __init__(
-        self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
-    ) -> None:
-        refuse_text_settings(options, "JSON lines")
-        self.files = described(addresses)
-        self._addresses = tuple(addresses)
-        self._longest_line = expected.longest_line
-        head = first_lines(addresses[0], self._longest_line)
-        self._schema = _wider(self._read(head.bytes, None, addresses[0].name).schema)
-        found = flat(self._schema)
-        require_distinct(found.names, addresses[0].name)
-        self.names: tuple[str, ...] = tuple(found.names)
-        self.types = tuple(map(str, found.types))
-
-    def _read(self, text: Any, schema: Any, where: str) -> Any:
-        try:
-            return pa.json.read_json(
-                pa.BufferReader(pa.py_buffer(np.ascontiguousarray(text))),
-                pa.json.ReadOptions(use_threads=False, block_size=text.size + 1),
-                pa.json.ParseOptions(
-                    explicit_schema=schema,
-                    unexpected_field_behavior="infer" if schema is None else "ignore",
-                ),
-            )
-        except pa.ArrowInvalid as error:
-            raise BadInput(
-                f"{where}: some lines are not JSON, or of other types than the first ones "
-                f"({error}). Correct them."
-            ) from error
-
-    def expands_to(self) -> float:
-        """Estimate the bytes of the text, as if all files were compressed like the first one."""
-        return text_bytes(self._addresses, self._longest_line)
-
-    def pieces(self, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
-        """Pieces of whole lines."""
-        del used
-        return line_pieces(self._addresses, piece_bytes, self._longest_line)
-
-    def cells(self, piece: Piece, used: Sequence[int]) -> Cells:
-        """Take columns out of a piece."""
-        where = f"{piece.file}, from line {piece.first_line} on"
-        table = self._read(piece.content.bytes, self._schema, where)
-        return cells_of(piece, table, self.names, used)

@@ -41,6 +41,7 @@ class DelimitedRows:
     packed: ClassVar[bool] = False
     unit: ClassVar[Literal["line", "row"]] = "line"
     has_folders: ClassVar[bool] = False
+    notes: ClassVar[tuple[str, ...]] = ()
     nulls: ClassVar[tuple[str, ...]] = tuple(_NULLS)
 
     def __init__(

@@ -65,8 +65,6 @@ class EncodedSource:
     Attributes
     ----------
     recipe : Recipe
-    notes : tuple of str
-        What somebody should look at: columns that look like ids.
     """
 
     extensions: ClassVar[tuple[str, ...]] = ()
@@ -85,11 +83,16 @@ class EncodedSource:
         self.recipe = known or self._fitted(sample)
         if options.idf == "exact" and known is None:
             self.recipe = self._with_exact_idf()
-        self.notes = () if known else tuple(self._ids(sample))
+        self._looks_like_ids = () if known else tuple(self._ids(sample))
         self.n_features: int | None = self.recipe.n_outputs
         self.layout: Literal["dense", "sparse"] = layout_of(self.recipe)
         own = self._columns.schema(rows.types)
         self.schema: Schema | None = own.model_copy(update={"encoding": encoding_of(self.recipe)})
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What somebody should look at, once rows were read."""
+        return self._looks_like_ids + self._rows.notes
 
     @property
     def kinds(self) -> dict[str, str]:

@@ -42,6 +42,10 @@ class RawRows(Protocol):
         """What columns hold, as the setting `column` has it, where the files say so."""
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What somebody should look at, once rows were read."""
+
+    @property
     def has_folders(self) -> bool:
         """Whether some columns are names of folders, which no reader of numbers knows."""
 

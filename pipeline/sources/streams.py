@@ -345,10 +345,10 @@ def _without_mark(text: Bytes) -> Bytes:
     return text[3:] if text[:3].tobytes() == _BYTE_ORDER_MARK else text
 
 
-def first_lines(address: Address, longest: int) -> Text:
+def first_lines(address: Address, longest: int, n_bytes: int = _HEAD_BYTES) -> Text:
     """Enough of a text file to see how its lines are made up."""
     with _lines_of(address) as (stream, _):
-        text = read_lines(stream, _HEAD_BYTES, longest)
+        text = read_lines(stream, n_bytes, longest)
     if not text.size:
         raise _empty(address.name)
     return _lines(_without_mark(text), address)

@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import json
 import lzma
 from itertools import pairwise
 
@@ -14,6 +15,9 @@ from pyarrow import feather
 from sklearn.utils import murmurhash3_32
 
 from pipeline.errors import BadInput
+from pipeline.ingestion.phases import ingest
+from pipeline.settings.ingest_plan import IngestPlan
+from pipeline.sources import json_rows
 from pipeline.sources.delimited import DelimitedSource
 from pipeline.sources.encoded import EncodedSource
 from tests.pipeline.sources.test_tables import read, source_of, table
@@ -271,3 +275,18 @@ def test_numbers_are_looked_at_once(tmp_path, monkeypatch):
 
     monkeypatch.setattr("pipeline.sources.delimited_rows.DelimitedRows.__init__", never)
     assert not isinstance(source_of(tmp_path / "rows.csv"), EncodedSource)
+
+
+@pytest.mark.parametrize(("value", "named"), [(2, "'in.b', 'late'"), ("a word", "'late'")])
+def test_members_that_only_later_lines_have_are_told(tmp_path, monkeypatch, value, named):
+    monkeypatch.setattr(json_rows, "HEAD_BYTES", 1 << 10)
+    lines = [{"x": k / 7, "in": {"a": k % 3}, "y": k % 2} for k in range(500)]
+    for k, more in ((200, {"late": 1}), (201, {"late": value}), (400, {"in": {"a": 1, "b": 2}})):
+        lines[k] |= more
+    del lines[300]["x"]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    cut = IngestPlan(sources=(str(tmp_path / "rows.jsonl"),), dataset=str(tmp_path / "set"))
+    made = ingest(cut)
+    assert made.rows == 500
+    said = next(note for note in made.notes if "later lines" in note)
+    assert named in said

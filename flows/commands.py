@@ -205,7 +205,7 @@ def predict(
     reading: Reading = READING,
     output: Output = OUTPUT,
 ) -> int:
-    """Score every row of an input, in its order, into a .parquet, .csv or .npy file.
+    """Score every row of an input, in its order, into a .parquet, .csv or .npy file, or a pipe.
 
     Parameters
     ----------
@@ -214,7 +214,7 @@ def predict(
     input_
         File, glob or address that ingest could read, labels optional; or a data set.
     out
-        File to write; its ending says what kind.
+        File to write; its ending says what kind. A - stands for CSV on standard output.
     probability
         Add a column per class, and last that of the positive label, or of the label predicted: by
         --calibrate of the training, else by the logistic loss.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -12,6 +13,7 @@ from rich.table import Table
 from flows.bars import work_display
 from flows.cluster import engine_for_pass
 from flows.console import Terminal, facts_table, format_seconds
+from flows.errors import UsageError
 from flows.options import MATCHING, Matching, Output, Reading, Where, given
 from flows.settings import checked, execution, source_options
 from pipeline.execution.executor import Executor
@@ -27,6 +29,7 @@ from pipeline.settings.matching import Matching as Rules
 from pipeline.sizes import format_bytes, parse_bytes
 from pipeline.training.model import Model, load_model
 from storage.dataset import Dataset
+from storage.folder import NotADataset
 
 MOST_CLASSES = 20  # that are shown one by one; --json has all
 
@@ -101,8 +104,8 @@ def _judging(
 ) -> Iterator[Judging]:
     """Open a model, the rows to judge it by, where to do that, and how to match columns."""
     model = load_model(run_at(run))
+    data = _rows_to_judge_by(dataset, model)
     terminal.say(f"Snapshot {model.snapshot} of {run}")
-    data = Dataset.open(dataset)
     with engine_for_pass(execution(where), data) as executor:
         yield _within(model, memory), data, executor, checked(Rules, given(matching))
 
@@ -128,6 +131,20 @@ def rows_display(
             show(rows / n_rows, f"{rows:,} of {n_rows:,} rows")
 
         yield count
+
+
+def _rows_to_judge_by(dataset: str, model: Model) -> Dataset:
+    """Open a data set; of a file say how one is made whose features are the model's."""
+    try:
+        return Dataset.open(dataset)
+    except NotADataset:
+        if not Path(dataset).is_file():
+            raise
+        like = model.record.plan.dataset or "DATASET"
+        raise UsageError(
+            f"{dataset} is a file, and a model is judged by a data set. Make one: `fewpass ingest "
+            f"{dataset} NEW --like {like}`, then `fewpass evaluate RUN NEW`."
+        ) from None
 
 
 def _within(model: Model, memory: str | None) -> Model:
@@ -193,7 +210,14 @@ def run_predict(
 ) -> int:
     """Predict every row of a source into a file, and report."""
     from pipeline.scoring.predict import predict  # noqa: PLC0415 - Arrow, to write files by
+    from pipeline.scoring.predictions import STANDARD_OUTPUT  # noqa: PLC0415 - the same
+    from pipeline.sources.standard_input import WORDS  # noqa: PLC0415 - for predictions alone
 
+    piped = out in WORDS
+    if piped and output.json:
+        raise UsageError(
+            "Predictions and the JSON object would both go to standard output. Name a file."
+        )
     terminal, model = Terminal(output), load_model(run_at(run))
     if probability and (sentence := caution(model)):
         terminal.say(sentence, style="yellow")
@@ -201,7 +225,7 @@ def run_predict(
         result = predict(
             model,
             [source],
-            out,
+            STANDARD_OUTPUT if piped else out,
             source_options(given(reading)),
             probability=probability,
             defuse=defuse,
@@ -223,5 +247,8 @@ def run_predict(
     }
     facts = result._asdict()
     facts = {k: v for k, v in facts.items() if v or k not in ("left_out", "beyond")}
-    terminal.result(facts, facts_table("Predictions", shown))
+    if piped:
+        terminal.show(facts_table("Predictions", shown))
+    else:
+        terminal.result(facts, facts_table("Predictions", shown))
     return 0

@@ -15,7 +15,7 @@ from pipeline.ingestion.scaling import Scaler, unscaled
 from pipeline.matching import Matched
 from pipeline.memory import peak_memory_bytes
 from pipeline.plan.problem import loss_of
-from pipeline.scoring.predictions import PredictionFile, defused, open_predictions
+from pipeline.scoring.predictions import STANDARD_OUTPUT, PredictionFile, defused, open_predictions
 from pipeline.scoring.probabilities import Probabilities, class_scores, probabilities_of
 from pipeline.settings.source_options import SourceOptions
 from pipeline.sources import Expected, Source, open_source
@@ -143,7 +143,8 @@ def predict(
     inputs
         What `fewpass ingest` reads, labels optional; or the address of one data set.
     output
-        A .parquet, .csv or .npy file; it appears whole or not at all.
+        A .parquet, .csv or .npy file, which appears whole or not at all; "-" for CSV on standard
+        output.
     options
         How to read the inputs, and how their columns are matched with the model's.
     probability
@@ -168,7 +169,7 @@ def predict(
     began = time.perf_counter()
     dataset = _as_dataset(inputs, storage_options)
     predictor = make_predictor(model, probability=probability, raw=dataset is None)
-    if defuse and output.endswith(".csv"):
+    if defuse and output.endswith((".csv", STANDARD_OUTPUT)):
         predictor = predictor.defused()
     rows = beyond = done = 0
     with (

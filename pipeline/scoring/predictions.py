@@ -6,6 +6,7 @@ import contextlib
 import csv
 import io
 import re
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
@@ -22,6 +23,7 @@ from storage.addresses import open_store, require_no_secrets
 
 Batch = Mapping[str, NDArray[Any]]
 COPY_BYTES = 1 << 20
+STANDARD_OUTPUT = "-"
 
 
 #: What a spreadsheet takes for the beginning of a formula, also as wide characters.
@@ -51,8 +53,12 @@ def open_predictions(
 ) -> Iterator[PredictionFile]:
     """Open a file of predictions by its ending; on any error nothing is left at `url`.
 
-    NPY holds one number a row: the last column.
+    NPY holds one number a row: the last column.  "-" is standard output, as CSV.
     """
+    if url == STANDARD_OUTPUT:
+        yield _Csv(sys.stdout.buffer, columns, io.BytesIO())
+        sys.stdout.flush()
+        return
     kind = PurePosixPath(url).suffix
     writers = {".parquet": _Parquet, ".csv": _Csv, ".npy": _Npy}
     if kind not in writers:

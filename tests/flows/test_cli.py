@@ -284,7 +284,9 @@ def test_verify_names_what_is_damaged(work, as_json, fewpass, tmp_path):
         (["train", "{work}/clicks", "{new}", "--memory", "1MB"], ["1 MB"]),
         (["resume", "{new}"], ["no run"]),
         (["evaluate", "{new}", "{work}/clicks"], ["no run"]),
+        (["evaluate", "{work}/run", "{work}/clicks.svm"], ["a file", "fewpass ingest", "--like"]),
         (["predict", "{work}/run", "{work}/clicks", "{new}.xlsx"], [".xlsx", ".parquet"]),
+        (["predict", "{work}/run", "{work}/clicks", "-", "--json"], ["standard output"]),
         (["inspect", "{work}/nothing"], ["nothing"]),
         (["verify", "{work}"], ["no data set"]),
         (["ingest", "{work}/clicks.svm"], ["data set"]),
@@ -464,3 +466,11 @@ def test_history_counts_once_what_a_crash_made_twice():
     history = read_history([*crash, logged("restart", 30), stepped(40, 10, 80.0)])
     assert [(p.rows, p.average) for p in history.points] == [(40, 2.0)]
     assert (history.resumed, history.restarts) == (1, 1)
+
+
+def test_predictions_go_down_a_pipe(work, fewpass, tmp_path):
+    assert fewpass("predict", work / "run", work / "clicks.svm", tmp_path / "out.csv", "-q")[0] == 0
+    command = [Path(sys.executable).with_name("fewpass"), "predict", work / "run"]
+    piped = subprocess.run([*command, work / "clicks.svm", "-"], capture_output=True, check=True)
+    assert piped.stdout == (tmp_path / "out.csv").read_bytes()
+    assert b"took" in piped.stderr

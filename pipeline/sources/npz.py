@@ -240,13 +240,13 @@ def _canonical(
             "columns of the matrix. Save the matrix anew by scipy.sparse.save_npz."
         )
     n_rows, values = len(indptr) - 1, narrowed(data, dtype)
-    row: NDArray[np.int64] = np.repeat(np.arange(n_rows), np.diff(indptr))
-    order = np.lexsort([indices, row])
-    row, column, values = row[order], indices[order].astype(np.int64), values[order]
-    first = np.flatnonzero(np.diff(row, prepend=-1) | np.diff(column, prepend=-1))
+    rows = np.repeat(np.arange(n_rows), np.diff(indptr))
+    order = np.lexsort((indices, rows))
+    rows, column, values = rows[order], indices[order].astype(np.int64), values[order]
+    first = np.flatnonzero(np.diff(rows, prepend=-1) | np.diff(column, prepend=-1))
     values = np.add.reduceat(values, first) if first.size else values
     kept = values != 0.0
-    counts = np.bincount(row[first][kept], minlength=n_rows)
+    counts = np.bincount(rows[first][kept], minlength=n_rows)
     starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
     return values[kept], column[first][kept].astype(index_dtype(n_features)), starts
 

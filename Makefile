@@ -1,6 +1,8 @@
 # Two commands do everything on a fresh machine with Python and make:
 #   make demo    the main job on data made on the spot
-#   make test    all tests, but those of larger public data sets
+#   make test    all tests, but those of larger public data sets; installs what developers need, too
+# What the first of them, make install, puts into .venv is what training from a terminal needs. More
+# by name: make install EXTRAS=scikit-learn,plots
 # For those who change something:
 #   make check   format, lint, types, layers and all tests; PYTHON=python3.13 in an environment of its own
 #   make docs    the documentation as a site, site/index.html
@@ -22,7 +24,10 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 # A Python that is named has an environment of its own: make check PYTHON=python3.13
 VENV := .venv$(if $(filter command,$(firstword $(origin PYTHON))),-$(notdir $(PYTHON)))
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+EXTRAS ?=
+STAMP := $(VENV)/.installed$(if $(EXTRAS),-$(EXTRAS))
+DEV_STAMP := $(VENV)/.installed-dev
+DOCS_STAMP := $(VENV)/.installed-docs
 PEERS := .venv-peers
 PEERS_STAMP := $(PEERS)/.installed
 BENCH_FOLDER ?= $${TMPDIR:-/tmp}/fewpass-bench
@@ -42,36 +47,40 @@ export FEWPASS_DATA
 PYTEST = TMPDIR=$(TEST_TMP) $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile \
   --no-loadscope-reorder
 
-.PHONY: install demo test test-public-data lint check docs dist faults bench bench-quick deploy notify clean
+.PHONY: install install-dev demo test test-public-data lint check docs dist faults bench bench-quick deploy notify clean
 
 install: $(STAMP)
+install-dev: $(DEV_STAMP)
 
-$(STAMP): pyproject.toml constraints.txt
+$(DEV_STAMP): EXTRAS = dev
+$(DOCS_STAMP): EXTRAS = docs
+# --no-compile: modules become bytecode when they are first used; most never are.
+$(STAMP) $(DEV_STAMP) $(DOCS_STAMP): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "No Python 3.11, 3.12 or 3.13 (with venv) was found." \
 	  "Install one, or name it: make install PYTHON=/path/to/python3.11" >&2; exit 1; }
-	@echo "Installing fewpass and what it needs into $(VENV)"
+	@echo "Installing fewpass$(if $(EXTRAS),[$(EXTRAS)]) and what it needs into $(VENV)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check \
-	  -c constraints.txt -e '.[dev]'
-	@touch $(STAMP)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-compile \
+	  -c constraints.txt -e '.$(if $(EXTRAS),[$(EXTRAS)])'
+	@touch $@
 
 demo: install
 	@$(BIN)/fewpass demo $(FOLDER) --size $(SIZE) --memory $(MEMORY)
 
-test: install
+test: install-dev
 	$(PYTEST)
 
-test-public-data: install
+test-public-data: install-dev
 	@test -d "$(FEWPASS_DATA)" || { echo "Say where the public data sets are:" \
 	  "make test-public-data FEWPASS_DATA=/path/to/them (tests/data/README.md)." >&2; exit 2; }
 	$(PYTEST) -m public_data
 
 # The page is made of the results also where a promise was broken: it says so.
-faults: install
+faults: install-dev
 	@TMPDIR=$(TEST_TMP) $(BIN)/python -m tests.faults.campaign --size $(FAULTS_SIZE); status=$$?; \
 	  $(BIN)/python -m tests.faults.page && exit $$status
 
-lint: install
+lint: install-dev
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
@@ -80,10 +89,10 @@ lint: install
 check: lint test
 
 # A site to be read without a network: site/index.html. A warning is an error.
-docs: install
+docs: $(DOCS_STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
 
-dist: install
+dist: install-dev
 	rm -rf dist
 	$(BIN)/python -m build --installer pip -o dist . > /dev/null
 	@ls dist/*
@@ -92,7 +101,7 @@ $(PEERS_STAMP): pyproject.toml constraints.txt benchmarks/peers.txt
 	@echo "Installing fewpass and what it is compared with into $(PEERS)"
 	@test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
 	@$(PEERS)/bin/python -m pip install -qq --disable-pip-version-check \
-	  -c constraints.txt -r benchmarks/peers.txt -e '.[dask-ml]'
+	  -c constraints.txt -r benchmarks/peers.txt -e '.[dask-ml,plots]'
 	@touch $(PEERS_STAMP)
 
 # On a machine that does nothing else; three quarters of an hour and 4 GB of disk.
@@ -107,7 +116,7 @@ bench-quick: $(PEERS_STAMP)
 	  $(PEERS)/bin/python -m benchmarks.suite.page --quick --results "$$folder/results.jsonl" \
 	    --page "$$folder/performance.md"
 
-deploy: install
+deploy: install-dev
 	@test -n "$$PREFECT_API_URL" || { echo "Say which server: PREFECT_API_URL=http://... make deploy" \
 	  "(prefect server start --host 127.0.0.1 starts one here)." >&2; exit 2; }
 	$(BIN)/python -m flows.orchestration.work_pool
@@ -116,7 +125,7 @@ deploy: install
 	$(BIN)/prefect --no-prompt automation create --from-file automation.yaml
 
 # The webhook's address is a secret: it comes from the environment, FEWPASS_WEBHOOK.
-notify: install
+notify: install-dev
 	@test -n "$$PREFECT_API_URL" || { echo "Say which server: PREFECT_API_URL=http://... make notify" \
 	  >&2; exit 2; }
 	@$(BIN)/python -m flows.orchestration.notifications $(BLOCK)

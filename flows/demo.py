@@ -14,6 +14,7 @@ from flows.errors import BadPlace
 from flows.ingesting import ingest_shown
 from flows.options import Output, Where
 from flows.progress import GrowingIntervals
+from flows.reporting import write_page
 from flows.scoring import evaluate_shown
 from flows.settings import checked
 from flows.training import certificate_sentence, train_shown
@@ -22,7 +23,6 @@ from pipeline.clicks import ClickFile, columns_for, write_clicks
 from pipeline.ingestion.result import IngestResult
 from pipeline.memory import peak_memory_bytes
 from pipeline.reporting.largest_weights import largest_weights
-from pipeline.reporting.report import IMAGE, draw_report
 from pipeline.scoring.evaluate import Evaluation
 from pipeline.settings.execution import Execution
 from pipeline.settings.ingest_plan import IngestPlan
@@ -166,12 +166,15 @@ class Demo:
         return found
 
     def report(self) -> str:
-        """Draw the loss curve; return where it lies."""
-        self._head("5. The loss curve", "", f"fewpass report {self.run}")
-        draw_report(RunFolder(str(self.run)))
-        image = str(self.run / IMAGE)
-        self.terminal.say(image)
-        return image
+        """Make the page; return where it lies."""
+        self._head(
+            "5. A page to look at",
+            "Figures and curves of the held-out rows, the largest weights, where the time went.",
+            f"fewpass report {self.run} --html",
+        )
+        page = write_page(self.terminal, RunFolder(str(self.run)), None, Where())
+        self.terminal.say(page)
+        return page
 
     def raw_table(self) -> TrainingResult:
         """From words, dates and gaps to a model, and back to names."""
@@ -217,7 +220,7 @@ def run_demo(folder: str, size: str, memory: str, seed: int, output: Output) -> 
     ingested = demo.ingest(made)
     trained = demo.train()
     evaluated = demo.evaluate()
-    image = demo.report()
+    page = demo.report()
     demo.raw_table()
     facts = {
         "folder": str(demo.folder.absolute()),
@@ -233,7 +236,7 @@ def run_demo(folder: str, size: str, memory: str, seed: int, output: Output) -> 
         "loss": evaluated.loss,
         "error": evaluated.error,
         "auc": evaluated.auc,
-        "image": image,
+        "page": page,
         "seconds": time.perf_counter() - began,
         "peak_memory_bytes": peak_memory_bytes(),
     }
@@ -251,7 +254,7 @@ Done in {format_seconds(facts["seconds"])}: {format_bytes(facts["text_bytes"])} 
   {demo.dataset}  the data set; zarr.open({str(demo.dataset)!r}) reads it, too
   {demo.test}  the held-out rows
   {demo.run}  plan, snapshots and log of the run
-  {facts["image"]}  the loss curve
+  {facts["page"]}  the page to look at in a browser
   {demo.visits}  the table of visits, and {demo.table_run} its model
 
 Go on with

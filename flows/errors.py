@@ -12,7 +12,14 @@ from flows.printing import printable
 BAD_REQUEST, FAILED = 2, 1
 
 #: What is installed with which extra; the rest is always there.
-EXTRAS = {"prefect": "prefect", "bokeh": "dashboard", "dask_ml": "dask-ml"}
+EXTRAS = {
+    "prefect": "prefect",
+    "bokeh": "dashboard",
+    "dask_ml": "dask-ml",
+    "matplotlib": "plots",
+    "scipy": "scikit-learn",
+    "sklearn": "scikit-learn",
+}
 INSTALL = "Install it with pip install 'fewpass[{}]'."
 
 #: What the one who asked can put right by asking otherwise.

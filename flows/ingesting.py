@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from flows.bars import work_display
 from flows.console import Terminal, columns_table, facts_table, format_seconds
 from flows.errors import Interrupted
 from flows.options import Ingest, Output, PlanSource, Reading
@@ -57,7 +58,9 @@ def run_columns(dataset: str, memory: str, output: Output) -> int:
     terminal = Terminal(output)
     began = time.perf_counter()
     opened = Dataset.open(dataset)
-    size = write_columns(opened, parse_bytes(memory))
+    rows = f"{opened.n_rows:,} rows"
+    with work_display(terminal, "Column copy") as show:
+        size = write_columns(opened, parse_bytes(memory), lambda share: show(share, rows))
     facts = {
         "columns": copy_folder(opened).url,
         "bytes_out": size,

@@ -15,6 +15,7 @@ from flows.options import Output, Where
 from flows.printing import printable
 from flows.scoring import rows_display
 from flows.settings import as_toml, execution
+from pipeline.reporting.drawing import can_draw
 from pipeline.reporting.learners import learners_sentence
 from pipeline.reporting.page.page import PAGE, Reproduction, page
 from pipeline.reporting.page.quality import quality
@@ -28,6 +29,11 @@ from storage.dataset import Dataset
 from storage.folder import Folder
 from storage.manifest import KEY
 
+NO_PICTURES = (
+    "No pictures are drawn, as matplotlib is not installed. Add --html, for a page that draws its "
+    "own, or install it with pip install 'fewpass[plots]'."
+)
+
 
 def run_report(run: str, as_page: bool, held_out: str | None, where: Where, output: Output) -> int:
     """Draw a run's loss curve, and tell what the run did; make a page of it where that is asked."""
@@ -35,6 +41,8 @@ def run_report(run: str, as_page: bool, held_out: str | None, where: Where, outp
     if held_out is not None and not as_page:
         raise UsageError("--held-out is for the page: add --html.")
     report = draw_report(RunFolder(run))
+    if not (as_page or can_draw()):
+        terminal.say(NO_PICTURES)
     address = write_page(terminal, RunFolder(run), held_out, where) if as_page else None
     tables = [facts_table("Run", shown_report(report))]
     if report.sweeps:

@@ -15,6 +15,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -133,6 +134,8 @@ def compile_for(combination: Combination) -> Compiled:
         warnings.simplefilter("ignore")  # a small training need not come to its tolerance
         if combination.loss is None:
             train_files(combination.layout)
+        elif find_spec("sklearn") is None:
+            train_stored(combination.loss, combination.layout, combination.dtype)
         else:
             train_rows(combination.loss, combination.layout, combination.dtype)
     return Compiled(combination, heard.kernels, heard.seconds)
@@ -151,11 +154,30 @@ def train_rows(loss: str, layout: str, dtype: str) -> None:
     numbers = loss_class(loss).takes_numbers
     kind: Any = LinearRegressor if numbers else LinearClassifier
     y = score if numbers else (score > 0).astype(int)
-    for method in METHODS if loss_class(loss).is_smooth else ("onepass", "auto"):
+    for method in methods(loss):
         tol = None if method == "asgd" else 1e-2
         kind(loss=loss, solver=method, tol=tol, passes=6).fit(rows, y).predict(rows)
     batch: Any = kind(loss=loss, lam=1e-2)
     batch.partial_fit(rows, y) if numbers else batch.partial_fit(rows, y, classes=[0, 1])
+
+
+def methods(loss: str) -> tuple[str, ...]:
+    """Return those to compile for."""
+    return METHODS if loss_class(loss).is_smooth else ("onepass", "auto")
+
+
+def train_stored(loss: str, layout: str, dtype: str) -> None:
+    """Train with every method that `auto` may choose, without scikit-learn: on a data set."""
+    from pipeline import ingest, train  # noqa: PLC0415
+
+    with tempfile.TemporaryDirectory() as folder:
+        rows = Path(folder) / {"dense": "rows.csv", "sparse": "rows.svm"}[layout]
+        write_rows(rows)
+        label = {"label": "y"} if layout == "dense" else {}
+        ingest(rows, Path(folder) / "data", dtype=dtype, **label)
+        for method in methods(loss):
+            run = Path(folder) / method
+            train(Path(folder) / "data", run, loss=loss, solver=method, tol=1e-2, passes=6)
 
 
 def train_files(kind: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,10 @@ from storage.table import DenseTable, SparseTable, Table, concatenate
 SPILL = ".spill"
 SORT_BYTES = 64  # of memory per value of a range that is being sorted
 
+Share = Callable[[float], None]  # takes the share of the work that is done
 
-def write_columns(dataset: Dataset, memory: int) -> int:
+
+def write_columns(dataset: Dataset, memory: int, tell: Share = lambda _: None) -> int:
     """Make the copy, or make it again; until this returns there is none.
 
     Parameters
@@ -36,6 +39,8 @@ def write_columns(dataset: Dataset, memory: int) -> int:
         On this machine.
     memory
         Bytes that may be taken, beyond 16 per column and one chunk's rows.
+    tell
+        Called with the share that is done, after every chunk.
 
     Returns
     -------
@@ -56,7 +61,7 @@ def write_columns(dataset: Dataset, memory: int) -> int:
     folder.delete(KEY)
     folder.delete_tree()
     write = _write_dense if dataset.manifest.layout == "dense" else _write_sparse
-    checksums = write(dataset, folder, memory)
+    checksums = write(dataset, folder, memory, tell)
     folder.delete_tree(SPILL)
     arrays = {
         name: RawArray(dtype=dtype.name, shape=shape, crc32c=checksums[name])  # type: ignore[arg-type]
@@ -105,7 +110,7 @@ class _RawFiles:
 # -- dense ----------------------------------------------------------------------------------------
 
 
-def _write_dense(dataset: Dataset, folder: Folder, memory: int) -> dict[str, int]:
+def _write_dense(dataset: Dataset, folder: Folder, memory: int, tell: Share) -> dict[str, int]:
     """Write rows as they come, and each column's share of them at its place."""
     n, itemsize = dataset.n_rows, np.dtype(dataset.manifest.dtype).itemsize
     files = _RawFiles(folder, "rows", "target")
@@ -120,6 +125,7 @@ def _write_dense(dataset: Dataset, folder: Folder, memory: int) -> dict[str, int
                 columns.seek((j * n + start) * itemsize)
                 columns.write(share.tobytes())
             start += table.n_rows
+            tell(start / n)
     return files.close() | {"columns": file_checksum(folder, "columns")}
 
 
@@ -135,16 +141,17 @@ def _groups(dataset: Dataset, most_bytes: int) -> Any:
 # -- sparse ---------------------------------------------------------------------------------------
 
 
-def _write_sparse(dataset: Dataset, folder: Folder, memory: int) -> dict[str, int]:
+def _write_sparse(dataset: Dataset, folder: Folder, memory: int, tell: Share) -> dict[str, int]:
     """Read all chunks twice: for the rows and the columns' lengths, then for the columns."""
-    counts, checksums = _write_rows(dataset, folder)
+    counts, checksums = _write_rows(dataset, folder, lambda share: tell(share / 3.0))
     indptr = np.concatenate([[0], np.cumsum(counts)])
     most = max(1, memory // SORT_BYTES)
     bounds = ranges(indptr, most)
-    _deal(dataset, folder, bounds)
+    _deal(dataset, folder, bounds, lambda share: tell((1.0 + share) / 3.0))
     files = _RawFiles(folder, "columns/data", "columns/indices", "columns/indptr")
     for g in range(len(bounds) - 1):
         _write_range(dataset, folder, g, bounds[g + 1] - bounds[g] == 1, most, files)
+        tell((2.0 + (g + 1) / (len(bounds) - 1)) / 3.0)
     files.append("columns/indptr", indptr)
     return checksums | files.close()
 
@@ -159,7 +166,9 @@ def ranges(indptr: NDArray[np.int64], most: int) -> NDArray[np.int64]:
     return np.array(bounds)
 
 
-def _write_rows(dataset: Dataset, folder: Folder) -> tuple[NDArray[np.int64], dict[str, int]]:
+def _write_rows(
+    dataset: Dataset, folder: Folder, tell: Share
+) -> tuple[NDArray[np.int64], dict[str, int]]:
     counts, values = np.zeros(dataset.n_features, np.int64), 0
     files = _RawFiles(folder, "rows/data", "rows/indices", "rows/indptr", "target")
     files.append("rows/indptr", np.zeros(1, np.int64))
@@ -170,10 +179,11 @@ def _write_rows(dataset: Dataset, folder: Folder) -> tuple[NDArray[np.int64], di
             files.append(name, part)
         np.add.at(counts, table.indices, 1)
         values += table.nnz
+        tell((k + 1) / dataset.n_chunks)
     return counts, files.close()
 
 
-def _deal(dataset: Dataset, folder: Folder, bounds: NDArray[np.int64]) -> None:
+def _deal(dataset: Dataset, folder: Folder, bounds: NDArray[np.int64], tell: Share) -> None:
     """Append every value, with its row and column, to the file of its range."""
     kind, start = _record(dataset), 0
     for k in range(dataset.n_chunks):
@@ -191,6 +201,7 @@ def _deal(dataset: Dataset, folder: Folder, bounds: NDArray[np.int64]) -> None:
             with path.open("ab") as file:
                 records[ends[g] : ends[g + 1]].tofile(file)
         start += table.n_rows
+        tell((k + 1) / dataset.n_chunks)
 
 
 def _write_range(

@@ -25,6 +25,13 @@ PAGES = {
 EXAMPLES = "examples.md"
 FIXED = {"LICENSE": "licence.md", "docs/papers": "papers/asgd.md"}
 SHIM = '<script src="https://unpkg.com/iframe-worker/shim"></script>'
+#: The copy button takes the commands of a session alone, and covers no text.
+STYLE = """
+[data-md-copying] .gp, [data-md-copying] .go { display: none }
+.gp { user-select: none; -webkit-user-select: none }
+.md-typeset pre > code { padding-right: 3.2em }
+.md-code__nav { background: var(--md-code-bg-color) }
+"""
 LINK = re.compile(r"\]\(([^)\s#]*)(#[^)\s]*)?\)")
 
 
@@ -81,6 +88,7 @@ def on_post_page(output: str, **_: Any) -> str:
     """Put our own few lines in the place of a script that would come from the network."""
     ours = (ROOT / "website/worker.js").read_text(encoding="utf-8")
     found = output.replace(SHIM, f"<script>\n{ours}</script>")
+    found = found.replace("</head>", f"<style>{STYLE}</style></head>", 1)
     if re.search(r'<(?:script|link|img)[^>]*(?:src|href)="?https?:', found):
         raise PluginError("A page loads something from the network.")
     return found

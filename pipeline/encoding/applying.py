@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy import sparse
 
 from pipeline.encoding.cells import Mask
 from pipeline.encoding.column_recipe import Slot
@@ -17,6 +16,9 @@ from pipeline.encoding.text import Ragged
 from pipeline.errors import BadInput
 from solvers.kernels.dispatch import kernel
 from storage.table import index_dtype
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 
 class Part(NamedTuple):
@@ -131,6 +133,8 @@ def encoded(recipe: Recipe, rows: Any, dtype: Any = np.float64) -> sparse.csr_ma
     BadInput
         When a column is missing, or holds other values than the sample did.
     """
+    from scipy import sparse  # noqa: PLC0415 - whoever has estimators has it
+
     absent = [column.name for column in recipe.columns if column.name not in rows.column_names]
     if absent:
         raise BadInput(f"The rows have no column {absent[0]!r}, which there was before. Add it.")

@@ -26,6 +26,10 @@ __all__ = [
     "mend_dask_ml",
 ]
 
+LACKING = (
+    "{} needs scikit-learn, which is not installed. Install it with "
+    "pip install 'fewpass[scikit-learn]'."
+)
 _HOMES = {
     "LinearClassifier": "classifier",
     "LinearRegressor": "regressor",
@@ -39,7 +43,12 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'pipeline.estimators' has no attribute {name!r}")
-    return getattr(import_module(f"pipeline.estimators.{_HOMES[name]}"), name)
+    try:
+        return getattr(import_module(f"pipeline.estimators.{_HOMES[name]}"), name)
+    except ModuleNotFoundError as error:
+        if error.name not in {"scipy", "sklearn"}:
+            raise
+        raise ModuleNotFoundError(LACKING.format(name), name=error.name) from error
 
 
 def __dir__() -> list[str]:

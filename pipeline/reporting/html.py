@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # it asks this module to show it
 def training_html(result: TrainingResult) -> str:
     """Return a table of what counts, what became of every lam, and the loss curve.
 
-    The curve is drawn of the run's log; a run that is gone has none.
+    The curve is drawn of the run's log; none of a run that is gone, or without matplotlib.
     """
     parts = [_facts(_of_training(result))]
     if result.candidates:
@@ -64,13 +64,15 @@ def _number(value: Any) -> str:
 
 
 def _loss_curve(url: str) -> str | None:
+    from pipeline.reporting.drawing import can_draw  # noqa: PLC0415
     from pipeline.reporting.history import read_history  # noqa: PLC0415
-    from pipeline.reporting.pictures import loss_curve  # noqa: PLC0415 - matplotlib
     from pipeline.training.run_folder import RunFolder  # noqa: PLC0415
 
     run = RunFolder(url)
-    if not run.exists():
+    if not (can_draw() and run.exists()):
         return None
+    from pipeline.reporting.pictures import loss_curve  # noqa: PLC0415 - matplotlib
+
     history = read_history(run.events())
     if not (history.points or history.certificates):
         return None

@@ -123,7 +123,7 @@ def reliability_diagram(found: Reliability, name: str, *, several: bool) -> byte
     axes.set(
         ylabel="share of rows that it came true of",
         title=f"{name}\ncalibration error {found.calibration_error:.4f}, "
-        f"Brier score {found.brier:.4f}, log loss {found.log_loss:.4f}",
+        f"Brier score {found.brier:.4f}\nlog loss {found.log_loss:.4f}",
     )
     axes.legend(loc="upper left")
     width = [one.upper - one.lower for one in found.bins]

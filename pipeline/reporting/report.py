@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from pipeline.errors import BadInput
 from pipeline.plan.problem import problem_of
+from pipeline.reporting.drawing import can_draw
 from pipeline.reporting.history import History, read_history
-from pipeline.reporting.pictures import convergence, loss_curve, time_bars, validation_curve
 from pipeline.reporting.time_table import SweepTime, time_table, totals
 from pipeline.training.model import Model, load_model
 from pipeline.training.outcome import Convergence
@@ -116,12 +116,16 @@ def read_report(run: RunFolder) -> Told:
 def draw_report(run: RunFolder) -> RunReport:
     """Write the pictures into the run's folder and return what the run did.
 
+    Without matplotlib (`fewpass[plots]`) no picture is drawn, and none is told of.
+
     Raises
     ------
     BadInput
         When there is no run, or none of its snapshots is whole yet.
     """
     report, history, sweeps, model, saved = read_report(run)
+    if not can_draw():
+        return report
     return report._replace(
         image=_draw_losses(run, history, model.record.n_rows),
         convergence=_draw_convergence(run, history),
@@ -134,6 +138,8 @@ def _draw_losses(run: RunFolder, history: History, n_rows: int) -> str | None:
     losses = [point for point in history.points if point.average is not None]
     if max(len(losses), len(history.certificates)) < 2 or not losses:  # a dot is no curve
         return None
+    from pipeline.reporting.pictures import loss_curve  # noqa: PLC0415 - matplotlib
+
     run.folder.write(IMAGE, loss_curve(history, run.folder.name, n_rows))
     return run.folder.address(IMAGE)
 
@@ -141,6 +147,8 @@ def _draw_losses(run: RunFolder, history: History, n_rows: int) -> str | None:
 def _draw_convergence(run: RunFolder, history: History) -> str | None:
     if len(history.certificates) < 2:
         return None
+    from pipeline.reporting.pictures import convergence  # noqa: PLC0415
+
     run.folder.write(CONVERGENCE, convergence(history, run.folder.name))
     return run.folder.address(CONVERGENCE)
 
@@ -148,6 +156,8 @@ def _draw_convergence(run: RunFolder, history: History) -> str | None:
 def _draw_validation(run: RunFolder, saved: Saved) -> str | None:
     if saved.validation is None or len(saved.validation.curve) < 2:
         return None
+    from pipeline.reporting.pictures import validation_curve  # noqa: PLC0415
+
     run.folder.write(VALIDATION, validation_curve(saved.validation.curve, run.folder.name))
     return run.folder.address(VALIDATION)
 
@@ -155,5 +165,7 @@ def _draw_validation(run: RunFolder, saved: Saved) -> str | None:
 def _draw_time(run: RunFolder, sweeps: list[SweepTime]) -> str | None:
     if not sweeps:
         return None
+    from pipeline.reporting.pictures import time_bars  # noqa: PLC0415
+
     run.folder.write(TIME, time_bars(sweeps, run.folder.name))
     return run.folder.address(TIME)

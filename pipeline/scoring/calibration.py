@@ -144,13 +144,24 @@ def fit_sigmoid(counts: Counts) -> Sigmoid:
 
 def fit_steps(counts: Counts) -> Steps:
     """Fit the ascending p that is nearest to the bins, by pooling adjacent violators."""
-    from sklearn.isotonic import isotonic_regression  # noqa: PLC0415 - half a second
-
     scores, weight, positive = counts.points()
-    p = isotonic_regression(positive / weight, sample_weight=weight, y_min=0.0, y_max=1.0)
+    p = _pooled(np.minimum(positive / weight, 1.0), weight)
     corners = np.ones(len(p), np.bool_)  # between equal ones nothing is to be interpolated
     corners[1:-1] = (p[1:-1] != p[:-2]) | (p[1:-1] != p[2:])
     return Steps(tuple(scores[corners].tolist()), tuple(np.asarray(p, float)[corners].tolist()))
+
+
+def _pooled(p: Vector, weight: Vector) -> Vector:
+    """Return the ascending (m,) that is nearest to p, by weighted squares."""
+    pools: list[tuple[float, float, int]] = []  # mean, weight, points
+    for mean, heft in zip(p.tolist(), weight.tolist(), strict=True):
+        pool = (mean, heft, 1)
+        while pools and pools[-1][0] >= pool[0]:
+            (before, much, many), (here, more, few) = pools.pop(), pool
+            pool = ((much * before + more * here) / (much + more), much + more, many + few)
+        pools.append(pool)
+    means, _, counts = zip(*pools, strict=True)
+    return np.repeat(means, counts)
 
 
 class LogLoss(NamedTuple):

@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
 
 from pipeline.errors import BadInput
 from pipeline.matching import refuse_nameless
@@ -30,7 +29,7 @@ from pipeline.sources.dense_rows import Targets, checked, narrowed, refuse_text_
 from pipeline.sources.source import Expected, Parsed, Piece
 from pipeline.sources.streams import Address, described
 from storage.schema import Schema
-from storage.table import DenseTable, SparseTable, Table
+from storage.table import DenseTable, SparseTable, Table, index_dtype
 
 _CSR_PARTS = ("data", "indices", "indptr", "shape", "format")
 
@@ -240,13 +239,16 @@ def _canonical(
             f"{piece.file}, row {row}: index {indices[outside[0]]} lies outside the {n_features} "
             "columns of the matrix. Save the matrix anew by scipy.sparse.save_npz."
         )
-    matrix = csr_matrix(
-        (narrowed(data, dtype), indices.copy(), indptr), (len(indptr) - 1, n_features)
-    )
-    matrix.sum_duplicates()
-    matrix.eliminate_zeros()
-    index_dtype = np.int32 if n_features < 2**31 else np.int64
-    return matrix.data, matrix.indices.astype(index_dtype), matrix.indptr.astype(np.int64)
+    n_rows, values = len(indptr) - 1, narrowed(data, dtype)
+    rows = np.repeat(np.arange(n_rows), np.diff(indptr))
+    order = np.lexsort((indices, rows))
+    rows, column, values = rows[order], indices[order].astype(np.int64), values[order]
+    first = np.flatnonzero(np.diff(rows, prepend=-1) | np.diff(column, prepend=-1))
+    values = np.add.reduceat(values, first) if first.size else values
+    kept = values != 0.0
+    counts = np.bincount(rows[first][kept], minlength=n_rows)
+    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+    return values[kept], column[first][kept].astype(index_dtype(n_features)), starts
 
 
 def _targets(target: NDArray[Any] | None, n_rows: int) -> Targets:

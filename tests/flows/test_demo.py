@@ -78,7 +78,7 @@ def test_demo_explains_itself(tmp_path, capsys):
     printed = capsys.readouterr()
     told = json.loads(printed.out)
     assert told["auc"] > 0.55
-    for place in ("clicks.svm", "clicks/manifest.json", "clicks-test", "run/report/loss.png"):
+    for place in ("clicks.svm", "clicks/manifest.json", "clicks-test", "run/report/report.html"):
         assert (folder / place).exists()
     for command in ("ingest", "train", "evaluate", "report"):
         assert f"$ fewpass {command} " in printed.err

@@ -68,7 +68,10 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits(tmp_path, layout):
 def test_mapped_files_and_memory_give_the_same_bits(tmp_path, layout):
     dataset = make(tmp_path / "set", layout)
     first = finish(TrainingRun.start(plan(tmp_path / "set"), str(tmp_path / "one"), InProcess()))
-    write_columns(dataset, 1 << 30)
+    told = []
+    write_columns(dataset, 1 << 30, told.append)
+    assert told == sorted(told)
+    assert told[-1] == 1.0
     second = finish(TrainingRun.start(plan(tmp_path / "set"), str(tmp_path / "two"), InProcess()))
     assert (first.mapped, second.mapped) == (False, True)
     assert first.weights_sha256 == second.weights_sha256

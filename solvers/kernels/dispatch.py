@@ -30,12 +30,15 @@ import numpy as np
 from numba import config, types
 from numba.extending import overload, register_jitable
 
-from solvers.kernels.simd.llvm import compiler_lock
+from solvers.kernels.simd.llvm import Part, compiler_lock, give_environments
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 KERNELS = Path(__file__).parent
 SOLVERS = KERNELS.parent
+
+#: How functions are compiled that only kernels call.
+PART: dict[str, Any] = {"forceinline": True, "error_model": "numpy", "pipeline_class": Part}
 
 #: What LLVM may do to sums so that it can use SIMD; NaN and infinity keep their meaning.
 VECTORISED = {"reassoc", "contract"}
@@ -115,12 +118,16 @@ def kernel(function: Function) -> Function:
     folder = Path(function.__code__.co_filename).parent
     package = SOLVERS if folder.is_relative_to(SOLVERS) else folder
     with _numba_cache(package):
-        compiled = numba.njit(nogil=True, error_model="numpy", cache=True)(function)
+        compiled = numba.njit(nogil=True, error_model="numpy", cache=True, no_cfunc_wrapper=True)(
+            function
+        )
     compile_or_load = compiled.compile
 
     def compile_once(signature: Any) -> Any:
         with _alone(_folder_of(package) / f"{function.__module__}.{function.__name__}.lock"):
-            return compile_or_load(signature)
+            entry = compile_or_load(signature)
+            give_environments(compiled)
+            return entry
 
     compiled.compile = compile_once
     return cast("Function", compiled)
@@ -141,7 +148,7 @@ def _alone(lock: Path) -> Iterator[None]:
 
 def part_of_kernels(function: Function) -> Function:
     """Let kernels call `function`, compiled into them; called from plain Python it is itself."""
-    made = register_jitable(forceinline=True, error_model="numpy")(function)
+    made = register_jitable(**PART)(function)
     return cast("Function", made)
 
 
@@ -185,12 +192,7 @@ def by_type(generic: Callable[..., Any]) -> Verb:
 
             # Left to itself, LLVM calls `dot` with its arrays on the stack: +15 % for short rows.
             # Counting references to the arrays that a body only looks at: a third, for short rows.
-            options = {
-                "fastmath": fastmath or False,
-                "error_model": "numpy",
-                "forceinline": True,
-                "_nrt": arrays,
-            }
+            options = PART | {"fastmath": fastmath or False, "_nrt": arrays}
             overload(verb, strict=False, jit_options=options)(choose)
             return body
 

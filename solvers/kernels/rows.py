@@ -279,7 +279,7 @@ def _(rows: SparseRows, i: int, v: PerColumn) -> None:
         v[rows.indices[k]] += rows.data[k] != 0.0
 
 
-LOOK_AHEAD = 4  # rows between asking for a sparse row, or numbers kept per row, and using it
+PREFETCH_ROWS = 4  # rows between asking for a sparse row, or numbers kept per row, and using it
 MOST_AHEAD = 16  # the same for dense rows in random order, where they are short
 _PAGE = 4096  # bytes: in stored order the memory sees rows coming, but not the next page
 
@@ -300,8 +300,8 @@ def _(rows: DenseRows, y: PerRow, weight: PerRow, order: Order, r: int) -> None:
 def _(rows: SparseRows, y: PerRow, weight: PerRow, order: Order, r: int) -> None:
     # In stored order too: among the weights' traffic the memory foresees less; a tenth is gained.
     last = order.shape[0] - 1
-    prefetch_line(rows.indptr, order[min(r + 2 * LOOK_AHEAD, last)])
-    ahead = order[min(r + LOOK_AHEAD, last)]
+    prefetch_line(rows.indptr, order[min(r + 2 * PREFETCH_ROWS, last)])
+    ahead = order[min(r + PREFETCH_ROWS, last)]
     start, stop = rows.indptr[ahead], rows.indptr[ahead + 1]
     prefetch_span(rows.data, start, stop, 0)
     prefetch_span(rows.indices, start, stop, 0)

@@ -32,17 +32,17 @@ def rank(
     coef: NDArray[np.float64],
     intercept: NDArray[np.float64],
     rows: Rows,
-    heard: Callable[[int, NDArray[np.float64]], None] = lambda _k, _p: None,
+    tell: Callable[[int, NDArray[np.float64]], None] = lambda _k, _p: None,
 ) -> Ranking:
     """Find every row's best of K functions, coef (K, d) and intercept (K,), one after the other.
 
-    `heard` gets each function's number and its scores of all rows (n,).
+    `tell` gets each function's number and its scores of all rows (n,).
     """
     n = count(rows)
     best, score = np.zeros(n, np.int64), np.full(n, -np.inf)
     for k in range(len(coef)):
         p = scores(coef[k], float(intercept[k]), rows)
-        heard(k, p)
+        tell(k, p)
         best[p > score] = k
         np.maximum(score, p, out=score)
     return Ranking(best, score)

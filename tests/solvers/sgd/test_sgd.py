@@ -79,7 +79,7 @@ def test_every_loss_and_intercept(loss, intercept):
         solver = Asgd(gamma0=0.05, average_from=average_from)
         schedule = solver.schedule(problem)
         assert schedule == Schedule(0.01, 2 / 3 if loss == "squared" else 0.75)
-        state = visit(solver, problem, X, y, weight)
+        state = visit(solver, problem, X, y, weight, oracles.ROWS_OF[loss])
         expected = oracles.asgd(loss, problem, X, y, weight, 0.05, *schedule, t0)
         matches(state, expected, 1e-10)
 

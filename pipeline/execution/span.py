@@ -8,11 +8,11 @@ import time
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from pipeline.execution.row_state import RowStates
 from pipeline.memory import peak_memory_bytes
 from pipeline.streaming.buffers import RowSource
 from pipeline.streaming.reader import RowStateSource, WindowReader
 from pipeline.streaming.resident import resident_rows
+from pipeline.streaming.row_state import RowStates
 from pipeline.streaming.targets import TargetRule
 from pipeline.streaming.windows import WindowPlan
 from solvers.losses import Problem

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.execution.row_state import RowStates
 from pipeline.streaming.buffers import RowSource, WindowRows, borrowed, give_back
+from pipeline.streaming.row_state import RowStates
 from pipeline.streaming.targets import TargetRule
 from pipeline.streaming.windows import Window, WindowPlan, row_order
 from solvers.protocol import Block

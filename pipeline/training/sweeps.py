@@ -14,9 +14,9 @@ import numpy as np
 
 from pipeline.execution.executor import Executor
 from pipeline.execution.reduce import ReduceReport, reduce
-from pipeline.execution.row_state import RowStateInMemory
 from pipeline.execution.span import Job, Stopwatch, told
 from pipeline.execution.walk import Position, SpanReport, WalkDriver
+from pipeline.streaming.row_state import RowStateInMemory
 from pipeline.training.engine import Stopped
 from pipeline.training.outcome import Event
 from pipeline.training.progress import Progress

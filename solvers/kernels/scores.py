@@ -1,4 +1,4 @@
-"""Predictions of a linear function, and the loss of given predictions."""
+"""Predictions of a linear function."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from solvers.kernels.dispatch import kernel
 from solvers.kernels.rows import Rows, count, dot_vector
 from solvers.kernels.shapes import PerColumn, PerRow
-from solvers.losses import Loss, value
 
 
 def scores(coef: NDArray[np.float64], intercept: float, rows: Rows) -> NDArray[np.float64]:
@@ -48,13 +47,6 @@ def rank(
     return Ranking(best, score)
 
 
-def loss_sum(
-    loss: Loss, p: NDArray[np.float64], y: NDArray[np.float64], weight: NDArray[np.float64]
-) -> float:
-    """Return the sum of weight_i phi(p_i, y_i)."""
-    return float(weighted_losses(loss, p, y, weight))
-
-
 @kernel
 def all_dots(rows: Rows, w: PerColumn) -> PerRow:
     """Dot products of all rows with w."""
@@ -62,12 +54,3 @@ def all_dots(rows: Rows, w: PerColumn) -> PerRow:
     for i in range(count(rows)):
         p[i] = dot_vector(rows, i, w)
     return p
-
-
-@kernel
-def weighted_losses(loss: Loss, p: PerRow, y: PerRow, weight: PerRow) -> float:
-    """Weighted sum of the losses of given predictions."""
-    total = 0.0
-    for i in range(p.shape[0]):
-        total += weight[i] * value(loss, p[i], y[i])
-    return total

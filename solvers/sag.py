@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import PositiveFloat
 
-from solvers.estimates.smoothness import smoothness
+from solvers.estimates.smoothness import refuse_long_step, smoothness
 from solvers.gradient import GRADIENT_AND_SLOPES, GradientPart, certificate
 from solvers.intercept import column_length, with_column
 from solvers.kernels.dispatch import kernel
@@ -107,11 +107,7 @@ class Sag(Method):
     def first_state(self, problem: Problem, stats: ProblemStats) -> SagState:
         """Zero weights and slopes; ValueError for a step too long."""
         h = self._first_step(problem, stats)
-        if h * problem.lam >= 1.0:
-            raise ValueError(
-                f"step = {h:g} times lam = {problem.lam:g} is not below 1, so a step would flip "
-                "the sign of the weights. Lower the step, or leave it out."
-            )
+        refuse_long_step(h, problem.lam)
         return SagState(
             paired_zeros(stats.rows_kind, stats.d), Scale(), t=0, seen=0, h=h,
             monitor=LossMonitor(), row_version=-1, renewed=0, objective=0.0, gap=0.0,

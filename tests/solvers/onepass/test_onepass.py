@@ -136,7 +136,7 @@ def test_nothing_explodes_whatever_the_norms(seed, pair, what, span, exponent, n
     X, y, weight = rows_of(n, 5, loss, seed)
     rng = np.random.default_rng(seed)
     shape = {"rows": (n, 1), "columns": (1, 5), "all": ()}[what]
-    X = X * 10.0 ** rng.uniform(-span, span, shape)
+    X = oracles.single(X * 10.0 ** rng.uniform(-span, span, shape))
     if LOSSES[loss].takes_numbers:
         y = y * 10.0 ** rng.uniform(-span, span)
     problem = problem_of(loss, 10.0**exponent, "free")

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from numba import _dynfunc, types
-from numba.core import cgutils
+from numba.core import cgutils, event
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
@@ -27,6 +27,9 @@ ir = cgutils.ir
 
 #: What numba compiles under: one thread of a process at a time.
 compiler_lock = global_compiler_lock
+
+#: What numba tells of its compiling.
+compiler_events = event
 
 
 class _PartLibrary(JITCodeLibrary):  # type: ignore[misc]

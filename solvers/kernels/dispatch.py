@@ -166,6 +166,12 @@ def part_of_kernels(function: Function) -> Function:
     return cast("Function", made)
 
 
+def called_by_kernels(function: Function) -> Function:
+    """Let kernels call `function`, which divides as Python does and is inlined where LLVM likes."""
+    made = register_jitable(pipeline_class=Part)(function)
+    return cast("Function", made)
+
+
 class Verb(Protocol):
     """A function with one body per type of its first argument."""
 

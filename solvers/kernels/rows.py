@@ -11,10 +11,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba.extending import register_jitable
 from numpy.typing import NDArray
 
-from solvers.kernels.dispatch import FUSED, VECTORISED, by_type
+from solvers.kernels.dispatch import FUSED, VECTORISED, by_type, called_by_kernels
 from solvers.kernels.prefetch import prefetch_line, prefetch_span
 from solvers.kernels.shapes import Order, PerColumn, PerRow, SideBySide
 
@@ -122,7 +121,7 @@ def _(rows: SparseRows) -> int:
     return rows.indptr.shape[0] - 1  # type: ignore[no-any-return]
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@called_by_kernels
 def positions(rows: SparseRows, i: int) -> range:
     """Where row i's pairs lie; unsigned like the indices, and for the same reason."""
     return range(np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1]))

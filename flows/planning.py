@@ -12,7 +12,7 @@ from flows.settings import as_toml, as_values, training_settings
 from pipeline.execution.executor import threads_of
 from pipeline.plan.advice import advice
 from pipeline.plan.forecast import Forecast, forecast
-from pipeline.plan.job import make_job, settle, solver_of
+from pipeline.plan.job import choice_of, make_job, solver_of
 from pipeline.plan.lam_path import with_lam_path
 from pipeline.plan.memory import with_memory
 from pipeline.plan.place import place_of
@@ -34,7 +34,7 @@ def run_plan(
     data = Dataset.open(plan.dataset)
     where_to, why = place_of(place, plan, data.manifest)
     plan = with_memory(with_lam_path(plan, data.manifest), data)
-    choice = settle(plan, data)
+    choice = choice_of(plan, data)
     plan = choice.plan(plan) if choice else plan
     job = make_job(plan, data)
     foreseen = forecast(plan, job)

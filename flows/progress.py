@@ -106,7 +106,7 @@ class _Panel:
             table.add_column(name, justify="right", header_style="dim", no_wrap=True)
         table.add_row(*cells(self._columns, numbers))
         drawn = bar(1.0) if ended else bar(numbers.fraction, numbers.left_s)
-        lines = [standing(numbers, self._tol), self._engine]
+        lines = [certificate_line(numbers, self._tol), self._engine]
         return Group(table, drawn, *(line(text, "dim") for text in lines if text))
 
 
@@ -144,7 +144,7 @@ class _Lines:
         self._terminal.say(aligned(self._columns, cells(self._columns, numbers)))
 
 
-def standing(numbers: Numbers, tol: float | None) -> str:
+def certificate_line(numbers: Numbers, tol: float | None) -> str:
     """Say how near the certificate is to what was asked for, and whether one is being made."""
     said = []
     if tol is not None:
@@ -230,7 +230,7 @@ def _tell(terminal: Terminal, event: Event) -> None:
 
 
 def _begun(event: Event) -> Iterator[str]:
-    """Yield what was settled before a training began."""
+    """Yield what was decided before a training began."""
     facts = event.facts
     if facts["memory"] > TrainingPlan.model_fields["memory"].default:
         yield f"May use up to {format_bytes(facts['memory'])} of memory (--memory)."

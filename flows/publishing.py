@@ -11,7 +11,7 @@ from rich.table import Table
 from flows.console import Terminal, facts_table, or_dash
 from flows.options import Output
 from pipeline.errors import BadInput
-from pipeline.refresh.generations import Standing, models, publish_generation
+from pipeline.refresh.generations import GenerationState, models, publish_generation
 from pipeline.refresh.publishing import Publication, history
 
 MOST_MOVES = 10  # that people are shown; --json has all
@@ -20,17 +20,17 @@ COLUMNS = ("generation", "state", "loss", "above optimum", "decided")
 
 def run_models(store: str, output: Output) -> int:
     """List the generations of a store, and who published what."""
-    standings, moves = models(store), history(store)
-    shown: list[RenderableType] = [models_table(standings)]
+    found, moves = models(store), history(store)
+    shown: list[RenderableType] = [models_table(found)]
     if moves:
         shown.append(moves_table(moves))
-    Terminal(output).result(models_facts(standings, moves), Group(*shown))
+    Terminal(output).result(models_facts(found, moves), Group(*shown))
     return 0
 
 
-def models_facts(standings: Sequence[Standing], moves: Sequence[Publication]) -> dict[str, Any]:
+def models_facts(found: Sequence[GenerationState], moves: Sequence[Publication]) -> dict[str, Any]:
     """Return what --json prints: the generation in use, all generations, all publications."""
-    told = [s._asdict() | {"publications": [p.number for p in s.publications]} for s in standings]
+    told = [s._asdict() | {"publications": [p.number for p in s.publications]} for s in found]
     return {
         "published": moves[-1].generation if moves else None,
         "generations": told,
@@ -38,24 +38,24 @@ def models_facts(standings: Sequence[Standing], moves: Sequence[Publication]) ->
     }
 
 
-def models_table(standings: Sequence[Standing]) -> Table:
+def models_table(found: Sequence[GenerationState]) -> Table:
     """Lay generations out, the newest last."""
     table = Table(title="Models", title_justify="left", title_style="bold", box=None)
     for name in COLUMNS:
         table.add_column(name, justify="right" if name in COLUMNS[2:4] else "left", no_wrap=True)
-    for row in model_rows(standings):
+    for row in model_rows(found):
         table.add_row(*row.values())
     return table
 
 
-def model_rows(standings: Sequence[Standing]) -> list[dict[str, str]]:
+def model_rows(found: Sequence[GenerationState]) -> list[dict[str, str]]:
     """Write generations down as rows of text."""
     rows = []
-    for standing in standings:
-        made = standing.decision or {}
+    for one in found:
+        made = one.decision or {}
         cells = (
-            f"{standing.generation:06d}",
-            standing.state,
+            f"{one.generation:06d}",
+            one.state,
             or_dash(made.get("loss"), ".6f"),
             or_dash(made.get("certificate"), ".2e"),
             _when(made.get("decided_at")),

@@ -194,7 +194,7 @@ def _with_source(address: Address, settings: dict[str, Any]) -> dict[str, Any]:
     return rest | {"source": how | {"sources": (os.fspath(address),), "options": options}}
 
 
-def models(store: Address) -> list[generations.Standing]:
+def models(store: Address) -> list[generations.GenerationState]:
     """Return the models of a refresh's store, as `fewpass models` lists them; oldest first.
 
     Raises BadInput where there is none.

@@ -130,7 +130,7 @@ def compile_for(combination: Combination) -> Compiled:
     from solvers.kernels.compiling import Compiling  # noqa: PLC0415 - imports numba
 
     logging.getLogger("pipeline").setLevel(logging.ERROR)  # who asked for it hears enough
-    with Compiling() as heard, warnings.catch_warnings():
+    with Compiling() as compiling, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a small training need not come to its tolerance
         if combination.loss is None:
             train_files(combination.layout)
@@ -138,7 +138,7 @@ def compile_for(combination: Combination) -> Compiled:
             train_stored(combination.loss, combination.layout, combination.dtype)
         else:
             train_rows(combination.loss, combination.layout, combination.dtype)
-    return Compiled(combination, heard.kernels, heard.seconds)
+    return Compiled(combination, compiling.kernels, compiling.seconds)
 
 
 def train_rows(loss: str, layout: str, dtype: str) -> None:

@@ -52,7 +52,7 @@ def step_each(
     state: States,
     block: Block,
 ) -> States:
-    """Carry every model over a block that still has rows to visit and is not settled."""
+    """Carry every model over a block that still has rows to visit and has not converged."""
     models = list(state.models)
     if state.interleaved:
         assert walk.interleaved is not None, "models go interleaved in walks that know how"
@@ -66,7 +66,7 @@ def step_each(
             models[k] = model
     for k, (view, model) in enumerate(zip(together.views, state.models, strict=True)):
         arrived = walk.rows is not None and walk.rows(model) <= 0
-        if not arrived and k not in state.interleaved and not together.is_settled(model):
+        if not arrived and k not in state.interleaved and not together.is_converged(model):
             mine = as_model_sees(block, view, k, len(models))
             models[k] = walk.step(view.problem(problem), stats, model, mine)
             if walk.row_state == "update":
@@ -80,12 +80,12 @@ def enter_each(walk: Walk, state: States) -> States:
 
 
 def interleave(together: Models, how: Interleaved, state: States) -> States:
-    """Copy a state; models that are not settled go interleaved where that pays and they can.
+    """Copy a state; models that have not converged go interleaved where that pays and they can.
 
     It pays for sparse rows, whose weights are (d, C) with the vectors side by side: for each value
     of a row, what it touches then lies in a few cache lines for all models together.
     """
-    chosen = [k for k, model in enumerate(state.models) if not together.is_settled(model)]
+    chosen = [k for k, model in enumerate(state.models) if not together.is_converged(model)]
     going = [state.models[k] for k in chosen]
     if len(going) < 2 or not going[0].W.flags.c_contiguous or not how.fits(going):
         return States(tuple(copy_state(model) for model in state.models))
@@ -110,8 +110,8 @@ def join_each(
     """Join every model's streams."""
     models = []
     for view, *streams in zip(together.views, *(state.models for state in states), strict=True):
-        settled = together.is_settled(streams[0])
-        joined = streams[0] if settled else walk.join(view.problem(problem), stats, streams)
+        converged = together.is_converged(streams[0])
+        joined = streams[0] if converged else walk.join(view.problem(problem), stats, streams)
         models.append(joined)
     return States(tuple(models))
 
@@ -148,7 +148,7 @@ def recover_each(
 
 def most_rows(together: Models, rows: Callable[[State], int], state: States) -> int:
     """Return how many rows the model with the longest way wants."""
-    return max((rows(m) for m in state.models if not together.is_settled(m)), default=0)
+    return max((rows(m) for m in state.models if not together.is_converged(m)), default=0)
 
 
 # -- reductions ----------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ def reduce_each(together: Models, reduce: Reduce) -> Reduce:
 
 def at_each(together: Models, at: Callable[[State], Any], state: States) -> tuple[Any, ...]:
     """Return what every model's sum is taken at."""
-    return tuple(None if together.is_settled(model) else at(model) for model in state.models)
+    return tuple(None if together.is_converged(model) else at(model) for model in state.models)
 
 
 def absorb_each(
@@ -209,10 +209,10 @@ def absorb_each(
     total: tuple[Part, ...],
     sweep: int,
 ) -> States:
-    """Give every model its sum; what is settled has none, and follows the numbers per row."""
+    """Give every model its sum; what has converged has none, and follows the numbers per row."""
     models = []
     for view, model, part in zip(together.views, state.models, total, strict=True):
-        if not together.is_settled(model):
+        if not together.is_converged(model):
             models.append(reduce.absorb(view.problem(problem), stats, model, part, sweep))
         else:
             written = reduce.sum.row_state == "write"

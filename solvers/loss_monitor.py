@@ -63,11 +63,11 @@ class LossMonitor(NamedTuple):
 
 
 #: A LossMonitor of Numbers inside kernels, its counts too: no NamedTuple has fields of two types.
-Heard = Any
+MonitorOfNumbers = Any
 
 
 @part_of_kernels
-def in_numbers(monitor: LossMonitor) -> Heard:
+def in_numbers(monitor: LossMonitor) -> MonitorOfNumbers:
     """Return a monitor whose counts are numbers like the others: one type from row to row."""
     n_monitored, loss_sum, loss, reference_loss, diverged = monitor
     counts: tuple[Number, Number] = float(n_monitored), float(diverged)
@@ -75,7 +75,7 @@ def in_numbers(monitor: LossMonitor) -> Heard:
 
 
 @part_of_kernels
-def in_counts(monitor: Heard) -> LossMonitor:
+def in_counts(monitor: MonitorOfNumbers) -> LossMonitor:
     """Return a monitor whose counts are whole numbers again."""
     n_monitored, loss_sum, loss, reference_loss, diverged = monitor
     return LossMonitor(int(n_monitored), loss_sum, loss, reference_loss, int(diverged))
@@ -88,7 +88,9 @@ def smoothing(n: Number) -> Number:
 
 
 @part_of_kernels
-def listen(monitor: Heard, rate: Number, now: Number, at_zero: Number, least: float) -> Heard:
+def listen(
+    monitor: MonitorOfNumbers, rate: Number, now: Number, at_zero: Number, least: float
+) -> MonitorOfNumbers:
     """Take in a row's loss before its step and that of zero weights; numbers or lanes.
 
     `least` is the mean loss of zero weights: what an explosion is measured by on the first rows.

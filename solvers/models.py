@@ -57,7 +57,7 @@ class Models:
     views: Tasks
     tol: float | None = None  # a model whose certificate is at most this is left as it is
 
-    def is_settled(self, model: State) -> bool:
+    def is_converged(self, model: State) -> bool:
         """Say whether a model needs no more; that changes only where a sweep ends."""
         certified = None if self.tol is None else self.solver.certificate(model)
         return certified is not None and certified.relative <= (self.tol or 0.0)

@@ -110,7 +110,7 @@ class MultiModel(Models):
     def taken_up(self, state: States, *, midway: bool) -> States:
         """Let every model that goes on take up what is its own."""
         models = [
-            model if self.is_settled(model) else self.solver.taken_up(model, midway=midway)
+            model if self.is_converged(model) else self.solver.taken_up(model, midway=midway)
             for model in state.models
         ]
         return state._replace(models=tuple(models))
@@ -196,7 +196,7 @@ def appraisal(solver: Solver) -> Appraisal:
 
 
 def weights_each(solver: Solver, state: States) -> tuple[Weights, ...]:
-    """Read every model out of a state, settled or not."""
+    """Read every model out of a state, converged or not."""
     return tuple(solver.weights(model) for model in state.models)
 
 

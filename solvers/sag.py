@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import PositiveFloat
 
-from solvers.estimates.smoothness import smoothness
+from solvers.estimates.smoothness import refuse_long_step, smoothness
 from solvers.gradient import GRADIENT_AND_SLOPES, GradientPart, certificate
 from solvers.intercept import column_length, with_column
 from solvers.kernels.dispatch import kernel
@@ -107,11 +107,7 @@ class Sag(Method):
     def first_state(self, problem: Problem, stats: ProblemStats) -> SagState:
         """Zero weights and slopes; ValueError for a step too long."""
         h = self._first_step(problem, stats)
-        if h * problem.lam >= 1.0:
-            raise ValueError(
-                f"step = {h:g} times lam = {problem.lam:g} is not below 1, so a step would flip "
-                "the sign of the weights. Lower the step, or leave it out."
-            )
+        refuse_long_step(h, problem.lam)
         return SagState(
             paired_zeros(stats.rows_kind, stats.d), Scale(), t=0, seen=0, h=h,
             monitor=LossMonitor(), row_version=-1, renewed=0, objective=0.0, gap=0.0,
@@ -139,7 +135,7 @@ class Sag(Method):
         walk = Walk(
             name=f"walk-{self.kind}",
             step=self.step_rows,
-            join=settle,
+            join=folded,
             order="random",
             diverged=has_exploded,
             recover=self.halve_step,
@@ -232,7 +228,7 @@ def progressive_loss(state: SagState) -> dict[str, float]:
     return {**state.monitor.metrics(), "step": state.h}
 
 
-def settle(_problem: Problem, _stats: ProblemStats, states: list[SagState]) -> SagState:
+def folded(_problem: Problem, _stats: ProblemStats, states: list[SagState]) -> SagState:
     """Fold after a pass, so that S and what rounding makes of it do not grow from pass to pass."""
     (state,) = states
     b, D_b, P, S = state.scale
@@ -251,7 +247,7 @@ def visit_rows(
     A slope of 0 counts as that of a row not seen before, `seen` ending at n.  Returns (scale, t,
     seen, monitor).
     """
-    (b, D_b, P, S), heard = scale, in_numbers(monitor)
+    (b, D_b, P, S), watched = scale, in_numbers(monitor)
     loss, lam, intercept, lam_b = problem
     for r in range(order.shape[0]):
         i = order[r]
@@ -261,9 +257,9 @@ def visit_rows(
 
         t += 1
         if t % LISTEN_EVERY == 0:
-            rate = smoothing(heard.n_monitored + 1.0)
-            heard = listen(heard, rate, value(loss, p, y[i]), value(loss, 0.0, y[i]), least)
-            if heard.diverged > 0.0:
+            rate = smoothing(watched.n_monitored + 1.0)
+            watched = listen(watched, rate, value(loss, p, y[i]), value(loss, 0.0, y[i]), least)
+            if watched.diverged > 0.0:
                 break
 
         if slopes[i] == 0.0:
@@ -280,4 +276,4 @@ def visit_rows(
         if P < FOLD_BELOW:
             fold(W, P, P * S)
             P, S = 1.0, 0.0
-    return Scale(b, D_b, P, S), t, seen, in_counts(heard)
+    return Scale(b, D_b, P, S), t, seen, in_counts(watched)

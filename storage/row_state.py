@@ -28,7 +28,7 @@ GO_BACK = (
 )
 
 
-class Kept(NamedTuple):
+class StoredRowState(NamedTuple):
     """What is on record of the numbers of a chunk's rows."""
 
     chunk: int
@@ -167,7 +167,7 @@ class RowRecords:
         every = sorted(self._tables.items())
         return {f"{ARRAY}{version:06d}": table for version, table in every if version in versions}
 
-    def note(self, version: int, written: Iterable[Kept]) -> None:
+    def note(self, version: int, written: Iterable[StoredRowState]) -> None:
         """Put on record what was written of a version."""
         for chunk, stored in written:
             if version not in self._tables:

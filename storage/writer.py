@@ -229,7 +229,7 @@ class DatasetWriter:
             objects=objects,
             chunks=chunk_table(records, chunk_templates(self.layout, self.has_weight)),
         )
-        self._settle(objects, records)
+        self._make_durable(objects, records)
         raw = manifest.sealed()
         self.folder.write(KEY, raw)
         return read_manifest(raw)
@@ -242,7 +242,7 @@ class DatasetWriter:
             )
         return put(self.folder, SCHEMA, schema.written())
 
-    def _settle(self, objects: Mapping[str, Stored], records: Sequence[ChunkRecord]) -> None:
+    def _make_durable(self, objects: Mapping[str, Stored], records: Sequence[ChunkRecord]) -> None:
         every = dict(objects)
         for record in records:
             every |= record.objects

@@ -12,6 +12,15 @@ from solvers.losses import LOSSES, conjugate
 from solvers.protocol import copy_state
 from testing import oracles
 
+#: Losses, and whether their rows are sparse.
+LAYOUTS = [(loss, kind is SparseRows) for loss, kind in oracles.PAIRS]
+SMOOTH_LAYOUTS = [pair for pair in LAYOUTS if pair[0] != "hinge"]
+
+
+def is_sparse(loss):
+    """Say on what rows a loss is tested."""
+    return oracles.ROWS_OF[loss] is SparseRows
+
 
 def gen_dense(n, d, seed, noise=0.1, rho=0.0, *, double=False):
     """Unit rows, all of them near one direction where rho > 0, and noisy labels.
@@ -74,18 +83,18 @@ def unit_data(X: Any, y: np.ndarray) -> Data:
 
 
 class Run:
-    """A method stepped over all rows pass after pass; `kept` is what it keeps per row."""
+    """A method stepped over all rows pass after pass; `row_state` is what it keeps per row."""
 
     def __init__(self, solver, problem, of, seed=0):
         self.solver, self.problem, self.of = solver, problem, of
         self.rng = np.random.default_rng(seed)
         self.state = solver.init(problem, of.stats)
         k = solver.row_state_size(of.stats)
-        self.kept = np.zeros((len(of.y), k)[: min(k, 2)])
+        self.row_state = np.zeros((len(of.y), k)[: min(k, 2)])
 
     def block(self, order):
         return oracles.block(self.of.rows, self.of.y, self.of.weight, order)._replace(
-            row_state=self.kept
+            row_state=self.row_state
         )
 
     def one_pass(self, cuts=1, order=None):
@@ -113,9 +122,9 @@ class Run:
     @property
     def dual_variables(self):
         shares = getattr(self.state, "shares", np.ones(1))
-        return self.kept.reshape(len(self.of.y), -1) @ shares
+        return self.row_state.reshape(len(self.of.y), -1) @ shares
 
-    def audited(self):
+    def certified(self):
         """The certificate after the reduction that ends a run."""
         certify_pass = self.solver.certify_pass
         at = certify_pass.at(self.state)

@@ -15,6 +15,20 @@ LISTEN = 0.01  # rate of the decaying average and of the smoothed losses, sectio
 INTERCEPTS = {"none": (0.0, 1.0), "regularised": (1.0, 1.0), "free": (1.0, 0.01)}
 
 
+#: The rows that each loss is tested on.  A kernel is compiled for every kind of rows and every loss,
+#: but the two meet only in calls of verbs: the logistic loss goes with both kinds, others with one.
+ROWS_OF = {
+    "hinge": DenseRows,
+    "squared_hinge": SparseRows,
+    "smoothed_hinge": DenseRows,
+    "logistic": SparseRows,
+    "squared": DenseRows,
+    "huber": SparseRows,
+}
+PAIRS = [("logistic", DenseRows), *ROWS_OF.items()]
+SMOOTH_PAIRS = [pair for pair in PAIRS if pair[0] != "hinge"]
+
+
 def problem_of(loss, lam, intercept="none"):
     column, share = INTERCEPTS[intercept]
     return Problem(LOSSES[loss](), lam, column, share * lam)

@@ -1,5 +1,6 @@
 """Tolerances, named once, and what more than one test file needs."""
 
+import gc
 import json
 import os
 from pathlib import Path
@@ -54,6 +55,10 @@ def pytest_collection_modifyitems(config, items):
         left_out = [item for item in items if item.get_closest_marker("public_data")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+
+
+def pytest_collection_finish():
+    gc.freeze()  # thousands of tests are no garbage, and need not be looked through for any
 
 
 def pytest_terminal_summary(terminalreporter):

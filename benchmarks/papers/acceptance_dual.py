@@ -160,7 +160,7 @@ def gap_of_average(case: Case, b: int, eps: float, seed: int) -> float:
     run, total = Ascent(case, "safe", b, seed), np.zeros(n)
     run.advance(first)
     for _ in range(count):
-        total += run.kept[:, 0]
+        total += run.row_state[:, 0]
         run.advance(1)
     a = total / count
     w, _ = weights_of(case.problem, case.of, a)
@@ -236,7 +236,7 @@ def certificates() -> None:
     off = np.abs(run.state.W[:-1, LAST] - weights_of(problem, of, a)[0]).max()
     good = off <= 1e-12 and 0.0 <= a.min() <= a.max() <= 1.0
     row("Pegasos: |w - w(a)|, a in [0, 1]", f"{off:.0e}", "1e-12", good=good)
-    found = run.audited()
+    found = run.certified()
     excess, gap = found.objective - KNOWN["hinge"][0], found.gap
     row("Pegasos: excess and gap", f"{excess:.1e}, {gap:.1e}", "in order", good=excess <= gap)
 

@@ -68,7 +68,7 @@ def case_of(name: str, of: Data, lam: float, test: Any = None) -> Case:
     problem = Problem(Hinge(), lam, 0.0, lam)
     run, found = Run(Sdca(), problem, of), None
     while found is None or (found.gap > 1e-6 and run.state.passes < 400):
-        found = run.passes(10).audited()
+        found = run.passes(10).certified()
     spread = float(svds(of.X, k=1, return_singular_vectors=False, random_state=0)[0]) ** 2
     return Case(name, of, problem, found.objective - 0.5 * found.gap, spread / len(of.y), test)
 
@@ -80,7 +80,7 @@ class Ascent:
         n, d = case.of.X.shape
         self.case, self.b, self.rng = case, b, np.random.default_rng(seed)
         self.W = side_by_side(case.of.stats.rows_kind, d + 1, 2)
-        self.kept, self.scratch, self.beta = np.zeros((n, 1)), np.zeros(d + 1), 0.0
+        self.row_state, self.scratch, self.beta = np.zeros((n, 1)), np.zeros(d + 1), 0.0
         self.fresh = np.zeros(d + 1)
         self.known = curvatures(block_of(case, np.arange(n)), d, 0.0, kind, b)
 
@@ -97,7 +97,7 @@ class Ascent:
         problem, n, block = self.case.problem, self.case.n, self.block(order)
         self.beta, *_ = visit_batches(
             self.W, self.W[:, RUNNING:], self.fresh, problem, 0.0, 0.0, 1.0 / (problem.lam * n),
-            1.0, 0.0, np.ones(1), *block[:4], self.kept, self.b, self.known, self.beta,
+            1.0, 0.0, np.ones(1), *block[:4], self.row_state, self.b, self.known, self.beta,
             self.scratch,
         )  # fmt: skip
 
@@ -109,7 +109,7 @@ class Ascent:
     def dual_excess(self) -> float:
         """f* - D(a)."""
         w = self.weights
-        return float(self.case.lowest - self.kept.mean() + 0.5 * self.case.problem.lam * w @ w)
+        return float(self.case.lowest - self.row_state.mean() + 0.5 * self.case.problem.lam * w @ w)
 
 
 class Descent:
@@ -119,7 +119,7 @@ class Descent:
         self.case, self.which, self.b = case, which, b
         self.rng, self.solver = np.random.default_rng(seed), Pegasos(batch_size=b)
         self.state = self.solver.init(case.problem, case.of.stats)
-        self.kept, self.next_tail = np.zeros(case.n), case.n
+        self.row_state, self.next_tail = np.zeros(case.n), case.n
         self.dual_excess = math.nan
 
     def advance(self, steps: int) -> None:
@@ -127,7 +127,7 @@ class Descent:
         order = drawn(self.rng, self.case.n, self.b, steps)
         while len(order):
             left = -(-(self.next_tail - self.state.rows) // self.b) * self.b
-            block = block_of(self.case, order[:left])._replace(row_state=self.kept)
+            block = block_of(self.case, order[:left])._replace(row_state=self.row_state)
             case, order = self.case, order[left:]
             self.state = self.solver.step_rows(case.problem, case.of.stats, self.state, block)
             if self.state.rows >= self.next_tail:

@@ -320,13 +320,13 @@ def certificate(_chosen: Any) -> None:
         case = real_case(name)
         for times in (1, 10, 100):
             problem = hinge(times / case.n)
-            lowest = Run(Sdca(), problem, case.of).passes(100).audited()
+            lowest = Run(Sdca(), problem, case.of).passes(100).certified()
             best, pairs = lowest.objective - 0.5 * lowest.gap, []
             run = Run(Pegasos(), problem, case.of)
             for passes in range(1, 101):
                 run.one_pass()
                 if passes in (1, 3, 10, 30, 100):
-                    found = run.audited()
+                    found = run.certified()
                     pairs.append((found.objective - best, found.gap))
             excess, gap = zip(*pairs, strict=True)
             ratio = " / ".join(f"{g / e:.1f}" for e, g in pairs)

@@ -15,6 +15,6 @@ from pipeline.refresh.publishing import history
 @made_flow(signatures.models, "store")
 def models(store: str) -> dict[str, Any]:
     """List the models, as a table beside the run, too."""
-    standings = models_of(store)
-    show_table(store, "models", model_rows(standings), f"models of {store}")
-    return models_facts(standings, history(store))
+    found = models_of(store)
+    show_table(store, "models", model_rows(found), f"models of {store}")
+    return models_facts(found, history(store))

@@ -17,14 +17,14 @@ from pipeline.execution.span import (
     Stopwatch,
     cost_of,
     is_small,
-    kept_by,
     row_state_source,
+    stored_by,
     window_reader,
 )
 from pipeline.memory import return_freed_memory
 from pipeline.streaming.windows import Window
 from solvers.protocol import Part, Sum, add_parts
-from storage.row_state import NO_RECORDS, Kept, Records, RowRecords
+from storage.row_state import NO_RECORDS, Records, RowRecords, StoredRowState
 
 SPAN_VALUES = 1e8  # values at most that a span adds up, in a few tenths of a second ...
 SMALL_SPAN_VALUES = 4e6  # ... unless there are fewer than 16 spans of at least so many
@@ -48,7 +48,7 @@ class ReduceReport(NamedTuple):
     permute_s: float = 0.0
     step_s: float = 0.0
     ahead: bool = False
-    kept: tuple[Kept, ...] = ()
+    row_state: tuple[StoredRowState, ...] = ()
 
 
 def reduce_span(
@@ -63,24 +63,24 @@ def reduce_span(
     return_freed_memory(job.memory)
     began = time.perf_counter()
     read = versions if what.row_state == "read" else ()
-    kept = row_state_source(job, what.row_state, read, records)
+    row_state = row_state_source(job, what.row_state, read, records)
     chunks = job.dataset.manifest.chunks
     windows = [Window(group, "stored", sweep, 0) for group in small_groups(chunks.nnz, first, stop)]
     sizes = [
         [sum(count[k] for k in window.chunks) for window in windows]
         for count in (chunks.rows, chunks.nnz)
     ]
-    reader = window_reader(job, (roomy(max(sizes[0])), roomy(max(sizes[1]))), kept)
+    reader = window_reader(job, (roomy(max(sizes[0])), roomy(max(sizes[1]))), row_state)
     reader.ahead = ahead
     rows, part, stepping = 0, what.zero(at), Stopwatch()
     for window, (block, places) in zip(windows, reader.blocks(windows), strict=True):
         rows += block.order.shape[0]
         with stepping:
             part = what.add(job.problem, at, block, part)
-        if kept is not None and what.row_state == "write":
-            kept.write(sweep, window, places, block)
+        if row_state is not None and what.row_state == "write":
+            row_state.write(sweep, window, places, block)
     cost = cost_of(reader, began, stepping)
-    return part, ReduceReport(rows=rows, **cost, kept=kept_by(kept))
+    return part, ReduceReport(rows=rows, **cost, row_state=stored_by(row_state))
 
 
 def reduce(

@@ -8,17 +8,17 @@ import time
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from pipeline.execution.row_state import RowNumbers
 from pipeline.memory import peak_memory_bytes
 from pipeline.streaming.buffers import RowSource
 from pipeline.streaming.reader import RowStateSource, WindowReader
 from pipeline.streaming.resident import resident_rows
+from pipeline.streaming.row_state import RowStates
 from pipeline.streaming.targets import TargetRule
 from pipeline.streaming.windows import WindowPlan
 from solvers.losses import Problem
 from solvers.protocol import ProblemStats
 from storage.dataset import Dataset
-from storage.row_state import Kept, Records
+from storage.row_state import Records, StoredRowState
 
 
 class Job(NamedTuple):
@@ -29,7 +29,7 @@ class Job(NamedTuple):
     stats: ProblemStats
     rule: TargetRule
     windows: WindowPlan
-    row_state: RowNumbers | None = None  # where a method's numbers per row are kept
+    row_state: RowStates | None = None  # where a method's numbers per row are kept
     row_state_size: int = 1  # how many per row
     resident: bool = False  # whether all rows stay in memory, decoded, where they were read
     memory: int = 0  # the plan's budget in bytes
@@ -46,7 +46,7 @@ def is_small(job: Job) -> bool:
 
 def told(report: Any) -> dict[str, Any]:
     """Return a span's report as the log tells it: without the records of what it wrote."""
-    return {name: value for name, value in report._asdict().items() if name != "kept"}
+    return {name: value for name, value in report._asdict().items() if name != "row_state"}
 
 
 def this_worker() -> str:
@@ -78,17 +78,19 @@ def cost_of(reader: WindowReader, began: float, stepping: Stopwatch) -> dict[str
     }
 
 
-def window_reader(job: Job, capacity: tuple[int, int], kept: RowStateSource | None) -> WindowReader:
+def window_reader(
+    job: Job, capacity: tuple[int, int], row_state: RowStateSource | None
+) -> WindowReader:
     """Return a reader for windows of so many rows and non-zeros, and what is kept per row."""
     held = job.rows
     if held is None and job.resident:
         held = resident_rows(job.dataset, job.rule)
-    return WindowReader(job.dataset, job.windows, job.rule, capacity, kept, held)
+    return WindowReader(job.dataset, job.windows, job.rule, capacity, row_state, held)
 
 
-def kept_by(source: RowStateSource | None) -> tuple[Kept, ...]:
+def stored_by(source: RowStateSource | None) -> tuple[StoredRowState, ...]:
     """Return what a span wrote of numbers per row, if any are kept."""
-    return () if source is None else tuple(source.kept)
+    return () if source is None else tuple(source.written)
 
 
 def row_state_source(

@@ -18,8 +18,8 @@ from pipeline.execution.span import (
     Stopwatch,
     cost_of,
     is_small,
-    kept_by,
     row_state_source,
+    stored_by,
     window_reader,
 )
 from pipeline.memory import return_freed_memory
@@ -33,7 +33,7 @@ from pipeline.streaming.windows import (
 )
 from solvers.loss_monitor import LossSum
 from solvers.protocol import State, Walk, row_versions, rows_visited
-from storage.row_state import NO_RECORDS, Kept, Records
+from storage.row_state import NO_RECORDS, Records, StoredRowState
 
 SPAN_SECONDS = 1.0  # what a span should take: a thousand times what Dask asks for a task
 FASTER = 16  # times as many windows, at most, in a span as in the one before
@@ -41,7 +41,7 @@ ENDLESS = 1 << 62  # windows of a walk whose end its own state knows
 SPANS_SUBMITTED = 2  # per stream: one runs, one waits for its result
 
 
-class Heard(NamedTuple):
+class LossSoFar(NamedTuple):
     """Losses of rows before they were learnt from, after some rows of a span."""
 
     rows: int  # visited in the span
@@ -68,8 +68,10 @@ class SpanReport(NamedTuple):
     permute_s: float = 0.0  # of read_s: drawing the rows' order
     step_s: float = 0.0  # of the method itself
     ahead: bool = False  # whether a thread read, beside the steps
-    kept: tuple[Kept, ...] = ()  # what was written of numbers per row; not for the log
-    heard: tuple[Heard, ...] = ()  # the losses inside it, where the method tells them
+    row_state: tuple[
+        StoredRowState, ...
+    ] = ()  # what was written of numbers per row; not for the log
+    losses: tuple[LossSoFar, ...] = ()  # the losses inside it, where the method tells them
 
 
 class Position(NamedTuple):
@@ -93,9 +95,9 @@ def walk_span(
     began = time.perf_counter()
     state = walk.enter(state)
     windows = windows_to_visit(job, walk, sweep, stream, first, stop, state)
-    kept = row_state_source(job, walk.row_state, row_versions(state), records)
-    reader = window_reader(job, largest_window(job.dataset.manifest, job.windows), kept)
-    visited, rows, stepping, heard = 0, 0, Stopwatch(), list[Heard]()
+    row_state = row_state_source(job, walk.row_state, row_versions(state), records)
+    reader = window_reader(job, largest_window(job.dataset.manifest, job.windows), row_state)
+    visited, rows, stepping, losses = 0, 0, Stopwatch(), list[LossSoFar]()
     with closing(reader.blocks(windows)) as blocks:
         for window, (block, places) in zip(windows, blocks, strict=False):
             before, visited, rows = rows, visited + 1, rows + rows_visited(walk, state, block)
@@ -103,23 +105,23 @@ def walk_span(
                 if walk.telling is None:
                     state = walk.step(job.problem, job.stats, state, block)
                 else:
-                    tell = partial(_note, heard, before)
+                    tell = partial(_note, losses, before)
                     state = walk.telling(job.problem, job.stats, state, block, tell)
             if walk.diverged(state):
                 break
-            if kept is not None and walk.row_state == "update":
-                kept.write(sweep, window, places, block)
+            if row_state is not None and walk.row_state == "update":
+                row_state.write(sweep, window, places, block)
     state = walk.leave(state)
     return state, SpanReport(
         stream=stream, windows=visited, rows=rows, **cost_of(reader, began, stepping),
         metrics=walk.metrics(state), diverged=walk.diverged(state),
-        arrived=walk.rows is not None and walk.rows(state) <= 0, kept=kept_by(kept),
-        heard=tuple(heard),
+        arrived=walk.rows is not None and walk.rows(state) <= 0, row_state=stored_by(row_state),
+        losses=tuple(losses),
     )  # fmt: skip
 
 
-def _note(heard: list[Heard], before: int, rows: int, so_far: LossSum) -> None:
-    heard.append(Heard(before + rows, *so_far))
+def _note(losses: list[LossSoFar], before: int, rows: int, so_far: LossSum) -> None:
+    losses.append(LossSoFar(before + rows, *so_far))
 
 
 def windows_to_visit(

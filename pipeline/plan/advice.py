@@ -8,7 +8,7 @@ from pipeline.execution.span import Job
 from pipeline.ingestion.units import remedy, unlike_columns
 from pipeline.plan.clustering import clustering_warning
 from pipeline.plan.forecast import Forecast
-from pipeline.plan.job import settled, streaming
+from pipeline.plan.job import streaming, with_method_chosen
 from pipeline.settings.training_plan import TrainingPlan
 from solvers.estimates.expected_passes import (
     Conditioning,
@@ -34,7 +34,7 @@ SCALE_FREE = ("newton", "onepass", "simba")
 def warnings(plan: TrainingPlan, job: Job, foreseen: Forecast) -> list[str]:
     """Return what `fewpass train` says before it begins: why it may not come to its end."""
     sorted_rows = clustering_warning(job.dataset.manifest, job.windows)
-    plan = settled(plan, job.dataset)
+    plan = with_method_chosen(plan, job.dataset)
     said = [sorted_rows] if sorted_rows else []
     if plan.tol is not None:
         said += _out_of_reach(plan, plan.tol, job, foreseen)
@@ -121,7 +121,7 @@ def _not_foreseen(plan: TrainingPlan, tol: float, job: Job, foreseen: Forecast) 
 
 def advice(plan: TrainingPlan, job: Job, foreseen: Forecast) -> list[str]:
     """Return the warnings and what would make the training shorter or surer."""
-    plan = settled(plan, job.dataset)
+    plan = with_method_chosen(plan, job.dataset)
     return [*warnings(plan, job, foreseen), *_hints(plan, job, foreseen)]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from pipeline.execution.span import Job
-from pipeline.plan.job import bytes_of_states, settled, solver_of, streaming, tasks_of
+from pipeline.plan.job import bytes_of_states, solver_of, streaming, tasks_of, with_method_chosen
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.streaming.windows import (
     IN_FLIGHT,
@@ -71,7 +71,7 @@ class Forecast(BaseModel):
 
 def forecast(plan: TrainingPlan, job: Job) -> Forecast:
     """Work out what the plan is going to take on the job's data set."""
-    plan = settled(plan, job.dataset)
+    plan = with_method_chosen(plan, job.dataset)
     manifest, problem = job.dataset.manifest, job.problem
     known = conditioning(problem, job.stats)
     ahead = expected_passes_of(plan, job)

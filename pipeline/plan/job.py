@@ -37,7 +37,7 @@ def make_job(plan: TrainingPlan, dataset: Dataset) -> Job:
     BadInput
         When plan and data set do not fit: loss and targets, streams and chunks, memory.
     """
-    plan = settled(plan, dataset)
+    plan = with_method_chosen(plan, dataset)
     method = streaming(plan)
     return_freed_memory(plan.memory)
     manifest = dataset.manifest
@@ -98,11 +98,11 @@ def streaming(plan: TrainingPlan) -> Solver:
             "foresee or to sampled over workers. Train with `solver=simba`, or "
             "choose sdca."
         )
-    assert not isinstance(plan.solver, Auto), "auto is settled before"
+    assert not isinstance(plan.solver, Auto), "auto has been replaced before"
     return plan.solver
 
 
-def settle(plan: TrainingPlan, dataset: Dataset) -> MethodChoice | None:
+def choice_of(plan: TrainingPlan, dataset: Dataset) -> MethodChoice | None:
     """Choose the method of a plan that leaves it to us; None where it names one."""
     if not isinstance(plan.solver, Auto):
         return None
@@ -130,9 +130,9 @@ def settle(plan: TrainingPlan, dataset: Dataset) -> MethodChoice | None:
     )
 
 
-def settled(plan: TrainingPlan, dataset: Dataset) -> TrainingPlan:
+def with_method_chosen(plan: TrainingPlan, dataset: Dataset) -> TrainingPlan:
     """Return the plan with the method that is chosen for it, if it names none."""
-    choice = settle(plan, dataset)
+    choice = choice_of(plan, dataset)
     return choice.plan(plan) if choice else plan
 
 

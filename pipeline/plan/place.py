@@ -21,7 +21,7 @@ USUAL_PASSES = 20  # to a tolerance, whose forecast would have to read rows
 class Place(NamedTuple):
     """Where a training runs, and why there."""
 
-    execution: Execution  # its engine settled
+    execution: Execution  # its engine chosen
     why: str
 
 

@@ -67,7 +67,7 @@ class Decision(NamedTuple):
     converged: bool | None = None  # as of the training: pipeline.training.outcome.Convergence
 
 
-class Standing(NamedTuple):
+class GenerationState(NamedTuple):
     """A generation as a list of models shows it."""
 
     generation: int
@@ -162,7 +162,7 @@ def _told(folder: Folder) -> dict[str, Any] | None:
     return told if isinstance(told, dict) else None
 
 
-def models(store: str) -> list[Standing]:
+def models(store: str) -> list[GenerationState]:
     """Return how the models of a store stand, oldest generation first.
 
     Raises BadInput where no refresh has made a generation, or a decision is none.
@@ -172,10 +172,10 @@ def models(store: str) -> list[Standing]:
         raise BadInput(
             f"There is no generation at {Folder(store).url}. Make one with prefect run refresh."
         )
-    return [_standing(generation, moves) for generation in known]
+    return [_state_of(generation, moves) for generation in known]
 
 
-def _standing(generation: Generation, moves: Sequence[Publication]) -> Standing:
+def _state_of(generation: Generation, moves: Sequence[Publication]) -> GenerationState:
     own = tuple(move for move in moves if move.generation == generation.number)
     decision = _told(generation.folder) if generation.is_decided else None
     if generation.is_decided and decision is None:
@@ -183,7 +183,7 @@ def _standing(generation: Generation, moves: Sequence[Publication]) -> Standing:
     state = "kept back" if decision else "not decided"
     if own:
         state = "published" if own[-1] is moves[-1] else "published before"
-    return Standing(generation.number, state, generation.files, decision, own)
+    return GenerationState(generation.number, state, generation.files, decision, own)
 
 
 def publish_generation(

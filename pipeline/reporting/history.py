@@ -88,7 +88,7 @@ class _LogReader:
         self._stepping += event["seconds"]
         self._waiting += event["wait_s"]
         metrics, began = event["metrics"], rows - event["rows"]
-        inside = [(began + some, loss, n) for some, n, loss in event.get("heard", ())]
+        inside = [(began + some, loss, n) for some, n, loss in event.get("losses", ())]
         end = (rows, metrics.get("loss_sum", 0.0), metrics.get("n_monitored", 0))
         for at, loss, n in [*(one for one in inside if one[0] < rows), end]:
             before = self._loss_sums[-1]

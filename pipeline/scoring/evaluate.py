@@ -31,8 +31,9 @@ from pipeline.streaming.targets import TargetRule, label_text, shown, target_rul
 from pipeline.streaming.windows import plan_windows
 from pipeline.training.model import Model, read_weights, require_same_columns
 from pipeline.training.run_folder import RunRecord
-from solvers.kernels.scores import loss_sum, scores
+from solvers.kernels.scores import scores
 from solvers.losses import Problem
+from solvers.losses.given import loss_sum
 from solvers.protocol import Block, Sum, Weights, add_parts
 from storage.dataset import Dataset
 from storage.manifest import Labels, Values

@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.kernels.scores import loss_sum, rank
+from solvers.kernels.scores import rank
 from solvers.losses import Problem
+from solvers.losses.given import loss_sum
 from solvers.protocol import Block, Sum, Weights
 
 

@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, Field
+
+from pipeline.settings.model import SETTINGS
 
 Kind = Literal[
     "number", "bins", "category", "hash", "date", "text", "chars", "vector", "tags", "map"
@@ -38,9 +40,7 @@ ColumnKind = Annotated[str, BeforeValidator(_is_kind)]
 class Encoding(BaseModel):
     """How columns become numbers."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", use_attribute_docstrings=True, defer_build=True
-    )
+    model_config = SETTINGS
 
     encode: Literal["auto", "always", "none"] = "auto"
     """Turn the columns of a table into numbers by what a sample of its rows holds: words, dates,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, PositiveInt
+from pydantic import BaseModel, PositiveInt
 
 from pipeline.durations import Seconds
+from pipeline.settings.model import SETTINGS
 
 NONE: Final = "none"  # words in place of a scheduler's address: no Dask, ...
 LOCAL: Final = "local"  # ... or one in this process
@@ -15,9 +16,7 @@ LOCAL: Final = "local"  # ... or one in this process
 class Execution(BaseModel):
     """Where to run; changes no bit of any result."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", use_attribute_docstrings=True, defer_build=True
-    )
+    model_config = SETTINGS
 
     scheduler: str | None = None
     """Address of a Dask scheduler; "local" for one in this process, its dashboard on 127.0.0.1;

@@ -6,10 +6,11 @@ import hashlib
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, model_validator
+from pydantic import BaseModel, Field, PlainSerializer, model_validator
 
 from pipeline.settings.encoding import Encoding
 from pipeline.settings.matching import Matching
+from pipeline.settings.model import ADDRESSED
 from pipeline.settings.source_options import SourceOptions
 from pipeline.sizes import ByteSize, format_bytes
 from storage.redaction import without_secrets
@@ -50,13 +51,7 @@ class IngestPlan(BaseModel):
     threads and any memory (memory below 16 chunks makes the chunks smaller).
     """
 
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        hide_input_in_errors=True,
-        use_attribute_docstrings=True,
-        defer_build=True,
-    )
+    model_config = ADDRESSED
 
     sources: tuple[SourceAddress, ...] = Field(min_length=1)
     """Files, globs or addresses."""

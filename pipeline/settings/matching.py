@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
+
+from pipeline.settings.model import SETTINGS
 
 
 class Matching(BaseModel):
     """How columns are matched."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", use_attribute_docstrings=True, defer_build=True
-    )
+    model_config = SETTINGS
 
     extra_columns: Literal["refuse", "ignore"] = "refuse"
     """What to do with columns that are not known, by name or, in LIBSVM text, by an index beyond

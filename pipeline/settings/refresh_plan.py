@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import (
     AfterValidator,
     BaseModel,
-    ConfigDict,
     Field,
     NonNegativeFloat,
     model_validator,
@@ -15,6 +14,7 @@ from pydantic import (
 
 from pipeline.errors import BadInput
 from pipeline.settings.ingest_plan import IngestPlan
+from pipeline.settings.model import ADDRESSED
 from pipeline.settings.training_plan import TrainingPlan
 from storage.addresses import require_no_secrets
 
@@ -43,9 +43,7 @@ class TrainingRecipe(TrainingPlan):
 class RefreshPlan(BaseModel):
     """Where new files appear, where everything goes, and when a model is good enough."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", use_attribute_docstrings=True, hide_input_in_errors=True
-    )
+    model_config = ADDRESSED
 
     sources: tuple[Annotated[str, AfterValidator(require_no_secrets)], ...] = Field(min_length=1)
     """Files, globs or addresses; each file that they find is taken once, and remembered by its

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from pipeline.settings.ingest_plan import ScalingKind, SourceAddress
+from pipeline.settings.model import ADDRESSED
 from pipeline.settings.source_options import SourceOptions
 
 
 class SourceReading(BaseModel):
     """A source, and what an ingest would have been told of it."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        hide_input_in_errors=True,
-        use_attribute_docstrings=True,
-        defer_build=True,
-    )
+    model_config = ADDRESSED
 
     sources: tuple[SourceAddress, ...] = Field(min_length=1)
     """Files, folders, globs or addresses; - is standard input."""

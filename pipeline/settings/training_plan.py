@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 from pydantic import (
     BaseModel,
-    ConfigDict,
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
@@ -20,6 +19,7 @@ from pydantic import (
 
 from pipeline.errors import BadInput
 from pipeline.settings.methods import AnyMethod, Auto, kind_of, with_better
+from pipeline.settings.model import SETTINGS
 from pipeline.settings.regularisation import Lam
 from pipeline.settings.source_reading import SourceReading
 from pipeline.sizes import ByteSize
@@ -38,9 +38,7 @@ FREE_SHARE = 0.01  # of lam, charged for a "free" intercept: the certificate sta
 class TrainingPlan(BaseModel):
     """What to train, on what, how far; equal plans on equal data give equal bits."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", use_attribute_docstrings=True, defer_build=True
-    )
+    model_config = SETTINGS
 
     dataset: str
     """URL or path of a data set."""

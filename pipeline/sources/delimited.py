@@ -19,7 +19,7 @@ from pipeline.sources.columns import Columns, choose
 from pipeline.sources.decimals import Bytes
 from pipeline.sources.delimited_kernel import Counts, Rules, Space, parse_cells
 from pipeline.sources.exact import parse_exactly
-from pipeline.sources.rejection import SKIP_ADVICE, settle, shown
+from pipeline.sources.rejection import SKIP_ADVICE, refuse_or_list, shown
 from pipeline.sources.source import LISTED, Expected, Parsed, Piece
 from pipeline.sources.streams import Address, Text, described, first_lines, sample, text_pieces
 from storage.schema import Schema
@@ -217,7 +217,7 @@ def _parse(piece: Piece, layout: Layout, options: SourceOptions) -> Parsed:
     )
     space, counts = _filled(text, layout, rules, options.dtype)
     faults = (_explain(piece, fault, layout, options) for fault in space.bad[: counts.bad].tolist())
-    skipped = settle(faults, piece.file, options.on_bad_row)
+    skipped = refuse_or_list(faults, piece.file, options.on_bad_row)
     table, labels = _table(space, counts, layout)
     return Parsed(table, labels, len(layout.columns.features) - 1, skipped, counts.bad)
 

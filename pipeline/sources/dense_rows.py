@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pipeline.errors import BadInput
 from pipeline.settings.source_options import SourceOptions
 from pipeline.sources.raw_rows import numbered
-from pipeline.sources.rejection import Fault, settled
+from pipeline.sources.rejection import Fault, without_bad_rows
 from pipeline.sources.source import Parsed, Piece
 from storage.table import DenseTable, SparseTable, Table
 
@@ -67,7 +67,7 @@ def checked(
     """
     faults = [*_of_features(table, titles, options), *_of_target(table, options)]
     where = numbered(piece, table.n_rows)
-    kept, skipped, n = settled(table, faults, piece.file, options.on_bad_row, "row", where)
+    kept, skipped, n = without_bad_rows(table, faults, piece.file, options.on_bad_row, "row", where)
     return Parsed(kept, labels, _widest(kept), skipped, n)
 
 

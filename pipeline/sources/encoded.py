@@ -25,7 +25,7 @@ from pipeline.errors import BadInput
 from pipeline.matching import shown_name
 from pipeline.settings.source_options import SourceOptions
 from pipeline.sources.raw_rows import RawRows
-from pipeline.sources.rejection import Fault, settled
+from pipeline.sources.rejection import Fault, without_bad_rows
 from pipeline.sources.sampling import (
     LOOK_BYTES,
     PIECE_BYTES,
@@ -198,7 +198,7 @@ class EncodedSource:
             table = DenseTable(found.dense(options.dtype), target, weight)
         else:
             table = SparseTable(*found.sparse(options.dtype), target, weight)
-        kept, skipped, n_skipped = settled(
+        kept, skipped, n_skipped = without_bad_rows(
             table, faults, piece.file, options.on_bad_row, self._rows.unit, cells.lines,
             cells.faults,
         )  # fmt: skip

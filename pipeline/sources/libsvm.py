@@ -14,7 +14,7 @@ from pipeline.sources import libsvm_kernel as grammar
 from pipeline.sources.decimals import Bytes
 from pipeline.sources.exact import count_byte, parse_exactly
 from pipeline.sources.libsvm_kernel import Counts, Rules, Space, parse_rows
-from pipeline.sources.rejection import SKIP_ADVICE, settle, shown
+from pipeline.sources.rejection import SKIP_ADVICE, refuse_or_list, shown
 from pipeline.sources.source import LISTED, Expected, Parsed, Piece
 from pipeline.sources.streams import Address, Text, described, line_pieces, sample
 from storage.schema import Schema
@@ -148,7 +148,7 @@ def parse_text(piece: Piece, options: SourceOptions) -> Parsed:
     if width > _INT32_COLUMNS and grammar.TOO_WIDE in space.bad[: counts.bad, 0]:
         space, counts = _parse(piece.content, rules._replace(width=width), options.dtype)
     faults = (_explain(piece, fault, options) for fault in space.bad[: counts.bad].tolist())
-    skipped = settle(faults, piece.file, options.on_bad_row)
+    skipped = refuse_or_list(faults, piece.file, options.on_bad_row)
     table, last = _table(space, counts), counts.max_index
     parsed = Parsed(table, None, last, skipped, counts.bad, counts.merged)
     return within(parsed, options.n_features) if cuts and options.n_features else parsed

@@ -34,7 +34,7 @@ def shown(value: str | bytes) -> str:
     return f"'{quoted[:_SHOWN]}...'" if len(quoted) > _SHOWN else f"'{quoted}'"
 
 
-def settle(
+def refuse_or_list(
     faults: Iterable[tuple[int, str, str]],
     file: str,
     mode: Literal["refuse", "skip"],
@@ -57,7 +57,7 @@ def settle(
     return tuple(listed)
 
 
-def settled(
+def without_bad_rows(
     table: Table,
     faults: Sequence[Fault],
     file: str,
@@ -73,7 +73,7 @@ def settled(
     table, faults
         Rows (n,), and what is wrong with some; of several faults a row's first one is told.
     file, mode, unit
-        See `settle`.
+        See `refuse_or_list`.
     lines
         Returns where each row is, (n,).
     others
@@ -92,6 +92,6 @@ def settled(
         found = "" if first.cells is None else f" {shown(str(first.cells[row]))},"
         fact = first.fact.replace(" FOUND", found)
         told.append((int(where[row]), fact, f"{first.advice} {SKIP_ADVICE}"))
-    skipped = settle(sorted(told), file, mode, unit)
+    skipped = refuse_or_list(sorted(told), file, mode, unit)
     kept = take(table, np.flatnonzero(~bad)) if rows.size else table
     return kept, skipped, rows.size + len(others)

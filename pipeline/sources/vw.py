@@ -12,7 +12,7 @@ from pipeline.matching import refuse_nameless
 from pipeline.settings.source_options import SourceOptions
 from pipeline.sources import vw_kernel as grammar
 from pipeline.sources.exact import parse_exactly
-from pipeline.sources.rejection import SKIP_ADVICE, settle, shown
+from pipeline.sources.rejection import SKIP_ADVICE, refuse_or_list, shown
 from pipeline.sources.source import LISTED, Expected, Parsed, Piece
 from pipeline.sources.streams import Address, Text, described, line_pieces, sample
 from pipeline.sources.vw_kernel import Counts, Space, parse_rows
@@ -89,7 +89,7 @@ class VowpalWabbitSource:
         """Rows of one piece."""
         space, counts = self._parse(piece.content)
         faults = (self._explain(piece, fault) for fault in space.bad[: counts.bad].tolist())
-        skipped = settle(faults, piece.file, self._options.on_bad_row)
+        skipped = refuse_or_list(faults, piece.file, self._options.on_bad_row)
         table = self._table(space, counts)
         last = int(table.indices.max(initial=-1))
         return Parsed(table, None, last, skipped, counts.bad, counts.merged)

@@ -70,17 +70,17 @@ class LossDrift(NamedTuple):
     """Whether rows get harder: mean losses of buffers before their rows were learnt from."""
 
     loss: float = 0.0  # sum so far
-    heard: Count = 0  # rows that it is of
+    n_monitored: Count = 0  # rows that it is of
 
-    def rises(self, loss: float, heard: int) -> bool:
+    def rises(self, loss: float, n_monitored: int) -> bool:
         """Say whether a buffer's mean loss is far above that of all before, by more than chance.
 
         Losses of single rows are taken to vary by as much as their mean.
         """
-        if not (self.heard and heard):
+        if not (self.n_monitored and n_monitored):
             return False
-        chance = 1.0 + DEVIATIONS / math.sqrt(heard)
-        return loss / heard > max(RISEN, chance) * self.loss / self.heard
+        chance = 1.0 + DEVIATIONS / math.sqrt(n_monitored)
+        return loss / n_monitored > max(RISEN, chance) * self.loss / self.n_monitored
 
 
 RISEN = 1.25

@@ -305,13 +305,13 @@ class Straight:
     def _watch(self, metrics: dict[str, float]) -> Iterator[Event]:
         """Warn, once each, where buffers differ in their targets or rows become harder."""
         memory, cursor = format_bytes(self.plan.memory), self._progress.cursor
-        heard, loss = int(metrics.get("n_monitored", 0)), metrics.get("loss_sum", 0.0)
+        n_monitored, loss = int(metrics.get("n_monitored", 0)), metrics.get("loss_sum", 0.0)
         before = self._drift
-        own = loss - before.loss, heard - before.heard
+        own = loss - before.loss, n_monitored - before.n_monitored
         if before.rises(*own) and cursor.rows_seen > 0:
-            mean, now = before.loss / before.heard, own[0] / own[1]
+            mean, now = before.loss / before.n_monitored, own[0] / own[1]
             yield from self._warn("harder", drift_sentence(mean, now, memory))
-        self._drift = LossDrift(loss, heard)
+        self._drift = LossDrift(loss, n_monitored)
         found = self._position.windows_mixing
         if found.sorted:
             yield from self._warn("sorted", sorted_sentence(found, memory))

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.execution.row_state import RowNumbers
 from pipeline.streaming.buffers import RowSource, WindowRows, borrowed, give_back
+from pipeline.streaming.row_state import RowStates
 from pipeline.streaming.targets import TargetRule
 from pipeline.streaming.windows import Window, WindowPlan, row_order
 from solvers.protocol import Block
 from storage.dataset import Dataset
-from storage.row_state import NOTHING_YET, Kept, Records
+from storage.row_state import NOTHING_YET, Records, StoredRowState
 
 
 @dataclass
@@ -42,15 +42,15 @@ class RowStateSource:
 
     Attributes
     ----------
-    kept : list of Kept
+    written : list of StoredRowState
         What was written so far, for the records.
     """
 
-    store: RowNumbers
+    store: RowStates
     versions: tuple[int, ...] = ()
     numbers: int = 1  # per row
     records: Records = field(default_factory=dict)  # of the objects that are going to be read
-    kept: list[Kept] = field(default_factory=list)
+    written: list[StoredRowState] = field(default_factory=list)
 
     def read(self, window: Window, found: WindowRows) -> tuple[NDArray[np.float64], int]:
         """Return the numbers of a window's rows, each where its row is, and the bytes read."""
@@ -63,10 +63,10 @@ class RowStateSource:
         newest, *older = sorted(set(self.versions), reverse=True) or [NOTHING_YET]
         size = self.store.read_into(newest, chunk, out, self.records.get((newest, chunk)))
         for version in older:
-            kept, stored = np.empty_like(out), self.records.get((version, chunk))
-            size += self.store.read_into(version, chunk, kept, stored)
+            stored_values, stored = np.empty_like(out), self.records.get((version, chunk))
+            size += self.store.read_into(version, chunk, stored_values, stored)
             mine = np.repeat(np.array(self.versions) == version, self.numbers // len(self.versions))
-            out[:, mine] = kept[:, mine]
+            out[:, mine] = stored_values[:, mine]
         return size
 
     def write(self, sweep: int, window: Window, places: Sequence[slice], block: Block) -> None:
@@ -74,7 +74,7 @@ class RowStateSource:
         for chunk, place in zip(window.chunks, places, strict=True):
             stored = self.store.write(sweep, chunk, block.row_state[place])
             if stored is not None:
-                self.kept.append(Kept(chunk, stored))
+                self.written.append(StoredRowState(chunk, stored))
 
 
 class VisitedBlock(NamedTuple):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.execution.calling_thread import CallingThread
-from pipeline.plan.job import settle
+from pipeline.plan.job import choice_of
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.training.checkpoints import Checkpoints, Keeper
 from pipeline.training.engine import Training
@@ -65,8 +65,8 @@ def train_in_memory(
     checkpoints = _LastOne(run, dataset, progress, plan.snapshot_every)
     engine = Passes(
         Training(
-            run, plan, dataset, CallingThread(), settle(plan, dataset), None, progress, checkpoints,
-            is_stopping, start_at, judges,
+            run, plan, dataset, CallingThread(), choice_of(plan, dataset), None, progress,
+            checkpoints, is_stopping, start_at, judges,
         )
     )  # fmt: skip
     engine.begin()

@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple
 
 from pipeline.plan.auto import passes_of
-from pipeline.plan.job import make_job, settle
+from pipeline.plan.job import choice_of, make_job
 from pipeline.settings.methods import Auto
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.training.outcome import TrainingResult
@@ -52,7 +52,7 @@ def other_prover(plan: TrainingPlan, solver: str) -> Prover | None:
     tol = plan.tol or SOME_PROOF
     asked = plan.model_copy(update={"solver": Auto(), "tol": tol, "passes": ENOUGH})
     dataset = Dataset.open(plan.dataset)
-    choice = settle(asked, dataset)
+    choice = choice_of(asked, dataset)
     assert choice is not None, "it was left to auto"
     best = choice.methods[0]
     if best.kind == solver:

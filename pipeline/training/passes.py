@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pipeline.execution.row_state import RowStateInMemory
 from pipeline.plan.advice import warnings
 from pipeline.plan.auto import far_behind
 from pipeline.plan.forecast import Forecast, forecast
@@ -21,6 +20,7 @@ from pipeline.scoring.calibration import Calibration
 from pipeline.scoring.held_out import choose_lam
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.streaming.resident import let_go, rows_in_memory
+from pipeline.streaming.row_state import RowStateInMemory
 from pipeline.training.early_stopping import EarlyStopping, within
 from pipeline.training.engine import Training
 from pipeline.training.grid import Choice, certificate_of, weights_of

@@ -14,9 +14,9 @@ import numpy as np
 
 from pipeline.execution.executor import Executor
 from pipeline.execution.reduce import ReduceReport, reduce
-from pipeline.execution.row_state import RowStateInMemory
 from pipeline.execution.span import Job, Stopwatch, told
 from pipeline.execution.walk import Position, SpanReport, WalkDriver
+from pipeline.streaming.row_state import RowStateInMemory
 from pipeline.training.engine import Stopped
 from pipeline.training.outcome import Event
 from pipeline.training.progress import Progress
@@ -153,7 +153,7 @@ class Sweeps:
             self.executor, self.job, walk, number, self._positions(), pace, self._reading(walk)
         )
         for report in driver:
-            self.records.note(number, report.kept)
+            self.records.note(number, report.row_state)
             yield self._count_span(report)
             if report.diverged:
                 self._take([driver.positions[report.stream].state])
@@ -291,7 +291,7 @@ class Sweeps:
             event = self._progress.event("reduce", **told(report))
             facts = {"rows": report.rows, "counts": counts}
             self._progress.on_reduce(replace(event, facts=facts))
-            self.records.note(number, report.kept)
+            self.records.note(number, report.row_state)
 
         def check() -> None:
             # Spans under way go on beside a snapshot: it must not need what they write.

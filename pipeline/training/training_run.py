@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.execution.executor import Executor
 from pipeline.plan.auto import MethodChoice
 from pipeline.plan.forecast import Forecast
-from pipeline.plan.job import settle
+from pipeline.plan.job import choice_of
 from pipeline.plan.lam_path import with_lam_path
 from pipeline.plan.memory import with_memory
 from pipeline.plan.rate import left_passes
@@ -139,7 +139,7 @@ class TrainingRun:
         run = RunFolder(url, storage_options)
         plan = completed(plan, dataset, run, executor)
         # Refuses what does not fit before anything is written.
-        methods = settle(plan, dataset)
+        methods = choice_of(plan, dataset)
         made = cls(run, plan, dataset, executor, methods, storage_options, start_at)
         record = RunRecord.of(
             plan, dataset.manifest, made.forecast, made.methods, dataset.schema, made.warnings

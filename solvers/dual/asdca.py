@@ -138,7 +138,7 @@ class Asdca(DualMethod):
         """Return zero weights, from zero dual variables."""
         return AsdcaState(
             W=side_by_side(stats.rows_kind, stats.d + 1, 5), best=no_weights(stats.d),
-            s=1.0, momentum=Momentum(self._first_spread(problem, stats)),
+            s=1.0, momentum=Momentum(self._first_sigma_share(problem, stats)),
             centre=Centre(short_column(problem, stats).unit), offset_before=0.0, share=1.0,
             sums=np.zeros(SUMS), rows=0, passes=0, monitor=LossSum(), row_version=-1,
         )  # fmt: skip
@@ -218,10 +218,10 @@ class Asdca(DualMethod):
         m = self.rows_per_batch(problem, stats)
         if not stats.shuffled and m > 1:
             return None
-        S = self._first_spread(problem, stats)
+        S = self._first_sigma_share(problem, stats)
         return self._largest(scale_of(problem, stats), m, S, uniform_variance(stats.n, m))
 
-    def _first_spread(self, problem: Problem, stats: ProblemStats) -> float:
+    def _first_sigma_share(self, problem: Problem, stats: ProblemStats) -> float:
         known = self.theta in ("paper", "exact")
         return 1.0 if known else estimated_sigma_share(problem, stats)
 
@@ -273,7 +273,7 @@ def begin_pass(problem: Problem, stats: ProblemStats, state: AsdcaState) -> Asdc
     W[:, LAG] *= state.s
     W[:, NEXT] = 0.0
     b = state.centre.intercept(W[-1, RUNNING] + W[-1, LAG])
-    unit, offset = state.centre.unit, column.kept * b
+    unit, offset = state.centre.unit, column.remains * b
     if unit > 0.0:  # x stays where it is, for it is the answer; e follows w
         W[-1, LAG] = (b - offset) / unit - W[-1, RUNNING]
     W[:, X_START] = W[:, RUNNING] + W[:, LAG]
@@ -293,7 +293,7 @@ def begin_at_duals(
 ) -> AsdcaState:
     """Begin the first pass at a given x and at its dual variables, as many of them as help."""
     W, b, column = state.W, state.centre.offset, short_column(problem, stats)
-    centre = column.kept * b
+    centre = column.remains * b
     w = np.append(total.V, column.unit * total.v_b) / (problem.lam * total.rows)
     worth = (total.worth - total.v_b * centre) / total.rows
     share = best_share(worth, 0.5 * problem.lam * float(w @ w))

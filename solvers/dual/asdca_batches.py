@@ -29,13 +29,13 @@ SixSums = Vector  # (6,): these
 def visit_batches(
     W: SideBySide, running: SideBySide, fresh: SideBySide, s: float, theta: float, problem: Problem,
     column: float, offset: float, scale: float, share: float, rows: Rows, y: PerRow, weight: PerRow,
-    order: Order, kept: PerRow, batches: int, sums: SixSums,
+    order: Order, row_state: PerRow, batches: int, sums: SixSums,
 ) -> float:  # fmt: skip
     """Step so many batches of rows, as even as can be; dual variables are `share` of what is kept.
 
     W (d + 1, 5) has x and w of the pass's start; `running` sees its columns from w on, h and the
-    fresh sum after it, `fresh` that alone.  `kept` (n,) gets the new dual variables, `sums` (6,) is
-    added to.  Returns s.
+    fresh sum after it, `fresh` that alone.  `row_state` (n,) gets the new dual variables,
+    `sums` (6,) is added to.  Returns s.
     """
     loss, d, shift = problem.loss, W.shape[0] - 1, problem.intercept * offset
     m = order.shape[0]
@@ -46,7 +46,7 @@ def visit_batches(
         for r in range(first, last):
             i = order[r]
             prefetch_row(rows, y, weight, order, r)
-            a, c, t = share * kept[i], weight[i], direction(loss, y[i])
+            a, c, t = share * row_state[i], weight[i], direction(loss, y[i])
             p_x, p_w = dot_both(rows, i, W)
             p, p_lag = dot_both(rows, i, running)
             p_x += column * W[d, 0] + shift
@@ -69,9 +69,9 @@ def visit_batches(
 
         for r in range(first, last):
             i = order[r]
-            a, unit = share * kept[i], scale * weight[i] * direction(loss, y[i])
+            a, unit = share * row_state[i], scale * weight[i] * direction(loss, y[i])
             new = (1.0 - theta) * a + theta * wish[r - first]
-            kept[i] = new
+            row_state[i] = new
             step, whole = unit * (new - a), unit * new
             if step != 0.0:
                 add_both(rows, i, step, -step / s, running)

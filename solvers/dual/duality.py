@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 
 from solvers.kernels.dispatch import kernel, part_of_kernels
 from solvers.kernels.prefetch import prefetch_line
-from solvers.kernels.rows import LOOK_AHEAD, Rows, add, add_vector, dot_vector, prefetch_row
-from solvers.kernels.shapes import KeptPerRow, Order, PerColumn, PerRow, Shares, SideBySide
+from solvers.kernels.rows import PREFETCH_ROWS, Rows, add, add_vector, dot_vector, prefetch_row
+from solvers.kernels.shapes import Order, PerColumn, PerRow, RowState, Shares, SideBySide
 from solvers.losses import Problem, conjugate, direction, value
 from solvers.protocol import Block, Certificate, Mispaired, ProblemStats, Sum, Weights
 
@@ -49,8 +49,8 @@ class Column(NamedTuple):
 
     value: float  # in every row; 0 for no intercept
     unit: float
-    kept: float  # 1 - left
-    left: float  # lam_b / lam_p, which may be far below the rounding of `kept`
+    remains: float  # 1 - left
+    left: float  # lam_b / lam_p, which may be far below the rounding of `row_state`
 
 
 def constant_column(problem: Problem, stats: ProblemStats, least: float = 0.0) -> Column:
@@ -175,32 +175,32 @@ def per_row(block: Block) -> NDArray[np.float64]:
 
 
 @part_of_kernels
-def prefetch_resident(kept: KeptPerRow, order: Order, r: int) -> None:
+def prefetch_resident(row_state: RowState, order: Order, r: int) -> None:
     """Ask the memory for the numbers of a row to come, as `prefetch_row` does for the row."""
-    prefetch_line(kept, order[min(r + LOOK_AHEAD, order.shape[0] - 1)] * kept.shape[1])
+    prefetch_line(row_state, order[min(r + PREFETCH_ROWS, order.shape[0] - 1)] * row_state.shape[1])
 
 
 @kernel
-def dual_variable(kept: KeptPerRow, i: int, shares: Shares) -> float:
+def dual_variable(row_state: RowState, i: int, shares: Shares) -> float:
     """a_i out of the numbers that are kept."""
-    a = shares[0] * kept[i, 0]
+    a = shares[0] * row_state[i, 0]
     for k in range(1, shares.shape[0]):
-        a += shares[k] * kept[i, k]
+        a += shares[k] * row_state[i, k]
     return a  # type: ignore[no-any-return]
 
 
 @kernel
 def sum_brackets(
     problem: Problem, w: PerColumn, b: float, shares: Shares, rows: Rows, y: PerRow, weight: PerRow,
-    order: Order, kept: KeptPerRow,
+    order: Order, row_state: RowState,
 ) -> tuple[float, float]:  # fmt: skip
     """Sums of the weighted losses and brackets of the rows."""
     loss, total, gap = problem.loss, 0.0, 0.0
     for r in range(order.shape[0]):
         i = order[r]
         prefetch_row(rows, y, weight, order, r)
-        prefetch_resident(kept, order, r)
-        a = dual_variable(kept, i, shares)
+        prefetch_resident(row_state, order, r)
+        a = dual_variable(row_state, i, shares)
         p = dot_vector(rows, i, w) + problem.intercept * b
         phi = value(loss, p, y[i])
         total += weight[i] * phi
@@ -209,13 +209,13 @@ def sum_brackets(
 
 
 @kernel
-def keep_step(kept: KeptPerRow, i: int, a: float, delta: float) -> None:
+def store_step(row_state: RowState, i: int, a: float, delta: float) -> None:
     """Write a row's dual variable: as one number, or as what it was and how it moves."""
-    if kept.shape[1] == 1:
-        kept[i, 0] = a + delta
+    if row_state.shape[1] == 1:
+        row_state[i, 0] = a + delta
     else:
-        kept[i, 0] = a
-        kept[i, 1] = delta
+        row_state[i, 0] = a
+        row_state[i, 1] = delta
 
 
 @kernel

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from solvers.dual.duality import Centre, DualPoint, GapPart, gap_certificate, per_row
 from solvers.kernels.dispatch import kernel
 from solvers.kernels.rows import Rows, dot_both, prefetch_row
-from solvers.kernels.shapes import KeptPerRow, Order, PerRow
+from solvers.kernels.shapes import Order, PerRow, RowState
 from solvers.losses import Problem, conjugate, direction, value
 from solvers.protocol import Block, Certificate, Sum
 
@@ -71,7 +71,7 @@ def better_of_both(
 @kernel
 def sum_both(
     at: TwoPoints, problem: Problem, rows: Rows, y: PerRow, weight: PerRow, order: Order,
-    kept: KeptPerRow, start: int, stop: int,
+    row_state: RowState, start: int, stop: int,
 ) -> tuple[float, float, float, float]:  # fmt: skip
     """Weighted losses at both points over order[start:stop], then the brackets of the gap."""
     loss, d = problem.loss, at.W.shape[0] - 1
@@ -83,7 +83,7 @@ def sum_both(
         p_0, p_1 = dot_both(rows, i, at.W)
         p_0 += column * at.W[d, 0] + shift
         p_1 += column * at.W[d, 1] + shift
-        a, s = at.shares[0] * kept[i, 0], direction(loss, y[i])
+        a, s = at.shares[0] * row_state[i, 0], direction(loss, y[i])
         dual = conjugate(loss, a, y[i])
         phi_0, phi_1 = value(loss, p_0, y[i]), value(loss, p_1, y[i])
         loss_0 += weight[i] * phi_0

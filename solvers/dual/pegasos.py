@@ -45,7 +45,7 @@ from solvers.dual.gap_at_two_points import TWO_GAPS, TwoGaps, TwoPoints, better_
 from solvers.estimates.spectrum import batch_factor
 from solvers.kernels.dispatch import kernel
 from solvers.kernels.rows import Rows, add_both, dot, prefetch_row, side_by_side
-from solvers.kernels.shapes import KeptPerRow, Order, PerRow, SideBySide
+from solvers.kernels.shapes import Order, PerRow, RowState, SideBySide
 from solvers.loss_monitor import LossSum
 from solvers.losses import Problem, value
 from solvers.needs import Needs
@@ -273,10 +273,10 @@ def move_centre(state: PegasosState, column: Column) -> PegasosState:
     if unit == 0.0:
         return state
     mean = state.centre.intercept(state.W[-1, MEAN])
-    shift = (offset - column.kept * mean) / unit
+    shift = (offset - column.remains * mean) / unit
     state.W[-1, [LAST, MEAN]] += shift
     state.W[-1, BEFORE] += shift * state.tail.rows_before
-    return state._replace(centre=Centre(unit, column.kept * mean))
+    return state._replace(centre=Centre(unit, column.remains * mean))
 
 
 def newest_points(state: PegasosState) -> TwoPoints:
@@ -318,7 +318,7 @@ def progress(state: PegasosState) -> dict[str, float]:
 def visit_batches(
     at: TwoPoints, proving: bool, moving: SideBySide, problem: Problem, streams: int, batch: int,
     before: int, scale: float, rows: Rows, y: PerRow, weight: PerRow, order: Order,
-    kept: KeptPerRow,
+    row_state: RowState,
 ) -> tuple[float, float, float, float, float, float, float]:  # fmt: skip
     """Algorithm 1 over batches of rows; `moving` sees W's columns G and V.
 
@@ -327,11 +327,11 @@ def visit_batches(
     """
     loss, d, n = problem.loss, moving.shape[0] - 1, order.shape[0]
     column, shift = problem.intercept * at.centre.unit, problem.intercept * at.centre.offset
-    violated, sums, heard, total = np.zeros(batch, np.bool_), np.zeros(4), 0.0, 0.0
+    violated, sums, loss_sum, total = np.zeros(batch, np.bool_), np.zeros(4), 0.0, 0.0
     for start in range(0, n, batch):
         stop = min(start + batch, n)
         if proving:
-            four = sum_both(at, problem, rows, y, weight, order, kept, start, stop)
+            four = sum_both(at, problem, rows, y, weight, order, row_state, start, stop)
             for k in range(4):
                 sums[k] += four[k]
         inverse = 1.0 / (problem.lam * before) if before > 0 else 0.0
@@ -342,15 +342,15 @@ def visit_batches(
             i = order[r]
             prefetch_row(rows, y, weight, order, r)
             p = inverse * (dot(rows, i, moving) + column * moving[d, 0]) + shift
-            heard += weight[i] * value(loss, p, y[i])
+            loss_sum += weight[i] * value(loss, p, y[i])
             violated[r - start] = y[i] * p < 1.0
         for r in range(start, stop):
             if violated[r - start]:
                 i = order[r]
-                kept[i, 0] += 1.0
+                row_state[i, 0] += 1.0
                 total += weight[i]
                 step = streams * weight[i] * y[i]
                 add_both(rows, i, step, scale * step, moving)
                 moving[d, 0] += step * column
                 moving[d, 1] += scale * step * column
-    return scale, heard, total, sums[0], sums[1], sums[2], sums[3]
+    return scale, loss_sum, total, sums[0], sums[1], sums[2], sums[3]

@@ -60,7 +60,7 @@ class Pull(NamedTuple):
     dual_v: float = 0.0  # v's entry of the constant column there
 
     @property
-    def kept(self) -> float:
+    def remains(self) -> float:
         """kap / reg: the centre's share of the weights."""
         return (self.r - 1) / self.r
 
@@ -148,7 +148,7 @@ def move_centre(problem: Problem, stats: ProblemStats, state: PsdcaState, pull: 
     if pull.r > before:  # by one: kap grows by lam
         w[:] = (before * w + z) / pull.r
     if pull.r > 1:
-        w += pull.kept * (ahead - z)
+        w += pull.remains * (ahead - z)
     z[:] = ahead
 
     offset = (1.0 - constant_column(problem, stats).left / pull.r) * (b + beta * (b - b_before))

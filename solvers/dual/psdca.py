@@ -109,7 +109,7 @@ class Psdca(Sdca):
         In the middle of a pass the result has the weights so far, to be looked at only.
         """
         state = states[0]
-        r, pulled = state.pull.r, state.pull.kept * state.z
+        r, pulled = state.pull.r, state.pull.remains * state.z
         if len(states) > 1:
             state = add_moves(states, self.combine, state.begin, state.begin - pulled)
         sums = state.sums

@@ -196,11 +196,11 @@ class Sdca(DualMethod):
             *block[:4], per_row(block),
         )  # fmt: skip
         if self.batch == "serial":
-            kept = per_row(block)
-            before = state.shares[0] * kept[:, 0]
+            row_state = per_row(block)
+            before = state.shares[0] * row_state[:, 0]
             for part in sections(stats.stream_rows, block.order.shape[0]):
                 order = block.order[part]
-                sums = visit_rows(*inputs[:13], order, kept)
+                sums = visit_rows(*inputs[:13], order, row_state)
                 state = count_rows(state, order.shape[0], *sums)
                 tell(part.stop, state.monitor)
             key = [stats.seed, state.passes, state.sums.rows]
@@ -208,7 +208,7 @@ class Sdca(DualMethod):
             most = (
                 self.shrink_rounds if state.passes else 0
             )  # from zero nearly all rows move at first
-            more = revisit(how, block, kept, before, most, key) if most else 0
+            more = revisit(how, block, row_state, before, most, key) if most else 0
             more += state.sums.extra_visits
             return state._replace(sums=state.sums._replace(extra_visits=more))
         known = curvatures(block, stats.d, column, self.batch, self.batch_size)
@@ -271,6 +271,6 @@ class Sdca(DualMethod):
             state = keep_better(state, proven_at_start(problem, stats, state, total))
         state.W[:, START] = state.W[:, RUNNING]
         b = read_column(state, START).intercept
-        offset = constant_column(problem, stats).kept * b
+        offset = constant_column(problem, stats).remains * b
         state = state._replace(centre=state.centre._replace(offset=offset))
         return begin_pass(state, len(states))

@@ -28,7 +28,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dual.duality import dual_variable, keep_step, move_weights
+from solvers.dual.duality import dual_variable, move_weights, store_step
 from solvers.estimates.spectrum import SAMPLED_TOO_LOW, sigma_square
 from solvers.kernels.dispatch import kernel
 from solvers.kernels.rows import (
@@ -42,7 +42,7 @@ from solvers.kernels.rows import (
     norm2_scaled,
     prefetch_row,
 )
-from solvers.kernels.shapes import KeptPerRow, Order, PerColumn, PerRow, Shares, SideBySide, Vector
+from solvers.kernels.shapes import Order, PerColumn, PerRow, RowState, Shares, SideBySide, Vector
 from solvers.losses import Loss, Problem, conjugate, direction, dual_step, value
 from solvers.protocol import Block
 
@@ -124,7 +124,7 @@ def longest_row(rows: Rows, weight: PerRow, order: Order, column: float) -> floa
 def visit_batches(
     W: SideBySide, running: SideBySide, anew: PerColumn, problem: Problem, column: float,
     offset: float, scale: float, stretch: float, refresh: float, shares: Shares, rows: Rows,
-    y: PerRow, weight: PerRow, order: Order, kept: KeptPerRow, batch: int, known: Curvatures,
+    y: PerRow, weight: PerRow, order: Order, row_state: RowState, batch: int, known: Curvatures,
     beta: float, scratch: PerColumn,
 ) -> tuple[float, float, float, float, float]:  # fmt: skip
     """Step batches of rows in turn; `scratch` (d + 1,) is zero and is left so.
@@ -139,7 +139,7 @@ def visit_batches(
         for k in range(chosen.shape[0]):
             i = chosen[k]
             prefetch_row(rows, y, weight, order, start + k)
-            a[k], c, s = dual_variable(kept, i, shares), weight[i], direction(loss, y[i])
+            a[k], c, s = dual_variable(row_state, i, shares), weight[i], direction(loss, y[i])
             p_start, p[k] = dot_both(rows, i, W)
             p_start += column * W[d, 0] + shift
             p[k] += column * W[d, 1] + shift
@@ -174,7 +174,7 @@ def visit_batches(
         for k in range(chosen.shape[0]):
             i = chosen[k]
             unit = scale * weight[i] * direction(loss, y[i])
-            keep_step(kept, i, a[k], delta[k])
+            store_step(row_state, i, a[k], delta[k])
             fresh = refresh * unit * (a[k] + delta[k])
             move_weights(rows, i, stretch * unit * delta[k], fresh, column, running, anew)
     return beta, sums[0], sums[1], sums[2], sums[3]

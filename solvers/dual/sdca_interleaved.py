@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dual.duality import dual_variable, keep_step, prefetch_resident
+from solvers.dual.duality import dual_variable, prefetch_resident, store_step
 from solvers.dual.sdca_steps import best_step, row_sums
 from solvers.kernels.dispatch import kernel, part_of_kernels
 from solvers.kernels.rows import Rows, norm2, prefetch_row
-from solvers.kernels.shapes import KeptPerRow, LaneVector, Matrix, Order, PerRow, WholeNumbers
+from solvers.kernels.shapes import LaneVector, Matrix, Order, PerRow, RowState, WholeNumbers
 from solvers.kernels.simd.interleaved import (
     AllGroups,
     EndToEnd,
@@ -34,14 +34,14 @@ Places = WholeNumbers  # (K,): which of all models each one is, by its numbers p
 def visit_interleaved(
     sums: EndToEnd, W: AllGroups, how: LaneWidth, loss: Loss, numbers: EndToEnd, labels: EndToEnd,
     shares: ModelShares, places: Places, rows: Rows, y: PerRow, weight: PerRow, order: Order,
-    kept: KeptPerRow,
+    row_state: RowState,
 ) -> None:  # fmt: skip
     """visit_rows for K models in lanes, W (groups, d + 1, ..) as in interleaved.py.
 
     For every group of lanes `sums` has 4 numbers of each, added to in place: what visit_rows
     returns; `numbers` 4: the constant column's value, what it adds to predictions beside its
     weight, scale and stretch; `labels` 1, as in protocol.py: Interleaved.  `shares` is (K, m), and
-    the numbers per row of model k are columns places[k] m and on of `kept`.
+    the numbers per row of model k are columns places[k] m and on of `row_state`.
     """
     L, models = how.width, shares.shape[0]
     V, last = W.reshape(-1), order.shape[0] - 1
@@ -50,7 +50,7 @@ def visit_interleaved(
     for r in range(order.shape[0]):
         i, next_row, c = order[r], order[min(r + 1, last)], weight[order[r]]
         prefetch_row(rows, y, weight, order, r)
-        prefetch_resident(kept, order, r)
+        prefetch_resident(row_state, order, r)
         square = norm2(rows, i)
         for g in range(groups):
             place, first = g * length * width, L * g
@@ -61,7 +61,7 @@ def visit_interleaved(
             target = targets_of(load(labels, L * g, how), y[i])
             for lane in range(L):
                 k = min(first + lane, models - 1)
-                room[lane] = dual_variable(mine(kept, shares, places, k), i, shares[k])
+                room[lane] = dual_variable(mine(row_state, shares, places, k), i, shares[k])
             a, at = load(room, 0, how), place + (length - 1) * width
             p_start, p = dot_both_lanes(rows, i, V, width, place, how)
             p_start = p_start + (column * load(V, at, how) + shift)
@@ -76,8 +76,8 @@ def visit_interleaved(
             )
             store(room, L, delta)
             for k in range(first, min(first + L, models)):
-                own = mine(kept, shares, places, k)
-                keep_step(own, i, room[k - first], room[L + k - first])
+                own = mine(row_state, shares, places, k)
+                store_step(own, i, room[k - first], room[L + k - first])
             if any_lane(abs(step) > 0.0):
                 upcoming = (i, place + length * width) if g + 1 < groups else (next_row, 0)
                 add_lanes(rows, i, step, V, width, place + L, upcoming, how)
@@ -85,10 +85,10 @@ def visit_interleaved(
 
 
 @part_of_kernels
-def mine(kept: KeptPerRow, shares: ModelShares, places: Places, k: int) -> KeptPerRow:
+def mine(row_state: RowState, shares: ModelShares, places: Places, k: int) -> RowState:
     """See the numbers per row of a model."""
     m = shares.shape[1]
-    return kept[:, places[k] * m : (places[k] + 1) * m]
+    return row_state[:, places[k] * m : (places[k] + 1) * m]
 
 
 @part_of_kernels
@@ -105,7 +105,7 @@ def walk_interleaved(
     places: tuple[int, ...],
     W: NDArray[np.float64],
     block: Block,
-    kept: NDArray[np.float64],
+    row_state: NDArray[np.float64],
 ) -> list[list[float]]:
     """Visit the rows of a block with several models; W and the numbers per row change.
 
@@ -115,6 +115,6 @@ def walk_interleaved(
     sums = in_lanes([(0.0,) * 4] * len(labels), how)
     visit_interleaved(
         sums, W, how, loss, in_lanes(numbers, how), in_lanes([(k,) for k in labels], how), shares,
-        np.array(places), *block[:4], kept,
+        np.array(places), *block[:4], row_state,
     )  # fmt: skip
     return out_of_lanes(sums, len(labels), how)

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from solvers.dual.duality import dual_variable, keep_step, move_weights, prefetch_resident
+from solvers.dual.duality import dual_variable, move_weights, prefetch_resident, store_step
 from solvers.kernels.dispatch import kernel, part_of_kernels
 from solvers.kernels.rows import Rows, dot_both, norm2, prefetch_row
-from solvers.kernels.shapes import KeptPerRow, Number, Order, PerColumn, PerRow, Shares, SideBySide
+from solvers.kernels.shapes import Number, Order, PerColumn, PerRow, RowState, Shares, SideBySide
 from solvers.losses import Loss, Problem, conjugate, direction, dual_step, value
 
 
@@ -16,7 +16,7 @@ from solvers.losses import Loss, Problem, conjugate, direction, dual_step, value
 def visit_rows(
     W: SideBySide, running: SideBySide, anew: PerColumn, problem: Problem, column: float,
     offset: float, scale: float, stretch: float, refresh: float, shares: Shares, rows: Rows,
-    y: PerRow, weight: PerRow, order: Order, kept: KeptPerRow,
+    y: PerRow, weight: PerRow, order: Order, row_state: RowState,
 ) -> tuple[float, float, float, float]:  # fmt: skip
     """Take the best step for each row in turn; `running` sees W's column RUNNING.
 
@@ -28,8 +28,8 @@ def visit_rows(
     for r in range(order.shape[0]):
         i = order[r]
         prefetch_row(rows, y, weight, order, r)
-        prefetch_resident(kept, order, r)
-        a, c = dual_variable(kept, i, shares), weight[i]
+        prefetch_resident(row_state, order, r)
+        a, c = dual_variable(row_state, i, shares), weight[i]
         p_start, p = dot_both(rows, i, W)
         p_start += column * W[d, 0] + shift
         p += column * W[d, 1] + shift
@@ -41,7 +41,7 @@ def visit_rows(
 
         square = norm2(rows, i) + column * column
         delta, step, fresh = best_step(loss, a, y[i], c, p, square, scale, stretch)
-        keep_step(kept, i, a, delta)
+        store_step(row_state, i, a, delta)
         move_weights(rows, i, step, refresh * fresh, column, running, anew)
     return loss_start, gap_start, loss_running, gap_running
 

@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 from solvers.dual.duality import move_weights, prefetch_resident
 from solvers.kernels.dispatch import kernel
 from solvers.kernels.rows import Rows, dot, norm2, prefetch_row
-from solvers.kernels.shapes import KeptPerRow, Order, PerColumn, PerRow, SideBySide
+from solvers.kernels.shapes import Order, PerColumn, PerRow, RowState, SideBySide
 from solvers.losses import Problem, conjugate, direction, dual_step, value
 from solvers.protocol import Block
 
 ROUNDS = 37  # what a random generator is for
-SETTLED = 0.3  # of the brackets' sum in the first round
+FELL_TO = 0.3  # of the brackets' sum in the first round
 
 
 class Stepping(NamedTuple):
@@ -44,22 +44,22 @@ class Stepping(NamedTuple):
 
 
 def revisit(
-    how: Stepping, block: Block, kept: NDArray[np.float64], before: NDArray[np.float64], most: int,
-    key: list[int],
+    how: Stepping, block: Block, row_state: NDArray[np.float64], before: NDArray[np.float64],
+    most: int, key: list[int],
 ) -> int:  # fmt: skip
     """Go over the rows that moved, up to `most` times; returns how many visits that were.
 
-    `kept` (n, k) are the rows' numbers after the first visit, `before` (n,) their first ones
+    `row_state` (n, k) are the rows' numbers after the first visit, `before` (n,) their first ones
     before it.
     """
-    moved = kept[:, 0] != before if kept.shape[1] == 1 else kept[:, 1] != 0.0
+    moved = row_state[:, 0] != before if row_state.shape[1] == 1 else row_state[:, 1] != 0.0
     awake = block.order[moved[block.order]]
     random, first, rounds = np.random.default_rng([*key, ROUNDS]), 0.0, 0
     while rounds < most and awake.shape[0] > 0:
         again = block._replace(order=random.permutation(awake))
-        brackets = visit_again(*how, *again[:4], kept)
+        brackets = visit_again(*how, *again[:4], row_state)
         first, rounds = first or brackets, rounds + 1
-        if rounds > 1 and brackets <= SETTLED * first:
+        if rounds > 1 and brackets <= FELL_TO * first:
             break
     return rounds * int(awake.shape[0])
 
@@ -68,28 +68,28 @@ def revisit(
 def visit_again(
     running: SideBySide, anew: PerColumn, problem: Problem, column: float, offset: float,
     scale: float, stretch: float, refresh: float, rows: Rows, y: PerRow, weight: PerRow,
-    order: Order, kept: KeptPerRow,
+    order: Order, row_state: RowState,
 ) -> float:  # fmt: skip
     """Take the best step for each row in turn, once more in the same pass.
 
     Numbers kept per row add up to the dual variable; the last one takes the step.  Returns the sum
     of the weighted brackets before the steps.
     """
-    loss, d, last = problem.loss, anew.shape[0] - 1, kept.shape[1] - 1
+    loss, d, last = problem.loss, anew.shape[0] - 1, row_state.shape[1] - 1
     total, shift = 0.0, problem.intercept * offset
     for r in range(order.shape[0]):
         i = order[r]
         prefetch_row(rows, y, weight, order, r)
-        prefetch_resident(kept, order, r)
+        prefetch_resident(row_state, order, r)
         c, s, a = weight[i], direction(loss, y[i]), 0.0
-        for k in range(kept.shape[1]):
-            a += kept[i, k]
+        for k in range(row_state.shape[1]):
+            a += row_state[i, k]
         p = dot(rows, i, running) + column * running[d, 0] + shift
         total += c * (value(loss, p, y[i]) + conjugate(loss, a, y[i]) + a * s * p)
 
         q = stretch * scale * c * (norm2(rows, i) + column * column)
         delta = dual_step(loss, a, p, y[i], q)
-        kept[i, last] += delta
+        row_state[i, last] += delta
         unit = scale * c * s
         step, fresh = stretch * unit * delta, refresh * unit * delta
         move_weights(rows, i, step, fresh, column, running, anew)

@@ -23,7 +23,7 @@ from solvers.dual.duality import Centre, constant_column, per_row
 from solvers.dual.sdca_state import SdcaState
 from solvers.kernels.dispatch import kernel
 from solvers.kernels.rows import Rows, add_vector, dot_vector, prefetch_row
-from solvers.kernels.shapes import KeptPerRow, Order, PerColumn, PerRow
+from solvers.kernels.shapes import Order, PerColumn, PerRow, RowState
 from solvers.losses import Problem, conjugate, direction, slope, value
 from solvers.protocol import Block, Certificate, ProblemStats, Sum, Weights
 
@@ -69,7 +69,7 @@ def begin_at_duals(
     """
     n, b = total.rows, state.centre.offset
     column = constant_column(problem, stats)
-    centre = column.kept * b
+    centre = column.remains * b
     w = np.append(total.V, column.unit * total.v_b) / (problem.lam * n)
     worth = (total.worth - total.v_b * centre) / n
     theta = best_share(worth, 0.5 * problem.lam * float(w @ w))
@@ -104,7 +104,7 @@ def proven_of_given(problem: Problem, at: Weights, total: DualsPart) -> Certific
 @kernel
 def write_duals(
     V: PerColumn, w: PerColumn, b: float, problem: Problem, rows: Rows, y: PerRow, weight: PerRow,
-    order: Order, kept: KeptPerRow,
+    order: Order, row_state: RowState,
 ) -> tuple[float, float, float]:  # fmt: skip
     """V += sum of weighted a s x; returns the sums of losses, of -phi*(-a) and of a s.
 
@@ -116,8 +116,8 @@ def write_duals(
         prefetch_row(rows, y, weight, order, r)
         p, s = dot_vector(rows, i, w) + problem.intercept * b, direction(problem.loss, y[i])
         a = -s * slope(loss, p, y[i])
-        kept[i, :] = 0.0
-        kept[i, 0] = a
+        row_state[i, :] = 0.0
+        row_state[i, 0] = a
         total += weight[i] * value(loss, p, y[i])
         worth -= weight[i] * conjugate(loss, a, y[i])
         v_b += weight[i] * a * s * problem.intercept

@@ -14,3 +14,12 @@ def smoothness(problem: Problem, stats: ProblemStats, square: float) -> float:
     """
     column = column_length(problem, stats) * problem.intercept
     return problem.loss.curvature * (square + column**2) + problem.lam
+
+
+def refuse_long_step(h: float, lam: float) -> None:
+    """Raise ValueError for a step that decay alone would take beyond 0."""
+    if h * lam >= 1.0:
+        raise ValueError(
+            f"step = {h:g} times lam = {lam:g} is not below 1, so a step would flip the sign of "
+            "the weights. Lower the step, or leave it out."
+        )

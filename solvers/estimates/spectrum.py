@@ -15,7 +15,7 @@ from solvers.kernels.shapes import Order, PerColumn, PerRow
 
 MOST_ROWS = 1000  # of a sample: its value is too high by some percent, hardly ever too low
 ITERATIONS = 30
-SETTLED = 1e-3  # relative change that ends the iteration
+CONVERGED = 1e-3  # relative change that ends the iteration
 SAMPLED_TOO_LOW = 1.05  # the power iteration ends a little below
 
 
@@ -34,7 +34,7 @@ def sigma_square(
         v = np.zeros(d)
         before, found = found, float(multiply(u, v, rows, weight, sample))
         size = float(np.linalg.norm(v))
-        if size == 0.0 or abs(found - before) <= SETTLED * found:
+        if size == 0.0 or abs(found - before) <= CONVERGED * found:
             break
         u = v / size
     return found

@@ -8,10 +8,10 @@ from threading import Lock, Timer
 from types import TracebackType
 from typing import Self
 
-from numba.core import event
+from solvers.kernels.simd.llvm import compiler_events
 
 
-class Compiling(event.Listener):  # type: ignore[misc]
+class Compiling(compiler_events.Listener):  # type: ignore[misc]
     """Listens to all threads of this process while it is open.
 
     Parameters
@@ -38,7 +38,7 @@ class Compiling(event.Listener):  # type: ignore[misc]
         self._depth, self._began = 0, 0.0
 
     def __enter__(self) -> Self:
-        event.register("numba:compile", self)
+        compiler_events.register("numba:compile", self)
         return self
 
     def __exit__(
@@ -47,11 +47,11 @@ class Compiling(event.Listener):  # type: ignore[misc]
         error: BaseException | None,
         where: TracebackType | None,
     ) -> None:
-        event.unregister("numba:compile", self)
+        compiler_events.unregister("numba:compile", self)
         if self._timer is not None:
             self._timer.cancel()
 
-    def on_start(self, event: event.Event) -> None:  # noqa: ARG002
+    def on_start(self, event: compiler_events.Event) -> None:  # noqa: ARG002
         """Take the time, and tell of the first one."""
         with self._lock:
             if self._depth == 0:
@@ -65,7 +65,7 @@ class Compiling(event.Listener):  # type: ignore[misc]
         if first and not self._after:
             self._tell()
 
-    def on_end(self, event: event.Event) -> None:  # noqa: ARG002
+    def on_end(self, event: compiler_events.Event) -> None:  # noqa: ARG002
         """Count a kernel; kernels that it calls were compiled within."""
         with self._lock:
             self._depth -= 1

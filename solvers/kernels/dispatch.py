@@ -15,6 +15,7 @@ And processes that miss a kernel at the same time would all compile it: one does
 from __future__ import annotations
 
 import fcntl
+import gc
 import hashlib
 import os
 import platform
@@ -30,12 +31,15 @@ import numpy as np
 from numba import config, types
 from numba.extending import overload, register_jitable
 
-from solvers.kernels.simd.llvm import compiler_lock
+from solvers.kernels.simd.llvm import Part, compiler_lock, give_environments
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 KERNELS = Path(__file__).parent
 SOLVERS = KERNELS.parent
+
+#: How functions are compiled that only kernels call.
+PART: dict[str, Any] = {"forceinline": True, "error_model": "numpy", "pipeline_class": Part}
 
 #: What LLVM may do to sums so that it can use SIMD; NaN and infinity keep their meaning.
 VECTORISED = {"reassoc", "contract"}
@@ -115,12 +119,17 @@ def kernel(function: Function) -> Function:
     folder = Path(function.__code__.co_filename).parent
     package = SOLVERS if folder.is_relative_to(SOLVERS) else folder
     with _numba_cache(package):
-        compiled = numba.njit(nogil=True, error_model="numpy", cache=True)(function)
+        compiled = numba.njit(nogil=True, error_model="numpy", cache=True, no_cfunc_wrapper=True)(
+            function
+        )
     compile_or_load = compiled.compile
 
     def compile_once(signature: Any) -> Any:
-        with _alone(_folder_of(package) / f"{function.__module__}.{function.__name__}.lock"):
-            return compile_or_load(signature)
+        lock = _folder_of(package) / f"{function.__module__}.{function.__name__}.lock"
+        with _alone(lock), _nothing_collected():
+            entry = compile_or_load(signature)
+            give_environments(compiled)
+            return entry
 
     compiled.compile = compile_once
     return cast("Function", compiled)
@@ -139,9 +148,27 @@ def _alone(lock: Path) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _nothing_collected() -> Iterator[None]:
+    """Let Python look for no circular garbage meanwhile: a sixth of the time of compiling."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 def part_of_kernels(function: Function) -> Function:
     """Let kernels call `function`, compiled into them; called from plain Python it is itself."""
-    made = register_jitable(forceinline=True, error_model="numpy")(function)
+    made = register_jitable(**PART)(function)
+    return cast("Function", made)
+
+
+def called_by_kernels(function: Function) -> Function:
+    """Let kernels call `function`, which divides as Python does and is inlined where LLVM likes."""
+    made = register_jitable(pipeline_class=Part)(function)
     return cast("Function", made)
 
 
@@ -185,12 +212,7 @@ def by_type(generic: Callable[..., Any]) -> Verb:
 
             # Left to itself, LLVM calls `dot` with its arrays on the stack: +15 % for short rows.
             # Counting references to the arrays that a body only looks at: a third, for short rows.
-            options = {
-                "fastmath": fastmath or False,
-                "error_model": "numpy",
-                "forceinline": True,
-                "_nrt": arrays,
-            }
+            options = PART | {"fastmath": fastmath or False, "_nrt": arrays}
             overload(verb, strict=False, jit_options=options)(choose)
             return body
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from numba.extending import overload
 
+from solvers.kernels.dispatch import PART
 from solvers.kernels.shapes import Array, Index
 from solvers.kernels.simd.llvm import prefetch
 
@@ -24,7 +25,7 @@ def prefetch_span(array: Array, start: int, stop: int, beyond: int) -> None:
 
 
 # No references to the array are counted: that would be an atomic addition per call.
-_OPTIONS = {"forceinline": True, "_nrt": False}
+_OPTIONS = PART | {"_nrt": False}
 
 
 @overload(prefetch_line, jit_options=_OPTIONS)  # type: ignore[untyped-decorator]

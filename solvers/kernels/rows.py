@@ -11,10 +11,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba.extending import register_jitable
 from numpy.typing import NDArray
 
-from solvers.kernels.dispatch import FUSED, VECTORISED, by_type
+from solvers.kernels.dispatch import FUSED, VECTORISED, by_type, called_by_kernels
 from solvers.kernels.prefetch import prefetch_line, prefetch_span
 from solvers.kernels.shapes import Order, PerColumn, PerRow, SideBySide
 
@@ -122,7 +121,7 @@ def _(rows: SparseRows) -> int:
     return rows.indptr.shape[0] - 1  # type: ignore[no-any-return]
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@called_by_kernels
 def positions(rows: SparseRows, i: int) -> range:
     """Where row i's pairs lie; unsigned like the indices, and for the same reason."""
     return range(np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1]))
@@ -279,7 +278,7 @@ def _(rows: SparseRows, i: int, v: PerColumn) -> None:
         v[rows.indices[k]] += rows.data[k] != 0.0
 
 
-LOOK_AHEAD = 4  # rows between asking for a sparse row, or numbers kept per row, and using it
+PREFETCH_ROWS = 4  # rows between asking for a sparse row, or numbers kept per row, and using it
 MOST_AHEAD = 16  # the same for dense rows in random order, where they are short
 _PAGE = 4096  # bytes: in stored order the memory sees rows coming, but not the next page
 
@@ -300,8 +299,8 @@ def _(rows: DenseRows, y: PerRow, weight: PerRow, order: Order, r: int) -> None:
 def _(rows: SparseRows, y: PerRow, weight: PerRow, order: Order, r: int) -> None:
     # In stored order too: among the weights' traffic the memory foresees less; a tenth is gained.
     last = order.shape[0] - 1
-    prefetch_line(rows.indptr, order[min(r + 2 * LOOK_AHEAD, last)])
-    ahead = order[min(r + LOOK_AHEAD, last)]
+    prefetch_line(rows.indptr, order[min(r + 2 * PREFETCH_ROWS, last)])
+    ahead = order[min(r + PREFETCH_ROWS, last)]
     start, stop = rows.indptr[ahead], rows.indptr[ahead + 1]
     prefetch_span(rows.data, start, stop, 0)
     prefetch_span(rows.indices, start, stop, 0)

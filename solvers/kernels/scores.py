@@ -1,4 +1,4 @@
-"""Predictions of a linear function, and the loss of given predictions."""
+"""Predictions of a linear function."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from solvers.kernels.dispatch import kernel
 from solvers.kernels.rows import Rows, count, dot_vector
 from solvers.kernels.shapes import PerColumn, PerRow
-from solvers.losses import Loss, value
 
 
 def scores(coef: NDArray[np.float64], intercept: float, rows: Rows) -> NDArray[np.float64]:
@@ -32,27 +31,20 @@ def rank(
     coef: NDArray[np.float64],
     intercept: NDArray[np.float64],
     rows: Rows,
-    heard: Callable[[int, NDArray[np.float64]], None] = lambda _k, _p: None,
+    tell: Callable[[int, NDArray[np.float64]], None] = lambda _k, _p: None,
 ) -> Ranking:
     """Find every row's best of K functions, coef (K, d) and intercept (K,), one after the other.
 
-    `heard` gets each function's number and its scores of all rows (n,).
+    `tell` gets each function's number and its scores of all rows (n,).
     """
     n = count(rows)
     best, score = np.zeros(n, np.int64), np.full(n, -np.inf)
     for k in range(len(coef)):
         p = scores(coef[k], float(intercept[k]), rows)
-        heard(k, p)
+        tell(k, p)
         best[p > score] = k
         np.maximum(score, p, out=score)
     return Ranking(best, score)
-
-
-def loss_sum(
-    loss: Loss, p: NDArray[np.float64], y: NDArray[np.float64], weight: NDArray[np.float64]
-) -> float:
-    """Return the sum of weight_i phi(p_i, y_i)."""
-    return float(weighted_losses(loss, p, y, weight))
 
 
 @kernel
@@ -62,12 +54,3 @@ def all_dots(rows: Rows, w: PerColumn) -> PerRow:
     for i in range(count(rows)):
         p[i] = dot_vector(rows, i, w)
     return p
-
-
-@kernel
-def weighted_losses(loss: Loss, p: PerRow, y: PerRow, weight: PerRow) -> float:
-    """Weighted sum of the losses of given predictions."""
-    total = 0.0
-    for i in range(p.shape[0]):
-        total += weight[i] * value(loss, p[i], y[i])
-    return total

@@ -39,5 +39,5 @@ LowerTriangle = Matrix  # (d, d) or (d + 1, d + 1): what is above the diagonal i
 # Of rows.
 PerRow = Vector  # (n,): targets, weights of rows, slopes; (0,) of slopes that are not kept
 Order = WholeNumbers  # (m,): the rows to visit
-KeptPerRow = Matrix  # (n, k): the k numbers kept of every row
+RowState = Matrix  # (n, k): the k numbers kept of every row
 Shares = Vector  # (k,): how much each of them counts in the row's dual variable

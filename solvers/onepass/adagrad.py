@@ -40,7 +40,7 @@ G_START = 1e-3  # times the mean square of a first slope
 #: A column's eight numbers, a cache line: w, u and G of both learners, 1/f and 1/S.
 RECORD = 8
 W, U, G, INVERSE_SHARE, INVERSE_SCALE = 0, 2, 4, 6, 7
-KEPT = 4  # numbers that a step keeps of each value between its two visits: D e x and e of both
+FOUND = 4  # numbers that a step keeps of each value between its two visits: D e x and e of both
 MOST_G = 1e300  # beyond it a step is next to nothing; an infinite G would leave no number
 
 Records = Vector  # (8 (d + 1),) all columns' numbers end to end, the constant column's last
@@ -61,14 +61,14 @@ def predict(  # type: ignore[empty-body]
 @by_type
 def look_ahead(  # type: ignore[empty-body]
     rows: Rows, i: int, g0: LaneVector, eta: LaneVector, root_n: float, lam: float, V: Records,
-    kept: Vector, how: LaneWidth,
+    found: Vector, how: LaneWidth,
 ) -> tuple[LaneVector, LaneVector]:  # fmt: skip
     """Count the row's slopes in G; return a and q, and keep what the step needs of each value."""
 
 
 @by_type
 def move(
-    rows: Rows, i: int, g: LaneVector, mass: float, V: Records, kept: Vector, how: LaneWidth
+    rows: Rows, i: int, g: LaneVector, mass: float, V: Records, found: Vector, how: LaneWidth
 ) -> None:
     """Take the step along row i."""
 
@@ -76,7 +76,7 @@ def move(
 @part_of_kernels
 def look_at(
     x: float, g0: LaneVector, eta: LaneVector, root_n: float, lam: float, V: Records, at: Index,
-    kept: Vector, n: Index, how: LaneWidth,
+    found: Vector, n: Index, how: LaneWidth,
 ) -> tuple[LaneVector, LaneVector]:  # fmt: skip
     """look_ahead for one value x, whose column's record begins at V[at]; it is the row's n-th."""
     scale = V[at + INVERSE_SCALE]
@@ -86,18 +86,18 @@ def look_at(
     h, k = root_n * sqrt(total), eta * (scale * scale)  # D = k / h
     share = 1.0 / fma(k, lam * V[at + INVERSE_SHARE], h)
     e, De_x = h * share, k * share * x
-    store(kept, KEPT * n, De_x)
-    store(kept, KEPT * n + 2, e)
+    store(found, FOUND * n, De_x)
+    store(found, FOUND * n + 2, e)
     return x * load(V, at + W, how) * e, De_x * x
 
 
 @part_of_kernels
 def move_at(
-    g: LaneVector, mass: float, V: Records, at: Index, kept: Vector, n: Index, how: LaneWidth
+    g: LaneVector, mass: float, V: Records, at: Index, found: Vector, n: Index, how: LaneWidth
 ) -> None:
     """Move one column."""
     before = load(V, at + W, how)
-    after = before * load(kept, KEPT * n + 2, how) - load(kept, KEPT * n, how) * g
+    after = before * load(found, FOUND * n + 2, how) - load(found, FOUND * n, how) * g
     store(V, at + W, after)
     store(V, at + U, load(V, at + U, how) - mass * (after - before))
 
@@ -147,13 +147,13 @@ def _(rows: SparseRows, i: int, V: Records, how: LaneWidth) -> tuple[LaneVector,
 @look_ahead.register(DenseRows, fastmath=FUSED)
 def _(
     rows: DenseRows, i: int, g0: LaneVector, eta: LaneVector, root_n: float, lam: float,
-    V: Records, kept: Vector, how: LaneWidth,
+    V: Records, found: Vector, how: LaneWidth,
 ) -> tuple[LaneVector, LaneVector]:  # fmt: skip
     a, q = broadcast(0.0, how), broadcast(0.0, how)
     for j in range(rows.X.shape[1]):
         x = np.float64(rows.X[i, j])
         if x != 0.0:
-            da, dq = look_at(x, g0, eta, root_n, lam, V, RECORD * j, kept, j, how)
+            da, dq = look_at(x, g0, eta, root_n, lam, V, RECORD * j, found, j, how)
             a, q = a + da, q + dq
     return a, q
 
@@ -161,7 +161,7 @@ def _(
 @look_ahead.register(SparseRows, fastmath=FUSED)
 def _(
     rows: SparseRows, i: int, g0: LaneVector, eta: LaneVector, root_n: float, lam: float,
-    V: Records, kept: Vector, how: LaneWidth,
+    V: Records, found: Vector, how: LaneWidth,
 ) -> tuple[LaneVector, LaneVector]:  # fmt: skip
     a, q = broadcast(0.0, how), broadcast(0.0, how)
     first = rows.indptr[i]
@@ -169,26 +169,26 @@ def _(
         x, at = np.float64(rows.data[n]), RECORD * np.int64(rows.indices[n])
         if x != 0.0:
             place = np.int64(n) - first
-            da, dq = look_at(x, g0, eta, root_n, lam, V, at, kept, place, how)
+            da, dq = look_at(x, g0, eta, root_n, lam, V, at, found, place, how)
             a, q = a + da, q + dq
     return a, q
 
 
 @move.register(DenseRows, fastmath=FUSED)
 def _(
-    rows: DenseRows, i: int, g: LaneVector, mass: float, V: Records, kept: Vector, how: LaneWidth
+    rows: DenseRows, i: int, g: LaneVector, mass: float, V: Records, found: Vector, how: LaneWidth
 ) -> None:
     for j in range(rows.X.shape[1]):
         if rows.X[i, j] != 0.0:
-            move_at(g, mass, V, RECORD * j, kept, j, how)
+            move_at(g, mass, V, RECORD * j, found, j, how)
 
 
 @move.register(SparseRows, fastmath=FUSED)
 def _(
-    rows: SparseRows, i: int, g: LaneVector, mass: float, V: Records, kept: Vector, how: LaneWidth
+    rows: SparseRows, i: int, g: LaneVector, mass: float, V: Records, found: Vector, how: LaneWidth
 ) -> None:
     first = rows.indptr[i]
     for n in positions(rows, i):
         if rows.data[n] != 0.0:
             at = RECORD * np.int64(rows.indices[n])
-            move_at(g, mass, V, at, kept, np.int64(n) - first, how)
+            move_at(g, mass, V, at, found, np.int64(n) - first, how)

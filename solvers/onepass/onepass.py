@@ -46,8 +46,8 @@ from solvers.onepass.state import (
     NAMES,
     NEWTON,
     Lead,
-    LossesHeard,
     OnepassState,
+    ProgressiveLosses,
     offer,
     progressive_objectives,
 )
@@ -105,7 +105,7 @@ class Onepass(Method):
         return OnepassState(
             columns=np.zeros((stats.d + 1, RECORD)), sgd=SGD.init(problem, stats),
             newton=first_summary(stats.d) if self._runs_newton(problem, stats) else no_summary(),
-            heard=LossesHeard(np.zeros((2, OUTPUTS))), t=0, rows_before=0, mass=0.0,
+            progressive=ProgressiveLosses(np.zeros((2, OUTPUTS))), t=0, rows_before=0, mass=0.0,
             values_per_row=0.0, unit=1.0, chosen=ASGD, lead=Lead(), proof=Proof(),
         )  # fmt: skip
 
@@ -192,22 +192,28 @@ class Onepass(Method):
         if newton.used:
             newton = take(problem, newton, block, pace.horizon)
         ahead = min(state.chosen, ASGD)
-        before, told = float(state.heard.sums[1, ahead]), state.heard.told
+        before, told = float(state.progressive.sums[1, ahead]), state.progressive.told
         clock, scalars = Clock(state.t, state.mass), AveragedSgd(sgd.theta, sgd.bar, sgd.monitor)
         for part in sections(stats.stream_rows, len(block.order)):
             t, mass, scalars = visit_rows(
                 state.columns.reshape(-1), state.unit * np.array(ETAS),
-                state.heard.sums.reshape(-1), clock, pace, problem, sgd.W, scalars, sgd.t0,
+                state.progressive.sums.reshape(-1), clock, pace, problem, sgd.W, scalars, sgd.t0,
                 sgd.gamma0, SGD.schedule(own), own, loss_of_zero(own, stats), Two(), *block[:3],
                 block.order[part],
             )  # fmt: skip
             clock = Clock(t, mass)
-            told = state.heard.told.add(part.stop, float(state.heard.sums[1, ahead] - before))
+            told = state.progressive.told.add(
+                part.stop, float(state.progressive.sums[1, ahead] - before)
+            )
             tell(part.stop, told)
         t, mass = clock
         sgd = scale_intercept(sgd._replace(**scalars._asdict(), t=t), length)
-        heard = state.heard._replace(told=told, weight=state.heard.weight + mass - state.mass)
-        moved = state._replace(sgd=sgd, newton=newton, heard=heard, t=t, mass=mass, proof=Proof())
+        progressive = state.progressive._replace(
+            told=told, weight=state.progressive.weight + mass - state.mass
+        )
+        moved = state._replace(
+            sgd=sgd, newton=newton, progressive=progressive, t=t, mass=mass, proof=Proof()
+        )
         return judged(problem, moved)
 
 
@@ -294,7 +300,7 @@ def judged(problem: Problem, state: OnepassState) -> OnepassState:
 
 
 def join(problem: Problem, stats: ProblemStats, states: list[OnepassState]) -> OnepassState:
-    """Let Newton take in its last rows; average what streams offer and have heard; choose anew."""
+    """Let Newton take in its last rows; average what streams offer, and their losses; choose."""
     states = [closed(problem, stats, s, several=len(states) > 1) for s in states]
     newton, proof = states[0].newton, Proof()
     if newton.used:
@@ -304,20 +310,20 @@ def join(problem: Problem, stats: ProblemStats, states: list[OnepassState]) -> O
 
 
 def together(problem: Problem, stats: ProblemStats, states: list[OnepassState]) -> OnepassState:
-    """Average what the learners of several streams offer, and what was heard of it."""
+    """Average what the learners of several streams offer, and its losses."""
     first, columns = states[0], states[0].columns
     averages = [s.columns[:, W : W + 2] + s.columns[:, U : U + 2] / (s.mass or 1.0) for s in states]
     for part in (slice(W, W + 2), slice(G, G + 2)):
         columns[:, part] = np.mean([s.columns[:, part] for s in states], axis=0)
     columns[:, U : U + 2] = first.mass * (np.mean(averages, axis=0) - columns[:, W : W + 2])
-    heard = first.heard._replace(
-        sums=np.mean([s.heard.sums for s in states], axis=0),
-        weight=float(np.mean([s.heard.weight for s in states])),
+    progressive = first.progressive._replace(
+        sums=np.mean([s.progressive.sums for s in states], axis=0),
+        weight=float(np.mean([s.progressive.weight for s in states])),
     )
     exploded = max(s.sgd.monitor.diverged for s in states)
     sgd = join_streams(problem, stats, [s.sgd for s in states])
     sgd = sgd._replace(monitor=sgd.monitor._replace(diverged=exploded))
-    return first._replace(heard=heard, sgd=sgd)
+    return first._replace(progressive=progressive, sgd=sgd)
 
 
 def closed(
@@ -332,4 +338,4 @@ def closed(
 
 def progress(state: OnepassState) -> dict[str, float]:
     """Losses, before their own steps, of the output that was ahead."""
-    return state.heard.told.metrics()
+    return state.progressive.told.metrics()

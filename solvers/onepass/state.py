@@ -27,11 +27,11 @@ NAMES = (
 NEWTON = OUTPUTS
 
 
-class LossesHeard(NamedTuple):
+class ProgressiveLosses(NamedTuple):
     """Losses of rows before their steps: what outputs are chosen by, and what is told meanwhile."""
 
     sums: NDArray[np.float64]  # (2, 5) of every output: late-weighted, and as they are
-    weight: float = 0.0  # sum of (t/n)^5 over the rows heard
+    weight: float = 0.0  # sum of (t/n)^5 over the rows so far
     told: LossSum = LossSum()  # of the output that was ahead before each block
 
 
@@ -49,7 +49,7 @@ class OnepassState(NamedTuple):
     columns: NDArray[np.float64]  # (d + 1, 8): adagrad.py's records, the constant column's last
     sgd: SgdState
     newton: Summary  # of no size where it is not run
-    heard: LossesHeard
+    progressive: ProgressiveLosses
     t: int  # rows visited, those before this data set included
     rows_before: int  # learnt from in another data set
     mass: float  # sum of (t/n)^5
@@ -79,8 +79,10 @@ def progressive_objectives(problem: Problem, state: OnepassState) -> NDArray[np.
     Infinite for what is not finite, for averaged SGD once it exploded, and for streaming Newton
     where it is not run or has not predicted a row yet.
     """
-    heard, newton = state.heard, state.newton
-    found = np.append(heard.sums[0] / (heard.weight or 1.0), newton.late / (newton.weight or 1.0))
+    progressive, newton = state.progressive, state.newton
+    found = np.append(
+        progressive.sums[0] / (progressive.weight or 1.0), newton.late / (newton.weight or 1.0)
+    )
     if has_exploded(state.sgd):
         found[ASGD] = np.inf
     if not newton.weight:

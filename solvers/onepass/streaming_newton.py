@@ -151,7 +151,7 @@ def fitted(problem: Problem, summary: Summary, horizon: float, *, closing: bool 
 
 def refitted(problem: Problem, summary: Summary, horizon: float) -> Summary:
     """Hear what w makes of the rows that it does not know of, and fit it to them."""
-    late, weight = heard(problem, summary, horizon)
+    late, weight = late_losses(problem, summary, horizon)
     summary = summary._replace(
         rows=summary.rows + pending(summary),
         late=summary.late + late, weight=summary.weight + weight,
@@ -205,7 +205,7 @@ def known(summary: Summary) -> int:
     return summary.rows if summary.rows < summary.start else 0
 
 
-def heard(problem: Problem, summary: Summary, horizon: float) -> tuple[float, float]:
+def late_losses(problem: Problem, summary: Summary, horizon: float) -> tuple[float, float]:
     """Return the late-weighted losses of the rows that w does not know of, and these weights."""
     X, y, c = (part[known(summary) :] for part in rows_of(summary))
     before = summary.rows_before + summary.rows

@@ -13,7 +13,7 @@ from solvers.kernels.simd.lanes import LaneWidth, fma, load, store, where
 from solvers.loss_monitor import LossMonitor, in_counts, in_numbers
 from solvers.losses import Problem, slope, value
 from solvers.onepass.adagrad import (
-    KEPT,
+    FOUND,
     RECORD,
     U,
     W,
@@ -121,7 +121,7 @@ def visit_rows(
     (t, mass), (horizon, root_n) = clock, pace
     constant, last = V.shape[0] - RECORD, order.shape[0] - 1
     most = longest(rows, order)
-    kept, etas = np.empty(KEPT * (most + 1)), load(eta, 0, how)
+    found, etas = np.empty(FOUND * (most + 1)), load(eta, 0, how)
     at = StepScalars(sgd.theta, 1.0 / sgd.theta.alpha, sgd.bar, in_numbers(sgd.monitor))
     for r in range(last + 1):
         i = order[r]
@@ -137,14 +137,14 @@ def visit_rows(
         hear_both(losses, POLY, c, share, value(loss, p_bar, target), how)
 
         g0 = c * slope(loss, p, target)
-        a, q = look_ahead(rows, i, g0, etas, root_n, lam, V, kept, how)
+        a, q = look_ahead(rows, i, g0, etas, root_n, lam, V, found, how)
         if intercept != 0.0:
-            da, dq = look_at(intercept, g0, etas, root_n, lam_b, V, constant, kept, most, how)
+            da, dq = look_at(intercept, g0, etas, root_n, lam_b, V, constant, found, most, how)
             a, q = a + da, q + dq
         g = implicit_slope(loss, c, a, q, target)
-        move(rows, i, g, mass, V, kept, how)
+        move(rows, i, g, mass, V, found, how)
         if intercept != 0.0:
-            move_at(g, mass, V, constant, kept, most, how)
+            move_at(g, mass, V, constant, found, most, how)
         mass += share
 
         if at.monitor.diverged == 0.0:

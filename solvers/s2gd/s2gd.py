@@ -30,7 +30,7 @@ from solvers.estimates.expected_passes import (
     usual_passes,
     zero_loss,
 )
-from solvers.estimates.smoothness import smoothness
+from solvers.estimates.smoothness import refuse_long_step, smoothness
 from solvers.estimates.spectrum import batch_factor
 from solvers.gradient import GRADIENT_AND_SLOPES, GradientPart, certificate
 from solvers.intercept import column_length, with_column
@@ -100,11 +100,7 @@ class S2gd(Method):
     def first_state(self, problem: Problem, stats: ProblemStats) -> State:
         """Start at zero weights; ValueError for steps that are too long."""
         h = self._first_step(problem, stats)
-        if h * problem.lam >= 1.0:
-            raise ValueError(
-                f"step = {h:g} times lam = {problem.lam:g} is not below 1, so a step would flip "
-                "the sign of the weights. Lower the step, or leave it out."
-            )
+        refuse_long_step(h, problem.lam)
         self._refuse_convexity(problem, stats, h)
         return first_anchor(zero_weights(stats.d), h, stats, self.subspace)
 

@@ -103,7 +103,7 @@ def row_step(
     """
     p = prediction(at, problem, s)
     if t % LISTEN_EVERY == 0:
-        at = heard(at, problem.loss, least, smoothing(at.monitor.n_monitored + 1.0), p, y)
+        at = monitored(at, problem.loss, least, smoothing(at.monitor.n_monitored + 1.0), p, y)
     return move(at, problem, gamma, p, y, weight, square)
 
 
@@ -114,7 +114,7 @@ def prediction(at: StepScalars, problem: Problem, s: Number) -> Number:
 
 
 @part_of_kernels
-def heard(
+def monitored(
     at: StepScalars, loss: Loss, least: float, rate: Number, p: Number, y: Number
 ) -> StepScalars:
     """Take in the loss of a row before its step."""

@@ -31,10 +31,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba.extending import register_jitable
 from numpy.typing import NDArray
 
-from solvers.kernels.dispatch import kernel
+from solvers.kernels.dispatch import called_by_kernels, kernel
 from solvers.kernels.rows import SparseRows
 from solvers.kernels.shapes import PerColumn, PerRow, Vector, WholeNumbers
 from solvers.simba.simba import Drawn, Simba, Uniforms, log_factor
@@ -209,13 +208,13 @@ def lazy_steps(
     return LazySums(S, b_sum, samples, t, accesses, moves, rebases)
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@called_by_kernels
 def without(g: int, b: float) -> float:
     """v of a row of group g that has no value in the column: its slack and b y."""
     return 2.0 * (g // 2) + b * (2.0 * (g % 2) - 1.0)
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@called_by_kernels
 def plant(forest: Forest, r: PerRow, group: GroupPerRow, z: PerColumn) -> None:
     """Build all trees from their leaves."""
     sums, tops, squares = forest
@@ -233,14 +232,14 @@ def plant(forest: Forest, r: PerRow, group: GroupPerRow, z: PerColumn) -> None:
     build(squares)
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@called_by_kernels
 def seat(forest: Forest, i: int, g: int, value: float) -> None:
     """Give row i of group g another r."""
     put(forest.sums[g], i, math.exp(value))
     put_largest(forest.tops[g], i, value if g < 2 else -value)
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@called_by_kernels
 def draw_row(forest: Forest, O: Offsets, u: float) -> int:
     """Draw a group, then a row of it; u is uniform in [0, 1)."""
     total, chosen = 0.0, 0
@@ -253,12 +252,10 @@ def draw_row(forest: Forest, O: Offsets, u: float) -> int:
             chosen = g
             before = passed
         passed += weight
-    return find(  # type: ignore[no-any-return]
-        forest.sums[chosen], (target - before) * math.exp(-O[chosen])
-    )
+    return find(forest.sums[chosen], (target - before) * math.exp(-O[chosen]))
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@called_by_kernels
 def side(forest: Forest, O: Offsets) -> float:
     """Return the sign of sum p_i y_i."""
     sums = forest.sums
@@ -268,7 +265,7 @@ def side(forest: Forest, O: Offsets) -> float:
     )
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@called_by_kernels
 def exchange(forest: Forest, O: Offsets, r: PerRow, group: GroupPerRow, tau: float) -> int:
     """Let rows without slack take it from rows whose q is less by tau; return how many did."""
     moves = 0
@@ -284,7 +281,7 @@ def exchange(forest: Forest, O: Offsets, r: PerRow, group: GroupPerRow, tau: flo
     return moves
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@called_by_kernels
 def move(forest: Forest, O: Offsets, r: PerRow, group: GroupPerRow, i: int, to: int) -> None:
     """Put row i into another group, its q the same."""
     g = group[i]
@@ -295,7 +292,7 @@ def move(forest: Forest, O: Offsets, r: PerRow, group: GroupPerRow, i: int, to: 
     seat(forest, i, to, r[i])
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@called_by_kernels
 def is_far(forest: Forest, O: Offsets) -> bool:
     """Whether offsets or the weight of all rows have drifted."""
     total = 0.0
@@ -306,7 +303,7 @@ def is_far(forest: Forest, O: Offsets) -> bool:
     return not math.exp(-FAR) < total / forest.sums.shape[1] < math.exp(FAR)
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@called_by_kernels
 def rebase(forest: Forest, O: Offsets, r: PerRow, group: GroupPerRow) -> None:
     """Put the offsets into r and make the largest r 0."""
     top = -np.inf
@@ -317,7 +314,7 @@ def rebase(forest: Forest, O: Offsets, r: PerRow, group: GroupPerRow) -> None:
     O[:] = 0.0
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@called_by_kernels
 def add_distribution(
     forest: Forest, O: Offsets, r: PerRow, group: GroupPerRow, p_sum: PerRow
 ) -> None:

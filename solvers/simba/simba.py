@@ -26,11 +26,10 @@ import math
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
-from numba.extending import register_jitable
 from numpy.typing import NDArray
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
-from solvers.kernels.dispatch import kernel
+from solvers.kernels.dispatch import called_by_kernels, kernel
 from solvers.kernels.shapes import Matrix, PerColumn, PerRow
 from solvers.needs import Needs
 from solvers.protocol import Goal, Settings
@@ -188,14 +187,14 @@ def dense_steps(
     return DenseSums(b_sum, t, accesses)
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@called_by_kernels
 def log_factor(v: float, eta: float) -> float:
     """Logarithm of what q is multiplied by: its argument lies between 3/4 and 3."""
     step = min(1.0, max(-1.0, eta * v))
     return math.log(1.0 - step + step * step)
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@called_by_kernels
 def weights_of(log_q: PerRow, p: PerRow) -> float:
     """Fill p with q over its largest value; return the sum."""
     top, total = log_q.max(), 0.0
@@ -205,7 +204,7 @@ def weights_of(log_q: PerRow, p: PerRow) -> float:
     return total
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@called_by_kernels
 def draw(p: PerRow, target: float) -> int:
     """Return the first index whose running sum exceeds the target, never one of weight 0."""
     last = -1
@@ -218,7 +217,7 @@ def draw(p: PerRow, target: float) -> int:
     return last
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@called_by_kernels
 def draw_square(z: PerColumn, target: float) -> int:
     """Do the same with z_j^2 for weights."""
     last = -1
@@ -231,7 +230,7 @@ def draw_square(z: PerColumn, target: float) -> int:
     return last
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@called_by_kernels
 def give_slack(p: PerRow, k: int, rest: float, xi: PerRow) -> None:
     """Fill xi with the slack that the distribution p would pay most for; of equals the first."""
     n = p.shape[0]
@@ -255,7 +254,7 @@ def give_slack(p: PerRow, k: int, rest: float, xi: PerRow) -> None:
             over = 0.0
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@called_by_kernels
 def sign_of(p: PerRow, y: PerRow) -> float:
     """Return the sign of sum p_i y_i: the best b in [-1, 1]."""
     balance = 0.0

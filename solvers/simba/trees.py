@@ -7,8 +7,7 @@ drifts, and a tree built from the leaves has the bits of one kept up to date.
 
 from __future__ import annotations
 
-from numba.extending import register_jitable
-
+from solvers.kernels.dispatch import called_by_kernels
 from solvers.kernels.shapes import Vector
 
 Tree = Vector  # (2 m,): its nodes, number 0 without a use
@@ -19,21 +18,21 @@ def leaves_for(n: int) -> int:
     return 1 << max(0, n - 1).bit_length()
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@called_by_kernels
 def build(sums: Tree) -> None:
     """Make all parents of a tree of sums."""
     for v in range(sums.shape[0] // 2 - 1, 0, -1):
         sums[v] = sums[2 * v] + sums[2 * v + 1]
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@called_by_kernels
 def build_largest(tops: Tree) -> None:
     """Make all parents of a tree of maxima."""
     for v in range(tops.shape[0] // 2 - 1, 0, -1):
         tops[v] = max(tops[2 * v], tops[2 * v + 1])
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@called_by_kernels
 def put(sums: Tree, i: int, value: float) -> None:
     """Change a leaf of a tree of sums."""
     v = sums.shape[0] // 2 + i
@@ -44,7 +43,7 @@ def put(sums: Tree, i: int, value: float) -> None:
         v >>= 1
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@called_by_kernels
 def put_largest(tops: Tree, i: int, value: float) -> None:
     """Change a leaf of a tree of maxima; above a parent that stays nothing changes."""
     v = tops.shape[0] // 2 + i
@@ -58,7 +57,7 @@ def put_largest(tops: Tree, i: int, value: float) -> None:
         v >>= 1
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@called_by_kernels
 def find(sums: Tree, target: float) -> int:
     """Return the leaf at which running sums of leaves exceed the target, never one that is 0."""
     m, v = sums.shape[0] // 2, 1
@@ -70,7 +69,7 @@ def find(sums: Tree, target: float) -> int:
     return v - m
 
 
-@register_jitable  # type: ignore[untyped-decorator]
+@called_by_kernels
 def find_largest(tops: Tree) -> int:
     """Return the leaf with the largest value, of equals the first."""
     m, v = tops.shape[0] // 2, 1

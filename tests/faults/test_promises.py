@@ -5,10 +5,18 @@ One file, so that one process tries them all: its workshop takes a minute to fur
 
 import pytest
 
-from tests.faults.catalogue import CATALOGUE, sample
+from tests.faults.catalogue import CATALOGUE, EVERYTHING, sample
 from tests.faults.promises import PROMISES
 
-TRIED = [(kind, subject) for kind, of in CATALOGUE.items() if of.quick for subject in of.subjects]
+
+def tried():
+    """Every kind of fault; those that are done to every command are here done to every second."""
+    for k, (kind, of) in enumerate(CATALOGUE.items()):
+        step = 2 if of.subjects == EVERYTHING else 1
+        yield from ((kind, subject) for subject in of.subjects[k % step :: step] if of.quick)
+
+
+TRIED = list(tried())
 
 
 @pytest.mark.timeout(900)

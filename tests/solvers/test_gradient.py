@@ -8,10 +8,11 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 
 from solvers.gradient import GradientPart, add_slopes, certificate
+from solvers.kernels.rows import SparseRows
 from solvers.losses import LOSSES, Problem
 from solvers.protocol import Weights, add_parts
 from testing import oracles
-from testing.oracles import block, dense_rows, gradient_part, sparse_rows
+from testing.oracles import ROWS_OF, block, dense_rows, gradient_part, sparse_rows
 from tests.conftest import CONVERGED, ROUNDING
 
 SMOOTH = [name for name in LOSSES if name != "hinge"]
@@ -29,7 +30,9 @@ def rows_of(rng, n, d, loss):
 
 
 def at_point(problem, w, b, X, y, weight):
-    part = gradient_part(problem, Weights(w, b), block(dense_rows(X), y, weight))
+    """On the rows that the loss is tested on."""
+    rows = sparse_rows(csr_matrix(X)) if ROWS_OF[problem.loss.name] is SparseRows else dense_rows(X)
+    part = gradient_part(problem, Weights(w, b), block(rows, y, weight))
     return part, certificate(problem, Weights(w, b), part)
 
 

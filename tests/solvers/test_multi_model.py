@@ -36,6 +36,7 @@ from solvers.protocol import Block, copy_state
 from solvers.sgd.averaged_sgd import Asgd
 from testing import oracles
 from testing.datasets import make
+from testing.interruptions import cut_and_resumed, events_of
 from tests.conftest import CONVERGED
 
 CLASSES = 4
@@ -119,18 +120,12 @@ def test_interrupted_anywhere_equals_uninterrupted(tmp_path, dataset, method):
     plan = plan_for(dataset, **METHODS[method], memory=SEVERAL_WINDOWS)
     _, quiet = train(plan, tmp_path / "quiet")
     impatient = plan.model_copy(update={"snapshot_every": 1e-9})
-    events = sum(1 for _ in TrainingRun.start(impatient, str(tmp_path / "count"), InProcess()))
+    events = events_of(impatient, str(tmp_path / "count"))
     assert events > 5
     for stop in range(1, events, max(1, events // 4)):
-        url = str(tmp_path / f"cut{stop}")
-        for seen, _ in enumerate(TrainingRun.start(impatient, url, InProcess()), start=1):
-            if seen == stop:
-                break
-        resumed = TrainingRun.resume(url, InProcess())
-        for _ in resumed:
-            pass
-        assert resumed.result.weights_sha256 == quiet.weights_sha256, f"cut after event {stop}"
-        assert resumed.result.certificate == quiet.certificate
+        found = cut_and_resumed(impatient, str(tmp_path / f"cut{stop}"), stop)
+        assert found.weights_sha256 == quiet.weights_sha256, f"cut after event {stop}"
+        assert found.certificate == quiet.certificate
 
 
 def test_bits_do_not_depend_on_the_workers(tmp_path, dataset):

@@ -15,7 +15,7 @@ from pipeline.training.training_run import TrainingRun
 from solvers.protocol import Mispaired
 from storage.folder import Damaged, Folder
 from storage.objects import Stored
-from storage.row_state import Kept, RowRecords, RowStateStore
+from storage.row_state import RowRecords, RowStateStore, StoredRowState
 from testing.datasets import make
 
 N, CHUNK_ROWS = 2400, 60
@@ -120,7 +120,7 @@ def test_an_object_at_another_place_is_refused_whatever_is_on_record(store, vers
 def test_records_are_kept_as_arrays_and_handed_out_by_chunk():
     records = RowRecords(5)
     assert records.is_empty
-    records.note(7, [Kept(4, Stored(10, 2**32 - 1)), Kept(0, Stored(11, 0))])
+    records.note(7, [StoredRowState(4, Stored(10, 2**32 - 1)), StoredRowState(0, Stored(11, 0))])
     assert records.missing(7) == 3
     assert records.missing(8) == 5
     arrays = records.arrays({6, 7})

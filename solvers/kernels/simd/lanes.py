@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import overload
 
-from solvers.kernels.dispatch import part_of_kernels
+from solvers.kernels.dispatch import PART, part_of_kernels
 from solvers.kernels.shapes import Floats, Index, LaneVector, Number, Truth
 from solvers.kernels.simd import llvm as vectors
 from solvers.kernels.simd.llvm import Lanes, Mask, common, lane, with_lane
@@ -46,9 +46,7 @@ class Eight(NamedTuple):
 LaneWidth = Two | Four | Eight  # how many numbers go together
 
 
-_compiled = partial(
-    overload, strict=False, jit_options={"error_model": "numpy", "forceinline": True, "_nrt": False}
-)
+_compiled = partial(overload, strict=False, jit_options=PART | {"_nrt": False})
 
 
 def _has_lanes(*kinds: Any) -> bool:

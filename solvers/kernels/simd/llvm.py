@@ -1,9 +1,12 @@
-"""What numba has no words for: LLVM's vectors of float64, and its prefetch.
+"""What numba has no words for: LLVM's vectors of float64, its prefetch, and parts of kernels.
 
 numba knows no vectors, and what LLVM makes of a loop over the models by itself is eight times the
 work.  lanes.py gives these operations names that plain Python understands, too, and so does
-prefetch.py.  Nothing else leans on numba.core, which changes without notice: pyproject.toml admits
-the versions that this file was tried with.
+prefetch.py.  Functions that only kernels call are compiled by `Part`: numba would make each one
+ready to be called from elsewhere, too, which is a quarter of the time of compiling.
+
+Nothing else leans on numba.core, which changes without notice: pyproject.toml admits the versions
+that this file was tried with.
 """
 
 from __future__ import annotations
@@ -11,15 +14,77 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from numba import types
-from numba.core import cgutils
+from numba import _dynfunc, types
+from numba.core import cgutils, event
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.compiler_machinery import register_pass
+from numba.core.typed_passes import NativeLowering
 from numba.extending import intrinsic, models, register_model
 
 ir = cgutils.ir
 
 #: What numba compiles under: one thread of a process at a time.
 compiler_lock = global_compiler_lock
+
+#: What numba tells of its compiling.
+compiler_events = event
+
+
+class _PartLibrary(JITCodeLibrary):  # type: ignore[misc]
+    """LLVM's words of a function, for others to link; it becomes machine code within them."""
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._verify_declare_only_symbols()
+        self._finalized = True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _PartLowering(NativeLowering):  # type: ignore[misc]
+    """To LLVM's words, without ways in from Python and from C."""
+
+    _name = "part_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        state.flags.no_compile = True
+        state.flags.no_cpython_wrapper = state.flags.no_cfunc_wrapper = True
+        library = _PartLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library = library
+        super().run_pass(state)
+        library.finalize()
+        made = state.cr
+        where, name, nowhere = made.fndesc.lookup_module(), made.fndesc.qualname, 0
+        stub = _dynfunc.make_function(where, name, "", nowhere, made.env, (library,))
+        state.targetctx.insert_user_function(stub, made.fndesc, [library])
+        state.reload_init.extend(library._reload_init)
+        state.cr = made._replace(cfunc=stub)
+        return True
+
+
+class Part(Compiler):  # type: ignore[misc]
+    """numba's compiler, for functions that are called by compiled ones alone."""
+
+    def define_pipelines(self) -> Any:
+        """Replace the last step."""
+        pipelines = super().define_pipelines()
+        for pipeline in pipelines:
+            pipeline.passes = [
+                (_PartLowering if step is NativeLowering else step, why)
+                for step, why in pipeline.passes
+            ]
+            pipeline._finalized = False
+            pipeline.finalize()
+        return pipelines
+
+
+def give_environments(kernel: Any) -> None:
+    """Tell a compiled kernel where its parts' globals are, as numba does for a cached one."""
+    for compiled in kernel.overloads.values():
+        for environment in compiled._find_referenced_environments():
+            compiled.library.codegen.set_env(environment.env_name, environment)
+
 
 ONE_BITS = 1023 << 52  # of 1.0
 LEAST_BITS = 0x3FE6A09E667F3BCD  # of sqrt(1/2): mantissas lie between it and its double

@@ -4,15 +4,14 @@ import json
 import re
 import subprocess
 import sys
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from flows.orchestration.stalling import StallWatch
 from testing.datasets import make
 from testing.prefect_server import PROJECT, wait_for
+from testing.receiver import receiver
 
 #: A flow that is alive and gets no further.
 STALLS = """
@@ -33,22 +32,9 @@ stuck()
 
 @pytest.fixture
 def received():
-    """Texts that were posted to a receiver, and its address."""
-    texts = []
-
-    class Receiver(BaseHTTPRequestHandler):
-        def do_POST(self):
-            texts.append(json.loads(self.rfile.read(int(self.headers["Content-Length"])))["text"])
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, *args):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Receiver) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield texts, f"http://127.0.0.1:{server.server_port}/secret-path"
-        server.shutdown()
+    """What tells the texts that were posted to a receiver, and its address."""
+    with receiver() as (posted, address):
+        yield lambda: [json.loads(body)["text"] for _, body in posted], f"{address}/secret-path"
 
 
 def notify(environment, *words, **more):
@@ -104,11 +90,11 @@ def test_whoever_is_to_know_is_written_to(prefect_server, flow_runner, received,
     }
 
     def of_this_test():  # the server has runs of other tests, too
-        return [text for text in texts if tmp_path.name in text or text.startswith("stuck")]
+        return [text for text in texts() if tmp_path.name in text or text.startswith("stuck")]
 
     wait_for(lambda: len(of_this_test()) >= len(expected), 60, "a text for each")
     time.sleep(1)  # for one too many
-    assert len(of_this_test()) == len(expected), texts
+    assert len(of_this_test()) == len(expected), texts()
     for pattern in expected:
         assert any(re.search(pattern, text, re.DOTALL) for text in of_this_test()), pattern
     states = {r["name"].split(",")[0].rpartition("/")[2]: r["state"] for r in prefect_server.ask(

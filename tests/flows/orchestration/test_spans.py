@@ -2,14 +2,13 @@
 
 import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from testing.datasets import make
 from testing.prefect_server import PREFECT, PROJECT, words_for
+from testing.receiver import receiver
 
 INSTRUMENT = str(Path(sys.executable).with_name("opentelemetry-instrument"))
 EVERY_PASS = [f"sdca: pass {k} of 3".encode() for k in (1, 2, 3)]
@@ -18,21 +17,8 @@ EVERY_PASS = [f"sdca: pass {k} of 3".encode() for k in (1, 2, 3)]
 @pytest.fixture
 def collector():
     """What is sent to an address that takes spans, as OTLP over HTTP; and the address."""
-    sent = []
-
-    class Receiver(BaseHTTPRequestHandler):
-        def do_POST(self):
-            sent.append((self.path, self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, *args):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Receiver) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield sent, f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with receiver() as (sent, address):
+        yield sent, address
 
 
 def test_every_pass_is_a_span(prefect_server, collector, tmp_path):

@@ -30,6 +30,7 @@ from storage.seal import seal
 from storage.table import SparseTable, concatenate
 from storage.writer import DatasetWriter
 from testing.datasets import make, random_table
+from testing.interruptions import cut_and_resumed
 from tests.conftest import ROUNDING
 
 D = CACHED_COLUMNS + 1000
@@ -411,14 +412,8 @@ def test_cut_short_it_has_the_quiet_runs_bits(tmp_path, pair, method):
     plan = plan_for(pair["frequency"], method, snapshot_every=1e-9)
     _, quiet = train(plan, tmp_path / "quiet")
     for stop in (1, 3, 6, 9):
-        url = str(tmp_path / f"cut{stop}")
-        for seen, _ in enumerate(TrainingRun.start(plan, url, InProcess()), start=1):
-            if seen == stop:
-                break
-        resumed = TrainingRun.resume(url, InProcess())
-        for _ in resumed:
-            pass
-        assert resumed.result.weights_sha256 == quiet.weights_sha256
+        found = cut_and_resumed(plan, str(tmp_path / f"cut{stop}"), stop)
+        assert found.weights_sha256 == quiet.weights_sha256
 
 
 def test_a_million_columns(tmp_path):

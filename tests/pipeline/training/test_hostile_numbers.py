@@ -19,7 +19,7 @@ from storage.table import DenseTable
 from testing.datasets import write
 from testing.oracles import objective, optimum
 
-SMOOTH = ["squared_hinge", "smoothed_hinge", "logistic", "squared"]
+SMOOTH = ["squared_hinge", "logistic", "squared"]
 METHODS = {
     "sgd": [*SMOOTH, "hinge"], "asgd": [*SMOOTH, "hinge"], "pegasos": ["hinge"], "s2gd": SMOOTH,
     "s2gd+": SMOOTH, "svrg": SMOOTH, "sdca": [*SMOOTH, "hinge"], "psdca": [*SMOOTH, "hinge"],

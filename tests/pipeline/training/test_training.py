@@ -23,6 +23,7 @@ from solvers.gradient import GRADIENT
 from solvers.protocol import Diverged, Weights
 from storage.folder import Damaged
 from testing.datasets import make
+from testing.interruptions import cut_and_resumed, events_of
 
 MEMORY = "96.1MB"  # leaves windows of a few small chunks
 
@@ -81,7 +82,6 @@ def test_bits_do_not_depend_on_where_it_runs(tmp_path, quiet_runs, execution):
             assert (there.objective, there.certificate) == (quiet.objective, quiet.certificate)
 
 
-@pytest.mark.parametrize("layout", ["dense", "sparse"])
 @pytest.mark.parametrize(
     "settings",
     [
@@ -110,26 +110,21 @@ def test_bits_do_not_depend_on_where_it_runs(tmp_path, quiet_runs, execution):
     ],
     ids=lambda settings: settings.get("solver", {}).get("kind", "streams"),
 )
-def test_interrupted_anywhere_equals_uninterrupted(tmp_path, layout, settings, monkeypatch):
+def test_interrupted_anywhere_equals_uninterrupted(tmp_path, settings, monkeypatch):
     monkeypatch.setattr("solvers.sag.RENEW_EVERY", 2)
     monkeypatch.setattr("pipeline.execution.walk.FASTER", 4)  # more places to stop at
+    layout = "dense" if "streams" in settings else "sparse"
     dataset = make(tmp_path / "set", layout=layout, n=2500, chunk_rows=30)
     plan = plan_for(dataset, **settings)
     quiet = train(plan, tmp_path / "quiet")
     impatient = plan.model_copy(update={"snapshot_every": 1e-9})  # a snapshot after every span
-    events = sum(1 for _ in TrainingRun.start(impatient, str(tmp_path / "count"), InProcess()))
+    events = events_of(impatient, str(tmp_path / "count"))
     assert events > 6
     for stop in range(1, events, max(1, events // 5)):
-        url = str(tmp_path / f"cut{stop}")
-        for seen, _ in enumerate(TrainingRun.start(impatient, url, InProcess()), start=1):
-            if seen == stop:
-                break
-        resumed = TrainingRun.resume(url, InProcess())
-        for _ in resumed:
-            pass
-        assert resumed.result.weights_sha256 == quiet.weights_sha256, f"cut after event {stop}"
-        assert resumed.result.certificate == quiet.certificate
-        assert resumed.result.rows_seen == quiet.rows_seen
+        found = cut_and_resumed(impatient, str(tmp_path / f"cut{stop}"), stop)
+        assert found.weights_sha256 == quiet.weights_sha256, f"cut after event {stop}"
+        assert found.certificate == quiet.certificate
+        assert found.rows_seen == quiet.rows_seen
 
 
 def test_the_same_command_again_continues_and_then_does_nothing(tmp_path):

@@ -106,7 +106,7 @@ def test_passes_are_the_recursion_and_the_mean_that_of_its_later_half(
 def test_violations_are_dual_variables_and_certify(sparse, streams, column, share, rng):
     problem, of = hinge(0.05, column, share), data(*rows(rng), sparse=sparse, streams=streams)
     lowest = Run(Sdca(), problem, of._replace(stats=of.stats._replace(streams=1))).passes(3000)
-    lowest = lowest.audited()
+    lowest = lowest.certified()
     run, lower = Run(Pegasos(batch_size=3), problem, of), -np.inf
     gaps, earlier, begin = {}, np.zeros(len(of.y)), 0
     for passes in range(1, 65):
@@ -117,18 +117,18 @@ def test_violations_are_dual_variables_and_certify(sparse, streams, column, shar
         w, b = weights_of(problem, of, a)
         assert np.abs(run.state.W[:-1, LAST] - w).max() <= 1e-12 * np.abs(w).max()
         assert run.state.b_dual == pytest.approx(b, rel=1e-12, abs=1e-12)
-        later = (run.kept.ravel() - earlier) / (passes - begin)  # the violations of one tail
+        later = (run.row_state.ravel() - earlier) / (passes - begin)  # the violations of one tail
         assert 0.0 <= later.min() <= later.max() <= 1.0
         lower = max(lower, dual_objective(problem, of, later))
         if passes & (passes - 1) == 0:
-            earlier, begin = run.kept.ravel().copy(), passes
+            earlier, begin = run.row_state.ravel().copy(), passes
         found = run.solver.certificate(run.state)
         assert (found is None) == (passes == 1)
         if found:
             check(problem, of, run, found, lower, lowest)
         lower = max(lower, dual_objective(problem, of, a))
         gaps[passes] = found.gap if found else np.inf
-    check(problem, of, run, run.audited(), lower, lowest)
+    check(problem, of, run, run.certified(), lower, lowest)
     assert gaps[64] < 0.1 * gaps[4]
 
 
@@ -144,9 +144,9 @@ def check(problem, of, run, found, lower, lowest):
 def test_the_later_violations_prove_nearly_all_that_is_true():
     """Those of all passes alone prove five times less here: they remember the first."""
     of, problem = unit_data(*text_rows(1500, 2000, 3, noise=0.05)), hinge(10.0 / 1500)
-    lowest = Run(Sdca(), problem, of).passes(60).audited()
+    lowest = Run(Sdca(), problem, of).passes(60).certified()
     run = Run(Pegasos(), problem, of).passes(32)
-    found = run.audited()
+    found = run.certified()
     excess = found.objective - lowest.objective
     assert lowest.gap < 0.01 * excess < excess < found.gap < 2.0 * excess
     assert found.objective - dual_objective(problem, of, run.dual_variables) > 5.0 * excess
@@ -170,7 +170,7 @@ def test_two_equal_rows_by_hand():
 def test_the_mean_is_as_near_as_theorem_1_says(batch):
     """E f(mean) - f* <= (beta_b / b) 30 / (lam T), rows of unit length."""
     of, problem, passes = data(*gen_dense(1000, 50, 10, noise=0.3)), hinge(0.01), 4
-    lowest = Run(Sdca(), problem, of).passes(100).audited().objective
+    lowest = Run(Sdca(), problem, of).passes(100).certified().objective
     n = len(of.y)
     beta = 1.0 + (batch - 1) * (n * of.stats.sigma_square - 1.0) / (n - 1)
     excess = []

@@ -6,7 +6,7 @@ from scipy.sparse import csr_matrix
 
 from pipeline.training.packing import named_fields
 from solvers.dual.sdca import Sdca
-from solvers.dual.sdca_interleaved import visit_interleaved as sdca_abreast
+from solvers.dual.sdca_interleaved import visit_interleaved as sdca_interleaved
 from solvers.kernels.rows import SparseRows
 from solvers.kernels.simd.interleaved import LINE, apart, beside, lanes_for, lanes_taken
 from solvers.models import Task
@@ -17,9 +17,9 @@ from solvers.sgd.interleaved_steps import visit_interleaved
 from testing.oracles import block, problem_of, rows_of, sparse_rows, stats
 from tests.conftest import ROUNDING
 
-#: One with a kink and one of numbers; that every loss means in lanes what it means of numbers is
+#: One of sides and one of numbers; that every loss means in lanes what it means of numbers is
 #: test_lanes.py's.
-LOSSES = ["hinge", "squared"]
+LOSSES = ["squared_hinge", "huber"]
 
 
 def ends(solver, views, loss, *, n=300, d=40, flush=False):
@@ -34,13 +34,13 @@ def ends(solver, views, loss, *, n=300, d=40, flush=False):
     method = MultiModel(solver, tuple(views))
     walk, found = method.program(0)[0], []
     for enter in (walk.enter, copy_state):
-        kept = np.zeros((n, method.row_state_size(known)))
+        row_state = np.zeros((n, method.row_state_size(known)))
         state = enter(method.init(problem, known))
         assert bool(state.interleaved) == (enter is walk.enter)
         for order in np.split(np.arange(n), [100]):
-            one = block(sparse_rows(csr_matrix(X)), y, weight, order)._replace(row_state=kept)
+            one = block(sparse_rows(csr_matrix(X)), y, weight, order)._replace(row_state=row_state)
             state = walk.step(problem, known, state, one)
-        found.append((walk.leave(state), kept))
+        found.append((walk.leave(state), row_state))
     return found
 
 
@@ -81,7 +81,7 @@ def test_plain_python_agrees(monkeypatch, solver):
     monkeypatch.setattr(
         "solvers.sgd.interleaved_steps.visit_interleaved", visit_interleaved.py_func
     )
-    monkeypatch.setattr("solvers.dual.sdca_interleaved.visit_interleaved", sdca_abreast.py_func)
+    monkeypatch.setattr("solvers.dual.sdca_interleaved.visit_interleaved", sdca_interleaved.py_func)
     (slow, _), _ = ends(solver, views, "logistic")
     for a, b in zip(fast.models, slow.models, strict=True):
         np.testing.assert_allclose(a.W, b.W, rtol=1e-9, atol=ROUNDING)

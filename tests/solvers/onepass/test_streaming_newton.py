@@ -48,7 +48,7 @@ def ridge(problem, X, y, weight):
 def test_squared_loss_ends_at_the_ridge_optimum_with_its_certificate(kind, streams):
     X, y, weight = rows_of(9000, 7, "squared", seed=2)
     X[:, 3] *= 2.0**13
-    X[:, 4] += 3.0 * X[:, 5]
+    X[:, 4] = oracles.single(X[:, 4] + 3.0 * X[:, 5])
     y = 5.0 * y + 300.0
     problem = problem_of("squared", 1e-3, "free")
     state = one_pass(problem, X, y, weight, kind, cuts=[1, 40, 2900], streams=streams)
@@ -112,7 +112,7 @@ def test_smooth_losses_end_near_the_optimum_however_columns_are_scaled(loss):
     X, y, weight = rows_of(20_000, 6, loss, seed=4)
     problem = problem_of(loss, 1e-3, "free")
     for scale in (1.0, 10.0 ** np.arange(6)):
-        own = X * scale
+        own = oracles.single(X * scale)
         w = offer(one_pass(problem, own, y, weight), NEWTON)
         found = oracles.objective(loss, problem, own, y, weight, *w)[0]
         zero = oracles.objective(loss, problem, own, y, weight, np.zeros(6))[0]

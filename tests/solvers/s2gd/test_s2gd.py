@@ -95,14 +95,14 @@ def follow(solver, loss, problem, kind, X, y, weight, epochs):
 @settings(max_examples=40)
 @given(
     seed=st.integers(0, 2**32),
-    loss=st.sampled_from(SMOOTH),
+    pair=st.sampled_from(oracles.SMOOTH_PAIRS),
     intercept=st.sampled_from(list(INTERCEPTS)),
-    kind=st.sampled_from(KINDS),
     batch=st.sampled_from([1, 2, 7]),
     lam=st.floats(-6, 2).map(lambda e: 10.0**e),
     step=st.sampled_from(["mean", "largest", "conservative"]),
 )
-def test_every_epoch_is_algorithm_1(seed, loss, intercept, kind, batch, lam, step):
+def test_every_epoch_is_algorithm_1(seed, pair, intercept, batch, lam, step):
+    loss, kind = pair
     X, y, weight = rows_of(60, 5, loss, seed)
     problem = problem_of(loss, lam, intercept)
     solver = S2gd(step=step, batch_size=batch, subspace=0)
@@ -228,7 +228,7 @@ def test_certificates_bound_the_truth_down_to_rounding(loss, solver, lam):
     X, y, weight = rows_of(300, 6, loss, seed=6)
     problem = problem_of(loss, lam, "free")
     best, objectives, lower = oracles.optimum(loss, problem, X, y, weight), [np.inf], 0.0
-    for moment in in_memory(solver, problem, SparseRows, X, y, weight):
+    for moment in in_memory(solver, problem, oracles.ROWS_OF[loss], X, y, weight):
         if not isinstance(moment.sweep, Reduce):
             continue
         state, found = moment.state, solver.certificate(moment.state)

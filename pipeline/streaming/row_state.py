@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from storage.objects import Stored
-from storage.row_state import Kept, RowStateStore
+from storage.row_state import RowStateStore, StoredRowState
 
 Values = NDArray[np.float64]
 
 
-class RowNumbers(Protocol):
+class RowStates(Protocol):
     """Versions of numbers per row, chunk by chunk; see `storage.row_state.RowStateStore`."""
 
     def write(self, version: int, chunk: int, values: Values) -> Stored | None:
@@ -51,12 +51,12 @@ class RowStateInMemory:
         out[:] = held
         return 0
 
-    def flush(self, version: int) -> Iterator[Kept]:
+    def flush(self, version: int) -> Iterator[StoredRowState]:
         """Write what is here of a version and not on disk yet; yield what to put on record."""
         for key in [key for key in self._held if key[0] == version and key not in self._written]:
             stored = self._store.write(*key, self._held[key])
             self._written.add(key)
-            yield Kept(key[1], stored)
+            yield StoredRowState(key[1], stored)
 
     def keep_only(self, versions: Iterable[int]) -> None:
         """Let go of all other versions."""

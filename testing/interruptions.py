@@ -1,0 +1,22 @@
+"""Trainings that stop after any of their events, and go on in another object."""
+
+from pipeline.execution.threads import InProcess
+from pipeline.settings.training_plan import TrainingPlan
+from pipeline.training.outcome import TrainingResult
+from pipeline.training.training_run import TrainingRun
+
+
+def events_of(plan: TrainingPlan, url: str) -> int:
+    """Return how many events a whole training has."""
+    return sum(1 for _ in TrainingRun.start(plan, url, InProcess()))
+
+
+def cut_and_resumed(plan: TrainingPlan, url: str, stop: int) -> TrainingResult:
+    """Train, stop after the given event, and go on to the end from what is stored."""
+    for seen, _ in enumerate(TrainingRun.start(plan, url, InProcess()), start=1):
+        if seen == stop:
+            break
+    resumed = TrainingRun.resume(url, InProcess())
+    for _ in resumed:
+        pass
+    return resumed.result

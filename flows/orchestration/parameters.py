@@ -11,28 +11,28 @@ from __future__ import annotations
 import copy
 import inspect
 import json
-import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
-import solvers
 from flows.options import REPEATED
+from flows.orchestration.method_settings import every_setting, methods_with
 from flows.settings import column_position
 from pipeline.errors import BadInput
-from pipeline.settings.methods import KINDS, OfRegistry, every_class
+from pipeline.settings.methods import KINDS, OfRegistry, settings_class
 from pipeline.settings.regularisation import Lam
+from solvers.registry import METHODS
 from storage.addresses import require_no_secrets
 
 Request = Callable[..., Any]  # one of flows.orchestration.signatures
 
 MISSING = inspect.Parameter.empty
+METHOD_WORD: Any = Literal[*KINDS]
 COLUMNS = ("label", "weight", "drop")  # a whole number is a position there
 
 _KINDS = {int: "number", float: "number", str: "text", bool: "true, false",
@@ -48,15 +48,15 @@ class Named(NamedTuple):
     about: str
 
 
-def described(request: Request, *, of_methods: bool = True) -> list[Named]:
+def described(request: Request, *, methods: Iterable[str] = METHODS) -> list[Named]:
     """Return every parameter of a flow, plans taken apart.
 
     Parameters
     ----------
     request
         One of `flows.orchestration.signatures`.
-    of_methods
-        The settings of every method, too, whose classes are imported for that.
+    methods
+        Words of the methods whose settings are told, too; their classes are imported for that.
     """
     signature = inspect.signature(request, eval_str=True)
     found: list[Named] = []
@@ -64,7 +64,7 @@ def described(request: Request, *, of_methods: bool = True) -> list[Named]:
         kind = parameter.annotation
         if _is_model(kind):
             given = None if parameter.default is MISSING else parameter.default
-            found += _fields(name, kind, given, of_methods=of_methods)
+            found += _fields(name, kind, given, tuple(methods))
         else:
             about = _documented(request.__doc__ or "", name)
             found.append(Named(name, kind, parameter.default, about))
@@ -72,19 +72,19 @@ def described(request: Request, *, of_methods: bool = True) -> list[Named]:
 
 
 def _fields(
-    prefix: str, kind: type[BaseModel], given: BaseModel | None, *, of_methods: bool
+    prefix: str, kind: type[BaseModel], given: BaseModel | None, methods: tuple[str, ...]
 ) -> Iterator[Named]:
     for name, field in kind.model_fields.items():
         path = f"{prefix}.{name}"
         default = _default(field) if given is None else getattr(given, name)
-        if OfRegistry in field.metadata and not of_methods:
-            about = field.description or ""
-            yield Named(f"{path}.kind", Literal[*KINDS], default.kind, about)
+        if OfRegistry in field.metadata:
+            yield Named(f"{path}.kind", METHOD_WORD, default.kind, field.description or "")
+            yield from _settings(path, [settings_class(kind) for kind in methods])
             continue
         members = _models(field)
         if len(members) == 1:
             inner = default if default is not MISSING else None
-            yield from _fields(path, members[0], inner, of_methods=of_methods)
+            yield from _fields(path, members[0], inner, methods)
         elif members:
             yield from _union(path, members, default, field)
         elif name not in ("storage_options", "label_required"):
@@ -97,6 +97,11 @@ def _union(
     """Take a choice of settings apart: its kinds, then the settings of each."""
     kinds = [member.model_fields["kind"].default for member in members]
     yield Named(f"{path}.kind", Literal[*kinds], default.kind, field.description or "")
+    yield from _settings(path, members)
+
+
+def _settings(path: str, members: list[type[BaseModel]]) -> Iterator[Named]:
+    """Return the settings of several classes, each name once."""
     told: dict[str, Named] = {}
     for member in members:
         for name, inner in member.model_fields.items():
@@ -146,20 +151,24 @@ def values_of(request: Request, words: Iterable[str], before: Mapping[str, Any])
 
 
 def _known_for(request: Request, words: list[str]) -> list[Named]:
-    """Return the parameters that words may mean; methods are imported where one may mean theirs."""
-    known = described(request, of_methods=False)
+    """Return the parameters that words may mean; a method is imported where a word is its setting.
+
+    Where some word has no meaning at all, methods' settings are there by name alone: enough to
+    refuse it, and to say what may have been meant.
+    """
+    plain = described(request, methods=())
+    by_name = plain + _settings_by_name(plain)
     names = [word.partition("=")[0].strip() for word in words]
-    strange = [n for n in names if not _matches(n, known) and _whole(n, known) is None]
-    if all(_near(name, known) and not _may_be_of_a_method(name) for name in strange):
-        return known
-    return described(request)
+    strange = [n for n in names if not _matches(n, plain) and _whole(n, plain) is None]
+    if not strange or not all(_matches(name, by_name) for name in strange):
+        return by_name if strange else plain
+    of_methods = {kind for name in strange for kind in methods_with(name.rpartition(".")[2])}
+    return described(request, methods=[kind for kind in METHODS if kind in of_methods])
 
 
-def _may_be_of_a_method(name: str) -> bool:
-    """Whether some class below `solvers` has a field of that name, by its text: no import."""
-    field = re.compile(rf"^ +{re.escape(name.rpartition('.')[2])}\s*:", re.MULTILINE)
-    sources = Path(solvers.__path__[0]).rglob("*.py")
-    return any(field.search(source.read_text(encoding="utf-8")) for source in sources)
+def _settings_by_name(known: list[Named]) -> list[Named]:
+    folders = [n.path.removesuffix("kind") for n in known if n.hint == METHOD_WORD]
+    return [Named(f"{f}{name}", Any, MISSING, "") for f in folders for name in every_setting()]
 
 
 def validated(request: Request, values: dict[str, Any]) -> dict[str, Any]:
@@ -337,8 +346,6 @@ def _is_model(kind: Any) -> bool:
 
 
 def _models(field: FieldInfo) -> list[type[BaseModel]]:
-    if OfRegistry in field.metadata:
-        return every_class()
     return [m for m in _members(field.annotation) if _is_model(m)]
 
 

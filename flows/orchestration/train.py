@@ -24,6 +24,7 @@ from flows.orchestration.scheduled import (
 )
 from flows.orchestration.session import Session, Stage, stages
 from flows.orchestration.stalling import StallWatch, tell_prefect
+from flows.orchestration.suspending import at_rest_if_suspended, is_suspended
 from flows.training import require_convergence, require_tolerance
 from pipeline.reporting.history import read_history
 from pipeline.reporting.model_card import model_card
@@ -61,8 +62,10 @@ def train_in_stages(plan: TrainingPlan, run: str, where: Execution) -> TrainingR
         def show(event: Event) -> None:
             watch.progressed()
             progress.show(event)
+            if is_suspended():
+                session.stop()
 
-        with stopping_first(session.stop) as signals:
+        with stopping_first(session.stop) as signals, at_rest_if_suspended(session):
             for stage in stages(plan, int(session.cursor().passes)):
                 make_passes.with_options(task_run_name=stage.name)(session, stage, show)
                 if signals:

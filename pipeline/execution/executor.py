@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from typing import Any, Protocol
 
 from threadpoolctl import threadpool_limits
@@ -104,8 +105,9 @@ def _opened(execution: Execution, why: str) -> Iterator[Executor]:
         if security is not None:
             require_trust(str(execution.scheduler), security)
         with connect(execution.scheduler, set_as_default=False, security=security) as client:
-            await_workers(client, str(execution.scheduler), execution.wait_workers)
-            yield OnDask(client, client.dashboard_link, why)
+            wait = partial(await_workers, client, str(execution.scheduler), execution.wait_workers)
+            wait()
+            yield OnDask(client, client.dashboard_link, why, wait)
         return
     security = distributed.Security.temporary() if execution.encrypt else None
     with (
@@ -123,7 +125,7 @@ def _opened(execution: Execution, why: str) -> Iterator[Executor]:
 
 
 def await_workers(client: Any, scheduler: str, most_s: float) -> None:
-    """Wait for the first worker of a scheduler; say what is missing, and how to start it.
+    """Wait while a scheduler has no worker; say what is missing, and how to start it.
 
     Raises
     ------
@@ -141,7 +143,7 @@ def await_workers(client: Any, scheduler: str, most_s: float) -> None:
             raise NoWorkers(f"The Dask scheduler at {scheduler} has no workers. {advice}")
         if not told:
             _log.warning(
-                "The Dask scheduler at %s has no workers yet; waiting for %.0f s. %s",
+                "The Dask scheduler at %s has no workers; waiting for %.0f s. %s",
                 scheduler, most_s, advice,
             )  # fmt: skip
         told = True

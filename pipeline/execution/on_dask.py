@@ -11,9 +11,11 @@ from threading import Lock
 from typing import Any
 from uuid import uuid4
 
+from pipeline.execution.packing import call, packed
 from pipeline.execution.threads import InProcess, Item, Work, value_of
 
 TOPIC = "fewpass-runs"  # of a scheduler's events: which runs were trained on it
+PATIENCE_S = 4.0  # with a result, before it is asked whether anybody works
 LOOK_SECONDS = 1.0  # how often a wait looks whether Dask has lost a task
 
 
@@ -22,22 +24,42 @@ class OnDask:
 
     A task that loses its worker runs again elsewhere: nothing is pinned to a worker.  One that
     raises is not tried again: it is a pure function, and would raise again.
+
+    Parameters
+    ----------
+    client
+        A `distributed.Client`.
+    dashboard
+        Address of the page about learning.
+    why
+        Why tasks run there.
+    await_workers
+        Called while a result is long in coming: waits while there are no workers, and raises
+        NoWorkers when that lasts.
     """
 
     engine = "dask"
     near = alone = False
 
-    def __init__(self, client: Any, dashboard: str | None, why: str = "") -> None:
-        self._client = client
+    def __init__(
+        self,
+        client: Any,
+        dashboard: str | None,
+        why: str = "",
+        await_workers: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._client, self._await_workers = client, await_workers
         self.compiled: set[str] = set()
         self._numbers = itertools.count()
         self._token = uuid4().hex
+        self._handle = type_of_handles()
         self.dashboard, self.why = dashboard, why
 
     def submit(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
         """Submit under a key that the dashboard shows as `name`."""
         key = f"{name}-{next(self._numbers):06d}-{self._token}"
-        return self._client.submit(function, *args, key=key, pure=False)
+        given = [packed(value, self._handle) for value in (function, *args)]
+        return self._client.submit(call, *given, key=key, pure=False)
 
     submit_small = submit
 
@@ -46,7 +68,17 @@ class OnDask:
         return self.submit(name, itemgetter(k), handle)
 
     def result(self, handle: Any) -> Any:
-        """Wait and fetch; ConnectionError when the cluster is gone."""
+        """Wait and fetch; ConnectionError when the cluster is gone, or all its workers are."""
+        from distributed.comm.core import CommClosedError  # noqa: PLC0415
+
+        while handle.status == "pending":
+            try:
+                return result_of(handle, PATIENCE_S)
+            except TimeoutError:
+                if handle.status != "pending":
+                    break
+            with suppress(CommClosedError, TimeoutError):  # a scheduler's end is told by the task
+                self._await_workers()
         return result_of(handle)
 
     def everywhere(self, function: Callable[[], None]) -> None:
@@ -116,12 +148,19 @@ def _do(number: int) -> None:
     _lent.pop(number).do()
 
 
-def result_of(future: Any) -> Any:
+def type_of_handles() -> type:
+    """Return the class of what `distributed.Client.submit` returns."""
+    from distributed import Future  # noqa: PLC0415
+
+    return Future
+
+
+def result_of(future: Any, timeout_s: float | None = None) -> Any:
     """Wait for a future of Dask's and fetch; ConnectionError when the cluster is gone."""
     from distributed.comm.core import CommClosedError  # noqa: PLC0415
 
     try:
-        return future.result()
+        return future.result(timeout_s)
     except (CancelledError, CommClosedError) as error:
         raise ConnectionError(
             "The Dask scheduler is gone, and with it all that was computed since the last "

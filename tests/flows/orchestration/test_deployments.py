@@ -240,6 +240,23 @@ def test_cancelled_from_the_page_it_ends_as_cancelled_and_goes_on(place):
     wait_for(lambda: place.last_state() == "Completed", 60, "the flow's last word")
 
 
+def test_suspended_on_the_page_it_leaves_a_snapshot_and_resumed_it_goes_on(place):
+    """What the page's "Pause" and "Resume" ask of the server."""
+    place.workers or place.worker()
+    flow = place.flow_begun("suspended")
+    run = place.states("ad-hoc")[-1][1]
+    details = {"pause_reschedule": True, "pause_timeout": "2100-01-01T00:00:00Z"}
+    asked = {"state": {"type": "PAUSED", "name": "Suspended", "state_details": details}}
+    place.server.ask(f"flow_runs/{run['id']}/set_state", asked)
+    wait_for(lambda: not psutil.pid_exists(flow), 60, "the end of a suspended run")
+    assert place.state(run) == "Suspended"
+    *_, last = RunFolder(str(place.folder / "suspended")).events()
+    assert (last["event"], last["snapshot"] is not None) == ("stop", True)
+    place.server.ask(f"flow_runs/{run['id']}/resume", {})
+    assert place.trained("suspended")["weights_sha256"] == place.quiet.weights_sha256
+    wait_for(lambda: place.state(run) == "Completed", 60, "the flow's last word")
+
+
 def doctor(place, *words):
     return subprocess.run(
         [FEWPASS, "doctor", *words, "--json"], env=place.server.environment, cwd=PROJECT,

@@ -183,7 +183,12 @@ def test_bad_requests_start_nothing(words, said, capsys):
         (["train", "-pdataset=d", "-prun=r", "-ppasses=no"], set()),
         (["train", "-pdataset=d", "-prun=r", "-psolver=adam"], set()),
         (["refresh", "-pmemory=1GB"], set()),
-        (["train", "-pdataset=d", "-prun=r", "-psolver.gama0=1"], {"numba"}),  # its methods' own
+        (["train", "-pdataset=d", "-prun=r", "-psolver.gama0=1"], set()),
+        (["train", "-pdataset=d", "-prun=r", "-psolver=sgd", "-psolver.epoch=3"], set()),
+        (
+            ["train", "-prun=r", "-psolver=sgd", "-psolver.gamma0=no"],
+            {"numba"},
+        ),  # the class reads it
     ],
 )
 def test_refusals_import_nothing_heavy(words, heavy):
@@ -203,12 +208,20 @@ def test_refusals_import_nothing_heavy(words, heavy):
     assert set(done.stdout.split()) == heavy
 
 
+def test_settings_are_known_without_importing_their_methods():
+    from flows.orchestration.method_settings import setting_names
+    from solvers.registry import METHODS, method_class
+
+    for kind in METHODS:
+        assert {"kind", *setting_names(kind)} == set(method_class(kind).model_fields), kind
+
+
 @pytest.mark.parametrize("name", FLOWS)
 def test_a_name_means_the_same_with_and_without_the_methods_settings(name):
     from flows.orchestration.parameters import _known_for, _resolved, described, short_name
     from flows.orchestration.signatures import REQUESTS
 
-    known = described(REQUESTS[name], of_methods=False)
+    known = described(REQUESTS[name], methods=())
     everything = described(REQUESTS[name])
     assert {n.path for n in known} <= {n.path for n in everything}
     for named in everything:

@@ -235,7 +235,11 @@ def test_a_scheduler_that_talks_in_the_clear_is_told_from_one_over_tls(cluster):
 
     files = {f"tls_{name}": str(cluster.folder / f"{name}.pem") for name in ("ca", "cert", "key")}
     with distributed.LocalCluster(
-        n_workers=0, processes=False, protocol="tcp", host="127.0.0.1", dashboard_address=None
+        n_workers=0,
+        processes=False,
+        protocol="tcp",
+        host="127.0.0.1",
+        dashboard_address="127.0.0.1:0",
     ) as plain:
         address = plain.scheduler_address.replace("tcp://", "tls://")
         with (

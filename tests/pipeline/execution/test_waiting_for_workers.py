@@ -1,6 +1,7 @@
 """A scheduler that nobody works for: said, waited for, given up."""
 
 import logging
+from functools import partial
 
 import distributed
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from flows.cli import main
 from pipeline.errors import NoWorkers
 from pipeline.execution.executor import await_workers, open_executor
+from pipeline.execution.on_dask import OnDask
 from pipeline.settings.execution import Execution
 from testing.datasets import make
 
@@ -50,10 +52,19 @@ def test_a_worker_that_comes_is_waited_for(scheduler, caplog):
 
     with caplog.at_level(logging.WARNING):
         await_workers(Late(), "tcp://there", 60.0)
-    assert "has no workers yet; waiting for 60 s" in caplog.text
+    assert "has no workers; waiting for 60 s" in caplog.text
     place = Execution(scheduler=scheduler.scheduler_address, wait_workers="0")
     with pytest.raises(NoWorkers), open_executor(place):
         pass
+
+
+def test_when_all_workers_are_gone_no_result_is_waited_for_in_silence(scheduler, monkeypatch):
+    monkeypatch.setattr("pipeline.execution.on_dask.PATIENCE_S", 0.1)
+    address = scheduler.scheduler_address
+    with distributed.Client(address, set_as_default=False) as client:
+        executor = OnDask(client, None, "", partial(await_workers, client, address, 0.0))
+        with pytest.raises(NoWorkers, match="has no workers"):
+            executor.result(executor.submit("sum", sum, (1, 2)))
 
 
 @pytest.mark.parametrize(

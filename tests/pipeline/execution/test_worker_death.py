@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+from operator import attrgetter
 
 import distributed
 import pytest
@@ -11,6 +12,7 @@ from pipeline.execution.on_dask import OnDask
 from pipeline.execution.threads import InProcess
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.training.training_run import TrainingRun
+from storage.dataset import NotADataset
 from testing.datasets import make
 from testing.object_store import object_store
 
@@ -61,6 +63,17 @@ def test_the_model_is_the_same_bit_for_bit(tmp_path, two_processes):
     assert killed == 2
     assert shaken.result.weights_sha256 == quiet.result.weights_sha256
     assert shaken.result.rows_seen == quiet.result.rows_seen
+
+
+def test_a_data_set_that_a_worker_cannot_open_is_the_tasks_error(tmp_path, two_processes):
+    """Not the end of the worker, of which nobody would hear: no credentials there, say."""
+    dataset = make(tmp_path / "set", n=500)
+    before = two_processes.run(os.getpid)
+    (tmp_path / "set/manifest.json").unlink()
+    executor = OnDask(two_processes, None)
+    with pytest.raises(NotADataset, match=str(tmp_path)):
+        executor.result(executor.submit("rows", attrgetter("n_rows"), dataset))
+    assert two_processes.run(os.getpid) == before
 
 
 def test_data_and_run_on_s3_and_workers_that_die(tmp_path, store, two_processes):

@@ -171,7 +171,10 @@ def test_predictions_of_collections_are_lazy_and_the_same(in_memory):
 def test_a_client_that_happens_to_exist_computes_blocks_and_nothing_else(in_memory):
     with (
         Client(
-            n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
+            n_workers=1,
+            threads_per_worker=1,
+            processes=False,
+            dashboard_address="127.0.0.1:0",
         ) as client,
         get_task_stream(client) as stream,
     ):

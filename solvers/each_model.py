@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from solvers.kernels.simd.interleaved import apart, beside
+from solvers.kernels.simd.interleaved import pack, unpack
 from solvers.losses import Problem
 from solvers.models import EMPTY, Models, States, Tasks, as_model_sees, keep_numbers
 from solvers.protocol import (
@@ -92,14 +92,14 @@ def interleave(together: Models, how: Interleaved, state: States) -> States:
     models = list(state.models)
     for k, model in enumerate(models):
         models[k] = copy_state(model._replace(W=EMPTY) if k in chosen else model)
-    return States(tuple(models), tuple(chosen), beside([model.W for model in going]))
+    return States(tuple(models), tuple(chosen), pack([model.W for model in going]))
 
 
 def part_ways(state: States) -> States:
     """Give models that went interleaved their own weights back."""
     models = list(state.models)
     if state.interleaved:
-        for k, W in zip(state.interleaved, apart(state.W, len(state.interleaved)), strict=True):
+        for k, W in zip(state.interleaved, unpack(state.W, len(state.interleaved)), strict=True):
             models[k] = models[k]._replace(W=W)
     return States(tuple(models))
 

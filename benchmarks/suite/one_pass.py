@@ -19,10 +19,10 @@ from solvers.kernels.rows import norm2, prefetch_row
 from solvers.kernels.simd.interleaved import (
     add_both_lanes,
     add_lanes,
-    beside,
     dot_both_lanes,
     dot_lanes,
     lanes_for,
+    pack,
 )
 from solvers.losses import LOSSES, Problem
 from solvers.protocol import Block, ProblemStats, Solver, Walk
@@ -149,7 +149,7 @@ def several(place: str, models: int, method: str, *, interleaved: bool = True,
 def lines_of_weights(place: str, models: int, method: str) -> Work:
     """Limit: the lines of memory that several models' steps touch, read and written."""
     block, known = rows_of(place, "random", "frequency")
-    W, how = beside([np.zeros((known.d, 2))] * models), lanes_for(models)
+    W, how = pack([np.zeros((known.d, 2))] * models), lanes_for(models)
     dual = method == "sdca"
     return lambda: prefetch_lines(W, how, dual, *block[:4])
 

@@ -31,7 +31,7 @@ def rewritten(arguments: Sequence[str]) -> list[str]:
     """
     from flows.orchestration.signatures import REQUESTS
 
-    words, rest = _taken_apart(arguments)
+    words, rest = _unpacked(arguments)
     named = rest[rest.index("run") + 1 :]
     name = next((word for word in named if not word.startswith("-")), "")
     flow_name = name.partition("/")[0]
@@ -49,7 +49,7 @@ def rewritten(arguments: Sequence[str]) -> list[str]:
     return [*rest, *(part for word in told for part in ("-p", word))]
 
 
-def _taken_apart(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+def _unpacked(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the NAME=VALUE words, and all other arguments."""
     words, rest, is_next = [], [], False
     for argument in arguments:

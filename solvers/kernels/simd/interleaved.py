@@ -40,7 +40,7 @@ def lanes_taken(models: int) -> int:
     return -(-models // width) * width
 
 
-def beside(weights: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+def pack(weights: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     """Lay models' weights (d, C) side by side, see above."""
     (d, C), lanes = weights[0].shape, lanes_for(len(weights)).width
     shape = lanes_taken(len(weights)) // lanes, d, C * lanes
@@ -50,7 +50,7 @@ def beside(weights: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     return W
 
 
-def apart(W: NDArray[np.float64], models: int) -> list[NDArray[np.float64]]:
+def unpack(W: NDArray[np.float64], models: int) -> list[NDArray[np.float64]]:
     """Copy the models' weights (d, C) out of W."""
     lanes = lanes_for(models).width
     weights = [np.empty((W.shape[1], W.shape[2] // lanes)) for _ in range(models)]

@@ -8,7 +8,7 @@ from pipeline.training.packing import named_fields
 from solvers.dual.sdca import Sdca
 from solvers.dual.sdca_interleaved import visit_interleaved as sdca_interleaved
 from solvers.kernels.rows import SparseRows
-from solvers.kernels.simd.interleaved import LINE, apart, beside, lanes_for, lanes_taken
+from solvers.kernels.simd.interleaved import LINE, lanes_for, lanes_taken, pack, unpack
 from solvers.models import Task
 from solvers.multi_model import MultiModel
 from solvers.protocol import copy_state
@@ -90,10 +90,10 @@ def test_plain_python_agrees(monkeypatch, solver):
 @pytest.mark.parametrize("models", [2, 5, 9])
 def test_weights_lie_by_cache_lines_and_come_back(models):
     weights = list(np.random.default_rng(0).standard_normal((models, 23, 3)))
-    W = beside(weights)
+    W = pack(weights)
     lanes = lanes_for(models).width
     assert W.shape == (lanes_taken(models) // lanes, 23, 3 * lanes)
     assert W.ctypes.data % LINE == 0
-    for own, back in zip(weights, apart(W, models), strict=True):
+    for own, back in zip(weights, unpack(W, models), strict=True):
         assert np.array_equal(own, back)
         assert back.flags.c_contiguous

@@ -63,9 +63,7 @@ def refuse_cells(X: Any, because: ValueError) -> None:
                 "Input X contains NaN: values are missing. Fill them in before (SimpleImputer)."
             ) from because
         return
-    table = as_table(X)
-    columns = {name: table.column(name).combine_chunks() for name in table.column_names}
-    found = [name for name, cells in columns.items() if not _are_numbers(name, cells)]
+    found = [name for name, cells in _columns_of(X).items() if not _are_numbers(name, cells)]
     if found:
         raise ValueError(
             f"Columns of X hold words, dates or gaps (NaN): {', '.join(map(repr, found[:8]))}. "
@@ -82,6 +80,10 @@ def _are_numbers(name: str, cells: Any) -> bool:
 def _is_more_than_numbers(X: Any) -> bool:
     if not hasattr(X, "columns"):
         return False
-    table = as_table(X)
-    cells = {name: table.column(name).combine_chunks() for name in table.column_names}
+    cells = _columns_of(X)
     return any(needs_encoding(held_in(name, column), column) for name, column in cells.items())
+
+
+def _columns_of(X: Any) -> dict[str, Any]:
+    table = as_table(X)
+    return {name: table.column(name).combine_chunks() for name in table.column_names}

@@ -24,10 +24,16 @@ def as_utf8(stream: BinaryIO, charset: str | None, where: str) -> BinaryIO:
     """
     if charset is not None:
         return _decoded(stream, charset, where)
-    peeked: Any = stream if hasattr(stream, "peek") else io.BufferedReader(cast("Any", stream))
+    peeked = peekable(stream)
     if peeked.peek(2)[:2] in UTF_16_MARKS:
         return _decoded(peeked, "utf-16", where)
     return cast("BinaryIO", peeked)
+
+
+def peekable(stream: BinaryIO) -> io.BufferedReader:
+    """Return a stream whose first bytes can be looked at, also where it cannot go back."""
+    found: Any = stream if hasattr(stream, "peek") else io.BufferedReader(cast("Any", stream))
+    return cast("io.BufferedReader", found)
 
 
 def _decoded(stream: BinaryIO, charset: str, where: str) -> BinaryIO:

@@ -19,7 +19,7 @@ import numpy as np
 from pipeline.errors import BadInput
 from pipeline.sizes import format_bytes
 from pipeline.sources.blanks import by_tabs
-from pipeline.sources.charsets import as_utf8
+from pipeline.sources.charsets import as_utf8, peekable
 from pipeline.sources.decimals import Bytes
 from pipeline.sources.exact import count_byte
 from pipeline.sources.source import Piece, SourceFile
@@ -303,9 +303,10 @@ class LineTooLong(Exception):  # noqa: N818  it becomes a BadInput at once
 def _lines_of(address: Address) -> Iterator[tuple[BinaryIO, BinaryIO]]:
     """Open a text file; BadInput refuses a line that memory has no room for."""
     with opened(address) as (stream, stored):
-        _require_text(stream, address.name)
+        peeked = peekable(stream)
+        _require_text(peeked.peek(max(map(len, _NO_TEXT))), address.name)
         try:
-            yield as_utf8(stream, address.charset, address.name), stored
+            yield as_utf8(cast("BinaryIO", peeked), address.charset, address.name), stored
         except LineTooLong as error:
             raise BadInput(
                 f"{address.name}: a line is longer than the {format_bytes(*error.args)} that the "
@@ -313,11 +314,7 @@ def _lines_of(address: Address) -> Iterator[tuple[BinaryIO, BinaryIO]]:
             ) from error
 
 
-def _require_text(stream: BinaryIO, name: str) -> None:
-    if not stream.seekable():
-        return
-    begins = stream.read(max(map(len, _NO_TEXT)))
-    stream.seek(0)
+def _require_text(begins: bytes, name: str) -> None:
     for mark, what in _NO_TEXT.items():
         if begins.startswith(mark):
             raise BadInput(

@@ -2,7 +2,9 @@
 
 import datetime as dt
 import json
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import chain, pairwise
+from threading import Thread
 
 import numpy as np
 import pandas as pd
@@ -352,6 +354,35 @@ def test_numbers_whose_squares_are_none_are_standardised(tmp_path, power):
         cells.to_csv(tmp_path / f"{name}.csv", index=False)
         rows.append(read(source_of(tmp_path / f"{name}.csv", dtype="float64"))[0])
     np.testing.assert_array_equal(rows[0], rows[1])
+
+
+def test_a_server_that_streams_and_cannot_go_back(tmp_path):
+    """It says no size, takes no ranges, and fsspec's stream says of itself that it can seek."""
+    table().to_csv(tmp_path / "rows.csv", index=False)
+    text = (tmp_path / "rows.csv").read_bytes()
+
+    class Streams(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(b"%x\r\n%s\r\n0\r\n\r\n" % (len(text), text))
+
+        do_HEAD = do_GET
+
+        def log_message(self, *args):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Streams) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        found = read(source_of(f"http://127.0.0.1:{server.server_port}/rows.csv"))
+        server.shutdown()
+    expected = read(source_of(tmp_path / "rows.csv"))
+    np.testing.assert_array_equal(found[0], expected[0])
+    assert found[1:] == expected[1:]
 
 
 @pytest.mark.parametrize(

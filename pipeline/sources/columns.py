@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from pipeline.errors import BadInput
 from pipeline.matching import (
+    listed,
     refuse_extra,
     refuse_nameless,
     require_distinct,
@@ -191,17 +192,12 @@ def _label(known: _Header, options: SourceOptions, default: int | None) -> int |
     if not options.label_required:
         return None
     found = "has no header" if not known.names else f"has {len(fitting)} columns of such names"
-    named = f"; its columns are {_listed(known.names)}" if known.names else ""
+    named = f"; its columns are {listed(known.names)}" if known.names else ""
     raise BadInput(
         f"{known.where}: no setting says which column holds the targets, and the file {found} "
         f"({', '.join(_TARGET_NAMES)}){named}. Name it by `label`, as a name or a "
         "position (-1: the last)."
     )
-
-
-def _listed(names: tuple[str, ...], most: int = 12) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(map(repr, names[:most])) + more
 
 
 class _Header(NamedTuple):

@@ -371,7 +371,7 @@ def test_a_server_that_streams_and_cannot_go_back(tmp_path):
             if self.command == "GET":
                 self.wfile.write(b"%x\r\n%s\r\n0\r\n\r\n" % (len(text), text))
 
-        do_HEAD = do_GET
+        do_HEAD = do_GET  # noqa: N815 - http.server's word
 
         def log_message(self, *args):
             pass

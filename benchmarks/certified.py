@@ -23,9 +23,9 @@ from benchmarks.optimum import Aim, Linear, cached_optimum, objective
 from pipeline.execution.threads import InProcess
 from pipeline.plan.forecast import forecast
 from pipeline.plan.job import make_job
+from pipeline.runs.model import load_model
+from pipeline.runs.run_folder import RunFolder
 from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.model import load_model
-from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import Event, TrainingRun
 from solvers.estimates.smoothness import smoothness
 from storage.dataset import Dataset

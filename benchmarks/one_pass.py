@@ -27,10 +27,10 @@ from benchmarks.data_sets import STUDIES, Half, Study, in_memory, ingested
 from benchmarks.optimum import Aim, Linear, cached_optimum, objective
 from benchmarks.real_data import Trained, theirs
 from pipeline.execution.threads import InProcess
+from pipeline.runs.model import load_model
+from pipeline.runs.run_folder import RunFolder
 from pipeline.settings.regularisation import Lam
 from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.model import load_model
-from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingRun
 from solvers.onepass.state import NAMES
 from storage.dataset import Dataset

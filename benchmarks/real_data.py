@@ -27,10 +27,10 @@ from sklearn.linear_model import SGDClassifier, SGDRegressor
 from benchmarks.data_sets import STUDIES, Half, Study, Vector, in_memory, ingested
 from benchmarks.optimum import Aim, Linear, cached_optimum, objective
 from pipeline.execution.threads import InProcess
+from pipeline.runs.model import load_model
+from pipeline.runs.run_folder import RunFolder
 from pipeline.settings.regularisation import Lam
 from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.model import load_model
-from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingRun
 from storage.dataset import Dataset
 from testing.results import FIGURES, Row, as_json, conclude, recorded, study_options

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from pipeline.errors import BadInput
-from pipeline.training.lease import KEY as LEASE
-from pipeline.training.lease import holder_of, release_stale
-from pipeline.training.pace import silence_of
-from pipeline.training.run_folder import KEY, LOG, RunFolder
-from pipeline.training.saved import Saved
+from pipeline.runs.lease import KEY as LEASE
+from pipeline.runs.lease import holder_of, release_stale
+from pipeline.runs.pace import silence_of
+from pipeline.runs.run_folder import KEY, LOG, RunFolder
+from pipeline.runs.saved import Saved
 from storage.folder import Folder
 
 WHEN_STALLED = "look what it waits for: disk, store, workers; once ended, fewpass resume goes on"

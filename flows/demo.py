@@ -23,14 +23,14 @@ from pipeline.clicks import ClickFile, columns_for, write_clicks
 from pipeline.ingestion.result import IngestResult
 from pipeline.memory import peak_memory_bytes
 from pipeline.reporting.largest_weights import largest_weights
+from pipeline.runs.model import load_model
+from pipeline.runs.outcome import TrainingResult
+from pipeline.runs.run_folder import RunFolder
 from pipeline.scoring.evaluate import Evaluation
 from pipeline.settings.execution import Execution
 from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.sizes import format_bytes, parse_bytes
-from pipeline.training.model import load_model
-from pipeline.training.outcome import TrainingResult
-from pipeline.training.run_folder import RunFolder
 from pipeline.visits import write_visits
 
 TEST_FRACTION = 0.1

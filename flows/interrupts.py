@@ -12,8 +12,8 @@ from typing import NoReturn, Protocol
 from flows.console import Terminal
 from flows.errors import Interrupted, status_of_signal
 from flows.signals import deliver, handling, write_now
-from pipeline.training.run_folder import RunFolder
-from pipeline.training.saved import Saved
+from pipeline.runs.run_folder import RunFolder
+from pipeline.runs.saved import Saved
 
 STOPPING = (
     "Stopping: a snapshot is taken as soon as the step under way is over. Once more, and it stops "

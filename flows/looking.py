@@ -14,11 +14,11 @@ from pipeline.encoding.schema import told_columns
 from pipeline.errors import BadInput
 from pipeline.plan.problem import problem_of
 from pipeline.refresh.generations import generations
+from pipeline.runs.run_faults import not_covered, run_faults
+from pipeline.runs.run_folder import RunFolder
+from pipeline.runs.saved import Saved
 from pipeline.sizes import format_bytes
 from pipeline.streaming.targets import label_text
-from pipeline.training.run_faults import not_covered, run_faults
-from pipeline.training.run_folder import RunFolder
-from pipeline.training.saved import Saved
 from storage import columns
 from storage.dataset import Dataset
 from storage.folder import Damaged, Folder

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import psutil  # type: ignore[import-untyped]
 
 from pipeline.reporting.history import LossSums, mean_loss
-from pipeline.training.outcome import Event
-from pipeline.training.saved import Cursor
+from pipeline.runs.outcome import Event
+from pipeline.runs.saved import Cursor
 
 RECENT_SECONDS = 10.0  # what rows/s and MB/s look back on
 SMALLEST = 1e-300  # relative gap

@@ -11,9 +11,9 @@ from flows.log_lines import Every, Line, joined
 from flows.meter import Meter, Numbers
 from flows.progress import Show, engine_line, told_seldom, training_display
 from pipeline.reporting.time_table import BESIDE, reading_of
+from pipeline.runs.outcome import Event
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.sizes import format_bytes
-from pipeline.training.outcome import Event
 
 SHORTEST_S = 1.0  # from line to line: there are passes of milliseconds
 NEVER = -1.0

@@ -17,9 +17,9 @@ from flows.log_lines import INGEST_EVERY_S, Every, Line
 from flows.meter import Meter, Numbers
 from pipeline.ingestion.progress import IngestProgress
 from pipeline.reporting.learners import learners_sentence
+from pipeline.runs.outcome import Event
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.sizes import format_bytes
-from pipeline.training.outcome import Event
 
 if TYPE_CHECKING:
     from solvers.simba.simba import Simba

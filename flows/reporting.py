@@ -21,10 +21,10 @@ from pipeline.reporting.page.page import PAGE, Reproduction, page
 from pipeline.reporting.page.quality import quality
 from pipeline.reporting.report import RunReport, draw_report, read_report
 from pipeline.reporting.time_table import BESIDE, PARTS
+from pipeline.runs.outcome import Convergence
+from pipeline.runs.run_folder import RunFolder
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.sizes import format_bytes
-from pipeline.training.outcome import Convergence
-from pipeline.training.run_folder import RunFolder
 from storage.dataset import Dataset
 from storage.folder import Folder
 from storage.manifest import KEY

@@ -21,13 +21,13 @@ from pipeline.execution.reduce import ReduceReport
 from pipeline.matching import left_out_sentence
 from pipeline.refresh.publishing import run_at
 from pipeline.reporting.reliability_report import DrawnReliability, draw_reliability
+from pipeline.runs.model import Model, load_model
 from pipeline.scoring.evaluate import Evaluation, evaluate
 from pipeline.scoring.evaluate_classes import ClassFigures
 from pipeline.scoring.probabilities import caution, probabilities_of
 from pipeline.scoring.reliability import BINS
 from pipeline.settings.matching import Matching as Rules
 from pipeline.sizes import format_bytes, parse_bytes
-from pipeline.training.model import Model, load_model
 from storage.dataset import Dataset
 from storage.folder import NotADataset
 

@@ -37,6 +37,8 @@ from flows.settings import (
 from pipeline.errors import BadInput
 from pipeline.execution.executor import Executor
 from pipeline.plan.problem import loss_of
+from pipeline.runs.outcome import TrainingResult
+from pipeline.runs.run_folder import RunFolder
 from pipeline.settings.execution import Execution
 from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.settings.source_options import SourceOptions
@@ -44,8 +46,6 @@ from pipeline.settings.training_plan import TrainingPlan
 from pipeline.sizes import format_bytes
 from pipeline.straight.telling import is_source
 from pipeline.training.missed import Prover, goes_by_gradients, other_prover, what_helps
-from pipeline.training.outcome import TrainingResult
-from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingRun
 from solvers.kernels.compiling import Compiling
 from storage.dataset import Dataset

@@ -14,7 +14,7 @@ from flows.options import Output
 from flows.printing import printable
 from pipeline.refresh.publishing import run_at
 from pipeline.reporting.largest_weights import NamedWeight, classes_of, largest_weights
-from pipeline.training.model import load_model
+from pipeline.runs.model import load_model
 
 
 def run_weights(run: str, top: int, label: str | None, as_csv: bool, output: Output) -> int:

@@ -15,7 +15,11 @@ from pipeline.ingestion.result import IngestResult
 from pipeline.plan.place import Place, place_for, place_of, seconds_of_pass
 from pipeline.refresh import generations
 from pipeline.refresh.publishing import Publication, run_at
+from pipeline.reporting.html import ShownResult
 from pipeline.reporting.live import progress
+from pipeline.runs.model import Model
+from pipeline.runs.model import load_model as model_of
+from pipeline.runs.outcome import Event, TrainingResult
 from pipeline.scoring import evaluate as evaluation
 from pipeline.scoring import predict as prediction
 from pipeline.settings.execution import Execution
@@ -26,9 +30,6 @@ from pipeline.settings.source_reading import SourceReading
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.sizes import parse_bytes
 from pipeline.straight.telling import is_source
-from pipeline.training.model import Model
-from pipeline.training.model import load_model as model_of
-from pipeline.training.outcome import Event, TrainingResult
 from pipeline.training.training_run import TrainingRun
 from storage.dataset import Dataset
 
@@ -115,7 +116,7 @@ def train(
             on_event(event)
             if show:
                 show(event)
-    return training.result
+    return ShownResult.of(training.result)
 
 
 def load_model(run: Address) -> Model:

@@ -1,8 +1,8 @@
 """Trainings that stop after any of their events, and go on in another object."""
 
 from pipeline.execution.threads import InProcess
+from pipeline.runs.outcome import TrainingResult
 from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.outcome import TrainingResult
 from pipeline.training.training_run import TrainingRun
 
 

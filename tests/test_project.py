@@ -70,16 +70,34 @@ def imports_of(node, known):
         yield from imports_of(child, known)
 
 
-def test_no_modules_import_each_other_in_a_circle():
+def room_of(name, path):
+    """The folder of a module, or the module itself where it stands beside the rooms of a package."""
+    folder = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    return folder if "." in folder else name
+
+
+def in_circles(needs):
+    """What is left when whatever needs nothing else is taken away, again and again."""
+    while free := {name for name, its in needs.items() if not its & needs.keys()}:
+        needs = {name: its for name, its in needs.items() if name not in free}
+    return needs
+
+
+def test_neither_modules_nor_rooms_import_each_other_in_a_circle():
     known = dict(modules())
-    left = {
+    needs = {
         name: set(imports_of(ast.parse(path.read_text(encoding="utf-8")), known))
         for name, path in known.items()
     }
-    assert sum(map(len, left.values())) > len(left)
-    while free := {name for name, needs in left.items() if not needs & left.keys()}:
-        left = {name: needs for name, needs in left.items() if name not in free}
-    assert not left, "circles, and what imports these"
+    assert sum(map(len, needs.values())) > len(needs)
+    assert not in_circles(needs), "circles, and what imports these"
+    room = {name: room_of(name, path) for name, path in known.items()}
+    rooms = {one: set() for one in room.values()}
+    for name, its in needs.items():
+        rooms[room[name]] |= {room[other] for other in its} - {room[name]}
+    assert "pipeline.training" in rooms
+    assert "pipeline.api" in rooms
+    assert not in_circles(rooms), "rooms in circles, and what imports these"
 
 
 def test_there_is_one_version():

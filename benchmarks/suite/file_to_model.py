@@ -32,8 +32,8 @@ def ours(train: str, test: str, memory: str = "1GiB") -> Work:
         return [[*FEWPASS, *words, "--memory", memory, "-q"] for words in (ingest, fit)]
 
     def scores(folder: Path) -> np.ndarray:
-        from pipeline.training.model import load_model
-        from pipeline.training.run_folder import RunFolder
+        from pipeline.runs.model import load_model
+        from pipeline.runs.run_folder import RunFolder
 
         found = load_model(RunFolder(f"{folder}/run")).weights
         return margins(test, np.append(found.coef, found.intercept))

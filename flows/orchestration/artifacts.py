@@ -25,8 +25,8 @@ from flows.meter import Meter
 from flows.orchestration.telling import Teller
 from flows.pass_lines import PassLines
 from pipeline.reporting.history import History
+from pipeline.runs.outcome import Event
 from pipeline.sizes import format_bytes
-from pipeline.training.outcome import Event
 
 TOLD_EVERY_S = 2.0
 LAST_WORD_S = 10.0  # that the end of a flow waits for what is not told yet

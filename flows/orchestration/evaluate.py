@@ -15,11 +15,11 @@ from flows.orchestration.scheduled import (
 from flows.scoring import evaluation_facts
 from pipeline.refresh.publishing import run_at
 from pipeline.reporting.model_card import model_card
+from pipeline.runs.model import load_model
 from pipeline.scoring.evaluate import Evaluation
 from pipeline.scoring.evaluate import evaluate as judged
 from pipeline.settings.execution import Execution
 from pipeline.settings.matching import BY_NAME, Matching
-from pipeline.training.model import load_model
 from storage.dataset import Dataset
 
 

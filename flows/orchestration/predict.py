@@ -8,10 +8,10 @@ from flows.orchestration import signatures
 from flows.orchestration.artifacts import ProgressArtifact, show_text
 from flows.orchestration.scheduled import dated, durable_task, made_flow
 from pipeline.refresh.publishing import run_at
+from pipeline.runs.model import load_model
 from pipeline.scoring.predict import PredictionResult
 from pipeline.scoring.predict import predict as predicted
 from pipeline.settings.source_options import SourceOptions
-from pipeline.training.model import load_model
 
 
 @made_flow(signatures.predict, "out")

@@ -24,10 +24,10 @@ from pipeline.refresh.refreshing import (
     training_plan,
 )
 from pipeline.reporting.model_card import model_card
+from pipeline.runs.outcome import TrainingResult
+from pipeline.runs.run_folder import RunFolder
 from pipeline.settings.execution import Execution
 from pipeline.settings.refresh_plan import RefreshPlan
-from pipeline.training.outcome import TrainingResult
-from pipeline.training.run_folder import RunFolder
 
 
 @made_flow(signatures.refresh, "plan.store")

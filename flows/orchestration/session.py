@@ -8,11 +8,11 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from flows.cluster import engine_for_training
+from pipeline.runs.outcome import Event, TrainingResult
+from pipeline.runs.run_folder import RunFolder
+from pipeline.runs.saved import Cursor, Saved
 from pipeline.settings.execution import Execution
 from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.outcome import Event, TrainingResult
-from pipeline.training.run_folder import RunFolder
-from pipeline.training.saved import Cursor, Saved
 from pipeline.training.training_run import TrainingRun
 
 MOST_STAGES = 20  # Prefect keeps every task's record: tens of them per run, not thousands

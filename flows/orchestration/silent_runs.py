@@ -21,7 +21,7 @@ from prefect.states import Crashed
 from flows.dead_runs import WHEN_STALLED, Finding, examine_folder, stalled, what_resumes
 from flows.orchestration.signatures import REQUESTS
 from pipeline.refresh.generations import newest_run
-from pipeline.training.run_folder import RunFolder
+from pipeline.runs.run_folder import RunFolder
 from storage.folder import Folder
 
 SLACK_S = 5.0  # a process that began later than its run (by more than this) is another one

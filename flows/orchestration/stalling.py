@@ -12,7 +12,7 @@ import prefect.runtime
 from prefect.events import emit_event
 from prefect.logging import get_run_logger
 
-from pipeline.training.pace import FLOOR_S, NEWEST, Silence, silence
+from pipeline.runs.pace import FLOOR_S, NEWEST, Silence, silence
 
 STALLED = "fewpass.flow-run.stalled"
 LOOKS_EVERY_S = 5.0

@@ -29,10 +29,10 @@ from flows.training import require_convergence, require_tolerance
 from pipeline.reporting.history import read_history
 from pipeline.reporting.model_card import model_card
 from pipeline.reporting.report import CONVERGENCE, IMAGE, draw_report
+from pipeline.runs.outcome import Event, TrainingResult
+from pipeline.runs.run_folder import RunFolder
 from pipeline.settings.execution import Execution
 from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.outcome import Event, TrainingResult
-from pipeline.training.run_folder import RunFolder
 
 
 @made_flow(signatures.train, "run")

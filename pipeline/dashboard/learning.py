@@ -9,9 +9,9 @@ from typing import Any
 from pipeline.plan.problem import problem_of
 from pipeline.reporting.history import LossSums, mean_loss
 from pipeline.reporting.time_table import BESIDE, reading_of
-from pipeline.training.lease import holder_of
-from pipeline.training.pace import NEWEST, silence
-from pipeline.training.run_folder import RunFolder, RunRecord
+from pipeline.runs.lease import holder_of
+from pipeline.runs.pace import NEWEST, silence
+from pipeline.runs.run_folder import RunFolder, RunRecord
 
 MOST_POINTS = 400  # of a curve: more than that cannot be told apart
 SHORTEST_S = 0.5  # of which a speed is told

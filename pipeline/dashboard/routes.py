@@ -25,7 +25,7 @@ from pipeline.dashboard.learning import learning
 from pipeline.dashboard.metrics import CONTENT_TYPE, exposition, samples_of
 from pipeline.execution.on_dask import TOPIC
 from pipeline.refresh.generations import generations
-from pipeline.training.run_folder import RunFolder
+from pipeline.runs.run_folder import RunFolder
 from storage.folder import Folder
 
 T = TypeVar("T")

@@ -12,11 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from pipeline.estimators.classifier import coded
-from pipeline.estimators.kinds_of_rows import is_collection
-from pipeline.estimators.lazy import example_of, lazily
-from pipeline.estimators.rows import checked_weights
-from pipeline.scoring.calibration import (
+from pipeline.calibration import (
     Counts,
     Part,
     Softmax,
@@ -24,6 +20,10 @@ from pipeline.scoring.calibration import (
     fit_two_classes,
     softmax_log_loss,
 )
+from pipeline.estimators.classifier import coded
+from pipeline.estimators.kinds_of_rows import is_collection
+from pipeline.estimators.lazy import example_of, lazily
+from pipeline.estimators.rows import checked_weights
 from pipeline.sources.blocks import Block
 from pipeline.sources.collections import blocks_of
 

@@ -36,11 +36,11 @@ from pipeline.estimators.work_folder import work_folder
 from pipeline.ingestion.column_statistics import ColumnStatistics
 from pipeline.ingestion.scaling import Scaler, needs_columns, scaled, unscaled
 from pipeline.reporting.live import progress
+from pipeline.runs.model import stored_weights
+from pipeline.runs.outcome import Trained
 from pipeline.settings.ingest_plan import ScalingKind
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.training.in_memory import train_in_memory
-from pipeline.training.model import stored_weights
-from pipeline.training.outcome import Trained
 from solvers.protocol import Weights
 from solvers.registry import LOSSES, loss_class
 from storage.in_memory import MemoryDataset

@@ -10,7 +10,7 @@ from queue import SimpleQueue
 from typing import TypeVar
 
 from pipeline.execution.blas import one_blas_thread
-from pipeline.training.outcome import Event
+from pipeline.runs.outcome import Event
 from solvers.kernels.compiling import Compiling
 
 Result = TypeVar("Result")

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline, make_pipeline
 
+from pipeline.calibration import Calibration, Steps
 from pipeline.estimators.calibrator import ScoreCalibrator
 from pipeline.estimators.classifier import LinearClassifier
 from pipeline.estimators.regressor import LinearRegressor
 from pipeline.estimators.table_encoder import TableEncoder
 from pipeline.export.plain_model import of_run
-from pipeline.scoring.calibration import Calibration, Steps
 
 
 def from_run(run: Any) -> LinearClassifier | LinearRegressor | ScoreCalibrator | Pipeline:

@@ -20,12 +20,12 @@ from pipeline.estimators.work_folder import WorkFolder
 from pipeline.execution.executor import open_executor
 from pipeline.export.plain_model import as_labels
 from pipeline.ingestion.phases import ingest
+from pipeline.runs.outcome import Event, Trained
 from pipeline.settings.execution import Execution
 from pipeline.settings.ingest_plan import IngestPlan, ScalingKind
 from pipeline.settings.source_options import SourceOptions
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.streaming.targets import label_text
-from pipeline.training.outcome import Event, Trained
 from pipeline.training.training_run import TrainingRun
 from solvers.protocol import Weights
 from storage.dataset import Dataset

@@ -97,8 +97,6 @@ def _opened(execution: Execution, why: str) -> Iterator[Executor]:
         return
     import distributed  # noqa: PLC0415 - half a second that a run without Dask need not wait
 
-    from pipeline.dashboard.routes import add_page  # noqa: PLC0415
-
     connect: Any = distributed.Client
     if execution.scheduler not in (None, LOCAL):
         security = security_of(execution)
@@ -114,7 +112,6 @@ def _opened(execution: Execution, why: str) -> Iterator[Executor]:
         _local_cluster(execution, security) as cluster,
         connect(cluster, set_as_default=False, security=security) as client,
     ):
-        add_page(cluster.scheduler)
         port = cluster.scheduler.http_server.port
         dashboard = f"http://127.0.0.1:{port}/fewpass"
         if execution.workers is not None:
@@ -178,5 +175,6 @@ def _local_cluster(execution: Execution, security: Any) -> Any:
         worker_dashboard_address="127.0.0.1:0" if in_threads else None,
         memory_limit=0,  # the plan's own budget holds; Dask would spill what it cannot weigh
         silence_logs="ERROR",
+        scheduler_kwargs={"preload": ["pipeline.dashboard.routes"]},
         **({} if in_threads else {"preload": ["pipeline.execution.worker_signals"]}),
     )

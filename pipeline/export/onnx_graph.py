@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from pipeline.calibration import Sigmoid, Softmax, Steps
 from pipeline.errors import BadInput
 from pipeline.export.plain_model import PlainModel
-from pipeline.scoring.calibration import Sigmoid, Softmax, Steps
 
 OPSET, IR = 17, 9  # what runtimes of the last years all read
 

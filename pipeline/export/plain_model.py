@@ -7,15 +7,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.calibration import Calibration
 from pipeline.encoding.recipe import Recipe
 from pipeline.encoding.schema import recipe_in
 from pipeline.errors import BadInput
 from pipeline.ingestion.scaling import Scaler, unscaled
 from pipeline.refresh.publishing import run_at
-from pipeline.scoring.calibration import Calibration
+from pipeline.runs.model import Model, load_model
+from pipeline.runs.saved import Saved
 from pipeline.streaming.targets import label_text
-from pipeline.training.model import Model, load_model
-from pipeline.training.saved import Saved
 from storage.manifest import Labels
 
 MOST_EXACT = 2.0**53

@@ -64,7 +64,7 @@ class Decision(NamedTuple):
     certificate: float | None  # at most this far above the optimum
     decided_at: str  # UTC
     decided_by: str
-    converged: bool | None = None  # as of the training: pipeline.training.outcome.Convergence
+    converged: bool | None = None  # as of the training: pipeline.runs.outcome.Convergence
 
 
 class GenerationState(NamedTuple):

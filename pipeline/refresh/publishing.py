@@ -16,9 +16,9 @@ from typing import Annotated, NamedTuple
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from pipeline.errors import BadInput
-from pipeline.training.model import load_model
-from pipeline.training.run_folder import RunFolder
-from pipeline.training.saved import weights_digest
+from pipeline.runs.model import load_model
+from pipeline.runs.run_folder import RunFolder
+from pipeline.runs.saved import weights_digest
 from storage.folder import Damaged, Folder
 from storage.seal import seal, unseal
 

@@ -20,12 +20,12 @@ from pipeline.refresh.generations import (
     write_decision,
 )
 from pipeline.refresh.publishing import published, who
+from pipeline.runs.outcome import TrainingResult
+from pipeline.runs.run_folder import RunFolder
 from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.settings.refresh_plan import RefreshPlan
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.sources.streams import find
-from pipeline.training.outcome import TrainingResult
-from pipeline.training.run_folder import RunFolder
 from storage.dataset import Dataset
 from storage.folder import Folder
 

@@ -5,10 +5,22 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
-if TYPE_CHECKING:  # it asks this module to show it
-    from pipeline.training.outcome import TrainingResult
+from pipeline.runs.outcome import TrainingResult
+from pipeline.runs.run_folder import RunFolder
+
+
+class ShownResult(TrainingResult):
+    """A training's result, which a notebook shows as tables and its loss curve."""
+
+    @classmethod
+    def of(cls, result: TrainingResult) -> Self:
+        """Take the result's fields."""
+        return cls(**vars(result))
+
+    def _repr_html_(self) -> str:
+        return training_html(self)
 
 
 def training_html(result: TrainingResult) -> str:
@@ -66,7 +78,6 @@ def _number(value: Any) -> str:
 def _loss_curve(url: str) -> str | None:
     from pipeline.reporting.drawing import can_draw  # noqa: PLC0415
     from pipeline.reporting.history import read_history  # noqa: PLC0415
-    from pipeline.training.run_folder import RunFolder  # noqa: PLC0415
 
     run = RunFolder(url)
     if not (can_draw() and run.exists()):

@@ -12,9 +12,9 @@ from pipeline.encoding.recipe import Number, Recipe
 from pipeline.encoding.schema import recipe_in
 from pipeline.errors import BadInput
 from pipeline.ingestion.scaling import Scaler, unscaled
+from pipeline.runs.model import Model
 from pipeline.scoring.predict import label_names
 from pipeline.streaming.targets import label_text
-from pipeline.training.model import Model
 
 
 class NamedWeight(NamedTuple):

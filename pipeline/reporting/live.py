@@ -11,7 +11,7 @@ from collections.abc import Callable
 from html import escape
 from typing import Any
 
-from pipeline.training.outcome import Event
+from pipeline.runs.outcome import Event
 
 FIRST_S = 1.0  # what is done by then shows nothing
 NOTEBOOK_EVERY_S = 0.5

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline.encoding.schema import told_columns
+from pipeline.runs.model import load_model, trained_lam
+from pipeline.runs.outcome import Convergence
+from pipeline.runs.run_folder import RunFolder, RunRecord
+from pipeline.runs.saved import Saved
 from pipeline.scoring.evaluate import Evaluation
-from pipeline.training.model import load_model, trained_lam
-from pipeline.training.outcome import Convergence
-from pipeline.training.run_folder import RunFolder, RunRecord
-from pipeline.training.saved import Saved
 
 CARD = "report/model-card.md"
 

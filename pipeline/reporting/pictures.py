@@ -12,8 +12,8 @@ from matplotlib.ticker import MaxNLocator
 
 from pipeline.reporting.history import History
 from pipeline.reporting.time_table import PARTS, SweepTime
+from pipeline.runs.validation import Point
 from pipeline.scoring.reliability import Reliability
-from pipeline.training.validation import Point
 
 MARKED = 60  # so many points of a curve can be told apart
 MOST_BARS = 60

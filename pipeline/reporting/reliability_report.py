@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pipeline.execution.executor import Executor
+from pipeline.runs.model import Model
 from pipeline.scoring.reliability import Reliability, reliability
 from pipeline.settings.matching import BY_NAME, Matching
-from pipeline.training.model import Model
 from storage.dataset import Dataset
 
 RELIABILITY = "report/reliability.png"

@@ -9,10 +9,10 @@ from pipeline.plan.problem import problem_of
 from pipeline.reporting.drawing import can_draw
 from pipeline.reporting.history import History, read_history
 from pipeline.reporting.time_table import SweepTime, time_table, totals
-from pipeline.training.model import Model, load_model
-from pipeline.training.outcome import Convergence
-from pipeline.training.run_folder import RunFolder
-from pipeline.training.saved import Saved
+from pipeline.runs.model import Model, load_model
+from pipeline.runs.outcome import Convergence
+from pipeline.runs.run_folder import RunFolder
+from pipeline.runs.saved import Saved
 
 TIME = "report/time.png"
 IMAGE = "report/loss.png"
@@ -37,7 +37,7 @@ class RunReport(NamedTuple):
     last_loss: float | None  # of rows before they were learnt from, at the end
     objective: float | None
     certificate: float | None
-    tol: float | None  # these three as in pipeline.training.outcome.Convergence
+    tol: float | None  # these three as in pipeline.runs.outcome.Convergence
     relative_gap: float | None
     converged: bool | None
     restarts: int

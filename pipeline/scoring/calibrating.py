@@ -8,11 +8,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import BadInput
-from pipeline.execution.executor import Executor
-from pipeline.execution.reduce import reduce
-from pipeline.plan.problem import loss_of
-from pipeline.scoring.calibration import (
+from pipeline.calibration import (
     BINS,
     Calibration,
     Counts,
@@ -23,12 +19,16 @@ from pipeline.scoring.calibration import (
     fit_two_classes,
     softmax_log_loss,
 )
+from pipeline.errors import BadInput
+from pipeline.execution.executor import Executor
+from pipeline.execution.reduce import reduce
+from pipeline.plan.problem import loss_of
+from pipeline.runs.model import require_same_columns, stored_weights
+from pipeline.runs.run_folder import RunRecord
 from pipeline.scoring.evaluate import evaluation_job
 from pipeline.scoring.probabilities import class_scores
 from pipeline.streaming.buffers import cut_rows
 from pipeline.streaming.targets import target_rule
-from pipeline.training.model import require_same_columns, stored_weights
-from pipeline.training.run_folder import RunRecord
 from solvers.losses import Problem
 from solvers.protocol import Block, Sum, Weights, same
 from storage.dataset import Dataset

@@ -15,6 +15,8 @@ from pipeline.execution.span import Job
 from pipeline.matching import Matched
 from pipeline.plan.job import stats_of
 from pipeline.plan.problem import problem_of
+from pipeline.runs.model import Model, read_weights, require_same_columns
+from pipeline.runs.run_folder import RunRecord
 from pipeline.scoring.evaluate_classes import (
     CLASS_SCORES,
     ClassFigures,
@@ -29,8 +31,6 @@ from pipeline.streaming.buffers import let_go_of_buffers
 from pipeline.streaming.resident import rows_in_memory
 from pipeline.streaming.targets import TargetRule, label_text, shown, target_rule
 from pipeline.streaming.windows import plan_windows
-from pipeline.training.model import Model, read_weights, require_same_columns
-from pipeline.training.run_folder import RunRecord
 from solvers.kernels.scores import scores
 from solvers.losses import Problem
 from solvers.losses.given import loss_sum

@@ -9,10 +9,10 @@ from pipeline.execution.executor import Executor
 from pipeline.execution.reduce import reduce
 from pipeline.execution.span import Job
 from pipeline.matching import Matched
+from pipeline.runs.grid import Candidate, Choice, best_of, certificate_of, weights_of
+from pipeline.runs.model import require_same_columns, sourced_weights, stored_weights
+from pipeline.runs.run_folder import RunRecord
 from pipeline.scoring.evaluate import Evaluation, evaluation_job, figures_of, sum_of
-from pipeline.training.grid import Candidate, Choice, best_of, certificate_of, weights_of
-from pipeline.training.model import require_same_columns, sourced_weights, stored_weights
-from pipeline.training.run_folder import RunRecord
 from solvers.each_model import sum_each
 from solvers.models import Task
 from solvers.protocol import Certificate, Solver, State, Weights

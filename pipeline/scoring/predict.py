@@ -15,13 +15,13 @@ from pipeline.ingestion.scaling import Scaler, unscaled
 from pipeline.matching import Matched
 from pipeline.memory import peak_memory_bytes
 from pipeline.plan.problem import loss_of
+from pipeline.runs.model import Model, require_same_columns, stored_weights
 from pipeline.scoring.predictions import STANDARD_OUTPUT, PredictionFile, defused, open_predictions
 from pipeline.scoring.probabilities import Probabilities, class_scores, probabilities_of
 from pipeline.settings.source_options import SourceOptions
 from pipeline.sources import Expected, Source, open_source
 from pipeline.streaming.buffers import row_view
 from pipeline.streaming.targets import label_text
-from pipeline.training.model import Model, require_same_columns, stored_weights
 from solvers.kernels.scores import rank, scores
 from storage.dataset import Dataset
 from storage.folder import Folder

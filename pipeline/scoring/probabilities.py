@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.calibration import Calibration
 from pipeline.errors import BadInput
 from pipeline.plan.problem import loss_of
-from pipeline.scoring.calibration import Calibration
-from pipeline.training.model import Model
+from pipeline.runs.model import Model
 from solvers.kernels.rows import Rows
 from solvers.kernels.scores import rank, scores
 from solvers.losses.loss import Link

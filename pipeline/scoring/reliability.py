@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from pipeline.execution.executor import Executor
 from pipeline.execution.reduce import reduce
+from pipeline.runs.model import Model, read_weights, require_same_columns
 from pipeline.scoring.calibrating import scored_parts
 from pipeline.scoring.evaluate import evaluation_job
 from pipeline.scoring.probabilities import Probabilities, probabilities_of
 from pipeline.settings.matching import BY_NAME, Matching
-from pipeline.training.model import Model, read_weights, require_same_columns
 from solvers.losses import Problem
 from solvers.protocol import Block, Sum, Weights
 from storage.dataset import Dataset

@@ -22,6 +22,7 @@ from pipeline.ingestion.layout import laid_out
 from pipeline.ingestion.reading import LINES_SHARE, raw_bytes, stamps
 from pipeline.ingestion.scaling import Scaler, needs_columns, resolved
 from pipeline.ingestion.target_map import LabelEncoder, TargetMap
+from pipeline.plan.mixing import Mixing, advice
 from pipeline.settings.source_options import unusual
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.sizes import format_bytes
@@ -29,7 +30,6 @@ from pipeline.sources import Expected, open_source
 from pipeline.sources.source import Source
 from pipeline.sources.standard_input import STANDARD_INPUT, WORDS, is_standard_input
 from pipeline.straight.aside import Judges
-from pipeline.straight.mixing import Mixing, advice
 from pipeline.straight.moments import RunningMoments, Sums
 from pipeline.straight.reading import (
     ALL,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from pipeline.runs.engine import Training
+from pipeline.runs.grid import Choice
 from pipeline.scoring.held_out import choose_lam
 from pipeline.straight.first_rows import FirstRows, RowsOfSource
-from pipeline.training.engine import Training
-from pipeline.training.grid import Choice
 from solvers.protocol import Certificate, Solver, State
 from storage.dataset import Dataset
 

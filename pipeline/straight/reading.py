@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from pipeline.errors import BadInput
 from pipeline.ingestion.partition import PARTITION, PIECE_BYTES, PIECE_COPIES
 from pipeline.ingestion.scaling import Scaler
+from pipeline.plan.mixing import Mixing
 from pipeline.sources.source import Parsed, Piece, Source
 from pipeline.straight.aside import Judges, Skipped
-from pipeline.straight.mixing import Mixing
 from pipeline.straight.moments import RunningMoments, Sums
 from storage.manifest import Labels, Values
 from storage.ordered import ordered_map

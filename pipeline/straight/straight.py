@@ -21,6 +21,13 @@ from pipeline.errors import BadInput
 from pipeline.execution.span import Stopwatch, this_worker, told
 from pipeline.execution.walk import SpanReport
 from pipeline.memory import peak_memory_bytes
+from pipeline.plan.mixing import LossDrift, drift_sentence, sorted_sentence
+from pipeline.runs.engine import Training
+from pipeline.runs.grid import Choice, weights_of
+from pipeline.runs.outcome import Event, TrainingResult
+from pipeline.runs.packing import unpack_state
+from pipeline.runs.saved import Content, Saved, SourcePosition, require_array, unfit
+from pipeline.runs.shapes import example_state, misfit
 from pipeline.scoring.calibrating import calibrate
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.sizes import format_bytes
@@ -31,17 +38,10 @@ from pipeline.straight.first_rows import (
 )
 from pipeline.straight.judging import choose, judges_of, record_of
 from pipeline.straight.known import Known
-from pipeline.straight.mixing import LossDrift, drift_sentence, sorted_sentence
 from pipeline.straight.moments import GROWTH, moments_of, with_room
 from pipeline.straight.reading import Buffer, Position, ReadAhead
 from pipeline.streaming.buffers import row_view, unit_weights
 from pipeline.streaming.windows import Window, WindowPlan, row_order
-from pipeline.training.engine import Training
-from pipeline.training.grid import Choice, weights_of
-from pipeline.training.outcome import Event, TrainingResult
-from pipeline.training.packing import unpack_state
-from pipeline.training.saved import Content, Saved, SourcePosition, require_array, unfit
-from pipeline.training.shapes import example_state, misfit
 from solvers.protocol import (
     Block,
     Certificate,

@@ -1,1 +1,1 @@
-"""A plan, the run that carries it out, and the model that comes of it."""
+"""A plan carried out: what goes over the data, pass by pass, until the model is there."""

@@ -17,12 +17,12 @@ import numpy as np
 from pipeline.errors import BadInput
 from pipeline.execution.span import Stopwatch, this_worker
 from pipeline.memory import peak_memory_bytes
-from pipeline.training.engine import Training
+from pipeline.runs.engine import Training
+from pipeline.runs.outcome import Event, TrainingResult
+from pipeline.runs.packing import unpack_state
+from pipeline.runs.saved import Content, Saved, require_array, unfit
+from pipeline.runs.shapes import misfit
 from pipeline.training.feature_data import feature_data, find_nu
-from pipeline.training.outcome import Event, TrainingResult
-from pipeline.training.packing import unpack_state
-from pipeline.training.saved import Content, Saved, require_array, unfit
-from pipeline.training.shapes import misfit
 from solvers.losses import Problem
 from solvers.protocol import Certificate, ProblemStats
 from solvers.simba.lazy import (

@@ -5,15 +5,15 @@ Prechelt, "Early stopping - but when?" (1998), with patience for a criterion as 
 
 from __future__ import annotations
 
+from pipeline.runs.engine import Training
+from pipeline.runs.grid import Candidate, Choice
+from pipeline.runs.model import sourced_weights, stored_weights
+from pipeline.runs.outcome import Event
+from pipeline.runs.saved import Saved
+from pipeline.runs.validation import Point, Validation, extended
 from pipeline.scoring.held_out import held_out_figures
 from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.engine import Training
-from pipeline.training.grid import Candidate, Choice
-from pipeline.training.model import sourced_weights, stored_weights
-from pipeline.training.outcome import Event
-from pipeline.training.saved import Saved
 from pipeline.training.sweeps import Sweeps
-from pipeline.training.validation import Point, Validation, extended
 from solvers.protocol import Certificate, Weights
 from storage.dataset import Dataset
 

@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from pipeline.execution.calling_thread import CallingThread
 from pipeline.plan.job import choice_of
+from pipeline.runs.checkpoints import Checkpoints, Keeper
+from pipeline.runs.engine import Training
+from pipeline.runs.outcome import Event, Trained
+from pipeline.runs.progress import Progress
+from pipeline.runs.run_folder import RunFolder, RunRecord
+from pipeline.runs.saved import Content
 from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.checkpoints import Checkpoints, Keeper
-from pipeline.training.engine import Training
-from pipeline.training.outcome import Event, Trained
 from pipeline.training.passes import Passes
-from pipeline.training.progress import Progress
-from pipeline.training.run_folder import RunFolder, RunRecord
-from pipeline.training.saved import Content
 from solvers.protocol import Certificate, Weights
 from storage.in_memory import MemoryDataset
 from storage.objects import Stored

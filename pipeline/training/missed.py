@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from pipeline.plan.auto import passes_of
 from pipeline.plan.job import choice_of, make_job
+from pipeline.runs.outcome import TrainingResult
 from pipeline.settings.methods import Auto
 from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.outcome import TrainingResult
 from solvers.registry import method_class
 from storage.dataset import Dataset
 

@@ -10,25 +10,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from pipeline.calibration import Calibration
 from pipeline.plan.advice import warnings
 from pipeline.plan.auto import far_behind
 from pipeline.plan.forecast import Forecast, forecast
 from pipeline.plan.job import make_job, solver_of
 from pipeline.plan.rate import Mark, left_passes, noted
+from pipeline.runs.engine import Training
+from pipeline.runs.grid import Choice, certificate_of, weights_of
+from pipeline.runs.model import sourced_weights, weights_shape, weights_to_start_at
+from pipeline.runs.outcome import Event, TrainingResult
+from pipeline.runs.run_folder import read_records
+from pipeline.runs.saved import Content, Cursor, Saved, require_array
 from pipeline.scoring.calibrating import calibrate
-from pipeline.scoring.calibration import Calibration
 from pipeline.scoring.held_out import choose_lam
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.streaming.resident import let_go, rows_in_memory
 from pipeline.streaming.row_state import RowStateInMemory
 from pipeline.training.early_stopping import EarlyStopping, within
-from pipeline.training.engine import Training
-from pipeline.training.grid import Choice, certificate_of, weights_of
-from pipeline.training.model import sourced_weights, weights_shape, weights_to_start_at
-from pipeline.training.outcome import Event, TrainingResult
 from pipeline.training.position import require_method, require_position
-from pipeline.training.run_folder import read_records
-from pipeline.training.saved import Content, Cursor, Saved, require_array
 from pipeline.training.sweeps import Sweeps
 from solvers.losses import Problem
 from solvers.multi_model import MultiModel

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from pipeline.runs.saved import Cursor, Saved, unfit
 from pipeline.streaming.windows import WindowPlan, windows_per_turn
-from pipeline.training.saved import Cursor, Saved, unfit
 from solvers.protocol import Solver, Walk
 from storage.snapshot import Snapshot
 

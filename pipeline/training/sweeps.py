@@ -16,11 +16,11 @@ from pipeline.execution.executor import Executor
 from pipeline.execution.reduce import ReduceReport, reduce
 from pipeline.execution.span import Job, Stopwatch, told
 from pipeline.execution.walk import Position, SpanReport, WalkDriver
+from pipeline.runs.engine import Stopped
+from pipeline.runs.outcome import Event
+from pipeline.runs.progress import Progress
+from pipeline.runs.run_folder import RunFolder, read_state
 from pipeline.streaming.row_state import RowStateInMemory
-from pipeline.training.engine import Stopped
-from pipeline.training.outcome import Event
-from pipeline.training.progress import Progress
-from pipeline.training.run_folder import RunFolder, read_state
 from pipeline.training.state_tasks import absorb_sum, join_own_streams, join_streams
 from solvers.multi_model import appraisal
 from solvers.protocol import (

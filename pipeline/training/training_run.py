@@ -21,18 +21,18 @@ from pipeline.plan.job import choice_of
 from pipeline.plan.lam_path import with_lam_path
 from pipeline.plan.memory import with_memory
 from pipeline.plan.rate import left_passes
+from pipeline.runs.checkpoints import Checkpoints
+from pipeline.runs.engine import Engine, Stopped, Training
+from pipeline.runs.lease import Lease
+from pipeline.runs.outcome import Convergence, Event, TrainingResult, hinge_gap
+from pipeline.runs.progress import Progress
+from pipeline.runs.run_folder import RunFolder, RunRecord
+from pipeline.runs.saved import Cursor, Saved
 from pipeline.scoring.calibrating import require_calibratable
 from pipeline.scoring.evaluate import evaluation_job
 from pipeline.settings.training_plan import StorageOptions, TrainingPlan
 from pipeline.streaming.resident import let_go
-from pipeline.training.checkpoints import Checkpoints
-from pipeline.training.engine import Engine, Stopped, Training
-from pipeline.training.lease import Lease
-from pipeline.training.outcome import Convergence, Event, TrainingResult, hinge_gap
 from pipeline.training.passes import Passes
-from pipeline.training.progress import Progress
-from pipeline.training.run_folder import RunFolder, RunRecord
-from pipeline.training.saved import Cursor, Saved
 from solvers.kernels.compiling import Compiling
 from solvers.losses import Problem
 from solvers.protocol import ProblemStats, Weights

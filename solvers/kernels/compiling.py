@@ -8,7 +8,7 @@ from threading import Lock, Timer
 from types import TracebackType
 from typing import Self
 
-from solvers.kernels.simd.llvm import compiler_events
+from solvers.kernels.llvm import compiler_events
 
 
 class Compiling(compiler_events.Listener):  # type: ignore[misc]

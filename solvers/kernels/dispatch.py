@@ -31,7 +31,7 @@ import numpy as np
 from numba import config, types
 from numba.extending import overload, register_jitable
 
-from solvers.kernels.simd.llvm import Part, compiler_lock, give_environments
+from solvers.kernels.llvm import Part, compiler_lock, give_environments
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

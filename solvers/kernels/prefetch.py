@@ -7,8 +7,8 @@ from typing import Any
 from numba.extending import overload
 
 from solvers.kernels.dispatch import PART
+from solvers.kernels.llvm import prefetch
 from solvers.kernels.shapes import Array, Index
-from solvers.kernels.simd.llvm import prefetch
 
 LINE = 64  # bytes that one request brings
 

@@ -24,10 +24,10 @@ from flows.settings import as_toml, ingest_settings, source_options, training_se
 from pipeline.clicks import write_clicks
 from pipeline.errors import BadInput
 from pipeline.reporting.history import read_history
+from pipeline.runs.outcome import Event
+from pipeline.runs.saved import Cursor
 from pipeline.settings.execution import Execution
 from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.outcome import Event
-from pipeline.training.saved import Cursor
 from solvers.registry import METHODS, method_class
 
 TRAINED = {
@@ -330,7 +330,7 @@ def test_a_full_disk_is_a_failed_run(fewpass, work, tmp_path, monkeypatch):
     def full(*_args, **_kwargs):
         raise OSError(28, "No space left on device", str(tmp_path / "x"))
 
-    monkeypatch.setattr("pipeline.training.run_folder.RunFolder.begin", full)
+    monkeypatch.setattr("pipeline.runs.run_folder.RunFolder.begin", full)
     status, _, err = fewpass("train", work / "clicks", tmp_path / "x", *NO_DASK)
     assert status == 1
     assert "No space left" in err

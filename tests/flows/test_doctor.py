@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from pipeline.execution.threads import InProcess
+from pipeline.runs.lease import KEY, Holder, Lease
+from pipeline.runs.pace import FLOOR_S, TIMES, silence, silence_of
+from pipeline.runs.run_folder import LOG, RunFolder
 from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.lease import KEY, Holder, Lease
-from pipeline.training.pace import FLOOR_S, TIMES, silence, silence_of
-from pipeline.training.run_folder import LOG, RunFolder
 from pipeline.training.training_run import TrainingRun
 from storage.seal import seal, unseal
 from testing.datasets import make

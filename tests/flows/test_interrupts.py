@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from flows import cli
-from pipeline.training.run_folder import RunFolder
+from pipeline.runs.run_folder import RunFolder
 from testing.datasets import make
 
 FEWPASS = str(Path(sys.executable).with_name("fewpass"))

@@ -8,9 +8,9 @@ import pytest
 from pipeline.execution.threads import InProcess
 from pipeline.reporting.model_card import model_card
 from pipeline.reporting.report import draw_report
+from pipeline.runs.run_folder import RunFolder
 from pipeline.settings.refresh_plan import RefreshPlan
 from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingRun
 from solvers.protocol import Certificate
 from testing.datasets import make

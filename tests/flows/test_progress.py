@@ -13,9 +13,9 @@ from flows.meter import Meter
 from flows.options import Output
 from flows.progress import ingest_display, training_display
 from pipeline.ingestion.progress import IngestProgress
+from pipeline.runs.outcome import Event
+from pipeline.runs.saved import Cursor
 from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.outcome import Event
-from pipeline.training.saved import Cursor
 
 COLOURS, MOVES = re.compile(r"\x1b\[[0-9;]*m"), re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 STARTED = {

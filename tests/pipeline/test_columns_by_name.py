@@ -11,14 +11,14 @@ from flows.cli import main
 from pipeline.errors import BadInput
 from pipeline.execution.threads import InProcess
 from pipeline.ingestion.phases import ingest
+from pipeline.runs.model import load_model
+from pipeline.runs.run_folder import RunFolder, RunRecord
 from pipeline.scoring.evaluate import evaluate
 from pipeline.scoring.predict import predict
 from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.settings.matching import Matching
 from pipeline.settings.source_options import SourceOptions
 from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.model import load_model
-from pipeline.training.run_folder import RunFolder, RunRecord
 from pipeline.training.training_run import TrainingRun
 from storage.dataset import Dataset
 from storage.folder import Damaged

@@ -16,9 +16,9 @@ from pipeline.dashboard.routes import runs_at
 from pipeline.dashboard.server import _serve
 from pipeline.execution.threads import InProcess
 from pipeline.refresh.publishing import publish
+from pipeline.runs.lease import Lease
+from pipeline.runs.run_folder import RunFolder
 from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.lease import Lease
-from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingRun
 from testing.datasets import make
 

@@ -15,9 +15,9 @@ from websockets.sync.client import connect
 
 from pipeline.dashboard.server import _serve
 from pipeline.execution.threads import InProcess
+from pipeline.runs.lease import Lease
+from pipeline.runs.run_folder import LOG, RunFolder
 from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.lease import Lease
-from pipeline.training.run_folder import LOG, RunFolder
 from pipeline.training.training_run import TrainingRun
 from storage.seal import seal, unseal
 from testing.datasets import make

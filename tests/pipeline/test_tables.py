@@ -25,10 +25,10 @@ from pipeline.refresh.refreshing import (
     training_plan,
 )
 from pipeline.reporting.model_card import model_card
+from pipeline.runs.model import load_model
+from pipeline.runs.run_folder import RunFolder
 from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.settings.refresh_plan import RefreshPlan
-from pipeline.training.model import load_model
-from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingRun
 from storage.dataset import Dataset
 

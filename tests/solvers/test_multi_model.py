@@ -12,6 +12,10 @@ from pipeline.errors import BadInput
 from pipeline.execution.executor import open_executor
 from pipeline.execution.threads import InProcess
 from pipeline.plan.job import make_job, solver_of
+from pipeline.runs.model import load_model
+from pipeline.runs.packing import named_fields
+from pipeline.runs.run_folder import RunFolder
+from pipeline.runs.saved import Saved
 from pipeline.scoring.evaluate import evaluate
 from pipeline.scoring.predict import predict
 from pipeline.settings.execution import Execution
@@ -20,10 +24,6 @@ from pipeline.settings.source_options import SourceOptions
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.streaming.buffers import row_view
 from pipeline.streaming.targets import target_rule
-from pipeline.training.model import load_model
-from pipeline.training.packing import named_fields
-from pipeline.training.run_folder import RunFolder
-from pipeline.training.saved import Saved
 from pipeline.training.training_run import TrainingRun
 from solvers.dual.psdca import Psdca
 from solvers.dual.sdca import Sdca

@@ -16,11 +16,11 @@ from pipeline.execution.threads import InProcess
 from pipeline.ingestion.phases import ingest
 from pipeline.ingestion.work_dir import WorkDir, work_dir_path
 from pipeline.reporting.report import draw_report
+from pipeline.runs.run_folder import RunFolder
 from pipeline.scoring.predictions import open_predictions
 from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.sources.streams import find
-from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingRun
 from storage.addresses import ALLOWED, BadAddress, open_store
 from storage.dataset import Dataset

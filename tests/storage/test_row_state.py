@@ -7,10 +7,10 @@ import pytest
 
 from pipeline.execution.executor import open_executor
 from pipeline.execution.threads import InProcess
+from pipeline.runs.run_faults import run_faults
+from pipeline.runs.run_folder import RunFolder
 from pipeline.settings.execution import Execution
 from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.run_faults import run_faults
-from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingRun
 from solvers.protocol import Mispaired
 from storage.folder import Damaged, Folder

@@ -16,10 +16,10 @@ from pipeline.reporting.page.learning import forecast, learning, time
 from pipeline.reporting.page.pieces import bars, card, facts, preformatted, section, table, tiles
 from pipeline.reporting.page.quality import Quality
 from pipeline.reporting.report import RunReport, Told
+from pipeline.runs.model import Model
+from pipeline.runs.outcome import Convergence
 from pipeline.sizes import format_bytes
 from pipeline.streaming.targets import label_text
-from pipeline.training.model import Model
-from pipeline.training.outcome import Convergence
 from storage.dataset import Dataset
 from storage.folder import Damaged
 from storage.manifest import Labels, Manifest, Values

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from pipeline.errors import BadInput
 from pipeline.execution.executor import Executor
 from pipeline.execution.reduce import ReduceReport
+from pipeline.runs.model import Model
 from pipeline.scoring.evaluate import Evaluation, ScorePart, figures_of, judged, score_bins
 from pipeline.scoring.evaluate_classes import ClassPart
 from pipeline.scoring.predict import label_names
 from pipeline.scoring.reliability import Reliability, reliability
 from pipeline.streaming.targets import label_text
-from pipeline.training.model import Model
 from solvers.kernels.scores import scores
 from solvers.losses import Problem
 from solvers.protocol import Block, Sum, Weights

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import overload
 
+from solvers.kernels import llvm as vectors
 from solvers.kernels.dispatch import PART, part_of_kernels
+from solvers.kernels.llvm import Lanes, Mask, common, lane, with_lane
 from solvers.kernels.shapes import Floats, Index, LaneVector, Number, Truth
-from solvers.kernels.simd import llvm as vectors
-from solvers.kernels.simd.llvm import Lanes, Mask, common, lane, with_lane
 
 LEAST_MANTISSA = math.sqrt(0.5)
 MAGIC = 1.5 * 2.0**52  # added to a small number, it leaves the nearest whole one in the lowest bits

@@ -14,9 +14,9 @@ import psutil
 import pytest
 
 from pipeline.execution.threads import InProcess
+from pipeline.runs.lease import KEY, holder_of
+from pipeline.runs.run_folder import RunFolder
 from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.lease import KEY, holder_of
-from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingRun
 from storage.folder import Folder
 from testing.datasets import make

@@ -19,9 +19,9 @@ import pytest
 
 from pipeline.clicks import write_clicks
 from pipeline.execution.threads import InProcess
-from pipeline.training.model import load_model
-from pipeline.training.run_folder import RunFolder
-from pipeline.training.saved import weights_digest
+from pipeline.runs.model import load_model
+from pipeline.runs.run_folder import RunFolder
+from pipeline.runs.saved import weights_digest
 from pipeline.training.training_run import TrainingRun
 from testing.prefect_server import PROJECT, START_S, free_port
 

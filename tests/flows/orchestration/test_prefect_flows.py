@@ -15,7 +15,7 @@ import pytest
 from pipeline.clicks import write_clicks
 from pipeline.errors import BadInput
 from pipeline.refresh.publishing import published
-from pipeline.training.run_folder import RunFolder
+from pipeline.runs.run_folder import RunFolder
 from testing.datasets import make
 from testing.object_store import object_store
 from testing.prefect_server import (

@@ -9,7 +9,7 @@ import pytest
 
 from flows.cli import main
 from pipeline.refresh.publishing import published
-from pipeline.training.run_folder import RunFolder
+from pipeline.runs.run_folder import RunFolder
 from storage.dataset import Dataset
 from tests.pipeline.test_tables import people
 

@@ -15,8 +15,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import log_loss
 from sklearn.svm import LinearSVC
 
+from pipeline.calibration import BINS, Counts, fit_softmax, softmax_log_loss
 from pipeline.estimators import LinearClassifier, ScoreCalibrator
-from pipeline.scoring.calibration import BINS, Counts, fit_softmax, softmax_log_loss
 from tests.conftest import SMALL_DATA
 
 

@@ -15,9 +15,9 @@ from distributed.security import Security
 from pipeline.dashboard.learning import learning
 from pipeline.execution.executor import open_executor
 from pipeline.execution.threads import InProcess
+from pipeline.runs.run_folder import RunFolder
 from pipeline.settings.execution import Execution
 from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingRun
 from testing.datasets import make
 from testing.prefect_server import PROJECT, free_port, kill, start, stop, wait_for

@@ -17,9 +17,9 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from pipeline.execution.executor import open_executor
 from pipeline.execution.threads import InProcess
 from pipeline.plan.place import place_of, rough_seconds
+from pipeline.runs.run_folder import RunFolder
 from pipeline.settings.execution import Execution
 from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.run_folder import RunFolder
 from testing.datasets import make
 
 
@@ -205,7 +205,7 @@ from pipeline.execution.executor import open_executor
 from pipeline.plan.place import place_of, rough_seconds
 from pipeline.settings.execution import Execution
 from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.run_folder import RunFolder
+from pipeline.runs.run_folder import RunFolder
 from testing.datasets import make
 with open_executor(Execution()) as executor:
     assert executor.result(executor.submit("divide", divmod, 7, 2)) == (3, 1)

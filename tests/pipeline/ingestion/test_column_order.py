@@ -13,14 +13,14 @@ from pipeline.execution.threads import InProcess
 from pipeline.ingestion import partition
 from pipeline.ingestion.frequency_order import CACHED_COLUMNS, IN_ORDER, ColumnCounts, renumber
 from pipeline.ingestion.phases import ingest
+from pipeline.runs.model import load_model
+from pipeline.runs.run_folder import RunFolder
 from pipeline.scoring.evaluate import evaluate
 from pipeline.scoring.predict import predict
 from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.settings.regularisation import Lam
 from pipeline.settings.source_options import SourceOptions
 from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.model import load_model
-from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingRun
 from storage.column_order import ColumnOrder, by_frequency
 from storage.columns import load_columns

@@ -13,9 +13,9 @@ from pipeline.plan.auto import MethodChoice, choose, far_behind
 from pipeline.plan.job import make_job
 from pipeline.plan.rate import Mark, left_passes, noted, rate
 from pipeline.reporting.report import draw_report
+from pipeline.runs.run_folder import RunFolder
+from pipeline.runs.saved import Cursor, read_attributes
 from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.run_folder import RunFolder
-from pipeline.training.saved import Cursor, read_attributes
 from pipeline.training.training_run import TrainingRun
 from solvers.dual.psdca import Psdca
 from solvers.kernels.rows import SparseRows

@@ -15,9 +15,9 @@ from pipeline.plan.clustering import between_share, clustering, clustering_warni
 from pipeline.plan.forecast import forecast
 from pipeline.plan.job import make_job
 from pipeline.plan.trial import try_out
+from pipeline.runs.run_folder import RunFolder
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.streaming.windows import plan_windows
-from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingRun
 from solvers.batch.agd import Agd
 from solvers.batch.gd import Gd

@@ -6,9 +6,9 @@ from pipeline.execution.threads import InProcess
 from pipeline.memory import _group_limits, usable_memory_bytes
 from pipeline.plan.job import make_job
 from pipeline.plan.memory import with_memory
+from pipeline.runs.run_folder import RunFolder
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.training import training_run
-from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingRun
 from testing.datasets import make
 

@@ -23,10 +23,10 @@ from pipeline.refresh.refreshing import (
     next_generation,
     training_plan,
 )
+from pipeline.runs.model import load_model
+from pipeline.runs.run_folder import RunFolder
 from pipeline.scoring.evaluate import evaluate
 from pipeline.settings.refresh_plan import RefreshPlan
-from pipeline.training.model import load_model
-from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingRun
 from storage.dataset import Dataset
 from storage.folder import Damaged, Folder

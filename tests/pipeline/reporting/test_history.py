@@ -6,7 +6,7 @@ import pytest
 
 from pipeline import train
 from pipeline.reporting.history import read_history
-from pipeline.training.run_folder import RunFolder
+from pipeline.runs.run_folder import RunFolder
 from solvers import loss_monitor
 from testing.datasets import make
 

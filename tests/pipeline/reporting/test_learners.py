@@ -6,9 +6,9 @@ import pytest
 from pipeline.execution.threads import InProcess
 from pipeline.reporting.learners import learners_sentence
 from pipeline.reporting.report import draw_report
+from pipeline.runs.model import load_model
+from pipeline.runs.run_folder import RunFolder
 from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.model import load_model
-from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingRun
 from testing.datasets import make
 

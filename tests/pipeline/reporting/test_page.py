@@ -10,9 +10,9 @@ from sklearn.metrics import average_precision_score, confusion_matrix, roc_auc_s
 from flows import cli
 from pipeline.reporting.page.charts import Line, chart, decades, steps
 from pipeline.reporting.page.quality import curves
+from pipeline.runs.model import load_model
+from pipeline.runs.run_folder import RunFolder
 from pipeline.scoring.evaluate import HISTOGRAM_BITS, score_bins
-from pipeline.training.model import load_model
-from pipeline.training.run_folder import RunFolder
 from storage.dataset import Dataset
 
 VOID = {"meta", "circle", "path", "polyline"}

@@ -11,11 +11,7 @@ from scipy.stats import binomtest
 from sklearn import metrics
 
 from pipeline import from_run, load_model, predict, train
-from pipeline.errors import BadInput
-from pipeline.execution.threads import InProcess
-from pipeline.export.formats import export
-from pipeline.export.plain_model import of_run
-from pipeline.scoring.calibration import (
+from pipeline.calibration import (
     Counts,
     Sigmoid,
     Steps,
@@ -23,6 +19,10 @@ from pipeline.scoring.calibration import (
     fit_two_classes,
     softmax_log_loss,
 )
+from pipeline.errors import BadInput
+from pipeline.execution.threads import InProcess
+from pipeline.export.formats import export
+from pipeline.export.plain_model import of_run
 from pipeline.scoring.probabilities import caution, probabilities_of
 from pipeline.scoring.reliability import reliability, wilson
 from testing.datasets import make

@@ -8,10 +8,10 @@ from sklearn import metrics
 
 from pipeline.errors import BadInput
 from pipeline.execution.threads import InProcess
+from pipeline.runs.model import load_model
+from pipeline.runs.run_folder import RunFolder
 from pipeline.scoring.evaluate import area, evaluate, score_bins
 from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.model import load_model
-from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingRun
 from testing.datasets import make
 

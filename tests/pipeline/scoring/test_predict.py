@@ -10,12 +10,12 @@ import pytest
 from pipeline.errors import BadInput
 from pipeline.execution.threads import InProcess
 from pipeline.ingestion.phases import ingest
+from pipeline.runs.model import load_model
+from pipeline.runs.run_folder import RunFolder
 from pipeline.scoring.predict import predict
 from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.settings.source_options import SourceOptions
 from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.model import load_model
-from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingRun
 from storage.folder import Folder
 

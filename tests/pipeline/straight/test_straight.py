@@ -12,14 +12,14 @@ import pipeline
 from flows.orchestration.session import Session, stages
 from pipeline.errors import BadInput, PlanMismatch
 from pipeline.execution.threads import InProcess
+from pipeline.plan.mixing import Mixing
+from pipeline.runs.model import load_model
+from pipeline.runs.run_folder import RunFolder
 from pipeline.settings.execution import Execution
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.straight import first_rows, reading
 from pipeline.straight.aside import Judges
-from pipeline.straight.mixing import Mixing
 from pipeline.streaming.windows import Window, WindowPlan, row_order
-from pipeline.training.model import load_model
-from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingRun
 from solvers.drive import block_of
 from solvers.onepass.onepass import Onepass

@@ -6,12 +6,12 @@ import pytest
 from pipeline import Execution, LinearClassifier, train
 from pipeline.execution.threads import InProcess
 from pipeline.reporting.report import draw_report
+from pipeline.runs.model import load_model
+from pipeline.runs.run_folder import RunFolder
+from pipeline.runs.validation import LEAST_GAIN, Point, extended
 from pipeline.scoring.evaluate import evaluate
 from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.model import load_model
-from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingRun
-from pipeline.training.validation import LEAST_GAIN, Point, extended
 from testing.datasets import make
 
 METHODS = {

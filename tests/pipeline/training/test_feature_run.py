@@ -12,13 +12,13 @@ from pipeline.execution.executor import open_executor
 from pipeline.execution.threads import InProcess
 from pipeline.reporting.history import read_history
 from pipeline.reporting.model_card import model_card
+from pipeline.runs.model import load_model
+from pipeline.runs.run_folder import RunFolder
+from pipeline.runs.saved import Saved
 from pipeline.scoring.evaluate import evaluate
 from pipeline.settings.execution import Execution
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.training.feature_data import feature_data, find_nu, memory_for
-from pipeline.training.model import load_model
-from pipeline.training.run_folder import RunFolder
-from pipeline.training.saved import Saved
 from pipeline.training.training_run import TrainingRun
 from storage.columns import copy_bytes, map_columns
 from storage.columns_writer import write_columns

@@ -11,8 +11,8 @@ from pipeline.errors import BadInput
 from pipeline.execution.threads import InProcess
 from pipeline.ingestion.column_statistics import ColumnStatistics
 from pipeline.ingestion.scaling import Scaler
+from pipeline.runs.model import load_model
 from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.model import load_model
 from pipeline.training.training_run import TrainingRun
 from solvers.protocol import Diverged
 from storage.table import DenseTable

@@ -11,12 +11,12 @@ from pipeline.execution.executor import open_executor
 from pipeline.execution.reduce import reduce
 from pipeline.execution.threads import InProcess
 from pipeline.plan.job import make_job
+from pipeline.runs.model import load_model
+from pipeline.runs.packing import unpack_state
+from pipeline.runs.run_folder import RunFolder
 from pipeline.settings.execution import Execution
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.streaming import resident
-from pipeline.training.model import load_model
-from pipeline.training.packing import unpack_state
-from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingRun
 from solvers.dual.sdca_state import SdcaState
 from solvers.gradient import GRADIENT

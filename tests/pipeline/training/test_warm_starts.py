@@ -5,9 +5,9 @@ import pytest
 from pipeline.execution.reduce import reduce
 from pipeline.execution.threads import InProcess
 from pipeline.plan.job import make_job
+from pipeline.runs.model import load_model
+from pipeline.runs.run_folder import RunFolder
 from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.model import load_model
-from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingRun
 from solvers.gradient import GRADIENT, certificate
 from testing.datasets import make

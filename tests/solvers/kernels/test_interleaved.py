@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from pipeline.training.packing import named_fields
+from pipeline.runs.packing import named_fields
 from solvers.dual.sdca import Sdca
 from solvers.dual.sdca_interleaved import visit_interleaved as sdca_interleaved
 from solvers.kernels.rows import SparseRows

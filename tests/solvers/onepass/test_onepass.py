@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
-from pipeline.training.packing import from_named_fields, named_fields
+from pipeline.runs.packing import from_named_fields, named_fields
 from solvers.kernels.rows import DenseRows, SparseRows
 from solvers.loss_monitor import EXPLODED
 from solvers.losses import LOSSES

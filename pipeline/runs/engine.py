@@ -14,12 +14,12 @@ from typing import Any, Protocol
 from pipeline.execution.executor import Executor
 from pipeline.plan.auto import MethodChoice
 from pipeline.plan.forecast import Forecast
+from pipeline.runs.checkpoints import Checkpoints, Keeper
+from pipeline.runs.outcome import Event, TrainingResult
+from pipeline.runs.progress import Progress
+from pipeline.runs.run_folder import RunFolder
+from pipeline.runs.saved import Saved
 from pipeline.settings.training_plan import StorageOptions, TrainingPlan
-from pipeline.training.checkpoints import Checkpoints, Keeper
-from pipeline.training.outcome import Event, TrainingResult
-from pipeline.training.progress import Progress
-from pipeline.training.run_folder import RunFolder
-from pipeline.training.saved import Saved
 from solvers.losses import Problem
 from solvers.protocol import ProblemStats, Weights
 from storage.dataset import Dataset

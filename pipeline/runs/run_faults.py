@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from pipeline.errors import BadInput, PlanMismatch
-from pipeline.training.lease import lease_faults
-from pipeline.training.model import model_in
-from pipeline.training.run_folder import RunFolder, RunRecord, read_records
+from pipeline.runs.lease import lease_faults
+from pipeline.runs.model import model_in
+from pipeline.runs.run_folder import RunFolder, RunRecord, read_records
 from storage.folder import Damaged
 from storage.objects import Stored
 from storage.row_state import ARRAY

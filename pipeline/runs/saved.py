@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
+from pipeline.calibration import Calibration
 from pipeline.errors import BadInput
+from pipeline.plan.mixing import LossDrift, Mixing
 from pipeline.plan.rate import Marks
-from pipeline.scoring.calibration import Calibration
-from pipeline.straight.mixing import LossDrift, Mixing
-from pipeline.training.grid import Choice
-from pipeline.training.validation import Validation
+from pipeline.runs.grid import Choice
+from pipeline.runs.validation import Validation
 from solvers.protocol import Certificate, State, Weights
 from storage.row_state import RowRecords
 from storage.snapshot import Snapshot

@@ -20,10 +20,10 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from pipeline.errors import BadInput, PlanMismatch
 from pipeline.plan.auto import MethodChoice
 from pipeline.plan.forecast import Forecast
+from pipeline.runs.packing import pack_states, state_name, unpack_state, versions_in
+from pipeline.runs.saved import Content, Cursor, Saved, unfit
+from pipeline.runs.shapes import example_state, misfit
 from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.packing import pack_states, state_name, unpack_state, versions_in
-from pipeline.training.saved import Content, Cursor, Saved, unfit
-from pipeline.training.shapes import example_state, misfit
 from solvers.losses import Problem
 from solvers.protocol import ProblemStats, Solver, State
 from storage.dataset import Dataset

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from pipeline.errors import BadInput
-from pipeline.training.saved import read_attributes, unfit
+from pipeline.runs.saved import read_attributes, unfit
 from solvers.models import States
 from solvers.protocol import State
 from storage.snapshot import Snapshot

@@ -8,7 +8,7 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
-from pipeline.training.run_folder import RunFolder
+from pipeline.runs.run_folder import RunFolder
 
 TIMES = 10.0  # its usual span
 FLOOR_S = 60.0  # what is silent for less is not looked at

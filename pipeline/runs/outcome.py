@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, Self
 
+from pipeline.runs.grid import Choice
+from pipeline.runs.saved import Cursor, Saved
+from pipeline.runs.validation import Validation
 from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.grid import Choice
-from pipeline.training.saved import Cursor, Saved
-from pipeline.training.validation import Validation
 from solvers.losses import Problem
 from solvers.protocol import Certificate, Weights
 
@@ -66,9 +66,9 @@ class TrainingResult:
     classes: int | None  # a model for each, where there are more than two: the objective is their
     # mean, and the certificate the largest
     candidates: list[dict[str, Any]]  # where rows were held out, what became of every lam: the
-    # fields of pipeline.training.grid.Candidate
+    # fields of pipeline.runs.grid.Candidate
     calibration: dict[str, Any] | None  # where one was asked for, the numbers of a form of
-    # pipeline.scoring.calibration
+    # pipeline.calibration
     stopped_early: bool | None  # whether the held-out loss ended it; None: it was not to
     passes_of_model: float | None  # where it might have: after so many passes the loss was lowest
     passes: float  # rows read over the rows of the data set; those of a last certificate not
@@ -90,12 +90,6 @@ class TrainingResult:
     def convergence(self) -> Convergence:
         """What was asked for, what is proven, and whether that is enough."""
         return Convergence(self.tol, self.relative_gap, self.converged)
-
-    def _repr_html_(self) -> str:
-        """Show it in a notebook."""
-        from pipeline.reporting.html import training_html  # noqa: PLC0415 - imports this module
-
-        return training_html(self)
 
 
 class Trained(NamedTuple):

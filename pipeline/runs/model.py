@@ -7,16 +7,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.calibration import Calibration
 from pipeline.errors import BadInput, PlanMismatch
 from pipeline.execution.span import Job
 from pipeline.ingestion.scaling import Scaler
 from pipeline.matching import Matched, listed, match_features
 from pipeline.plan.problem import problem_of
-from pipeline.scoring.calibration import Calibration
+from pipeline.runs.run_folder import RunFolder, RunRecord
+from pipeline.runs.saved import Saved, require_array, unfit
 from pipeline.settings.matching import BY_NAME, Matching
 from pipeline.streaming.targets import TargetRule, target_rule
-from pipeline.training.run_folder import RunFolder, RunRecord
-from pipeline.training.saved import Saved, require_array, unfit
 from solvers.protocol import Weights
 from storage.dataset import Dataset
 from storage.folder import Damaged

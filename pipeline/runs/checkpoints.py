@@ -6,11 +6,11 @@ import time
 from typing import Protocol
 
 from pipeline.execution.span import Stopwatch
-from pipeline.training.lease import Lease
-from pipeline.training.outcome import Event
-from pipeline.training.progress import Progress
-from pipeline.training.run_folder import RunFolder, save
-from pipeline.training.saved import Content, Saved
+from pipeline.runs.lease import Lease
+from pipeline.runs.outcome import Event
+from pipeline.runs.progress import Progress
+from pipeline.runs.run_folder import RunFolder, save
+from pipeline.runs.saved import Content, Saved
 from solvers.protocol import Certificate
 from storage.dataset import Dataset
 

@@ -11,12 +11,12 @@ import pytest
 from flows import cli
 from pipeline.errors import BadInput, PlanMismatch
 from pipeline.execution.threads import InProcess
+from pipeline.runs.lease import KEY as LEASE
+from pipeline.runs.lease import Holder, Lease, holder_of
+from pipeline.runs.model import load_model
+from pipeline.runs.run_faults import run_faults
+from pipeline.runs.run_folder import RunFolder
 from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.lease import KEY as LEASE
-from pipeline.training.lease import Holder, Lease, holder_of
-from pipeline.training.model import load_model
-from pipeline.training.run_faults import run_faults
-from pipeline.training.run_folder import RunFolder
 from pipeline.training.training_run import TrainingRun
 from storage.dataset import Dataset
 from storage.folder import Damaged, Folder

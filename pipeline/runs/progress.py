@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from pipeline.memory import peak_memory_bytes
-from pipeline.training.outcome import Event
-from pipeline.training.run_folder import RunFolder
-from pipeline.training.saved import Cursor
+from pipeline.runs.outcome import Event
+from pipeline.runs.run_folder import RunFolder
+from pipeline.runs.saved import Cursor
 
 
 class Progress:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.training.packing import named_fields
+from pipeline.runs.packing import named_fields
 from solvers.losses import Problem
 from solvers.models import States
 from solvers.multi_model import MultiModel

@@ -10,8 +10,7 @@ import time
 import pytest
 
 from pipeline.execution.threads import InProcess
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.lease import (
+from pipeline.runs.lease import (
     KEY,
     LASTS_S,
     Holder,
@@ -21,6 +20,7 @@ from pipeline.training.lease import (
     holder_of,
     release_stale,
 )
+from pipeline.settings.training_plan import TrainingPlan
 from pipeline.training.training_run import TrainingRun
 from storage.folder import Folder
 from storage.seal import seal
@@ -28,7 +28,7 @@ from testing.datasets import make
 
 HOLD = """
 import sys, time
-from pipeline.training.lease import Lease
+from pipeline.runs.lease import Lease
 from storage.folder import Folder
 from storage.seal import seal
 with Lease(Folder(sys.argv[1])):

@@ -12,7 +12,7 @@ from flows.settings import as_toml, as_values, training_settings
 from pipeline.execution.executor import threads_of
 from pipeline.plan.advice import advice
 from pipeline.plan.forecast import Forecast, forecast
-from pipeline.plan.job import choice_of, make_job, solver_of
+from pipeline.plan.job import choice_of, make_job, solver_of_job
 from pipeline.plan.lam_path import with_lam_path
 from pipeline.plan.memory import with_memory
 from pipeline.plan.place import place_of
@@ -39,7 +39,7 @@ def run_plan(
     job = make_job(plan, data)
     foreseen = forecast(plan, job)
     said = [in_flags(one) for one in advice(plan, job, foreseen)]
-    speed = try_out(solver_of(plan, job.rule, job.stats.n), job)
+    speed = try_out(solver_of_job(plan, job), job)
     seconds = seconds_of(foreseen, speed, plan.streams, threads_of(where_to))
     facts = {"dataset": dataset} | foreseen.model_dump()
     facts |= {"tried_rows": speed.rows, "seconds": seconds, "advice": said}
@@ -61,7 +61,7 @@ def shown(foreseen: Forecast, speed: Speed, seconds: float) -> dict[str, Any]:
     memory = foreseen.state_bytes + foreseen.window_bytes + foreseen.overhead_bytes
     return {
         "method": f"{foreseen.solver}, loss {foreseen.loss}, lam {foreseen.lam:.6g}",
-        "models": models_line(foreseen.models),
+        "models": models_line(foreseen),
         "L": smoothness_line(foreseen),
         "mu": foreseen.strong_convexity,
         "kappa": foreseen.kappa,
@@ -75,9 +75,14 @@ def shown(foreseen: Forecast, speed: Speed, seconds: float) -> dict[str, Any]:
     }
 
 
-def models_line(models: int) -> str | None:
-    """Say how many models there are, if several."""
-    return f"{models}: one per class and value of lam" if models > 1 else None
+def models_line(foreseen: Forecast) -> str | None:
+    """Say how many models there are, if several, and whether they are trained together."""
+    if foreseen.models == 1:
+        return None
+    line = f"{foreseen.models}: one per class and value of lam"
+    if foreseen.groups == 1:
+        return line
+    return f"{line}, in {foreseen.groups} groups one after the other, as memory is short"
 
 
 def smoothness_line(foreseen: Forecast) -> str:

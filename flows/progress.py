@@ -234,6 +234,11 @@ def _begun(event: Event) -> Iterator[str]:
     facts = event.facts
     if facts["memory"] > TrainingPlan.model_fields["memory"].default:
         yield f"May use up to {format_bytes(facts['memory'])} of memory (--memory)."
+    if groups := facts.get("groups"):
+        yield (
+            f"{facts['models']} classes in {groups} groups, one after the other: together they do "
+            "not fit into the memory (--memory)."
+        )
     if facts["chosen"]:
         yield f"Chosen: {facts['chosen']}."
 
@@ -252,17 +257,36 @@ def told_seldom(event: Event) -> Iterator[tuple[str, bool]]:
             yield f"Continuing from {where}.", False
     elif event.kind == "start":
         yield from ((sentence, False) for sentence in _begun(event))
-    elif event.kind == "switch":
-        yield f"Falling back: {facts['why']}", True
-    elif event.kind == "learners":
-        yield f"Best learner: {learners_sentence(facts['models'])}.", False
-    elif event.kind == "warning":
-        yield facts["sentence"], True
-    elif event.kind == "skipped":
-        yield f"{facts['rows']:,} bad rows were left out. First: {facts['reasons'][0]}.", False
-    elif event.kind == "restart":
-        step = facts.get("gamma0", 0.0)
-        yield f"The loss exploded; starting again with the step {step:g}.", True
+    elif event.kind in SENTENCES:
+        sentence, is_warning = SENTENCES[event.kind]
+        yield sentence(facts), is_warning
+
+
+def group_line(facts: dict[str, Any]) -> str:
+    """Say which classes a training has done with."""
+    first, gap = facts["first"], facts["gap"]
+    proven = "" if gap is None else f", at most {gap:.2g} above the optimum"
+    last = first + facts["classes"]
+    return f"Classes {first + 1} to {last} of {facts['of']} are trained{proven}."
+
+
+#: What seldom events are told as, and whether that is a warning.
+SENTENCES: dict[str, tuple[Callable[[dict[str, Any]], str], bool]] = {
+    "group": (group_line, False),
+    "switch": (lambda facts: f"Falling back: {facts['why']}", True),
+    "learners": (lambda facts: f"Best learner: {learners_sentence(facts['models'])}.", False),
+    "warning": (lambda facts: str(facts["sentence"]), True),
+    "skipped": (
+        lambda facts: f"{facts['rows']:,} bad rows were left out. First: {facts['reasons'][0]}.",
+        False,
+    ),
+    "restart": (
+        lambda facts: (
+            f"The loss exploded; starting again with the step {facts.get('gamma0', 0.0):g}."
+        ),
+        True,
+    ),
+}
 
 
 @contextmanager

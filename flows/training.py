@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
-from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Group, RenderableType
@@ -162,12 +161,14 @@ def train_shown(
 def _follow(
     terminal: Terminal, plan: TrainingPlan, place: Execution, begin: Begin
 ) -> TrainingResult:
+    at_work = plan  # until a method is chosen
     with stopping(terminal) as asked:
         with (
-            Compiling(partial(_say_compiling, terminal, plan)),
+            Compiling(lambda: _say_compiling(terminal, at_work)),
             engine_for_training(place, plan) as executor,
         ):
             asked.training = training = begin(executor)
+            at_work = training.plan
             for sentence in training.warnings:
                 terminal.say(sentence, style="yellow")
             with display(terminal, training.plan) as show:

@@ -158,7 +158,8 @@ class Hashed(ColumnRecipe):
     @property
     def told(self) -> str:
         """Say how many columns values are hashed to."""
-        shared = f", {self.collisions:.2g} of the sample's share one" * (self.collisions > 0.0)
+        shared = f"; {100 * self.collisions:.3g} % of the values share a column with others"
+        shared *= self.collisions > 0.0
         return f"category of many values, hashed to {1 << self.bits:,} columns{shared}"
 
     @property

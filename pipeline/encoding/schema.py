@@ -78,6 +78,6 @@ def told_columns(schema: Schema | None) -> tuple[tuple[str, str], ...]:
     if recipe is None:
         return ()
     shares = [
-        f"; {p.missing_share:.2g} of it missing" * (p.missing_share > 0) for p in recipe.parts
+        f"; {100 * p.missing_share:.3g} % missing" * (p.missing_share > 0) for p in recipe.parts
     ]
     return tuple((p.name, p.told + share) for p, share in zip(recipe.parts, shares, strict=True))

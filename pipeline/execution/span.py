@@ -34,6 +34,7 @@ class Job(NamedTuple):
     resident: bool = False  # whether all rows stay in memory, decoded, where they were read
     memory: int = 0  # the plan's budget in bytes
     rows: RowSource | None = None  # all rows, where the data set is in this process's memory
+    models: int = 1  # trained at once: all, or a group of classes where memory is short
 
 
 SMALL_VALUES = 4e7  # of a data set: a pass over it takes a few times Dask's way with a task

@@ -42,6 +42,8 @@ CHEAPER = 0.7  # a pass of s2gd+ beside one of psdca in memory: half are reducti
 FAR_BEHIND = 2.0  # times what is foreseen to be left
 PATIENCE = 2.0  # times what is foreseen, before a method is judged
 NOTHING = 1.0 - 1e-9  # relative gap
+IN_GROUPS = "for some classes at a time, as no method fits all of them into the memory"
+KINKED = "psdca, as no gradient certifies the plain hinge"
 
 
 def method(word: str, **settings: Any) -> Method:
@@ -73,6 +75,7 @@ def choose(
     sorted_rows: bool,
     resident: bool,
     fits: Callable[[Method], bool],
+    fits_in_groups: Callable[[Method], bool] = lambda _: False,
     models: int = 1,
 ) -> MethodChoice:
     """Choose a plan's method.
@@ -89,13 +92,15 @@ def choose(
         Whether rows stay in memory from pass to pass.
     fits
         Whether a method's state fits into the plan's memory.
+    fits_in_groups
+        Whether it does where classes are trained in groups, one after the other.
     models
         How many are trained together: classes times values of lam.
     """
     if plan.tol is None or plan.passes == 1:
         return for_one_pass("no tolerance" if plan.tol is None else "one pass", stats, fits, models)
     if not problem.loss.is_smooth:
-        return for_a_kink(fits)
+        return for_a_kink(fits, fits_in_groups)
     if conditioning(problem, stats) is None:
         return MethodChoice(
             methods=(method("psdca"),), reason="psdca, as lam is too small to foresee more"
@@ -103,17 +108,27 @@ def choose(
     known = {"resident": resident, "sorted_rows": sorted_rows}
     wanted = list(candidates(problem, stats, plan.tol, **known))
     fitting = [one for one in wanted if fits(one)][:2]
-    if not fitting and fits(method("sdca")):
-        reason = "sdca, as psdca does not fit into the memory"
-        return MethodChoice(methods=(method("sdca"),), reason=reason)
     if not fitting:
-        return MethodChoice(
-            methods=(method("asgd"),), reason="asgd, as no other method fits into the memory"
-        )
+        return where_memory_is_short(wanted, fits, fits_in_groups)
     usual = [passes_of(one, problem, stats, plan.tol) for one in fitting]
     told = ", ".join(f"{m.kind} about {p:.0f}" for m, p in zip(fitting, usual, strict=True))
     reason = f"{fitting[0].kind}: passes to {plan.tol:g} usually are {told}"
     return MethodChoice(methods=tuple(fitting), reason=reason)
+
+
+def where_memory_is_short(
+    wanted: list[Method], fits: Callable[[Method], bool], fits_in_groups: Callable[[Method], bool]
+) -> MethodChoice:
+    """Choose where none of the wanted methods fits: a smaller state, or fewer classes at a time."""
+    if fits(method("sdca")):
+        reason = "sdca, as psdca does not fit into the memory"
+        return MethodChoice(methods=(method("sdca"),), reason=reason)
+    for one in wanted:
+        if fits_in_groups(one):
+            return MethodChoice(methods=(one,), reason=f"{one.kind}, {IN_GROUPS}")
+    return MethodChoice(
+        methods=(method("asgd"),), reason="asgd, as no other method fits into the memory"
+    )
 
 
 def for_one_pass(
@@ -135,13 +150,18 @@ def for_one_pass(
     )
 
 
-def for_a_kink(fits: Callable[[Method], bool]) -> MethodChoice:
+def for_a_kink(
+    fits: Callable[[Method], bool], fits_in_groups: Callable[[Method], bool]
+) -> MethodChoice:
     """Choose among the methods whose certificate does not go by gradients."""
     kinked, smaller = (method(w, **method_class(w).better["hinge"]) for w in ("psdca", "sdca"))
-    if fits(smaller) and not fits(kinked):
+    if fits(kinked):
+        return MethodChoice(methods=(kinked,), reason=KINKED)
+    if fits(smaller):
         reason = "sdca, as psdca, which certifies the plain hinge, does not fit into the memory"
         return MethodChoice(methods=(smaller,), reason=reason)
-    return MethodChoice(methods=(kinked,), reason="psdca, as no gradient certifies the plain hinge")
+    grouped = fits_in_groups(kinked)
+    return MethodChoice(methods=(kinked,), reason=f"psdca, {IN_GROUPS}" if grouped else KINKED)
 
 
 def candidates(

@@ -11,7 +11,13 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from pipeline.execution.span import Job
-from pipeline.plan.job import bytes_of_states, solver_of, streaming, tasks_of, with_method_chosen
+from pipeline.plan.job import (
+    bytes_of_models,
+    groups_of,
+    streaming,
+    tasks_of,
+    with_method_chosen,
+)
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.streaming.windows import (
     IN_FLIGHT,
@@ -37,6 +43,8 @@ class Forecast(BaseModel):
     n_rows: int
     models: int = 1
     """One per class where there are more than two, and that per value of lam."""
+    groups: int = 1
+    """In which the models are trained one after the other, each in passes of its own."""
     largest_smoothness: float | None
     """L: what every row's loss is smooth with, constant column and lam included; None: a kink."""
     mean_smoothness: float | None
@@ -51,7 +59,7 @@ class Forecast(BaseModel):
     usual_passes: float | None
     """What a certificate of the tolerance usually takes."""
     passes: float
-    """What the plan allows, or the usual number where that is smaller."""
+    """What the plan allows, or the usual number where that is smaller; of all groups."""
     certifying_passes: float
     """On top, where the plan asks for them and not the method."""
     reduce_passes: float
@@ -75,15 +83,18 @@ def forecast(plan: TrainingPlan, job: Job) -> Forecast:
     manifest, problem = job.dataset.manifest, job.problem
     known = conditioning(problem, job.stats)
     ahead = expected_passes_of(plan, job)
-    passes = min(plan.passes, ahead.usual or plan.passes)
-    certifying = certifying_passes(plan, ahead, passes)
+    models = len(tasks_of(plan, job.rule, job.stats.n))
+    groups = len(groups_of(job, models))
+    passes = groups * min(plan.passes, ahead.usual or plan.passes)
+    certifying = groups * certifying_passes(plan, ahead, passes / groups)
     per_pass = stored_bytes(manifest)
     return Forecast(
         solver=streaming(plan).kind,
         loss=problem.loss.name,
         lam=problem.lam,
         n_rows=job.stats.n,
-        models=len(tasks_of(plan, job.rule, job.stats.n)),
+        models=models,
+        groups=groups,
         largest_smoothness=known.largest if known else None,
         mean_smoothness=known.mean if known else None,
         strong_convexity=problem.lam,
@@ -131,11 +142,10 @@ def memory_of(plan: TrainingPlan, job: Job) -> dict[str, Any]:
     """Return what the budget goes to."""
     manifest, windows = job.dataset.manifest, job.windows
     in_flight = IN_FLIGHT * windows.streams * windows.chunks_per_window
-    solver = solver_of(plan, job.rule, job.stats.n)
     streamed = in_flight * chunk_bytes(manifest, job.row_state_size)
     resident = resident_bytes(manifest, windows, job.row_state_size)
     return {
-        "state_bytes": bytes_of_states(solver, job.problem, job.stats),
+        "state_bytes": bytes_of_models(plan, job),
         "window_bytes": resident if job.resident else streamed,
         "resident": job.resident,
         "window_rows": largest_window(manifest, windows)[0],

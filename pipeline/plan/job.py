@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -17,7 +21,12 @@ from pipeline.settings.methods import Auto, Method
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.streaming.buffers import row_view, unit_weights
 from pipeline.streaming.targets import TargetRule, target_rule
-from pipeline.streaming.windows import OVERHEAD_BYTES, plan_windows, resident_bytes
+from pipeline.streaming.windows import (
+    OVERHEAD_BYTES,
+    WindowPlan,
+    plan_windows,
+    resident_bytes,
+)
 from solvers.estimates.spectrum import MOST_ROWS, SAMPLED_TOO_LOW, sigma_square
 from solvers.kernels.rows import DenseRows, SparseRows
 from solvers.losses import Problem
@@ -27,6 +36,13 @@ from solvers.protocol import ProblemStats, Solver
 from solvers.sgd.averaged_sgd import Asgd
 from storage.dataset import Dataset
 from storage.manifest import Manifest
+
+COPIES_OF_WEIGHTS = 4  # of all classes, where groups are trained: kept, in a snapshot, its bytes
+GROUPED_WITHOUT = (
+    "With one `lam`, and without `early_stopping`, classes are trained in groups, one after the "
+    "other, where memory is short."
+)
+_WHOLE = WindowPlan(1, 1, 1, 0)  # until windows are planned
 
 
 def make_job(plan: TrainingPlan, dataset: Dataset) -> Job:
@@ -47,13 +63,28 @@ def make_job(plan: TrainingPlan, dataset: Dataset) -> Job:
     stats = stats_of(manifest, rule, streams=plan.streams, seed=plan.seed, sigma_square=sampled)
     stats = stats._replace(columns=known_moments(dataset))
     method.init(problem, stats)  # refuses settings that do not fit
-    solver = solver_of(plan, rule, manifest.n_rows)
-    row_state_size = solver.row_state_size(stats)
-    state_bytes = bytes_of_states(solver, problem, stats)
+    whole = Job(dataset, problem, stats, rule, _WHOLE, memory=plan.memory)
+    refused: BadInput | None = None
+    for models in numbers_at_once(plan, rule, manifest.n_rows):
+        try:
+            return _with_windows(plan, whole._replace(models=models))
+        except BadInput as error:
+            refused = error
+    assert refused is not None, "some number of models was tried"
+    if rule.n_classes and not may_be_grouped(plan, rule):
+        raise BadInput(f"{refused} {GROUPED_WITHOUT}")
+    raise refused
+
+
+def _with_windows(plan: TrainingPlan, job: Job) -> Job:
+    """Return a job with windows that leave room for the states of its models; BadInput if none."""
+    manifest, stats = job.dataset.manifest, job.stats
+    row_state_size = solver_of_job(plan, job).row_state_size(stats)
+    state_bytes = bytes_of_models(plan, job)
     windows = plan_windows(
         manifest,
         row_state_size=row_state_size,
-        models=len(tasks_of(plan, rule, manifest.n_rows)),
+        models=job.models,
         memory=plan.memory,
         state_bytes=state_bytes,
         streams=plan.streams,
@@ -61,15 +92,10 @@ def make_job(plan: TrainingPlan, dataset: Dataset) -> Job:
     )
     rows_bytes = resident_bytes(manifest, windows, row_state_size)
     fits = rereads(plan) and rows_bytes + state_bytes + OVERHEAD_BYTES <= plan.memory
-    return Job(
-        dataset,
-        problem,
-        stats,
-        rule,
-        windows,
+    return job._replace(
+        windows=windows,
         row_state_size=row_state_size,
-        resident=fits or dataset.in_memory,
-        memory=plan.memory,
+        resident=fits or job.dataset.in_memory,
     )
 
 
@@ -82,6 +108,48 @@ def solver_of(plan: TrainingPlan, rule: TargetRule, n_rows: int) -> Solver:
     """Return the plan's method, for as many models as there are classes and values of lam."""
     method, views = streaming(plan), tasks_of(plan, rule, n_rows)
     return MultiModel(method, views, plan.tol) if len(views) > 1 else method
+
+
+def solver_of_job(plan: TrainingPlan, job: Job, group: int = 0) -> Solver:
+    """Return the plan's method for the models that a job trains at once: all, or a group of them.
+
+    Groups are consecutive classes; all are as large as the first or one smaller.
+    """
+    solver = solver_of(plan, job.rule, job.stats.n)
+    if not isinstance(solver, MultiModel):
+        return solver
+    own = groups_of(job, len(solver.views))[group]
+    return replace(solver, views=solver.views[own.start : own.stop])
+
+
+def groups_of(job: Job, models: int) -> list[range]:
+    """Return which of so many models a job trains together: one range where all at once."""
+    number = -(-models // job.models)
+    ends = [models * k // number for k in range(number, -1, -1)]
+    return [range(models - a, models - b) for a, b in pairwise(ends)]
+
+
+def is_grouped(plan: TrainingPlan, job: Job) -> bool:
+    """Say whether a job trains its classes in groups."""
+    return job.models < len(tasks_of(plan, job.rule, job.stats.n))
+
+
+def numbers_at_once(plan: TrainingPlan, rule: TargetRule, n_rows: int) -> Iterator[int]:
+    """Yield how many models may be trained at once, the most first."""
+    models = before = len(tasks_of(plan, rule, n_rows))
+    yield models
+    for groups in range(2, models + 1 if may_be_grouped(plan, rule) else 0):
+        if (size := -(-models // groups)) < before:
+            yield size
+            before = size
+
+
+def may_be_grouped(plan: TrainingPlan, rule: TargetRule) -> bool:
+    """Say whether classes may be trained in groups, one after the other.
+
+    Where rows end a training early, or choose a lam, they judge all classes of a model together.
+    """
+    return rule.n_classes > 1 and len(plan.lam.factors) == 1 and not plan.early_stopping
 
 
 def tasks_of(plan: TrainingPlan, rule: TargetRule, n_rows: int) -> tuple[Task, ...]:
@@ -110,12 +178,12 @@ def choice_of(plan: TrainingPlan, dataset: Dataset) -> MethodChoice | None:
     def with_method(method: Method) -> TrainingPlan:
         return plan.model_copy(update={"solver": method})
 
-    def fits(method: Method) -> bool:
+    def fits(method: Method, *, in_groups: bool = False) -> bool:
         try:
-            make_job(with_method(method), dataset)
+            found = make_job(with_method(method), dataset)
         except BadInput:
             return False
-        return True
+        return in_groups or not is_grouped(with_method(method), found)
 
     job = make_job(with_method(Asgd()), dataset)  # the smallest state
     sorted_rows = clustering_warning(dataset.manifest, job.windows) is not None
@@ -126,6 +194,7 @@ def choice_of(plan: TrainingPlan, dataset: Dataset) -> MethodChoice | None:
         sorted_rows=sorted_rows,
         resident=job.resident,
         fits=fits,
+        fits_in_groups=partial(fits, in_groups=True),
         models=len(tasks_of(plan, job.rule, dataset.n_rows)),
     )
 
@@ -134,6 +203,14 @@ def with_method_chosen(plan: TrainingPlan, dataset: Dataset) -> TrainingPlan:
     """Return the plan with the method that is chosen for it, if it names none."""
     choice = choice_of(plan, dataset)
     return choice.plan(plan) if choice else plan
+
+
+def bytes_of_models(plan: TrainingPlan, job: Job) -> int:
+    """Bytes of the states of a job's models, and of the weights of classes that have none."""
+    states = bytes_of_states(solver_of_job(plan, job), job.problem, job.stats)
+    if not is_grouped(plan, job):
+        return states
+    return states + COPIES_OF_WEIGHTS * 8 * job.rule.n_classes * job.stats.d
 
 
 def bytes_of_states(solver: Solver, problem: Problem, stats: ProblemStats) -> int:

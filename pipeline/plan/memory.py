@@ -10,7 +10,7 @@ from __future__ import annotations
 from pipeline.errors import BadInput
 from pipeline.memory import usable_memory_bytes
 from pipeline.plan.forecast import memory_of
-from pipeline.plan.job import make_job, rereads, with_method_chosen
+from pipeline.plan.job import is_grouped, make_job, rereads, with_method_chosen
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.streaming.windows import OVERHEAD_BYTES
 from storage.dataset import Dataset
@@ -47,17 +47,19 @@ def with_memory(plan: TrainingPlan, dataset: Dataset, most: int | None = None) -
 def _suffices(plan: TrainingPlan, dataset: Dataset) -> bool:
     """Say whether more memory would change nothing."""
     try:
-        return make_job(plan, dataset).resident or not rereads(with_method_chosen(plan, dataset))
+        plan = with_method_chosen(plan, dataset)
+        job = make_job(plan, dataset)
     except BadInput:
         return False
+    return not is_grouped(plan, job) and (job.resident or not rereads(plan))
 
 
 def _fits(plan: TrainingPlan, dataset: Dataset) -> bool:
     try:
-        make_job(plan, dataset)
+        plan = with_method_chosen(plan, dataset)
+        return not is_grouped(plan, make_job(plan, dataset))
     except BadInput:
         return False
-    return True
 
 
 def _needed(plan: TrainingPlan, dataset: Dataset) -> int | None:

@@ -300,6 +300,7 @@ def save(
         "calibration": content.calibration._asdict() if content.calibration else None,
         "validation": content.validation.told() if content.validation else None,
         "source": content.source._asdict() if content.source else None,
+        "groups": content.groups,
         "best_intercept": None if best is None else np.asarray(best.intercept).tolist(),
     }
     kept = [name for name in ("scale", "shift") if name in dataset.manifest.columns]

@@ -49,6 +49,13 @@ class Cursor(NamedTuple):
     marks: Marks = ()  # what was certified in the last three passes
 
 
+class GroupDone(NamedTuple):
+    """What became of some classes that were trained before the others."""
+
+    certificate: Certificate | None
+    passes: Amount
+
+
 class SourcePosition(NamedTuple):
     """Where in a source, read straight, a training stands."""
 
@@ -84,6 +91,8 @@ class Attributes(BaseModel):
     """Where a training straight from a source stands; None for one on a data set."""
     best_intercept: float | tuple[float, ...] | None = None
     """Of the best model so far, beside the array best_coef."""
+    groups: tuple[GroupDone, ...] = ()
+    """Groups of classes that are trained; those after the one at work have no weights yet."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +110,7 @@ class Saved:
     validation: Validation | None = None  # where the training may stop early
     best: Weights | None = None  # the best model so far, before the end
     source: SourcePosition | None = None  # where rows are read straight from one
+    groups: tuple[GroupDone, ...] = ()  # of classes, where they are trained one after the other
 
     @cached_property
     def weights_sha256(self) -> str:
@@ -123,6 +133,7 @@ class Saved:
             validation=told.validation,
             best=_best_in(snapshot, told),
             source=told.source,
+            groups=told.groups,
         )
 
 
@@ -139,12 +150,13 @@ class Content(NamedTuple):
     best: Weights | None = None  # before the end of such a one
     source: SourcePosition | None = None  # where rows are read straight from one, ...
     moments: NDArray[np.float64] | None = None  # ... and what is known of its columns, (d, 2)
+    groups: tuple[GroupDone, ...] = ()  # of classes, where they are trained one after the other
 
     def saved(self, name: str, cursor: Cursor, *, finished: bool) -> Saved:
         """Return what training needs to know of the snapshot of that name."""
         return Saved(
             name, cursor, self.weights, len(self.states), self.certified, finished, self.choice,
-            self.calibration, self.validation, self.best, self.source,
+            self.calibration, self.validation, self.best, self.source, self.groups,
         )  # fmt: skip
 
 

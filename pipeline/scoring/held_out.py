@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from pipeline.execution.executor import Executor
 from pipeline.execution.reduce import reduce
@@ -15,15 +15,32 @@ from pipeline.runs.run_folder import RunRecord
 from pipeline.scoring.evaluate import Evaluation, evaluation_job, figures_of, sum_of
 from solvers.each_model import sum_each
 from solvers.models import Task
-from solvers.protocol import Certificate, Solver, State, Weights
+from solvers.protocol import Certificate, State, Weights
 from storage.dataset import Dataset
+
+
+class ReadsWeights(Protocol):
+    """Reads a model out of a state, features in the stored order: a method, for one."""
+
+    def weights(self, state: State) -> Weights:
+        """Return coef (d,) or (models, d) and as many intercepts."""
+
+
+class AsRead:
+    """Stands where a method does for a state that is weights already."""
+
+    @staticmethod
+    def weights(state: State) -> Weights:
+        """Return the weights."""
+        found: Weights = state
+        return found
 
 
 def held_out_figures(
     record: RunRecord,
     trained: Dataset,
     dataset: Dataset,
-    solver: Solver,
+    solver: ReadsWeights,
     lams: int,
     head: Any,
     executor: Executor,
@@ -47,7 +64,7 @@ def choose_lam(
     record: RunRecord,
     trained: Dataset,
     dataset: Dataset,
-    solver: Solver,
+    solver: ReadsWeights,
     lams: tuple[float, ...],
     head: Any,
     certified: Certificate | None,
@@ -67,7 +84,12 @@ def choose_lam(
 
 
 def weights_of_each(
-    solver: Solver, lams: int, trained: Dataset, dataset: Dataset, matched: Matched, state: State
+    solver: ReadsWeights,
+    lams: int,
+    trained: Dataset,
+    dataset: Dataset,
+    matched: Matched,
+    state: State,
 ) -> tuple[Weights, ...]:
     """Read the model of every lam out of a state, for the stored rows of the data set to judge."""
     weights = stored_weights(sourced_weights(solver.weights(state), trained), dataset, matched)

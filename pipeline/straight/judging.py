@@ -6,7 +6,7 @@ from typing import Any
 
 from pipeline.runs.engine import Training
 from pipeline.runs.grid import Choice
-from pipeline.scoring.held_out import choose_lam
+from pipeline.scoring.held_out import AsRead, choose_lam
 from pipeline.straight.first_rows import FirstRows, RowsOfSource
 from solvers.protocol import Certificate, Solver, State
 from storage.dataset import Dataset
@@ -35,18 +35,9 @@ def choose(
     executor, record = training.executor, record_of(training, width)
     head = executor.submit_small("weights", narrowed, solver, state, width)
     return choose_lam(
-        record, judges, judges, _AsRead(), lams, head,  # type: ignore[arg-type]
+        record, judges, judges, AsRead(), lams, head,
         certificate, executor,
     )  # fmt: skip
-
-
-class _AsRead:
-    """Stands where a method does for a state that is weights already."""
-
-    @staticmethod
-    def weights(state: Any) -> Any:
-        """Return the weights."""
-        return state
 
 
 def narrowed(solver: Solver, state: State, width: int) -> Any:

@@ -14,7 +14,7 @@ from pipeline.calibration import Calibration
 from pipeline.plan.advice import warnings
 from pipeline.plan.auto import far_behind
 from pipeline.plan.forecast import Forecast, forecast
-from pipeline.plan.job import make_job, solver_of
+from pipeline.plan.job import make_job, solver_of_job
 from pipeline.plan.rate import Mark, left_passes, noted
 from pipeline.runs.engine import Training
 from pipeline.runs.grid import Choice, certificate_of, weights_of
@@ -54,12 +54,23 @@ def models_of(solver: Solver) -> int:
 
 
 class Passes:
-    """An engine whose unit of work is a walk or a reduction over windows; see `engine.Engine`."""
+    """An engine whose unit of work is a walk or a reduction over windows; see `engine.Engine`.
+
+    Parameters
+    ----------
+    training
+        What it works for.
+    group
+        Which of the groups of classes it trains, where they are trained in several.
+    passes_before
+        Made for other groups.
+    """
 
     least_wait = 0.0  # a snapshot asks nothing of the method
 
-    def __init__(self, training: Training) -> None:
+    def __init__(self, training: Training, group: int = 0, passes_before: float = 0.0) -> None:
         self._training = training
+        self._group, self._passes_before = group, passes_before
         self._progress, self._checkpoints = training.progress, training.checkpoints
         self._lams = training.plan.lam.values(training.dataset.n_rows)
         self._early: EarlyStopping | None = None
@@ -74,11 +85,12 @@ class Passes:
         self.plan: TrainingPlan = methods.plan(training.plan, number) if methods else training.plan
         job, numbers = make_job(within(self.plan), training.dataset), training.run.row_state
         stay = job.resident and training.executor.near
+        self._solver = solver_of_job(self.plan, job, self._group)
         self._job = job._replace(
+            row_state_size=self._solver.row_state_size(job.stats),
             row_state=RowStateInMemory(numbers) if stay else numbers,
             rows=rows_in_memory(training.dataset, job.rule),
         )
-        self._solver = solver_of(self.plan, job.rule, job.stats.n)
         self._sweeps = Sweeps(
             training.executor, self._progress, self._job, self._solver, training.is_stopping
         )
@@ -111,6 +123,11 @@ class Passes:
     @property
     def _cursor(self) -> Cursor:
         return self._progress.cursor
+
+    @property
+    def _spent(self) -> float:
+        """Passes made for these models."""
+        return self._cursor.passes - self._passes_before
 
     # -- where it begins, and what is kept -------------------------------------------------------
 
@@ -265,7 +282,7 @@ class Passes:
             self._progress.advance(epoch=self._cursor.epoch + 1, sweep=0)
 
     def _judge(self) -> Iterator[Event]:
-        spent = self._cursor.passes >= self.plan.passes
+        spent = self._spent >= self.plan.passes
         if self._solver.certify_pass is not None:
             certified = self._sweeps.proven()
             if spent and not self._is_reached(certified):
@@ -345,7 +362,7 @@ class Passes:
 
     def _is_enough(self, certified: Certificate | None) -> bool:
         """Whether to stop at a state with this certificate."""
-        spent = self._cursor.passes >= self.plan.passes
+        spent = self._spent >= self.plan.passes
         return certified is not None and (spent or self._is_reached(certified))
 
     def _is_reached(self, certified: Certificate | None) -> bool:
@@ -367,7 +384,7 @@ class Passes:
             self._early.begin_again()
         self._progress.advance(
             epoch=0, sweep=0, sweeps=cursor.sweeps + 1, restarts=cursor.restarts + 1, windows=(),
-            rows_in_sweep=0, passes=0.0, marks=(),
+            rows_in_sweep=0, passes=self._passes_before, marks=(),
         )  # fmt: skip
         self._save()
         return self._progress.event("restart", **metrics)
@@ -378,7 +395,7 @@ class Passes:
     def _note(self, found: Certificate | None) -> None:
         """Remember what is certified after so many passes, for the rate at which it falls."""
         if found:
-            now = Mark.of(self._cursor.passes, found)
+            now = Mark.of(self._spent, found)
             self._progress.advance(marks=noted(self._cursor.marks, now))
 
     def _certified(self, found: Certificate) -> Event:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.execution.executor import Executor
 from pipeline.plan.auto import MethodChoice
 from pipeline.plan.forecast import Forecast
-from pipeline.plan.job import choice_of
+from pipeline.plan.job import choice_of, is_grouped, make_job
 from pipeline.plan.lam_path import with_lam_path
 from pipeline.plan.memory import with_memory
 from pipeline.plan.rate import left_passes
@@ -32,6 +32,8 @@ from pipeline.scoring.calibrating import require_calibratable
 from pipeline.scoring.evaluate import evaluation_job
 from pipeline.settings.training_plan import StorageOptions, TrainingPlan
 from pipeline.streaming.resident import let_go
+from pipeline.training.class_groups import ClassGroups
+from pipeline.training.early_stopping import within
 from pipeline.training.passes import Passes
 from solvers.kernels.compiling import Compiling
 from solvers.losses import Problem
@@ -44,6 +46,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 COMPILING = "Compiling kernels for %s: this is done once on a machine."
+
+
+def engine_of(training: Training, first: FirstRows | None) -> Engine:
+    """Return what goes over the data by the plan's method, all classes at once where they fit."""
+    if first is None and training.plan.solver.goal != "steps":
+        plan = training.methods.plan(training.plan) if training.methods else training.plan
+        if is_grouped(plan, make_job(within(plan), training.dataset)):
+            return ClassGroups(training)
+    return engine_class(training.plan, first)(training)
 
 
 def engine_class(plan: TrainingPlan, first: FirstRows | None) -> Callable[[Training], Engine]:
@@ -106,12 +117,11 @@ class TrainingRun:
         self._executor, self._stopping = executor, False
         self._progress = Progress(run)
         self._checkpoints = Checkpoints(run, dataset, self._progress, plan.snapshot_every)
-        self._engine: Engine = engine_class(plan, first)(
-            Training(
-                run, plan, dataset, executor, methods, storage_options, self._progress,
-                self._checkpoints, lambda: self._stopping, start_at,
-            )
+        training = Training(
+            run, plan, dataset, executor, methods, storage_options, self._progress,
+            self._checkpoints, lambda: self._stopping, start_at,
         )  # fmt: skip
+        self._engine = engine_of(training, first)
 
     @classmethod
     def start(
@@ -276,8 +286,16 @@ class TrainingRun:
             n_rows=self.stats.n,
             method=self.plan.solver.kind,
             memory=self.plan.memory,
+            **self._in_groups(),
             chosen=self.methods.reason if self.methods else None,
         )
+
+    def _in_groups(self) -> dict[str, int]:
+        """Tell of classes that are not trained all at once."""
+        foreseen = self.forecast
+        if foreseen is None or foreseen.groups == 1:
+            return {}
+        return {"groups": foreseen.groups, "models": foreseen.models}
 
     # -- what can be asked of it -----------------------------------------------------------------
 

@@ -50,6 +50,14 @@ GROUPS: dict[Group, tuple[Callable[..., int], ...]] = {
     ),
 }  # fmt: skip
 USAGES = {commands.ingest: "Usage: fewpass ingest SOURCE... DATASET [OPTIONS]"}
+#: zsh reads a file of completions when they are first asked for, and takes it for the function.
+AUTOLOADED = """
+if [ "$funcstack[1]" = "_fewpass" ]; then
+  _cyclopts_fewpass "$@"
+else
+  compdef _cyclopts_fewpass fewpass
+fi
+"""
 
 for group, members in GROUPS.items():
     for position, command in enumerate(members):
@@ -58,16 +66,21 @@ for group, members in GROUPS.items():
 
 @app.command(group=OTHERS, sort_key=9)
 def completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
-    """Print what completes fewpass in a shell, to be kept where the shell looks for it.
+    """Print the completion script of a shell, to be written to where the shell looks for it.
 
     bash: fewpass completion bash > ~/.local/share/bash-completion/completions/fewpass
+
+    zsh: fewpass completion zsh > ~/.zfunc/_fewpass (with fpath+=~/.zfunc before compinit)
+
+    fish: fewpass completion fish > ~/.config/fish/completions/fewpass.fish
 
     Parameters
     ----------
     shell
         bash, zsh or fish.
     """
-    sys.stdout.write(app.generate_completion(shell=shell).rstrip() + "\n")
+    script = app.generate_completion(shell=shell).rstrip() + "\n"
+    sys.stdout.write(script + (AUTOLOADED if shell == "zsh" else ""))
     return 0
 
 

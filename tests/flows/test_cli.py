@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -162,6 +163,34 @@ def test_completions_know_commands_and_options(shell, capsys):
     shown = capsys.readouterr().out
     for word in ("ingest", "test-fraction", "held-out", "warm-up"):
         assert word in shown
+    assert shell != "zsh" or shown.endswith("  compdef _cyclopts_fewpass fewpass\nfi\n")
+
+
+def test_bash_completes_a_command(tmp_path, capsys):
+    assert cli.main(["completion", "bash"]) == 0
+    script = tmp_path / "fewpass"
+    script.write_text(capsys.readouterr().out)
+    asked = "COMP_WORDS=(fewpass tra); COMP_CWORD=1; _fewpass fewpass tra fewpass; echo $COMPREPLY"
+    found = subprocess.run(
+        ["bash", "--norc", "-c", f"source {script}; {asked}"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert found.stdout.strip() == "train"
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
+@pytest.mark.parametrize("autoloaded", [True, False])
+def test_zsh_runs_the_function_that_it_was_given(tmp_path, capsys, autoloaded):
+    assert cli.main(["completion", "zsh"]) == 0
+    script = tmp_path / "_fewpass"
+    script.write_text(capsys.readouterr().out)
+    calls = f"fpath+={tmp_path}; autoload -Uz compinit; compinit -u -D; "
+    calls += "_arguments() { echo called; return 1; }; "
+    calls += "_fewpass" if autoloaded else f"source {script}; $_comps[fewpass]"
+    found = subprocess.run(
+        ["zsh", "-fc", calls], capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "called" in found.stdout, found.stderr
 
 
 @pytest.mark.parametrize("columns", ["60", "80", "120"])

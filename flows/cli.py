@@ -32,9 +32,9 @@ app = App(
     result_action="return_value",
 )
 #: Commands as the help lists them; of a group those first that come first in a day's work.
-EVERYDAY = Group("Every day", sort_key=1)
-LOOKING = Group("To look closer", sort_key=2)
-OTHERS = Group("Now and then", sort_key=3)
+EVERYDAY = Group("Everyday", sort_key=1)
+LOOKING = Group("Look closer", sort_key=2)
+OTHERS = Group("Less often", sort_key=3)
 GROUPS: dict[Group, tuple[Callable[..., int], ...]] = {
     EVERYDAY: (
         commands.ingest, commands.train, commands.resume, commands.evaluate, commands.predict,

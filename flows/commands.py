@@ -41,10 +41,10 @@ def ingest(
     plan_source: PlanSource = PLAN_SOURCE,
     output: Output = OUTPUT,
 ) -> int:
-    """Make a shuffled, checksummed data set of text, columns or arrays.
+    """Read a table, text or arrays into a data set: rows in random order, with checksums.
 
-    Reads LIBSVM, CSV, Parquet, NPY and NPZ files, plain or compressed, in bounded memory.  Killed
-    half-way, it leaves nothing that looks complete, and the same command again finishes the job.
+    Reads CSV, Parquet, JSON lines, Arrow, ARFF, LIBSVM, Vowpal Wabbit, NPY and NPZ files, plain or
+    compressed, within a memory limit.  If it is killed, run the same command again to finish.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def ingest(
 
 
 def columns(dataset: str, /, *, memory: str = "1GiB", output: Output = OUTPUT) -> int:
-    """Keep a data set by column, too, in files that can be mapped: what --solver simba reads.
+    """Store a data set by column as well, in files that --solver simba maps.
 
     The copy lies in DATASET/by-column, uncompressed, by row and by column.  Killed half-way, it
     leaves nothing that looks complete.
@@ -88,7 +88,7 @@ def plan(
     plan_source: PlanSource = PLAN_SOURCE,
     output: Output = OUTPUT,
 ) -> int:
-    """Foresee what a training takes: passes, bytes, memory, time, and what would help.
+    """Predict what a training takes: passes, bytes, memory and time; suggest what would help.
 
     Takes the options of train.  Reads the data set's statistics and a few chunks, and writes
     nothing.
@@ -116,12 +116,12 @@ def train(
     require_tol: bool = False,
     output: Output = OUTPUT,
 ) -> int:
-    """Train a model on a data set, in one pass unless told otherwise.
+    """Train a model on a data set, in one pass or to a tolerance (--tol).
 
-    Given what ingest reads instead (a file, a folder, a glob, an address, - for standard input), it
-    learns the rows while it reads them, once, and stores none.
+    Instead of a data set, it also takes what ingest reads (a file, a folder, a glob, an address, or
+    - for standard input), and then learns from the rows in one pass without storing them.
 
-    The same command again goes on with a run that was cut short; a finished run is left alone.
+    If a training was interrupted, the same command continues it; a finished one is left alone.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def train(
     run
         Folder or address for the run: its plan, snapshots and log.
     require_tol
-        Exit with 1 when the tolerance was missed; the model is there all the same.
+        Exit with 1 if the tolerance was missed; the model is kept all the same.
     """
     from flows.training import run_train
 
@@ -148,7 +148,7 @@ def resume(
     require_tol: bool = False,
     output: Output = OUTPUT,
 ) -> int:
-    """Continue a run from its newest whole snapshot; the model is the same bit for bit.
+    """Continue a training that was interrupted; the model will be the same, bit for bit.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def evaluate(
     where: Where = WHERE,
     output: Output = OUTPUT,
 ) -> int:
-    """Say how good a run's model is on a data set.
+    """Evaluate a run's model on a data set, such as the rows held out.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def predict(
     reading: Reading = READING,
     output: Output = OUTPUT,
 ) -> int:
-    """Score every row of an input, in its order, into a .parquet, .csv or .npy file, or a pipe.
+    """Predict every row of a file or data set, and write a .parquet, .csv or .npy file.
 
     Parameters
     ----------
@@ -231,7 +231,7 @@ def predict(
 
 
 def models(store: str, /, *, output: Output = OUTPUT) -> int:
-    """List the models of a refresh's store: how good each is, and which one is used.
+    """List the models of a store that refresh writes: how good each is, which one is published.
 
     Parameters
     ----------
@@ -252,7 +252,7 @@ def publish(
     because: str = "",
     output: Output = OUTPUT,
 ) -> int:
-    """Make the model of a generation the one to use: a newer one, or an older one again.
+    """Publish the model of a generation, newer or older, as the one to use.
 
     Whoever evaluates, predicts or exports with the store uses it from then on, and the next refresh
     trains on from it.  Of two who publish at once one wins; the other is told, and exits with 2.
@@ -275,7 +275,7 @@ def publish(
 
 
 def export(run: str, out: str, /, *, output: Output = OUTPUT) -> int:
-    """Write a run's newest model for other programs, by the ending of the file.
+    """Write a run's model for other programs: .onnx, .safetensors, .liblinear, .skops.
 
     .onnx (float64 rows X in; label, scores, probabilities or prediction out), .safetensors (coef,
     intercept and what they mean), .liblinear (labels must be integers) or .skops (scikit-learn's
@@ -302,7 +302,7 @@ def weights(
     csv: bool = False,
     output: Output = OUTPUT,
 ) -> int:
-    """Tell the largest weights of a run's newest model, by the names of its features.
+    """List the largest weights of a run's model, with the names of the features.
 
     Parameters
     ----------
@@ -321,7 +321,7 @@ def weights(
 
 
 def methods(name: str | None = None, /, *, output: Output = OUTPUT) -> int:
-    """Tell the methods of training in a line each, or what one of them needs and can be told.
+    """List the training methods, or show what one of them needs and its settings.
 
     Parameters
     ----------
@@ -342,7 +342,7 @@ def report(
     where: Where = WHERE,
     output: Output = OUTPUT,
 ) -> int:
-    """Tell what a run did, and draw it: its loss curve into RUN/report/loss.png, and more there.
+    """Report on a run: as text and curves in RUN/report, or as a page (--html).
 
     Parameters
     ----------
@@ -361,7 +361,7 @@ def report(
 
 
 def inspect(path: str, /, *, output: Output = OUTPUT) -> int:
-    """Tell what a data set, a run or a snapshot is.
+    """Show what a data set, a run or a snapshot contains.
 
     Parameters
     ----------
@@ -374,7 +374,7 @@ def inspect(path: str, /, *, output: Output = OUTPUT) -> int:
 
 
 def verify(path: str, /, *, output: Output = OUTPUT) -> int:
-    """Read every byte and name each object that is not as it was written; exit 1 if any is.
+    """Check every byte of a data set or run; name what is damaged, and exit with 1 if anything is.
 
     Parameters
     ----------
@@ -393,7 +393,7 @@ def warm_up(
     processes: int | None = None,
     output: Output = OUTPUT,
 ) -> int:
-    """Compile the kernels of the usual trainings ahead, in parallel: for images and services.
+    """Compile the usual kernels in advance, for container images and services.
 
     Compiled kernels lie in ~/.cache/fewpass (XDG_CACHE_HOME); what is there is not compiled again.
 
@@ -412,7 +412,7 @@ def warm_up(
 
 
 def doctor(*runs: str, dry_run: bool = False, output: Output = OUTPUT) -> int:
-    """Find runs that are believed alive and are dead; free them, and say what would go on.
+    """Find runs whose process has died, free them, and say how to continue them.
 
     Looks at the runs named or below the folders named, and at all runs of the Prefect server in
     PREFECT_API_URL.  A dead flow run is marked crashed, which frees its concurrency slot, and its
@@ -432,7 +432,7 @@ def doctor(*runs: str, dry_run: bool = False, output: Output = OUTPUT) -> int:
 
 
 def dashboard(*runs: str, port: int = 8788, output: Output = OUTPUT) -> int:
-    """Serve the page about learning for runs, finished or not, on 127.0.0.1.
+    """Serve a page on 127.0.0.1 that shows how runs are going.
 
     /fewpass is the page, /fewpass/metrics what Prometheus reads.
 
@@ -457,7 +457,7 @@ def demo(
     seed: int = 0,
     output: Output = OUTPUT,
 ) -> int:
-    """Make click-log-like data larger than the memory budget, and do the whole job on it.
+    """Go through a whole job on generated data larger than the memory limit.
 
     Parameters
     ----------

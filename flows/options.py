@@ -83,7 +83,7 @@ GIVEN_AS: dict[str, tuple[Any, Parameter]] = {
 }
 
 #: What the help lists first.
-EVERYDAY = Group("Every day", sort_key=0)
+EVERYDAY = Group("Everyday options", sort_key=0)
 USED_EVERY_DAY = {
     "label", "drop", "test_fraction", "like", "overwrite", "solver", "loss", "lam", "tol", "passes",
     "held_out", "calibrate", "memory", "scheduler",
@@ -116,7 +116,9 @@ def option(name: str, known: FieldInfo) -> Any:
     """Return the type of a field's option, its help included."""
     hint, how = GIVEN_AS.get(name, (_type_of(known), Parameter()))
     told = " ".join((known.description or "").split()).rstrip(".") + _default_of(known)
-    shown = Parameter(help=f"{told}.", group=EVERYDAY if name in USED_EVERY_DAY else None)
+    shown = Parameter(help=f"{told}.")  # group=None would be no group, and hide the option
+    if name in USED_EVERY_DAY:
+        shown = Parameter(help=f"{told}.", group=EVERYDAY)
     return Annotated[hint if hint is Names else hint | None, how, shown]
 
 

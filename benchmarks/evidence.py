@@ -183,7 +183,34 @@ def auto(rows: list[Row]) -> str:
         f"{best} of {len(ratios)}."
     )
     text = ("set", "loss", "auto chose")
-    return verdict + "\n\n" + table(("set", "loss", *methods, "auto chose", "auto"), cells, text)
+    passes = table(("set", "loss", *methods, "auto chose", "auto"), cells, text)
+    return "\n\n".join((verdict, passes, auto_seconds(found, problems, methods)))
+
+
+def auto_seconds(
+    found: dict[tuple[str, ...], Row], problems: list[tuple[str, str]], methods: list[str]
+) -> str:
+    """Tabulate the CPU seconds of methods that came to the smaller tolerance, where measured."""
+    cells, ratios = [], []
+    for key in problems:
+        each = [found.get((*key, method, TOLS[-1])) for method in (*methods, "auto")]
+        *singles, own = [row.get("cpu") if row and row["passes"][-1] else None for row in each]
+        known = [seconds for seconds in singles if seconds]
+        if own and known:
+            ratios.append(own / min(known))
+            seconds = (f"{cpu:.2f}" if cpu else "" for cpu in (*singles, own))
+            cells.append([key[0], of_words(key[1]), *seconds, f"{ratios[-1]:.2f}"])
+    shown = [at for at in range(2, 2 + len(methods)) if any(row[at] for row in cells)]
+    if not ratios:
+        return ""
+    chosen = (0, 1, *shown, -2, -1)
+    head = ("set", "loss", *methods, "auto", "over the best")
+    return (
+        f"CPU seconds of the same to {TOLS[-1]:g}, kernels being compiled; `auto` took at most "
+        f"{max(ratios):.2f} times those of the best single method.\n\n"
+        + table([head[at] for at in chosen], [[row[at] for at in chosen] for row in cells],
+                ("set", "loss"))
+    )  # fmt: skip
 
 
 def auto_cells(key: tuple[str, ...], singles: list[Row | None], own: list[Row | None]) -> list[str]:

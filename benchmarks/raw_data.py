@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import diags
 
 from benchmarks.data_sets import MORE_STUDIES, PIXELS, STUDIES, Half, in_memory, training_rows
 from solvers.batch.newton import Newton
@@ -42,7 +43,13 @@ RAW = (COUNTS, "imdb", "w8a", "a9a", "ijcnn1", "kddcup99", "sector, class 1", "m
 CONTROL = ("reuters",)  # rows of unit length
 LOSS_NAMES = ("logistic", "squared_hinge")
 METHODS: dict[str, Solver] = {"psdca": Psdca(), "sdca": Sdca(), "s2gd+": S2gdPlus()}
-FEW_COLUMNS: dict[str, Solver] = {"newton": Newton()}
+ON_DEMAND: dict[str, Solver] = {
+    "newton": Newton(),  # for few columns
+    "psdca, columns alike": Psdca(columns="alike"),
+    "psdca, columns apart": Psdca(columns="apart"),
+}
+LONG_ROWS = ", long rows"  # after a set's name: each row times a lognormal number
+SIGMA = 1.5  # of its logarithm
 TOLS = (1e-2, 1e-4, 1e-6)
 CAP = 100  # passes
 CHUNKS, WINDOWS = 64, 8
@@ -69,7 +76,7 @@ WAYS = {
 
 def main() -> None:
     """Measure and record."""
-    options = study_options(__doc__, RAW + CONTROL)  # and "mnist 9, raw"
+    options = study_options(__doc__, RAW + CONTROL)  # and "mnist 9, raw", "reuters, long rows", ..
     options.add_argument("--methods", nargs="*", default=list(METHODS))
     options.add_argument("--lams", nargs="*", type=float, default=[1.0, 10.0], help="times 1/n")
     options.add_argument("--seed", type=int, default=1)
@@ -114,7 +121,7 @@ def measured(chosen: argparse.Namespace) -> Iterator[Row]:
                 **dict(zip(KEY, (*case.key, method), strict=True)),
                 "K": case.problem.loss.curvature * stats.mean_square / (lam * stats.n),
                 "max_over_mean": stats.max_square / stats.mean_square,
-                **trained((METHODS | FEW_COLUMNS)[method], case, Way()),
+                **trained((METHODS | ON_DEMAND)[method], case, Way()),
             }
 
 
@@ -129,6 +136,10 @@ def ways(chosen: argparse.Namespace) -> Iterator[Row]:
 
 def rows_of(name: str, chosen: argparse.Namespace) -> Half:
     """Return a set's rows, one class against the rest."""
+    if name.endswith(LONG_ROWS):
+        rows = rows_of(name.removesuffix(LONG_ROWS), chosen)
+        factors = np.random.default_rng(chosen.seed).lognormal(0.0, SIGMA, len(rows.y))
+        return Half((diags(factors) @ rows.X).tocsr(), rows.y)
     if name == COUNTS:
         X, label = word_counts()
         return Half(X, np.where(label == 0.0, 1.0, -1.0))

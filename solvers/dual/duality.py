@@ -30,7 +30,17 @@ from numpy.typing import NDArray
 
 from solvers.kernels.dispatch import kernel, part_of_kernels
 from solvers.kernels.prefetch import prefetch_line
-from solvers.kernels.rows import PREFETCH_ROWS, Rows, add, add_vector, dot_vector, prefetch_row
+from solvers.kernels.rows import (
+    PREFETCH_ROWS,
+    Rows,
+    add,
+    add_scaled,
+    add_vector,
+    dot_vector,
+    norm2,
+    norm2_scaled,
+    prefetch_row,
+)
 from solvers.kernels.shapes import Order, PerColumn, PerRow, RowState, Shares, SideBySide
 from solvers.losses import Problem, conjugate, direction, value
 from solvers.protocol import Block, Certificate, Mispaired, ProblemStats, Sum, Weights
@@ -38,6 +48,7 @@ from solvers.protocol import Block, Certificate, Mispaired, ProblemStats, Sum, W
 LARGEST = 1e300
 LONGEST = 10.0  # square of the constant column, at most: it is in every row, however long they are
 MOST_CHARGED = 1e200  # times lam_b: lam_p stays a number, however short the rows
+EVEN: NDArray[np.float64] = np.zeros(0)  # g where lam stands for every column
 ROUNDING = 1e-15  # of a gap that is a difference, relative to the objective
 
 
@@ -218,16 +229,32 @@ def store_step(row_state: RowState, i: int, a: float, delta: float) -> None:
         row_state[i, 1] = delta
 
 
+@part_of_kernels
+def square_of(rows: Rows, i: int, column: float, g: PerColumn) -> float:
+    """Sum over the columns of g_j x_ij^2, constant column included; g (d + 1,) is 1 if EVEN."""
+    if g.shape[0] == 0:
+        square = norm2(rows, i) + column * column
+    else:
+        square = norm2_scaled(rows, i, g) + g[-1] * column * column
+    return square  # type: ignore[no-any-return]
+
+
 @kernel
 def move_weights(
     rows: Rows, i: int, step: float, fresh: float, column: float, running: SideBySide,
-    anew: PerColumn,
+    anew: PerColumn, g: PerColumn,
 ) -> None:  # fmt: skip
-    """Add a row, constant column included, to `running` (d + 1, 1) and to `anew` (d + 1,)."""
+    """Add a row, constant column included, to `running` (d + 1, 1) and to `anew` (d + 1,).
+
+    `running` gains g_j times as much in column j, or as much if g is EVEN.
+    """
     d = anew.shape[0] - 1
-    if step != 0.0:
+    if step != 0.0 and g.shape[0] == 0:
         add(rows, i, step, running)
         running[d, 0] += step * column
+    elif step != 0.0:
+        add_scaled(rows, i, step, running, g)
+        running[d, 0] += step * g[d] * column
     if fresh != 0.0:
         add_vector(rows, i, fresh, anew)
         anew[d] += fresh * column

@@ -14,6 +14,10 @@ so that v = s / lam is the w(a) of duality.py.  With reg = r lam, and after a pa
     z' <- x' + beta (x' - x)                beta = alpha (1 - alpha) / (alpha^2 + alpha')
     w  <- w + (kap/reg) (z' - z)
 
+On many columns and a few very long rows the centre does not pull all columns alike.  With h_j
+the larger the larger the values of column j are, reg is lam + (r - 1) lam h_j there, and all else
+as above, column by column.
+
 The intercept has a centre of its own beside z, as in SDCA: what it is charged for leaving it grows
 with r like kap, and it moves with the same momentum.  The constant column's entry of z stays 0.
 
@@ -32,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dual.best_weights import BestWeights
-from solvers.dual.duality import Centre, GapPart, constant_column, gap_certificate
+from solvers.dual.duality import EVEN, Centre, GapPart, constant_column, gap_certificate
 from solvers.dual.sdca_state import (
     RUNNING,
     START,
@@ -46,6 +50,11 @@ from solvers.losses import Problem
 from solvers.protocol import Certificate, ProblemStats
 
 ANY = sys.float_info.max  # what no objective exceeds, for infinity is not stored
+LONG = 50.0  # square of the longest row over the mean, from which on columns are pulled apart
+MANY = 1000  # columns, likewise; up to there `newton` is at hand
+POWER = 2.0 / 3.0  # of a column's mean square, in h
+
+PerColumnOrAll = NDArray[np.float64] | float  # (d + 1,), or a number that stands for all columns
 
 
 class Pull(NamedTuple):
@@ -59,10 +68,9 @@ class Pull(NamedTuple):
     away: float = 0.0  # ||x - v||^2 where the pass began, the constant column left out
     dual_v: float = 0.0  # v's entry of the constant column there
 
-    @property
-    def remains(self) -> float:
-        """kap / reg: the centre's share of the weights."""
-        return (self.r - 1) / self.r
+    def charged(self, h: NDArray[np.float64]) -> PerColumnOrAll:
+        """Return reg / lam, of every column where h is not EVEN."""
+        return 1.0 + (self.r - 1) * h if len(h) else float(self.r)
 
 
 class PsdcaState(NamedTuple):
@@ -86,6 +94,7 @@ class PsdcaState(NamedTuple):
     row_version: int
     z: NDArray[np.float64]  # (d + 1,) the centre
     begin: NDArray[np.float64]  # (d + 1,) w where the pass began; (0,) for one stream
+    h: NDArray[np.float64]  # (d + 1,) how hard the centre pulls each column; EVEN: all alike
     pull: Pull
 
     @property
@@ -97,6 +106,26 @@ class PsdcaState(NamedTuple):
     def adding(self) -> bool:
         """See SdcaState."""
         return self.refreshing or self.unproven & 1 == 1
+
+    @property
+    def by_column(self) -> bool:
+        """Whether the centre pulls columns apart in this pass."""
+        return len(self.h) > 0 and self.pull.r > 1
+
+    @property
+    def goes_interleaved(self) -> bool:
+        """See SdcaState; columns that are charged each in its own way are a vector more."""
+        return not self.adding and not self.by_column
+
+    @property
+    def charged(self) -> PerColumnOrAll:
+        """reg / lam in this pass."""
+        return self.pull.charged(self.h)
+
+    @property
+    def pulled(self) -> NDArray[np.float64]:
+        """(kap / reg) z: what the weights have of the centre."""
+        return (self.charged - 1.0) / self.charged * self.z
 
 
 class Growth(NamedTuple):
@@ -129,6 +158,22 @@ def watched(pull: Pull, found: Certificate, growth: Growth, *, first: bool) -> P
     )  # fmt: skip
 
 
+def pulls(problem: Problem, stats: ProblemStats) -> NDArray[np.float64]:
+    """Return h: m_j^(2/3) for the mean square m_j of column j, constant column included.
+
+    It is scaled so that sum m_j / h_j = sum m_j: a typical row's ||x||^2 / reg falls with r as it
+    does where h_j = 1 everywhere, which is EVEN and returned where nothing is known of columns.
+    """
+    if stats.columns is None:
+        return EVEN
+    moments = stats.columns()
+    m = np.append(moments.share * moments.square, constant_column(problem, stats).value ** 2)
+    with np.errstate(over="ignore", invalid="ignore"):
+        h = np.where(m > 0.0, m, 1.0) ** POWER
+        h *= float((m / h).sum()) / float(m.sum() or 1.0)
+    return h if np.isfinite(h).all() and h.all() else EVEN
+
+
 def momentum(alpha: float, q: float) -> tuple[float, float]:
     """Return alpha' and beta."""
     half = 0.5 * (q - alpha * alpha)
@@ -138,20 +183,22 @@ def momentum(alpha: float, q: float) -> tuple[float, float]:
 
 def move_centre(problem: Problem, stats: ProblemStats, state: PsdcaState, pull: Pull) -> PsdcaState:
     """Make the weights that a pass ended at x, and move the centre ahead of them."""
-    W, z, before = state.W, state.z, state.pull.r
+    W, z, h = state.W, state.z, state.h
     w, x = W[:, RUNNING], W[:, START]
     alpha, beta = momentum(pull.alpha, 1.0 / pull.r)
     b, b_before = read_column(state, RUNNING).intercept, read_column(state, START).intercept
     ahead = w + beta * (w - x)
     ahead[-1] = 0.0
     x[:] = w
-    if pull.r > before:  # by one: kap grows by lam
-        w[:] = (before * w + z) / pull.r
+    before, reg = state.charged, pull.charged(h)
+    if pull.r > state.pull.r:  # s = reg w - kap z stays
+        w[:] = (before * w + (reg - before) * z) / reg
     if pull.r > 1:
-        w += pull.remains * (ahead - z)
+        w += (reg - 1.0) / reg * (ahead - z)
     z[:] = ahead
 
-    offset = (1.0 - constant_column(problem, stats).left / pull.r) * (b + beta * (b - b_before))
+    left = constant_column(problem, stats).left / float(np.ravel(reg)[-1])
+    offset = (1.0 - left) * (b + beta * (b - b_before))
     centre = state.centre._replace(offset=offset)
     x[-1] = (b - offset) / centre.unit if centre.unit > 0.0 else 0.0
     return at_rest(state._replace(centre=centre, pull=pull._replace(alpha=alpha)))
@@ -159,9 +206,9 @@ def move_centre(problem: Problem, stats: ProblemStats, state: PsdcaState, pull: 
 
 def at_rest(state: PsdcaState) -> PsdcaState:
     """Note where a pass begins."""
-    w, pull = state.W[:, RUNNING], state.pull
+    w, reg = state.W[:, RUNNING], state.charged
     if len(state.begin):
         state.begin[:] = w
-    v = pull.r * w - (pull.r - 1) * state.z
+    v = reg * w - (reg - 1.0) * state.z
     away = state.W[:-1, START] - v[:-1]
-    return state._replace(pull=pull._replace(away=float(away @ away), dual_v=float(v[-1])))
+    return state._replace(pull=state.pull._replace(away=float(away @ away), dual_v=float(v[-1])))

@@ -23,16 +23,20 @@ from functools import partial
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
 
-from solvers.dual.duality import GAP, GapPart
+from solvers.dual.duality import EVEN, GAP, GapPart
 from solvers.dual.proximal import (
+    LONG,
+    MANY,
     Growth,
     PsdcaState,
     Pull,
     at_rest,
     move_centre,
     proven_at_x,
+    pulls,
     watched,
 )
 from solvers.dual.sdca import Sdca
@@ -64,6 +68,10 @@ class Psdca(Sdca):
     """The centre weighs more after a pass that left more than this share of the certified gap."""
     grow_to: PositiveInt = 64
     """r, how many times lam steps count on, at most; 1 is sdca."""
+    columns: Literal["auto", "alike", "apart"] = "auto"
+    """Whether the centre pulls all columns alike, or those of larger values harder: apart, where
+    there are more than 1000, the square of the longest row is 50 times the mean, and rows are
+    visited one by one."""
 
     @property
     def certify_pass(self) -> Reduce:
@@ -76,11 +84,24 @@ class Psdca(Sdca):
         return Reduce(SLOPES_AS_DUALS, partial(read_column, column=START), begin_centred)
 
     def first_state(self, problem: Problem, stats: ProblemStats) -> PsdcaState:
-        """Return zero weights, from zero dual variables; ValueError for batches visited again."""
+        """Return zero weights, from zero dual variables; ValueError for settings that do not go."""
+        if self.columns == "apart" and self.batch != "serial":
+            raise ValueError(
+                f"In {self.batch} batches columns are pulled alike. Leave solver.columns out, or "
+                "solver.batch."
+            )
         begin = np.zeros(stats.d + 1 if stats.streams > 1 else 0)
         plain = super().first_state(problem, stats)
         z = np.zeros(stats.d + 1)
-        return PsdcaState(**plain._asdict(), z=z, begin=begin, pull=Pull())
+        return PsdcaState(**plain._asdict(), z=z, begin=begin, h=self.first_pulls(problem, stats),
+                           pull=Pull())  # fmt: skip
+
+    def first_pulls(self, problem: Problem, stats: ProblemStats) -> NDArray[np.float64]:
+        """Return how hard the centre pulls each column; EVEN for all alike."""
+        heavy = stats.d > MANY and stats.max_square > LONG * stats.mean_square
+        one_by_one = self.batch == "serial"
+        apart = heavy and one_by_one if self.columns == "auto" else self.columns == "apart"
+        return pulls(problem, stats) if apart else EVEN
 
     def expected_passes(self, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:
         """Dual ascent whose conditioning is made better where it is bad; no theory covers it."""
@@ -98,8 +119,12 @@ class Psdca(Sdca):
         return {**state.monitor.metrics(), "r": state.pull.r, "visits": visits}
 
     def regularisation(self, problem: Problem, state: PsdcaState) -> float:
-        """Return reg."""
-        return state.pull.r * problem.lam
+        """Return reg; lam where every column has its own."""
+        return problem.lam if state.by_column else state.pull.r * problem.lam
+
+    def column_gains(self, state: PsdcaState) -> NDArray[np.float64]:
+        """Return lam / reg of every column."""
+        return 1.0 / np.asarray(state.charged) if state.by_column else EVEN
 
     def end_pass(  # type: ignore[override]
         self, problem: Problem, stats: ProblemStats, states: list[PsdcaState]
@@ -109,13 +134,16 @@ class Psdca(Sdca):
         In the middle of a pass the result has the weights so far, to be looked at only.
         """
         state = states[0]
-        r, pulled = state.pull.r, state.pull.remains * state.z
+        reg, pulled = state.charged, state.pulled
+        charge = reg if state.by_column else 1.0  # columns' own, beside the scale of the steps
         if len(states) > 1:
-            state = add_moves(states, self.combine, state.begin, state.begin - pulled)
+            duals = charge * (state.begin - pulled)
+            state = add_moves(states, self.combine, state.begin, duals, charge)
         sums = state.sums
         if sums.rows < stats.n:
             return state
-        state = end_adding(problem, state, r, pulled)
+        state.fresh[:] /= charge
+        state = end_adding(problem, state, reg, pulled)
         total = GapPart(sums.loss_start, sums.gap_start, sums.rows)
         found, first = proven_at_x(problem, stats, state, total), state.passes == 0
         state = state if first else keep_better(state, found)

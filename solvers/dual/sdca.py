@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from pydantic import NonNegativeInt, PositiveInt
 
 from solvers.dual.best_weights import DualMethod, no_weights
-from solvers.dual.duality import GAP, Centre, GapPart, constant_column, per_row
+from solvers.dual.duality import EVEN, GAP, Centre, GapPart, constant_column, per_row
 from solvers.dual.sdca_batches import Batch, curvatures, visit_batches
 from solvers.dual.sdca_interleaved import walk_interleaved
 from solvers.dual.sdca_state import (
@@ -44,9 +44,9 @@ from solvers.dual.sdca_state import (
     begin_pass,
     count_rows,
     end_adding,
+    go_interleaved,
     keep_better,
     newest_point,
-    none_adding,
     prove_newest,
     proven_at_start,
     read_column,
@@ -166,7 +166,7 @@ class Sdca(DualMethod):
                 order="stored" if epoch == 0 else "random",
                 metrics=self.metrics,
                 row_state="update",
-                interleaved=Interleaved(none_adding, self.step_interleaved)
+                interleaved=Interleaved(go_interleaved, self.step_interleaved)
                 if self._is_plain()
                 else None,
             ),
@@ -184,6 +184,10 @@ class Sdca(DualMethod):
         """Return what stands in lam's place in the steps of a pass."""
         return problem.lam
 
+    def column_gains(self, state: State) -> NDArray[np.float64]:  # noqa: ARG002
+        """Return how much weights move column by column, beside the scale (sdca_steps.py: g)."""
+        return EVEN
+
     def step_rows(
         self, problem: Problem, stats: ProblemStats, state: AnyState, block: Block,
         tell: Tell = untold,
@@ -196,15 +200,16 @@ class Sdca(DualMethod):
             *block[:4], per_row(block),
         )  # fmt: skip
         if self.batch == "serial":
+            g = self.column_gains(state)
             row_state = per_row(block)
             before = state.shares[0] * row_state[:, 0]
             for part in sections(stats.stream_rows, block.order.shape[0]):
                 order = block.order[part]
-                sums = visit_rows(*inputs[:13], order, row_state)
+                sums = visit_rows(*inputs[:13], order, row_state, g)
                 state = count_rows(state, order.shape[0], *sums)
                 tell(part.stop, state.monitor)
             key = [stats.seed, state.passes, state.sums.rows]
-            how = Stepping(*inputs[1:9])
+            how = Stepping(*inputs[1:9], g)
             most = (
                 self.shrink_rounds if state.passes else 0
             )  # from zero nearly all rows move at first

@@ -67,6 +67,11 @@ class SdcaState(NamedTuple):
         """Whether this pass adds up w(a), to begin with it or to prove the running weights."""
         return self.refreshing or self.unproven & 1 == 1
 
+    @property
+    def goes_interleaved(self) -> bool:
+        """Whether its steps can be taken beside those of other models: with no vector more."""
+        return not self.adding
+
 
 def refresh_is_due(passes: int) -> bool:
     """Say whether the pass after so many adds up w(a) afresh."""
@@ -76,13 +81,16 @@ def refresh_is_due(passes: int) -> bool:
 AnyState = TypeVar("AnyState", SdcaState, "PsdcaState")
 
 
-def none_adding(states: list[AnyState]) -> bool:
-    """Say whether models can go interleaved: one vector fewer then."""
-    return not any(state.adding for state in states)
+def go_interleaved(states: list[AnyState]) -> bool:
+    """Say whether models can go interleaved."""
+    return all(state.goes_interleaved for state in states)
 
 
 def end_adding(
-    problem: Problem, state: AnyState, r: float = 1.0, pull: NDArray[np.float64] | float = 0.0
+    problem: Problem,
+    state: AnyState,
+    r: NDArray[np.float64] | float = 1.0,
+    pull: NDArray[np.float64] | float = 0.0,
 ) -> AnyState:
     """Prove at the end of a pass that its dual variables go with its weights, if it added w(a) up.
 

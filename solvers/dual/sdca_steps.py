@@ -5,9 +5,15 @@
 
 from __future__ import annotations
 
-from solvers.dual.duality import dual_variable, move_weights, prefetch_resident, store_step
+from solvers.dual.duality import (
+    dual_variable,
+    move_weights,
+    prefetch_resident,
+    square_of,
+    store_step,
+)
 from solvers.kernels.dispatch import kernel, part_of_kernels
-from solvers.kernels.rows import Rows, dot_both, norm2, prefetch_row
+from solvers.kernels.rows import Rows, dot_both, prefetch_row
 from solvers.kernels.shapes import Number, Order, PerColumn, PerRow, RowState, Shares, SideBySide
 from solvers.losses import Loss, Problem, conjugate, direction, dual_step, value
 
@@ -16,12 +22,13 @@ from solvers.losses import Loss, Problem, conjugate, direction, dual_step, value
 def visit_rows(
     W: SideBySide, running: SideBySide, anew: PerColumn, problem: Problem, column: float,
     offset: float, scale: float, stretch: float, refresh: float, shares: Shares, rows: Rows,
-    y: PerRow, weight: PerRow, order: Order, row_state: RowState,
+    y: PerRow, weight: PerRow, order: Order, row_state: RowState, g: PerColumn,
 ) -> tuple[float, float, float, float]:  # fmt: skip
     """Take the best step for each row in turn; `running` sees W's column RUNNING.
 
-    `refresh` is 1 where w(a) is added up in `anew`, else 0.  Returns sums over the rows: loss and
-    bracket at START, the same at RUNNING before the step.
+    `refresh` is 1 where w(a) is added up in `anew`, else 0.  Column j is charged 1 / (g_j scale n),
+    or all of them 1 / (scale n) if g is EVEN; `anew` goes by the scale alone.  Returns sums over
+    the rows: loss and bracket at START, the same at RUNNING before the step.
     """
     loss, d, shift = problem.loss, W.shape[0] - 1, problem.intercept * offset
     loss_start, gap_start, loss_running, gap_running = 0.0, 0.0, 0.0, 0.0
@@ -39,10 +46,10 @@ def visit_rows(
         loss_running += third
         gap_running += fourth
 
-        square = norm2(rows, i) + column * column
+        square = square_of(rows, i, column, g)
         delta, step, fresh = best_step(loss, a, y[i], c, p, square, scale, stretch)
         store_step(row_state, i, a, delta)
-        move_weights(rows, i, step, refresh * fresh, column, running, anew)
+        move_weights(rows, i, step, refresh * fresh, column, running, anew, g)
     return loss_start, gap_start, loss_running, gap_running
 
 

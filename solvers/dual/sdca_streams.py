@@ -29,11 +29,13 @@ def add_moves(
     combine: Combine,
     begin: NDArray[np.float64],
     duals: NDArray[np.float64],
+    charge: NDArray[np.float64] | float = 1.0,
 ) -> AnyState:
     """Add the streams' moves; where D might fall, only a share of what they add up to.
 
     Dual variables move by the same share: the next pass reads them so (`shares`).  The streams
-    began with the weights `begin` (d + 1,), where w(a) was `duals` (d + 1,).
+    began with the weights `begin` (d + 1,), where w(a) was `duals` (d + 1,).  `charge` is what the
+    square of a move counts in each column, where columns are not charged alike.
     """
     state = states[0]
     moves = np.zeros(len(state.W))
@@ -41,8 +43,8 @@ def add_moves(
     for s in states:
         move = (s.W[:, RUNNING] - begin) / s.stretch
         moves += move
-        squares += float(move @ move)
-    alike = float(moves @ moves) / squares if squares else 1.0
+        squares += float(move @ (charge * move))
+    alike = float(moves @ (charge * moves)) / squares if squares else 1.0
     share, stretch = share_of(combine, state.stretch, alike, len(states))
     state.W[:, RUNNING] = begin + share * moves
     if state.adding:

@@ -19,9 +19,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dual.duality import move_weights, prefetch_resident
+from solvers.dual.duality import EVEN, move_weights, prefetch_resident, square_of
 from solvers.kernels.dispatch import kernel
-from solvers.kernels.rows import Rows, dot, norm2, prefetch_row
+from solvers.kernels.rows import Rows, dot, prefetch_row
 from solvers.kernels.shapes import Order, PerColumn, PerRow, RowState, SideBySide
 from solvers.losses import Problem, conjugate, direction, dual_step, value
 from solvers.protocol import Block
@@ -41,6 +41,7 @@ class Stepping(NamedTuple):
     scale: float
     stretch: float
     refresh: float  # 1 where the fresh sum is added up, else 0
+    g: NDArray[np.float64] = EVEN  # (d + 1,), see sdca_steps.py
 
 
 def revisit(
@@ -67,8 +68,8 @@ def revisit(
 @kernel
 def visit_again(
     running: SideBySide, anew: PerColumn, problem: Problem, column: float, offset: float,
-    scale: float, stretch: float, refresh: float, rows: Rows, y: PerRow, weight: PerRow,
-    order: Order, row_state: RowState,
+    scale: float, stretch: float, refresh: float, g: PerColumn, rows: Rows, y: PerRow,
+    weight: PerRow, order: Order, row_state: RowState,
 ) -> float:  # fmt: skip
     """Take the best step for each row in turn, once more in the same pass.
 
@@ -87,10 +88,10 @@ def visit_again(
         p = dot(rows, i, running) + column * running[d, 0] + shift
         total += c * (value(loss, p, y[i]) + conjugate(loss, a, y[i]) + a * s * p)
 
-        q = stretch * scale * c * (norm2(rows, i) + column * column)
+        q = stretch * scale * c * square_of(rows, i, column, g)
         delta = dual_step(loss, a, p, y[i], q)
         row_state[i, last] += delta
         unit = scale * c * s
         step, fresh = stretch * unit * delta, refresh * unit * delta
-        move_weights(rows, i, step, fresh, column, running, anew)
+        move_weights(rows, i, step, fresh, column, running, anew, g)
     return total

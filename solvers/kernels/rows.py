@@ -81,6 +81,11 @@ def add_vector(rows: Rows, i: int, a: float, v: PerColumn) -> None:
 
 
 @by_type
+def add_scaled(rows: Rows, i: int, a: float, W: SideBySide, v: PerColumn) -> None:
+    """W[j, 0] += a v_j x_ij for a plain vector v (d,)."""
+
+
+@by_type
 def clear(rows: Rows, i: int, v: PerColumn) -> None:
     """v = 0 wherever row i has a value, for a plain vector v (d,)."""
 
@@ -220,6 +225,19 @@ def _(rows: DenseRows, i: int, a: float, v: PerColumn) -> None:
 def _(rows: SparseRows, i: int, a: float, v: PerColumn) -> None:
     for k in positions(rows, i):
         v[rows.indices[k]] += a * np.float64(rows.data[k])
+
+
+@add_scaled.register(DenseRows, fastmath=VECTORISED)
+def _(rows: DenseRows, i: int, a: float, W: SideBySide, v: PerColumn) -> None:
+    for j in range(rows.X.shape[1]):
+        W[j, 0] += a * v[j] * np.float64(rows.X[i, j])
+
+
+@add_scaled.register(SparseRows, fastmath=FUSED)
+def _(rows: SparseRows, i: int, a: float, W: SideBySide, v: PerColumn) -> None:
+    for k in positions(rows, i):
+        j = rows.indices[k]
+        W[j, 0] += a * v[j] * np.float64(rows.data[k])
 
 
 @clear.register(DenseRows)

@@ -60,6 +60,11 @@ METHODS = {
     "sdca in streams": {"solver": {"kind": "sdca"}, "streams": 2, "passes": 3},
     "psdca": {"solver": {"kind": "psdca"}, "passes": 6, "lam": "0.01/n"},
     "psdca in streams": {"solver": {"kind": "psdca"}, "streams": 2, "passes": 5, "lam": "0.01/n"},
+    "psdca, columns apart": {
+        "solver": {"kind": "psdca", "columns": "apart"},
+        "passes": 6,
+        "lam": "0.01/n",
+    },
     "pegasos": {"solver": {"kind": "pegasos"}, "loss": "hinge", "streams": 2, "passes": 3},
     "sag": {"solver": {"kind": "sag"}, "passes": 3, "lam": "30/n"},
     "lbfgs": {"solver": {"kind": "lbfgs"}, "passes": 6},

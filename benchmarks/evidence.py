@@ -184,7 +184,8 @@ def auto(rows: list[Row]) -> str:
     )
     text = ("set", "loss", "auto chose")
     passes = table(("set", "loss", *methods, "auto chose", "auto"), cells, text)
-    return "\n\n".join((verdict, passes, auto_seconds(found, problems, methods)))
+    parts = verdict, passes, auto_seconds(found, problems, methods)
+    return "\n\n".join(part for part in parts if part)
 
 
 def auto_seconds(

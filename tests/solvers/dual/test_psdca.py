@@ -176,9 +176,9 @@ def test_columns_are_pulled_apart_where_rows_are_very_long():
     runs = {how: Run(Psdca(columns=how), problem, of) for how in ("auto", "apart", "alike")}
     gaps = {how: run.passes(40).certified().gap for how, run in runs.items()}
     assert gaps["auto"] == gaps["apart"] < 0.25 * gaps["alike"]
-    assert not len(Psdca().init(problem, heavy("squared_hinge")).h), "rows of like length"
+    assert not len(Psdca().init(problem, heavy("logistic").stats).h), "columns are few"
     with pytest.raises(ValueError, match="columns are pulled alike"):
-        Psdca(columns="apart", batch="safe").init(problem, of)
+        Psdca(columns="apart", batch="safe").init(problem, of.stats)
 
 
 def test_it_needs_fewer_passes_than_sdca_where_lam_is_small():

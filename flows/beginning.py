@@ -14,12 +14,12 @@ fewpass: linear models on data larger than memory
 
   fewpass ingest FILE DATA --label COLUMN --test-fraction 0.2
                                          read a table once; a fifth is held out
-  fewpass train DATA RUN --tol 1e-4      train until that is certified
-  fewpass evaluate RUN DATA-test         judge the model by the rows held out
-  fewpass predict RUN FILE OUT.csv       use it
-  fewpass report RUN --html              a page to look at
+  fewpass train DATA RUN --tol 1e-4      train until that accuracy is proven
+  fewpass evaluate RUN DATA-test         test the model on the rows held out
+  fewpass predict RUN FILE OUT.csv       predict raw rows
+  fewpass report RUN --html              make a page to look at
 
-  fewpass demo                           all of this, on data made on the spot
+  fewpass demo                           all of this on generated data
   fewpass --help                         all commands
 """
 MOST_LOOKED_AT = 1000  # names in the folder
@@ -56,7 +56,7 @@ def next_steps(folder: Path) -> Iterator[Step]:
         data = (path / "manifest.json").is_file() and not (path / "arrays").exists()
         if data and not path.name.endswith(HELD_OUT) and str(path.resolve()) not in trained:
             command = f"fewpass train {quote(path.name)} {quote(path.name)}-model --tol 1e-4"
-            yield Step(command, "a data set that no run in this folder has learnt from")
+            yield Step(command, "a data set that no run in this folder was trained on")
 
 
 def _folders(folder: Path) -> list[Path]:
@@ -78,7 +78,7 @@ def _after_training(run: Path) -> Step:
     """Say what comes after a run: its end, a look at it where rows were held out, its use."""
     name = quote(run.name)
     if not _is_finished(run):
-        return Step(f"fewpass resume {name}", "a training that is not finished")
+        return Step(f"fewpass resume {name}", "a training that was interrupted")
     data = _trained_on(run)
     held_out = None if data is None else Path(f"{data}{HELD_OUT}")
     if (run / "report" / "report.html").is_file():

@@ -114,9 +114,9 @@ class Demo:
         """Make the data sets."""
         self._head(
             "2. Ingest",
-            f"Reading the text once and laying its rows down in one random order, in compressed "
-            f"chunks with checksums (plain Zarr), never using more than {self.memory} beyond what "
-            f"the libraries take; every tenth row is held out for testing.",
+            f"Reading the text once and storing its rows in random order, in compressed chunks "
+            f"with checksums (Zarr), with at most {self.memory} of memory beyond what the "
+            f"libraries take. A tenth of the rows is held out for testing.",
             f"fewpass ingest {self.clicks} {self.dataset} --features {made.columns} "
             f"--test-fraction {TEST_FRACTION} --memory {self.memory}",
         )
@@ -133,12 +133,12 @@ class Demo:
         """Train in one pass."""
         self._head(
             "3. Train, in one pass",
-            "Every row is read from disk, used for one step, and forgotten. Step sizes are found "
-            "on the way: nothing is tuned by hand. The loss below is that of weights on rows that "
-            "they had not learnt from. Where there is memory for it, several learners take their "
-            "steps side by side, and the best is kept; here there is room for one, averaged "
-            "stochastic gradient descent. A training of minutes runs on Dask and prints a "
-            "dashboard's address; --scheduler local asks for one.",
+            "Every row is read from disk, used for one step, and dropped. Step sizes are found "
+            "automatically. The loss below is that of each row before the model learnt from it. "
+            "With enough memory, several learners run side by side and the best is kept; here "
+            "there is room for one, averaged stochastic gradient descent. Trainings that take "
+            "minutes run on Dask and print the address of a dashboard (--scheduler local does so "
+            "for any training).",
             f"fewpass train {self.dataset} {self.run} --lam {LAM} --memory {self.memory}",
         )
         wanted = {"dataset": str(self.dataset), "lam": LAM, "memory": self.memory}
@@ -154,7 +154,7 @@ class Demo:
         """Look at the held-out rows."""
         self._head(
             "4. Evaluate",
-            "How good is it on the rows that it never saw?",
+            "How good is the model on rows it has never seen?",
             f"fewpass evaluate {self.run} {self.test}",
         )
         found = evaluate_shown(self.terminal, str(self.run), str(self.test), None, Where())
@@ -169,7 +169,7 @@ class Demo:
         """Make the page; return where it lies."""
         self._head(
             "5. A page to look at",
-            "Figures and curves of the held-out rows, the largest weights, where the time went.",
+            "Figures and curves for the held-out rows, the largest weights, the times.",
             f"fewpass report {self.run} --html",
         )
         page = write_page(self.terminal, RunFolder(str(self.run)), None, Where())
@@ -180,9 +180,9 @@ class Demo:
         """From words, dates and gaps to a model, and back to names."""
         self._head(
             "6. A table with words, dates and gaps",
-            "The same with a CSV as people have them. What each column holds is told by a sample "
-            "of its rows; how it becomes numbers is kept with the data set and with the model, "
-            "which therefore predicts raw rows.",
+            "The same with an ordinary CSV. A sample of the rows decides what each column contains "
+            "and how it becomes numbers. The data set and the model remember this, so the model "
+            "predicts raw rows.",
             f"fewpass ingest {self.visits} {self.table} --label bought --drop visit",
         )
         write_visits(self.visits, max(2_000, min(VISITS, self.size // 1_000)), self.seed)

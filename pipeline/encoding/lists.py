@@ -58,7 +58,7 @@ class Tags(ColumnRecipe):
     @property
     def told(self) -> str:
         """Say how many words have a column."""
-        return f"lists of {len(self.values)} words, rare or unseen ones together"
+        return f"lists of {len(self.values)} words, and one for rare or unseen ones"
 
     def entries(self, cells: Any) -> Entries:
         """Encode lists of words: 1 for each that is there, however often."""

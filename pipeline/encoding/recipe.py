@@ -58,7 +58,7 @@ class Number(ColumnRecipe):
         parts = [f"number, clipped to {self.low:.6g} ... {self.high:.6g}"]
         parts += ["log1p"] * self.logarithm + ["standardised"]
         words = f" ({', '.join(self.missing)})" if self.missing else ""
-        return ", ".join(parts + [f"missing{words} has a column"] * self.has_missing)
+        return ", ".join(parts + [f"a column for missing ones{words}"] * self.has_missing)
 
     def entries(self, cells: Any) -> Entries:
         """Encode numbers; missing ones are the mean, which is 0."""
@@ -121,7 +121,7 @@ class Category(ColumnRecipe):
     @property
     def told(self) -> str:
         """Say how many values have a column."""
-        return f"category of {len(self.values)} values, rare or unseen ones together"
+        return f"category of {len(self.values)} values, and one for rare or unseen ones"
 
     def entries(self, cells: Any) -> Entries:
         """Encode words."""

@@ -11,16 +11,16 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 PARTS = {
-    "read": "bytes out of the store",
-    "decode": "check and decompress chunks, and the numbers kept per row",
-    "permute": "draw the order of rows",
-    "step": "the method itself",
-    "wait": "for a thread that reads ahead",
-    "span": "the rest of a span: copies of the state, numbers kept per row written",
-    "dask": "ask for spans, and hear of them",
-    "between": "join streams, absorb sums, certify",
-    "save": "snapshots",
-    "other": "the rest: the log, whoever watches",
+    "read": "reading bytes from the store",
+    "decode": "checking and decompressing chunks, and the numbers kept per row",
+    "permute": "drawing the order of the rows",
+    "step": "the steps of the method",
+    "wait": "waiting for the threads that read ahead",
+    "span": "the rest of a span: copying states, writing the numbers kept per row",
+    "dask": "handing out spans and collecting their results",
+    "between": "combining streams and sums, certifying",
+    "save": "writing snapshots",
+    "other": "everything else, such as the log and displays",
 }
 IN_SPANS = ("read", "decode", "permute", "step", "wait", "span")
 BESIDE = ("read", "decode", "permute")  # what a thread does beside the steps

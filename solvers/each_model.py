@@ -39,8 +39,8 @@ def walk_each(together: Models, walk: Walk) -> Walk:
         rows=None if walk.rows is None else partial(most_rows, together, walk.rows),
         enter=partial(enter_each, walk)
         if walk.interleaved is None
-        else partial(interleave, together, walk.interleaved),
-        leave=part_ways,
+        else partial(interleave, together, walk, walk.interleaved),
+        leave=partial(part_ways, walk.interleaved),
     )
 
 
@@ -79,7 +79,7 @@ def enter_each(walk: Walk, state: States) -> States:
     return state._replace(models=tuple(walk.enter(model) for model in state.models))
 
 
-def interleave(together: Models, how: Interleaved, state: States) -> States:
+def interleave(together: Models, walk: Walk, how: Interleaved, state: States) -> States:
     """Copy a state; models that have not converged go interleaved where that pays and they can.
 
     It pays for sparse rows, whose weights are (d, C) with the vectors side by side: for each value
@@ -87,20 +87,24 @@ def interleave(together: Models, how: Interleaved, state: States) -> States:
     """
     chosen = [k for k, model in enumerate(state.models) if not together.is_converged(model)]
     going = [state.models[k] for k in chosen]
-    if len(going) < 2 or not going[0].W.flags.c_contiguous or not how.fits(going):
-        return States(tuple(copy_state(model) for model in state.models))
+    if len(going) < 2 or not how.fits(going):
+        return enter_each(walk, state)
+    weights = [how.weights(model) for model in going]
+    if not weights[0].flags.c_contiguous:
+        return enter_each(walk, state)
     models = list(state.models)
     for k, model in enumerate(models):
-        models[k] = copy_state(model._replace(W=EMPTY) if k in chosen else model)
-    return States(tuple(models), tuple(chosen), pack([model.W for model in going]))
+        models[k] = copy_state(how.with_weights(model, EMPTY) if k in chosen else model)
+    return States(tuple(models), tuple(chosen), pack(weights))
 
 
-def part_ways(state: States) -> States:
+def part_ways(how: Interleaved | None, state: States) -> States:
     """Give models that went interleaved their own weights back."""
     models = list(state.models)
     if state.interleaved:
+        assert how is not None, "models go interleaved in walks that know how"
         for k, W in zip(state.interleaved, unpack(state.W, len(state.interleaved)), strict=True):
-            models[k] = models[k]._replace(W=W)
+            models[k] = how.with_weights(models[k], W)
     return States(tuple(models))
 
 

@@ -76,10 +76,21 @@ def as_sides(y: NDArray[np.float64], label: int) -> NDArray[np.float64]:
     return y if label < 0 else np.where(y == label, 1.0, -1.0)
 
 
+def weights_of(state: State) -> NDArray[np.float64]:
+    """Return a state's field W."""
+    found: NDArray[np.float64] = state.W
+    return found
+
+
+def with_weights(state: State, W: NDArray[np.float64]) -> State:
+    """Return the state with this W."""
+    return state._replace(W=W)
+
+
 class Interleaved(NamedTuple):
     """How a walk carries several models at once, their weights side by side (interleaved.py).
 
-    `step` gets the models' problems, states (their field W left empty), their weights W, labels
+    `step` gets the models' problems, states (their weights left empty), their weights W, labels
     (the class that counts as +1, -1 where targets are taken as they are), and which of all models
     they are: where their numbers per row stand in the block's.  It changes W and these in place.
     Every model comes to the bits that it would come to alone.
@@ -98,6 +109,8 @@ class Interleaved(NamedTuple):
         ],
         list[State],
     ]
+    weights: Callable[[State], NDArray[np.float64]] = weights_of  # (d, C), what goes side by side
+    with_weights: Callable[[State, NDArray[np.float64]], State] = with_weights
 
 
 class Walk(NamedTuple):

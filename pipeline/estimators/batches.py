@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from pipeline.plan.auto import FEW_MODELS
+from pipeline.plan.auto import FEW_MODELS, MOST_MODELS
 from pipeline.plan.job import solver_of, stats_of
 from pipeline.plan.problem import problem_of
 from pipeline.settings.training_plan import TrainingPlan
@@ -51,12 +51,15 @@ def method_of(solver: Any, targets: Labels | Values) -> dict[str, Any]:
     """Return the method that batches are learnt with, as plans have it.
 
     The one asked for where it is made for one pass; else several learners side by side, or averaged
-    SGD for more models than these are taken for (`pipeline/plan/auto.py`).
+    SGD for more models than these are taken for (`pipeline/plan/auto.py`).  Streaming Newton, whose
+    work nobody can foresee here, runs for up to four of them.
     """
     asked = dict(solver) if isinstance(solver, Mapping) else {"kind": solver}
     if asked.get("kind") not in ONE_PASS:
-        many = isinstance(targets, Labels) and len(targets.labels) > FEW_MODELS
-        asked = {"kind": "asgd" if many else "onepass"}
+        models = len(targets.labels) if isinstance(targets, Labels) else 1
+        asked = {"kind": "onepass" if models <= MOST_MODELS else "asgd"}
+        if FEW_MODELS < models <= MOST_MODELS:
+            asked["newton_columns"] = 0
     return AS_ROWS_COME | asked if asked["kind"] == "asgd" else asked
 
 

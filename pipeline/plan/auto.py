@@ -1,8 +1,7 @@
 """`auto`: which method a plan is trained with, and when to fall back on another.
 
 Without a tolerance, or in one pass, the several learners of `onepass`: nothing comes nearer by
-then.  Averaged SGD alone for many models, which it takes side by side, and where their states do
-not fit into the memory.
+then.  Averaged SGD alone for very many models, and where their states do not fit into the memory.
 
 To a tolerance, Newton's method where the loss is smooth and columns are few, whatever their scales,
 unless rows are read anew in every pass and dual ascent is foreseen to take fewer; else dual
@@ -32,7 +31,8 @@ from solvers.losses import Problem
 from solvers.protocol import ProblemStats
 from solvers.registry import method_class
 
-FEW_MODELS = 4  # averaged SGD takes eight for the price of two, onepass each for its own
+FEW_MODELS = 4  # of onepass: each may have a streaming Newton, as one alone
+MOST_MODELS = 64  # of onepass: beyond, its states are written and read for longer than rows are
 FEW_COLUMNS = 500  # up to here a row's share of the matrix of columns by columns is bearable
 MORE_COLUMNS = 1000  # the same where K is above HARD: there nothing else comes to a certificate
 HARD = 1e4
@@ -134,16 +134,22 @@ def where_memory_is_short(
 def for_one_pass(
     asked: str, stats: ProblemStats, fits: Callable[[Method], bool], models: int
 ) -> MethodChoice:
-    """Choose several learners side by side, averaged SGD alone where they cannot be run."""
-    if models > FEW_MODELS:
-        why = f"takes its {models} models one after the other"
+    """Choose several learners side by side, averaged SGD alone where they cannot be run.
+
+    Streaming Newton is left out where that of all models would be too much work together.
+    """
+    most_work = method_class("onepass").most_work
+    bearable = models <= FEW_MODELS or models * stats.n * stats.d**2 <= most_work
+    learners: dict[str, Any] = {} if bearable else {"newton_columns": 0}
+    if models > MOST_MODELS:
+        why = f"is not taken for {models} models"
     elif stats.columns is None:
         why = "needs statistics of the columns"
-    elif not fits(method("onepass")):
+    elif not fits(method("onepass", **learners)):
         why = "does not fit into the memory"
     else:
         return MethodChoice(
-            methods=(method("onepass"),), reason=f"onepass, as {asked} was asked for"
+            methods=(method("onepass", **learners),), reason=f"onepass, as {asked} was asked for"
         )
     return MethodChoice(
         methods=(method("asgd"),), reason=f"asgd, as {asked} was asked for, and onepass {why}"

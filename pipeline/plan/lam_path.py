@@ -7,7 +7,7 @@ held-out rows (`pipeline/scoring/held_out.py`).
 
 from __future__ import annotations
 
-from pipeline.plan.auto import FEW_MODELS
+from pipeline.plan.auto import MOST_MODELS
 from pipeline.settings.regularisation import Lam
 from pipeline.settings.training_plan import TrainingPlan
 from storage.manifest import Labels, Manifest
@@ -19,8 +19,8 @@ WITH_PATH = ("auto", "onepass")  # asgd is the paper's, at the lam that is asked
 def with_lam_path(plan: TrainingPlan, manifest: Manifest) -> TrainingPlan:
     """Return the plan with a path of lam, where it was left open and one pass judges it.
 
-    Of three or four classes `auto` would take averaged SGD for so many models; the one lam of
-    several learners is better there.
+    Of 22 to 64 classes `auto` would take averaged SGD for so many models; the one lam of several
+    learners is better there.
     """
     judged = plan.held_out is not None or bool(plan.source and plan.source.test_fraction)
     one_pass = (plan.tol is None or plan.passes == 1) and not plan.early_stopping
@@ -29,6 +29,6 @@ def with_lam_path(plan: TrainingPlan, manifest: Manifest) -> TrainingPlan:
         return plan
     labels = manifest.targets.labels if isinstance(manifest.targets, Labels) else ()
     several = len(labels) > 2 and plan.positive is None
-    if several and len(labels) <= FEW_MODELS:
+    if several and len(labels) <= MOST_MODELS < len(labels) * len(PATH.factors):
         return plan
     return plan.model_copy(update={"lam": PATH})

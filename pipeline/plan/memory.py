@@ -11,6 +11,7 @@ from pipeline.errors import BadInput
 from pipeline.memory import usable_memory_bytes
 from pipeline.plan.forecast import memory_of
 from pipeline.plan.job import is_grouped, make_job, rereads, with_method_chosen
+from pipeline.settings.methods import Auto, Method
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.streaming.windows import OVERHEAD_BYTES
 from storage.dataset import Dataset
@@ -34,14 +35,42 @@ def with_memory(plan: TrainingPlan, dataset: Dataset, most: int | None = None) -
     most = usable_memory_bytes() // SHARE if most is None else most
     if "memory" in plan.model_fields_set or plan.solver.goal == "steps" or most <= plan.memory:
         return plan
+    widest = plan.model_copy(update={"memory": most})
+    if isinstance(plan.solver, Auto) and (wider := _for_its_learners(plan, widest, dataset)):
+        return wider
     if _suffices(plan, dataset):
         return plan
-    widest = plan.model_copy(update={"memory": most})
     needed = _needed(widest, dataset)
     if needed is None:  # rows do not stay in memory, whatever is given
         return plan if _fits(plan, dataset) else widest
     enough = plan.model_copy(update={"memory": needed})
     return enough if needed < most and _suffices(enough, dataset) else widest
+
+
+def _for_its_learners(
+    plan: TrainingPlan, widest: TrainingPlan, dataset: Dataset
+) -> TrainingPlan | None:
+    """Return the plan with the memory that one pass of several learners takes; None for others.
+
+    What rows have is left as it was: windows are no larger than without.
+    """
+    try:
+        wanted = with_method_chosen(widest, dataset)
+        if wanted.solver.kind != "onepass" or _method(plan, dataset) == wanted.solver:
+            return None
+        state = memory_of(wanted, make_job(wanted, dataset))["state_bytes"]
+    except BadInput:
+        return None
+    enough = plan.memory + -(-state // ROUND) * ROUND
+    return plan.model_copy(update={"memory": enough}) if enough <= widest.memory else None
+
+
+def _method(plan: TrainingPlan, dataset: Dataset) -> Method | Auto | None:
+    """Return the method that is chosen with this much memory; None where there is none."""
+    try:
+        return with_method_chosen(plan, dataset).solver
+    except BadInput:
+        return None
 
 
 def _suffices(plan: TrainingPlan, dataset: Dataset) -> bool:

@@ -26,24 +26,35 @@ section 3a.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from solvers.kernels.dispatch import FUSED, by_type, part_of_kernels
 from solvers.kernels.rows import DenseRows, Rows, SparseRows, positions
 from solvers.kernels.shapes import Index, LaneVector, Number, Order, Vector
-from solvers.kernels.simd.lanes import LaneWidth, broadcast, fma, load, minimum, sqrt, store
+from solvers.kernels.simd.lanes import LaneWidth, broadcast, fma, half, load, minimum, sqrt, store
 from solvers.losses import Loss, direction, dual_step
 
 ETAS = (1.0, 4.0)
 G_START = 1e-3  # times the mean square of a first slope
 
-#: A column's eight numbers, a cache line: w, u and G of both learners, 1/f and 1/S.
+#: A column's eight numbers, a cache line: w, u and G of both learners, 1/f and 1/S.  Of several
+#: models side by side (interleaved.py) each number stands there once per model.
 RECORD = 8
 W, U, G, INVERSE_SHARE, INVERSE_SCALE = 0, 2, 4, 6, 7
 FOUND = 4  # numbers that a step keeps of each value between its two visits: D e x and e of both
 MOST_G = 1e300  # beyond it a step is next to nothing; an infinite G would leave no number
 
-Records = Vector  # (8 (d + 1),) all columns' numbers end to end, the constant column's last
+Records = Vector  # all columns' numbers end to end, the constant column's last
+
+
+class Place(NamedTuple):
+    """Where records stand."""
+
+    first: int  # the first column's
+    step: int  # from one column to the next
+    constant: int  # the constant column's
 
 
 @by_type
@@ -53,42 +64,44 @@ def longest(rows: Rows, order: Order) -> int:  # type: ignore[empty-body]
 
 @by_type
 def predict(  # type: ignore[empty-body]
-    rows: Rows, i: int, V: Records, how: LaneWidth
+    rows: Rows, i: int, V: Records, place: Place, how: LaneWidth
 ) -> tuple[LaneVector, LaneVector]:
     """x_i . w and x_i . u of both learners."""
 
 
 @by_type
 def look_ahead(  # type: ignore[empty-body]
-    rows: Rows, i: int, g0: LaneVector, eta: LaneVector, root_n: float, lam: float, V: Records,
-    found: Vector, how: LaneWidth,
+    rows: Rows, i: int, g0: LaneVector, eta: LaneVector, root_n: float, lam: Number, V: Records,
+    place: Place, found: Vector, how: LaneWidth,
 ) -> tuple[LaneVector, LaneVector]:  # fmt: skip
     """Count the row's slopes in G; return a and q, and keep what the step needs of each value."""
 
 
 @by_type
 def move(
-    rows: Rows, i: int, g: LaneVector, mass: float, V: Records, found: Vector, how: LaneWidth
-) -> None:
+    rows: Rows, i: int, g: LaneVector, mass: float, V: Records, place: Place, found: Vector,
+    how: LaneWidth,
+) -> None:  # fmt: skip
     """Take the step along row i."""
 
 
 @part_of_kernels
 def look_at(
-    x: float, g0: LaneVector, eta: LaneVector, root_n: float, lam: float, V: Records, at: Index,
+    x: float, g0: LaneVector, eta: LaneVector, root_n: float, lam: Number, V: Records, at: Index,
     found: Vector, n: Index, how: LaneWidth,
 ) -> tuple[LaneVector, LaneVector]:  # fmt: skip
     """look_ahead for one value x, whose column's record begins at V[at]; it is the row's n-th."""
-    scale = V[at + INVERSE_SCALE]
+    L = half(how)
+    scale = V[at + INVERSE_SCALE * L]
     slope = g0 * (x * scale)
-    total = minimum(fma(slope, slope, load(V, at + G, how)), MOST_G)
-    store(V, at + G, total)
+    total = minimum(fma(slope, slope, load(V, at + G * L, how)), MOST_G)
+    store(V, at + G * L, total)
     h, k = root_n * sqrt(total), eta * (scale * scale)  # D = k / h
-    share = 1.0 / fma(k, lam * V[at + INVERSE_SHARE], h)
+    share = 1.0 / fma(k, lam * V[at + INVERSE_SHARE * L], h)
     e, De_x = h * share, k * share * x
-    store(found, FOUND * n, De_x)
-    store(found, FOUND * n + 2, e)
-    return x * load(V, at + W, how) * e, De_x * x
+    store(found, FOUND * L * n, De_x)
+    store(found, FOUND * L * n + 2 * L, e)
+    return x * load(V, at + W * L, how) * e, De_x * x
 
 
 @part_of_kernels
@@ -96,10 +109,11 @@ def move_at(
     g: LaneVector, mass: float, V: Records, at: Index, found: Vector, n: Index, how: LaneWidth
 ) -> None:
     """Move one column."""
-    before = load(V, at + W, how)
-    after = before * load(found, FOUND * n + 2, how) - load(found, FOUND * n, how) * g
-    store(V, at + W, after)
-    store(V, at + U, load(V, at + U, how) - mass * (after - before))
+    L = half(how)
+    before = load(V, at + W * L, how)
+    after = before * load(found, FOUND * L * n + 2 * L, how) - load(found, FOUND * L * n, how) * g
+    store(V, at + W * L, after)
+    store(V, at + U * L, load(V, at + U * L, how) - mass * (after - before))
 
 
 @part_of_kernels
@@ -122,22 +136,28 @@ def _(rows: SparseRows, order: Order) -> int:
 
 
 @predict.register(DenseRows, fastmath=FUSED)
-def _(rows: DenseRows, i: int, V: Records, how: LaneWidth) -> tuple[LaneVector, LaneVector]:
+def _(
+    rows: DenseRows, i: int, V: Records, place: Place, how: LaneWidth
+) -> tuple[LaneVector, LaneVector]:
+    L = half(how)
     last, average = broadcast(0.0, how), broadcast(0.0, how)
     for j in range(rows.X.shape[1]):
-        x, at = np.float64(rows.X[i, j]), RECORD * j
-        last = fma(x, load(V, at + W, how), last)
-        average = fma(x, load(V, at + U, how), average)
+        x, at = np.float64(rows.X[i, j]), place.first + place.step * j
+        last = fma(x, load(V, at + W * L, how), last)
+        average = fma(x, load(V, at + U * L, how), average)
     return last, average
 
 
 @predict.register(SparseRows, fastmath=FUSED)
-def _(rows: SparseRows, i: int, V: Records, how: LaneWidth) -> tuple[LaneVector, LaneVector]:
+def _(
+    rows: SparseRows, i: int, V: Records, place: Place, how: LaneWidth
+) -> tuple[LaneVector, LaneVector]:
+    L = half(how)
     last, average = broadcast(0.0, how), broadcast(0.0, how)
     for n in positions(rows, i):
-        x, at = np.float64(rows.data[n]), RECORD * np.int64(rows.indices[n])
-        last = fma(x, load(V, at + W, how), last)
-        average = fma(x, load(V, at + U, how), average)
+        x, at = np.float64(rows.data[n]), place.first + place.step * np.int64(rows.indices[n])
+        last = fma(x, load(V, at + W * L, how), last)
+        average = fma(x, load(V, at + U * L, how), average)
     return last, average
 
 
@@ -146,49 +166,52 @@ def _(rows: SparseRows, i: int, V: Records, how: LaneWidth) -> tuple[LaneVector,
 
 @look_ahead.register(DenseRows, fastmath=FUSED)
 def _(
-    rows: DenseRows, i: int, g0: LaneVector, eta: LaneVector, root_n: float, lam: float,
-    V: Records, found: Vector, how: LaneWidth,
+    rows: DenseRows, i: int, g0: LaneVector, eta: LaneVector, root_n: float, lam: Number,
+    V: Records, place: Place, found: Vector, how: LaneWidth,
 ) -> tuple[LaneVector, LaneVector]:  # fmt: skip
     a, q = broadcast(0.0, how), broadcast(0.0, how)
     for j in range(rows.X.shape[1]):
         x = np.float64(rows.X[i, j])
         if x != 0.0:
-            da, dq = look_at(x, g0, eta, root_n, lam, V, RECORD * j, found, j, how)
+            da, dq = look_at(
+                x, g0, eta, root_n, lam, V, place.first + place.step * j, found, j, how
+            )
             a, q = a + da, q + dq
     return a, q
 
 
 @look_ahead.register(SparseRows, fastmath=FUSED)
 def _(
-    rows: SparseRows, i: int, g0: LaneVector, eta: LaneVector, root_n: float, lam: float,
-    V: Records, found: Vector, how: LaneWidth,
+    rows: SparseRows, i: int, g0: LaneVector, eta: LaneVector, root_n: float, lam: Number,
+    V: Records, place: Place, found: Vector, how: LaneWidth,
 ) -> tuple[LaneVector, LaneVector]:  # fmt: skip
     a, q = broadcast(0.0, how), broadcast(0.0, how)
     first = rows.indptr[i]
     for n in positions(rows, i):
-        x, at = np.float64(rows.data[n]), RECORD * np.int64(rows.indices[n])
+        x, at = np.float64(rows.data[n]), place.first + place.step * np.int64(rows.indices[n])
         if x != 0.0:
-            place = np.int64(n) - first
-            da, dq = look_at(x, g0, eta, root_n, lam, V, at, found, place, how)
+            da, dq = look_at(x, g0, eta, root_n, lam, V, at, found, np.int64(n) - first, how)
             a, q = a + da, q + dq
     return a, q
 
 
 @move.register(DenseRows, fastmath=FUSED)
 def _(
-    rows: DenseRows, i: int, g: LaneVector, mass: float, V: Records, found: Vector, how: LaneWidth
-) -> None:
+    rows: DenseRows, i: int, g: LaneVector, mass: float, V: Records, place: Place, found: Vector,
+    how: LaneWidth,
+) -> None:  # fmt: skip
     for j in range(rows.X.shape[1]):
         if rows.X[i, j] != 0.0:
-            move_at(g, mass, V, RECORD * j, found, j, how)
+            move_at(g, mass, V, place.first + place.step * j, found, j, how)
 
 
 @move.register(SparseRows, fastmath=FUSED)
 def _(
-    rows: SparseRows, i: int, g: LaneVector, mass: float, V: Records, found: Vector, how: LaneWidth
-) -> None:
+    rows: SparseRows, i: int, g: LaneVector, mass: float, V: Records, place: Place, found: Vector,
+    how: LaneWidth,
+) -> None:  # fmt: skip
     first = rows.indptr[i]
     for n in positions(rows, i):
         if rows.data[n] != 0.0:
-            at = RECORD * np.int64(rows.indices[n])
+            at = place.first + place.step * np.int64(rows.indices[n])
             move_at(g, mass, V, at, found, np.int64(n) - first, how)

@@ -17,30 +17,27 @@ where it does.  docs/methods.md, section 3a.
 
 from __future__ import annotations
 
-import math
 from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import NonNegativeInt
 
-from solvers.intercept import level
-from solvers.kernels.dispatch import kernel
-from solvers.kernels.rows import Rows, dot_vector
-from solvers.kernels.shapes import Order, PerColumn, PerRow
-from solvers.kernels.simd.interleaved import from_line
+from solvers.kernels.simd.interleaved import from_line, lanes_for
 from solvers.kernels.simd.lanes import Two
 from solvers.loss_monitor import Tell, sections, untold
-from solvers.losses import Problem, slope
-from solvers.onepass.adagrad import (
-    ETAS,
-    G_START,
-    INVERSE_SCALE,
-    INVERSE_SHARE,
-    RECORD,
-    G,
-    U,
-    W,
+from solvers.losses import Problem
+from solvers.onepass.adagrad import ETAS, G_START, INVERSE_SHARE, RECORD, G, W
+from solvers.onepass.beginning import begun, write_moments
+from solvers.onepass.joining import join
+from solvers.onepass.onepass_interleaved import (
+    EMPTY,
+    fill_lanes,
+    fit_together,
+    looking_at,
+    numbers_of,
+    walk_interleaved,
+    with_numbers_of,
 )
 from solvers.onepass.state import (
     NAMES,
@@ -48,39 +45,38 @@ from solvers.onepass.state import (
     Lead,
     OnepassState,
     ProgressiveLosses,
+    ahead,
+    judged,
     offer,
-    progressive_objectives,
+    pace_of,
 )
 from solvers.onepass.streaming_newton import (
+    MOST_WORK,
     Proof,
     first_summary,
-    fitted,
-    joined,
     no_summary,
-    scaled,
     suits,
     take,
 )
-from solvers.onepass.visit import ASGD, OUTPUTS, AveragedSgd, Clock, Pace, visit_rows
+from solvers.onepass.visit import ASGD, OUTPUTS, AveragedSgd, Clock, visit_rows
 from solvers.protocol import (
     Block,
     Certificate,
     ChosenLearner,
     ColumnMoments,
     Goal,
+    Interleaved,
     Method,
     ProblemStats,
     Walk,
     Weights,
+    as_sides,
     copy_state,
 )
 from solvers.sgd.averaged_sgd import Asgd, loss_of_zero
-from solvers.sgd.calibration import TRIAL_ROWS
-from solvers.sgd.state import join_streams, scale_intercept
+from solvers.sgd.state import scale_intercept
 
 SGD = Asgd()
-LEAST_SQUARE, MOST_SQUARE = 1e-280, 1e280  # of a column's values; beyond, it has no scale
-PROVEN = 1e-6  # a certified relative gap that ends the choice
 FIFTH = 6.0  # the sum of t^5 to t is about t^6 / 6
 
 
@@ -89,6 +85,7 @@ class Onepass(Method):
 
     goal: ClassVar[Goal] = "passes"
     states: ClassVar[tuple[type, ...]] = (OnepassState,)
+    most_work: ClassVar[float] = MOST_WORK
     kind: Literal["onepass"] = "onepass"
     newton_columns: NonNegativeInt = 512
     """Streaming Newton runs beside the others for up to so many columns, where the loss is smooth
@@ -105,7 +102,8 @@ class Onepass(Method):
         return OnepassState(
             columns=np.zeros((stats.d + 1, RECORD)), sgd=SGD.init(problem, stats),
             newton=first_summary(stats.d) if self._runs_newton(problem, stats) else no_summary(),
-            progressive=ProgressiveLosses(np.zeros((2, OUTPUTS))), t=0, rows_before=0, mass=0.0,
+            progressive=ProgressiveLosses(np.zeros((2, OUTPUTS)), np.zeros(OUTPUTS + 1)), t=0,
+            rows_before=0, mass=0.0,
             values_per_row=0.0, unit=1.0, chosen=ASGD, lead=Lead(), proof=Proof(),
         )  # fmt: skip
 
@@ -125,10 +123,11 @@ class Onepass(Method):
         newton, n = state.newton, rows_before + stats.stream_rows
         if newton.used:
             newton.w[:] = state.columns[:, W]
+        mass = n / FIFTH * (rows_before / n) ** FIFTH
         return state._replace(
             sgd=SGD.start_at(problem, stats, weights, rows_before),
             newton=newton._replace(rows_before=rows_before), t=rows_before, rows_before=rows_before,
-            mass=n / FIFTH * (rows_before / n) ** FIFTH,
+            mass=mass, progressive=state.progressive._replace(mass_before=mass),
         )  # fmt: skip
 
     def widened(self, problem: Problem, state: OnepassState, d: int) -> OnepassState:
@@ -162,6 +161,9 @@ class Onepass(Method):
                 order="stored" if epoch == 0 else "random",
                 metrics=progress,
                 enter=on_lines,
+                interleaved=Interleaved(
+                    fit_together, self.step_interleaved, numbers_of, with_numbers_of
+                ),
             ),
         )
 
@@ -187,34 +189,108 @@ class Onepass(Method):
         """Visit the rows of one block, and say which output is ahead."""
         if state.values_per_row == 0.0:
             state = begun(problem, stats, state, block)
-        own, sgd, length = SGD.prepared(problem, stats, state.sgd, block)
-        pace, newton = pace_of(stats, state), state.newton
-        if newton.used:
-            newton = take(problem, newton, block, pace.horizon)
-        ahead = min(state.chosen, ASGD)
-        before, told = float(state.progressive.sums[1, ahead]), state.progressive.told
-        clock, scalars = Clock(state.t, state.mass), AveragedSgd(sgd.theta, sgd.bar, sgd.monitor)
+        own, state, length = prepared(problem, stats, state, block)
         for part in sections(stats.stream_rows, len(block.order)):
-            t, mass, scalars = visit_rows(
-                state.columns.reshape(-1), state.unit * np.array(ETAS),
-                state.progressive.sums.reshape(-1), clock, pace, problem, sgd.W, scalars, sgd.t0,
-                sgd.gamma0, SGD.schedule(own), own, loss_of_zero(own, stats), Two(), *block[:3],
-                block.order[part],
-            )  # fmt: skip
-            clock = Clock(t, mass)
-            told = state.progressive.told.add(
-                part.stop, float(state.progressive.sums[1, ahead] - before)
-            )
-            tell(part.stop, told)
-        t, mass = clock
-        sgd = scale_intercept(sgd._replace(**scalars._asdict(), t=t), length)
-        progressive = state.progressive._replace(
-            told=told, weight=state.progressive.weight + mass - state.mass
-        )
-        moved = state._replace(
-            sgd=sgd, newton=newton, progressive=progressive, t=t, mass=mass, proof=Proof()
-        )
-        return judged(problem, moved)
+            rows = block._replace(order=block.order[part])
+            state = visited(problem, own, stats, state, rows)
+            tell(part.stop, state.progressive.told)
+        return judged(problem, state._replace(sgd=scale_intercept(state.sgd, length)))
+
+    def step_interleaved(
+        self,
+        problems: list[Problem],
+        stats: ProblemStats,
+        models: list[OnepassState],
+        W: NDArray[np.float64],
+        block: Block,
+        labels: list[int],
+        _places: tuple[int, ...],
+    ) -> list[OnepassState]:
+        """Visit the rows of one block with several models, see protocol.py: Interleaved."""
+        L = lanes_for(len(models)).width
+        seen = [block._replace(y=as_sides(block.y, label)) for label in labels]
+        states = [looking_at(state, W, k, L) for k, state in enumerate(models)]
+        if states[0].values_per_row == 0.0:
+            states = [
+                begun(problem, stats, state, own)
+                for problem, state, own in zip(problems, states, seen, strict=True)
+            ]
+            fill_lanes(W, len(models), L)
+        ready = [
+            prepared(problem, stats, state, own)
+            for problem, state, own in zip(problems, states, seen, strict=True)
+        ]
+        owns, states = [one[0] for one in ready], [one[1] for one in ready]
+        for part in sections(stats.stream_rows, len(block.order)):
+            rows = block._replace(order=block.order[part])
+            states = visited_interleaved(problems, owns, stats, states, W, labels, rows)
+        moved = []
+        for problem, state, (_, _, length) in zip(problems, states, ready, strict=True):
+            own = judged(problem, state._replace(sgd=scale_intercept(state.sgd, length)))
+            moved.append(with_numbers_of(own, EMPTY))
+        return moved
+
+
+def prepared(
+    problem: Problem, stats: ProblemStats, state: OnepassState, block: Block
+) -> tuple[Problem, OnepassState, float]:
+    """Let averaged SGD prepare for a block: the problem as it sees it, and its column's length."""
+    own, sgd, length = SGD.prepared(problem, stats, state.sgd, block)
+    return own, state._replace(sgd=sgd), length
+
+
+def visited(
+    problem: Problem, own: Problem, stats: ProblemStats, state: OnepassState, rows: Block
+) -> OnepassState:
+    """Visit rows with all learners; `own` is the problem as averaged SGD sees it."""
+    sgd, sums = state.sgd, state.progressive.sums
+    before = sums.copy()
+    t, mass, scalars = visit_rows(
+        state.columns.reshape(-1), state.unit * np.array(ETAS), sums.reshape(-1),
+        Clock(state.t, state.mass), pace_of(stats, state), problem, sgd.W,
+        AveragedSgd(sgd.theta, sgd.bar, sgd.monitor), sgd.t0, sgd.gamma0, SGD.schedule(own), own,
+        loss_of_zero(own, stats), Two(), *rows[:4],
+    )  # fmt: skip
+    moved = state._replace(sgd=sgd._replace(**scalars._asdict(), t=t), t=t, mass=mass)
+    return heard(problem, stats, moved, state, sums - before, rows)
+
+
+def visited_interleaved(
+    problems: list[Problem], owns: list[Problem], stats: ProblemStats,
+    states: list[OnepassState], W: NDArray[np.float64], labels: list[int], rows: Block,
+) -> list[OnepassState]:  # fmt: skip
+    """Visit rows with several models side by side in W."""
+    clock, sums, sgds = walk_interleaved(
+        problems, owns, [SGD.schedule(own) for own in owns], states, labels,
+        loss_of_zero(owns[0], stats), pace_of(stats, states[0]), W, rows,
+    )  # fmt: skip
+    moved = []
+    each = zip(problems, states, sums, sgds, labels, strict=True)
+    for problem, state, own_sums, sgd, label in each:
+        change = own_sums - state.progressive.sums
+        state.progressive.sums[:] = own_sums
+        own = state._replace(sgd=sgd, t=clock.t, mass=clock.mass)
+        seen = rows._replace(y=as_sides(rows.y, label)) if state.newton.used else rows
+        moved.append(heard(problem, stats, own, state, change, seen))
+    return moved
+
+
+def heard(
+    problem: Problem, stats: ProblemStats, moved: OnepassState, before: OnepassState,
+    change: NDArray[np.float64], rows: Block,
+) -> OnepassState:  # fmt: skip
+    """Let streaming Newton take the rows in, and count the losses of who was ahead before them."""
+    newton, output = moved.newton, before.chosen
+    if newton.used:
+        newton = take(problem, newton, rows, pace_of(stats, moved).horizon)
+    told = before.progressive.told
+    if output == NEWTON:
+        told = told.add(newton.rows - before.newton.rows, newton.heard - before.newton.heard)
+    else:
+        told = told.add(len(rows.order), float(change[1, output]))
+    progressive = moved.progressive._replace(told=told)
+    moved = moved._replace(newton=newton, progressive=progressive, proof=Proof())
+    return moved._replace(chosen=ahead(moved))
 
 
 def on_lines(state: OnepassState) -> OnepassState:
@@ -226,114 +302,6 @@ def on_lines(state: OnepassState) -> OnepassState:
     columns[:] = state.columns
     copied: OnepassState = copy_state(state._replace(columns=columns[:0]))
     return copied._replace(columns=columns)
-
-
-def begun(problem: Problem, stats: ProblemStats, state: OnepassState, block: Block) -> OnepassState:
-    """Read what is known of the columns; take level and unit of the targets from the first rows.
-
-    Slopes of rows learnt from before count in G as if they had been like those of the first rows.
-    """
-    assert stats.columns is not None, "the first state asks for it"
-    columns, moments = state.columns, stats.columns()
-    write_moments(columns, moments)
-    if state.newton.used:
-        mean_square = moments.share * moments.square
-        scaled(state.newton, np.sqrt(np.where(mean_square > 0.0, mean_square, 1.0)))
-    first = block._replace(order=block.order[:TRIAL_ROWS])
-    start = level(problem, first)
-    unit = unit_of(problem, stats, first, start)
-    if state.t == 0 and start:
-        columns[-1, W : W + 2] = start / problem.intercept
-    labelled_anew = state.t == 0 and not problem.loss.takes_numbers
-    w = np.ascontiguousarray(columns[:, W])
-    pull = 1.0 if labelled_anew else mean_square_slope(w, problem, *first[:4]) or 1.0
-    share = np.append(moments.share, 1.0)
-    columns[:, G] = columns[:, G + 1] = pull * (G_START + state.rows_before * share)
-    values = float(moments.share.sum()) + (problem.intercept != 0.0)
-    return state._replace(values_per_row=values or 1.0, unit=unit)
-
-
-def write_moments(columns: NDArray[np.float64], moments: ColumnMoments) -> None:
-    """Keep 1/f and 1/S of every column beside its weights; without a scale, it never moves."""
-    known = (moments.square > LEAST_SQUARE) & (moments.square < MOST_SQUARE)
-    scale = np.sqrt(moments.square, where=known, out=np.full(len(known), np.inf))
-    columns[:-1, INVERSE_SCALE] = 1.0 / scale
-    columns[:-1, INVERSE_SHARE] = 1.0 / np.where(moments.share > 0.0, moments.share, 1.0)
-    columns[-1, [INVERSE_SHARE, INVERSE_SCALE]] = 1.0
-
-
-def unit_of(problem: Problem, stats: ProblemStats, first: Block, start: float) -> float:
-    """Return how far targets are from their level: what a step is counted in; 1 for labels."""
-    if not problem.loss.takes_numbers:
-        return 1.0
-    away = first.y[first.order] - start
-    return float(np.sqrt(np.mean(np.square(away)))) or math.sqrt(stats.target_square) or 1.0
-
-
-@kernel
-def mean_square_slope(
-    w: PerColumn, problem: Problem, rows: Rows, y: PerRow, weight: PerRow, order: Order
-) -> float:
-    """Mean over rows `order` of (c phi')^2 at weights w, the constant column's last."""
-    total, d = 0.0, w.shape[0] - 1
-    for r in range(order.shape[0]):
-        i = order[r]
-        p = dot_vector(rows, i, w[:d]) + problem.intercept * w[d]
-        total += (weight[i] * slope(problem.loss, p, y[i])) ** 2
-    return total / max(order.shape[0], 1)
-
-
-def pace_of(stats: ProblemStats, state: OnepassState) -> Pace:
-    """Return what steps and late weights follow from."""
-    return Pace(float(stats.stream_rows + state.rows_before), math.sqrt(state.values_per_row))
-
-
-def judged(problem: Problem, state: OnepassState) -> OnepassState:
-    """Take note of the output with the smallest progressive objective, or of a proven optimum."""
-    found, (objective, gap) = progressive_objectives(problem, state), state.proof
-    proven = 0.0 <= gap <= PROVEN * max(1.0, objective)
-    chosen = NEWTON if proven else int(np.argmin(found))
-    second = int(np.argmin(np.where(np.arange(len(found)) == chosen, np.inf, found)))
-    known = np.isfinite(found[[chosen, second]]).all()
-    lead = Lead(float(found[chosen]), second, float(found[second] - found[chosen]))
-    return state._replace(chosen=chosen, lead=lead if known else Lead())
-
-
-def join(problem: Problem, stats: ProblemStats, states: list[OnepassState]) -> OnepassState:
-    """Let Newton take in its last rows; average what streams offer, and their losses; choose."""
-    states = [closed(problem, stats, s, several=len(states) > 1) for s in states]
-    newton, proof = states[0].newton, Proof()
-    if newton.used:
-        newton, proof = joined(problem, [s.newton for s in states])
-    one = together(problem, stats, states) if len(states) > 1 else states[0]
-    return judged(problem, one._replace(newton=newton, proof=proof))
-
-
-def together(problem: Problem, stats: ProblemStats, states: list[OnepassState]) -> OnepassState:
-    """Average what the learners of several streams offer, and its losses."""
-    first, columns = states[0], states[0].columns
-    averages = [s.columns[:, W : W + 2] + s.columns[:, U : U + 2] / (s.mass or 1.0) for s in states]
-    for part in (slice(W, W + 2), slice(G, G + 2)):
-        columns[:, part] = np.mean([s.columns[:, part] for s in states], axis=0)
-    columns[:, U : U + 2] = first.mass * (np.mean(averages, axis=0) - columns[:, W : W + 2])
-    progressive = first.progressive._replace(
-        sums=np.mean([s.progressive.sums for s in states], axis=0),
-        weight=float(np.mean([s.progressive.weight for s in states])),
-    )
-    exploded = max(s.sgd.monitor.diverged for s in states)
-    sgd = join_streams(problem, stats, [s.sgd for s in states])
-    sgd = sgd._replace(monitor=sgd.monitor._replace(diverged=exploded))
-    return first._replace(progressive=progressive, sgd=sgd)
-
-
-def closed(
-    problem: Problem, stats: ProblemStats, state: OnepassState, *, several: bool
-) -> OnepassState:
-    """Return the state with Newton's weights fitted to all rows; of several streams, summed up."""
-    if not state.newton.used:
-        return state
-    horizon, closing = pace_of(stats, state).horizon, several or problem.loss.is_quadratic
-    return state._replace(newton=fitted(problem, state.newton, horizon, closing=closing))
 
 
 def progress(state: OnepassState) -> dict[str, float]:

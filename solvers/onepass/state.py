@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -11,8 +12,8 @@ from solvers.loss_monitor import LossSum
 from solvers.losses import Problem
 from solvers.onepass.adagrad import U, W
 from solvers.onepass.streaming_newton import Proof, Summary, weights_of
-from solvers.onepass.visit import ASGD, OUTPUTS, POLY
-from solvers.protocol import Weights
+from solvers.onepass.visit import ASGD, OUTPUTS, POLY, Pace
+from solvers.protocol import ProblemStats, Weights
 from solvers.sgd.state import SgdState, has_exploded, read_out
 
 #: The outputs, in the order of visit.py.
@@ -25,14 +26,16 @@ NAMES = (
     "streaming newton",
 )
 NEWTON = OUTPUTS
+PROVEN = 1e-6  # a certified relative gap that ends the choice
 
 
 class ProgressiveLosses(NamedTuple):
     """Losses of rows before their steps: what outputs are chosen by, and what is told meanwhile."""
 
     sums: NDArray[np.float64]  # (2, 5) of every output: late-weighted, and as they are
-    weight: float = 0.0  # sum of (t/n)^5 over the rows so far
-    told: LossSum = LossSum()  # of the output that was ahead before each block
+    charges: NDArray[np.float64]  # (6,) what the weights of each were charged after the last block
+    mass_before: float = 0.0  # the state's mass before the first row that was heard
+    told: LossSum = LossSum()  # of the output that was ahead before each section of a block
 
 
 class Lead(NamedTuple):
@@ -59,6 +62,11 @@ class OnepassState(NamedTuple):
     lead: Lead
     proof: Proof  # of streaming Newton's, after a pass under the squared loss
 
+    @property
+    def weight(self) -> float:
+        """Sum of (t/n)^5 over the rows whose losses were heard."""
+        return self.mass - self.progressive.mass_before
+
 
 def offer(state: OnepassState, output: int) -> Weights:
     """Return the weights of an output."""
@@ -79,19 +87,57 @@ def progressive_objectives(problem: Problem, state: OnepassState) -> NDArray[np.
     Infinite for what is not finite, for averaged SGD once it exploded, and for streaming Newton
     where it is not run or has not predicted a row yet.
     """
+    return total(late_losses(state), charges(problem, state))
+
+
+def late_losses(state: OnepassState) -> NDArray[np.float64]:
+    """Return the late-weighted mean loss of every output, (6,), infinite for what cannot be had."""
     progressive, newton = state.progressive, state.newton
     found = np.append(
-        progressive.sums[0] / (progressive.weight or 1.0), newton.late / (newton.weight or 1.0)
+        progressive.sums[0] / (state.weight or 1.0), newton.late / (newton.weight or 1.0)
     )
     if has_exploded(state.sgd):
         found[ASGD] = np.inf
     if not newton.weight:
         found[NEWTON] = np.inf
-    for k in np.flatnonzero(np.isfinite(found)):
-        found[k] += charge(problem, offer(state, int(k)))
+    return found
+
+
+def charges(problem: Problem, state: OnepassState) -> NDArray[np.float64]:
+    """Return what the weights of every output are charged, (6,)."""
+    known = OUTPUTS + (state.newton.used and state.newton.weight > 0.0)
+    each = [charge(problem, offer(state, output)) for output in range(known)]
+    return np.array(each + [0.0] * (OUTPUTS + 1 - known))
+
+
+def total(losses: NDArray[np.float64], charged: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return their sums, infinite for what is not finite."""
+    found = losses + charged
     return np.where(np.isfinite(found), found, np.inf)
+
+
+def ahead(state: OnepassState) -> int:
+    """Return the output that is ahead by the losses so far, charged as after the last block."""
+    return int(np.argmin(total(late_losses(state), state.progressive.charges)))
 
 
 def charge(problem: Problem, w: Weights) -> float:
     """lam/2 ||w||^2 + lam_b/2 b^2."""
     return 0.5 * (problem.lam * float(w.coef @ w.coef) + problem.lam_b * float(w.intercept) ** 2)
+
+
+def pace_of(stats: ProblemStats, state: OnepassState) -> Pace:
+    """Return what steps and late weights follow from."""
+    return Pace(float(stats.stream_rows + state.rows_before), math.sqrt(state.values_per_row))
+
+
+def judged(problem: Problem, state: OnepassState) -> OnepassState:
+    """Take note of the output with the smallest progressive objective, or of a proven optimum."""
+    progressive = state.progressive._replace(charges=charges(problem, state))
+    found, (objective, gap) = total(late_losses(state), progressive.charges), state.proof
+    proven = 0.0 <= gap <= PROVEN * max(1.0, objective)
+    chosen = NEWTON if proven else int(np.argmin(found))
+    second = int(np.argmin(np.where(np.arange(len(found)) == chosen, np.inf, found)))
+    known = np.isfinite(found[[chosen, second]]).all()
+    lead = Lead(float(found[chosen]), second, float(found[second] - found[chosen]))
+    return state._replace(progressive=progressive, chosen=chosen, lead=lead if known else Lead())

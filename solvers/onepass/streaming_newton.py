@@ -42,7 +42,7 @@ DECREASE, MOST_HALVINGS = 1e-4, 30
 POLISH = 5  # and to what all blocks came to
 RIDGE = 1e-9  # e: no column goes without a curvature, however small lam
 MOST_LOSS = 1e100
-ADDED = ("rows", "late", "weight", "level")  # of streams' numbers
+ADDED = ("rows", "late", "weight", "heard", "level")  # of streams' numbers
 
 Vector = NDArray[np.float64]
 
@@ -64,6 +64,7 @@ class Summary(NamedTuple):
     rows_before: int = 0  # that the prior learnt from
     late: float = 0.0  # sum of late-weighted losses before w knew of the rows
     weight: float = 0.0  # sum of these weights
+    heard: float = 0.0  # sum of the same losses as they are
     level: float = 0.0  # what the quadratic, w'Aw/2 - r'w + level, is at 0
 
     @property
@@ -151,10 +152,10 @@ def fitted(problem: Problem, summary: Summary, horizon: float, *, closing: bool 
 
 def refitted(problem: Problem, summary: Summary, horizon: float) -> Summary:
     """Hear what w makes of the rows that it does not know of, and fit it to them."""
-    late, weight = late_losses(problem, summary, horizon)
+    late, weight, heard = late_losses(problem, summary, horizon)
     summary = summary._replace(
         rows=summary.rows + pending(summary),
-        late=summary.late + late, weight=summary.weight + weight,
+        late=summary.late + late, weight=summary.weight + weight, heard=summary.heard + heard,
     )  # fmt: skip
     at_start = summary.filled == summary.rows
     if at_start and summary.rows_before:
@@ -205,13 +206,13 @@ def known(summary: Summary) -> int:
     return summary.rows if summary.rows < summary.start else 0
 
 
-def late_losses(problem: Problem, summary: Summary, horizon: float) -> tuple[float, float]:
-    """Return the late-weighted losses of the rows that w does not know of, and these weights."""
+def late_losses(problem: Problem, summary: Summary, horizon: float) -> tuple[float, float, float]:
+    """Return late-weighted losses of the rows that w does not know of, the weights, and losses."""
     X, y, c = (part[known(summary) :] for part in rows_of(summary))
     before = summary.rows_before + summary.rows
     share = ((before + 1.0 + np.arange(len(y))) / horizon) ** 5
     loss = c * np.minimum(value(problem.loss, X @ summary.w, y), MOST_LOSS)
-    return float(share @ loss), float(share.sum())
+    return float(share @ loss), float(share.sum()), float(loss.sum())
 
 
 def rows_of(summary: Summary) -> tuple[Matrix, Vector, Vector]:

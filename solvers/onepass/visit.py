@@ -8,13 +8,14 @@ import numpy as np
 
 from solvers.kernels.dispatch import kernel, part_of_kernels
 from solvers.kernels.rows import Rows, add, add_both, dot_both, prefetch_row
-from solvers.kernels.shapes import LaneVector, Order, PerRow, SideBySide, Vector
-from solvers.kernels.simd.lanes import LaneWidth, fma, load, store, where
+from solvers.kernels.shapes import LaneVector, Number, Order, PerRow, SideBySide, Vector
+from solvers.kernels.simd.lanes import LaneWidth, fma, half, load, store, where
 from solvers.loss_monitor import LossMonitor, in_counts, in_numbers
 from solvers.losses import Problem, slope, value
 from solvers.onepass.adagrad import (
     FOUND,
     RECORD,
+    Place,
     U,
     W,
     implicit_slope,
@@ -76,21 +77,59 @@ def late(t: int, horizon: float) -> float:
 
 
 @part_of_kernels
+def bounded(c: float, loss: Number) -> Number:
+    """Return a row's loss as it counts."""
+    return c * where(loss <= MOST_LOSS, loss, MOST_LOSS)
+
+
+@part_of_kernels
 def hear(losses: Vector, output: int, c: float, share: float, loss: float) -> None:
     """Count an output's loss before the row's step, late-weighted and as it is."""
-    loss = c * where(loss <= MOST_LOSS, loss, MOST_LOSS)
+    loss = bounded(c, loss)
     losses[output] += share * loss
     losses[OUTPUTS + output] += loss
 
 
 @part_of_kernels
 def hear_both(
-    losses: Vector, output: int, c: float, share: float, loss: LaneVector, how: LaneWidth
-) -> None:
-    """Count the losses of two outputs side by side."""
-    loss = c * where(loss <= MOST_LOSS, loss, MOST_LOSS)
-    store(losses, output, fma(share, loss, load(losses, output, how)))
-    store(losses, OUTPUTS + output, loss + load(losses, OUTPUTS + output, how))
+    losses: Vector, first: int, output: int, c: float, share: float, loss: LaneVector,
+    how: LaneWidth,
+) -> None:  # fmt: skip
+    """Count the losses of two outputs side by side; `first` is where their models' sums begin."""
+    loss, L = bounded(c, loss), half(how)
+    late_at, at = first + output * L, first + (OUTPUTS + output) * L
+    store(losses, late_at, fma(share, loss, load(losses, late_at, how)))
+    store(losses, at, loss + load(losses, at, how))
+
+
+@part_of_kernels
+def learn(
+    rows: Rows, i: int, target: Number, c: float, share: float, problem: Problem, etas: LaneVector,
+    root_n: float, mass: float, V: Vector, place: Place, losses: Vector, first: int, found: Vector,
+    most: int, how: LaneWidth,
+) -> None:  # fmt: skip
+    """Let both AdaGrad learners predict row i and take their steps; of several models those of all.
+
+    `found` is room for what is found of each value, of `most` at most; `losses` as in hear_both.
+    """
+    loss, lam, intercept, lam_b = problem
+    L, constant = half(how), place.constant
+    p, average_u = predict(rows, i, V, place, how)
+    p += intercept * load(V, constant + W * L, how)
+    average_u += intercept * load(V, constant + U * L, how)
+    p_bar = p + average_u * (1.0 / mass if mass > 0.0 else 0.0)
+    hear_both(losses, first, LAST, c, share, value(loss, p, target), how)
+    hear_both(losses, first, POLY, c, share, value(loss, p_bar, target), how)
+
+    g0 = c * slope(loss, p, target)
+    a, q = look_ahead(rows, i, g0, etas, root_n, lam, V, place, found, how)
+    if intercept != 0.0:
+        da, dq = look_at(intercept, g0, etas, root_n, lam_b, V, constant, found, most, how)
+        a, q = a + da, q + dq
+    g = implicit_slope(loss, c, a, q, target)
+    move(rows, i, g, mass, V, place, found, how)
+    if intercept != 0.0:
+        move_at(g, mass, V, constant, found, most, how)
 
 
 @part_of_kernels
@@ -117,9 +156,9 @@ def visit_rows(
     its losses before each row's step, then the plain one.  t0 to least are averaged SGD's, see
     steps.py; once it has diverged it is left alone.  Returns t, mass and averaged SGD's scalars.
     """
-    loss, lam, intercept, lam_b = problem
+    loss = problem.loss
     (t, mass), (horizon, root_n) = clock, pace
-    constant, last = V.shape[0] - RECORD, order.shape[0] - 1
+    place, last = Place(0, RECORD, V.shape[0] - RECORD), order.shape[0] - 1
     most = longest(rows, order)
     found, etas = np.empty(FOUND * (most + 1)), load(eta, 0, how)
     at = StepScalars(sgd.theta, 1.0 / sgd.theta.alpha, sgd.bar, in_numbers(sgd.monitor))
@@ -128,23 +167,10 @@ def visit_rows(
         prefetch_row(rows, y, weight, order, r)
         t += 1
         target, c, share = y[i], weight[i], late(t, horizon)
-
-        p, average_u = predict(rows, i, V, how)
-        p += intercept * load(V, constant + W, how)
-        average_u += intercept * load(V, constant + U, how)
-        p_bar = p + average_u * (1.0 / mass if mass > 0.0 else 0.0)
-        hear_both(losses, LAST, c, share, value(loss, p, target), how)
-        hear_both(losses, POLY, c, share, value(loss, p_bar, target), how)
-
-        g0 = c * slope(loss, p, target)
-        a, q = look_ahead(rows, i, g0, etas, root_n, lam, V, found, how)
-        if intercept != 0.0:
-            da, dq = look_at(intercept, g0, etas, root_n, lam_b, V, constant, found, most, how)
-            a, q = a + da, q + dq
-        g = implicit_slope(loss, c, a, q, target)
-        move(rows, i, g, mass, V, found, how)
-        if intercept != 0.0:
-            move_at(g, mass, V, constant, found, most, how)
+        learn(
+            rows, i, target, c, share, problem, etas, root_n, mass, V, place, losses, 0, found,
+            most, how,
+        )  # fmt: skip
         mass += share
 
         if at.monitor.diverged == 0.0:

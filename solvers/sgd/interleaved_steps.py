@@ -130,10 +130,11 @@ def store_scalars(V: EndToEnd, at: int, L: int, scalars: StepScalars) -> None:
 
 @kernel
 def flush_lanes(W: GroupWeights, L: int, scalars: EndToEnd, at: int) -> None:
-    """Flush those of a group that are due."""
+    """Flush those of a group that are due, and have not diverged."""
     for k in range(at, at + L):
         alpha, tau, beta = scalars[k + L], scalars[k + 4 * L], scalars[k + 5 * L]
-        if alpha > FLUSH_ABOVE or beta > FLUSH_BETA_ABOVE:
+        is_due = alpha > FLUSH_ABOVE or beta > FLUSH_BETA_ABOVE
+        if is_due and scalars[k + 10 * L] == 0.0:
             flush(W[:, k - at :: L], alpha, tau, beta)
             scalars[k + L] = scalars[k + 2 * L] = scalars[k + 5 * L] = 1.0
             scalars[k + 4 * L] = 0.0

@@ -43,7 +43,13 @@ class Eight(NamedTuple):
     width: int = 8
 
 
-LaneWidth = Two | Four | Eight  # how many numbers go together
+class Sixteen(NamedTuple):
+    """Sixteen lanes at a time: two cache lines."""
+
+    width: int = 16
+
+
+LaneWidth = Two | Four | Eight | Sixteen  # how many numbers go together
 
 
 _compiled = partial(overload, strict=False, jit_options=PART | {"_nrt": False})
@@ -102,6 +108,17 @@ def _(a: Any, b: Any) -> Any:
     if isinstance(a, Mask) and a == b:
         return lambda a, b: vectors.both(a, b)
     return None
+
+
+def half(how: LaneWidth) -> int:
+    """Return half of how many go together, in compiled code a constant."""
+    return how.width // 2
+
+
+@_compiled(half)  # type: ignore[untyped-decorator]
+def _(how: Any) -> Any:
+    found = how.instance_class._field_defaults["width"] // 2
+    return lambda how: found  # noqa: ARG005
 
 
 def load(V: Floats, place: Index, how: LaneWidth) -> LaneVector:

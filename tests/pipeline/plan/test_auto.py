@@ -46,7 +46,8 @@ def problem(loss="logistic", lam=1e-4):
         ({}, {"fits": {"onepass"}}, ["onepass"], "no tolerance"),
         ({"passes": 5}, {"fits": {"onepass"}}, ["onepass"], "no tolerance"),
         ({"passes": 1, "tol": 1e-3}, {"fits": {"onepass"}}, ["onepass"], "one pass"),
-        ({}, {"fits": {"onepass"}, "models": 5}, ["asgd"], "its 5 models one after the other"),
+        ({}, {"fits": {"onepass"}, "models": 64}, ["onepass"], "no tolerance"),
+        ({}, {"fits": {"onepass"}, "models": 65}, ["asgd"], "is not taken for 65 models"),
         ({}, {"fits": set()}, ["asgd"], "does not fit into the memory"),
         ({"tol": 1e-4}, {}, ["psdca"], "psdca: passes to 0.0001 usually are psdca about 6"),
         (
@@ -85,6 +86,16 @@ def problem(loss="logistic", lam=1e-4):
         ({"tol": 1e-4}, {"fits": ALL, "loss": "hinge"}, ["psdca"], "hinge"),
     ],
 )
+@pytest.mark.parametrize(
+    ("models", "n", "columns"), [(4, 10**6, 512), (5, 4 * 10**5, 512), (5, 4 * 10**5 + 1, 0)]
+)
+def test_streaming_newton_of_many_models_is_no_more_work_than_of_one(models, n, columns):
+    plan = TrainingPlan(dataset="x")
+    about = {"sorted_rows": False, "resident": True, "fits": lambda _method: True}
+    (found,) = choose(plan, problem(), stats(n), models=models, **about).methods
+    assert found.newton_columns == columns
+
+
 def test_what_is_chosen_and_why(asked, about, methods, why):
     usual = {"loss": "logistic", "lam": 1e-4, "sorted_rows": False, "resident": False,
              "fits": {"psdca", "s2gd+"}}  # fmt: skip

@@ -11,9 +11,9 @@ from testing.datasets import make
 
 @pytest.fixture(scope="module")
 def sets(tmp_path_factory):
-    """Sets of two, three and five classes, by their number."""
+    """Sets of two, three and thirty classes, by their number."""
     folder = tmp_path_factory.mktemp("sets")
-    return {k: make(folder / str(k), n=400, d=8, classes=k) for k in (2, 3, 5)}
+    return {k: make(folder / str(k), n=400, d=8, classes=k) for k in (2, 3, 30)}
 
 
 def plan_for(dataset, **fields):
@@ -24,9 +24,9 @@ def plan_for(dataset, **fields):
     ("classes", "fields", "path"),
     [
         (2, {"held_out": "judges"}, True),
-        (5, {"held_out": "judges"}, True),
-        (3, {"held_out": "judges"}, False),
-        (3, {"held_out": "judges", "positive": "1"}, True),
+        (30, {"held_out": "judges"}, False),
+        (3, {"held_out": "judges"}, True),
+        (30, {"held_out": "judges", "positive": "1"}, True),
         (2, {"held_out": "judges", "solver": {"kind": "onepass"}}, True),
         (2, {"held_out": "judges", "solver": {"kind": "asgd"}}, False),
         (2, {"held_out": "judges", "lam": "1/n"}, False),

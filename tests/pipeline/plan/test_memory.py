@@ -4,7 +4,7 @@ import pytest
 
 from pipeline.execution.threads import InProcess
 from pipeline.memory import _group_limits, usable_memory_bytes
-from pipeline.plan.job import make_job
+from pipeline.plan.job import make_job, with_method_chosen
 from pipeline.plan.memory import with_memory
 from pipeline.runs.run_folder import RunFolder
 from pipeline.settings.training_plan import TrainingPlan
@@ -42,6 +42,20 @@ def test_many_models_take_what_they_need_and_no_more(wide):
     less = found.model_copy(update={"memory": int(found.memory / 1.05)})
     with pytest.raises(ValueError, match="too small"):
         make_job(less, wide)
+
+
+def test_one_pass_takes_what_its_learners_need(tmp_path):
+    """Of 64 models; where that is not there, averaged SGD is what fits."""
+    grid, url = ",".join(f"{2.0**-k:.4g}" for k in range(64)), str(tmp_path / "set")
+    dataset = make(url, n=90, d=40_000, chunk_rows=30, layout="sparse", nnz=4, seed=1)
+    plan = TrainingPlan(dataset=url, lam=grid, held_out=url)
+    assert with_method_chosen(plan, dataset).solver.kind == "asgd"
+    found = with_memory(plan, dataset, 1 << 40)
+    assert with_method_chosen(found, dataset).solver.kind == "onepass"
+    assert make_job(with_method_chosen(found, dataset), dataset).windows == (
+        make_job(with_method_chosen(plan, dataset), dataset).windows
+    )
+    assert with_memory(plan, dataset, found.memory - 1) == plan
 
 
 def test_what_was_given_or_is_not_there_is_not_taken(wide):

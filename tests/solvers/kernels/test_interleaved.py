@@ -1,5 +1,7 @@
 """Several models side by side on sparse rows: the bits of each alone, whatever fills the lanes."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
@@ -7,10 +9,12 @@ from scipy.sparse import csr_matrix
 from pipeline.runs.packing import named_fields
 from solvers.dual.sdca import Sdca
 from solvers.dual.sdca_interleaved import visit_interleaved as sdca_interleaved
+from solvers.each_model import enter_each
 from solvers.kernels.rows import SparseRows
 from solvers.kernels.simd.interleaved import LINE, lanes_for, lanes_taken, pack, unpack
 from solvers.models import Task
 from solvers.multi_model import MultiModel
+from solvers.onepass.onepass import Onepass
 from solvers.protocol import copy_state
 from solvers.sgd.averaged_sgd import Asgd, Sgd
 from solvers.sgd.interleaved_steps import visit_interleaved
@@ -52,19 +56,24 @@ def assert_same(found):
         assert all(np.array_equal(x, y) for (_, x), (_, y) in pairs)
 
 
+ONEPASS = Onepass(newton_columns=0)
+
+
 @pytest.mark.parametrize("models", [2, 4, 5, 8, 9, 17])
-@pytest.mark.parametrize("solver", [Asgd(gamma0=0.5), Sdca()], ids=lambda solver: solver.kind)
+@pytest.mark.parametrize(
+    "solver", [Asgd(gamma0=0.5), Sdca(), ONEPASS], ids=lambda solver: solver.kind
+)
 def test_any_number_of_lam(solver, models):
     assert_same(ends(solver, [Task(lam=0.1 * 0.6**k) for k in range(models)], "logistic"))
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("solver", [Asgd(), Sgd(), Sdca()], ids=lambda solver: solver.kind)
+@pytest.mark.parametrize("solver", [Asgd(), Sgd(), Sdca(), ONEPASS], ids=lambda solver: solver.kind)
 def test_any_loss(solver, loss):
     assert_same(ends(solver, [Task(lam=0.3 * 0.5**k) for k in range(6)], loss))
 
 
-@pytest.mark.parametrize("solver", [Asgd(gamma0=0.5), Sdca()], ids=lambda solver: solver.kind)
+@pytest.mark.parametrize("solver", [Asgd(gamma0=0.5), Sdca(), Onepass()], ids=lambda s: s.kind)
 def test_a_model_per_class(solver):
     assert_same(ends(solver, [Task(label=k) for k in range(9)], "logistic"))
 
@@ -97,3 +106,23 @@ def test_weights_lie_by_cache_lines_and_come_back(models):
     for own, back in zip(weights, unpack(W, models), strict=True):
         assert np.array_equal(own, back)
         assert back.flags.c_contiguous
+
+
+def test_averaged_sgd_that_explodes_in_one_lane_leaves_all_others_alone():
+    """Rows a hundred times as long as those that its step was found on, at lam from 1e-3 to 30."""
+    n = 1300
+    X, y, weight = rows_of(n, 12, "squared", seed=3, density=0.5)
+    X[1100:] *= 30.0
+    known, problem = stats(X, SparseRows, weight, y), problem_of("squared", 0.01, "free")
+    method = MultiModel(ONEPASS, tuple(Task(lam=lam) for lam in (30.0, 1e-3, 10.0, 1e-2, 3.0)))
+    walk, found = method.program(0)[0], []
+    for enter in (walk.enter, partial(enter_each, method.solver.program(0)[0])):
+        state = enter(method.init(problem, known))
+        assert bool(state.interleaved) == (enter is walk.enter)
+        for order in np.split(np.arange(n), [100]):
+            one = block(sparse_rows(csr_matrix(X)), y, weight, order)
+            one = one._replace(row_state=np.empty((n, 0)))
+            state = walk.step(problem, known, state, one)
+        found.append((walk.leave(state), np.empty(0)))
+    assert {m.sgd.monitor.diverged for m in found[0][0].models} == {0, 1}
+    assert_same(found)

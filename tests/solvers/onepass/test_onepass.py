@@ -10,7 +10,10 @@ from pipeline.runs.packing import from_named_fields, named_fields
 from solvers.kernels.rows import DenseRows, SparseRows
 from solvers.loss_monitor import EXPLODED
 from solvers.losses import LOSSES
-from solvers.onepass.onepass import Onepass, join
+from solvers.models import Task
+from solvers.multi_model import MultiModel, one_by_one
+from solvers.onepass.joining import join
+from solvers.onepass.onepass import Onepass
 from solvers.onepass.state import offer, progressive_objectives
 from solvers.onepass.visit import ASGD, LAST, OUTPUTS, POLY, visit_rows
 from solvers.protocol import copy_state
@@ -65,7 +68,7 @@ def test_the_learners_are_the_recursion(loss, kind, intercept):
         expected = oracles.adagrad(loss, problem, X, y, weight, eta, unit, start, pull)
         progressive = state.progressive.sums[0, [LAST + k, POLY + k]]
         np.testing.assert_allclose(progressive, expected.losses, rtol=ROOT)
-        np.testing.assert_allclose(state.progressive.weight, expected.weight, rtol=ROUNDING)
+        np.testing.assert_allclose(state.weight, expected.weight, rtol=ROUNDING)
         for output, found in ((LAST + k, expected.last), (POLY + k, expected.poly)):
             close(with_constant(offer(state, output)), found, ROOT)
 
@@ -148,6 +151,37 @@ def test_nothing_explodes_whatever_the_norms(seed, pair, what, span, exponent, n
         assert oracles.objective(loss, problem, X, y, weight, *w)[0] <= EXPLODED * at_zero + 1e-300
 
 
+@settings(max_examples=15)
+@given(seed=st.integers(0, 2**32), span=st.sampled_from([1, 5, 20]), exponent=st.floats(-6.0, 2.0))
+def test_nothing_explodes_of_several_classes_side_by_side(seed, span, exponent):
+    """Sparse rows of norms from 1e-20 to 1e20, weighted from 1e-3 to 1e3, of five classes."""
+    n, rng = 1100, np.random.default_rng(seed)
+    X, _, weight = rows_of(n, 5, "squared_hinge", seed, 0.6)
+    X = oracles.single(X * 10.0 ** rng.uniform(-span, span, (n, 1)))
+    weight *= 10.0 ** rng.uniform(-3.0, 3.0, n)
+    weight, label = weight / weight.mean(), rng.integers(0, 5, n).astype(float)
+    problem, known = (
+        problem_of("squared_hinge", 10.0**exponent, "free"),
+        stats(X, SparseRows, weight),
+    )
+    solver = MultiModel(Onepass(), tuple(Task(label=k) for k in range(5)))
+    (walk,) = solver.program(0)
+    state = walk.enter(solver.init(problem, known))
+    assert len(state.interleaved) == 5
+    state = walk.step(problem, known, state, block(sparse_rows(csr_matrix(X)), label, weight))
+    state = walk.join(problem, known, [walk.leave(state)])
+    for model in state.models:
+        assert all(np.isfinite(value).all() for _, value in named_fields(model))
+    assert not walk.diverged(state)
+    for k, w in enumerate(one_by_one(solver.weights(state))):
+        y = np.where(label == k, 1.0, -1.0)
+        at, at_zero = (
+            oracles.objective("squared_hinge", problem, X, y, weight, *one)[0]
+            for one in (w, (np.zeros(5), 0.0))
+        )
+        assert at <= EXPLODED * at_zero
+
+
 def test_averaged_sgd_that_explodes_leaves_the_choice_and_the_others_alone():
     X, y, weight = rows_of(1200, 5, "squared", seed=3)
     X[1100:] *= 100.0  # after its step was found
@@ -199,13 +233,11 @@ def test_streams_average_their_outputs_and_what_was_heard():
     ]
     outputs = [[with_constant(offer(s, k)) for s in ends] for k in range(OUTPUTS)]
     sums = np.sum([s.progressive.sums[0] for s in ends], axis=0)
-    weights = sum(s.progressive.weight for s in ends)
+    weights = sum(s.weight for s in ends)
     joined = join(problem, known, ends)
     for k, each in enumerate(outputs):
         close(with_constant(offer(joined, k)), np.mean(each, axis=0), 1e-12)
-    np.testing.assert_allclose(
-        joined.progressive.sums[0] / joined.progressive.weight, sums / weights
-    )
+    np.testing.assert_allclose(joined.progressive.sums[0] / joined.weight, sums / weights)
     J = progressive_objectives(problem, joined)
     assert joined.chosen == np.argmin(J)
     assert joined.lead.objective == J[joined.chosen]

@@ -6,7 +6,8 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 
 from solvers.kernels.rows import DenseRows, SparseRows
-from solvers.onepass.onepass import Onepass, join
+from solvers.onepass.joining import join
+from solvers.onepass.onepass import Onepass
 from solvers.onepass.state import NEWTON, offer, progressive_objectives
 from solvers.onepass.streaming_newton import (
     LARGEST_BLOCK,

@@ -99,7 +99,8 @@ PIXELS = dataclasses.replace(
 )
 MORE_STUDIES = (
     Study(
-        "sector, class 1", "sector/sector.scale.bz2", options={"n_features": 55_197}, positive="1"
+        "sector, class 1", "sector/sector.scale.bz2", "sector/sector.t.scale.bz2",
+        options={"n_features": 55_197}, positive="1",
     ),
     Study(
         "kddcup99", "kddcup99_10pct/kddcup.data_10_percent.gz", positive="normal.",

@@ -2,8 +2,9 @@
 
     python -m benchmarks.evidence
 
-The lines are appended by real_data.py, certified.py, forecasts.py, auto.py, raw_data.py,
-public_sets.py, memory.py and scaling.py; of several lines about one row the last one counts.
+The lines are appended by real_data.py, one_pass.py, certified.py, forecasts.py, auto.py,
+raw_data.py, public_sets.py, memory.py and scaling.py; of several lines about one row the last one
+counts.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from benchmarks import scaling
 from benchmarks.auto import METHODS, OTHERS, TOLS
 from benchmarks.data_sets import STUDIES
 from benchmarks.evidence_words import TITLE, WORDS
+from benchmarks.one_pass_findings import tables as one_pass_peers
 from pipeline.execution.reduce import MOST_SPANS
 from testing.results import EVIDENCE, Row, shown, table
 
@@ -345,6 +347,8 @@ def modelled(costs: scaling.Costs, work: float) -> str:
 PARTS = (
     Part("one-pass", "One pass, nothing tuned", ("set", "loss", "lam"), one_pass,
          "real-data-excess.png"),
+    Part("one-pass-peers", "One pass beside Vowpal Wabbit, scikit-learn and River",
+         ("set", "lam", "order"), one_pass_peers),
     Part("certified", "Certified to 1e-6", ("set", "loss", "lam", "method"), certified,
          "certified.png"),
     Part("forecasts", "Passes foreseen and found", ("set", "loss", "lam", "solver"), forecasts),

@@ -1,186 +1,167 @@
-"""One pass by every method that has one: how far its model ends above the optimum.
+"""One pass by every method that has one: how far its model ends above the optimum, how it predicts.
 
     .venv-peers/bin/python -m benchmarks.one_pass
-    python -m benchmarks.one_pass --sets a9a reuters        where Vowpal Wabbit is not installed
+    .venv-peers/bin/python -m benchmarks.one_pass --sets reuters --orders 0
 
-All read the same rows in the same order once: our `onepass` and `asgd`, Vowpal Wabbit by its
-defaults and with a constant rate (`--power_t 0`), scikit-learn's averaged SGD by its defaults.  The
-objective is F(w, b) = mean loss + lam/2 ||w||^2, whose intercept costs nothing.  Prints a line per
-set and lam, then the table for the page; nothing is tuned.
+Ours are `onepass`, `onepass` without streaming Newton, and `asgd`, by their defaults; the peers are
+in one_pass_peers.py.  All read the same rows in the same order once; a set is ingested once per
+order, whose seed also picks the test rows where it has no test file.  The objective is
+F(w, b) = mean loss + lam/2 ||w||^2, whose intercept costs nothing.  Where there is a test file, a
+pass without a lam is made as well: it learns from nine tenths of the training rows, and chooses
+lam by the last tenth.  Appends one JSON line per set, lam and order to `--results`; with no sets
+(`--sets`) it tells what all lines there come to.
 """
 
 from __future__ import annotations
 
-import re
 import tempfile
-import time
 import warnings
-from collections.abc import Iterator
-from importlib.util import find_spec
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from scipy import sparse
-
-from benchmarks.data_sets import STUDIES, Half, Study, in_memory, ingested
+from benchmarks.data_sets import (
+    MORE_STUDIES,
+    STUDIES,
+    Half,
+    Study,
+    converted,
+    folder_of,
+    in_memory,
+    ingested,
+)
+from benchmarks.one_pass_findings import PATH, findings
+from benchmarks.one_pass_peers import (
+    PEERS,
+    Learnt,
+    VowpalWabbit,
+    metrics_of,
+    peers,
+    river,
+)
 from benchmarks.optimum import Aim, Linear, cached_optimum, objective
-from benchmarks.real_data import Trained, theirs
 from pipeline.execution.threads import InProcess
+from pipeline.ingestion.phases import ingest
 from pipeline.runs.model import load_model
 from pipeline.runs.run_folder import RunFolder
+from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.settings.regularisation import Lam
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.training.training_run import TrainingRun
-from solvers.onepass.state import NAMES
 from storage.dataset import Dataset
-from testing.results import Row, recorded, study_options
+from testing.results import Row, as_json, conclude, recorded, rows_of_part, study_options
 
+PART, KEY = "one-pass-peers", ("set", "lam", "order")
 LAMS = ("1/n", "100/n")
+ORDERS = (0, 1, 2)
 OURS: dict[str, dict[str, Any]] = {
     "onepass": {"kind": "onepass"},
     "without newton": {"kind": "onepass", "newton_columns": 0},
     "asgd": {"kind": "asgd"},
 }
-VW = {"vw": "", "vw --power_t 0": "--power_t 0"}
-THEIRS = (*VW, "scikit-learn")
-BITS = 22  # of Vowpal Wabbit's table of weights: more than columns, so that none share one
-CONSTANT = 11650396 % (1 << BITS)  # where it keeps the intercept
-ROUNDING = 1e-12  # of an excess
-REPEATS = 3  # of a pass that is timed: the shortest counts
+CONTESTANTS = (*OURS, *PEERS)
+SETS = (*STUDIES, *MORE_STUDIES)
+HELD_OUT = 0.1  # of the training rows
 
 
-def ours(dataset: Dataset, method: str, aim: Aim, positive: str | None) -> tuple[Trained, str]:
-    """One pass by defaults: the model, the seconds of its steps, and which learner it is from."""
-    each = [one_of_ours(dataset, method, aim, positive) for _ in range(REPEATS)]
-    return min(each, key=lambda found: found[0].seconds)
-
-
-def one_of_ours(
-    dataset: Dataset, method: str, aim: Aim, positive: str | None
-) -> tuple[Trained, str]:
-    """One such pass."""
-    plan = TrainingPlan(
-        dataset=dataset.folder.url, loss=aim.loss, lam=aim.lam, positive=positive,
-        solver=OURS[method],
-    )  # fmt: skip
+def ours(dataset: Dataset, **settings: Any) -> tuple[Learnt, Row]:
+    """One pass by defaults; the learner that it is from and its lam."""
+    plan = TrainingPlan(dataset=dataset.folder.url, **settings)
     with tempfile.TemporaryDirectory() as place:
         run = TrainingRun.start(plan, f"{place}/run", InProcess())
         events = list(run)
         model = load_model(RunFolder(f"{place}/run"))
-        snapshot = RunFolder(f"{place}/run").snapshots.load(model.snapshot)
-    seconds = sum(e.facts["step_s"] for e in events if e.kind == "span")
-    restarts = sum(e.kind == "restart" for e in events)
-    chosen = snapshot.attributes["streams"][0].get("chosen")
+    heard = [event.facts["metrics"] for event in events if event.kind == "span"][-1]
+    each = [one for event in events if event.kind == "learners" for one in event.facts["models"]]
     at = Linear(model.weights.coef, float(model.weights.intercept))
-    return Trained(at, seconds, restarts), "" if chosen is None else NAMES[chosen]
+    learner = each[0]["learner"] if len(each) == 1 else None
+    learnt = Learnt(at, heard["loss_sum"] / heard["n_monitored"])
+    return learnt, {"learner": learner, "lam_n": model.lam * dataset.n_rows}
 
 
-def vowpal_wabbit(rows: Half, aim: Aim, settings: str) -> Trained:
-    """One pass of Vowpal Wabbit over the same rows; the weights as its readable model has them."""
-    from vowpalwabbit import Workspace
-
-    loss = "logistic" if aim.loss == "logistic" else "squared"
-    with tempfile.TemporaryDirectory() as folder:
-        text, model = Path(folder) / "rows.vw", Path(folder) / "model.txt"
-        with text.open("w") as file:
-            file.writelines(vw_lines(rows))
-        began = time.perf_counter()
-        Workspace(
-            f"-d {text} --loss_function {loss} -b {BITS} {settings} --readable_model {model} "
-            "--no_stdin --quiet"
-        ).finish()
-        seconds = time.perf_counter() - began
-        found = re.findall(r"^(\d+):(\S+)", model.read_text(), re.MULTILINE)
-    w, b = np.zeros(rows.X.shape[1]), 0.0
-    for place, weight in ((int(place), float(weight)) for place, weight in found):
-        if place == CONSTANT:
-            b = weight
-        else:
-            w[place] = weight
-    return Trained(Linear(w, b), seconds)
+def judged_apart(study: Study, seed: int, folder: Path) -> tuple[Dataset, Dataset]:
+    """Ingest nine tenths of the training rows to learn from, and one to choose by."""
+    place = folder_of(study, f"{seed}-held-out", folder)
+    ingest(
+        IngestPlan(
+            sources=(str(converted(study, folder)),), dataset=str(place / "train"),
+            options=study.options, scale=study.scale, task=study.task, seed=seed,
+            test_fraction=HELD_OUT, test_dataset=str(place / "judge"),
+        )
+    )  # fmt: skip
+    return Dataset.open(str(place / "train")), Dataset.open(str(place / "judge"))
 
 
-def vw_lines(rows: Half) -> Iterator[str]:
-    """Write rows as Vowpal Wabbit wants them."""
-    X = sparse.csr_matrix(rows.X)
-    for i, target in enumerate(rows.y):
-        own = slice(X.indptr[i], X.indptr[i + 1])
-        pairs = zip(X.indices[own], X.data[own], strict=True)
-        yield f"{target:.17g} | {' '.join(f'{j}:{x:.9g}' for j, x in pairs)}\n"
+def chosen_by_held_out(study: Study, seed: int, folder: Path, test: Half, aim: Aim) -> Row:
+    """One pass without a lam."""
+    train, judge = judged_apart(study, seed, folder)
+    learnt, told = ours(train, held_out=judge.folder.url, loss=aim.loss, positive=study.positive)
+    return metrics_of(learnt.at, test, aim) | {"lam_n": told["lam_n"]}
 
 
-def rows_of(study: Study, folder: Path) -> Iterator[Row]:
-    """Measure one set: a row per lam."""
-    found = ingested(study, 0, folder)
+def measured(study: Study, orders: Iterable[int], folder: Path) -> Iterator[Row]:
+    """Measure one set: a row per order and lam."""
     loss = study.losses[0]
-    train, test = (in_memory(half, loss, study.positive) for half in found[:2])
-    values = int(found.train.manifest.nnz)
-    for lam in LAMS:
-        aim = Aim(loss, Lam.of(lam).values(len(train.y))[0])
-        best = cached_optimum(found.train, train, aim, folder)
-        lowest = objective(best, train, aim)
-        row: Row = {"set": study.name, "loss": loss, "lam": lam, "lowest": lowest}
-        row |= {"rows": len(train.y), "features": train.X.shape[1]}
-        row |= {"optimum, test": test_loss(best, test, aim)}
-        sides: dict[str, Trained] = {}
-        for method in OURS:
-            sides[method], told = ours(found.train, method, aim, study.positive)
-            row[f"{method}, ns"] = 1e9 * sides[method].seconds / values
-            row[f"{method}, learner"] = told
-        if find_spec("vowpalwabbit"):
-            sides |= {name: vowpal_wabbit(train, aim, settings) for name, settings in VW.items()}
-        sides["scikit-learn"] = theirs(train, aim, 0)
-        for name, side in sides.items():
-            row[name] = objective(side.at, train, aim) - lowest
-            row[f"{name}, test"] = test_loss(side.at, test, aim)
-        yield row
+    for seed in orders:
+        found = ingested(study, seed, folder)
+        train, test = (in_memory(half, loss, study.positive) for half in found[:2])
+        vw = VowpalWabbit(train, loss)
+        of_river = river(train, loss) if seed == ORDERS[0] else None
+        for lam in LAMS:
+            aim = Aim(loss, Lam.of(lam).values(len(train.y))[0])
+            best = cached_optimum(found.train, train, aim, folder)
+            lowest = objective(best, train, aim)
+            common = {"loss": loss, "lam": lam, "positive": study.positive}
+            sides, told = {}, {}
+            for name, solver in OURS.items():
+                sides[name], told[name] = ours(found.train, solver=solver, **common)
+            sides |= peers(train, aim, vw, of_river)
+            yield {
+                "set": study.name, "lam": lam, "order": seed, "loss": loss,
+                "rows": len(train.y), "features": train.X.shape[1], "lowest": lowest,
+                "learner": told["onepass"]["learner"], "optimum": metrics_of(best, test, aim),
+                "methods": {
+                    name: figures(side, train, test, aim, lowest) for name, side in sides.items()
+                },
+                PATH: chosen_by_held_out(study, seed, folder, test, aim)
+                if study.test and lam == LAMS[0] else None,
+            }  # fmt: skip
+        vw.close()
 
 
-def test_loss(at: Linear, test: Half, aim: Aim) -> float:
-    """Mean loss on the test rows."""
-    return objective(at, test, aim._replace(lam=0.0))
+def figures(side: Learnt | None, train: Half, test: Half, aim: Aim, lowest: float) -> Row | None:
+    """Everything that is told of one model."""
+    if side is None:
+        return None
+    excess = objective(side.at, train, aim) - lowest
+    found = {"excess": excess, **metrics_of(side.at, test, aim), "progressive": side.progressive}
+    return {name: None if value is None else as_json(value) for name, value in found.items()}
 
 
 def line(row: Row) -> str:
     """One row for the screen."""
-    each = "  ".join(f"{name} {cell(row.get(name))}" for name in (*OURS, *THEIRS))
-    times = " ".join(f"{row[f'{method}, ns']:.1f}" for method in OURS)
-    return f"{row['set']:24} {row['lam']:6} {each}  ns {times}  {row['onepass, learner']}"
+    each = [f"{name} {cell(row['methods'][name], 'excess')}" for name in CONTESTANTS]
+    return f"{row['set']} {row['lam']} {row['order']}  {'  '.join(each)}  {row['learner']}"
 
 
-def cell(excess: float | None) -> str:
-    """A number in three digits, 0 where it is rounding; a dash where the method was not there."""
-    return "-" if excess is None else f"{0.0 if abs(excess) <= ROUNDING else excess:.3g}"
-
-
-def table(rows: list[Row], figure: str) -> str:
-    """A table for the page, of the excess ("") or the test loss (", test"); the least is bold."""
-    names = [*OURS, *(name for name in THEIRS if f"{name}{figure}" in rows[0])]
-    heads = ["set", "lam", *names, "of onepass, the learner" if not figure else "optimum"]
-    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
-    for row in rows:
-        values = [row[f"{name}{figure}"] for name in names]
-        least = min(value for value in values if np.isfinite(value))
-        cells = [f"**{cell(v)}**" if v <= max(1.005 * least, ROUNDING) else cell(v) for v in values]
-        last = cell(row["optimum, test"]) if figure else row["onepass, learner"]
-        lines.append(f"| {row['set']} | {row['lam']} | {' | '.join(cells)} | {last} |")
-    return "\n".join(lines)
+def cell(of_method: Row | None, figure: str) -> str:
+    """A number in three digits; a dash where there is none."""
+    known = of_method is not None and of_method[figure] is not None
+    return f"{of_method[figure]:.3g}" if of_method and known else "-"
 
 
 def main() -> None:
-    """Measure and print."""
-    options = study_options(__doc__, [study.name for study in STUDIES])
-    options.set_defaults(results=Path("/dev/null"))
+    """Measure and record; what is found is found in all rows of the results."""
+    options = study_options(__doc__, [study.name for study in SETS])
+    options.add_argument("--orders", nargs="*", type=int, default=ORDERS)
     chosen = options.parse_args()
     chosen.folder.mkdir(parents=True, exist_ok=True)
-    warnings.filterwarnings("ignore", category=RuntimeWarning, module="sklearn")
-    studies = [study for study in STUDIES if study.name in chosen.sets]
-    measured: Iterator[dict[str, Any]] = (
-        row for study in studies for row in rows_of(study, chosen.folder)
-    )
-    rows = recorded(chosen.results, "one-pass-methods", measured, line)
-    print(table(rows, ""), table(rows, ", test"), sep="\n\n")
+    warnings.filterwarnings("ignore", category=RuntimeWarning)
+    studies = [study for study in SETS if study.name in chosen.sets]
+    rows = (row for one in studies for row in measured(one, chosen.orders, chosen.folder))
+    recorded(chosen.results, PART, rows, line)
+    packages = ("numpy", "numba", "scikit-learn", "vowpalwabbit", "river")
+    conclude(chosen.results, PART, findings(rows_of_part(chosen.results, PART, KEY)), packages)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@
 Ingests each set once per seed (the seed decides the order of the rows and, where the set has no
 test file, which fifth of them is the test set), trains `TrainingPlan(dataset, loss, lam)` and
 scikit-learn's averaged SGD on the same stored numbers, appends one JSON line per set, loss and lam
-to `--results`, and draws the figure of all rows.  `--quick` records nothing.
+to `--results`, and draws the figure of all rows there; with no sets (`--sets`) it tells what all
+of them come to.  `--quick` records nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +34,16 @@ from pipeline.settings.regularisation import Lam
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.training.training_run import TrainingRun
 from storage.dataset import Dataset
-from testing.results import FIGURES, Row, as_json, conclude, recorded, study_options
+from testing.results import (
+    EVIDENCE,
+    FIGURES,
+    Row,
+    as_json,
+    conclude,
+    recorded,
+    rows_of_part,
+    study_options,
+)
 
 SEEDS = (0, 1, 2)
 LAMS: tuple[float | str, ...] = (1e-4, "1/n")
@@ -71,11 +81,11 @@ def ours(dataset: Dataset, loss: str, lam: float | str, positive: str | None) ->
     return Trained(Linear(weights.coef, weights.intercept), seconds, restarts)
 
 
-def theirs(rows: Half, aim: Aim, seed: int) -> Trained:
-    """Run scikit-learn's averaged SGD with its defaults; the seconds of `fit`."""
+def theirs(rows: Half, aim: Aim, seed: int, **settings: Any) -> Trained:
+    """Run scikit-learn's averaged SGD, by its defaults but for `settings`; the seconds of `fit`."""
     loss, lam, _ = aim
     common: dict[str, Any] = {
-        "average": True, "max_iter": 1, "tol": None, "random_state": seed
+        "average": True, "max_iter": 1, "tol": None, "random_state": seed, **settings
     }  # fmt: skip
     if loss == "squared":
         model: Any = SGDRegressor(alpha=lam, **common)
@@ -181,11 +191,9 @@ def main() -> None:
         if not all(map(better_objective, rows)):
             sys.exit("On a row above our objective is higher than scikit-learn's.")
         return
-    conclude(
-        chosen.results, "one-pass", findings(rows),
-        ("numpy", "numba", "scikit-learn"),
-    )  # fmt: skip
-    if studies == list(STUDIES):
+    rows = rows_of_part(chosen.results, "one-pass", ("set", "loss", "lam"))
+    conclude(chosen.results, "one-pass", findings(rows), ("numpy", "numba", "scikit-learn"))
+    if chosen.results == EVIDENCE:
         draw(FIGURES / "real-data-excess.png", rows)
 
 

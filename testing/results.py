@@ -91,6 +91,13 @@ def newest(results: Path, names: tuple[str, ...], order: Iterable[tuple[Any, ...
     return [last[key] for key in order if key in last]
 
 
+def rows_of_part(results: Path, part: str, key: tuple[str, ...]) -> list[Row]:
+    """Return a part's rows; of several lines about one, which `key` tells apart, the last."""
+    lines = [json.loads(text) for text in results.read_text(encoding="utf-8").splitlines()]
+    mine = [row for row in lines if row["part"] == part and "about" not in row]
+    return list({tuple(row[name] for name in key): row for row in mine}.values())
+
+
 def as_json(value: float) -> float | None:
     """JSON knows no infinity."""
     return float(value) if np.isfinite(value) else None

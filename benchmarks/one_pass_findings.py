@@ -194,7 +194,12 @@ def loss_cells(key: Pair, rows: list[Row]) -> list[str]:
     path = [row[PATH]["loss"] for row in rows if row.get(PATH)]
     ours = [mean(rows, one, "loss") for one in ("onepass", "asgd", "vw")]
     values = [at_optimum(rows, "loss"), *ours, peer]
-    return [*key, *map(cell, values), PEERS[name], cell(float(np.mean(path))) if path else ""]
+    return [
+        *key,
+        *(cell(value, 3) for value in values),
+        PEERS[name],
+        cell(float(np.mean(path)), 3) if path else "",
+    ]
 
 
 def error_cells(key: Pair, rows: list[Row]) -> list[str]:
@@ -211,7 +216,7 @@ def error_cells(key: Pair, rows: list[Row]) -> list[str]:
 def progressive_cells(key: Pair, rows: list[Row]) -> list[str]:
     """Cells of one pair."""
     names = ("onepass", "asgd", "vw", "vw --coin", "river adagrad")
-    return [*key, *(cell(mean(rows, name, "progressive")) for name in names)]
+    return [*key, *(cell(mean(rows, name, "progressive"), 3) for name in names)]
 
 
 def at_optimum(rows: list[Row], figure: str) -> float:
@@ -220,8 +225,8 @@ def at_optimum(rows: list[Row], figure: str) -> float:
     return float(np.mean(values)) if None not in values else np.nan
 
 
-def cell(value: float) -> str:
-    """A number in two digits; a dash where nothing was measured."""
+def cell(value: float, digits: int = 2) -> str:
+    """A number in a few digits; a dash where nothing was measured."""
     if np.isnan(value):
         return "-"
-    return "not finite" if np.isinf(value) else f"{value:.2g}"
+    return "not finite" if np.isinf(value) else f"{value:.{digits}g}"

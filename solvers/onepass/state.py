@@ -12,7 +12,7 @@ from solvers.loss_monitor import LossSum
 from solvers.losses import Problem
 from solvers.onepass.adagrad import U, W
 from solvers.onepass.streaming_newton import Proof, Summary, weights_of
-from solvers.onepass.visit import ASGD, OUTPUTS, POLY, Pace
+from solvers.onepass.visit import ASGD, MOST_LOSS, OUTPUTS, POLY, Pace
 from solvers.protocol import ProblemStats, Weights
 from solvers.sgd.state import SgdState, has_exploded, read_out
 
@@ -87,7 +87,8 @@ def progressive_objectives(problem: Problem, state: OnepassState) -> NDArray[np.
     Infinite for what is not finite, for averaged SGD once it exploded, and for streaming Newton
     where it is not run or has not predicted a row yet.
     """
-    return total(late_losses(state), charges(problem, state))
+    losses = late_losses(state)
+    return losses + charges(problem, state, losses)
 
 
 def late_losses(state: OnepassState) -> NDArray[np.float64]:
@@ -100,25 +101,22 @@ def late_losses(state: OnepassState) -> NDArray[np.float64]:
         found[ASGD] = np.inf
     if not newton.weight:
         found[NEWTON] = np.inf
-    return found
-
-
-def charges(problem: Problem, state: OnepassState) -> NDArray[np.float64]:
-    """Return what the weights of every output are charged, (6,)."""
-    known = OUTPUTS + (state.newton.used and state.newton.weight > 0.0)
-    each = [charge(problem, offer(state, output)) for output in range(known)]
-    return np.array(each + [0.0] * (OUTPUTS + 1 - known))
-
-
-def total(losses: NDArray[np.float64], charged: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return their sums, infinite for what is not finite."""
-    found = losses + charged
     return np.where(np.isfinite(found), found, np.inf)
+
+
+def charges(
+    problem: Problem, state: OnepassState, losses: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return what the weights of every output are charged, (6,): 0 where its loss is infinite."""
+    found = np.zeros(len(losses))
+    for output in np.flatnonzero(np.isfinite(losses)):
+        found[output] = charge(problem, offer(state, int(output)))
+    return np.minimum(np.nan_to_num(found, nan=MOST_LOSS), MOST_LOSS)
 
 
 def ahead(state: OnepassState) -> int:
     """Return the output that is ahead by the losses so far, charged as after the last block."""
-    return int(np.argmin(total(late_losses(state), state.progressive.charges)))
+    return int(np.argmin(late_losses(state) + state.progressive.charges))
 
 
 def charge(problem: Problem, w: Weights) -> float:
@@ -133,8 +131,9 @@ def pace_of(stats: ProblemStats, state: OnepassState) -> Pace:
 
 def judged(problem: Problem, state: OnepassState) -> OnepassState:
     """Take note of the output with the smallest progressive objective, or of a proven optimum."""
-    progressive = state.progressive._replace(charges=charges(problem, state))
-    found, (objective, gap) = total(late_losses(state), progressive.charges), state.proof
+    losses = late_losses(state)
+    charged, (objective, gap) = charges(problem, state, losses), state.proof
+    found, progressive = losses + charged, state.progressive._replace(charges=charged)
     proven = 0.0 <= gap <= PROVEN * max(1.0, objective)
     chosen = NEWTON if proven else int(np.argmin(found))
     second = int(np.argmin(np.where(np.arange(len(found)) == chosen, np.inf, found)))

@@ -41,6 +41,16 @@ def problem(loss="logistic", lam=1e-4):
 
 
 @pytest.mark.parametrize(
+    ("models", "n", "columns"), [(4, 10**6, 512), (5, 4 * 10**5, 512), (5, 4 * 10**5 + 1, 0)]
+)
+def test_streaming_newton_of_many_models_is_no_more_work_than_of_one(models, n, columns):
+    plan = TrainingPlan(dataset="x")
+    about = {"sorted_rows": False, "resident": True, "fits": lambda _method: True}
+    (found,) = choose(plan, problem(), stats(n), models=models, **about).methods
+    assert found.newton_columns == columns
+
+
+@pytest.mark.parametrize(
     ("asked", "about", "methods", "why"),
     [
         ({}, {"fits": {"onepass"}}, ["onepass"], "no tolerance"),
@@ -86,16 +96,6 @@ def problem(loss="logistic", lam=1e-4):
         ({"tol": 1e-4}, {"fits": ALL, "loss": "hinge"}, ["psdca"], "hinge"),
     ],
 )
-@pytest.mark.parametrize(
-    ("models", "n", "columns"), [(4, 10**6, 512), (5, 4 * 10**5, 512), (5, 4 * 10**5 + 1, 0)]
-)
-def test_streaming_newton_of_many_models_is_no_more_work_than_of_one(models, n, columns):
-    plan = TrainingPlan(dataset="x")
-    about = {"sorted_rows": False, "resident": True, "fits": lambda _method: True}
-    (found,) = choose(plan, problem(), stats(n), models=models, **about).methods
-    assert found.newton_columns == columns
-
-
 def test_what_is_chosen_and_why(asked, about, methods, why):
     usual = {"loss": "logistic", "lam": 1e-4, "sorted_rows": False, "resident": False,
              "fits": {"psdca", "s2gd+"}}  # fmt: skip

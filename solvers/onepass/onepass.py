@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import NonNegativeInt
 
-from solvers.kernels.simd.interleaved import from_line, lanes_for
+from solvers.kernels.simd.interleaved import from_line, lanes_for, unpack
 from solvers.kernels.simd.lanes import Two
 from solvers.loss_monitor import Tell, sections, untold
 from solvers.losses import Problem
@@ -225,9 +225,11 @@ class Onepass(Method):
             rows = block._replace(order=block.order[part])
             states = visited_interleaved(problems, owns, stats, states, W, labels, rows)
         moved = []
-        for problem, state, (_, _, length) in zip(problems, states, ready, strict=True):
-            own = judged(problem, state._replace(sgd=scale_intercept(state.sgd, length)))
-            moved.append(with_numbers_of(own, EMPTY))
+        numbers = unpack(W, len(models))  # judged where they lie apart: outputs are read by column
+        for problem, state, own, one in zip(problems, states, numbers, ready, strict=True):
+            sgd = scale_intercept(state.sgd, one[2])
+            done = judged(problem, with_numbers_of(state._replace(sgd=sgd), own))
+            moved.append(with_numbers_of(done, EMPTY))
         return moved
 
 

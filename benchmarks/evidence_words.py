@@ -44,7 +44,7 @@ What decides:
   F, from weights with a higher F: there the objective is not the test error.""",
     "one-pass-peers": """\
 All make one pass over the same training rows in the same order, nothing is tuned; numbers are
-means over three orders, which also pick the test rows where a set has no test file. Losses are the
+means over the orders, which also pick the test rows where a set has no test file. Losses are the
 logistic one, for protein and keggundirected the squared one. F is as above.
 
 - `onepass` is the default, `without newton` the same with `newton_columns=0`, `asgd` averaged SGD
@@ -54,7 +54,8 @@ logistic one, for protein and keggundirected the squared one. F is as above.
   that they do not know. scikit-learn is averaged SGD by its defaults, "best step" with the constant
   step of 1e-4, 1e-3, ..., 10 that ends lowest in hindsight. River is its AdaGrad by its defaults,
   without lam (it would charge all columns at every row), one order, and no more than 150 s.
-- sector is class 1 against the rest, mnist 9 that digit; kddcup99 and credit are as they lie.
+- sector is class 1 against the rest; kddcup99 and credit are as they lie. mnist 9 was not measured
+  so far.
 - lam by held-out rows: a pass without a lam that learns from nine tenths of the training rows and
   keeps the best of 1/n, .1/n, .01/n by the last tenth. All others learn from all rows.
 - Progressive loss: of every row before its step, by the output that is ahead by then.""",

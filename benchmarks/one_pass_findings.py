@@ -136,7 +136,7 @@ def tables(rows: list[Row]) -> str:
     """Tabulate excess, test figures and progressive losses."""
     each = grouped(rows)
     text = ("set", "lam", "learner", "best peer", "its name")
-    head = ("set", "lam", *(f"`{name}`" for name in OURS), *PEERS.values(), "learner")
+    head = ("set", "lam", "orders", *(f"`{name}`" for name in OURS), *PEERS.values(), "learner")
     excess = [excess_cells(key, own) for key, own in each.items()]
     tests = (
         "set",
@@ -185,7 +185,7 @@ def excess_cells(key: Pair, rows: list[Row]) -> list[str]:
     least = min(value for value in values if np.isfinite(value))
     cells = [f"**{cell(v)}**" if v <= 1.005 * least else cell(v) for v in values]
     learners = sorted({str(row["learner"]) for row in rows})
-    return [*key, *cells, ", ".join(learners)]
+    return [*key, str(len(rows)), *cells, ", ".join(learners)]
 
 
 def loss_cells(key: Pair, rows: list[Row]) -> list[str]:

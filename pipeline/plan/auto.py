@@ -32,7 +32,7 @@ from solvers.protocol import ProblemStats
 from solvers.registry import method_class
 
 FEW_MODELS = 4  # of onepass: each may have a streaming Newton, as one alone
-MOST_MODELS = 64  # of onepass: beyond, its states are written and read for longer than rows are
+MOST_MODELS = 64  # of onepass: beyond, averaged SGD, which takes a ninth of the time for many
 FEW_COLUMNS = 500  # up to here a row's share of the matrix of columns by columns is bearable
 MORE_COLUMNS = 1000  # the same where K is above HARD: there nothing else comes to a certificate
 HARD = 1e4

@@ -183,17 +183,14 @@ def _follow(
 
 def _say_compiling(terminal: Terminal, plan: TrainingPlan) -> None:
     """Say what is waited for the first time that a machine trains so."""
-    if plan.source is not None:
-        terminal.say(
-            f"Compiling kernels for {plan.solver.kind}: this is done once on a machine (fewpass "
-            "warm-up does it ahead)."
-        )
-        return
-    known = Dataset.open(plan.dataset).manifest
-    loss = loss_of(plan, known).name
+    said = [] if plan.solver.kind == "auto" else [plan.solver.kind]
+    if plan.source is None:
+        known = Dataset.open(plan.dataset).manifest
+        said += [f"loss {loss_of(plan, known).name}", f"{known.layout} rows of {known.dtype}"]
+    whose = f" for {', '.join(said)}" if said else ""
     terminal.say(
-        f"Compiling kernels for {plan.solver.kind}, loss {loss}, {known.layout} rows of "
-        f"{known.dtype}: this is done once on a machine (fewpass warm-up does it ahead)."
+        f"Compiling kernels{whose}: this is done once on a machine (fewpass warm-up does it in "
+        "advance)."
     )
 
 

@@ -14,6 +14,7 @@ from pipeline.errors import BadInput
 from pipeline.execution.threads import InProcess
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.training.training_run import TrainingRun
+from solvers.dual.sdca import Sdca
 from solvers.kernels.compiling import Compiling
 from testing.datasets import make
 
@@ -72,9 +73,10 @@ def test_a_run_tells_what_it_compiled_on_the_way(tmp_path, caplog):
 
 def test_the_command_says_what_it_compiles_for(tmp_path, capsys):
     plan = TrainingPlan(dataset=make(tmp_path / "rows", layout="sparse").folder.url)
-    _say_compiling(Terminal(Output()), plan)
-    said = "Compiling kernels for auto, loss logistic, sparse rows of float32: this is done once"
-    assert said in capsys.readouterr().err
+    for asked, method in ((plan, ""), (plan.model_copy(update={"solver": Sdca()}), "sdca, ")):
+        _say_compiling(Terminal(Output()), asked)
+        said = f"Compiling kernels for {method}loss logistic, sparse rows of float32: this is done"
+        assert said in capsys.readouterr().err
 
 
 def test_what_was_compiled_ahead_is_there_in_another_process(as_json, tmp_path):

@@ -209,7 +209,7 @@ def auto_seconds(
     chosen = (0, 1, *shown, -2, -1)
     head = ("set", "loss", *methods, "auto", "over the best")
     return (
-        f"CPU seconds of the same to {TOLS[-1]:g}, kernels being compiled; `auto` took at most "
+        f"CPU seconds of the same to {TOLS[-1]:g}, once kernels are compiled; `auto` took at most "
         f"{max(ratios):.2f} times those of the best single method.\n\n"
         + table([head[at] for at in chosen], [[row[at] for at in chosen] for row in cells],
                 ("set", "loss"))

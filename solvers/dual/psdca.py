@@ -90,6 +90,11 @@ class Psdca(Sdca):
                 f"In {self.batch} batches columns are pulled alike. Leave solver.columns out, or "
                 "solver.batch."
             )
+        if self.columns == "apart" and stats.columns is None:
+            raise ValueError(
+                "psdca pulls columns apart by what ingest measured of each, and nothing is known "
+                "of these. Leave solver.columns out, or ingest the rows."
+            )
         begin = np.zeros(stats.d + 1 if stats.streams > 1 else 0)
         plain = super().first_state(problem, stats)
         z = np.zeros(stats.d + 1)

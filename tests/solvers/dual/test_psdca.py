@@ -179,6 +179,8 @@ def test_columns_are_pulled_apart_where_rows_are_very_long():
     assert not len(Psdca().init(problem, heavy("logistic").stats).h), "columns are few"
     with pytest.raises(ValueError, match="columns are pulled alike"):
         Psdca(columns="apart", batch="safe").init(problem, of.stats)
+    with pytest.raises(ValueError, match="nothing is known of these"):
+        Psdca(columns="apart").init(problem, of.stats._replace(columns=None))
 
 
 def test_it_needs_fewer_passes_than_sdca_where_lam_is_small():

@@ -3,7 +3,7 @@
     python -m benchmarks.startup                 the trees, of imports of 10 ms and more
     python -m benchmarks.startup --check         the lists alone: no time is looked at
 
-Each command is a process of its own on a small click log, its kernels compiled before.
+Each command is a process of its own on a small click log, its kernels and modules compiled before.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ PICTURES = ("matplotlib", "PIL")
 LEARNING = ("sklearn", "prefect", "sqlalchemy", "onnx")
 STORES = ("s3fs", "botocore", "aiohttp")
 METHODS = ("solvers.simba.simba", "solvers.s2gd.s2gd", "solvers.dual.sdca", "solvers.batch.lbfgs")
-HEAVY = (*CLUSTER, *TABLES, *PICTURES, *LEARNING, *STORES, *METHODS)
+COMPILING = ("numba.np.arraymath", "scipy.linalg", "sparse")  # kernels on disk need none of it
+HEAVY = (*CLUSTER, *TABLES, *PICTURES, *LEARNING, *STORES, *METHODS, *COMPILING)
 KERNELS = ("numba", "numpy", "zarr", "fsspec", "psutil")
 SHOWN_US = 10_000
 SIZE = 200_000  # bytes of text
@@ -62,9 +63,11 @@ class Import(NamedTuple):
 def imports(words: Sequence[str], folder: Path) -> list[Import]:
     """Run a command, and return what it imported; CalledProcessError where it fails."""
     code = "import sys; from flows.cli import main; sys.exit(main(sys.argv[1:]))"
+    environment = os.environ | {"PYTHONPATH": str(Path.cwd())}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-c", code, *words], cwd=folder, check=True,
-        capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(Path.cwd())},
+        capture_output=True, text=True, env=environment,
     )  # fmt: skip
     return list(_parsed(done.stderr.splitlines()))
 

@@ -5,7 +5,8 @@
 Both learn the same rows of the demo's click log once, each from the text that it reads, with two
 cores, by a logistic loss; the last tenth of the rows judges them.  Vowpal Wabbit has a weight for
 every column (-b) and is otherwise as it comes.  Wall and processor seconds and the largest memory
-are those of the process from its start to its end; files are in the page cache.
+are those of the process from its start to its end; files are in the page cache, kernels and
+Python's bytecode on disk.
 """
 
 from __future__ import annotations
@@ -131,6 +132,7 @@ def main() -> None:
         return
     columns = columns_for(int(size / 0.9))
     os.environ["PYTHONPATH"] = str(Path.cwd())
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or every process compiles all its modules
     rows = {
         "fewpass, straight": lambda: ours(folder, columns),
         "fewpass, straight, asgd": lambda: ours(folder, columns, "--solver", "asgd"),

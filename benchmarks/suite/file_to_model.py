@@ -16,20 +16,36 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 FEWPASS = [sys.executable, "-c", "from flows.cli import command_line; command_line()"]
 COLUMNS = 54  # of the tables
+MEMORY = "1GiB"
 BATCH_ROWS = 50_000
 TEST_SHARE = 0.1
 
 Work = Callable[[], dict[str, Any]]
 
 
-def ours(train: str, test: str, memory: str = "1GiB") -> Work:
+def ours(train: str, test: str) -> Work:
     """`fewpass ingest`, then `fewpass train`."""
-    label = [] if train.endswith(".svm") else ["--label", "y"]
 
     def commands(folder: Path) -> list[list[str]]:
-        ingest = ["ingest", train, f"{folder}/set", "--scale", "none", *label]
-        fit = ["train", f"{folder}/set", f"{folder}/run", "--lam", "10/n"]
-        return [[*FEWPASS, *words, "--memory", memory, "-q"] for words in (ingest, fit)]
+        ingest = ["ingest", train, f"{folder}/set", *read_as(train)]
+        return [ingest, ["train", f"{folder}/set", f"{folder}/run", "--lam", "10/n"]]
+
+    return by_fewpass(commands, test)
+
+
+def straight(train: str, test: str) -> Work:
+    """`fewpass train` from the file, without a data set."""
+    words = ["train", train, "{}/run", "--lam", "10/n", *read_as(train)]
+    return by_fewpass(lambda folder: [[word.format(folder) for word in words]], test)
+
+
+def read_as(train: str) -> list[str]:
+    """Return how all read the file."""
+    return ["--scale", "none", *([] if train.endswith(".svm") else ["--label", "y"])]
+
+
+def by_fewpass(commands: Callable[[Path], list[list[str]]], test: str) -> Work:
+    """Commands of ours, the model in the folder's `run`."""
 
     def scores(folder: Path) -> np.ndarray:
         from pipeline.runs.model import load_model
@@ -38,7 +54,10 @@ def ours(train: str, test: str, memory: str = "1GiB") -> Work:
         found = load_model(RunFolder(f"{folder}/run")).weights
         return margins(test, np.append(found.coef, found.intercept))
 
-    return work(commands, scores, test)
+    return work(
+        lambda folder: [[*FEWPASS, *words, "--memory", MEMORY, "-q"] for words in commands(folder)],
+        scores, test,
+    )  # fmt: skip
 
 
 def peer(train: str, test: str, name: str) -> Work:

@@ -24,7 +24,7 @@ SKLEARN = {
     "squared_hinge": {"LinearSVC": "linear_svc"},
     "squared": {"Ridge": "ridge"},
 }  # fmt: skip
-STORED = "fewpass ingest, train"
+STORED, STRAIGHT = "fewpass ingest, train", "fewpass train, straight from the file"
 FILE_MB = (60, 600)
 FILE_PEERS = {
     True: {
@@ -85,15 +85,22 @@ class Programme:
 
     def _of_file(self, name: str, title: str, train: Path, test: Path, turns: int) -> Contest:
         at = {"train": str(train), "test": str(test)}
-        everyone = [Contestant(STORED, "file_to_model:ours", at, 2)]
+        everyone = [
+            Contestant(STORED, "file_to_model:ours", at, 2),
+            Contestant(STRAIGHT, "file_to_model:straight", at, 2),
+        ]
         if train.suffix == ".svm":
             everyone.append(Contestant("Vowpal Wabbit", "file_to_model:vowpal_wabbit", at, 2))
             targets: tuple[Target, ...] = (
                 Target(14, STORED, "Vowpal Wabbit", 0.7, "wall_s"),
                 Target(14, STORED, "scikit-learn, SGDClassifier", 4.0, "wall_s"),
+                Target(14, STRAIGHT, "Vowpal Wabbit", 1 / 0.7, "wall_s"),
             )
         else:
-            targets = (Target(15, STORED, "polars, SGDClassifier", 1.0, "wall_s"),)
+            targets = (
+                Target(15, STORED, "polars, SGDClassifier", 1.0, "wall_s"),
+                Target(15, STRAIGHT, "polars, SGDClassifier", 1.0, "wall_s"),
+            )
         everyone += [
             Contestant(peer, "file_to_model:peer", at | {"name": function}, 2)
             for peer, function in FILE_PEERS[train.suffix == ".svm"].items()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 SECTIONS = {
     "file-to-model": """Whole processes, from their start to their end: text (or Parquet) in, a
-model of the logistic loss out. fewpass makes a data set and trains on it in one pass, with 1 GiB;
-Vowpal Wabbit reads text of its own form, which is made beforehand, in one pass into 2^22 weights;
+model of the logistic loss out. fewpass makes a data set and trains on it in one pass, with 1 GiB,
+or learns the rows while it reads the file, and keeps none; Python's bytecode is on disk. Vowpal
+Wabbit reads text of its own form, which is made beforehand, in one pass into 2^22 weights;
 SGDClassifier takes one averaged epoch with its own steps, LIBLINEAR and LogisticRegression go on
 to their default tolerance. Files come from the page cache. Wall seconds; in brackets CPU seconds,
 the peak of memory in MB, and the mean logistic loss of rows that no one has learnt from.""",

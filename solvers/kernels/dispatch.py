@@ -32,6 +32,7 @@ from numba import config, types
 from numba.extending import overload, register_jitable
 
 from solvers.kernels.llvm import Part, compiler_lock, give_environments
+from solvers.kernels.loading import load_without_compiler
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -122,6 +123,7 @@ def kernel(function: Function) -> Function:
         compiled = numba.njit(nogil=True, error_model="numpy", cache=True, no_cfunc_wrapper=True)(
             function
         )
+    load_without_compiler(compiled)
     compile_or_load = compiled.compile
 
     def compile_once(signature: Any) -> Any:

@@ -5,8 +5,8 @@ work.  lanes.py gives these operations names that plain Python understands, too,
 prefetch.py.  Functions that only kernels call are compiled by `Part`: numba would make each one
 ready to be called from elsewhere, too, which is a quarter of the time of compiling.
 
-Nothing else leans on numba.core, which changes without notice: pyproject.toml admits the versions
-that this file was tried with.
+This file and kernels/loading.py alone lean on numba.core, which changes without notice:
+pyproject.toml admits the versions that they were tried with.
 """
 
 from __future__ import annotations

@@ -61,6 +61,28 @@ def n_bytes(table: Table) -> int:
     return sum(part.nbytes for part in table if part is not None)
 
 
+class _Unmarked:
+    """An array's own memory, not marked read-only."""
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        place, _ = array.__array_interface__["data"]
+        self.array = array  # keeps the memory
+        self.__array_interface__ = {**array.__array_interface__, "data": (place, False)}
+
+
+def unmarked(table: Table) -> Table:
+    """See arrays that are marked read-only, as those of frames are, without that mark; no copy.
+
+    For kernels, which write to no rows: numba would compile each one anew for marked arrays.
+    """
+    parts = {
+        name: np.asarray(_Unmarked(part))
+        for name, part in table._asdict().items()
+        if part is not None and not part.flags.writeable
+    }
+    return table._replace(**parts)
+
+
 def take(table: Table, order: Integers) -> Table:
     """Rows `order` of the table, in that order, copied."""
     target = table.target[order]

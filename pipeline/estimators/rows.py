@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, validate_data
 
-from storage.table import DenseTable, SparseTable, Table, index_dtype, take
+from storage.table import DenseTable, SparseTable, Table, index_dtype, take, unmarked
 
 Vector = NDArray[np.float64]
 
@@ -89,7 +89,7 @@ def table_of(X: Any, target: Vector, weight: Vector) -> Table:
         table = DenseTable(X, target, weights)
     else:
         table = _sparse_table(X, target, weights)
-    return table if weight.all() else take(table, np.flatnonzero(weight))
+    return unmarked(table) if weight.all() else take(table, np.flatnonzero(weight))
 
 
 def _sparse_table(X: Any, target: Vector, weight: Vector | None) -> SparseTable:

@@ -101,7 +101,8 @@ def no_curvature(at: CurvedPoint) -> CurvedPart:
 def add_curvature(problem: Problem, at: CurvedPoint, block: Block, part: CurvedPart) -> CurvedPart:
     """Add one block's loss, gradient and curvature at the given weights, in place."""
     loss, g_b = add_slopes(part.G, at.coef, at.intercept, problem, *block)
-    rows, few = block.order.shape[0], block.order[:: at.thinned]
+    rows = block.order.shape[0]
+    few = np.ascontiguousarray(block.order[:: at.thinned])  # one kernel, whatever is left out
     add_squares(part.H, at.coef, at.intercept, problem, *block[:3], few)
     return CurvedPart(
         part.loss + loss, part.G, part.g_b + g_b, part.rows + rows, part.H,

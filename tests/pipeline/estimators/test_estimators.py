@@ -24,6 +24,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from pipeline.estimators import LinearClassifier, LinearRegressor
+from solvers.kernels.compiling import Compiling
 
 N, D = 400, 6
 
@@ -109,6 +110,26 @@ def test_what_is_given_stays_as_it_was():
     before = X.copy()
     LinearClassifier(scale="standard").fit(X, y)
     assert np.array_equal(X, before)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
+def test_arrays_that_are_marked_read_only_need_no_kernels_of_their_own(form):
+    """Those of pandas' frames are, and shared memory's; they stay as they were."""
+    X, _, score = rows()
+    X = form(X)
+    weight = np.linspace(0.5, 1.5, N)
+    estimator = LinearRegressor(tol=1e-3, lam=1e-3)
+    expected = estimator.fit(X, score, weight).coef_
+    parts = [X] if isinstance(X, np.ndarray) else [X.data, X.indices, X.indptr]
+    before = [part.copy() for part in parts]
+    for part in (*parts, score, weight):
+        part.setflags(write=False)
+    with Compiling() as compiling:
+        found = estimator.fit(X, score, weight)
+        found.predict(X)
+    assert compiling.kernels == 0
+    assert np.array_equal(found.coef_, expected)
+    assert all(np.array_equal(*pair) for pair in zip(parts, before, strict=True))
 
 
 @given(st.lists(st.integers(0, 3), min_size=60, max_size=60), st.sampled_from([2, 3]))

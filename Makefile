@@ -101,7 +101,7 @@ dist: install-dev
 $(PEERS_STAMP): pyproject.toml constraints.txt benchmarks/peers.txt
 	@echo "Installing fewpass and what it is compared with into $(PEERS)"
 	@test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
-	@$(PEERS)/bin/python -m pip install -qq --disable-pip-version-check \
+	@$(PEERS)/bin/python -m pip install -qq --disable-pip-version-check --no-compile \
 	  -c constraints.txt -r benchmarks/peers.txt -e '.[dask-ml,plots]'
 	@touch $(PEERS_STAMP)
 

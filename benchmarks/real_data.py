@@ -261,26 +261,27 @@ def named(row: Row) -> str:
 
 
 def draw(path: Path, rows: list[Row]) -> None:
-    """Dots of both sides' excess, one line per row; what is beyond the right edge lies on it."""
+    """Dots of both sides' excess, one line per row; what is beyond an edge lies on it."""
     import matplotlib as mpl  # only the page needs it
 
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    edge = 1e2
+    least, edge = 1e-8, 1e2  # the optimum is known no better than that
     figure, axes = plt.subplots(figsize=(7.5, 0.22 * len(rows) + 1.2), layout="constrained")
     for side, colour, label in (
         ("ours", "tab:blue", "fewpass"), ("sklearn", "tab:orange", "scikit-learn")
     ):  # fmt: skip
         means = [row[side]["excess"]["mean"] for row in rows]
-        places = [min(edge if value is None else value, edge) for value in means]
+        places = [edge if value is None else min(max(value, least), edge) for value in means]
         axes.scatter(places, range(len(rows)), color=colour, s=18, label=label, zorder=3)
     names = [f"{r['set']} · {r['loss'].replace('_', ' ')} · {r['lam']}" for r in rows]
     axes.set_yticks(range(len(rows)), names, fontsize=7)
     axes.invert_yaxis()
     axes.set_xscale("log")
-    axes.axvline(edge, color="grey", linewidth=0.6)
-    axes.set_xlabel("F - F* after one pass (at 1e2: that or more)")
+    for side_edge in (least, edge):
+        axes.axvline(side_edge, color="grey", linewidth=0.6)
+    axes.set_xlabel("F - F* after one pass (at 1e-8: that or less; at 1e2: that or more)")
     axes.grid(axis="both", linewidth=0.3)
     axes.legend(loc="upper right", fontsize=8)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -55,11 +55,13 @@ def recorded(
 
 
 def conclude(results: Path, part: str, found: list[str], packages: tuple[str, ...]) -> None:
-    """Append what the rows of a part were measured with, and what came out; print the latter."""
+    """Append what the rows of a part were measured with, and what came out; print the latter.
+
+    With no sets (`--sets`), that is of all sets, measured one by one before.
+    """
+    options = [] if sys.argv[1:] == ["--sets"] else sys.argv[1:]
     about = {
-        "command": shlex.join(
-            ["python", "-m", f"benchmarks.{Path(sys.argv[0]).stem}", *sys.argv[1:]]
-        ),
+        "command": shlex.join(["python", "-m", f"benchmarks.{Path(sys.argv[0]).stem}", *options]),
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "commit": commit(),
         "machine": f"{os.cpu_count()} cores",

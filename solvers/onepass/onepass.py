@@ -17,6 +17,7 @@ where it does.  docs/methods.md, section 3a.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -77,6 +78,7 @@ from solvers.sgd.averaged_sgd import Asgd, loss_of_zero
 from solvers.sgd.state import scale_intercept
 
 SGD = Asgd()
+STRETCH = 2048  # rows after which another output may be the one that losses are told of
 FIFTH = 6.0  # the sum of t^5 to t is about t^6 / 6
 
 
@@ -191,8 +193,11 @@ class Onepass(Method):
             state = begun(problem, stats, state, block)
         own, state, length = prepared(problem, stats, state, block)
         for part in sections(stats.stream_rows, len(block.order)):
-            rows = block._replace(order=block.order[part])
-            state = visited(problem, own, stats, state, rows)
+            for piece in stretches(part):
+                rows = block._replace(order=block.order[piece])
+                state = visited(problem, own, stats, state, rows)
+                if piece.stop % STRETCH == 0:
+                    state = state._replace(chosen=ahead(state))
             tell(part.stop, state.progressive.told)
         return judged(problem, state._replace(sgd=scale_intercept(state.sgd, length)))
 
@@ -221,9 +226,11 @@ class Onepass(Method):
             for problem, state, own in zip(problems, states, seen, strict=True)
         ]
         owns, states = [one[0] for one in ready], [one[1] for one in ready]
-        for part in sections(stats.stream_rows, len(block.order)):
-            rows = block._replace(order=block.order[part])
+        for piece in stretches(slice(0, len(block.order))):
+            rows = block._replace(order=block.order[piece])
             states = visited_interleaved(problems, owns, stats, states, W, labels, rows)
+            if piece.stop % STRETCH == 0:
+                states = [state._replace(chosen=ahead(state)) for state in states]
         moved = []
         numbers = unpack(W, len(models))  # judged where they lie apart: outputs are read by column
         for problem, state, own, one in zip(problems, states, numbers, ready, strict=True):
@@ -291,8 +298,16 @@ def heard(
     else:
         told = told.add(len(rows.order), float(change[1, output]))
     progressive = moved.progressive._replace(told=told)
-    moved = moved._replace(newton=newton, progressive=progressive, proof=Proof())
-    return moved._replace(chosen=ahead(moved))
+    return moved._replace(newton=newton, progressive=progressive, proof=Proof())
+
+
+def stretches(part: slice) -> Iterator[slice]:
+    """Cut rows of a block after every 2048, where it is seen who is ahead, wherever `part` ends."""
+    start = part.start
+    while start < part.stop:
+        stop = min(part.stop, (start // STRETCH + 1) * STRETCH)
+        yield slice(start, stop)
+        start = stop
 
 
 def on_lines(state: OnepassState) -> OnepassState:

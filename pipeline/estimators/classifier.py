@@ -205,6 +205,8 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         weight = checked_weights(sample_weight, len(y))
         classes, codes = np.unique(y, return_inverse=True)
         self._require_classes(classes, at)
+        if not weight.all():
+            self._require_classes(classes[np.unique(codes[weight > 0.0])], None)
         self.classes_ = classes
         if self.class_weight is not None:
             given = {"classes": classes, "y": y, "sample_weight": weight}
@@ -268,8 +270,8 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         self._require_classes(given, None)
         if known is not None and not np.array_equal(given, known):
             raise ValueError(
-                f"classes are {list(given)}, but the model has {list(known)}. Leave them out, or "
-                "begin a new model."
+                f"classes are {given.tolist()}, but the model has {known.tolist()}. Leave them "
+                "out, or begin a new model."
             )
         return given
 
@@ -339,13 +341,13 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     def _require_classes(self, classes: NDArray[Any], at: Weights | None) -> None:
         if len(classes) < 2:
             raise ValueError(
-                f"All rows are of one class, {classes[0]!r}; a classifier needs two. Give rows of "
-                "another one, too."
+                f"All rows are of one class, {classes.tolist()[0]!r}; a classifier needs two. Give "
+                "rows of another one, too, whose weight is not 0."
             )
         if at is not None and not np.array_equal(classes, self.classes_):
             raise ValueError(
-                f"warm_start goes on with the classes {list(self.classes_)}, but y has "
-                f"{list(classes)}. Fit anew with warm_start=False."
+                f"warm_start goes on with the classes {self.classes_.tolist()}, but y has "
+                f"{classes.tolist()}. Fit anew with warm_start=False."
             )
 
     def _take(self, weights: Weights) -> None:
@@ -364,7 +366,7 @@ def coded(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
     unknown = np.setdiff1d(y, classes)
     if len(unknown):
         raise ValueError(
-            f"y has the labels {list(unknown[:8])}, which are not among the classes "
-            f"{list(classes[:8])}. Give all labels in classes at the first call."
+            f"y has the labels {unknown[:8].tolist()}, which are not among the classes "
+            f"{classes[:8].tolist()}. Give all labels in classes at the first call."
         )
     return np.searchsorted(classes, y)

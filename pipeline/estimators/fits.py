@@ -181,6 +181,7 @@ def learn_batch(model: Any, table: Table, targets: Labels | Values) -> None:
 def plan_of(model: Any, n: float, **instead: Any) -> TrainingPlan:
     """Return the plan that the parameters mean; ValueError names the one that is wrong."""
     require_loss(model)
+    require_plain(model)
     open_end = model.tol is not None or model.early_stopping
     lams = strengths(model.lam, n) if instead.get("held_out") else [strength(model.lam, n)]
     given = {
@@ -206,19 +207,33 @@ def plan_of(model: Any, n: float, **instead: Any) -> TrainingPlan:
 
 
 def require_loss(model: Any) -> None:
-    """Refuse a loss of the other estimator; one that there is not is refused by the plan."""
-    known = isinstance(model.loss, str) and model.loss in LOSSES
-    if known and loss_class(model.loss).takes_numbers != model._takes_numbers:
-        suits = [w for w in LOSSES if loss_class(w).takes_numbers == model._takes_numbers]
+    """Refuse a loss that is none, or is the other estimator's."""
+    suits = [w for w in LOSSES if loss_class(w).takes_numbers == model._takes_numbers]
+    if model.loss not in suits:
         raise ValueError(
             f"loss={model.loss!r} is not for {type(model).__name__}. Choose one of "
             f"{', '.join(suits)}."
         )
 
 
+def require_plain(model: Any) -> None:
+    """Refuse what is neither in a plan nor looked at before there are rows that need it."""
+    budget_of(model.memory)
+    if not isinstance(model.fit_intercept, bool | np.bool_):
+        raise ValueError(  # noqa: TRY004 - as of all parameters
+            f"fit_intercept is {model.fit_intercept!r}. Give True or False."
+        )
+    if model.verbose not in (None, 0, 1):
+        raise ValueError(f"verbose is {model.verbose!r}. Give None, 0 or 1.")
+
+
 def solver_given(model: Any) -> Any:
     """Return the method as plans have it; ValueError when it is none for estimators."""
     kind = model.solver.get("kind") if isinstance(model.solver, Mapping) else model.solver
+    if isinstance(model.solver, Mapping) and kind is None:
+        raise ValueError(
+            f"solver={model.solver!r} needs its word. Give {{'kind': 'newton', ...}}, for example."
+        )
     if kind == "simba":
         raise ValueError(
             "solver='simba' reads single columns and is not for estimators. Choose 'auto', or "
@@ -234,7 +249,7 @@ def refusal(model: Any, error: ValidationError) -> str:
     if not first["loc"]:  # about several together
         return told
     name = str(first["loc"][0])
-    return f"{type(model).__name__} cannot take {name}={first['input']!r}: {told}."
+    return f"{type(model).__name__} cannot take {name}={first['input']!r}: {told.rstrip('.')}."
 
 
 def tell(model: Any, found: Trained, plan: TrainingPlan, n_rows: int) -> None:

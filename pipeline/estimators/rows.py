@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -27,13 +28,38 @@ def checked(estimator: BaseEstimator, X: Any, **more: Any) -> Any:
 
     Raises ValueError for what is not finite, has another width than was fitted, or no rows.
     """
+    if type(X).__name__ == "LazyFrame":
+        raise ValueError(
+            "X is a lazy frame of polars, a query and no rows yet. Give X.collect(), or the files "
+            "it reads."
+        )
+    if (y := more.get("y")) is not None:
+        _require_targets(y)
     try:
         return validate_data(estimator, X, **ACCEPTED, **more)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:  # TypeError: dates beside numbers
         from pipeline.estimators.encoded_rows import refuse_cells  # noqa: PLC0415 - imports Arrow
 
         refuse_cells(X, because=error)
         raise
+
+
+def _require_targets(y: Any) -> None:
+    """Refuse targets some of which are missing, where they are no numbers: those say it better."""
+    cells = np.asarray(y)
+    if cells.dtype != object:
+        return
+    missing = np.fromiter(map(_is_missing, cells.flat), np.bool_, cells.size)
+    if missing.any():
+        raise ValueError(
+            f"y lacks {missing.sum()} of {len(missing)} targets, the first in row "
+            f"{missing.argmax()}. Leave such rows out."
+        )
+
+
+def _is_missing(cell: Any) -> bool:
+    is_nan = isinstance(cell, float) and math.isnan(cell)
+    return cell is None or is_nan or type(cell).__name__ in ("NAType", "NaTType")  # of pandas
 
 
 def taken_out(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:

@@ -290,8 +290,12 @@ def test_labels_may_be_words_and_classes_be_weighted():
         ({"lam": "1e-2,1e-3"}, "several values"),
         ({"solver": "sdac"}, "Did you mean sdca"),
         ({"solver": "simba"}, "not for estimators"),
-        ({"loss": "log"}, "cannot take loss='log'"),
+        ({"solver": {"king": "newton"}}, "needs its word"),
+        ({"loss": "log"}, "Choose one of hinge, squared_hinge"),
         ({"loss": "squared"}, "not for LinearClassifier"),
+        ({"fit_intercept": "no"}, "fit_intercept is 'no'"),
+        ({"memory": "much"}, "much"),
+        ({"verbose": "yes"}, "verbose is 'yes'"),
         ({"tol": -1.0}, "cannot take tol=-1.0"),
         ({"scale": "minmax"}, "scale is 'minmax'"),
     ],
@@ -309,6 +313,15 @@ def test_wrong_rows_are_named():
         LinearClassifier().fit(1e200 * X, y)
     with pytest.raises(ValueError, match="one class"):
         model.fit(X, np.zeros(20))
+    with pytest.raises(ValueError, match=r"one class, 1;.* weight is not 0"):
+        model.fit(X, y, sample_weight=y)
+    for missing in (None, np.nan, pd.NA):
+        with pytest.raises(ValueError, match="lacks 1 of 20 targets, the first in row 3"):
+            model.fit(X, np.array(["no"] * 3 + [missing] + ["yes"] * 16, object))
+    with pytest.raises(ValueError, match="collect"):
+        model.fit(pl.DataFrame(X).lazy(), y)
+    with pytest.raises(ValueError, match=r"words, dates or gaps .*'when'"):
+        model.fit(pd.DataFrame({"x": X[:, 0], "when": pd.Timestamp("2026-01-01")}), y)
     with pytest.raises(ValueError, match="All of sample_weight are zero"):
         model.fit(X, y, sample_weight=np.zeros(20))
     with pytest.raises(ValueError, match="negative"):

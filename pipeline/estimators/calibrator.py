@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from pipeline.calibration import (
     Counts,
     Part,
+    Sigmoid,
     Softmax,
     fit_softmax,
     fit_two_classes,
@@ -28,7 +29,7 @@ from pipeline.sources.blocks import Block
 from pipeline.sources.collections import blocks_of
 
 Vector = NDArray[np.float64]
-METHODS = ("platt", "isotonic")
+METHODS = ("platt", "isotonic", "prior")
 
 
 class ScoreCalibrator(ClassifierMixin, BaseEstimator):
@@ -38,12 +39,17 @@ class ScoreCalibrator(ClassifierMixin, BaseEstimator):
     and Platt's sigmoid or an isotonic step function is fitted to the counts.  More classes:
     softmax(slope * scores + offset), by a pass or more per step of Newton's method.
 
+    "prior" needs no rows.  A logistic model whose classes were weighted has the odds of another
+    population, in which each class is so many times as frequent; log(w_1 / w_0) is taken off its
+    scores (the prior correction of King and Zeng, "Logistic regression in rare events data", 2001).
+
     Parameters
     ----------
     estimator : classifier
         Fitted, with `decision_function` and `classes_`.  It stays as it is.
-    method : {"platt", "isotonic"}, default="platt"
-        Of two classes.  "isotonic" needs some thousand rows; of more classes there is one way.
+    method : {"platt", "isotonic", "prior"}, default="platt"
+        Of two classes.  "isotonic" needs some thousand rows; "prior" undoes the estimator's
+        class_weight and looks at no rows; of more classes there is one way.
 
     Attributes
     ----------
@@ -56,19 +62,20 @@ class ScoreCalibrator(ClassifierMixin, BaseEstimator):
         self.estimator = estimator
         self.method = method
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows that the estimator was not trained on.
 
         Parameters
         ----------
         X, y, sample_weight
             Rows (n, d), labels (n,) and weights (n,) as the estimator takes them, or a Dask
-            collection with its own, which is read block by block.
+            collection with its own, which is read block by block.  None for "prior".
 
         Raises
         ------
         ValueError
-            When labels are not the estimator's, all are of one class, or the method is none.
+            When labels are not the estimator's, all are of one class, the method is none, or
+            "prior" cannot undo how the estimator was trained.
         """
         check_is_fitted(self.estimator)
         if self.method not in METHODS:
@@ -80,10 +87,13 @@ class ScoreCalibrator(ClassifierMixin, BaseEstimator):
                 f"method={self.method!r} is for two classes, but there are {len(self.classes_)}. "
                 "Leave it out."
             )
+        if self.method == "prior":
+            self.calibration_: Any = Sigmoid(1.0, -log_odds_of_weights(self.estimator))
+            return self
         rows = Rows(self.estimator, X, y, sample_weight)
         if two:
             counts = reduce(add, (Counts.of(s, c == 1, w) for s, c, w in rows))
-            self.calibration_: Any = fit_two_classes(counts, self.method)  # type: ignore[arg-type]
+            self.calibration_ = fit_two_classes(counts, self.method)  # type: ignore[arg-type]
         else:
             self.calibration_ = fit_softmax(
                 lambda at: reduce(add, (softmax_log_loss(at, part) for part in rows)),
@@ -111,6 +121,17 @@ class ScoreCalibrator(ClassifierMixin, BaseEstimator):
             return found
         best: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
         return best
+
+
+def log_odds_of_weights(estimator: Any) -> float:
+    """Return log(w_1 / w_0) of a logistic model's classes; ValueError where it knows none."""
+    weights = getattr(estimator, "class_weight_", None)
+    if weights is None or getattr(estimator, "loss", None) != "logistic":
+        raise ValueError(
+            "method='prior' undoes the class_weight of a LinearClassifier with loss='logistic', "
+            f"and the estimator is {estimator!r}. Learn from held-out rows: method='platt'."
+        )
+    return float(np.log(weights[1] / weights[0]))
 
 
 class Rows:

@@ -97,6 +97,8 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     Attributes
     ----------
     classes_ : ndarray (K,)
+    class_weight_ : ndarray (K,)
+        What rows of each class counted, times their own weight.
     coef_ : ndarray (1, n_features) or (K, n_features)
     intercept_ : ndarray (1,) or (K,)
     n_features_in_ : int
@@ -207,10 +209,11 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         self._require_classes(classes, at)
         if not weight.all():
             self._require_classes(classes[np.unique(codes[weight > 0.0])], None)
-        self.classes_ = classes
+        given = {"classes": classes, "y": y, "sample_weight": weight}
+        counts = compute_class_weight(self.class_weight, **given)
+        self.classes_, self.class_weight_ = classes, counts
         if self.class_weight is not None:
-            given = {"classes": classes, "y": y, "sample_weight": weight}
-            weight = weight * compute_class_weight(self.class_weight, **given)[codes]
+            weight = weight * counts[codes]
         table = table_of(X, codes.astype(np.float64), weight)
         self._fit(table, self._labels, at)
         return self
@@ -249,9 +252,10 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         known = self._known_classes(classes)
         weight = checked_weights(sample_weight, len(y))
         codes = coded(y, known)
+        counts = compute_class_weight(self.class_weight, classes=known, y=y)
         if self.class_weight is not None:
-            weight = weight * compute_class_weight(self.class_weight, classes=known, y=y)[codes]
-        self.classes_ = known
+            weight = weight * counts[codes]
+        self.classes_, self.class_weight_ = known, counts
         table = table_of(X, codes.astype(np.float64), weight)
         self._partial_fit(table, self._labels(table.target))
         return self
@@ -328,7 +332,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         super()._know(rows, at)
         classes = rows.classes
         self._require_classes(classes, at)
-        self.classes_ = classes
+        self.classes_, self.class_weight_ = classes, rows.class_weights(self.class_weight)
 
     def _labels(self, codes: Vector) -> Labels:
         from storage.manifest import Labels

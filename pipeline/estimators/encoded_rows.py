@@ -55,7 +55,7 @@ def fitted_encoder(X: Any, encode: str) -> TableEncoder | None:
     return TableEncoder().fit(X)
 
 
-def refuse_cells(X: Any, because: ValueError) -> None:
+def refuse_cells(X: Any, because: Exception) -> None:
     """Raise ValueError where cells of X (n, d) are missing or words, and say what takes them."""
     if not hasattr(X, "columns"):
         if str(because).startswith("Input X contains NaN"):  # scikit-learn's words

@@ -94,6 +94,15 @@ class Stored(NamedTuple):
         counts = zip(self.classes.tolist(), self.labels.counts, strict=True)
         return float(sum(class_weight.get(label, 1.0) * count for label, count in counts))
 
+    def class_weights(self, class_weight: Any) -> NDArray[np.float64]:
+        """Return what rows of each class count (K,), as scikit-learn scales `balanced`."""
+        counts = np.asarray(self.labels.counts, float)
+        if class_weight == "balanced":
+            found: NDArray[np.float64] = counts.sum() / (len(counts) * np.maximum(counts, 1.0))
+            return found
+        given = class_weight or {}
+        return np.array([given.get(label, 1.0) for label in self.classes.tolist()])
+
     def weights_by_label(self, class_weight: Any) -> Any:
         """Return class_weight by the labels' names, as plans have it; BadInput on unknown ones."""
         if not isinstance(class_weight, Mapping):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 from pydantic import GetJsonSchemaHandler
@@ -32,9 +31,8 @@ class Lam:
         """Read 0.1, "0.1", "10/n" or "1e-3,1/n"; BadInput when it is something else."""
         if isinstance(written, Lam):
             return written
-        if isinstance(written, Real) and not isinstance(written, bool):
-            written = written if isinstance(written, int) else float(written)  # NumPy's, too
-        elif not isinstance(written, str):
+        written = written.item() if hasattr(written, "item") else written  # of NumPy
+        if not isinstance(written, int | float | str) or isinstance(written, bool):
             raise _unreadable(written)
         factors = tuple(_factor(one, written) for one in str(written).split(","))
         if len(set(factors)) < len(factors):

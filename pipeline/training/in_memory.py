@@ -17,6 +17,7 @@ from pipeline.runs.progress import Progress
 from pipeline.runs.run_folder import RunFolder, RunRecord
 from pipeline.runs.saved import Content
 from pipeline.settings.training_plan import TrainingPlan
+from pipeline.training.few_columns import train_few_columns
 from pipeline.training.passes import Passes
 from solvers.protocol import Certificate, Weights
 from storage.in_memory import MemoryDataset
@@ -59,6 +60,8 @@ def train_in_memory(
     Diverged
         When the loss explodes whatever the step.
     """
+    if found := train_few_columns(plan, dataset, start_at, is_stopping, on_event):
+        return found
     plan = plan.model_copy(update={"memory": NO_MEMORY_LIMIT})
     run = _NoFolder(plan, dataset)
     progress = Progress(run)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.kernels.dispatch import FUSED, VECTORISED, by_type
+from solvers.kernels.dispatch import FUSED, by_type
 from solvers.kernels.prefetch import prefetch_line
 from solvers.kernels.rows import (
     DenseRows,
@@ -165,15 +165,51 @@ def _(rows: SparseRows, order: Order, r: int, a: PerVisit, v: PerColumn) -> None
             add_vector(rows, order[r + k], a[k], v)
 
 
-@add_four_squares.register(DenseRows, fastmath=VECTORISED)
+@add_four_squares.register(DenseRows, fastmath=FUSED)
 def _(rows: DenseRows, order: Order, r: int, a: PerVisit, H: LowerTriangle) -> None:
-    X, i0, i1, i2, i3 = rows.X, order[r], order[r + 1], order[r + 2], order[r + 3]
-    for j in range(X.shape[1]):
-        h, a0, a1 = H[j], a[0] * np.float64(X[i0, j]), a[1] * np.float64(X[i1, j])
-        a2, a3 = a[2] * np.float64(X[i2, j]), a[3] * np.float64(X[i3, j])
+    X, d, width, how = rows.X, rows.X.shape[1], H.shape[1], Eight()
+    r0, r1, r2, r3 = order[r], order[r + 1], order[r + 2], order[r + 3]
+    i0, i1, i2, i3 = r0 * d, r1 * d, r2 * d, r3 * d
+    for j in range(0, d - 3, 4):
+        b00, b01 = a[0] * np.float64(X[r0, j]), a[1] * np.float64(X[r1, j])
+        b02, b03 = a[2] * np.float64(X[r2, j]), a[3] * np.float64(X[r3, j])
+        b10, b11 = a[0] * np.float64(X[r0, j + 1]), a[1] * np.float64(X[r1, j + 1])
+        b12, b13 = a[2] * np.float64(X[r2, j + 1]), a[3] * np.float64(X[r3, j + 1])
+        b20, b21 = a[0] * np.float64(X[r0, j + 2]), a[1] * np.float64(X[r1, j + 2])
+        b22, b23 = a[2] * np.float64(X[r2, j + 2]), a[3] * np.float64(X[r3, j + 2])
+        b30, b31 = a[0] * np.float64(X[r0, j + 3]), a[1] * np.float64(X[r1, j + 3])
+        b32, b33 = a[2] * np.float64(X[r2, j + 3]), a[3] * np.float64(X[r3, j + 3])
+        h0, h1, h2, h3 = j * width, (j + 1) * width, (j + 2) * width, (j + 3) * width
+        for k in range(0, j + 4, 8):
+            n = min(8, j + 4 - k)  # or four: the last of which are above the diagonal
+            if n == 8:
+                x0, x1 = load(X, i0 + k, how), load(X, i1 + k, how)
+                x2, x3 = load(X, i2 + k, how), load(X, i3 + k, how)
+                s0 = fma(b01, x1, fma(b00, x0, load(H, h0 + k, how)))
+                s1 = fma(b11, x1, fma(b10, x0, load(H, h1 + k, how)))
+                s2 = fma(b21, x1, fma(b20, x0, load(H, h2 + k, how)))
+                s3 = fma(b31, x1, fma(b30, x0, load(H, h3 + k, how)))
+                store(H, h0 + k, fma(b03, x3, fma(b02, x2, s0)))
+                store(H, h1 + k, fma(b13, x3, fma(b12, x2, s1)))
+                store(H, h2 + k, fma(b23, x3, fma(b22, x2, s2)))
+                store(H, h3 + k, fma(b33, x3, fma(b32, x2, s3)))
+            else:
+                x0, x1 = load_first(X, i0 + k, n, how), load_first(X, i1 + k, n, how)
+                x2, x3 = load_first(X, i2 + k, n, how), load_first(X, i3 + k, n, how)
+                s0 = fma(b01, x1, fma(b00, x0, load_first(H, h0 + k, n, how)))
+                s1 = fma(b11, x1, fma(b10, x0, load_first(H, h1 + k, n, how)))
+                s2 = fma(b21, x1, fma(b20, x0, load_first(H, h2 + k, n, how)))
+                s3 = fma(b31, x1, fma(b30, x0, load_first(H, h3 + k, n, how)))
+                store_first(H, h0 + k, n, fma(b03, x3, fma(b02, x2, s0)))
+                store_first(H, h1 + k, n, fma(b13, x3, fma(b12, x2, s1)))
+                store_first(H, h2 + k, n, fma(b23, x3, fma(b22, x2, s2)))
+                store_first(H, h3 + k, n, fma(b33, x3, fma(b32, x2, s3)))
+    for j in range(d - d % 4, d):
+        b0, b1 = a[0] * np.float64(X[r0, j]), a[1] * np.float64(X[r1, j])
+        b2, b3 = a[2] * np.float64(X[r2, j]), a[3] * np.float64(X[r3, j])
         for k in range(j + 1):
-            first = a0 * np.float64(X[i0, k]) + a1 * np.float64(X[i1, k])
-            h[k] += first + a2 * np.float64(X[i2, k]) + a3 * np.float64(X[i3, k])
+            first = b0 * np.float64(X[r0, k]) + b1 * np.float64(X[r1, k])
+            H[j, k] += first + b2 * np.float64(X[r2, k]) + b3 * np.float64(X[r3, k])
 
 
 @add_four_squares.register(SparseRows, fastmath=FUSED)
@@ -182,6 +218,6 @@ def _(rows: SparseRows, order: Order, r: int, a: PerVisit, H: LowerTriangle) -> 
         i = order[r + q]
         for n in positions(rows, i):
             j, x = rows.indices[n], a[q] * np.float64(rows.data[n])
-            for m in positions(rows, i):
-                if rows.indices[m] <= j:
-                    H[j, rows.indices[m]] += x * np.float64(rows.data[m])
+            for m in range(positions(rows, i).start, n + np.uint64(1)):
+                k = rows.indices[m]
+                H[max(j, k), min(j, k)] += x * np.float64(rows.data[m])

@@ -123,6 +123,22 @@ def test_scores_without_bound_stay_probabilities(adults):
     assert (p[0], p[2]) == (0.0, 1.0)
 
 
+@pytest.mark.parametrize("class_weight", ["balanced", {0: 1.0, 1: 5.0}])
+def test_what_classes_were_weighted_by_is_taken_off_the_odds(class_weight):
+    """Rows of a logistic law: weighted and corrected, its probabilities come back."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20_000, 3))
+    true = 1.0 / (1.0 + np.exp(2.0 - X @ [1.0, -0.5, 0.2]))
+    y = (rng.random(20_000) < true).astype(int)
+    weighted = LinearClassifier(class_weight=class_weight, tol=1e-6).fit(X, y)
+    found = ScoreCalibrator(weighted, method="prior").fit()
+    assert np.abs(weighted.predict_proba(X)[:, 1] - true).mean() > 0.1
+    np.testing.assert_allclose(found.predict_proba(X)[:, 1], true, atol=0.03)
+    parts = da.from_array(X, chunks=(10_000, 3)), da.from_array(y, chunks=10_000)
+    stored = LinearClassifier(class_weight=class_weight, tol=1e-6).fit(*parts)
+    np.testing.assert_allclose(stored.class_weight_, weighted.class_weight_, rtol=1e-12)
+
+
 def test_what_cannot_be_calibrated_is_refused(adults, digits):
     (X, y), (X_held, y_held), _ = adults
     model = LinearClassifier(tol=1e-2).fit(X, y)
@@ -132,6 +148,9 @@ def test_what_cannot_be_calibrated_is_refused(adults, digits):
         ScoreCalibrator(model).fit(X_held, np.full(len(y_held), 7.0))
     with pytest.raises(ValueError, match="method is 'beta'"):
         ScoreCalibrator(model, method="beta").fit(X_held, y_held)
+    for other in (LinearSVC().fit(X, y), LinearClassifier(loss="hinge", tol=1e-2).fit(X, y)):
+        with pytest.raises(ValueError, match="undoes the class_weight of a LinearClassifier"):
+            ScoreCalibrator(other, method="prior").fit()
     many = LinearClassifier(tol=1e-2).fit(*digits[0])
     with pytest.raises(ValueError, match="is for two classes, but there are 10"):
         ScoreCalibrator(many, method="isotonic").fit(*digits[1])

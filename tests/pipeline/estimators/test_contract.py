@@ -27,10 +27,13 @@ def expected_failures(estimator):
 @parametrize_with_checks(
     [
         LinearClassifier(),
+        LinearClassifier(loss="squared_hinge"),
+        LinearClassifier(loss="smoothed_hinge"),
         LinearClassifier(loss="hinge"),
         LinearClassifier(tol=None),
         LinearClassifier(warm_start=True),
         LinearRegressor(),
+        LinearRegressor(loss="huber"),
         TableEncoder(),
     ],
     expected_failed_checks=expected_failures,

@@ -15,11 +15,11 @@ import numpy as np
 from pipeline.plan.auto import FEW_COLUMNS
 from pipeline.plan.job import stats_of
 from pipeline.plan.problem import problem_of
+from pipeline.runs.outcome import Convergence, Event, Trained
+from pipeline.runs.saved import Cursor
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.streaming.buffers import row_view, unit_weights
 from pipeline.streaming.targets import target_rule
-from pipeline.training.outcome import Convergence, Event, Trained
-from pipeline.training.saved import Cursor
 from solvers.batch.newton_in_memory import minimise
 from solvers.estimates.expected_passes import conditioning
 from solvers.protocol import Block, Certificate, Weights

@@ -64,7 +64,10 @@ def add_eight(rows: Rows, order: Order, r: int, a: PerVisit, v: PerColumn) -> No
 
 @by_type
 def add_four_squares(rows: Rows, order: Order, r: int, a: PerVisit, H: LowerTriangle) -> None:
-    """H += a[k] x_i x_i^T for the four rows i = order[r + k]; H is square, its lower triangle."""
+    """H += a[k] x_i x_i^T for the four rows i = order[r + k]; H is square, its lower triangle.
+
+    Beside the diagonal, above it, numbers may be added that mean nothing.
+    """
 
 
 @prefetch_eight.register(DenseRows)

@@ -144,8 +144,8 @@ def _(V: Any, place: Any, count: Any, how: Any) -> Any:
 
 
 def store(V: Floats, place: Index, v: LaneVector) -> None:
-    """V[place : place + width] = v."""
-    V[int(place) : int(place) + len(v)] = v
+    """V[place : place + width] = v, its rows end to end."""
+    V.reshape(-1)[int(place) : int(place) + len(v)] = v
 
 
 @_compiled(store)  # type: ignore[untyped-decorator]
@@ -155,7 +155,7 @@ def _(V: Any, place: Any, v: Any) -> Any:
 
 def store_first(V: Floats, place: Index, count: int, v: LaneVector) -> None:
     """V[place : place + count] = the first of v."""
-    V[int(place) : int(place) + count] = v[:count]
+    V.reshape(-1)[int(place) : int(place) + count] = v[:count]
 
 
 @_compiled(store_first)  # type: ignore[untyped-decorator]

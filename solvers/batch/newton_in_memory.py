@@ -195,4 +195,7 @@ class _Readings:
     def _read(self, every: int) -> Block:
         """Count a reading; return the rows."""
         self.passes += 1.0 / every
-        return self._block if every == 1 else self._block._replace(order=self._block.order[::every])
+        if every == 1:
+            return self._block
+        few = np.ascontiguousarray(self._block.order[::every])  # or kernels are compiled for both
+        return self._block._replace(order=few)

@@ -14,7 +14,6 @@ from cyclopts import Parameter
 from flows.errors import UsageError
 from flows.options import (
     INGEST,
-    MATCHING,
     OUTPUT,
     PLAN_SOURCE,
     READING,
@@ -22,7 +21,6 @@ from flows.options import (
     TRAINING,
     WHERE,
     Ingest,
-    Matching,
     Output,
     PlanSource,
     Reading,
@@ -169,7 +167,7 @@ def evaluate(
     *,
     reliability: bool = False,
     memory: str | None = None,
-    matching: Matching = MATCHING,
+    reading: Reading = READING,
     where: Where = WHERE,
     output: Output = OUTPUT,
 ) -> int:
@@ -180,16 +178,19 @@ def evaluate(
     run
         Folder or address of the run.
     dataset
-        Data set made by ingest (with --like, or split off by --test-fraction).
+        Data set made by ingest (with --like, or split off by --test-fraction), or a file, glob or
+        address that ingest could read, with labels: its columns are made features as those that
+        the model was trained on.
     reliability
         Say whether its probabilities come true, too: Brier score, log loss, calibration error, and
         the reliability diagram in RUN/report/reliability.png.
     memory
-        Memory to use at most beyond what the libraries take [default: as in training].
+        Memory to use at most beyond what the libraries take [default: as in training; of files
+        1GiB].
     """
     from flows.scoring import run_evaluate
 
-    return run_evaluate(run, dataset, reliability, memory, matching, where, output)
+    return run_evaluate(run, dataset, reliability, memory, reading, where, output)
 
 
 def predict(

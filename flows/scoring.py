@@ -14,22 +14,22 @@ from flows.bars import work_display
 from flows.cluster import engine_for_pass
 from flows.console import Terminal, facts_table, format_seconds
 from flows.errors import UsageError
-from flows.options import MATCHING, Matching, Output, Reading, Where, given
+from flows.options import MATCHING, Matching, Output, Reading, Where, given, option_names
 from flows.settings import checked, execution, source_options
 from pipeline.execution.executor import Executor
 from pipeline.execution.reduce import ReduceReport
 from pipeline.matching import left_out_sentence
 from pipeline.refresh.publishing import run_at
-from pipeline.reporting.reliability_report import DrawnReliability, draw_reliability
+from pipeline.reporting.reliability_report import DrawnReliability, draw, draw_reliability
 from pipeline.runs.model import Model, load_model
 from pipeline.scoring.evaluate import Evaluation, evaluate
 from pipeline.scoring.evaluate_classes import ClassFigures
 from pipeline.scoring.probabilities import caution, probabilities_of
-from pipeline.scoring.reliability import BINS
+from pipeline.scoring.reliability import BINS, Reliability
 from pipeline.settings.matching import Matching as Rules
 from pipeline.sizes import format_bytes, parse_bytes
+from pipeline.straight.telling import is_source
 from storage.dataset import Dataset
-from storage.folder import NotADataset
 
 MOST_CLASSES = 20  # that are shown one by one; --json has all
 
@@ -39,29 +39,86 @@ def run_evaluate(
     dataset: str,
     with_reliability: bool,
     memory: str | None,
-    matching: Matching,
+    reading: Reading,
     where: Where,
     output: Output,
 ) -> int:
-    """Evaluate a run's model on a data set, and report."""
-    terminal, found = Terminal(output), None
-    with _judging(terminal, run, dataset, memory, where, matching) as judging:
-        if with_reliability:
-            probabilities_of(judging[0])  # refuses a model without any before it is evaluated
-        evaluation = _evaluated(terminal, *judging)
-        if with_reliability:
-            found = draw_reliability(*judging)
+    """Evaluate a run's model on a data set or on rows of files, and report."""
+    terminal = Terminal(output)
+    judge = _on_files if is_source(dataset) else _on_data_set
+    found = judge(terminal, run, dataset, with_reliability, memory, reading, where)
+    evaluation, reliability, image = found
     if evaluation.left_out:
         terminal.say(left_out_sentence(evaluation.left_out), style="yellow")
     shown: list[RenderableType] = [facts_table(f"{run} on {dataset}", _shown(evaluation))]
     if evaluation.classes:
         shown.append(class_table(evaluation.classes))
     facts = evaluation_facts(evaluation)
-    if found is not None:
-        facts["reliability"] = told_reliability(found)
-        shown.append(reliability_table(found))
+    if reliability is not None:
+        told = DrawnReliability(reliability, image)
+        facts["reliability"] = told_reliability(told)
+        shown.append(reliability_table(told))
     terminal.result(facts, Group(*shown))
     return 0
+
+
+def _on_data_set(
+    terminal: Terminal,
+    run: str,
+    dataset: str,
+    with_reliability: bool,
+    memory: str | None,
+    reading: Reading,
+    where: Where,
+) -> tuple[Evaluation, Reliability | None, str]:
+    others = set(given(reading)) - set(Rules.model_fields)
+    if others:
+        flags = ", ".join(option_names()[name] for name in sorted(others))
+        raise UsageError(
+            f"{flags}: how files are read, but {dataset} is a data set. Leave that out."
+        )
+    found = None
+    matching = Matching(**{n: v for n, v in given(reading).items() if n in Rules.model_fields})
+    with _judging(terminal, run, dataset, memory, where, matching) as judging:
+        if with_reliability:
+            probabilities_of(judging[0])  # refuses a model without any before it is evaluated
+        evaluation = _evaluated(terminal, *judging)
+        if with_reliability:
+            found = draw_reliability(*judging)
+    return evaluation, found and found.figures, found.image if found else ""
+
+
+def _on_files(
+    terminal: Terminal,
+    run: str,
+    dataset: str,
+    with_reliability: bool,
+    memory: str | None,
+    reading: Reading,
+    where: Where,
+) -> tuple[Evaluation, Reliability | None, str]:
+    from pipeline.scoring.evaluate_rows import (  # noqa: PLC0415 - Arrow, for files
+        evaluate_rows,
+        require_here,
+    )
+
+    require_here(execution(where))
+    model, image = load_model(run_at(run)), ""
+    terminal.say(f"Snapshot {model.snapshot} of {run}")
+    with work_display(terminal, "Evaluating") as show:
+        found = evaluate_rows(
+            model,
+            [dataset],
+            source_options(given(reading)),
+            with_reliability=with_reliability,
+            memory=parse_bytes(memory or "1GiB"),
+            on_progress=lambda rows, share: show(share, f"{rows:,} rows"),
+        )
+    if found.skipped:
+        terminal.say(f"{found.skipped:,} rows were left out (--on-bad-row skip).", style="yellow")
+    if found.reliability is not None:
+        image = draw(model, found.reliability, Path(dataset).name)
+    return found.evaluation, found.reliability, image
 
 
 def told_reliability(found: DrawnReliability) -> dict[str, Any]:
@@ -104,7 +161,7 @@ def _judging(
 ) -> Iterator[Judging]:
     """Open a model, the rows to judge it by, where to do that, and how to match columns."""
     model = load_model(run_at(run))
-    data = _rows_to_judge_by(dataset, model)
+    data = Dataset.open(dataset)
     terminal.say(f"Snapshot {model.snapshot} of {run}")
     with engine_for_pass(execution(where), data) as executor:
         yield _within(model, memory), data, executor, checked(Rules, given(matching))
@@ -131,20 +188,6 @@ def rows_display(
             show(rows / n_rows, f"{rows:,} of {n_rows:,} rows")
 
         yield count
-
-
-def _rows_to_judge_by(dataset: str, model: Model) -> Dataset:
-    """Open a data set; of a file say how one is made whose features are the model's."""
-    try:
-        return Dataset.open(dataset)
-    except NotADataset:
-        if not Path(dataset).is_file():
-            raise
-        like = model.record.plan.dataset or "DATASET"
-        raise UsageError(
-            f"{dataset} is a file, and a model is judged by a data set. Make one: `fewpass ingest "
-            f"{dataset} NEW --like {like}`, then `fewpass evaluate RUN NEW`."
-        ) from None
 
 
 def _within(model: Model, memory: str | None) -> Model:

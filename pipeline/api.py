@@ -22,6 +22,7 @@ from pipeline.runs.model import load_model as model_of
 from pipeline.runs.outcome import Event, TrainingResult
 from pipeline.scoring import evaluate as evaluation
 from pipeline.scoring import predict as prediction
+from pipeline.scoring.evaluate_rows import evaluate_rows, require_here
 from pipeline.settings.execution import Execution
 from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.settings.matching import BY_NAME, Matching
@@ -131,15 +132,44 @@ def load_model(run: Address) -> Model:
 
 
 def evaluate(
-    run: Address, dataset: Address, *, execution: Execution = ANYWHERE, matching: Matching = BY_NAME
+    run: Address,
+    dataset: Address | Sequence[Address],
+    *,
+    execution: Execution = ANYWHERE,
+    matching: Matching = BY_NAME,
+    memory: int | str = 1 << 30,
+    **reading: Any,
 ) -> evaluation.Evaluation:
-    """Say how a run's model does on a data set, as `fewpass evaluate` does.
+    """Say how a run's model does on a data set or on rows of files, as `fewpass evaluate` does.
 
-    Raises BadInput when columns, scaling or labels are not the model's.
+    Parameters
+    ----------
+    run
+        Whose model.
+    dataset
+        A data set; or what `ingest` reads, with labels.
+    execution
+        Where a data set is read; files are read in this process.
+    matching
+        How columns are matched with the model's.
+    memory
+        Budget to read files in, such as "256MB".
+    **reading
+        Fields of `SourceOptions`, for files.
+
+    Raises
+    ------
+    BadInput
+        When rows cannot be read, or columns, scaling or labels are not the model's.
     """
-    model, data = load_model(run), Dataset.open(os.fspath(dataset))
-    with open_executor(*place_for(execution, seconds_of_pass(data.manifest))) as executor:
-        return evaluation.evaluate(model, data, executor, rules=matching)
+    model, places = load_model(run), [os.fspath(one) for one in _several(dataset)]
+    if len(places) == 1 and not is_source(places[0]):
+        data = Dataset.open(places[0])
+        with open_executor(*place_for(execution, seconds_of_pass(data.manifest))) as executor:
+            return evaluation.evaluate(model, data, executor, rules=matching)
+    require_here(execution)
+    options = _valid(SourceOptions, matching.model_dump() | reading)
+    return evaluate_rows(model, places, options, memory=parse_bytes(memory)).evaluation
 
 
 def predict(

@@ -18,8 +18,11 @@ from pipeline.reporting.model_card import model_card
 from pipeline.runs.model import load_model
 from pipeline.scoring.evaluate import Evaluation
 from pipeline.scoring.evaluate import evaluate as judged
+from pipeline.scoring.evaluate_rows import evaluate_rows, require_here
 from pipeline.settings.execution import Execution
 from pipeline.settings.matching import BY_NAME, Matching
+from pipeline.settings.source_options import SourceOptions
+from pipeline.straight.telling import is_source
 from storage.dataset import Dataset
 
 
@@ -37,7 +40,11 @@ def evaluate(run: str, dataset: str, matching: Matching, where: Execution) -> di
 
 @durable_task("evaluate")
 def judge(run: str, dataset: str, where: Execution, matching: Matching = BY_NAME) -> Evaluation:
-    """Read the data set once and say how the run's newest model does on it."""
-    model, data = load_model(run_at(run)), Dataset.open(dataset)
+    """Read a data set, or files, once and say how the run's newest model does on their rows."""
+    model = load_model(run_at(run))
+    if is_source(dataset):
+        require_here(where)
+        return evaluate_rows(model, [dataset], SourceOptions(**matching.model_dump())).evaluation
+    data = Dataset.open(dataset)
     with engine_for_pass(where, data) as executor:
         return judged(model, data, executor, rules=matching)

@@ -70,7 +70,7 @@ def evaluate(run: str, dataset: str, matching: Matching = BY_NAME, where: Execut
         Folder or address of the run, or of a refresh's store; {date} and {time} stand for the
         scheduled start.
     dataset
-        Data set made by ingest.
+        Data set made by ingest; or a file, glob or address that ingest could read, with labels.
     matching
         How its columns are matched with the model's.
     where

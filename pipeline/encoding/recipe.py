@@ -16,9 +16,9 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from pipeline.encoding.cells import Floats, Written, read_moments, read_numbers, words_of
+from pipeline.encoding.cells import Floats, Mask, Written, read_moments, read_numbers, words_of
 from pipeline.encoding.column_recipe import Codes, ColumnRecipe, Entries, Slot
 from pipeline.encoding.hashing import hashed_slots, hashes
 from pipeline.encoding.lists import Tags, Vector
@@ -33,8 +33,37 @@ _BETWEEN = " x "
 _IDF_STEPS = 16.0
 
 
+class Rank(BaseModel):
+    """The share of the sample that is smaller than a number, half of those that are equal added.
+
+    Straight lines go from one number that it is known of to the next; then it is standardised.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    values: Annotated[tuple[float, ...], Field(min_length=2)]  # ascending
+    shares: Annotated[tuple[float, ...], Field(min_length=2)]
+    mean: float
+    deviation: Annotated[float, Field(gt=0.0)]
+
+    @model_validator(mode="after")
+    def _pairs(self) -> Rank:
+        if len(self.values) != len(self.shares):
+            raise ValueError(f"{len(self.values)} values have {len(self.shares)} shares")
+        return self
+
+    def of(self, numbers: Floats) -> Floats:
+        """Return the ranks of numbers (n,)."""
+        shares: Floats = np.interp(numbers, self.values, self.shares)
+        return (shares - self.mean) / self.deviation
+
+
 class Number(ColumnRecipe):
-    """Clipped, log1p where the tail is heavy, standardised; missing ones have their own column."""
+    """Clipped, log1p where the tail is heavy, standardised; missing ones have their own column.
+
+    Where the rank says more than the value it has a column beside it, and so have the lowest
+    numbers where many rows share them: none bought, never late.
+    """
 
     kind: Literal["number"] = "number"
     low: float
@@ -46,17 +75,32 @@ class Number(ColumnRecipe):
     written: Written = "plain"
     missing: tuple[str, ...] = ()
     """Words that stand for a missing number."""
+    rank: Rank | None = None
+    lowest: float | None = None
+    """Up to which a number is one of the lowest."""
 
     @property
     def outputs(self) -> list[str]:
-        """Return the name, and the indicator's."""
-        return [self.name, f"{self.name} is missing"][: 1 + self.has_missing]
+        """Return the name, and those of what is beside it."""
+        beside = ["is missing"] * self.has_missing + self._told_beside
+        return [self.name, *(f"{self.name} {what}" for what in beside)]
+
+    @property
+    def _told_beside(self) -> list[str]:
+        rank = ["rank"] if self.rank is not None else []
+        return [*rank, f"<= {self.lowest:.6g}"] if self.lowest is not None else rank
 
     @property
     def told(self) -> str:
         """Say how the number is changed."""
+        if self.missing_share == 1.0:
+            return "nothing: all of the sample is missing"
+        if self.low == self.high:
+            return f"number, always {self.low:.6g}"
         parts = [f"number, clipped to {self.low:.6g} ... {self.high:.6g}"]
         parts += ["log1p"] * self.logarithm + ["standardised"]
+        if self._told_beside:
+            parts.append(f"beside it {' and '.join(self._told_beside)}")
         words = f" ({', '.join(self.missing)})" if self.missing else ""
         return ", ".join(parts + [f"a column for missing ones{words}"] * self.has_missing)
 
@@ -66,7 +110,17 @@ class Number(ColumnRecipe):
         missing = np.isnan(numbers)
         value = (self.reshaped(numbers) - self.mean) / self.deviation
         value[missing] = float(self.has_missing)
-        return Entries((Slot((missing & self.has_missing).astype(np.int64), value),), bad)
+        slots = [Slot((missing & self.has_missing).astype(np.int64), value)]
+        for beside in self._beside(numbers, missing):
+            slots.append(Slot(np.full(len(value), self.has_missing + len(slots)), beside))
+        return Entries(tuple(slots), bad)
+
+    def _beside(self, numbers: Floats, missing: Mask) -> Iterator[Floats]:
+        """Yield the values of rank and lowest; missing numbers have none."""
+        if self.rank is not None:
+            yield np.where(missing, 0.0, self.rank.of(numbers))
+        if self.lowest is not None:
+            yield (numbers <= self.lowest).astype(np.float64)
 
     def reshaped(self, numbers: Floats) -> Floats:
         """Return numbers clipped, and their logarithms where those are used."""

@@ -35,6 +35,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         A column of many values is hashed to 2^bits columns.
     bins : int or None, default=None
         One column per range between quantiles in place of a number's value.
+    ranks : bool, default=True
+        Beside a number its rank, and whether it is the lowest, where that tells more.
     most_values : int, default=1000
         Values of a column that have columns of their own; where there are more, they are hashed.
     least_rows : int, default=10
@@ -57,6 +59,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         *,
         bits: int = 18,
         bins: int | None = None,
+        ranks: bool = True,
         most_values: int = 1000,
         least_rows: int = 10,
         sample_rows: int = 100_000,
@@ -64,6 +67,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     ) -> None:
         self.bits = bits
         self.bins = bins
+        self.ranks = ranks
         self.most_values = most_values
         self.least_rows = least_rows
         self.sample_rows = sample_rows
@@ -88,7 +92,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if not sample.num_rows:
             raise BadInput("The table has 0 rows. Give at least one.")
         sample = as_sample(sample, self.sample_rows, seed_of(self.random_state))
-        rules = Rules(self.bits, self.bins, self.most_values, self.least_rows)
+        rules = Rules(self.bits, self.bins, self.ranks, self.most_values, self.least_rows)
         self.recipe_: Recipe = fitted(sample, rules)
         self.feature_names_in_ = np.asarray(sample.column_names, object)
         self.n_features_in_ = len(sample.column_names)

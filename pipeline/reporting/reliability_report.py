@@ -27,10 +27,15 @@ def draw_reliability(
 
     Raises BadInput when the model has no probabilities, or the data set does not fit it.
     """
+    figures = reliability(model, dataset, executor, rules)
+    return DrawnReliability(figures, draw(model, figures, dataset.folder.name))
+
+
+def draw(model: Model, figures: Reliability, judged_on: str) -> str:
+    """Draw the diagram into the run's folder; return where it lies."""
     from pipeline.reporting.pictures import reliability_diagram  # noqa: PLC0415 - matplotlib
 
-    figures, folder = reliability(model, dataset, executor, rules), model.run.folder
-    several = model.weights.coef.ndim == 2
-    title = f"{folder.name} on {dataset.folder.name}"
+    folder, several = model.run.folder, model.weights.coef.ndim == 2
+    title = f"{folder.name} on {judged_on}"
     folder.write(RELIABILITY, reliability_diagram(figures, title, several=several))
-    return DrawnReliability(figures, folder.address(RELIABILITY))
+    return str(folder.address(RELIABILITY))

@@ -83,7 +83,7 @@ def evaluate(
     """
     job, total, matched = judged(model, dataset, executor, None, on_report, rules)
     executor.everywhere(let_go_of_buffers)
-    figures = figures_of(job, model.record, model.weights, total)
+    figures = figures_of(job.problem, model.record, model.weights, total)
     return figures._replace(left_out=matched.left_out)
 
 
@@ -102,22 +102,22 @@ def judged(
     job = evaluation_job(model.record, dataset, model.lam, rules)
     matched = require_same_columns(model.record, dataset, rules)
     at = executor.submit("weights", read_weights, model.run, model.snapshot, dataset, matched)
-    total = executor.result(reduce(executor, job, what or sum_of(job), at, on_report))
+    total = executor.result(reduce(executor, job, what or sum_of(job.rule), at, on_report))
     return job, total, matched
 
 
-def sum_of(job: Job) -> Sum:
+def sum_of(rule: TargetRule) -> Sum:
     """Return what is added up to evaluate one model."""
-    return CLASS_SCORES if job.rule.n_classes else SCORES
+    return CLASS_SCORES if rule.n_classes else SCORES
 
 
 def figures_of(
-    job: Job, trained: RunRecord, at: Weights, total: ScorePart | ClassPart
+    problem: Problem, trained: RunRecord, at: Weights, total: ScorePart | ClassPart
 ) -> Evaluation:
     """Turn the sums over all rows into the figures of one model."""
     if isinstance(total, ClassPart):
-        return class_summary(job.problem, trained, at, total)
-    return summary(job.problem, at, total)
+        return class_summary(problem, trained, at, total)
+    return summary(problem, at, total)
 
 
 def evaluation_job(
@@ -135,7 +135,7 @@ def evaluation_job(
     if trained_rule.n_classes:
         rule = _same_classes(manifest.targets, trained.targets)
     else:
-        rule = target_rule(manifest, problem.loss, _positive_label(plan, trained))
+        rule = target_rule(manifest, problem.loss, positive_label(plan, trained))
     windows = plan_windows(manifest, memory=plan.memory, state_bytes=0, streams=1, seed=0)
     here = rows_in_memory(dataset, rule)
     return Job(dataset, problem, stats_of(manifest, rule), rule, windows, rows=here)
@@ -160,7 +160,8 @@ def _same_classes(targets: Labels | Values, trained: Labels | Values) -> TargetR
     return TargetRule(values=values, n_classes=len(names))
 
 
-def _positive_label(plan: TrainingPlan, trained: RunRecord) -> str | None:
+def positive_label(plan: TrainingPlan, trained: RunRecord) -> str | None:
+    """Return the label that counts as +1; None where there are several classes, or numbers."""
     targets = trained.targets
     if plan.positive is None and isinstance(targets, Labels) and len(targets.labels) == 2:
         squared = (plan.loss or "logistic") == "squared"

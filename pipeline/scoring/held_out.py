@@ -53,7 +53,9 @@ def held_out_figures(
     matched = require_same_columns(record, dataset)
     read = partial(weights_of_each, solver, lams, trained, dataset, matched)
     at = executor.submit("weights", read, head)
-    total = reduce(executor, job, sum_each(sum_of(job), (Task(),) * lams), at, lambda _report: None)
+    total = reduce(
+        executor, job, sum_each(sum_of(job.rule), (Task(),) * lams), at, lambda _report: None
+    )
     found: list[Evaluation] = executor.result(
         executor.submit("figures", partial(figures_of_each, job, record), at, total)
     )
@@ -100,4 +102,4 @@ def figures_of_each(
     job: Job, record: RunRecord, at: tuple[Weights, ...], totals: tuple[Any, ...]
 ) -> list[Evaluation]:
     """Turn every model's sums into its figures."""
-    return [figures_of(job, record, *own) for own in zip(at, totals, strict=True)]
+    return [figures_of(job.problem, record, *own) for own in zip(at, totals, strict=True)]

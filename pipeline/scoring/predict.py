@@ -23,6 +23,7 @@ from pipeline.sources import Expected, Source, open_source
 from pipeline.streaming.buffers import row_view
 from pipeline.streaming.targets import label_text
 from solvers.kernels.scores import rank, scores
+from solvers.protocol import Weights
 from storage.dataset import Dataset
 from storage.folder import Folder
 from storage.ordered import ordered_map
@@ -93,11 +94,8 @@ class Predictor(NamedTuple):
     def __call__(self, table: Table) -> dict[str, NDArray[Any]]:
         """Predict the rows of a table."""
         weights = self.model.weights
-        shifts = self.scaler is not None and self.scaler.shift is not None
-        if self.scaler is not None and shifts and isinstance(table, SparseTable):
-            weights = unscaled(weights, self.scaler)  # a shift fills every zero
-        elif self.scaler is not None:
-            table = self.scaler.apply(table)
+        if self.scaler is not None:
+            weights, table = as_stepped(weights, self.scaler, table)
         rows = row_view(table)
         if self.labels is None:
             return {"prediction": scores(weights.coef, weights.intercept, rows)}
@@ -119,6 +117,13 @@ class Predictor(NamedTuple):
         else:
             each, told = tuple(p.T), p[np.arange(len(p)), best]
         return dict(zip(self._of_classes, each, strict=True)) | {"probability": told}
+
+
+def as_stepped(weights: Weights, scaler: Scaler, table: Table) -> tuple[Weights, Table]:
+    """Return weights and rows that fit each other, of raw rows: mostly these are scaled."""
+    if scaler.shift is not None and isinstance(table, SparseTable):
+        return unscaled(weights, scaler), table  # a shift fills every zero
+    return weights, scaler.apply(table)
 
 
 def predict(

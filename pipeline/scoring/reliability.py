@@ -73,8 +73,13 @@ def reliability(
     job = evaluation_job(model.record, dataset, model.lam, rules)
     matched = require_same_columns(model.record, dataset, rules)
     at = executor.submit("weights", read_weights, model.run, model.snapshot, dataset, matched)
-    what = Sum("reduce-reliability", nothing, partial(add_reliability, made))
+    what = sum_of_reliability(made)
     return summary(executor.result(reduce(executor, job, what, at, lambda _report: None)))
+
+
+def sum_of_reliability(made: Probabilities) -> Sum:
+    """Return what is added up to tell whether probabilities come true."""
+    return Sum("reduce-reliability", nothing, partial(add_reliability, made))
 
 
 def nothing(_at: Weights) -> ReliabilityPart:

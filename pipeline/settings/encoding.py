@@ -60,6 +60,9 @@ class Encoding(BaseModel):
     hash_bits: int = Field(default=18, ge=1, le=30)
     """A column of more than 1000 values, or of text, is hashed to 2 to this power columns at
     most."""
+    ranks: bool = True
+    """Beside a number its rank among those of the sample, and whether it is the lowest, where that
+    tells more than the number alone."""
     bins: int | None = Field(default=None, ge=2, le=4096)
     """One column for each of so many ranges between quantiles, in place of every number."""
 

@@ -61,11 +61,11 @@ def cells_of(piece: Piece, table: Any, names: Sequence[str], used: Sequence[int]
 
 
 def require_alike(looks: Sequence[tuple[str, Any]]) -> None:
-    """Refuse files (name, schema) whose columns differ from the first one's."""
+    """Refuse files (name, schema) whose columns differ from the first one's, order aside."""
     first = looks[0][1].names
     require_distinct(first, looks[0][0])
     for name, schema in looks:
-        if schema.names != first:
+        if sorted(schema.names) != sorted(first):
             raise BadInput(
                 f"{name}: its columns differ from the first file's: found {listed(schema.names)}, "
                 f"where {listed(first)} were expected. Read files with the same columns together."

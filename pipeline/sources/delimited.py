@@ -27,7 +27,7 @@ from storage.table import DenseTable, n_bytes
 
 _DELIMITERS = ",;|\t"
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
-MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
+MISSING = {"", *(word.decode() for word in grammar.MISSING_WORDS)}
 #: A message shows less of an offending cell.
 _CELL_BYTES = 200
 #: Rows from which the kind of the labels, numbers or words, is told.
@@ -71,8 +71,9 @@ class DelimitedSource:
         self._addresses = tuple(addresses)
         self._options = options
         self._longest_line = expected.longest_line
-        head = first_lines(addresses[0], self._longest_line)
+        head = without_comments(first_lines(addresses[0], self._longest_line))
         self._layout = _study(head, addresses[0], options, expected)
+        self._layouts: dict[str, Layout] = {}  # of files whose columns come in another order
         columns = self._layout.columns
         self.n_features: int | None = len(columns.features)
         self.schema: Schema | None = columns.schema(_types(self._layout))
@@ -82,7 +83,8 @@ class DelimitedSource:
     def estimated_bytes(self) -> int:
         """Bytes of all rows in memory, from the first file's first lines."""
         head, whole = sample(self._addresses[0], self._longest_line)
-        text = _without_header(head) if self._layout.has_header else head
+        rows = without_comments(head)
+        text = _without_header(rows) if self._layout.has_header else rows
         piece = Piece(self.files[0].name, 1, text, text.bytes.size)
         lenient = self._options.model_copy(update={"on_bad_row": "skip"})
         per_byte = n_bytes(_parse(piece, self._layout, lenient).table) / head.bytes.size
@@ -94,16 +96,22 @@ class DelimitedSource:
         for address in self._addresses:
             line = 1
             for text in text_pieces(address, piece_bytes, self._longest_line):
-                content, first = text, line
-                if line == 1 and self._layout.has_header:
-                    _check_header(text, self._layout, address.name)
-                    content, first = _without_header(text), 2
+                content = text
+                if line == 1:
+                    content = without_comments(text)
+                    if self._layout.has_header:
+                        self._layouts[address.name] = _like_header(content, self._layout, address)
+                        content = _without_header(content)
+                first = line + text.lines - content.lines
                 yield Piece(address.name, first, content, text.bytes.size)
                 line += text.lines
 
     def parse(self, piece: Piece) -> Parsed:
         """Rows of one piece."""
-        return _parse(piece, self._layout, self._options)
+        return _parse(piece, self._layout_of(piece), self._options)
+
+    def _layout_of(self, piece: Piece) -> Layout:
+        return self._layouts.get(piece.file, self._layout)
 
     def is_plain(self) -> bool:
         """Whether the first rows are nothing but usual numbers, and then for long none is missing.
@@ -112,7 +120,8 @@ class DelimitedSource:
         """
         read = 0
         for piece in self.pieces(_LOOK_BYTES):
-            faults, X = _faults_of_features(piece.content, self._layout, self._options)
+            layout = self._layout_of(piece)
+            faults, X = _faults_of_features(piece.content, layout, self._options)
             if faults & (_NO_NUMBERS if read == 0 else {grammar.MISSING}):
                 return False
             if read == 0 and any(has_outliers(column.astype(np.float64)) for column in X.T):
@@ -198,13 +207,54 @@ def _mostly_words(rows: Text, column: int, delimiter: str) -> bool:
     return sum(found) > len(found) / 2
 
 
-def _check_header(text: Text, layout: Layout, name: str) -> None:
-    cells = tuple(split_line(_first_line(text), layout.delimiter))
-    if cells != layout.columns.names:
+def _like_header(text: Text, layout: Layout, address: Address) -> Layout:
+    """Return the layout of a file whose columns may come in another order than the first's."""
+    cells = split_line(_first_line(text), layout.delimiter)
+    known = layout.columns.names
+    assert known is not None, "the first file has a header"
+    places = places_of(known, cells, address.name)
+    if places is None:
+        return layout
+    columns, features = layout.columns, tuple(places[k] for k in layout.columns.features)
+    label, weight = (None if k is None else places[k] for k in (columns.label, columns.weight))
+    columns = columns._replace(names=tuple(cells), label=label, weight=weight, features=features)
+    roles = np.empty_like(layout.roles)
+    roles[list(places)] = layout.roles
+    return layout._replace(columns=columns, roles=roles, order=np.argsort(np.argsort(features)))
+
+
+def places_of(known: Sequence[str], found: Sequence[str], name: str) -> tuple[int, ...] | None:
+    """Return where each known column is in another file; None where they come in the same order.
+
+    Raises BadInput when the file has other columns.
+    """
+    if tuple(found) == tuple(known):
+        return None
+    if sorted(found) != sorted(known) or len(set(known)) < len(known):
         raise BadInput(
-            f"{name}, line 1: the header differs from the first file's: found "
-            f"{shown(','.join(cells))}. Read files with the same columns together."
+            f"{name}: the header differs from the first file's: found {shown(','.join(found))}. "
+            "Read files with the same columns together."
         )
+    return tuple(list(found).index(column) for column in known)
+
+
+def without_comments(text: Text) -> Text:
+    """Return text without the lines before the table that begin with #.
+
+    The last of them names the columns, and stays, where it has as many cells as the line after it.
+    """
+    starts, start = [], 0
+    while start < text.bytes.size and text.bytes[start] == ord("#"):
+        starts.append(start)
+        start += int(np.argmax(text.bytes[start:] == ord("\n"))) + 1
+    if not starts or start == text.bytes.size:
+        return text
+    line = _first_line(Text(text.bytes[start:], 0))
+    delimiter = find_delimiter(line, "")
+    last = _first_line(Text(text.bytes[starts[-1] :], 0))
+    if len(split_line(last, delimiter)) == len(split_line(line, delimiter)) > 1:
+        start = starts.pop()
+    return Text(text.bytes[start:], text.lines - len(starts))
 
 
 def _parse(piece: Piece, layout: Layout, options: SourceOptions) -> Parsed:

@@ -36,15 +36,15 @@ DROPPED, FEATURE, TARGET, TEXT_TARGET, WEIGHT = range(5)
 _NEWLINE, _SPACE, _TAB, _RETURN, _QUOTE = 10, 32, 9, 13, ord('"')
 _ZERO, _NINE, _MINUS, _DOT = ord("0"), ord("9"), ord("-"), ord(".")
 #: Cells that stand for a missing value, in any case; the empty cell is one, too.
-_MISSING_WORDS = (b"na", b"n/a", b"nan", b"null", b"none", b"?")
-_LONGEST_WORD = max(len(word) for word in _MISSING_WORDS)
+MISSING_WORDS = (b"na", b"n/a", b"nan", b"null", b"none", b"?", b"#n/a", b"<na>", b"(null)")
+_LONGEST_WORD = max(len(word) for word in MISSING_WORDS)
 
 
 def _packed(word: bytes) -> int:
     return int.from_bytes(word, "big")
 
 
-_MISSING_CODES = np.array([0, *map(_packed, _MISSING_WORDS)], np.int64)
+_MISSING_CODES = np.array([0, *map(_packed, MISSING_WORDS)], np.int64)
 
 
 class Rules(NamedTuple):

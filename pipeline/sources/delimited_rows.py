@@ -14,7 +14,14 @@ import pyarrow.csv
 from pipeline.errors import BadInput
 from pipeline.settings.source_options import SourceOptions
 from pipeline.sources.charsets import charset_of
-from pipeline.sources.delimited import MISSING, find_delimiter, names_columns, split_line
+from pipeline.sources.delimited import (
+    MISSING,
+    find_delimiter,
+    names_columns,
+    places_of,
+    split_line,
+    without_comments,
+)
 from pipeline.sources.quoted_rows import first_row, rows_in, whole_rows, without_returns
 from pipeline.sources.raw_rows import Cells
 from pipeline.sources.rejection import shown
@@ -22,7 +29,7 @@ from pipeline.sources.source import Expected, Piece
 from pipeline.sources.streams import Address, Text, described, first_lines, text_bytes, text_pieces
 
 _NULLS = sorted({form for word in MISSING for form in (word, word.upper(), word.capitalize())})
-_NULLS += ["NaN", "N/a"]
+_NULLS += ["NaN", "N/a", "-nan", "-NaN", "#NA", "#N/A N/A", "NaT", r"\N"]  # of pandas, MySQL
 _NULL_CELLS = pa.array(_NULLS, pa.large_string())
 #: Fact and advice for a row with a bare return.
 _BROKEN = ("a carriage return stands in a cell without quotes", "Quote such cells,")
@@ -55,6 +62,7 @@ class DelimitedRows:
             self._addresses = tuple(one._replace(charset=charset) for one in addresses)
             head = first_lines(self._addresses[0], self._longest_line)
         _require_text(head, addresses[0].name)
+        head = without_comments(head)
         line = head.bytes[: int(np.argmax(head.bytes == ord("\n")))].tobytes().decode()
         self._delimiter = options.delimiter or find_delimiter(line, addresses[0].extension)
         row, rest = first_row(head, self._delimiter)
@@ -65,6 +73,7 @@ class DelimitedRows:
             self._has_header = names_columns(cells) and not self._come_again(cells, rest)
         self.names = tuple(cells) if self._has_header else None
         self.types = ("text",) * len(cells)
+        self._places: dict[str, tuple[int, ...]] = {}  # of columns in files of another order
 
     @property
     def kinds(self) -> dict[str, str]:
@@ -92,20 +101,18 @@ class DelimitedRows:
             line = 1
             texts = text_pieces(address, piece_bytes, self._longest_line)
             for text in whole_rows(texts, self._delimiter, self._longest_line, address.name):
-                content, first = text, line
+                content = without_comments(text) if line == 1 else text
                 if line == 1 and self._has_header:
-                    content = self._without_header(text, address.name)
-                    first = 1 + text.lines - content.lines
+                    content = self._without_header(content, address.name)
+                first = line + text.lines - content.lines
                 yield Piece(address.name, first, content, text.bytes.size)
                 line += text.lines
 
     def _without_header(self, text: Text, name: str) -> Text:
         row, rest = first_row(text, self._delimiter)
-        if (found := tuple(self._split(row))) != self.names:
-            raise BadInput(
-                f"{name}, line 1: the header differs from the first file's: found "
-                f"{shown(','.join(found))}. Read files with the same columns together."
-            )
+        assert self.names is not None, "the first file has a header"
+        if places := places_of(self.names, self._split(row), name):
+            self._places[name] = places
         return rest
 
     def cells(self, piece: Piece, used: Sequence[int]) -> Cells:
@@ -138,7 +145,8 @@ class DelimitedRows:
     def _read(self, piece: Piece, used: Sequence[int], skip: Any) -> Any:
         text: Text = piece.content
         names = [f"c{k}" for k in range(len(self.types))]
-        wanted = [names[k] for k in used]
+        places = self._places.get(piece.file)
+        wanted = [names[places[k] if places else k] for k in used]
         size = max(text.bytes.size + 1, 1 << 10)
         try:
             return pa.csv.read_csv(

@@ -18,7 +18,7 @@ from pipeline.encoding.fitting import Rules, fitted
 from pipeline.encoding.inference import held_in, looks_like_id
 from pipeline.encoding.lists import Vector
 from pipeline.encoding.maps import Map
-from pipeline.encoding.recipe import AnyColumn, Bins, Recipe, Text, idf_text
+from pipeline.encoding.recipe import AnyColumn, Bins, Number, Recipe, Text, idf_text
 from pipeline.encoding.schema import encoding_of, recipe_in
 from pipeline.encoding.text import DocumentCounts, slots_of
 from pipeline.errors import BadInput
@@ -114,7 +114,7 @@ class EncodedSource:
             )
         crosses = [(a, b) for a, b in (pair.split(",") for pair in options.cross)]
         kinds = {**self._rows.kinds, **options.column}
-        rules = Rules(options.hash_bits, options.bins, kinds=kinds, crosses=crosses)
+        rules = Rules(options.hash_bits, options.bins, options.ranks, kinds=kinds, crosses=crosses)
         return fitted(sample.select(names), rules)
 
     def _with_exact_idf(self) -> Recipe:
@@ -269,4 +269,6 @@ def _slots(part: ColumnRecipe) -> int:
         return part.width
     if isinstance(part, Map):
         return max(1, round(part.per_row))
+    if isinstance(part, Number):
+        return 1 + (part.rank is not None)
     return _TEXT_SLOTS if isinstance(part, Text) else 1

@@ -57,6 +57,7 @@ class ParquetSource:
         for look in looks:
             _check_schema(look, looks[0].schema, self._columns)
         self.n_features: int | None = len(self._columns.features)
+        self._names = tuple(looks[0].schema.names)
         self.schema: Schema | None = self._columns.schema([*map(str, looks[0].schema.types)])
         self.left_out = self._columns.left_out
         self.has_weight = self._columns.weight is not None
@@ -74,9 +75,9 @@ class ParquetSource:
         for address in self._addresses:
             row = 1
             with opened_parquet(address) as file:
-                names = [file.schema_arrow.names[k] for k in used]
+                names = [self._names[k] for k in used]
                 for batch in file.iter_batches(rows, columns=names, use_threads=False):
-                    content = dict(zip(used, batch.columns, strict=True))
+                    content = {k: batch.column(self._names[k]) for k in used}
                     yield Piece(address.name, row, content, batch.nbytes)
                     row += batch.num_rows
 
@@ -115,25 +116,26 @@ def _look(address: Address) -> _Look:
 def _check_schema(look: _Look, first: Any, columns: Columns) -> None:
     """Refuse other columns than the first file's, and columns of no use as what they are."""
     names = look.schema.names
-    if names != first.names:
+    if sorted(names) != sorted(first.names):
         raise BadInput(
             f"{look.name}: its columns differ from the first file's: found {listed(names)}, where "
             f"{listed(first.names)} were expected. Read files with the same columns together."
         )
+    types = [look.schema.types[names.index(name)] for name in first.names]
     for column in (*columns.features, columns.weight):
-        if column is not None and not _is_number(look.schema.types[column]):
+        if column is not None and not _is_number(types[column]):
             raise BadInput(
-                f"{look.name}, row 1: {columns.title(column)} holds {look.schema.types[column]} "
+                f"{look.name}, row 1: {columns.title(column)} holds {types[column]} "
                 "values, numbers were expected. Leave the column out "
                 f"({columns.advice(column)}) or encode it as numbers."
             )
     label = columns.label
-    if label is not None and not (_is_number(kind := look.schema.types[label]) or _is_text(kind)):
+    if label is not None and not (_is_number(kind := types[label]) or _is_text(kind)):
         raise BadInput(
             f"{look.name}: the label, {columns.title(label)}, holds {kind} values, numbers or "
             "words were expected. Name another column (`label`)."
         )
-    if label is not None and _is_text(look.schema.types[label]) != _is_text(first.types[label]):
+    if label is not None and _is_text(types[label]) != _is_text(first.types[label]):
         raise BadInput(
             f"{look.name}: the labels are words in one file and numbers in another. "
             "Write them alike."

@@ -333,3 +333,69 @@ def test_gaps_and_collisions_are_counted():
     together = sum(len(values) for values in slots.values() if len(values) > 1)
     assert who.collisions == pytest.approx(together / frame.who.nunique(), abs=1e-6)
     assert 0 < who.collisions < 1
+
+
+def judged(run, rows, capsys, *options):
+    capsys.readouterr()
+    words = ["evaluate", str(run), str(rows), "--memory", "128MB", "--json", *options]
+    assert main(words) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_files_judge_a_model_as_the_data_set_made_of_them_does(work, tmp_path, capsys):
+    folder, _ = work
+    of_set = judged(folder / "run", folder / "test", capsys)
+    shutil.copytree(folder / "run", tmp_path / "run")
+    of_file = judged(tmp_path / "run", folder / "test.csv", capsys, "--reliability")
+    reliability = of_file.pop("reliability")
+    assert reliability["log_loss"] == pytest.approx(of_set["loss"], rel=1e-12)
+    assert of_file == pytest.approx(of_set, rel=1e-12)
+    assert of_file["rows"] == 1000
+
+
+def test_weights_and_classes_of_files_count_as_in_a_data_set(tmp_path, capsys):
+    frame = people(900)
+    frame["kind"] = np.where(frame["bought"] == "yes", frame["city"].fillna("Lund"), "no")
+    frame["times"] = np.arange(900) % 3
+    frame[:600].to_csv(tmp_path / "train.csv", index=False)
+    frame[600:].to_csv(tmp_path / "test.csv", index=False)
+    data, run, test = (str(tmp_path / name) for name in ("data", "run", "test"))
+    columns = ["--label", "kind", "--weight", "times"]
+    assert main(["ingest", str(tmp_path / "train.csv"), data, *columns, "-q"]) == 0
+    assert main(["train", data, run, "--passes", "1", "--scheduler", "none", "-q"]) == 0
+    assert main(["ingest", str(tmp_path / "test.csv"), test, "--like", data, "-q"]) == 0
+    of_set, of_file = (judged(run, place, capsys) for place in (test, f"{test}.csv"))
+    assert len(of_set["classes"]) == 5
+    for name in ("rows", "loss", "error", "objective"):
+        assert of_file[name] == pytest.approx(of_set[name], rel=1e-12)
+    assert of_file["classes"] == of_set["classes"]
+
+
+def test_labels_of_a_file_that_the_model_does_not_know_are_refused(work, tmp_path, capsys):
+    folder, frame = work
+    frame[2000:].replace({"bought": {"yes": "maybe"}}).to_csv(tmp_path / "rows.csv", index=False)
+    assert main(["evaluate", str(folder / "run"), str(tmp_path / "rows.csv")]) == 2
+    assert 'rows.csv, after line 1: the label "maybe" is unknown' in capsys.readouterr().err
+
+
+def test_ranks_are_the_shares_of_the_sample_below_a_number():
+    rng = np.random.default_rng(0)
+    for numbers in (rng.integers(0, 9, 400) ** 3, rng.pareto(0.7, 5000), -(rng.random(300) ** 5)):
+        column = fitted(pa.table({"x": numbers.astype(float)}), Rules()).columns[0]
+        known = np.asarray(column.rank.values)
+        below = [(numbers < value).mean() + (numbers == value).mean() / 2 for value in known]
+        assert np.allclose(column.rank.shares, below, atol=1e-12)
+        ranks = column.rank.of(np.sort(np.concatenate([numbers, [-1e9, 1e9]])))
+        assert (np.diff(ranks) >= 0).all()
+        assert (column.lowest is None) == ((numbers == numbers.min()).mean() < 0.05)
+
+
+@pytest.mark.parametrize(
+    "numbers", [np.arange(400.0), np.arange(400) % 2, np.ones(400), np.full(400, np.nan)]
+)
+def test_a_rank_that_says_nothing_new_is_left_out(numbers):
+    column = fitted(pa.table({"x": np.asarray(numbers, float)}), Rules()).columns[0]
+    assert column.rank is None
+    assert column.lowest is None
+    raw = fitted(pa.table({"x": np.arange(400.0) ** 4}), Rules(ranks=False)).columns[0]
+    assert raw.outputs == ["x"]

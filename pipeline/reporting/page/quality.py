@@ -74,7 +74,7 @@ def quality(
     Raises BadInput when the data set's columns, scaling or labels are not the model's.
     """
     job, total, _ = judged(model, dataset, executor, None, on_report)
-    figures = figures_of(job, model.record, model.weights, total)
+    figures = figures_of(job.problem, model.record, model.weights, total)
     numbers = figures.mse is not None
     labels = () if numbers else tuple(label_text(name) for name in label_names(model))
     of_two = isinstance(total, ScorePart) and not numbers

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pipeline.encoding.applying import encoded
 from pipeline.errors import BadInput
 from pipeline.sources import Expected
+from pipeline.sources.delimited import MISSING
 from pipeline.sources.encoded import EncodedSource
 from tests.pipeline.sources.test_tables import read, source_of
 
@@ -28,7 +29,6 @@ CHARSETS = {
     "latin-1": {"charset": "latin-1"},
 }
 #: What stands for a missing cell is none of the words; so is nothing that looks like a number.
-MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
 
 
 def is_word(text):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from typing import Any, Literal, NamedTuple
 
@@ -14,18 +15,36 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 _NUMBER = r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$|^[-+]?(?i:inf|infinity|nan)$"
+#: Currencies, around a number; what may stand between thousands, beside the comma or the point.
+_MONEY = r"(?:[$€£¥₹]|USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD|SEK|NOK|DKK|PLN|BRL)?"
+_GAP, _BETWEEN = r"[ \x{a0}\x{202f}]?", r"'’ \x{a0}\x{2009}\x{202f}"
+_BEFORE, _BEHIND = rf"[-+]?{_MONEY}{_GAP}[-+]?", rf"{_GAP}{_MONEY}%?"
+_THOUSANDS = r"(?:[1-9]\d{0,2}(?:[MARK]\d{3})+|\d+)"
+_COMMA = (
+    rf"{_BEFORE}{_THOUSANDS.replace('MARK', '.' + _BETWEEN)}(?:,\d+)?(?:[eE][-+]?\d+)?{_BEHIND}"
+)
+_UNITS = rf"{_BEFORE}{_THOUSANDS.replace('MARK', ',' + _BETWEEN)}(?:\.\d+)?{_BEHIND}"
+#: 11:47:00, 8:05 PM, 1 days 03:04:57 as pandas writes it; or ISO 8601's P1DT3H4M.
+_CLOCK = (
+    r"^(?P<sign>-?)(?:(?P<days>\d+) days?,? \+?)?(?P<hours>\d+):(?P<minutes>[0-5]\d)"
+    r"(?::(?P<seconds>[0-5]\d(?:\.\d+)?))? ?(?P<half>(?:[AaPp][Mm])?)$"
+)
+_SPAN = (
+    r"^(?P<sign>-?)P(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?"
+    r"(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?(?P<half>)$"
+)
+_CLOCK_PARTS = ("days", "hours", "minutes", "seconds")
 _OTHERWISE = {
-    "comma": r"^[-+]?(\d{1,3}(\.\d{3})+|\d+)(,\d+)?([eE][-+]?\d+)?$",
-    "units": r"^[-+]?[$€£¥]?[-+]?\s?(\d{1,3}(,\d{3})+|\d+)(\.\d+)?\s?[%$€£¥]?$",
-    "clock": r"^-?\d+:[0-5]\d(:[0-5]\d(\.\d+)?)?$",
+    "comma": rf"^(?:{_COMMA}|\({_COMMA}\))$",
+    "units": rf"^(?:{_UNITS}|\({_UNITS}\))$",
+    "clock": re.sub(r"\?P<\w+>", "?:", f"{_CLOCK}|{_SPAN}"),
 }
-_CLOCK = r"^(?P<sign>-?)(?P<hours>\d+):(?P<minutes>\d\d)(?::(?P<seconds>\d\d(?:\.\d+)?))?$"
 _DAY, _TIME = r"\d{4}-\d{2}-\d{2}", r"[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[-+]\d{2}:?\d{2})?"
 _MOMENT = rf"^{_DAY}({_TIME})?$"
 
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
-#: How numbers are written in text: 1234.5, or 1.234,5, or $1,234.5 and 12 %, or 11:47:00 (seconds).
+#: How numbers are written in text: 1234.5, or 1.234,5 €, or $1,234.5 and 12 %, or 11:47 (seconds).
 Written = Literal["plain", "comma", "units", "clock"]
 
 
@@ -70,22 +89,46 @@ def read_moments(cells: Any, form: str | None = None) -> Read:
 
 
 def _without_comma(cells: Any) -> Any:
-    plain = pc.replace_substring(pc.replace_substring(cells, ".", ""), ",", ".")
-    return pc.cast(plain, pa.float64())
+    plain = pc.replace_substring_regex(cells, r"[^0-9,eE()+-]", "")
+    return _signed(pc.replace_substring(_without_words(plain), ",", "."))
 
 
 def _without_units(cells: Any) -> Any:
-    return pc.cast(pc.replace_substring_regex(cells, r"[^0-9.+-]", ""), pa.float64())
+    return _signed(pc.replace_substring_regex(cells, r"[^0-9.()+-]", ""))
+
+
+def _without_words(cells: Any) -> Any:
+    """Take away the E of EUR, which is no exponent."""
+    return pc.replace_substring_regex(cells, r"(^|[^0-9])[eE]|[eE]($|[^0-9+-])", r"\1")
+
+
+def _signed(cells: Any) -> Any:
+    """Return numbers; those in parentheses are below zero, as accountants write them."""
+    found = pc.cast(pc.replace_substring_regex(cells, r"[()]", ""), pa.float64())
+    return pc.if_else(pc.starts_with(cells, "("), pc.negate(found), found)
 
 
 def _without_clock(cells: Any) -> Any:
-    parts = pc.extract_regex(cells, _CLOCK)
-    hours, minutes, seconds = (
+    return pc.coalesce(*(_seconds_by(cells, pattern) for pattern in (_CLOCK, _SPAN)))
+
+
+def _seconds_by(cells: Any, pattern: str) -> Any:
+    """Return seconds of the cells that a pattern fits; where there are days the sign is theirs."""
+    parts = pc.extract_regex(cells, pattern)
+    days, hours, minutes, seconds = (
         pc.cast(pc.if_else(pc.equal(part, ""), "0", part), pa.float64())
-        for part in (pc.struct_field(parts, name) for name in ("hours", "minutes", "seconds"))
+        for part in (pc.struct_field(parts, name) for name in _CLOCK_PARTS)
     )
+    half = pc.utf8_lower(pc.struct_field(parts, "half"))
+    is_minus = pc.equal(pc.struct_field(parts, "sign"), "-")
+    twelve = pc.subtract(hours, pc.multiply(pc.floor(pc.divide(hours, 12.0)), 12.0))
+    hours = pc.if_else(pc.equal(half, ""), hours, twelve)
+    hours = pc.if_else(pc.equal(half, "pm"), pc.add(hours, 12.0), hours)
     found = pc.add(pc.multiply(pc.add(pc.multiply(hours, 60.0), minutes), 60.0), seconds)
-    return pc.if_else(pc.equal(pc.struct_field(parts, "sign"), "-"), pc.negate(found), found)
+    whole = pc.multiply(days, 86_400.0)
+    of_days = pc.and_(is_minus, pc.greater(days, 0.0 if pattern == _CLOCK else np.inf))
+    both = pc.add(pc.if_else(of_days, pc.negate(whole), whole), found)
+    return pc.if_else(pc.and_(is_minus, pc.invert(of_days)), pc.negate(both), both)
 
 
 _PLAIN = {"comma": _without_comma, "units": _without_units, "clock": _without_clock}

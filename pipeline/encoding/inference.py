@@ -40,8 +40,18 @@ _HOPELESS = 0.75
 #: Ranges of the middle 99 % that the extremes are apart from it, where values must be clipped.
 _FAR = 10.0
 
-_DAYS = ("%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d-%m-%Y")
-_FORMS = tuple(f"{day}{time}" for day in _DAYS for time in ("", " %H:%M:%S", " %H:%M"))
+#: Years of two digits first: those of four are no such, but 25 is a year of four, too.
+_DAYS = (
+    "%d.%m.%y", "%m/%d/%y", "%d/%m/%y", "%d-%b-%y",
+    "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d-%m-%Y",
+    "%d-%b-%Y", "%d %b %Y", "%b %d, %Y", "%d %B %Y", "%B %d, %Y",
+)  # fmt: skip
+_TIMES = ("", " %H:%M:%S", " %H:%M", " %I:%M:%S %p", " %I:%M %p")
+_FORMS = tuple(f"{day}{time}" for day in _DAYS for time in _TIMES)
+#: What looks like a date at all; forms are tried on nothing else.
+_DATELIKE = r"^\s*(\d{1,4}[-/. ]\s?(\d|[A-Za-z]{3})|[A-Za-z]{3,9}\.? \d{1,2},)"
+_YEAR_1000 = -30_610_224_000.0  # in seconds since 1970
+_COMPACT = r"^(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])$"
 
 
 _LISTS: tuple[tuple[Callable[[Any], bool], Kind], ...] = (
@@ -93,11 +103,11 @@ def as_asked(kind: Kind, cells: Any) -> Held:
 def _held_in_text(known: Any) -> Held:
     found = _as_numbers(known, "plain")
     if found is not None:
-        return found
+        return Held("date", form="%Y%m%d") if _are_compact_dates(known) else found
     form = _form_of_dates(known)
     if form is not None:
         return Held("date", form=form or None)
-    for written in ("comma", "units", "clock"):
+    for written in ("units", "comma", "clock"):  # 1,234 is above a thousand, 12,5 is below
         found = _as_numbers(known, written)
         if found is not None:
             return found
@@ -139,12 +149,26 @@ def _codes(known: Any, bad: Any) -> tuple[str, ...]:
     return tuple(sorted(word for word, count in pairs if count >= enough))
 
 
+def _are_compact_dates(known: Any) -> bool:
+    """Say whether numbers are days, as in 20261231: all of some tens, and different ones."""
+    if len(known) < FEW or not pc.all(pc.match_substring_regex(known, _COMPACT)).as_py():
+        return False
+    return pc.count_distinct(known).as_py() > 1 and read_moments(known, "%Y%m%d").bad is None
+
+
 def _form_of_dates(known: Any) -> str | None:
     """Return the form that most cells have, "" for ISO 8601; None where they are no dates."""
+    if (
+        len(known)
+        and not pc.mean(pc.match_substring_regex(known[:_TRIED], _DATELIKE)).as_py() > 0.9
+    ):
+        return None
     for form in ("", *_FORMS):
         for cells in (known[:_TRIED], known):
-            _, bad = read_moments(cells, form or None)
+            moments, bad = read_moments(cells, form or None)
             if bad is not None and bad.mean() > STRAY:
+                break
+            if np.nanmin(moments, initial=0.0) < _YEAR_1000:  # 1-2-3 is no day of the year 3
                 break
         else:
             return form

@@ -58,6 +58,7 @@ class ArffRows(DelimitedRows):
         self._addresses = tuple(addresses)
         self._longest_line = expected.longest_line
         self._delimiter, self._has_header, self._is_padded = ",", False, False
+        self._places = {}
         self._attributes = self._header(self._addresses[0], options)
         names = [one.name for one in self._attributes]
         require_distinct(names, addresses[0].name)

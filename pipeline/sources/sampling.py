@@ -50,20 +50,25 @@ def used_columns(columns: Columns) -> list[int]:
 def sampled(rows: RawRows, used: Sequence[int], most: int) -> Any:
     """Draw rows of the first `most` bytes: an Arrow table of the columns `used`."""
     names = rows.names or tuple(f"x{k}" for k in range(len(rows.types)))
-    parts, read = [], 0
+    parts: list[Any] = []
+    read, rate = 0, 1.0  # of rows that are kept, so that all have the same chance
     for piece in rows.pieces(min(most, PIECE_BYTES), used):
         cells = rows.cells(piece, used)
         columns = [words_of(c) if pa.types.is_dictionary(c.type) else c for c in cells.columns]
         table = pa.table(columns, names=[names[k] for k in used])
-        # So many of each piece that no more than the sample is kept, wherever files end.
-        share = max(1, SAMPLE_ROWS * piece.n_bytes // most) if read else SAMPLE_ROWS
-        parts.append(as_sample(table, share, SAMPLE_SEED))
+        parts.append(_thinned(table, rate))
         read += piece.n_bytes
+        if sum(part.num_rows for part in parts) > 2 * SAMPLE_ROWS:
+            parts, rate = [_thinned(part, 0.5) for part in parts], rate / 2
         if read >= most:
             break
     if not any(part.num_rows for part in parts):
         raise BadInput(f"{rows.files[0].name}: there are no rows. Check the file.")
     return as_sample(pa.concat_tables(parts), SAMPLE_ROWS, SAMPLE_SEED)
+
+
+def _thinned(table: Any, rate: float) -> Any:
+    return as_sample(table, max(1, round(rate * table.num_rows)), SAMPLE_SEED)
 
 
 def is_more_than_numbers(rows: RawRows, options: SourceOptions, expected: Expected) -> bool:

@@ -14,6 +14,8 @@ import pytest
 from pyarrow import feather
 from sklearn.utils import murmurhash3_32
 
+from pipeline.encoding.cells import read_moments, read_numbers
+from pipeline.encoding.inference import held_in
 from pipeline.errors import BadInput
 from pipeline.ingestion.phases import ingest
 from pipeline.settings.ingest_plan import IngestPlan
@@ -290,3 +292,101 @@ def test_members_that_only_later_lines_have_are_told(tmp_path, monkeypatch, valu
     assert made.rows == 500
     said = next(note for note in made.notes if "later lines" in note)
     assert named in said
+
+
+WRITTEN = {
+    "$1,234.50": 1234.5, "(2,850.00)": -2850.0, "6'396.50": 6396.5, "1 234 567": 1234567.0,
+    "CHF 12.5": 12.5, "81.00 €": 81.0, "12%": 12.0, "$-3": -3.0, "12,345": 12345.0,
+}  # fmt: skip
+WITH_COMMA = {
+    "1.234,5": 1234.5, "12,5 %": 12.5, "1.234,50 €": 1234.5, "EUR 3,5": 3.5, "2,5e-3": 0.0025,
+    "(1,5)": -1.5, "1 234,5": 1234.5,
+}  # fmt: skip
+CLOCKS = {
+    "11:47": 42420.0, "8:05 PM": 72300.0, "12:00 am": 0.0, "1 days 03:04:57": 97497.0,
+    "-1 days +23:00:00": -3600.0, "PT3H4M": 11040.0, "P1DT1.5S": 86401.5, "-0:30": -1800.0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("written", "values"), [("units", WRITTEN), ("comma", WITH_COMMA), ("clock", CLOCKS)]
+)
+def test_numbers_are_what_their_way_of_writing_says(written, values):
+    found, bad = read_numbers(pa.array([*values, "a word", "1-2"]), written)
+    assert found[:-2].tolist() == pytest.approx([*values.values()], rel=1e-15)
+    assert bad.tolist() == [False] * len(values) + [True, True]
+
+
+@pytest.mark.parametrize(
+    "form",
+    ["%d.%m.%Y", "%m/%d/%y", "%d/%m/%Y", "%d-%b-%Y", "%b %d, %Y", "%d %B %Y", "%Y%m%d", "%Y-%m-%d",
+     "%m/%d/%Y %I:%M %p", "%d.%m.%y %H:%M"],
+)  # fmt: skip
+def test_days_are_found_however_they_are_written(form):
+    days = pd.Timestamp("2023-12-20 17:45") + pd.to_timedelta(np.arange(0, 400, 3), "D")
+    cells = pa.array(days.strftime(form))
+    held = held_in("x", cells)
+    assert held.kind == "date"
+    exact = days if "M" in form else days.normalize()
+    assert (read_moments(cells, held.form)[0] == exact.astype("int64") / divisor(exact)).all()
+
+
+def divisor(days):
+    """Ticks of a second, which depend on the version of pandas."""
+    return {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[days.unit]
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind", "written"),
+    [
+        (["1,234", "12,345", "999"], "number", "units"),
+        (["1,5", "12,75", "999"], "number", "comma"),
+        (["1-2-3", "4-5-6", "7-8-9"], "category", "plain"),
+        (["20251399", "20250101", "20250102"], "number", "plain"),
+    ],
+)
+def test_what_could_be_read_in_two_ways(cells, kind, written):
+    held = held_in("x", pa.array(cells * 50))
+    assert (held.kind, held.written) == (kind, written)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize("words", [False, True])
+def test_files_of_a_table_may_order_their_columns_otherwise(tmp_path, ending, words):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.random((60, 3)), columns=["a", "b", "c"])
+    frame["c"] = np.where(frame["c"] > 0.5, "u", "v") if words else frame["c"]
+    frame["y"] = rng.integers(0, 2, 60)
+    other = frame[["y", "c", "a", "b"]]
+    for name, rows in (("x0", frame[:30]), ("x1", other[30:]), ("whole", frame)):
+        path = tmp_path / f"{name}.{ending}"
+        rows.to_csv(path, index=False) if ending == "csv" else rows.to_parquet(path, index=False)
+    apart, whole = (read(source_of(tmp_path / f"{name}.{ending}")) for name in ("x*", "whole"))
+    assert np.array_equal(apart[0], whole[0])
+    assert apart[1] == whole[1]
+
+
+@pytest.mark.parametrize("words", [False, True])
+def test_comments_before_a_table_are_passed_over(tmp_path, words):
+    last = "u" if words else "0.5"
+    rows = [f"{k},{last},{k % 2}" for k in range(30)]
+    for head in (["# made by hand, today", "#", "a,b,y"], ["# of me", "#a,b,y"], ["a,b,y"]):
+        (tmp_path / "rows.csv").write_text("\n".join([*head, *rows]) + "\n")
+        label = "y" if head[-1][0] != "#" else -1
+        X, y, _ = read(source_of(tmp_path / "rows.csv", label=label))
+        assert y == [k % 2 for k in range(30)]
+        assert len(X) == 30
+    bad = ["# of me", "a,b,y", *rows, "1,2"]
+    (tmp_path / "rows.csv").write_text("\n".join(bad) + "\n")
+    with pytest.raises(BadInput, match="line 33"):
+        read(source_of(tmp_path / "rows.csv"))
+
+
+@pytest.mark.parametrize("word", ["#N/A", "<NA>", "(null)", r"\N", "NaT", "n/a", "-nan", "?"])
+def test_words_of_other_programs_for_a_missing_value(tmp_path, word):
+    cells = [word if k % 3 == 0 else str(k) for k in range(90)]
+    rows = "".join(f"{cell},{k % 2}\n" for k, cell in enumerate(cells))
+    (tmp_path / "rows.csv").write_text(f"a,y\n{rows}")
+    column = source_of(tmp_path / "rows.csv").recipe.columns[0]
+    assert column.kind == "number"
+    assert column.missing_share == pytest.approx(1 / 3)

@@ -80,6 +80,7 @@ GIVEN_AS: dict[str, tuple[Any, Parameter]] = {
     "wait_workers": (str, Parameter()),
     "header": (bool, Parameter(negative="--no-header")),
     "shuffle": (bool, Parameter(negative="--no-shuffle")),
+    "ranks": (bool, Parameter(negative="--no-ranks")),
 }
 
 #: What the help lists first.

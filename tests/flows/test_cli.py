@@ -317,7 +317,6 @@ def test_verify_names_what_is_damaged(work, as_json, fewpass, tmp_path):
         (["train", "{work}/clicks", "{new}", "--memory", "1MB"], ["1 MB"]),
         (["resume", "{new}"], ["no run"]),
         (["evaluate", "{new}", "{work}/clicks"], ["no run"]),
-        (["evaluate", "{work}/run", "{work}/clicks.svm"], ["a file", "fewpass ingest", "--like"]),
         (["predict", "{work}/run", "{work}/clicks", "{new}.xlsx"], [".xlsx", ".parquet"]),
         (["predict", "{work}/run", "{work}/clicks", "-", "--json"], ["standard output"]),
         (["inspect", "{work}/nothing"], ["nothing"]),

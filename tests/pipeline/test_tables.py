@@ -399,3 +399,16 @@ def test_a_rank_that_says_nothing_new_is_left_out(numbers):
     assert column.lowest is None
     raw = fitted(pa.table({"x": np.arange(400.0) ** 4}), Rules(ranks=False)).columns[0]
     assert raw.outputs == ["x"]
+
+
+def test_numbers_of_files_are_scaled_as_the_model_wants_them(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(5e4, 1e4, 300), "b": rng.normal(0, 1e-2, 300)})
+    frame["y"] = frame["a"] / 1e4 + frame["b"] * 1e2 + rng.normal(0, 0.1, 300)
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    data, run = str(tmp_path / "data"), str(tmp_path / "run")
+    assert main(["ingest", str(tmp_path / "rows.csv"), data, "--label", "y", "-q"]) == 0
+    assert Dataset.open(data).manifest.scaling.kind == "standard"
+    assert main(["train", data, run, "--tol", "1e-6", "--scheduler", "none", "-q"]) == 0
+    of_set, of_file = (judged(run, place, capsys) for place in (data, tmp_path / "rows.csv"))
+    assert of_file == pytest.approx(of_set, rel=1e-6)

@@ -226,7 +226,8 @@ class Onepass(Method):
             for problem, state, own in zip(problems, states, seen, strict=True)
         ]
         owns, states = [one[0] for one in ready], [one[1] for one in ready]
-        for piece in stretches(slice(0, len(block.order))):
+        parts = sections(stats.stream_rows, len(block.order))  # sums round as those of one model do
+        for piece in (piece for part in parts for piece in stretches(part)):
             rows = block._replace(order=block.order[piece])
             states = visited_interleaved(problems, owns, stats, states, W, labels, rows)
             if piece.stop % STRETCH == 0:

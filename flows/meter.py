@@ -43,13 +43,14 @@ class Meter:
     Parameters
     ----------
     passes
-        That may be made.
+        That may be made, of every group where classes are trained in groups.
     tol
         The certificate that ends the training sooner; None: nothing does.
     """
 
     def __init__(self, passes: int, tol: float | None = None) -> None:
         self._passes = passes
+        self._groups, self._trained, self._began = 1, 0, 0.0  # and passes before the one at work
         self._wanted = digits(tol) if tol else 0.0
         self._n_rows = 1
         self._summed = self._certifying = 0  # rows of the reduction under way
@@ -75,7 +76,13 @@ class Meter:
             self._mark()
         if event.kind in ("start", "resume"):
             self._n_rows = event.facts["n_rows"]
+            self._groups = event.facts.get("groups", 1)
+            self._trained = event.facts.get("groups_trained", 0)
+            self._began = event.facts.get("passes_before", 0.0)
             self._mark()
+        if event.kind == "group":
+            self._trained, self._began = self._trained + 1, event.cursor.passes
+            self._certified = self._left_passes = None
         if event.kind == "restart":
             self._loss_sums, self._told = {}, {}
         if event.kind == "certificate":
@@ -125,20 +132,27 @@ class Meter:
             certifying=self._certifying / self._n_rows if self._certifying else None,
         )
 
+    @property
+    def most(self) -> float:
+        """Return how many passes may be made in all, by what the groups so far have taken."""
+        return self._began + self._passes * (self._groups - self._trained)
+
     def _fraction(self, passes: float) -> float:
-        """How far it is, by passes or by the certificate: what comes first ends it."""
+        """How far it is, by passes or by the certificate: what comes first ends it, or a group."""
         nearer = 0.0
         if self._certified and self._wanted:
             nearer = digits(relative_gap(*self._certified)) / self._wanted
-        return min(1.0, max(passes / self._passes, nearer))
+        of_group = min(1.0, max((passes - self._began) / self._passes, nearer))
+        return min(1.0, (self._trained + of_group) / self._groups)
 
     def _left(self, passes: float, speed: float) -> float | None:
         if self._is_over or not speed:
             return 0.0 if self._is_over else None
-        left = self._passes - passes
+        left = self._began + self._passes - passes
         if self._left_passes is not None:
             left = min(left, self._left_passes - (passes - self._certified_at))
-        return max(0.0, left) / speed
+        after = self._passes * max(0, self._groups - self._trained - 1)
+        return (max(0.0, left) + after) / speed
 
     def _since_last(self) -> float | None:
         mean = mean_loss(self._told, self._loss_sums)

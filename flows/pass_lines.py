@@ -40,7 +40,7 @@ class PassLines:
     """Takes events, and yields the lines that are due."""
 
     def __init__(self, passes: int, tol: float | None = None) -> None:
-        self._meter, self._of = Meter(passes, tol), passes
+        self._meter = Meter(passes, tol)
         self._told, self._every = NEVER, Every(SHORTEST_S)
         self._spent: Counter[str] = Counter()  # seconds since the last line
 
@@ -77,7 +77,7 @@ class PassLines:
         fields = {
             "event": "pass",
             "passes": round(self._told, 3),
-            "of": self._of,
+            "of": self._meter.most,
             "loss": numbers.since_last,
             "objective": numbers.objective,
             "above_optimum": numbers.gap,
@@ -89,13 +89,13 @@ class PassLines:
             "left_s": numbers.left_s,
             "left_passes": numbers.left_passes,
         }
-        return Line(joined(_parts(numbers, self._told, self._of, waiting, longest)), fields)
+        return Line(joined(_parts(numbers, self._told, self._meter.most, waiting, longest)), fields)
 
 
 def _parts(
-    numbers: Numbers, passes: float, of: int, waiting: float | None, longest: str
+    numbers: Numbers, passes: float, of: float, waiting: float | None, longest: str
 ) -> Iterator[str]:
-    yield f"pass {passes:g} of {of}"
+    yield f"pass {passes:g} of {of:g}"
     if numbers.since_last is not None:
         yield f"loss {numbers.since_last:.5f}"
     if numbers.gap is not None:

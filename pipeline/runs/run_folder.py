@@ -24,6 +24,7 @@ from pipeline.runs.packing import pack_states, state_name, unpack_state, version
 from pipeline.runs.saved import Content, Cursor, Saved, unfit
 from pipeline.runs.shapes import example_state, misfit
 from pipeline.settings.training_plan import TrainingPlan
+from pipeline.sizes import format_bytes
 from solvers.losses import Problem
 from solvers.protocol import ProblemStats, Solver, State
 from storage.dataset import Dataset
@@ -229,7 +230,9 @@ class RunFolder:
             if getattr(old.plan, name) != getattr(new.plan, name) and name != "snapshot_every"
         }
         if changed:
-            told = "; ".join(f"{k} was {a}, now {b}" for k, (a, b) in changed.items())
+            told = "; ".join(
+                f"{k} was {_in_words(k, a)}, now {_in_words(k, b)}" for k, (a, b) in changed.items()
+            )
             raise PlanMismatch(
                 f"{self.url} holds a run of another plan: {told} ({self.folder.address(KEY)}). "
                 "Continue it with fewpass resume, or train into a new folder."
@@ -268,6 +271,11 @@ class RunFolder:
 
     def _log_lines(self) -> list[bytes]:
         return self.folder.read(LOG).splitlines() if self.folder.exists(LOG) else []
+
+
+def _in_words(setting: str, value: Any) -> str:
+    """Say what a setting of a plan was."""
+    return format_bytes(value) if setting == "memory" else str(value)
 
 
 def _event_in(line: bytes) -> dict[str, Any] | None:

@@ -24,10 +24,11 @@ from pipeline.plan.rate import left_passes
 from pipeline.runs.checkpoints import Checkpoints
 from pipeline.runs.engine import Engine, Stopped, Training
 from pipeline.runs.lease import Lease
+from pipeline.runs.model import weights_to_start_at
 from pipeline.runs.outcome import Convergence, Event, TrainingResult, hinge_gap
 from pipeline.runs.progress import Progress
 from pipeline.runs.run_folder import RunFolder, RunRecord
-from pipeline.runs.saved import Cursor, Saved
+from pipeline.runs.saved import Amount, Cursor, Saved
 from pipeline.scoring.calibrating import require_calibratable
 from pipeline.scoring.evaluate import evaluation_job
 from pipeline.settings.training_plan import StorageOptions, TrainingPlan
@@ -151,6 +152,9 @@ class TrainingRun:
         # Refuses what does not fit before anything is written.
         methods = choice_of(plan, dataset)
         made = cls(run, plan, dataset, executor, methods, storage_options, start_at)
+        if plan.start_from is not None and not run.exists():
+            chosen = methods.plan(plan) if methods else plan
+            weights_to_start_at(plan.start_from, make_job(chosen, dataset))
         record = RunRecord.of(
             plan, dataset.manifest, made.forecast, made.methods, dataset.schema, made.warnings
         )
@@ -290,12 +294,18 @@ class TrainingRun:
             chosen=self.methods.reason if self.methods else None,
         )
 
-    def _in_groups(self) -> dict[str, int]:
+    def _in_groups(self) -> dict[str, Amount]:
         """Tell of classes that are not trained all at once."""
-        foreseen = self.forecast
+        foreseen, newest = self.forecast, self.newest
         if foreseen is None or foreseen.groups == 1:
             return {}
-        return {"groups": foreseen.groups, "models": foreseen.models}
+        trained = newest.groups if newest else ()
+        return {
+            "groups": foreseen.groups,
+            "models": foreseen.models,
+            "groups_trained": len(trained),
+            "passes_before": sum(done.passes for done in trained),
+        }
 
     # -- what can be asked of it -----------------------------------------------------------------
 

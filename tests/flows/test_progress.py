@@ -130,3 +130,20 @@ def test_rows_that_are_added_up_count_where_they_are_a_pass():
     assert one == pytest.approx(1.0 / passes_per_s)  # sooner than the two passes that are left
     meter.take(Event("finish", Cursor(passes=2.0), {}))
     assert meter.read().left_s == 0.0
+
+
+def test_passes_of_groups_of_classes_are_counted_together():
+    meter = Meter(passes=10, tol=1e-2)
+    told = {"objective": 0.5, "gap": 0.1, "left_passes": 3.0}
+    meter.take(Event("start", Cursor(), STARTED | {"groups": 2}))
+    assert (meter.read().fraction, meter.most) == (0.0, 20)
+    meter.take(Event("certificate", Cursor(passes=2.0), told))
+    assert meter.read().fraction == pytest.approx(1 / 4)  # one digit of two, of one group of two
+    meter.take(Event("group", Cursor(passes=6.0), {}))
+    numbers = meter.read()
+    assert (numbers.fraction, numbers.gap, numbers.left_passes) == (0.5, None, None)
+    assert meter.most == 16  # the second group may take ten as well
+    resumed = STARTED | {"groups": 2, "groups_trained": 1, "passes_before": 6.0}
+    again = Meter(passes=10, tol=1e-2)
+    again.take(Event("resume", Cursor(passes=8.0), resumed))
+    assert (again.most, again.read().fraction) == (16, pytest.approx(0.6))

@@ -2,6 +2,7 @@
 
 import pytest
 
+from pipeline.errors import BadInput
 from pipeline.execution.reduce import reduce
 from pipeline.execution.threads import InProcess
 from pipeline.plan.job import make_job
@@ -100,3 +101,13 @@ def test_dual_variables_of_a_bad_model_are_shortened(tmp_path):
         assert all(told["gap"] <= told["objective"] for told in proven)
         lower = [told["objective"] - told["gap"] for told in proven]
         assert max(lower) <= cold.objective
+
+
+def test_a_model_of_other_columns_is_refused_before_a_run_is_begun(tmp_path):
+    few, many = (make(tmp_path / str(d), n=300, d=d, layout="dense") for d in (5, 7))
+    plan = TrainingPlan(dataset=few.folder.url, lam="10/n", solver={"kind": "newton"})
+    good = train(plan, tmp_path / "good")
+    other = plan.model_copy(update={"dataset": many.folder.url, "start_from": good.run})
+    with pytest.raises(BadInput, match="7 features"):
+        TrainingRun.start(other, str(tmp_path / "refused"), InProcess())
+    assert not RunFolder(str(tmp_path / "refused")).exists()

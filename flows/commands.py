@@ -116,8 +116,8 @@ def train(
 ) -> int:
     """Train a model on a data set, in one pass or to a tolerance (--tol).
 
-    Instead of a data set, it also takes what ingest reads (a file, a folder, a glob, an address, or
-    - for standard input), and then learns from the rows in one pass without storing them.
+    Instead of a data set, it also takes what ingest reads (a file, a folder, a glob, an address;
+    standard input is -), and then learns from the rows in one pass without storing them.
 
     If a training was interrupted, the same command continues it; a finished one is left alone.
 

@@ -16,7 +16,7 @@ EMA_RATE = 0.01
 LISTEN_EVERY = 8  # rows between two that are asked for their loss before the step
 EXPLODED = 10.0  # a smoothed loss this many times that of zero weights is a lost pass
 SECTIONS = 128  # of a pass, after each of which the losses so far are told
-LEAST_SECTION = 16384  # rows: a call of a kernel takes the time of up to 800 short dense ones
+LEAST_SECTION = 1024  # rows: a call of a kernel takes the time of some hundred
 
 
 class LossSum(NamedTuple):

@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.kernels.dispatch import kernel, part_of_kernels
+from solvers.kernels.dispatch import kernel, part_of_kernels, reading_part
 from solvers.kernels.prefetch import prefetch_line
 from solvers.kernels.rows import (
     PREFETCH_ROWS,
@@ -229,14 +229,13 @@ def store_step(row_state: RowState, i: int, a: float, delta: float) -> None:
         row_state[i, 1] = delta
 
 
-@part_of_kernels
+@reading_part
 def square_of(rows: Rows, i: int, column: float, g: PerColumn) -> float:
     """Sum over the columns of g_j x_ij^2, constant column included; g (d + 1,) is 1 if EVEN."""
+    at_column = column * column
     if g.shape[0] == 0:
-        square = norm2(rows, i) + column * column
-    else:
-        square = norm2_scaled(rows, i, g) + g[-1] * column * column
-    return square  # type: ignore[no-any-return]
+        return norm2(rows, i) + at_column  # type: ignore[no-any-return]
+    return norm2_scaled(rows, i, g) + g[g.shape[0] - 1] * at_column  # type: ignore[no-any-return]
 
 
 @kernel

@@ -168,6 +168,12 @@ def part_of_kernels(function: Function) -> Function:
     return cast("Function", made)
 
 
+def reading_part(function: Function) -> Function:
+    """As `part_of_kernels`, for what makes and returns no array: no references are counted."""
+    made = register_jitable(**PART, _nrt=False)(function)
+    return cast("Function", made)
+
+
 def called_by_kernels(function: Function) -> Function:
     """Let kernels call `function`, which divides as Python does and is inlined where LLVM likes."""
     made = register_jitable(pipeline_class=Part)(function)

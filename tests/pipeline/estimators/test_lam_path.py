@@ -18,7 +18,7 @@ def split(n, y=None):
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize(("loss", "tol"), [("logistic", 1e-6), ("hinge", 1e-3)])
+@pytest.mark.parametrize(("loss", "tol"), [("logistic", 1e-9), ("hinge", 1e-3)])
 def test_every_lam_is_trained_as_if_it_were_alone(classes, loss, tol):
     X, y, _ = rows(classes=classes)
     train, judge = split(len(X), y)

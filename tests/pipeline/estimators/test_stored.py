@@ -140,7 +140,7 @@ def test_whole_numbers_in_files_come_back_as_integers(tmp_path):
 def test_weights_of_classes_scaling_and_a_warm_start_mean_what_they_do_in_memory():
     parameters = {"class_weight": {"yes": 3.0}, "scale": "standard"}
     found = classifier(**parameters).fit(framed().drop(columns="w"), "t")
-    there = LinearClassifier(tol=1e-10, **parameters).fit(X, WORDS)
+    there = LinearClassifier(tol=1e-14, **parameters).fit(X, WORDS)
     np.testing.assert_allclose(found.coef_, there.coef_, rtol=1e-7)
     assert list(found.feature_names_in_) == NAMES
     warm = classifier(warm_start=True).fit(da.from_array(X, 400), Y)

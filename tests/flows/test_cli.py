@@ -16,6 +16,7 @@ import distributed  # noqa: F401  its settings must be there before one of them 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from flows import cli
 from flows.looking import faults
@@ -200,6 +201,7 @@ def test_zsh_runs_the_function_that_it_was_given(tmp_path, capsys, autoloaded):
 @pytest.mark.parametrize("columns", ["60", "80", "120"])
 def test_tables_fit_the_terminal(columns, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setattr(cli.app, "console", Console())  # its own is as wide as when first used
     for words in (["--help"], ["train", "--help"], ["methods"], ["methods", "sdca"]):
         assert cli.main(words) == 0
         assert max(map(len, capsys.readouterr().out.splitlines())) <= int(columns), words

@@ -59,7 +59,7 @@ def train_few_columns(
         cursor = Cursor(passes=passes, rows_seen=seen, seconds=seconds, rows_before=before)
         on_event(Event(kind, cursor, facts))
 
-    def heard(passes: float, certified: Certificate | None) -> None:
+    def after_reading(passes: float, certified: Certificate | None) -> None:
         if is_stopping():
             raise InterruptedError("The training was given up before its end.")
         if certified:
@@ -70,7 +70,7 @@ def train_few_columns(
         start = start._replace(intercept=0.0)
     told("start", 0.0, n_rows=table.n_rows, method="newton")
     most = min(plan.passes, MOST_PASSES)
-    weights, certified, passes = minimise(problem, stats, block, tol, most, start, heard)
+    weights, certified, passes = minimise(problem, stats, block, tol, most, start, after_reading)
     if certified.relative > tol:
         return None
     told("finish", passes)
@@ -82,5 +82,5 @@ def train_few_columns(
 
 def _is_asked_for(plan: TrainingPlan) -> bool:
     """Whether nothing is but one model, by Newton's method or by any."""
-    beside = plan.early_stopping or plan.held_out or plan.streams > 1
-    return plan.solver.kind in ("auto", "newton") and plan.passes >= LEAST_PASSES and not beside
+    more = plan.early_stopping or plan.held_out or plan.streams > 1
+    return plan.solver.kind in ("auto", "newton") and plan.passes >= LEAST_PASSES and not more

@@ -82,7 +82,7 @@ def _after_training(run: Path) -> Step:
     data = _trained_on(run)
     held_out = None if data is None else Path(f"{data}{HELD_OUT}")
     if (run / "report" / "report.html").is_file():
-        return Step(f"fewpass predict {name} FILE OUT.csv", "a model that was reported on")
+        return Step(f"fewpass predict {name} FILE OUT.csv", "predict new rows with a model")
     if held_out is not None and held_out.parent == run.resolve().parent and held_out.is_dir():
         command = f"fewpass evaluate {name} {quote(held_out.name)}"
         return Step(command, f"a model; fewpass report {name} --html makes a page of it")

@@ -111,8 +111,9 @@ def choose(
     if not fitting:
         return where_memory_is_short(wanted, fits, fits_in_groups)
     usual = [passes_of(one, problem, stats, plan.tol) for one in fitting]
-    told = ", ".join(f"{m.kind} about {p:.0f}" for m, p in zip(fitting, usual, strict=True))
-    reason = f"{fitting[0].kind}: passes to {plan.tol:g} usually are {told}"
+    reason = f"{fitting[0].kind}, usually about {usual[0]:.0f} passes to {plan.tol:g}"
+    if len(fitting) > 1:
+        reason += f"; {fitting[1].kind} about {usual[1]:.0f}"
     return MethodChoice(methods=tuple(fitting), reason=reason)
 
 

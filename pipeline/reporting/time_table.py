@@ -16,8 +16,8 @@ PARTS = {
     "permute": "drawing the order of the rows",
     "step": "the steps of the method",
     "wait": "waiting for the threads that read ahead",
-    "span": "the rest of a span: copying states, writing the numbers kept per row",
-    "dask": "handing out spans and collecting their results",
+    "span": "copying states, writing the numbers kept per row",
+    "tasks": "handing out spans and collecting their results",
     "between": "combining streams and sums, certifying",
     "save": "writing snapshots",
     "other": "everything else, such as the log and displays",
@@ -90,7 +90,7 @@ def _sweep_time(event: dict[str, Any], spans: list[dict[str, Any]], save: float)
     share = min(1.0, event["spans_s"] / busy) if busy > 0.0 else 0.0
     parts = {name: share * seconds for name, seconds in parts.items()}
     parts |= {
-        "dask": max(0.0, event["spans_s"] - share * busy),
+        "tasks": max(0.0, event["spans_s"] - share * busy),
         "between": event["between_s"],
         "save": save,
     }

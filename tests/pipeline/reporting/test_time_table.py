@@ -40,7 +40,7 @@ def test_spans_that_ran_side_by_side_count_by_share():
     (found,) = time_table([span(event="reduce") for _ in range(5)] + [sweep()])
     assert sum(found.parts.values()) == pytest.approx(3.0)
     assert found.parts["step"] == pytest.approx(0.75)
-    assert found.parts["dask"] == 0.0
+    assert found.parts["tasks"] == 0.0
 
 
 def test_what_a_crash_cut_short_counts_for_no_sweep():

@@ -27,11 +27,11 @@ def test_reading_before_the_steps_is_time_and_beside_them_is_not():
     second = [span(ahead=True, wait_s=0.4), sweep(name="reduce", seconds=1.5, spans_s=1.25)]
     alone, ahead = time_table(first + second)
     assert alone.parts == parts(
-        read=0.2, decode=0.6, permute=0.4, step=0.6, span=0.2, dask=0.5, between=0.2, save=0.1,
+        read=0.2, decode=0.6, permute=0.4, step=0.6, span=0.2, tasks=0.5, between=0.2, save=0.1,
         other=0.2,
     )  # fmt: skip
     assert not any(alone.beside.values())
-    assert ahead.parts == parts(step=0.3, wait=0.4, span=0.3, dask=0.25, between=0.2, other=0.05)
+    assert ahead.parts == parts(step=0.3, wait=0.4, span=0.3, tasks=0.25, between=0.2, other=0.05)
     assert ahead.beside == pytest.approx({"read": 0.1, "decode": 0.3, "permute": 0.2})
     assert (alone.rows, ahead.rows) == (20, 10)
 

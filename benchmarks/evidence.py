@@ -10,6 +10,7 @@ counts.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +18,7 @@ from typing import NamedTuple
 from benchmarks import scaling
 from benchmarks.auto import METHODS, OTHERS, TOLS
 from benchmarks.data_sets import STUDIES
-from benchmarks.evidence_words import TITLE, WORDS
+from benchmarks.evidence_words import HOW, QUESTIONS, TITLE, WORDS
 from benchmarks.one_pass_findings import tables as one_pass_peers
 from pipeline.execution.reduce import MOST_SPANS
 from testing.results import EVIDENCE, Row, shown, table
@@ -43,7 +44,18 @@ def main() -> None:
 def page(results: Path) -> str:
     """Put the page together."""
     lines = [json.loads(text) for text in results.read_text(encoding="utf-8").splitlines()]
-    return "\n\n".join([TITLE, *(section(part, lines) for part in PARTS)]) + "\n"
+    return "\n\n".join([TITLE, contents(), HOW, *(section(part, lines) for part in PARTS)]) + "\n"
+
+
+def contents() -> str:
+    """Tabulate the question that each section answers."""
+    rows = [[QUESTIONS[part.name], f"[{part.title}](#{anchor(part.title)})"] for part in PARTS]
+    return table(("question", "section"), rows, ("question", "section"))
+
+
+def anchor(title: str) -> str:
+    """Return the name that a heading can be linked by."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
 def section(part: Part, lines: list[Row]) -> str:

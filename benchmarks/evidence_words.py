@@ -4,13 +4,30 @@ from __future__ import annotations
 
 TITLE = """# Evidence
 
-What was measured on real data, other than speed ([performance.md](performance.md)) and faults
-([trust.md](trust.md)). Made of `docs/evidence.jsonl` by `python -m benchmarks.evidence`; all rows
-are in that file, the page shows a choice. Under each heading stands the command that measures it
-again, and when, at which commit and with what it was measured. What was measured before 2026-11-23
-was taken over from earlier pages, rounded as it was printed there. The public sets are in the
-folder that `FEWPASS_DATA` names ([which](../tests/data/README.md)). Words:
-[glossary.md](glossary.md)."""
+What we measured on real data, apart from speed ([performance.md](performance.md)) and deliberate
+failures ([trust.md](trust.md)). Each section answers a question:"""
+
+HOW = """Below each heading is the command that repeats the measurement, with the date, the commit
+and the machine. "1e-4 / 1e-6" in a table means: to a certified relative gap of 1e-4, and of 1e-6.
+The page is generated from `docs/evidence.jsonl`, which has all rows, by
+`python -m benchmarks.evidence`. Results from before 2026-11-23 come from earlier pages, rounded as
+they were printed there. The public data sets are in the folder that `FEWPASS_DATA` names
+([list](../tests/data/README.md)); terms are in the [glossary](glossary.md)."""
+
+#: What each part answers, by its name.
+QUESTIONS = {
+    "one-pass": "How good is a model after a single pass with default settings?",
+    "one-pass-peers": "How does that compare with other programs that learn in one pass?",
+    "certified": "Are certificates true, and how many passes does a proven 1e-6 take?",
+    "forecasts": "How accurate is the forecast of `fewpass plan`?",
+    "auto": "Does `auto` choose a good method?",
+    "raw-data": "What if some rows are far longer than others, as in raw counts?",
+    "psdca-ways": "Would larger windows, or visiting rows twice, save passes?",
+    "public-sets": "Do public data sets work without any preparation?",
+    "sorted": "What if the rows are sorted, and were not shuffled?",
+    "memory": "Does memory grow with the data?",
+    "scaling": "What do more machines bring?",
+}
 
 WORDS = {
     "one-pass": """\

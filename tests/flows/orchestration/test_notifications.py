@@ -21,7 +21,7 @@ from flows.orchestration.stalling import StallWatch, tell_prefect
 
 @flow(name="train", flow_run_name="stuck")
 def stuck():
-    with StallWatch(tell_prefect, floor_s=0.2, looks_every_s=0.1) as watch:
+    with StallWatch(tell_prefect, floor_s=1.0, looks_every_s=0.1) as watch:
         for _ in range(5):
             watch.progressed()
         time.sleep(3)

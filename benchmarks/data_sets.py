@@ -64,12 +64,12 @@ class Study:
 
 
 def regression(name: str, scale: str) -> Study:
-    """A table of numbers, target last."""
+    """A table of numbers, target last: columns as they are but for the scaling."""
     return Study(
         f"{name}, {scale}" if scale != "none" else f"{name}, raw",
         f"regression/{name}.data.csv.gz",
         scale=scale,
-        options={"label": -1, "header": False},
+        options={"label": -1, "header": False, "encode": "none"},
         task="regression",
     )
 
@@ -104,7 +104,7 @@ MORE_STUDIES = (
     ),
     Study(
         "kddcup99", "kddcup99_10pct/kddcup.data_10_percent.gz", positive="normal.",
-        options={"format": "csv", "label": -1, "header": False},
+        options={"format": "csv", "label": -1, "header": False, "ranks": False},
     ),
     Study(
         "credit", "give_me_some_credit/creditsample-training.csv.gz",

@@ -5,15 +5,16 @@
 Every set with the logistic loss, the squared hinge and the hinge, at lam = 1/n and 10/n, unscaled,
 all else at its defaults, one seed: `fewpass train SET RUN --loss LOSS --lam LAM --tol 1e-6 --passes
 100`.  A pass is n rows read, those that only certify included.  More than two classes: one against
-the rest.  One JSON line per training goes to `--results`.
+the rest.  One JSON line per training goes to `--results`.  Runs stay in `--folder`: one that was
+killed goes on from its newest snapshot, one that is there is told of again.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 from benchmarks.auto import readings
 from benchmarks.data_sets import MORE_STUDIES, PIXELS, STUDIES, Study, training_rows
@@ -56,23 +57,21 @@ def measured(chosen: argparse.Namespace) -> Iterator[Row]:
         dataset = training_rows(study, chosen.folder)
         for lam in chosen.lams:
             for loss in chosen.losses:
-                yield {"set": study.name, "loss": loss, "lam": lam, **trained(
-                    study, dataset, loss, lam
-                )}  # fmt: skip
+                key = dict(zip(KEY, (study.name, loss, lam), strict=True))
+                name = "-".join(key.values()).replace("/", "-of-").replace(" ", "-")
+                yield key | trained(study, dataset, loss, lam, chosen.folder / "runs" / name)
 
 
-def trained(study: Study, dataset: Dataset, loss: str, lam: str) -> Row:
+def trained(study: Study, dataset: Dataset, loss: str, lam: str, at: Path) -> Row:
     """Train; passes until each tolerance that was certified, and what is certified in the end."""
     plan = TrainingPlan(
         dataset=dataset.folder.url, loss=loss, lam=lam, tol=min(ALLOWED),
         passes=max(ALLOWED.values()), positive=study.positive,
     )  # fmt: skip
-    with tempfile.TemporaryDirectory() as place:
-        training = TrainingRun.start(plan, f"{place}/run", InProcess())
-        for _ in training:
-            pass
-        proven = list(readings(training.run.events(), dataset.manifest.n_rows))
-        result = training.result
+    training = TrainingRun.start(plan, str(at), InProcess())
+    for _ in training:
+        pass
+    proven, result = list(readings(training.run.events(), dataset.n_rows)), training.result
     return {
         "passes": [next((p for p, gap in proven if gap <= tol), None) for tol in ALLOWED],
         "relative": result.relative_gap, "solver": result.solver, "seconds": result.seconds,

@@ -1,10 +1,10 @@
 """Many cases, counted: what `make faults` runs.
 
     python -m tests.faults.campaign [--size 1.0] [--processes 2] [--seed 17] [--results FILE]
-                                    [--only KIND ...]
+                                    [--only KIND ...] [--subjects NAME ...]
 
-Size 1 takes forty minutes on two cores; a smaller one tries that share of it.  With --only, what
-the results say of other kinds stays.
+Size 1 takes forty minutes on two cores; a smaller one tries that share of it.  With --only or
+--subjects, what the results say of other kinds and subjects stays.
 """
 
 from __future__ import annotations
@@ -44,10 +44,15 @@ def main() -> None:
     options.add_argument("--seed", type=int, default=SEED)
     options.add_argument("--results", type=Path, default=RESULTS)
     options.add_argument("--only", nargs="*", choices=CATALOGUE, default=list(CATALOGUE))
+    options.add_argument("--subjects", nargs="*", help="[default: all of each kind]")
     chosen = options.parse_args()
     began = time.perf_counter()
-    units = [(kind, name) for kind in chosen.only for name in CATALOGUE[kind].subjects]
-    before, kept = _others(chosen.results, chosen.only)
+    units = [
+        (kind, name)
+        for kind in chosen.only for name in CATALOGUE[kind].subjects
+        if not chosen.subjects or name in chosen.subjects
+    ]  # fmt: skip
+    before, kept = _others(chosen.results, units)
     rows: list[Row] = []
     for row in _every(units, chosen.size, chosen.seed, chosen.processes):
         rows.append(row)
@@ -59,7 +64,7 @@ def main() -> None:
             "python": platform.python_version(),
             "versions": {name: version(name) for name in ("fewpass", "numpy", "numba")},
         }
-        every = sorted([*kept, *rows], key=lambda r: list(CATALOGUE).index(r["kind"]))
+        every = sorted([*kept, *rows], key=_place)
         _write(chosen.results, [{"about": about}, *every])
     count = sum(sum(row["how"].values()) for row in rows)
     failures = sum(row["how"].get("broken", 0) for row in rows)
@@ -67,12 +72,21 @@ def main() -> None:
     sys.exit(failures > 0)
 
 
-def _others(results: Path, kinds: list[str]) -> tuple[float, list[Row]]:
-    """Return what is known of other kinds, and the minutes that it took."""
-    if set(kinds) == set(CATALOGUE) or not results.exists():
+def _others(results: Path, units: list[Unit]) -> tuple[float, list[Row]]:
+    """Return what is known of other kinds and subjects, and the minutes that it took."""
+    everything = [(kind, name) for kind in CATALOGUE for name in CATALOGUE[kind].subjects]
+    if set(units) == set(everything) or not results.exists():
         return 0.0, []
     about, *rows = [json.loads(line) for line in results.read_text().splitlines()]
-    return about["about"]["minutes"], [row for row in rows if row["kind"] not in kinds]
+    kept = [row for row in rows if (row["kind"], row["subject"]) not in units]
+    return about["about"]["minutes"], kept
+
+
+def _place(row: Row) -> tuple[int, int]:
+    """Where a row stands: kinds and subjects in the order of the catalogue."""
+    subjects = CATALOGUE[row["kind"]].subjects
+    at = subjects.index(row["subject"]) if row["subject"] in subjects else len(subjects)
+    return list(CATALOGUE).index(row["kind"]), at
 
 
 def _write(results: Path, lines: list[Row]) -> None:

@@ -43,18 +43,20 @@ ENDINGS = ("equal", "named", "refused", "harmless", "broken")
 
 def page(about: dict[str, Any], rows: list[Row]) -> str:
     """Return the page."""
-    parts = [HEAD, _when(about), ENDS, "## All promises", _overview(rows)]
+    parts = [HEAD, _when(about, rows), ENDS, "## All promises", _overview(rows)]
     for promise, sentence in PROMISES.items():
         parts += [f"## {promise}", sentence, *_section(promise, rows)]
     parts += ["## Not promised", "\n".join(f"- {text}" for text in NOT_PROMISED)]
     return "\n\n".join(parts) + "\n"
 
 
-def _when(about: dict[str, Any]) -> str:
+def _when(about: dict[str, Any], rows: list[Row]) -> str:
+    dates = sorted({row["at"][:10] for row in rows})
+    when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
     named = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
     share = "" if about["size"] == 1.0 else f" (size {about['size']:g} of 1)"
     return (
-        f"These results are of {about['at'][:10]}, {about['minutes']} minutes{share}, "
+        f"These results are of {when}, {about['minutes']} minutes{share}, "
         f"seed {about['seed']}, Python {about['python']}, {named}."
     )
 

@@ -26,7 +26,9 @@ from pipeline.refresh.refreshing import (
 from pipeline.runs.model import load_model
 from pipeline.runs.run_folder import RunFolder
 from pipeline.scoring.evaluate import evaluate
+from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.settings.refresh_plan import RefreshPlan
+from pipeline.settings.training_plan import TrainingPlan
 from pipeline.training.training_run import TrainingRun
 from storage.dataset import Dataset
 from storage.folder import Damaged, Folder
@@ -118,6 +120,38 @@ def test_forward_and_back(plan, tmp_path, fewpass, as_json):
     warm = RunFolder(f"{store}/generations/000003/run").record().plan.start_from
     assert warm == f"{store}/generations/000001/run"
     assert [s.state for s in models(store)] == ["published before"] * 2 + ["published"]
+
+
+def test_a_refresh_goes_on_with_the_learners_of_one_pass(tmp_path):
+    """Rows before are counted: the model is nearer to the optimum of all rows than a new one."""
+    (tmp_path / "inbox").mkdir()
+    plan = plan_of(tmp_path)
+    for seed in range(4):
+        write_rows(tmp_path / f"inbox/{seed}.csv", seed)
+        assert refresh(plan).published
+    runs = [RunFolder(g.run) for g in generations(Folder(plan.store))]
+    assert {run.record().method() for run in runs} == {"onepass"}
+    rows = sum(Dataset.open(g.data).n_rows for g in generations(Folder(plan.store)))
+    (state,) = runs[-1].snapshots.load(load_model(runs[-1]).snapshot).attributes["streams"]
+    assert state["t"] >= rows
+
+    anew = training_plan(plan, generations(Folder(plan.store))[-1])
+    anew = anew.model_copy(update={"start_from": None})
+    for _ in TrainingRun.start(anew, str(tmp_path / "anew"), InProcess()):
+        pass
+    everything = IngestPlan(sources=plan.sources, dataset=str(tmp_path / "all"), like=anew.dataset)
+    ingest(everything)
+    optimum = {"solver": {"kind": "newton"}, "passes": 20, "tol": 1e-9, "start_from": None}
+    best = anew.model_copy(update={"dataset": str(tmp_path / "all")}).model_dump() | optimum
+    least = TrainingRun.start(TrainingPlan.model_validate(best), str(tmp_path / "best"), InProcess())
+    for _ in least:
+        pass
+    held = Dataset.open(str(tmp_path / "all"))
+    excess = [
+        evaluate(load_model(run), held, InProcess()).objective - least.result.objective
+        for run in (runs[-1], RunFolder(str(tmp_path / "anew")))
+    ]
+    assert excess[0] < 0.5 * excess[1], (excess, state["t"], rows)
 
 
 def test_what_cannot_be_published_is_refused(plan, tmp_path, fewpass):

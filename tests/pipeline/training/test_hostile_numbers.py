@@ -21,13 +21,13 @@ from testing.oracles import objective, optimum
 
 SMOOTH = ["squared_hinge", "logistic", "squared"]
 METHODS = {
-    "sgd": [*SMOOTH, "hinge"], "asgd": [*SMOOTH, "hinge"], "pegasos": ["hinge"], "s2gd": SMOOTH,
+    "sgd": [*SMOOTH, "hinge"], "asgd": [*SMOOTH, "hinge"], "onepass": [*SMOOTH, "hinge"], "pegasos": ["hinge"], "s2gd": SMOOTH,
     "s2gd+": SMOOTH, "svrg": SMOOTH, "sdca": [*SMOOTH, "hinge"], "psdca": [*SMOOTH, "hinge"],
     "asdca": SMOOTH, "gd": SMOOTH, "agd": SMOOTH, "sag": SMOOTH, "sag+": SMOOTH, "lbfgs": SMOOTH, "newton": SMOOTH,
     "auto": [*SMOOTH, "hinge"], "simba": ["hinge"],
 }  # fmt: skip
 CASES = [(method, loss) for method, losses in METHODS.items() for loss in losses]
-ONE_PASS = ("sgd", "asgd", "pegasos")
+ONE_PASS = ("sgd", "asgd", "onepass", "pegasos")
 SIZES = [1e-30, 1.0, 1e30, 1e-200, 1e100]  # the last two of float64
 
 

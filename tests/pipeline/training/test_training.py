@@ -88,6 +88,7 @@ def test_bits_do_not_depend_on_where_it_runs(tmp_path, quiet_runs, execution):
         {"solver": {"kind": "asgd", "average_from": "auto"}},
         {"solver": {"kind": "asgd", "average_from": 1500}, "passes": 2},
         {"solver": {"kind": "sgd"}, "loss": "squared_hinge", "intercept": "none"},
+        {"solver": {"kind": "onepass"}, "streams": 2, "certify": True, "memory": "128MB"},
         {"streams": 2, "passes": 2, "certify": True, "intercept": "regularised"},
         {"solver": {"kind": "s2gd+"}, "passes": 6},
         {"solver": {"kind": "s2gd", "m": 3000}, "passes": 4, "streams": 2, "lam": "30/n"},

@@ -247,6 +247,11 @@ def wall_and_peak(row: Held) -> str:
     return f"{wall(row)} ({row['beyond_imports_mb']:.0f})"
 
 
+def wall_and_cpu(row: Held) -> str:
+    """Wall milliseconds, and CPU milliseconds."""
+    return f"{wall(row)} ({cpu(row)})"
+
+
 def until_accurate(row: Held) -> str:
     """CPU milliseconds of a fit, and how far above the optimum it ends where that is too far."""
     above = row["found"]["above"]
@@ -282,12 +287,12 @@ def whole(row: Held) -> str:
 SHOWN = {
     "file-to-model": whole,
     "one-pass": cpu, "inner-step": cpu, "gradient": wall, "accuracy": course,
-    "streaming": wall_and_peak, "out-of-core": each_pass, "many-models": cpu,
+    "streaming": wall_and_peak, "out-of-core": each_pass, "learners": wall_and_cpu, "many-models": cpu,
     "classes": wall_and_peak, "reading": cpu, "latency": until_accurate,
 }  # fmt: skip
 BARS = {
     "file-to-model": "wall_s",
-    "inner-step": "cpu_s", "gradient": "wall_s", "streaming": "wall_s", "many-models": "cpu_s",
+    "inner-step": "cpu_s", "gradient": "wall_s", "streaming": "wall_s", "learners": "wall_s", "many-models": "cpu_s",
     "classes": "wall_s", "reading": "cpu_s", "latency": "cpu_s",
 }  # fmt: skip
 

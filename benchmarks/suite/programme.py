@@ -66,6 +66,7 @@ class Programme:
             "accuracy": self.accuracy,
             "streaming": self.streaming,
             "out-of-core": self.out_of_core,
+            "learners": self.learners,
             "many-models": self.many_models,
             "classes": self.classes,
             "reading": self.reading,
@@ -264,6 +265,22 @@ class Programme:
                     tuple(Target(9, mine, "in memory", 1 / 1.2, "later_s") for mine in judged),
                     *per_piece(name, shape(place)), self._turns,
                 )  # fmt: skip
+
+    def learners(self) -> Iterator[Contest]:
+        """One pass of several learners beside averaged SGD alone, from a cold disk."""
+        for name in self._few("D1", "mnist", "S1", "imdb"):
+            place = self._place(name)
+            dataset, cold = {"dataset": str(stored(place))}, {"cold": True}
+            at = dataset | cold | {"dask": False, "memory": "2GB"}
+            several, alone = "fewpass, onepass", "fewpass, asgd"
+            yield Contest(
+                f"learners {name}", f"One pass of several learners, cold: {name}", name,
+                (Contestant(several, "streaming:Streamed", at | {"method": "onepass"}, 2),
+                 Contestant(alone, "streaming:Streamed", at, 2),
+                 Contestant("file read", "streaming:FileRead", dataset | cold, 1, True)),
+                (Target(16, several, alone, 1 / 1.3, "wall_s"),),
+                *per_piece(name, shape(place)), self._turns,
+            )  # fmt: skip
 
     def many_models(self) -> Iterator[Contest]:
         """Eight values of lam in one reading against one."""

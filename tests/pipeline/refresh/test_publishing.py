@@ -143,7 +143,9 @@ def test_a_refresh_goes_on_with_the_learners_of_one_pass(tmp_path):
     ingest(everything)
     optimum = {"solver": {"kind": "newton"}, "passes": 20, "tol": 1e-9, "start_from": None}
     best = anew.model_copy(update={"dataset": str(tmp_path / "all")}).model_dump() | optimum
-    least = TrainingRun.start(TrainingPlan.model_validate(best), str(tmp_path / "best"), InProcess())
+    least = TrainingRun.start(
+        TrainingPlan.model_validate(best), str(tmp_path / "best"), InProcess()
+    )
     for _ in least:
         pass
     held = Dataset.open(str(tmp_path / "all"))

@@ -145,11 +145,11 @@ The misses are raw pixels and the hinge on raw credit, whose columns differ in s
 10,000. They are numbers in units with which lam = 1/n hardly regularises at all: on pixels of 0 to
 255 it is what 1/(65,025 n) is on pixels of 0 to 1, and L/lam is 3.4e11 with the squared hinge.
 There `newton` moves, but which rows count in its matrix changes with each step, so steps are halved
-two to four times, a pass each; `psdca` certifies no more (above), with columns pulled apart by their
-size neither. The hinge has no curvature for a matrix, and `psdca` is left. The remedy is the scale:
-with `--scale maxabs` the squared hinge on pixels takes 11 passes of `newton` to 1e-6 at 1/n and the
-hinge 34 of `psdca`; on credit as `ingest` encodes it by default the hinge takes 28, and 15 at 10/n. Here missing cells
-of credit count as zero.""",
+two to four times, a pass each; `psdca` certifies no more (above), with columns pulled apart by
+their size neither. The hinge has no curvature for a matrix, and `psdca` is left. The remedy is the
+scale: with `--scale maxabs` the squared hinge on pixels takes 11 passes of `newton` to 1e-6 at 1/n
+and the hinge 34 of `psdca`; on credit as `ingest` encodes it by default the hinge takes 28, and 15
+at 10/n. Here missing cells of credit count as zero.""",
     "sorted": """\
 ijcnn1 sorted by label, 55 chunks, 96 % of the variance of the targets between chunks; `s2gd+` to
 1e-6 or for 40 passes:

@@ -6,8 +6,8 @@ Every set with the logistic loss, the squared hinge and the hinge, at lam = 1/n 
 all else at its defaults, one seed: `fewpass train SET RUN --loss LOSS --lam LAM --tol 1e-6 --passes
 100`.  A pass is n rows read, those that only certify included.  More than two classes: one against
 the rest.  One JSON line per training goes to `--results`.  Runs stay in `--folder`: one that was
-killed goes on from its newest snapshot, one that is there is told of again.  With no sets (`--sets`)
-it tells what all lines there come to.
+killed goes on from its newest snapshot, one that is there is told of again.  With no sets
+(`--sets`) it tells what all lines there come to.
 """
 
 from __future__ import annotations

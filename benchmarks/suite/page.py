@@ -287,12 +287,13 @@ def whole(row: Held) -> str:
 SHOWN = {
     "file-to-model": whole,
     "one-pass": cpu, "inner-step": cpu, "gradient": wall, "accuracy": course,
-    "streaming": wall_and_peak, "out-of-core": each_pass, "learners": wall_and_cpu, "many-models": cpu,
-    "classes": wall_and_peak, "reading": cpu, "latency": until_accurate,
+    "streaming": wall_and_peak, "out-of-core": each_pass, "learners": wall_and_cpu,
+    "many-models": cpu, "classes": wall_and_peak, "reading": cpu, "latency": until_accurate,
 }  # fmt: skip
 BARS = {
     "file-to-model": "wall_s",
-    "inner-step": "cpu_s", "gradient": "wall_s", "streaming": "wall_s", "learners": "wall_s", "many-models": "cpu_s",
+    "inner-step": "cpu_s", "gradient": "wall_s", "streaming": "wall_s", "learners": "wall_s",
+    "many-models": "cpu_s",
     "classes": "wall_s", "reading": "cpu_s", "latency": "cpu_s",
 }  # fmt: skip
 

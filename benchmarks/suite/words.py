@@ -22,9 +22,9 @@ NumPy and dask.array in float32. Wall milliseconds.""",
     "accuracy": """CPU seconds of one thread until the objective is within 1e-6 of the optimum,
 relative; rows in memory, no intercept. In brackets what only we have: seconds until that is
 proven. `-`: did not arrive. Peers are fitted again and again with more effort (how, says
-`benchmarks/suite/time_to_accuracy.py`). `*` is the method that `--solver auto` takes. S1 logistic
-1e-4 was measured before `psdca` was there, on a slower day; the others while programs ran beside:
-compare within a column.""",
+`benchmarks/suite/time_to_accuracy.py`). `*` is the method that `--solver auto` takes.
+Programs ran beside, and sets were measured on different days: compare within a column. counts,
+imdb-raw and mnist are rows as they lie or in units not chosen for us.""",
     "streaming": """A training with `--memory 256MB` by the code of `fewpass train`, from opening
 the set to the finished run folder, the cluster being up; the peers over the same Zarr store.
 "Cold": the page cache was told to forget the files before every turn. Wall milliseconds, in

@@ -116,6 +116,7 @@ bench-quick: $(PEERS_STAMP)
 	    --results "$$folder/results.jsonl" && \
 	  $(PEERS)/bin/python -m benchmarks.suite.page --quick --results "$$folder/results.jsonl" \
 	    --page "$$folder/performance.md"
+	$(PEERS)/bin/python -m benchmarks.coming_from
 
 deploy: install-dev
 	@test -n "$$PREFECT_API_URL" || { echo "Say which server: PREFECT_API_URL=http://... make deploy" \

@@ -35,7 +35,7 @@ def sparse_copies(X):
 
 
 def dense_copies(X):
-    return DenseCopies(np.ascontiguousarray(X), np.ascontiguousarray(X.T))
+    return DenseCopies(oracles.as_stored(X), oracles.as_stored(X.T))
 
 
 def text_like(n, d, seed, density=0.1):
@@ -43,7 +43,7 @@ def text_like(n, d, seed, density=0.1):
     rng = np.random.default_rng(seed)
     X = rng.random((n, d)) * (rng.random((n, d)) < density)
     X[np.arange(n), rng.integers(d, size=n)] += 0.5
-    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    X = oracles.single(X / np.linalg.norm(X, axis=1, keepdims=True))
     score = X @ rng.standard_normal(d)
     y = np.where(score + 0.1 * rng.standard_normal(n) > np.median(score), 1.0, -1.0)
     return X, y
@@ -258,7 +258,7 @@ def test_judgement_is_true_of_any_mean(biased, rng):
     for _ in range(5):
         p = rng.random(120) ** 8
         at = Mean(w / np.linalg.norm(w) * rng.random(), biased * b * 0.01, p / p.sum())
-        found = judge(of, problem, DenseRows(X), y, at)
+        found = judge(of, problem, DenseRows(oracles.as_stored(X)), y, at)
         assert found.gamma <= found.bound
         assert found.certificate.objective - found.certificate.gap <= least + 1e-9
         coef, intercept = found.weights
@@ -274,7 +274,7 @@ def test_without_a_positive_margin_nothing_is_divided():
     X, y = np.ones((4, 1)), np.array([1.0, -1.0, 1.0, -1.0])
     of = SoftMargin(4, 1, 0.0, 1.0, biased=False, iterations=1)
     at = Mean(np.array([0.5]), 0.0, np.full(4, 0.25))
-    found = judge(of, Problem(Hinge(), 0.1, 0.0, 0.1), DenseRows(X), y, at)
+    found = judge(of, Problem(Hinge(), 0.1, 0.0, 0.1), DenseRows(oracles.as_stored(X)), y, at)
     assert (found.gamma, found.weights.coef[0]) == (-0.5, 0.5)
 
 

@@ -2,7 +2,7 @@
 
     promises.py   the promises, and what is not promised
     subjects.py   the commands that are tried, on data of some hundred rows
-    workshop.py   folders as those commands leave them, and the bits of a run without a fault
+    sandbox.py   folders as those commands leave them, and the bits of a run without a fault
     starter.py    a process that imports everything once and forks one child per case
     child.py      what such a child does: watched, with a call that fails, or a signal at a moment
     recorder.py   what a power cut would leave: the content and the names that were fsynced

@@ -26,8 +26,8 @@ from typing import Any
 
 from tests.faults.catalogue import CATALOGUE, SEED, sample
 from tests.faults.families import Case
+from tests.faults.sandbox import Sandbox
 from tests.faults.verdict import Verdict, broken
-from tests.faults.workshop import Workshop
 
 RESULTS = Path(__file__).parents[2] / "docs" / "trust.jsonl"
 MOST_TOLD = 5  # broken cases per row
@@ -111,20 +111,20 @@ def _every(units: list[Unit], size: float, seed: int, processes: int) -> Iterato
         pool.join()
 
 
-_shop: Workshop
+_sandbox: Sandbox
 
 
 def _begin() -> None:
-    global _shop
-    _shop = Workshop(Path(tempfile.mkdtemp(prefix="fewpass-faults-")))
-    multiprocessing.util.Finalize(_shop, _shop.close, exitpriority=10)
+    global _sandbox
+    _sandbox = Sandbox(Path(tempfile.mkdtemp(prefix="fewpass-faults-")))
+    multiprocessing.util.Finalize(_sandbox, _sandbox.close, exitpriority=10)
 
 
 def _unit(kind: str, subject: str, size: float, seed: int) -> Row:
     """Try one subject's cases of one kind."""
-    there = len(list(CATALOGUE[kind].cases(_shop, subject)))
+    there = len(list(CATALOGUE[kind].cases(_sandbox, subject)))
     most = CATALOGUE[kind].most(subject, there, size)
-    every, cases = sample(_shop, kind, subject, most, seed)
+    every, cases = sample(_sandbox, kind, subject, most, seed)
     found = [(case, _tried(case)) for case in cases]
     return _counted(kind, subject, every, found)
 

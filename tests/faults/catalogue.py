@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from tests.faults import exposure, families, lying
 from tests.faults.families import STORED, Case, Family
+from tests.faults.sandbox import Sandbox, chance
 from tests.faults.subjects import SUBJECTS
-from tests.faults.workshop import Workshop, chance
 
 SEED = 17
 
@@ -90,13 +90,13 @@ CATALOGUE = {
 
 
 def sample(
-    shop: Workshop, kind: str, subject: str, most: int | None, seed: int = SEED
+    sandbox: Sandbox, kind: str, subject: str, most: int | None, seed: int = SEED
 ) -> tuple[list[Case], list[Case]]:
     """Return all cases of a subject, and those to try: at most so many, drawn by the seed.
 
     Every target comes in turn, so that a small sample has of each.
     """
-    every = list(CATALOGUE[kind].cases(shop, subject))
+    every = list(CATALOGUE[kind].cases(sandbox, subject))
     if most is None or most >= len(every):
         return every, every
     by_target: dict[str, list[Case]] = {}

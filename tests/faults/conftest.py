@@ -1,12 +1,12 @@
-"""One workshop for all tests of a process."""
+"""One sandbox for all tests of a process."""
 
 import pytest
 
-from tests.faults.workshop import Workshop
+from tests.faults.sandbox import Sandbox
 
 
 @pytest.fixture(scope="session")
-def shop(tmp_path_factory):
-    made = Workshop(tmp_path_factory.mktemp("faults"))
+def sandbox(tmp_path_factory):
+    made = Sandbox(tmp_path_factory.mktemp("faults"))
     yield made
     made.close()

@@ -17,10 +17,10 @@ import psutil
 
 from tests.faults import hostile
 from tests.faults.families import STORED, Case, Stored, _bits_of
+from tests.faults.sandbox import Sandbox
 from tests.faults.starter import Ended
 from tests.faults.subjects import SUBJECTS, bytes_below, write_libsvm
 from tests.faults.verdict import Verdict, broken, fault_of, names, same
-from tests.faults.workshop import Workshop
 
 # -- links and pipes ---------------------------------------------------------------------------
 
@@ -46,69 +46,69 @@ PLACES: dict[str, tuple[str, ...]] = {
 PIPE_TIMEOUT_S = 15.0
 
 
-def links(shop: Workshop, name: str) -> Iterator[Case]:
+def links(sandbox: Sandbox, name: str) -> Iterator[Case]:
     """An object or a folder that lies elsewhere, with a link to it in its place."""
     for pattern in PLACES[name]:
         yield Case("P8", name, "a link that leaves the folder", pattern,
-                   lambda p=pattern: _linked(shop, STORED[name], p))  # fmt: skip
+                   lambda p=pattern: _linked(sandbox, STORED[name], p))  # fmt: skip
 
 
-def pipes(shop: Workshop, name: str) -> Iterator[Case]:
+def pipes(sandbox: Sandbox, name: str) -> Iterator[Case]:
     """A pipe that nobody writes to, in place of an object."""
     for pattern in PLACES[name]:
-        if _place(shop, STORED[name], pattern).is_file():
+        if _place(sandbox, STORED[name], pattern).is_file():
             yield Case("P7", name, "a pipe in place of an object", pattern,
-                       lambda p=pattern: _piped(shop, STORED[name], p))  # fmt: skip
+                       lambda p=pattern: _piped(sandbox, STORED[name], p))  # fmt: skip
 
 
-def _place(shop: Workshop, stored: Stored, pattern: str) -> Path:
-    stored.lay_out(shop, 0)
-    return max(shop.at.glob(pattern))
+def _place(sandbox: Sandbox, stored: Stored, pattern: str) -> Path:
+    stored.restore(sandbox, 0)
+    return max(sandbox.at.glob(pattern))
 
 
-def _commands(shop: Workshop, stored: Stored) -> list[list[str]]:
-    looks = [["verify", f"{shop.at}/{stored.verify}"]] if stored.verify else []
+def _commands(sandbox: Sandbox, stored: Stored) -> list[list[str]]:
+    looks = [["verify", f"{sandbox.at}/{stored.verify}"]] if stored.verify else []
     if stored.verify == "run":
-        looks.append(["report", f"{shop.at}/run"])
-    return [*looks, stored.subject.command(shop.at)]
+        looks.append(["report", f"{sandbox.at}/run"])
+    return [*looks, stored.subject.command(sandbox.at)]
 
 
-def _linked(shop: Workshop, stored: Stored, pattern: str) -> Verdict:
-    quiet = _bits_of(shop, stored)
-    path, outside = _place(shop, stored, pattern), shop.root / "outside"
+def _linked(sandbox: Sandbox, stored: Stored, pattern: str) -> Verdict:
+    quiet = _bits_of(sandbox, stored)
+    path, outside = _place(sandbox, stored, pattern), sandbox.root / "outside"
     shutil.rmtree(outside, ignore_errors=True)
     outside.mkdir()
     (outside / "diary").write_text("dear")
     shutil.move(path, outside / path.name)
     path.symlink_to(outside / path.name)
     before = bytes_below(outside)
-    ended = shop.starter.run(_commands(shop, stored), watched=shop.at)
+    ended = sandbox.starter.run(_commands(sandbox, stored), watched=sandbox.at)
     if wrong := fault_of(ended):
         return broken(wrong)
     if bytes_below(outside) != before:
         return broken("it wrote through a link that leaves the folder")
-    return _refused_or_equal(stored, shop, ended, quiet, pattern)
+    return _refused_or_equal(stored, sandbox, ended, quiet, pattern)
 
 
-def _piped(shop: Workshop, stored: Stored, pattern: str) -> Verdict:
-    quiet = _bits_of(shop, stored)
-    path = _place(shop, stored, pattern)
+def _piped(sandbox: Sandbox, stored: Stored, pattern: str) -> Verdict:
+    quiet = _bits_of(sandbox, stored)
+    path = _place(sandbox, stored, pattern)
     path.unlink()
     os.mkfifo(path)
-    commands = _commands(shop, stored)
-    ended = shop.starter.run(commands, watched=shop.at, timeout_s=PIPE_TIMEOUT_S)
+    commands = _commands(sandbox, stored)
+    ended = sandbox.starter.run(commands, watched=sandbox.at, timeout_s=PIPE_TIMEOUT_S)
     if wrong := fault_of(ended):
         return broken(wrong)
-    return _refused_or_equal(stored, shop, ended, quiet, pattern)
+    return _refused_or_equal(stored, sandbox, ended, quiet, pattern)
 
 
 def _refused_or_equal(
-    stored: Stored, shop: Workshop, ended: Ended, quiet: dict, pattern: str
+    stored: Stored, sandbox: Sandbox, ended: Ended, quiet: dict, pattern: str
 ) -> Verdict:
     last = ended.commands[-1]
     if last.status == 0:
-        return same(stored.subject, shop.at, last, quiet)
-    if str(shop.at) in "".join(last.err.split()) or names(last.err, (pattern,)):
+        return same(stored.subject, sandbox.at, last, quiet)
+    if str(sandbox.at) in "".join(last.err.split()) or names(last.err, (pattern,)):
         return Verdict("named")
     return broken(f"refused, but not by name: {last.err.strip()[-300:]}")
 
@@ -133,42 +133,42 @@ ADDRESSES = (
 )
 
 
-def addresses(shop: Workshop, name: str) -> Iterator[Case]:
+def addresses(sandbox: Sandbox, name: str) -> Iterator[Case]:
     """Addresses in a run's record, in a configuration and on the command line."""
     place, make = REACHES[name]
     for address in ADDRESSES:
         yield Case("P8", f"address in {place}", address.partition(":")[0], address,
-                   lambda a=address: _reached(shop, make, a))  # fmt: skip
+                   lambda a=address: _reached(sandbox, make, a))  # fmt: skip
 
 
-def _in_record(member: str, shop: Workshop, address: str) -> list[list[str]]:
-    STORED["killed run: asgd"].lay_out(shop, 0)
-    path = shop.at / "run" / "run.json"
+def _in_record(member: str, sandbox: Sandbox, address: str) -> list[list[str]]:
+    STORED["killed run: asgd"].restore(sandbox, 0)
+    path = sandbox.at / "run" / "run.json"
     document, sealed = hostile.read(path)
     document["plan"][member] = address
     hostile.write(path, json.dumps(document, separators=(",", ":")).encode(), sealed=sealed)
-    resume = SUBJECTS["asgd"].command(shop.at, resume=True)
-    return [["inspect", f"{shop.at}/run"], ["report", f"{shop.at}/run"], resume]
+    resume = SUBJECTS["asgd"].command(sandbox.at, resume=True)
+    return [["inspect", f"{sandbox.at}/run"], ["report", f"{sandbox.at}/run"], resume]
 
 
-def _in_config(member: str, shop: Workshop, address: str) -> list[list[str]]:
-    shop.before(SUBJECTS["asgd"])
-    (shop.at / "plan.toml").write_text(f"{member} = {json.dumps(address)}\n")
-    command = SUBJECTS["asgd"].command(shop.at)
-    return [[*command, "--config", f"{shop.at}/plan.toml"]]
+def _in_config(member: str, sandbox: Sandbox, address: str) -> list[list[str]]:
+    sandbox.before(SUBJECTS["asgd"])
+    (sandbox.at / "plan.toml").write_text(f"{member} = {json.dumps(address)}\n")
+    command = SUBJECTS["asgd"].command(sandbox.at)
+    return [[*command, "--config", f"{sandbox.at}/plan.toml"]]
 
 
-def _as_argument(shop: Workshop, address: str) -> list[list[str]]:
-    shop.before(SUBJECTS["asgd"])
+def _as_argument(sandbox: Sandbox, address: str) -> list[list[str]]:
+    sandbox.before(SUBJECTS["asgd"])
     return [
         ["inspect", address],
-        ["ingest", address, f"{shop.at}/new"],
-        ["train", address, f"{shop.at}/new", "--scheduler", "none"],
+        ["ingest", address, f"{sandbox.at}/new"],
+        ["train", address, f"{sandbox.at}/new", "--scheduler", "none"],
         ["resume", address, "--scheduler", "none"],
     ]
 
 
-REACHES: dict[str, tuple[str, Callable[[Workshop, str], list[list[str]]]]] = {
+REACHES: dict[str, tuple[str, Callable[[Sandbox, str], list[list[str]]]]] = {
     "dataset of a record": ("a run's record", partial(_in_record, "dataset")),
     "start_from of a record": ("a run's record", partial(_in_record, "start_from")),
     "start_from of a plan": ("a configuration", partial(_in_config, "start_from")),
@@ -178,15 +178,15 @@ REACHES: dict[str, tuple[str, Callable[[Workshop, str], list[list[str]]]]] = {
 
 
 def _reached(
-    shop: Workshop, make: Callable[[Workshop, str], list[list[str]]], address: str
+    sandbox: Sandbox, make: Callable[[Sandbox, str], list[list[str]]], address: str
 ) -> Verdict:
-    shop.quiet(SUBJECTS["asgd"])
-    ended = shop.starter.run(make(shop, address), watched=shop.at)
+    sandbox.quiet(SUBJECTS["asgd"])
+    ended = sandbox.starter.run(make(sandbox, address), watched=sandbox.at)
     if wrong := fault_of(ended):
         return broken(wrong)
     last = ended.commands[-1]
     if last.status == 0:  # nothing was left to be read from there
-        return same(SUBJECTS["asgd"], shop.at, last, shop.quiet(SUBJECTS["asgd"]).bits)
+        return same(SUBJECTS["asgd"], sandbox.at, last, sandbox.quiet(SUBJECTS["asgd"]).bits)
     return Verdict("refused")
 
 
@@ -214,41 +214,41 @@ def serving(folder: Path) -> Iterator[int]:
         server.server_close()
 
 
-def secrets(shop: Workshop, name: str) -> Iterator[Case]:
+def secrets(sandbox: Sandbox, name: str) -> Iterator[Case]:
     """A password and a token in an address, of commands that succeed and that fail."""
     for path in ("rows.svm", "bad.svm", "missing.svm"):
         yield Case("P9", name, f"{name} from an address with a secret", path,
-                   lambda p=path: _secretive(shop, name, p))  # fmt: skip
+                   lambda p=path: _secretive(sandbox, name, p))  # fmt: skip
 
 
 SECRETIVE = ("ingest", "predict", "train", "resume", "inspect")
 
 
-def _secretive(shop: Workshop, name: str, path: str) -> Verdict:
+def _secretive(sandbox: Sandbox, name: str, path: str) -> Verdict:
     subject = SUBJECTS["asgd"]
-    shop.finished(subject)
-    served = shop.root / "served"
+    sandbox.finished(subject)
+    served = sandbox.root / "served"
     served.mkdir(exist_ok=True)
     write_libsvm(served / "rows.svm", d=12, nnz=4)
     (served / "bad.svm").write_text("1 1:1\n1 2:x\n")
     with serving(served) as port:
         address = f"http://somebody:{SECRETS[0]}@127.0.0.1:{port}/{path}?token={SECRETS[1]}"
-        new, run = f"{shop.at}/new", f"{shop.at}/run"
+        new, run = f"{sandbox.at}/new", f"{sandbox.at}/run"
         commands = {
             "ingest": [["ingest", address, new, "--memory", "128MB"], ["inspect", new],
                        ["train", new, f"{new}-run", "--scheduler", "none", "--json"],
                        ["report", f"{new}-run"]],
-            "predict": [["predict", run, address, f"{shop.at}/out.csv"]],
+            "predict": [["predict", run, address, f"{sandbox.at}/out.csv"]],
             "train": [["train", address, new, "--scheduler", "none"]],
             "resume": [["resume", address, "--scheduler", "none"]],
             "inspect": [["inspect", address], ["verify", address]],
         }[name]  # fmt: skip
-        ended = shop.starter.run(commands, watched=shop.at)
+        ended = sandbox.starter.run(commands, watched=sandbox.at)
     if wrong := fault_of(ended):
         return broken(wrong)
     texts = {"output": ended.text} | {
-        str(p.relative_to(shop.at)): p.read_text(errors="replace")
-        for p in shop.at.rglob("*")
+        str(p.relative_to(sandbox.at)): p.read_text(errors="replace")
+        for p in sandbox.at.rglob("*")
         if p.is_file()
     }
     told = [where for where, text in texts.items() if any(s in text for s in SECRETS)]
@@ -266,23 +266,23 @@ WAYS = {
 }
 
 
-def ports(shop: Workshop, name: str) -> Iterator[Case]:
+def ports(sandbox: Sandbox, name: str) -> Iterator[Case]:
     """Every socket that a way of running listens on."""
-    yield Case("P10", name, "looked at", name, lambda: _listened(shop, name))
+    yield Case("P10", name, "looked at", name, lambda: _listened(sandbox, name))
 
 
-def _listened(shop: Workshop, name: str) -> Verdict:
+def _listened(sandbox: Sandbox, name: str) -> Verdict:
     subject = SUBJECTS["asgd"]
     if name == "dashboard":
-        shop.finished(subject)
-        command = ["dashboard", f"{shop.at}/run"]
+        sandbox.finished(subject)
+        command = ["dashboard", f"{sandbox.at}/run"]
     else:
-        shop.before(subject)
-        begin = [w for w in subject.command(shop.at) if w not in ("--scheduler", "none")]
+        sandbox.before(subject)
+        begin = [w for w in subject.command(sandbox.at) if w not in ("--scheduler", "none")]
         command = [*begin, *WAYS[name]]
     found: set[str] = set()
     stop = 6.0 if name == "dashboard" else 60.0
-    ended = shop.run(command, {"trusted": True}, timeout_s=stop + 1.0,
+    ended = sandbox.run(command, {"trusted": True}, timeout_s=stop + 1.0,
                      meanwhile=lambda pid: _look(pid, found, stop))  # fmt: skip
     if name != "dashboard" and (wrong := fault_of(ended)):
         return broken(wrong)

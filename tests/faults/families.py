@@ -12,6 +12,7 @@ from tests.faults import damage as damaging
 from tests.faults import recorder
 from tests.faults.child import CALLS
 from tests.faults.damage import Damage
+from tests.faults.sandbox import Sandbox, chance, require_done
 from tests.faults.starter import Ended
 from tests.faults.subjects import SUBJECTS, Subject
 from tests.faults.verdict import (
@@ -23,7 +24,6 @@ from tests.faults.verdict import (
     names,
     same,
 )
-from tests.faults.workshop import Workshop, chance, require_done
 
 
 class Case(NamedTuple):
@@ -50,7 +50,7 @@ class Case(NamedTuple):
     run: Callable[[], Verdict]
 
 
-Family = Callable[[Workshop, str], Iterator[Case]]
+Family = Callable[[Sandbox, str], Iterator[Case]]
 
 # -- kills -------------------------------------------------------------------------------------
 
@@ -60,24 +60,24 @@ EXPECTED = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 MOMENTS = 12  # at which a signal is sent from outside, per signal
 
 
-def kills_at_calls(shop: Workshop, name: str) -> Iterator[Case]:
+def kills_at_calls(sandbox: Sandbox, name: str) -> Iterator[Case]:
     """KILL, TERM or INT twice, at every call that the command makes below its folder."""
     subject = SUBJECTS[name]
-    for k in range(1, shop.quiet(subject).events["any"] + 1):
+    for k in range(1, sandbox.quiet(subject).events["any"] + 1):
         signal_name = SIGNALS[k % len(SIGNALS)]
         fault = {"call": "any", "k": k, "does": signal_name}
         if signal_name == "SIGINT":
             fault["then"] = INT_AGAIN
         yield Case(
             _promise_of(subject), name, _told(signal_name), f"call {k}",
-            lambda fault=fault, k=k: _killed(shop, subject, k, fault),
+            lambda fault=fault, k=k: _killed(sandbox, subject, k, fault),
         )  # fmt: skip
 
 
-def kills_at_moments(shop: Workshop, name: str) -> Iterator[Case]:
+def kills_at_moments(sandbox: Sandbox, name: str) -> Iterator[Case]:
     """The same at random moments, whatever the command is doing; and STOP, then CONT."""
     subject = SUBJECTS[name]
-    seconds = shop.quiet(subject).seconds
+    seconds = sandbox.quiet(subject).seconds
     for signal_name in (*SIGNALS, "SIGSTOP"):
         for number in range(MOMENTS):
             after = seconds * (number + chance(number, name, signal_name).random()) / MOMENTS
@@ -88,14 +88,14 @@ def kills_at_moments(shop: Workshop, name: str) -> Iterator[Case]:
                 moments += ((signal.SIGCONT, 0.1),)
             yield Case(
                 _promise_of(subject), name, _told(signal_name), f"moment {number}",
-                lambda m=moments, k=number: _killed(shop, subject, k, None, moments=m),
+                lambda m=moments, k=number: _killed(sandbox, subject, k, None, moments=m),
             )  # fmt: skip
 
 
-def kills_on_dask(shop: Workshop, name: str) -> Iterator[Case]:
+def kills_on_dask(sandbox: Sandbox, name: str) -> Iterator[Case]:
     """KILL at random moments of a training on threads, and on two worker processes."""
     subject = SUBJECTS[name]
-    shop.quiet(subject)
+    sandbox.quiet(subject)
     for where in (
         ("--threads", "2", "--scheduler", "local"), ("--workers", "2", "--threads", "1"),
     ):  # fmt: skip
@@ -107,7 +107,7 @@ def kills_on_dask(shop: Workshop, name: str) -> Iterator[Case]:
             yield Case(
                 "P1", name, f"KILL, {where[0][2:]} of Dask", f"moment {number}",
                 lambda s=elsewhere, m=moments, k=number: _killed(
-                    shop, s, k, {"trusted": True}, moments=m, timeout_s=90.0
+                    sandbox, s, k, {"trusted": True}, moments=m, timeout_s=90.0
                 ),
             )  # fmt: skip
 
@@ -120,39 +120,39 @@ def _told(signal_name: str) -> str:
     return {"SIGINT": "INT twice", "SIGSTOP": "STOP and CONT"}.get(signal_name, signal_name[3:])
 
 
-def _killed(shop: Workshop, subject: Subject, number: int, fault: dict | None, **more) -> Verdict:
+def _killed(sandbox: Sandbox, subject: Subject, number: int, fault: dict | None, **more) -> Verdict:
     """Strike, look at what is left, go on, compare."""
-    quiet = shop.quiet(subject).bits
-    shop.before(subject)
-    ended = shop.run(subject.command(shop.at), fault, **more)
+    quiet = sandbox.quiet(subject).bits
+    sandbox.before(subject)
+    ended = sandbox.run(subject.command(sandbox.at), fault, **more)
     if wrong := fault_of(ended, *EXPECTED):
         return broken(wrong)
     if ended.status == 0:
-        return same(subject, shop.at, ended.commands[-1], quiet)._replace(
+        return same(subject, sandbox.at, ended.commands[-1], quiet)._replace(
             struck="SIGCONT" in str(more)
         )
-    if lie := _incomplete_is_no_data_set(shop, subject, quiet):
+    if lie := _incomplete_is_no_data_set(sandbox, subject, quiet):
         return broken(lie)
-    kept = _snapshots(shop.at / "run")
-    resume = number % 2 == 1 and (shop.at / "run" / "run.json").exists()
+    kept = _snapshots(sandbox.at / "run")
+    resume = number % 2 == 1 and (sandbox.at / "run" / "run.json").exists()
     then = {"trusted": True} if fault and "trusted" in fault else None
-    ended = shop.run(subject.command(shop.at, resume=resume), then, timeout_s=90.0)
-    found = healed(subject, shop.at, ended, quiet)
-    if found.how == "equal" and kept and (lost := _lost(shop.at / "run", kept[-1])):
+    ended = sandbox.run(subject.command(sandbox.at, resume=resume), then, timeout_s=90.0)
+    found = healed(subject, sandbox.at, ended, quiet)
+    if found.how == "equal" and kept and (lost := _lost(sandbox.at / "run", kept[-1])):
         return broken(lost)
     return found
 
 
-def _incomplete_is_no_data_set(shop: Workshop, subject: Subject, quiet: dict) -> str | None:
+def _incomplete_is_no_data_set(sandbox: Sandbox, subject: Subject, quiet: dict) -> str | None:
     """What an interrupted ingest leaves is refused, or whole."""
     if subject.kind != "ingest":
         return None
-    ended = shop.run(["verify", f"{shop.at}/set"])
+    ended = sandbox.run(["verify", f"{sandbox.at}/set"])
     if wrong := fault_of(ended):
         return wrong
     if (
         ended.status == 0
-        and subject.bits(shop.at, "")["set/manifest.json"] != quiet["set/manifest.json"]
+        and subject.bits(sandbox.at, "")["set/manifest.json"] != quiet["set/manifest.json"]
     ):
         return "what an interrupted ingest left looks complete and is not"
     return None
@@ -182,59 +182,59 @@ ERRORS = {
 }
 
 
-def failing_calls(shop: Workshop, name: str) -> Iterator[Case]:
+def failing_calls(sandbox: Sandbox, name: str) -> Iterator[Case]:
     """Every call of every kind fails once, with the errors of its kind in turn."""
     subject = SUBJECTS[name]
     for call in CALLS:
-        for k in range(1, shop.calls(subject, call) + 1):
+        for k in range(1, sandbox.calls(subject, call) + 1):
             error = ERRORS[call][k % len(ERRORS[call])]
             fault = {"call": call, "k": k, "does": error}
             yield Case(
                 "P3", name, f"{call} fails", f"{call} {k}: {error}",
-                lambda fault=fault: _failed(shop, subject, fault),
+                lambda fault=fault: _failed(sandbox, subject, fault),
             )  # fmt: skip
 
 
-def _failed(shop: Workshop, subject: Subject, fault: dict) -> Verdict:
-    quiet = shop.quiet(subject).bits
-    shop.before(subject)
-    ended = shop.run(subject.command(shop.at), fault)
+def _failed(sandbox: Sandbox, subject: Subject, fault: dict) -> Verdict:
+    quiet = sandbox.quiet(subject).bits
+    sandbox.before(subject)
+    ended = sandbox.run(subject.command(sandbox.at), fault)
     if wrong := fault_of(ended):
         return broken(wrong)
     if ended.status == 0:
         struck = ended.events >= fault["k"]
-        return same(subject, shop.at, ended.commands[-1], quiet)._replace(struck=struck)
-    if str(shop.at) not in "".join(ended.text.split()):
+        return same(subject, sandbox.at, ended.commands[-1], quiet)._replace(struck=struck)
+    if str(sandbox.at) not in "".join(ended.text.split()):
         return broken(f"it does not say where: {ended.text.strip()[-300:]}")
-    return healed(subject, shop.at, shop.run(subject.command(shop.at)), quiet)
+    return healed(subject, sandbox.at, sandbox.run(subject.command(sandbox.at)), quiet)
 
 
 # -- power cuts --------------------------------------------------------------------------------
 
 
-def power_cuts(shop: Workshop, name: str) -> Iterator[Case]:
+def power_cuts(sandbox: Sandbox, name: str) -> Iterator[Case]:
     """The power goes at every call; what was not fsynced is gone, or there by chance."""
     subject = SUBJECTS[name]
-    for k in range(1, shop.quiet(subject).events["any"] + 1):
+    for k in range(1, sandbox.quiet(subject).events["any"] + 1):
         for seed in (None, k):
             fault = "all unsynced is lost" if seed is None else "some unsynced is lost"
             yield Case(
-                "P4", name, fault, f"call {k}", lambda k=k, s=seed: _cut(shop, subject, k, s)
+                "P4", name, fault, f"call {k}", lambda k=k, s=seed: _cut(sandbox, subject, k, s)
             )
 
 
-def _cut(shop: Workshop, subject: Subject, k: int, seed: int | None) -> Verdict:
-    quiet = shop.quiet(subject).bits
-    shop.before(subject)
-    place = shop.root / f"disk {time.monotonic_ns()}"
+def _cut(sandbox: Sandbox, subject: Subject, k: int, seed: int | None) -> Verdict:
+    quiet = sandbox.quiet(subject).bits
+    sandbox.before(subject)
+    place = sandbox.root / f"disk {time.monotonic_ns()}"
     fault = {"call": "any", "k": k, "does": "SIGKILL", "record": str(place)}
-    ended = shop.run(subject.command(shop.at), fault)
+    ended = sandbox.run(subject.command(sandbox.at), fault)
     if wrong := fault_of(ended, signal.SIGKILL):
         return broken(wrong)
     struck = ended.status != 0  # otherwise the power goes after the end: that must be durable
-    recorder.cut(shop.at, place, seed)
+    recorder.cut(sandbox.at, place, seed)
     recorder.forget(place)
-    return healed(subject, shop.at, shop.run(subject.command(shop.at)), quiet)._replace(
+    return healed(subject, sandbox.at, sandbox.run(subject.command(sandbox.at)), quiet)._replace(
         struck=struck
     )
 
@@ -247,8 +247,8 @@ class Stored(NamedTuple):
 
     Attributes
     ----------
-    lay_out
-        Lays it out and returns the name it is kept by; with seed 1 the older version of it.
+    restore
+        Restores it and returns the name it is kept by; with seed 1 the older version of it.
     parts
         Of the folder: where its objects are.
     verify
@@ -259,7 +259,7 @@ class Stored(NamedTuple):
         Ends of keys that `verify` need not name: nothing is computed from them.
     """
 
-    lay_out: Callable[[Workshop, int], str]
+    restore: Callable[[Sandbox, int], str]
     parts: tuple[str, ...]
     verify: str | None
     subject: Subject
@@ -277,20 +277,20 @@ def _after(ingest: str) -> Subject:
     return asgd._replace(name=f"asgd after {ingest}", kind="training on", begin=begin)
 
 
-def _finished(name: str) -> Callable[[Workshop, int], str]:
-    return lambda shop, seed: shop.finished(SUBJECTS[name], seed)
+def _finished(name: str) -> Callable[[Sandbox, int], str]:
+    return lambda sandbox, seed: sandbox.finished(SUBJECTS[name], seed)
 
 
-def _killed_at(name: str, share: float) -> Callable[[Workshop, int], str]:
-    return lambda shop, seed: shop.killed(SUBJECTS[name], share, seed)
+def _killed_at(name: str, share: float) -> Callable[[Sandbox, int], str]:
+    return lambda sandbox, seed: sandbox.killed(SUBJECTS[name], share, seed)
 
 
-def _dealt(name: str) -> Callable[[Workshop, int], str]:
-    return lambda shop, seed: shop.partitioned(SUBJECTS[name], seed)
+def _dealt(name: str) -> Callable[[Sandbox, int], str]:
+    return lambda sandbox, seed: sandbox.partitioned(SUBJECTS[name], seed)
 
 
-def _copied(data: str) -> Callable[[Workshop, int], str]:
-    return lambda shop, seed: shop.finished(
+def _copied(data: str) -> Callable[[Sandbox, int], str]:
+    return lambda sandbox, seed: sandbox.finished(
         SUBJECTS["columns"]._replace(name=f"columns of {data}", data=data), seed
     )
 
@@ -318,11 +318,11 @@ def _stored() -> dict[str, Stored]:
 STORED = _stored()
 
 
-def damaged_objects(shop: Workshop, name: str) -> Iterator[Case]:
+def damaged_objects(sandbox: Sandbox, name: str) -> Iterator[Case]:
     """Every kind of damage to every object of something stored."""
     stored = STORED[name]
-    older = shop.kept(stored.lay_out(shop, 1))
-    now = shop.kept(stored.lay_out(shop, 0))
+    older = sandbox.kept(stored.restore(sandbox, 1))
+    now = sandbox.kept(stored.restore(sandbox, 0))
     unfinished = [
         str(s.relative_to(now))
         for s in now.glob("run/snapshots/*")
@@ -332,19 +332,19 @@ def damaged_objects(shop: Workshop, name: str) -> Iterator[Case]:
     for one in damaging.damages(now, older, keys):
         yield Case(
             "P5", name, one.kind, one.key,
-            lambda one=one: _damaged(shop, stored, one, older),
+            lambda one=one: _damaged(sandbox, stored, one, older),
         )  # fmt: skip
 
 
-def _damaged(shop: Workshop, stored: Stored, one: Damage, older: Path) -> Verdict:
-    quiet = _bits_of(shop, stored)
-    stored.lay_out(shop, 0)
-    damaging.inflict(shop.at, older, one, chance(0, one))
-    commands = [["verify", f"{shop.at}/{stored.verify}"]] if stored.verify else []
+def _damaged(sandbox: Sandbox, stored: Stored, one: Damage, older: Path) -> Verdict:
+    quiet = _bits_of(sandbox, stored)
+    stored.restore(sandbox, 0)
+    damaging.inflict(sandbox.at, older, one, chance(0, one))
+    commands = [["verify", f"{sandbox.at}/{stored.verify}"]] if stored.verify else []
     if one.key.endswith("log.jsonl"):
-        commands.append(["report", f"{shop.at}/run"])
-    commands.append(stored.subject.command(shop.at))
-    ended = shop.starter.run(commands, watched=shop.at)
+        commands.append(["report", f"{sandbox.at}/run"])
+    commands.append(stored.subject.command(sandbox.at))
+    ended = sandbox.starter.run(commands, watched=sandbox.at)
     if wrong := fault_of(ended):
         return broken(wrong)
     keys = (one.key, one.other)
@@ -353,7 +353,7 @@ def _damaged(shop: Workshop, stored: Stored, one: Damage, older: Path) -> Verdic
         return broken(f"refused, but not by name: {last.err.strip()[-300:]}")
     found = Verdict("named")
     if last.status == 0:
-        found = same(stored.subject, shop.at, last, quiet)
+        found = same(stored.subject, sandbox.at, last, quiet)
     if found.how != "broken" and stored.verify and not one.key.endswith(stored.unsealed or "\0"):
         return _verified(ended, one, found)
     return found
@@ -376,14 +376,14 @@ def _verified(ended: Ended, one: Damage, found: Verdict) -> Verdict:
     return broken(f"verify says: {said.out.strip()}")
 
 
-def _bits_of(shop: Workshop, stored: Stored) -> dict:
+def _bits_of(sandbox: Sandbox, stored: Stored) -> dict:
     """What the reading command comes to with nothing damaged."""
     name = f"bits of {stored.subject.name}"
     if stored.subject.name in SUBJECTS:
-        return shop.quiet(stored.subject).bits
-    if name not in shop.memory:
-        stored.lay_out(shop, 0)
-        ended = shop.run(stored.subject.command(shop.at), here=True, timeout_s=900.0)
+        return sandbox.quiet(stored.subject).bits
+    if name not in sandbox.memory:
+        stored.restore(sandbox, 0)
+        ended = sandbox.run(stored.subject.command(sandbox.at), here=True, timeout_s=900.0)
         require_done(ended)
-        shop.memory[name] = stored.subject.bits(shop.at, ended.commands[-1].out)
-    return shop.memory[name]
+        sandbox.memory[name] = stored.subject.bits(sandbox.at, ended.commands[-1].out)
+    return sandbox.memory[name]

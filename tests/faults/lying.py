@@ -9,10 +9,10 @@ from typing import NamedTuple
 from tests.faults import hostile, truth
 from tests.faults.families import STORED, Case, Stored, _bits_of
 from tests.faults.hostile import Lie
+from tests.faults.sandbox import Sandbox
 from tests.faults.starter import Ended, Said
 from tests.faults.subjects import SUBJECTS, Subject
 from tests.faults.verdict import Verdict, broken, fault_of, same
-from tests.faults.workshop import Workshop
 
 
 class Document(NamedTuple):
@@ -24,8 +24,8 @@ class Document(NamedTuple):
     unread: tuple[str, ...] = ()  # members for people: nothing is computed from them
 
 
-def _store(shop: Workshop, seed: int) -> str:
-    return shop.finished(SUBJECTS["refresh"], seed)
+def _store(sandbox: Sandbox, seed: int) -> str:
+    return sandbox.finished(SUBJECTS["refresh"], seed)
 
 
 REFRESH = SUBJECTS["refresh"]
@@ -50,7 +50,7 @@ DOCUMENTS = {
     ),
     "lease": Document(STORED["killed run: sdca"], "run/lease.json"),
     "marker of an ingest": Document(
-        Stored(STORED["spill: ingest of text"].lay_out, (), None, SUBJECTS["ingest of text"]),
+        Stored(STORED["spill: ingest of text"].restore, (), None, SUBJECTS["ingest of text"]),
         "set/ingest.json",
     ),
     "record of the partition": Document(
@@ -71,11 +71,11 @@ ATTRIBUTES = ("asgd", "s2gd+", "sdca", "a grid of lam", "newton", "simba, sparse
               "onepass", "streaming newton")  # fmt: skip
 
 
-def lying_documents(shop: Workshop, name: str) -> Iterator[Case]:
+def lying_documents(sandbox: Sandbox, name: str) -> Iterator[Case]:
     """Every value of a document replaced, and the document sealed anew."""
     document = DOCUMENTS[name]
-    document.stored.lay_out(shop, 0)
-    path = _found(shop, document.path)
+    document.stored.restore(sandbox, 0)
+    path = _found(sandbox, document.path)
     if path is None:
         return
     content, _ = hostile.read(path)
@@ -84,75 +84,75 @@ def lying_documents(shop: Workshop, name: str) -> Iterator[Case]:
             continue
         yield Case(
             "P7", name, lie.what, lie.where.replace("\t", "/"),
-            lambda lie=lie: _lied(shop, document.stored, document.looks, lie, lambda: _lie(
-                shop, document, lie
+            lambda lie=lie: _lied(sandbox, document.stored, document.looks, lie, lambda: _lie(
+                sandbox, document, lie
             )),
         )  # fmt: skip
 
 
-def _lie(shop: Workshop, document: Document, lie: Lie) -> None:
-    path = _found(shop, document.path)
+def _lie(sandbox: Sandbox, document: Document, lie: Lie) -> None:
+    path = _found(sandbox, document.path)
     assert path is not None, "it was there before"
     content, sealed = hostile.read(path)
     hostile.write(path, hostile.told(content, lie), sealed=sealed)
 
 
-def lying_attributes(shop: Workshop, name: str) -> Iterator[Case]:
+def lying_attributes(sandbox: Sandbox, name: str) -> Iterator[Case]:
     """Every number that a snapshot keeps beside its arrays replaced."""
     stored = STORED[f"killed run: {name}"]
-    stored.lay_out(shop, 0)
-    content, _ = hostile.read(_newest(shop) / "zarr.json")
+    stored.restore(sandbox, 0)
+    content, _ = hostile.read(_newest(sandbox) / "zarr.json")
     for lie in hostile.lies(content["attributes"]):
         yield Case(
             "P7", f"numbers of a snapshot: {name}", lie.what, lie.where.replace("\t", "/"),
-            lambda lie=lie: _lied(shop, stored, RUN, lie, lambda: hostile.change_attributes(
-                _newest(shop), lie
+            lambda lie=lie: _lied(sandbox, stored, RUN, lie, lambda: hostile.change_attributes(
+                _newest(sandbox), lie
             )),
         )  # fmt: skip
 
 
-def lying_arrays(shop: Workshop, name: str) -> Iterator[Case]:
+def lying_arrays(sandbox: Sandbox, name: str) -> Iterator[Case]:
     """Every array of a snapshot of another shape, of another type, not finite, or left out."""
     stored = STORED[f"killed run: {name}"]
-    stored.lay_out(shop, 0)
-    for path in sorted((_newest(shop) / "arrays").iterdir()):
+    stored.restore(sandbox, 0)
+    for path in sorted((_newest(sandbox) / "arrays").iterdir()):
         for what in (*hostile.SHAPES, None) if path.is_dir() else ():
             lie = Lie(path.name, what or "left out", what not in hostile.NOT_FINITE)
             yield Case(
                 "P7", f"arrays of a snapshot: {name}", lie.what, path.name,
                 lambda lie=lie, what=what: _lied(
-                    shop, stored, RUN, lie,
-                    lambda: hostile.change_array(shop.at / "run", lie.where, what),
+                    sandbox, stored, RUN, lie,
+                    lambda: hostile.change_array(sandbox.at / "run", lie.where, what),
                 ),
             )  # fmt: skip
 
 
-def _found(shop: Workshop, pattern: str) -> Path | None:
-    return max(shop.at.glob(pattern), default=None)
+def _found(sandbox: Sandbox, pattern: str) -> Path | None:
+    return max(sandbox.at.glob(pattern), default=None)
 
 
-def _newest(shop: Workshop) -> Path:
-    return max(shop.at.glob("run/snapshots/*/manifest.json")).parent
+def _newest(sandbox: Sandbox) -> Path:
+    return max(sandbox.at.glob("run/snapshots/*/manifest.json")).parent
 
 
 def _lied(
-    shop: Workshop,
+    sandbox: Sandbox,
     stored: Stored,
     looks: tuple[tuple[str, ...], ...],
     lie: Lie,
     tell: Callable[[], None],
 ) -> Verdict:
     """Every command that reads the lie refuses it with a sentence, or comes to no harm."""
-    quiet = _bits_of(shop, stored)
-    stored.lay_out(shop, 0)
-    commands = [[word.format(at=shop.at) for word in look] for look in looks]
-    if looks and f"looks at {stored.subject.name}" not in shop.memory:
-        shop.starter.run(commands, watched=shop.at, here=True, timeout_s=300.0)  # compiles
-        shop.memory[f"looks at {stored.subject.name}"] = True
-        stored.lay_out(shop, 0)
+    quiet = _bits_of(sandbox, stored)
+    stored.restore(sandbox, 0)
+    commands = [[word.format(at=sandbox.at) for word in look] for look in looks]
+    if looks and f"looks at {stored.subject.name}" not in sandbox.memory:
+        sandbox.starter.run(commands, watched=sandbox.at, here=True, timeout_s=300.0)  # compiles
+        sandbox.memory[f"looks at {stored.subject.name}"] = True
+        stored.restore(sandbox, 0)
     tell()
-    commands.append(stored.subject.command(shop.at))
-    ended = shop.starter.run(commands, watched=shop.at)
+    commands.append(stored.subject.command(sandbox.at))
+    ended = sandbox.starter.run(commands, watched=sandbox.at)
     if wrong := fault_of(ended) or _raw_escape(ended):
         return broken(wrong)
     for said in ended.commands:
@@ -161,25 +161,25 @@ def _lied(
     last = ended.commands[-1]
     if last.status != 0:
         return Verdict("refused")
-    found = _equal(stored.subject, shop, last, quiet)
+    found = _equal(stored.subject, sandbox, last, quiet)
     if found.how == "broken" and not lie.impossible:
-        return _certified(stored.subject, shop, last, lie)
+        return _certified(stored.subject, sandbox, last, lie)
     return found
 
 
-def _certified(subject: Subject, shop: Workshop, said: Said, lie: Lie) -> Verdict:
+def _certified(subject: Subject, sandbox: Sandbox, said: Said, lie: Lie) -> Verdict:
     """Numbers that are none must not be certified; other ones were as good as those before."""
     if lie.what not in hostile.NOT_FINITE:
         return Verdict("harmless")
-    bits = subject.bits(shop.at, said.out)
-    if bits["certificate"] is None or not (false := truth.disagreement(subject, shop.at, bits)):
+    bits = subject.bits(sandbox.at, said.out)
+    if bits["certificate"] is None or not (false := truth.disagreement(subject, sandbox.at, bits)):
         return Verdict("harmless")
     return broken(f"a false certificate: {false}")
 
 
-def _equal(subject: Subject, shop: Workshop, said: Said, quiet: dict) -> Verdict:
+def _equal(subject: Subject, sandbox: Sandbox, said: Said, quiet: dict) -> Verdict:
     try:
-        return same(subject, shop.at, said, quiet)
+        return same(subject, sandbox.at, said, quiet)
     except (OSError, ValueError, KeyError) as error:
         return broken(f"believed, and then {error!r}")
 

@@ -128,11 +128,13 @@ def write_words(path: Path, n: int = ROWS) -> None:
     """A table of words, dates, gaps and money, as CSV."""
     rng = np.random.default_rng(SEED)
     days = np.datetime64("2024-01-01") + rng.integers(0, 300, n)
-    shop, paid = rng.choice(["north", "south", "'t Gooi", ""], n), rng.lognormal(3, 2, n)
+    sandbox, paid = rng.choice(["north", "south", "'t Gooi", ""], n), rng.lognormal(3, 2, n)
     said = rng.choice(["came back", "came back twice", "did not come", "wrote, and rang"], n)
     label = np.where(rng.random(n) < 0.5, "yes", "no")
-    lines = (f'{a},{b},{c:.2f},"{d}",{e}\n' for a, b, c, d, e in zip(days, shop, paid, said, label))
-    path.write_text("day,shop,paid,said,label\n" + "".join(lines))
+    lines = (
+        f'{a},{b},{c:.2f},"{d}",{e}\n' for a, b, c, d, e in zip(days, sandbox, paid, said, label)
+    )
+    path.write_text("day,sandbox,paid,said,label\n" + "".join(lines))
 
 
 def _sparse(at: Path) -> None:

@@ -1,6 +1,6 @@
 """Promises P1 to P10: a small sample of every kind of fault, the same one every time.
 
-One file, so that one process tries them all: its workshop takes a minute to furnish.
+One file, so that one process tries them all: its sandbox takes a minute to prepare.
 """
 
 import pytest
@@ -21,9 +21,9 @@ TRIED = list(tried())
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(("kind", "subject"), TRIED, ids=[f"{k}: {s}" for k, s in TRIED])
-def test_promises_are_kept(shop, kind, subject):
+def test_promises_are_kept(sandbox, kind, subject):
     """Every promise that is broken is told, with its object and the fault."""
-    _, cases = sample(shop, kind, subject, CATALOGUE[kind].quick)
+    _, cases = sample(sandbox, kind, subject, CATALOGUE[kind].quick)
     found = [(case, case.run()) for case in cases]
     broken = [
         f"{c.promise} ({PROMISES[c.promise]}) {c.subject}, {c.fault}, {c.target}: {v.why}"

@@ -20,7 +20,7 @@ class Quiet(NamedTuple):
     events: dict[str, int]  # by kind of call, and "any"
 
 
-class Workshop:
+class Sandbox:
     """One starter, and one folder in which every case happens.
 
     Parameters
@@ -49,7 +49,7 @@ class Workshop:
 
     # -- folders -------------------------------------------------------------------------------
 
-    def lay_out(self, name: str) -> Path:
+    def restore(self, name: str) -> Path:
         """Make the folder of cases what was kept by that name."""
         shutil.rmtree(self.at, ignore_errors=True)
         shutil.copytree(self._kept / name, self.at, symlinks=True)
@@ -68,7 +68,7 @@ class Workshop:
         return self._kept / name
 
     def before(self, subject: Subject) -> str:
-        """Lay out what a subject's command finds; return the name it is kept by."""
+        """Restore what a subject's command finds; return the name it is kept by."""
         name = f"data {subject.data}" if subject.kind != "predict" else "data predict"
         if not self.has(name):
             shutil.rmtree(self.at, ignore_errors=True)
@@ -77,22 +77,22 @@ class Workshop:
             if subject.kind == "predict":
                 self._model_to_predict_with()
             self.keep(name)
-        self.lay_out(name)
+        self.restore(name)
         return name
 
     def finished(self, subject: Subject, seed: int = 0) -> str:
-        """Lay out what a subject's command leaves; return the name it is kept by."""
+        """Restore what a subject's command leaves; return the name it is kept by."""
         name = f"finished {subject.name} {seed}"
         if not self.has(name):
             self.before(subject)
             command = subject.command(self.at, seed=seed)
             require_done(self.run(command, here=True, timeout_s=900.0))
             self.keep(name)
-        self.lay_out(name)
+        self.restore(name)
         return name
 
     def killed(self, subject: Subject, share: float, seed: int = 0) -> str:
-        """Lay out what a kill leaves at a share of a command's calls; return its name."""
+        """Restore what a kill leaves at a share of a command's calls; return its name."""
         name = f"killed {subject.name} {share} {seed}"
         if not self.has(name):
             events = self.quiet(subject).events["any"]
@@ -100,11 +100,11 @@ class Workshop:
             fault = {"call": "any", "k": max(1, round(share * events)), "does": "SIGKILL"}
             self.run(subject.command(self.at, seed=seed), fault)
             self.keep(name)
-        self.lay_out(name)
+        self.restore(name)
         return name
 
     def partitioned(self, subject: Subject, seed: int = 0) -> str:
-        """Lay out what a kill leaves of an ingest that has just partitioned all rows; return its name."""
+        """Restore what a kill leaves of an ingest that has just partitioned all rows; return its name."""
         name = f"partitioned {subject.name} {seed}"
         if not self.has(name):
             self.before(subject)
@@ -116,7 +116,7 @@ class Workshop:
             }
             self.run(subject.command(self.at, seed=seed), fault)
             self.keep(name)
-        self.lay_out(name)
+        self.restore(name)
         return name
 
     def _model_to_predict_with(self) -> None:

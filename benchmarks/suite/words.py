@@ -79,9 +79,9 @@ REASONS = {
     "Wabbit takes in all; what a data set is for, later passes and proof, is not counted here.",
     15: "two commands start, one after the other, which takes longer than reading a file of 60 MB.",
     16: "the learners take four to six times the arithmetic of averaged SGD, streaming Newton on "
-    "up to 512 columns far more, and this disk delivers rows faster than one thread steps over "
-    "them. Where a disk or a network delivers less than ours steps over, the two take as long as "
-    "each other.",
+    "up to 512 columns far more, and this disk delivers rows faster than one thread learns them. "
+    "Where rows come more slowly than that, both take equally long. `--solver asgd` is there for "
+    "whoever wants the cheaper one.",
     11: "the 105 models' weights take 100 MB; bringing them side by side in every pass and into "
     "the last snapshot takes longer than the steps.",
 }

@@ -87,13 +87,15 @@ def time_to_accuracy(
     turns: int = 1,
     most_seconds: float = 6.0,
     ours: dict[str, Solver] | None = None,
+    best: float | None = None,
 ) -> list[dict[str, Any]]:
     """Return a row per contestant: {problem, loss, lam, contestant, chosen, seconds_to, ...}.
 
     `seconds_to` and `certified_in` map "1e-02" ... to CPU seconds, None where not reached within
-    about `most_seconds` a turn; `chosen` marks the method that `--solver auto` takes.
+    about `most_seconds` a turn; `chosen` marks the method that `--solver auto` takes.  `best` is the
+    optimum, where it is known.
     """
-    best = reference(trial)
+    best = reference(trial) if best is None else best
     chosen = auto_choice(trial)
     entries: dict[str, Callable[[], Course]] = {}
     for name, solver in (ours or OURS[trial.loss]).items():

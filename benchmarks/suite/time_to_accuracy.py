@@ -92,8 +92,8 @@ def time_to_accuracy(
     """Return a row per contestant: {problem, loss, lam, contestant, chosen, seconds_to, ...}.
 
     `seconds_to` and `certified_in` map "1e-02" ... to CPU seconds, None where not reached within
-    about `most_seconds` a turn; `chosen` marks the method that `--solver auto` takes.  `best` is the
-    optimum, where it is known.
+    about `most_seconds` a turn; `chosen` marks the method that `--solver auto` takes.  `best` is
+    the optimum, where it is known.
     """
     best = reference(trial) if best is None else best
     chosen = auto_choice(trial)

@@ -31,8 +31,8 @@ VOCABULARY = (
 PRESENT = 0.9  # share of impressions that have a value of a given category
 BYTES_PER_COLUMN = 512  # more text has more different values: columns for the hash
 FEWEST_COLUMNS = 1 << 12
-STATE_BYTES_PER_COLUMN = 112  # of averaged SGD, with its copies
-STATE_SHARE = 3 / 4  # of the memory; the rest is for rows
+KEPT_BYTES_PER_COLUMN = 48  # by an ingest; averaged SGD takes 32, stepped in place
+KEPT_SHARE = 3 / 4  # of the memory; the rest is for rows
 CLICK_BIAS = -2.6  # of the logit: about one impression in ten is clicked
 NUMBER_WEIGHT, CATEGORY_WEIGHT = 1.0, 0.35  # standard deviations of the hidden weights
 BATCH_ROWS = 4096
@@ -52,11 +52,11 @@ class ClickFile(NamedTuple):
 def columns_for(size: int, memory: int | None = None) -> int:
     """Return how many columns text of that size is hashed to: a power of two.
 
-    `memory`: no more than so many bytes hold a one-pass training of.
+    `memory`: no more than so many bytes hold an ingest and a one-pass training of.
     """
     columns = max(size, 1) / BYTES_PER_COLUMN
     if memory is not None:
-        columns = min(columns, STATE_SHARE * (memory - CODE_BYTES) / STATE_BYTES_PER_COLUMN)
+        columns = min(columns, KEPT_SHARE * (memory - CODE_BYTES) / KEPT_BYTES_PER_COLUMN)
     return max(FEWEST_COLUMNS, 1 << int(math.log2(max(columns, 1.0))))
 
 

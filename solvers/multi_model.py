@@ -83,6 +83,11 @@ class MultiModel(Models):
         )
 
     @property
+    def by_column(self) -> bool:
+        """Return that weights are read out of all states together."""
+        return False
+
+    @property
     def warm_epoch(self) -> int:
         """Return the method's own."""
         return self.solver.warm_epoch

@@ -159,6 +159,8 @@ class Method(Settings):
     """The types that its states have, the first one's first."""
     warm_epoch: ClassVar[int] = 0
     """The epoch that follows `start_at`; above 0 where the first ones seek a start."""
+    by_column: ClassVar[bool] = False
+    """See Solver; here for the methods whose weights are made of all of a state."""
 
     @property
     def certify_pass(self) -> Reduce | None:
@@ -267,6 +269,13 @@ class Solver(Protocol):
     @property
     def warm_epoch(self) -> int:
         """Return the epoch that follows `start_at`; above 0 where the first ones seek a start."""
+
+    @property
+    def by_column(self) -> bool:
+        """Return whether a column's weight is read out of that column's row of the state's W.
+
+        W is its one array then, and `weights` of a state with some rows of W are those columns'.
+        """
 
     def row_state_size(self, stats: ProblemStats, /) -> int:
         """Return how many numbers are kept per row, where any are."""

@@ -46,6 +46,11 @@ class ColumnOrder:
         """Return numbers (..., d), one per stored column, in the order of the source."""
         return numbers if self.source is None else np.take(numbers, self.place, axis=-1)
 
+    def put(self, numbers: Vectors, first: int, out: Vectors) -> None:
+        """Put numbers of the stored columns from `first` on where the source has them in `out`."""
+        own = slice(first, first + len(numbers))
+        out[own if self.source is None else self.source[own]] = numbers
+
     def sourced_rows(self, table: Table) -> Table:
         """Return stored rows as the source has them, indices ascending in every row."""
         if self.source is None or not isinstance(table, SparseTable):

@@ -35,6 +35,7 @@ class Job(NamedTuple):
     memory: int = 0  # the plan's budget in bytes
     rows: RowSource | None = None  # all rows, where the data set is in this process's memory
     models: int = 1  # trained at once: all, or a group of classes where memory is short
+    in_place: bool = False  # whether a walk steps the one state there is, where memory is short
 
 
 SMALL_VALUES = 4e7  # of a data set: a pass over it takes a few times Dask's way with a task

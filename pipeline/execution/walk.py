@@ -88,12 +88,14 @@ def walk_span(
 ) -> tuple[State, SpanReport]:  # fmt: skip
     """Carry a copy of `state` over windows first <= k < stop of a stream, if it has that far to go.
 
+    A job in place carries the state itself: there is no other, and its tasks run once.
+
     Numbers kept per row are read in the version that the state names, and checked against
     `records`; where the walk updates them they are written as the version of this sweep.
     """
     return_freed_memory(job.memory)
     began = time.perf_counter()
-    state = walk.enter(state)
+    state = state if job.in_place else walk.enter(state)
     windows = windows_to_visit(job, walk, sweep, stream, first, stop, state)
     row_state = row_state_source(job, walk.row_state, row_versions(state), records)
     reader = window_reader(job, largest_window(job.dataset.manifest, job.windows), row_state)

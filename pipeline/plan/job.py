@@ -37,6 +37,7 @@ from solvers.sgd.averaged_sgd import Asgd
 from storage.dataset import Dataset
 from storage.manifest import Manifest
 
+IN_PLACE = 2  # states' worth: itself, and the weights in a snapshot with the order of columns
 COPIES_OF_WEIGHTS = 4  # of all classes, where groups are trained: kept, in a snapshot, its bytes
 GROUPED_WITHOUT = (
     "With one `lam`, and without `early_stopping`, classes are trained in groups, one after the "
@@ -65,9 +66,12 @@ def make_job(plan: TrainingPlan, dataset: Dataset) -> Job:
     method.init(problem, stats)  # refuses settings that do not fit
     whole = Job(dataset, problem, stats, rule, _WHOLE, memory=plan.memory)
     refused: BadInput | None = None
-    for models in numbers_at_once(plan, rule, manifest.n_rows):
+    ways = [whole._replace(models=m) for m in numbers_at_once(plan, rule, manifest.n_rows)]
+    if may_be_in_place(plan, rule, manifest.n_rows):
+        ways.append(whole._replace(in_place=True))
+    for way in ways:
         try:
-            return _with_windows(plan, whole._replace(models=models))
+            return _with_windows(plan, way)
         except BadInput as error:
             refused = error
     assert refused is not None, "some number of models was tried"
@@ -152,6 +156,22 @@ def may_be_grouped(plan: TrainingPlan, rule: TargetRule) -> bool:
     return rule.n_classes > 1 and len(plan.lam.factors) == 1 and not plan.early_stopping
 
 
+def may_be_in_place(plan: TrainingPlan, rule: TargetRule, n_rows: int) -> bool:
+    """Say whether the state of a plan may be stepped as it is, without any copy.
+
+    That takes a method whose weights are read out by column, one model and one stream, and nobody
+    who asks for weights on the way: neither certificates nor held-out rows, nor another model.
+    """
+    asks = plan.certify or plan.tol is not None or plan.held_out or plan.start_from
+    method = streaming(plan)
+    return (
+        method.by_column
+        and plan.streams == 1
+        and len(tasks_of(plan, rule, n_rows)) == 1
+        and not asks
+    )
+
+
 def tasks_of(plan: TrainingPlan, rule: TargetRule, n_rows: int) -> tuple[Task, ...]:
     """Return what each model is of: for every lam, every class."""
     labels = range(rule.n_classes) if rule.n_classes else (-1,)
@@ -207,7 +227,10 @@ def with_method_chosen(plan: TrainingPlan, dataset: Dataset) -> TrainingPlan:
 
 def bytes_of_models(plan: TrainingPlan, job: Job) -> int:
     """Bytes of the states of a job's models, and of the weights of classes that have none."""
-    states = bytes_of_states(solver_of_job(plan, job), job.problem, job.stats)
+    solver = solver_of_job(plan, job)
+    if job.in_place:
+        return IN_PLACE * solver.state_bytes(job.problem, job.stats)
+    states = bytes_of_states(solver, job.problem, job.stats)
     if not is_grouped(plan, job):
         return states
     return states + COPIES_OF_WEIGHTS * 8 * job.rule.n_classes * job.stats.d

@@ -17,13 +17,14 @@ from pipeline.runs.run_folder import RunFolder, RunRecord
 from pipeline.runs.saved import Saved, require_array, unfit
 from pipeline.settings.matching import BY_NAME, Matching
 from pipeline.streaming.targets import TargetRule, target_rule
-from solvers.protocol import Weights
+from solvers.protocol import Solver, State, Weights
 from storage.dataset import Dataset
 from storage.folder import Damaged
 from storage.schema import Schema
 from storage.snapshot import Snapshot
 
 SAME_COLUMNS = Matched()
+COLUMNS_AT_ONCE = 1 << 16  # of weights that are read out of a state
 
 
 class Model(NamedTuple):
@@ -109,6 +110,21 @@ def stored_weights(weights: Weights, dataset: Dataset, matched: Matched = SAME_C
 def sourced_weights(weights: Weights, dataset: Dataset) -> Weights:
     """Return weights that were found on a data set's stored rows in the order of the source."""
     return weights._replace(coef=dataset.column_order.sourced(weights.coef))
+
+
+def read_out(solver: Solver, state: State, dataset: Dataset) -> Weights:
+    """Read the model out of a state, in the order of the source.
+
+    Where the method can, some columns after the others: there is one copy of the weights then.
+    """
+    if not solver.by_column:
+        return sourced_weights(solver.weights(state), dataset)
+    found = solver.weights(state._replace(W=state.W[:0]))
+    coef = np.empty(len(state.W))
+    for first in range(0, len(coef), COLUMNS_AT_ONCE):
+        part = solver.weights(state._replace(W=state.W[first : first + COLUMNS_AT_ONCE]))
+        dataset.column_order.put(part.coef, first, coef)
+    return found._replace(coef=coef)
 
 
 def require_same_columns(record: RunRecord, dataset: Dataset, rules: Matching = BY_NAME) -> Matched:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, NamedTuple
 
@@ -116,6 +116,10 @@ class Saved:
     def weights_sha256(self) -> str:
         """SHA-256 of the weights' bytes."""
         return weights_digest(self.weights)
+
+    def without_weights(self) -> Saved:
+        """Return it without the model, which storage has."""
+        return replace(self, weights=Weights(np.empty(0), 0.0), best=None)
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Saved:

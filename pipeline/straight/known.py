@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipeline.memory import return_freed_memory
 from pipeline.plan.auto import MethodChoice, for_one_pass
-from pipeline.plan.job import sampled_sigma_square, solver_of, stats_of, tasks_of
+from pipeline.plan.job import IN_PLACE, sampled_sigma_square, solver_of, stats_of, tasks_of
 from pipeline.plan.problem import problem_of
 from pipeline.settings.methods import Auto, Method
 from pipeline.settings.training_plan import TrainingPlan
@@ -76,8 +76,19 @@ class Known:
         return (self.plan.memory - self.taken(solver)) // BUFFERS_AT_ONCE
 
     def taken(self, solver: Solver) -> int:
-        """Return the bytes that a method's states and all but the buffers take."""
-        taken = STATES_AT_ONCE * solver.state_bytes(self.problem, self.stats)
+        """Return the bytes that a method's states and all but the buffers take.
+
+        Where there is no room for copies of a state from which weights are read by column, and
+        nobody asks for it at the end, it is reckoned without.
+        """
+        taken = self._taken_with(STATES_AT_ONCE, solver)
+        if taken < self.plan.memory or not solver.by_column or self.plan.calibrate:
+            return taken
+        return self._taken_with(IN_PLACE, solver)
+
+    def _taken_with(self, states: int, solver: Solver) -> int:
+        """Return the same for so many states at once."""
+        taken = states * solver.state_bytes(self.problem, self.stats)
         if solver.kind == "onepass":
             taken += SUMS_AT_ONCE * self.stats.d * 16
         return taken + room_for_judges(self.plan) + self._first.raw.n_bytes + OVERHEAD_BYTES

@@ -24,6 +24,7 @@ from pipeline.memory import peak_memory_bytes
 from pipeline.plan.mixing import LossDrift, drift_sentence, sorted_sentence
 from pipeline.runs.engine import Training
 from pipeline.runs.grid import Choice, weights_of
+from pipeline.runs.model import read_out
 from pipeline.runs.outcome import Event, TrainingResult
 from pipeline.runs.packing import unpack_state
 from pipeline.runs.saved import Content, Saved, SourcePosition, require_array, unfit
@@ -136,7 +137,7 @@ class Straight:
     def content(self, certified: Certificate | None, *, finished: bool) -> Content:
         """Return the state, and what else a snapshot of it holds."""
         known, at = self._known, self._position
-        weights = self._solver.weights(self._state)
+        weights = read_out(self._solver, self._state, self._training.dataset)
         weights = weights._replace(coef=weights.coef[..., : self._width])
         lams = self.plan.lam.values(known.n)
         judges = judges_of(self._training, self._first, self._width) if finished else None

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipeline.calibration import Calibration
+from pipeline.errors import BadInput
 from pipeline.plan.advice import warnings
 from pipeline.plan.auto import far_behind
 from pipeline.plan.forecast import Forecast, forecast
@@ -18,13 +19,14 @@ from pipeline.plan.job import make_job, solver_of_job
 from pipeline.plan.rate import Mark, left_passes, noted
 from pipeline.runs.engine import Training
 from pipeline.runs.grid import Choice, certificate_of, weights_of
-from pipeline.runs.model import sourced_weights, weights_shape, weights_to_start_at
+from pipeline.runs.model import read_out, sourced_weights, weights_shape, weights_to_start_at
 from pipeline.runs.outcome import Event, TrainingResult
 from pipeline.runs.run_folder import read_records
 from pipeline.runs.saved import Content, Cursor, Saved, require_array
 from pipeline.scoring.calibrating import calibrate
 from pipeline.scoring.held_out import choose_lam
 from pipeline.settings.training_plan import TrainingPlan
+from pipeline.sizes import format_bytes
 from pipeline.streaming.resident import let_go, rows_in_memory
 from pipeline.streaming.row_state import RowStateInMemory
 from pipeline.training.early_stopping import EarlyStopping, within
@@ -38,6 +40,7 @@ from solvers.protocol import (
     ProblemStats,
     Reduce,
     Solver,
+    State,
     Sweep,
     Walk,
     Weights,
@@ -84,6 +87,12 @@ class Passes:
         training, methods = self._training, self._training.methods
         self.plan: TrainingPlan = methods.plan(training.plan, number) if methods else training.plan
         job, numbers = make_job(within(self.plan), training.dataset), training.run.row_state
+        if job.in_place and not training.executor.near:
+            raise BadInput(
+                f"A memory budget of {format_bytes(self.plan.memory)} has no room for copies of "
+                f"the state of {job.stats.d:,} columns, which tasks on workers need. Use more "
+                "`memory`, or train in this process (leave `scheduler` and `workers` out)."
+            )
         stay = job.resident and training.executor.near
         self._solver = solver_of_job(self.plan, job, self._group)
         self._job = job._replace(
@@ -148,6 +157,7 @@ class Passes:
         self._progress.since_sweep()
         if self._early:
             self._early.restore(saved)
+        snapshot.arrays.clear()  # states are read again where they are needed: one copy at a time
         self.go_on_from(saved)
         self._sweeps.take_up()
 
@@ -166,9 +176,8 @@ class Passes:
         states = sweeps.states()
         certified = certified or self._solver.certificate(states[0])
         sweeps.flush_numbers(states)
-        newest, dataset = sweeps.weights_of(states), self._training.dataset
         if self._early:
-            weights, judges = sourced_weights(newest, dataset), None
+            weights, judges = self._weights(states, 0), None
             choice, best = None, self._early.best
             if finished:
                 judges, best = self._held_out(), None
@@ -180,11 +189,19 @@ class Passes:
         judges = self._judges() if finished else None
         choice = self._choose(certified, judges)
         k = lams.index(choice.lam) if choice else 0
-        weights = sourced_weights(weights_of(newest, len(lams), k), dataset)
+        weights = self._weights(states, k)
         return Content(
             states, weights, certificate_of(certified, len(lams), k), choice, sweeps.records,
             self._calibrate(weights, judges),
         )  # fmt: skip
+
+    def _weights(self, states: list[State], k: int) -> Weights:
+        """Read the model of the k-th lam out of the states, in the order of the source."""
+        dataset = self._training.dataset
+        if len(states) == 1 and self._solver.by_column:
+            return read_out(self._solver, states[0], dataset)
+        newest = self._sweeps.weights_of(states)
+        return sourced_weights(weights_of(newest, len(self._lams), k), dataset)
 
     def _judges(self) -> Dataset | None:
         """Return the held-out rows, if there are any, which are read from now on."""

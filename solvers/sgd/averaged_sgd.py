@@ -71,6 +71,7 @@ class Sgd(Method):
 
     goal: ClassVar[Goal] = "passes"
     states: ClassVar[tuple[type, ...]] = (SgdState,)
+    by_column: ClassVar[bool] = True
     kind: Literal["sgd"] = "sgd"
     gamma0: Literal["calibrated", "paper", "curvature"] | PositiveFloat = "calibrated"
     """First step: found on the first rows, 1/(max(1, q) M + lam), 1/(q M + lam), or a number."""

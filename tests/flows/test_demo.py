@@ -61,7 +61,7 @@ def test_columns_are_no_more_than_the_memory_takes(size, memory):
     columns = columns_for(size, memory)
     assert columns <= columns_for(size)
     assert columns == FEWEST_COLUMNS or 112 * columns <= memory - 96_000_000
-    assert columns_for(6_000_000_000, 256_000_000) == 1 << 20
+    assert columns_for(6_000_000_000, 256_000_000) == 1 << 21
 
 
 @given(st.integers(100_000, 10**12))

@@ -1,0 +1,120 @@
+"""A state that is stepped in place, as the memory has no room for copies of it."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from pipeline.errors import BadInput
+from pipeline.execution.executor import open_executor
+from pipeline.execution.threads import InProcess
+from pipeline.plan.forecast import forecast
+from pipeline.plan.job import make_job
+from pipeline.runs.model import load_model
+from pipeline.settings.execution import Execution
+from pipeline.settings.training_plan import TrainingPlan
+from pipeline.streaming.windows import OVERHEAD_BYTES
+from pipeline.training.training_run import TrainingRun
+from storage import objects
+from storage.table import SparseTable
+from testing.datasets import write
+
+N, D, NNZ = 4_000, 300_000, 10
+BYTES_PER_COLUMN = 32
+SHORT = OVERHEAD_BYTES + BYTES_PER_COLUMN * D + 400_000
+ROOMY = 10**9
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    random = np.random.default_rng(5)
+    columns = np.sort(random.integers(0, D // NNZ, (N, NNZ)) * NNZ + np.arange(NNZ), axis=1)
+    values = random.standard_normal(N * NNZ).astype(np.float32)
+    starts = NNZ * np.arange(N + 1, dtype=np.int64)
+    sides = (values[::NNZ] > 0.0).astype(float)
+    table = SparseTable(values, columns.ravel().astype(np.int32), starts, sides, None)
+    return write(tmp_path_factory.mktemp("wide") / "set", table, D, 200)
+
+
+def plan_for(dataset, memory=SHORT, **fields):
+    known = {"dataset": dataset.folder.url, "memory": memory, "lam": "1/n", "passes": 2}
+    return TrainingPlan.model_validate(known | {"solver": {"kind": "asgd"}} | fields)
+
+
+def trained(plan, url, executor=None, stop_after=None):
+    run = TrainingRun.start(plan, str(url), executor or InProcess())
+    for number, _ in enumerate(run):
+        if number == stop_after:
+            run.stop()
+    return run
+
+
+@pytest.mark.parametrize("solver", ["asgd", "sgd"])
+def test_it_is_the_same_model_as_with_copies(dataset, tmp_path, solver):
+    one = {
+        "solver": {"kind": solver},
+        "passes": 1,
+    }  # later passes draw windows, which are larger with more
+    short, roomy = plan_for(dataset, **one), plan_for(dataset, ROOMY, **one)
+    assert make_job(short, dataset).in_place and not make_job(roomy, dataset).in_place
+    mine, other = trained(short, tmp_path / "short"), trained(roomy, tmp_path / "roomy")
+    assert mine.result.weights_sha256 == other.result.weights_sha256
+
+
+def test_stopped_anywhere_it_is_the_same_in_the_end(dataset, tmp_path):
+    plan = plan_for(dataset)
+    quiet = trained(plan, tmp_path / "quiet", InProcess(threads=2))
+    stopped, sessions = None, 0
+    while stopped is None or not stopped.finished:
+        stopped = trained(plan, tmp_path / "stopped", stop_after=1)
+        sessions += 1
+    assert sessions > 2
+    assert stopped.result.weights_sha256 == quiet.result.weights_sha256
+    found = load_model(stopped.run).weights.coef
+    assert (found == load_model(quiet.run).weights.coef).all() and found.any()
+
+
+def test_a_pass_that_explodes_begins_again(dataset, tmp_path):
+    wild = {"passes": 1, "loss": "squared", "solver": {"kind": "asgd", "gamma0": 10.0}}
+    plans = [plan_for(dataset, memory, **wild) for memory in (SHORT, ROOMY)]
+    mine, other = (trained(plan, tmp_path / str(plan.memory)) for plan in plans)
+    assert mine.cursor.restarts == other.cursor.restarts > 0
+    assert mine.result.weights_sha256 == other.result.weights_sha256
+
+
+def test_arrays_stay_within_what_is_told(dataset, tmp_path, monkeypatch):
+    monkeypatch.setattr(objects, "CHUNK_BYTES", 1 << 18)  # else one chunk is all of an array
+    plan = plan_for(dataset, passes=1)
+    trained(plan, tmp_path / "first")  # what compiling takes is no array of columns
+    plan = plan_for(dataset, passes=1, solver={"kind": "asgd", "gamma0": 0.1})
+    told = forecast(plan, make_job(plan, dataset))
+    assert told.state_bytes == BYTES_PER_COLUMN * D
+    tracemalloc.start()
+    try:
+        trained(plan, tmp_path / "run")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < told.state_bytes + told.window_bytes + 1_000_000
+
+
+@pytest.mark.parametrize("fields", [{"certify": True}, {"streams": 2}, {"tol": 0.1}])
+def test_what_needs_copies_is_refused_with_the_memory_that_would_do(dataset, fields):
+    with pytest.raises(BadInput, match=r"Use `memory=\d+MB` or more"):
+        make_job(plan_for(dataset, **fields), dataset)
+
+
+def test_workers_elsewhere_are_refused(dataset, tmp_path):
+    class Elsewhere(InProcess):
+        near = False
+
+    with pytest.raises(BadInput, match="leave `scheduler` and `workers` out"):
+        TrainingRun.start(plan_for(dataset), str(tmp_path / "run"), Elsewhere())
+
+
+def test_a_cluster_of_threads_steps_in_place_as_well(dataset, tmp_path):
+    plan = plan_for(dataset, passes=1)
+    with open_executor(Execution(scheduler="local", threads=2)) as executor:
+        mine = trained(plan, tmp_path / "dask", executor)
+    other = trained(plan, tmp_path / "threads")
+    assert mine.result.weights_sha256 == other.result.weights_sha256

@@ -95,7 +95,7 @@ def _step_over(walk: Walk, job: Job, blocks: Sequence[Block], state: State) -> t
     """Begin again as the method says where the loss explodes; a few rows are more easily lost."""
     for _attempt in range(MOST_RESTARTS):
         began, rows = time.perf_counter(), 0
-        state = walk.enter(state)
+        state = state if job.in_place else walk.enter(state)
         for block in blocks:
             rows += rows_visited(walk, state, block)
             state = walk.step(job.problem, job.stats, state, block)

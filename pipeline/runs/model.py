@@ -24,6 +24,7 @@ from storage.schema import Schema
 from storage.snapshot import Snapshot
 
 SAME_COLUMNS = Matched()
+OF_MODELS = ("coef", "best_coef")  # arrays of a snapshot that are weights, not a state
 COLUMNS_AT_ONCE = 1 << 16  # of weights that are read out of a state
 
 
@@ -96,7 +97,8 @@ def read_weights(
     run: RunFolder, snapshot: str, dataset: Dataset, matched: Matched = SAME_COLUMNS
 ) -> Weights:
     """Read the weights of one snapshot for a data set's stored rows: how they get onto a worker."""
-    return stored_weights(Saved.of(run.snapshots.load(snapshot)).weights, dataset, matched)
+    loaded = run.snapshots.load(snapshot, OF_MODELS.__contains__)
+    return stored_weights(Saved.of(loaded).weights, dataset, matched)
 
 
 def stored_weights(weights: Weights, dataset: Dataset, matched: Matched = SAME_COLUMNS) -> Weights:

@@ -13,7 +13,7 @@ from pipeline.execution.executor import Executor
 from pipeline.execution.reduce import ReduceReport, reduce
 from pipeline.execution.span import Job
 from pipeline.matching import Matched
-from pipeline.plan.job import stats_of
+from pipeline.plan.job import COPIES_OF_WEIGHTS, stats_of
 from pipeline.plan.problem import problem_of
 from pipeline.runs.model import Model, read_weights, require_same_columns
 from pipeline.runs.run_folder import RunRecord
@@ -30,7 +30,7 @@ from pipeline.settings.training_plan import TrainingPlan
 from pipeline.streaming.buffers import let_go_of_buffers
 from pipeline.streaming.resident import rows_in_memory
 from pipeline.streaming.targets import TargetRule, label_text, shown, target_rule
-from pipeline.streaming.windows import plan_windows
+from pipeline.streaming.windows import IN_FLIGHT, OVERHEAD_BYTES, chunk_bytes, plan_windows
 from solvers.kernels.scores import scores
 from solvers.losses import Problem
 from solvers.losses.given import loss_sum
@@ -136,7 +136,10 @@ def evaluation_job(
         rule = _same_classes(manifest.targets, trained.targets)
     else:
         rule = target_rule(manifest, problem.loss, positive_label(plan, trained))
-    windows = plan_windows(manifest, memory=plan.memory, state_bytes=0, streams=1, seed=0)
+    weights = COPIES_OF_WEIGHTS * 8 * manifest.n_features * max(1, rule.n_classes)
+    most = plan.memory - OVERHEAD_BYTES - IN_FLIGHT * chunk_bytes(manifest)
+    beside = max(0, min(weights, most))  # what was trained is judged, if by windows of one chunk
+    windows = plan_windows(manifest, memory=plan.memory, state_bytes=beside, streams=1, seed=0)
     here = rows_in_memory(dataset, rule)
     return Job(dataset, problem, stats_of(manifest, rule), rule, windows, rows=here)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pipeline.errors import BadInput
 from pipeline.memory import return_freed_memory
 from pipeline.plan.auto import MethodChoice, for_one_pass
 from pipeline.plan.job import IN_PLACE, sampled_sigma_square, solver_of, stats_of, tasks_of
 from pipeline.plan.problem import problem_of
 from pipeline.settings.methods import Auto, Method
 from pipeline.settings.training_plan import TrainingPlan
+from pipeline.sizes import format_bytes
 from pipeline.straight.first_rows import BUFFERS_AT_ONCE, FirstRows, room_for_judges
 from pipeline.straight.moments import moments_of
 from pipeline.streaming.targets import TargetRule, target_rule
@@ -17,6 +19,7 @@ from solvers.onepass.streaming_newton import suits
 from solvers.protocol import ColumnMoments, ProblemStats, Solver
 
 STATES_AT_ONCE = 5  # stepped, its copy inside a walk, and what a snapshot makes of it
+LEAST_BYTES_PER_COLUMN = 16 * IN_PLACE  # of averaged SGD, where there is no room for copies
 SUMS_AT_ONCE = 6  # of a column's two numbers: counted, with three buffers, as moments
 
 
@@ -57,10 +60,21 @@ class Known:
         self.rule: TargetRule = target_rule(
             manifest, self.problem.loss, plan.positive, plan.class_weight
         )
+        self._require_room(manifest.n_features)
         sampled = sampled_sigma_square(dataset, self.rule)
         stats = stats_of(manifest, self.rule, seed=plan.seed, sigma_square=sampled)
         self._first = first
         self.stats: ProblemStats = stats._replace(columns=self._moments)
+
+    def _require_room(self, d: int) -> None:
+        """Refuse columns that no method has room for, before the first array of them is made."""
+        least = LEAST_BYTES_PER_COLUMN * d + OVERHEAD_BYTES
+        if least >= self.plan.memory:
+            raise BadInput(
+                f"A memory budget of {format_bytes(self.plan.memory)} is too small for {d:,} "
+                f"columns: asgd, which keeps least, takes {LEAST_BYTES_PER_COLUMN} bytes of each. "
+                f"Use more than `memory={-(-least // 10**6)}MB`, or fewer columns."
+            )
 
     def _moments(self) -> ColumnMoments:
         """Return the moments of the columns of the first rows: what steps begin with."""

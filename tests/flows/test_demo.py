@@ -60,7 +60,7 @@ def test_the_same_seed_gives_the_same_bytes(text, tmp_path):
 def test_columns_are_no_more_than_the_memory_takes(size, memory):
     columns = columns_for(size, memory)
     assert columns <= columns_for(size)
-    assert columns == FEWEST_COLUMNS or 112 * columns <= memory - 96_000_000
+    assert columns == FEWEST_COLUMNS or 48 * columns <= memory - 96_000_000
     assert columns_for(6_000_000_000, 256_000_000) == 1 << 21
 
 

@@ -2,7 +2,10 @@
 
 import tracemalloc
 
+import pytest
+
 from pipeline.clicks import write_clicks
+from pipeline.errors import BadInput
 from pipeline.execution.threads import InProcess
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.streaming.windows import OVERHEAD_BYTES
@@ -34,3 +37,34 @@ def test_arrays_stay_within_the_budget_whatever_the_size_of_the_source(tmp_path)
     assert training.result.bytes_read > 2 * (MEMORY - OVERHEAD_BYTES)
     assert spans > 4
     assert peak < MEMORY - OVERHEAD_BYTES
+
+
+def wide_plan(source, d, memory):
+    """A plan for a source of so many columns."""
+    sources = {"sources": (str(source),), "options": {"n_features": d}}
+    asgd = {"kind": "asgd"}
+    return TrainingPlan(dataset="clicks", source=sources, memory=memory, solver=asgd, lam=0.01)
+
+
+def test_wide_rows_are_learnt_from_without_copies_of_the_state(tmp_path):
+    write_clicks(tmp_path / "clicks.svm", 400_000)
+    weights = []
+    for memory in (140_000_000, 1_000_000_000):  # 32 bytes a column fit, and 80
+        plan = wide_plan(tmp_path / "clicks.svm", 600_000, memory)
+        run = TrainingRun.start(plan, str(tmp_path / str(memory)), InProcess())
+        assert any(event.kind == "finish" for event in run)
+        weights.append(run.result.weights_sha256)
+    assert weights[0] == weights[1]
+
+
+def test_columns_that_nothing_has_room_for_are_refused_before_any_array_is_made(tmp_path):
+    write_clicks(tmp_path / "clicks.svm", 400_000)
+    plan = wide_plan(tmp_path / "clicks.svm", 1 << 30, 4_000_000_000)
+    tracemalloc.start()
+    try:
+        with pytest.raises(BadInput, match=r"1,073,741,824 columns.*memory=34456MB"):
+            TrainingRun.start(plan, str(tmp_path / "run"), InProcess())
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 100_000_000

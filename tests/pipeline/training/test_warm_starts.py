@@ -32,7 +32,7 @@ MANY_PASSES = (
 
 def test_every_method_of_many_passes_goes_on_from_a_model(tmp_path):
     """One pass certifies what another method came to, by the same number, and few more suffice."""
-    dataset = make(tmp_path / "set", n=2500, chunk_rows=250, layout="sparse", weighted=True)
+    dataset = make(tmp_path / "set", n=2500, chunk_rows=100, layout="sparse", weighted=True)
     plan = plan_for(dataset, loss="squared_hinge", lam="10/n", snapshot_every=1e-9)
     good = train(with_solver(plan, "sdca", tol=1e-6), tmp_path / "good")
     for kind in MANY_PASSES:

@@ -77,12 +77,12 @@ def require_known(wanted: Sequence[str], found: Sequence[str], where: str, whose
         )
 
 
-def refuse_extra(extra: Sequence[str], where: str, whose: str, rules: Matching) -> None:
+def refuse_unknown(extra: Sequence[str], where: str, whose: str, rules: Matching) -> None:
     """Refuse columns that are not known, unless they may be ignored; BadInput names them."""
-    if extra and rules.extra_columns == "refuse":
+    if extra and rules.unknown_features == "refuse":
         raise BadInput(
             f"{where} has columns that {whose} does not know: {listed(extra)}. "
-            "Leave them out with `extra_columns=ignore`."
+            "Leave them out with `unknown_features=ignore`."
         )
 
 
@@ -118,5 +118,5 @@ def match_features(
     require_known(wanted, names, where, whose)
     position = {name: k for k, name in enumerate(wanted)}
     extra = tuple(name for name in names if name not in position)
-    refuse_extra(extra, where, whose, rules)
+    refuse_unknown(extra, where, whose, rules)
     return Matched(np.array([position.get(name, -1) for name in names]), extra)

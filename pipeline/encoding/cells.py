@@ -44,6 +44,9 @@ _MOMENT = rf"^{_DAY}({_TIME})?$"
 
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
+#: Units that count since 1970, in seconds.
+SINCE_1970 = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+
 #: How numbers are written in text: 1234.5, or 1.234,5 €, or $1,234.5 and 12 %, or 11:47 (seconds).
 Written = Literal["plain", "comma", "units", "clock"]
 
@@ -76,7 +79,13 @@ def read_numbers(cells: Any, written: Written = "plain", missing: tuple[str, ...
 
 
 def read_moments(cells: Any, form: str | None = None) -> Read:
-    """Read dates or times as seconds since 1970; text in the form of `strptime`, or in ISO 8601."""
+    """Read dates or times as seconds since 1970.
+
+    Text is in the form of `strptime`, or in ISO 8601; numbers count in the unit that `form` is.
+    """
+    if form in SINCE_1970:
+        numbers, bad = read_numbers(cells)
+        return Read(numbers * SINCE_1970[form], bad)
     if not is_text(cells.type):
         return Read(_seconds(cells))
     if form is not None:

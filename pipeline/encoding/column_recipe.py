@@ -21,6 +21,11 @@ class Slot(NamedTuple):
     value: Floats  # (n,)
 
 
+def one_hot(found: Codes) -> Slot:
+    """Return a slot with a one in the column of each code."""
+    return Slot(found.astype(np.int64), np.ones(len(found)))
+
+
 class Entries(NamedTuple):
     """A column's cells, encoded."""
 

@@ -11,27 +11,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.encoding.applying import columns_of
+from pipeline.encoding.category_recipe import Category, Hashed
 from pipeline.encoding.cells import Floats, mean_and_deviation, read_moments, read_numbers, words_of
+from pipeline.encoding.date_recipe import SECONDS_OF_DAY, Date
 from pipeline.encoding.hashing import hashes
 from pipeline.encoding.inference import FEW, Held, as_asked, held_in
 from pipeline.encoding.lists import fitted_tags, fitted_vector
 from pipeline.encoding.maps import fitted_map
-from pipeline.encoding.recipe import (
-    SECONDS_OF_DAY,
-    AnyColumn,
-    Bins,
-    Category,
-    Cross,
-    Date,
-    Hashed,
-    Number,
-    Rank,
-    Recipe,
-    Text,
-    idf_text,
-    joined,
-)
+from pipeline.encoding.number_recipe import Bins, Number, Rank
+from pipeline.encoding.recipe import AnyColumn, Cross, Recipe, joined
 from pipeline.encoding.text import MOST_TEXT_BITS, DocumentCounts, Grams, slots_of
+from pipeline.encoding.text_recipe import Text, examples_of, idf_text
 from pipeline.errors import BadInput
 from pipeline.settings.encoding import bins_of
 
@@ -53,7 +43,7 @@ class Rules(NamedTuple):
 
     bits: int = 18  # of a hash, at most, for columns of many values
     bins: int | None = None  # ranges in place of every number
-    ranks: bool = True  # beside numbers, where they say more than these
+    ranks: bool = True  # in columns of their own, where they say more than numbers
     most_values: int = 1000  # of a column whose values have columns of their own
     least_rows: int = 10  # with a value that has a column of its own; one in 1000 of a small sample
     kinds: Mapping[str, str] = NO_KINDS  # what columns hold, by name, where that was said
@@ -116,7 +106,10 @@ def _text(name: str, words: Any, rules: Rules, grams: Grams) -> Text:
     found = len(slots_of(words, MOST_TEXT_BITS, grams)[0])
     counted = DocumentCounts(min(rules.bits, MOST_TEXT_BITS, _bits_for(found)), grams)
     counted.add(len(words), *slots_of(words, counted.bits, grams))
-    return Text(name=name, bits=counted.bits, grams=grams, idf=idf_text(counted.weights()))
+    return Text(
+        name=name, bits=counted.bits, grams=grams, idf=idf_text(counted.weights()),
+        examples=examples_of(words, grams),
+    )  # fmt: skip
 
 
 def _with_missing(column: AnyColumn, cells: Any) -> AnyColumn:
@@ -158,11 +151,11 @@ def _number(name: str, cells: Any, held: Held, rules: Rules) -> Number:
     constant = deviation <= 1e-12 * abs(mean)
     own: dict[str, Any] = {"mean": mean, "deviation": 1.0 if constant else deviation}
     if rules.ranks and not constant:
-        own |= _beside(known, (reshaped - mean) / deviation, shape)
+        own |= _rank_and_lowest(known, (reshaped - mean) / deviation, shape)
     return shape.model_copy(update=own)
 
 
-def _beside(known: Floats, standardised: Floats, shape: Number) -> dict[str, Any]:
+def _rank_and_lowest(known: Floats, standardised: Floats, shape: Number) -> dict[str, Any]:
     """Return the rank and the lowest numbers of a sample (n,), where they say more than values."""
     values, places, counts = np.unique(known, return_inverse=True, return_counts=True)
     if len(known) < FEW or len(values) <= 2:

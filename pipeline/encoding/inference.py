@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.encoding.cells import (
+    SINCE_1970,
     Written,
     is_numeric,
     is_span,
@@ -51,6 +52,7 @@ _FORMS = tuple(f"{day}{time}" for day in _DAYS for time in _TIMES)
 #: What looks like a date at all; forms are tried on nothing else.
 _DATELIKE = r"^\s*(\d{1,4}[-/. ]\s?(\d|[A-Za-z]{3})|[A-Za-z]{3,9}\.? \d{1,2},)"
 _YEAR_1000 = -30_610_224_000.0  # in seconds since 1970
+_YEAR_2000, _YEAR_2040 = 946_684_800.0, 2_208_988_800.0
 _COMPACT = r"^(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])$"
 
 
@@ -89,15 +91,31 @@ def held_in(name: str, cells: Any) -> Held:
     if is_text(kind):
         return _held_in_text(cells.drop_null())
     raise BadInput(
-        f"Column {name!r} holds {kind} values, which become no numbers. Leave it out, or turn it "
-        "into numbers, text or dates."
+        f"Column {name!r} holds {kind} values, which become no numbers. Leave it out with "
+        f"`column={name}=drop`, or turn it into numbers, text or dates."
     )
 
 
 def as_asked(kind: Kind, cells: Any) -> Held:
     """Return a kind that somebody asked for, with what the sample tells of how it is written."""
+    if kind == "date" and (unit := unit_since_1970(cells)):
+        return Held("date", form=unit)
     found = _held_in_text(cells.drop_null()) if is_text(cells.type) else Held(kind)
     return found if found.kind == kind else Held(kind)
+
+
+def unit_since_1970(cells: Any) -> str | None:
+    """Return the unit in which numbers count the time since 1970, all of 2000 to 2039; or None."""
+    if not (is_numeric(cells.type) or is_text(cells.type)) or cells.null_count == len(cells):
+        return None
+    numbers, bad = read_numbers(cells)
+    if bad is not None or np.isnan(numbers).all():
+        return None
+    low, high = float(np.nanmin(numbers)), float(np.nanmax(numbers))
+    for unit, seconds in SINCE_1970.items():
+        if low * seconds >= _YEAR_2000 and high * seconds < _YEAR_2040:
+            return unit
+    return None
 
 
 def _held_in_text(known: Any) -> Held:
@@ -205,3 +223,11 @@ def looks_like_id(held: Held, cells: Any) -> bool:
     numbers, _ = read_numbers(cells)
     whole = bool((numbers == np.round(numbers)).all())
     return whole and len(np.unique(numbers)) == len(numbers)
+
+
+def looks_like_times(held: Held, cells: Any) -> bool:
+    """Say whether numbers count the time since 1970, and not the rows."""
+    if held.kind != "number" or unit_since_1970(cells) is None:
+        return False
+    steps = np.diff(np.unique(read_numbers(cells).values))
+    return not steps.size or bool((steps != 1.0).any())

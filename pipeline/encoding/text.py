@@ -19,7 +19,7 @@ from solvers.kernels.dispatch import kernel, part_of_kernels
 #: More slots would make the weights of the words too large to keep.
 MOST_TEXT_BITS = 22
 #: Characters that are hashed together.
-_SHORTEST, _LONGEST = 3, 5
+SHORTEST, LONGEST = 3, 5
 
 Grams = Literal["words", "characters"]
 Slots = NDArray[np.int64]
@@ -78,10 +78,10 @@ def _characters(text: Any, begin: Any, end: Any, room: Any, codes: Any) -> Any:
             if stop < size and room[stop] & 0xC0 == 0x80:
                 continue
             length += 1
-            if length >= _SHORTEST:
+            if length >= SHORTEST:
                 codes[n] = murmur3(room, start, stop)
                 n += 1
-            if length == _LONGEST:
+            if length == LONGEST:
                 break
     return n
 
@@ -94,7 +94,7 @@ def _encode(
     longest = 0
     for i in range(ends.size - 1):
         longest = max(longest, ends[i + 1] - ends[i])
-    per_byte = _LONGEST - _SHORTEST + 1 if characters else 1
+    per_byte = LONGEST - SHORTEST + 1 if characters else 1
     room, codes = np.empty(longest + 1, np.uint8), np.empty(per_byte * longest + 2, np.int64)
     columns, values = out
     at, mask = 0, (1 << bits) - 1
@@ -128,7 +128,7 @@ def encode_text(words: Any, weights: NDArray[np.float64], grams: Grams = "words"
     text, ends = buffers_of(words)
     by_characters = grams == "characters"
     most = int(ends[-1] - ends[0]) + len(words)  # a token and a separator make two entries
-    most *= _LONGEST - _SHORTEST + 1 if by_characters else 1
+    most *= LONGEST - SHORTEST + 1 if by_characters else 1
     columns, values = np.empty(most, np.int64), np.empty(most)
     starts = np.zeros(len(words) + 1, np.int64)
     bits = weights.size.bit_length() - 1

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.encoding.maps import Map
-from pipeline.encoding.recipe import Number, Recipe
+from pipeline.encoding.number_recipe import Number
+from pipeline.encoding.recipe import Recipe
 from pipeline.encoding.schema import recipe_in
 from pipeline.errors import BadInput
 from pipeline.ingestion.scaling import Scaler, unscaled

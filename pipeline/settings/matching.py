@@ -14,7 +14,7 @@ class Matching(BaseModel):
 
     model_config = SETTINGS
 
-    extra_columns: Literal["refuse", "ignore"] = "refuse"
+    unknown_features: Literal["refuse", "ignore"] = "refuse"
     """What to do with columns that are not known, by name or, in LIBSVM text, by an index beyond
     the features: refuse them, or leave them out."""
     by_position: bool = False

@@ -64,6 +64,7 @@ class ArffRows(DelimitedRows):
         require_distinct(names, addresses[0].name)
         self.names = tuple(names)
         self.types = tuple(one.type for one in self._attributes)
+        self._n_cells = len(self.types)
 
     @property
     def kinds(self) -> dict[str, str]:

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from pipeline.errors import BadInput
 from pipeline.matching import (
     listed,
-    refuse_extra,
     refuse_nameless,
+    refuse_unknown,
     require_distinct,
     require_known,
     shown_name,
@@ -161,7 +161,7 @@ def _in_known_order(
     require_known(wanted, list(found), where, expected.whose)
     known = schema.other_names.union(wanted)
     extra = tuple(name for name in found if name not in known)
-    refuse_extra(extra, where, expected.whose, options)
+    refuse_unknown(extra, where, expected.whose, options)
     return columns._replace(features=tuple(found[name] for name in wanted), left_out=extra)
 
 

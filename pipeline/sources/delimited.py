@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pipeline.encoding.inference import has_outliers
+from pipeline.encoding.inference import has_outliers, held_in
 from pipeline.errors import BadInput
 from pipeline.settings.source_options import SourceOptions
 from pipeline.sources import delimited_kernel as grammar
@@ -27,6 +27,7 @@ from storage.table import DenseTable, n_bytes
 
 _DELIMITERS = ",;|\t"
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+_BEFORE_A_TABLE = b"#\r\n"  # lines that begin so
 MISSING = {"", *(word.decode() for word in grammar.MISSING_WORDS)}
 #: A message shows less of an offending cell.
 _CELL_BYTES = 200
@@ -120,16 +121,24 @@ class DelimitedSource:
         """
         read = 0
         for piece in self.pieces(_LOOK_BYTES):
-            layout = self._layout_of(piece)
-            faults, X = _faults_of_features(piece.content, layout, self._options)
+            faults, X = _faults_of_features(piece.content, self._layout_of(piece), self._options)
             if faults & (_NO_NUMBERS if read == 0 else {grammar.MISSING}):
                 return False
-            if read == 0 and any(has_outliers(column.astype(np.float64)) for column in X.T):
+            if read == 0 and not self._are_usual(piece, X):
                 return False
             read += piece.n_bytes
             if read >= _SAMPLE_BYTES:
                 break
         return True
+
+    def _are_usual(self, piece: Piece, X: NDArray[np.floating]) -> bool:
+        """Whether the numbers (n, d) of a piece, and its targets, need no other reader.
+
+        Where no row is left, that one can tell why.
+        """
+        if not len(X) or any(has_outliers(column.astype(np.float64)) for column in X.T):
+            return False
+        return not _has_other_numbers(piece.content, self._layout_of(piece), self._options)
 
 
 def _first_line(text: Text) -> str:
@@ -147,6 +156,11 @@ def split_line(line: str, delimiter: str) -> list[str]:
     try:
         return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter), [])]
     except csv.Error as error:
+        if "\r" in line:
+            raise BadInput(
+                f"A line that begins with {shown(line)} holds carriage returns alone, which end no "
+                "line. Write line feeds, for example by tr '\\r' '\\n'."
+            ) from error
         raise BadInput(
             f"A line that begins with {shown(line)} cannot be taken apart ({error}). "
             "Check the file and its delimiter (`delimiter`)."
@@ -242,9 +256,10 @@ def without_comments(text: Text) -> Text:
     """Return text without the lines before the table that begin with #.
 
     The last of them names the columns, and stays, where it has as many cells as the line after it.
+    Empty lines before the table go, too.
     """
     starts, start = [], 0
-    while start < text.bytes.size and text.bytes[start] == ord("#"):
+    while start < text.bytes.size and text.bytes[start] in _BEFORE_A_TABLE:
         starts.append(start)
         start += int(np.argmax(text.bytes[start:] == ord("\n"))) + 1
     if not starts or start == text.bytes.size:
@@ -281,6 +296,15 @@ def _faults_of_features(
     bad = space.bad[: min(counts.bad, LISTED)]
     of_features = layout.roles[bad[:, 3]] == grammar.FEATURE
     return set(bad[of_features, 0].tolist()), space.X[: counts.rows]
+
+
+def _has_other_numbers(text: Text, layout: Layout, options: SourceOptions) -> bool:
+    """Say whether targets that are no usual numbers are numbers after all, such as 1,5."""
+    if grammar.TEXT_TARGET not in layout.roles:
+        return False
+    rules = Rules(ord(layout.delimiter), False, True, False)
+    _, labels = _table(*_filled(text, layout, rules, options.dtype), layout)
+    return bool(labels) and held_in("target", pa.array(labels, pa.large_string())).kind == "number"
 
 
 def _filled(text: Text, layout: Layout, rules: Rules, dtype: str) -> tuple[Space, Counts]:

@@ -71,6 +71,10 @@ class DelimitedRows:
         self._has_header = options.header
         if options.header is None:
             self._has_header = names_columns(cells) and not self._come_again(cells, rest)
+        ends = bool(self._has_header) and _ends_in_delimiter(rest, self._delimiter, cells)
+        if ends and not cells[-1]:
+            del cells[-1]
+        self._n_cells = len(cells) + ends
         self.names = tuple(cells) if self._has_header else None
         self.types = ("text",) * len(cells)
         self._places: dict[str, tuple[int, ...]] = {}  # of columns in files of another order
@@ -111,7 +115,10 @@ class DelimitedRows:
     def _without_header(self, text: Text, name: str) -> Text:
         row, rest = first_row(text, self._delimiter)
         assert self.names is not None, "the first file has a header"
-        if places := places_of(self.names, self._split(row), name):
+        cells = self._split(row)
+        if len(self.names) < self._n_cells == len(cells) and not cells[-1]:
+            del cells[-1]
+        if places := places_of(self.names, cells, name):
             self._places[name] = places
         return rest
 
@@ -138,13 +145,13 @@ class DelimitedRows:
 
         def lines() -> Any:
             rows = rows_in(text, self._delimiter)
-            return piece.first_line + rows.lines[rows.cells == len(self.types)]
+            return piece.first_line + rows.lines[rows.cells == self._n_cells]
 
         return Cells(columns, table.num_rows, lines, faults)
 
     def _read(self, piece: Piece, used: Sequence[int], skip: Any) -> Any:
         text: Text = piece.content
-        names = [f"c{k}" for k in range(len(self.types))]
+        names = [f"c{k}" for k in range(self._n_cells)]
         places = self._places.get(piece.file)
         wanted = [names[places[k] if places else k] for k in used]
         size = max(text.bytes.size + 1, 1 << 10)
@@ -168,7 +175,7 @@ class DelimitedRows:
             raise _no_cells(piece, error) from error
 
     def _faults(self, piece: Piece) -> Iterator[tuple[int, str, str]]:
-        rows, expected = rows_in(piece.content, self._delimiter), len(self.types)
+        rows, expected = rows_in(piece.content, self._delimiter), self._n_cells
         advice = "Check the file and its delimiter (`delimiter`),"
         for k in np.flatnonzero(rows.cells != expected).tolist():
             fact = f"the row has {rows.cells[k]} cells, {expected} were expected"
@@ -198,6 +205,15 @@ def _no_cells(piece: Piece, error: Exception) -> BadInput:
         f"{piece.file}, from line {piece.first_line} on: some lines cannot be read as text cells "
         f"({error}). Check the file and its delimiter (`delimiter`)."
     )
+
+
+def _ends_in_delimiter(rows: Text, delimiter: str, header: list[str]) -> bool:
+    """Say whether each of the first rows has a delimiter behind the cells that have names."""
+    named = len(header) - (not header[-1])
+    found = rows_in(rows, delimiter).cells
+    text = rows.bytes.tobytes().replace(b"\r\n", b"\n")
+    ends = text.count(f"{delimiter}\n".encode())
+    return bool(named and found.size and (found == named + 1).all() and ends == found.size)
 
 
 def _is_padded(rows: Text, delimiter: str) -> bool:

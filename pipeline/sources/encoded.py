@@ -12,15 +12,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.encoding.applying import encode
-from pipeline.encoding.cells import is_text, read_numbers, words_of
+from pipeline.encoding.cells import Written, is_text, read_numbers, words_of
 from pipeline.encoding.column_recipe import ColumnRecipe
 from pipeline.encoding.fitting import Rules, fitted
-from pipeline.encoding.inference import held_in, looks_like_id
+from pipeline.encoding.inference import held_in, looks_like_id, looks_like_times
 from pipeline.encoding.lists import Vector
 from pipeline.encoding.maps import Map
-from pipeline.encoding.recipe import AnyColumn, Bins, Number, Recipe, Text, idf_text
+from pipeline.encoding.number_recipe import Bins, Number
+from pipeline.encoding.recipe import AnyColumn, Recipe
 from pipeline.encoding.schema import encoding_of, recipe_in
 from pipeline.encoding.text import DocumentCounts, slots_of
+from pipeline.encoding.text_recipe import Text, idf_text
 from pipeline.errors import BadInput
 from pipeline.matching import shown_name
 from pipeline.settings.source_options import SourceOptions
@@ -79,11 +81,11 @@ class EncodedSource:
         self._used = used_columns(self._columns)
         known = recipe_in(expected.schema)
         sample = sampled(rows, self._used, LOOK_BYTES if known else SAMPLE_BYTES)
-        self._numeric_labels = self._are_numbers(sample)
+        self._target_written = self._written(sample)
         self.recipe = known or self._fitted(sample)
         if options.idf == "exact" and known is None:
             self.recipe = self._with_exact_idf()
-        self._looks_like_ids = () if known else tuple(self._ids(sample))
+        self._remarks = () if known else tuple(self._remarkable(sample))
         self.n_features: int | None = self.recipe.n_outputs
         self.layout: Literal["dense", "sparse"] = layout_of(self.recipe)
         own = self._columns.schema(rows.types)
@@ -92,7 +94,7 @@ class EncodedSource:
     @property
     def notes(self) -> tuple[str, ...]:
         """What somebody should look at, once rows were read."""
-        return self._looks_like_ids + self._rows.notes
+        return self._remarks + self._rows.notes
 
     @property
     def kinds(self) -> dict[str, str]:
@@ -147,23 +149,35 @@ class EncodedSource:
     def _all_names(self) -> list[str]:
         return [name_of(self._columns, k) for k in range(self._columns.n_columns)]
 
-    def _are_numbers(self, sample: Any) -> bool:
-        """Whether targets are numbers, by most of the sample."""
+    def _written(self, sample: Any) -> Written | None:
+        """Return how targets are written, by most of the sample; None: they are words."""
         label = self._columns.label
         if label is None:
-            return True
+            return "plain"
         cells = sample.column(name_of(self._columns, label)).combine_chunks().drop_null()
+        if pa.types.is_dictionary(cells.type):
+            return None
         _, bad = read_numbers(cells) if is_text(cells.type) else (None, None)
-        return not (pa.types.is_dictionary(cells.type) or (bad is not None and bad.mean() > 0.5))
+        if bad is None or bad.mean() <= 0.5:
+            return "plain"
+        held = held_in(name_of(self._columns, label), cells)
+        return held.written if held.kind == "number" else None
 
-    def _ids(self, sample: Any) -> Iterator[str]:
+    def _remarkable(self, sample: Any) -> Iterator[str]:
+        """Yield a sentence for every column that most people would have something else made of."""
         rows = sample.slice(0, min(sample.num_rows, 10_000))
         for k in self._columns.features:
             name = name_of(self._columns, k)
             cells = rows.column(name).combine_chunks()
-            if looks_like_id(held_in(name, cells), cells):
+            held, title = held_in(name, cells), f"C{self._columns.title(k)[1:]}"
+            if looks_like_times(held, cells):
                 yield (
-                    f"C{self._columns.title(k)[1:]} looks like an index or an id: it has "
+                    f"{title} looks like times, counted since 1970. Take it for dates with "
+                    f"`column={name}=date`."
+                )
+            elif looks_like_id(held, cells):
+                yield (
+                    f"{title} looks like an index or an id: it has "
                     f"another value in every row. Leave it out with {self._columns.advice(k)}."
                 )
 
@@ -220,8 +234,8 @@ class EncodedSource:
             return np.full(n, np.nan), None, []
         cells, title, words = own[label], self._columns.title(label), None
         faults = []
-        if self._numeric_labels:
-            target, bad = read_numbers(cells)
+        if self._target_written is not None:
+            target, bad = read_numbers(cells, self._target_written)
             if bad is not None:
                 fact = f"the target in {title} is FOUND a number was expected"
                 faults.append(Fault(bad, fact, "Correct it, or check `label`,", cells))

@@ -64,7 +64,7 @@ _MESSAGES = {
     ),
     grammar.TOO_WIDE: (
         "{found} lies beyond the {width} features that were asked for",
-        "Leave such values out (`extra_columns=ignore`), or give another width (`n_features`),",
+        "Leave such values out (`unknown_features=ignore`), or give another width (`n_features`),",
     ),
     grammar.BAD_VALUE: (
         "the value in {found} is not a number",
@@ -135,7 +135,7 @@ def _refuse_columns(options: SourceOptions) -> None:
 
 def parse_text(piece: Piece, options: SourceOptions) -> Parsed:
     """Rows of a piece of whole lines; see `Source.parse`."""
-    cuts = options.extra_columns == "ignore"
+    cuts = options.unknown_features == "ignore"
     width = (None if cuts else options.n_features) or grammar.WIDEST
     rules = Rules(
         0 if options.zero_based else 1,

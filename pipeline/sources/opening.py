@@ -20,7 +20,8 @@ from storage.schema import Schema
 _LOOKED_AT = 1 << 16
 ANYTHING = Expected()
 _LIBSVM_ENTRY = re.compile(rb"(^|\s)(qid:)?\d+:[-+.\d]")
-_VW_LINE = re.compile(rb"[-+.\deE \t]*('\S*)?\|\S*[ \t]+\S*[^|]*$")
+_VW_LINE = re.compile(rb"[-+.\deE \t]*('\S*)?\|[^\s|]*([ \t]\|?[^\s|]*)+$")
+_JSON_IN_ONE = re.compile(rb"\s*(\[\s*[{\[]|\[\s*$|\{\s*$)")
 _NUMBER = re.compile(rb"\s*[-+]?[\d.]+(e[-+]?\d+)?\s*(#.*)?", re.IGNORECASE)
 
 
@@ -195,10 +196,15 @@ def _guess(address: Address) -> Format:
 def _guess_text(head: bytes, name: str) -> Format:
     lines = [line for line in head.splitlines() if line.strip() and not line.startswith(b"#")]
     first = lines[0].strip() if lines else b""
+    if _JSON_IN_ONE.match(first):
+        raise BadInput(
+            f"{name}: the file is one JSON document, and JSON lines were expected. Write an object "
+            "on each line, for example by jq -c '.[]'."
+        )
     fits = {
         "arff": any(line.lstrip()[:9].lower() == b"@relation" for line in lines),
         "jsonl": first.startswith(b"{") and first.endswith(b"}"),
-        "vw": any(_VW_LINE.match(line) for line in lines),
+        "vw": bool(first.split()[1:]) and any(map(_VW_LINE.match, lines)),
         "libsvm": any(_LIBSVM_ENTRY.search(line) for line in lines),
         "csv": any(mark in first for mark in (b",", b"\t", b";", b"|")) or looks_spaced(head),
     }

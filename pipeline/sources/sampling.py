@@ -16,9 +16,11 @@ from pipeline.sources.columns import Columns, choose
 from pipeline.sources.raw_rows import RawRows
 from pipeline.sources.source import Expected
 
-#: Of the first rows: bytes as they are written, and rows drawn of them, that decide on a recipe.
+#: Of the first rows: bytes as they are written, and rows drawn of them, that decide on a recipe;
+#: of tables so wide that their cells take more memory than that, fewer rows.
 SAMPLE_BYTES = 64 << 20
 SAMPLE_ROWS = 100_000
+SAMPLE_MEMORY = 64 << 20
 SAMPLE_SEED = 0
 #: Of the first rows: bytes that tell whether a table is more than numbers.
 LOOK_BYTES = 1 << 20
@@ -51,20 +53,33 @@ def sampled(rows: RawRows, used: Sequence[int], most: int) -> Any:
     """Draw rows of the first `most` bytes: an Arrow table of the columns `used`."""
     names = rows.names or tuple(f"x{k}" for k in range(len(rows.types)))
     parts: list[Any] = []
+    faults: list[tuple[int, str, str]] = []
     read, rate = 0, 1.0  # of rows that are kept, so that all have the same chance
     for piece in rows.pieces(min(most, PIECE_BYTES), used):
         cells = rows.cells(piece, used)
         columns = [words_of(c) if pa.types.is_dictionary(c.type) else c for c in cells.columns]
         table = pa.table(columns, names=[names[k] for k in used])
         parts.append(_thinned(table, rate))
+        faults += cells.faults[:1]
         read += piece.n_bytes
-        if sum(part.num_rows for part in parts) > 2 * SAMPLE_ROWS:
+        if _is_too_large(parts):
             parts, rate = [_thinned(part, 0.5) for part in parts], rate / 2
         if read >= most:
             break
     if not any(part.num_rows for part in parts):
+        for line, fact, advice in faults:
+            where = f"{rows.files[0].name}, {rows.unit} {line}"
+            raise BadInput(f"{where}: {fact}. {advice.rstrip(',')}.")
         raise BadInput(f"{rows.files[0].name}: there are no rows. Check the file.")
-    return as_sample(pa.concat_tables(parts), SAMPLE_ROWS, SAMPLE_SEED)
+    found = as_sample(pa.concat_tables(parts), SAMPLE_ROWS, SAMPLE_SEED)
+    parts.clear()
+    pa.default_memory_pool().release_unused()
+    return found
+
+
+def _is_too_large(parts: Sequence[Any]) -> bool:
+    rows, taken = (sum(of) for of in zip(*((p.num_rows, p.nbytes) for p in parts), strict=True))
+    return bool(rows > 2 * SAMPLE_ROWS or taken > SAMPLE_MEMORY)
 
 
 def _thinned(table: Any, rate: float) -> Any:

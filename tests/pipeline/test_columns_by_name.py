@@ -27,7 +27,7 @@ from testing.datasets import make
 
 ROWS, NAMES = 300, ("a", "b", "c", "d")
 SIGNS = np.where(np.arange(ROWS) % 2, 1, -1)
-IGNORE, BY_POSITION = {"extra_columns": "ignore"}, {"by_position": True}
+IGNORE, BY_POSITION = {"unknown_features": "ignore"}, {"by_position": True}
 
 
 def columns_of(seed=0):
@@ -116,7 +116,7 @@ def test_other_columns_are_refused_by_name_unless_they_may_be_ignored(spam, tmp_
     more = {"new": columns["a"]} | columns | {"text": columns["label"]}
     for ending in ("csv", "parquet"):
         source = write(tmp_path / f"new.{ending}", more)
-        with pytest.raises(BadInput, match=r"the model does not know: 'new', 'text'\. .*`extra_"):
+        with pytest.raises(BadInput, match=r"the model does not know: 'new', 'text'\. .*`unknown_"):
             scores(model, source, tmp_path / "out.npy", drop=())
         out = str(tmp_path / "out.npy")
         result = predict(model, [source], out, SourceOptions(**IGNORE))
@@ -339,7 +339,7 @@ def test_double_names_are_refused_and_none_is_printed_raw(tmp_path, capsys):
     other.write_text("a,\x1b[31mred,\x1b[32mgreen\n2,3,4\n")
     words = ["predict", str(tmp_path / "run"), str(other), str(tmp_path / "out.csv")]
     assert main(words) == 2
-    assert main([*words, "--extra-columns", "ignore"]) == 0
+    assert main([*words, "--unknown-features", "ignore"]) == 0
     said = capsys.readouterr()
     assert "\x1b[32m" not in said.out + said.err
     assert said.err.count(r"'\x1b[32mgreen'") == 2
@@ -368,8 +368,8 @@ def test_values_beyond_the_features_are_refused_or_counted(fewpass, tmp_path):
     assert fewpass("ingest", tmp_path / "rows.svm", tmp_path / "set")[0] == 0
     assert fewpass("train", tmp_path / "set", run, "--scheduler", "none")[0] == 0
     code, _, told = fewpass("predict", run, tmp_path / "wide.svm", out)
-    assert code == 2 and "line 1" in told and "--extra-columns ignore" in told
-    ignore = ("--extra-columns", "ignore", "--json")
+    assert code == 2 and "line 1" in told and "--unknown-features ignore" in told
+    ignore = ("--unknown-features", "ignore", "--json")
     code, told, _ = fewpass("predict", run, tmp_path / "wide.svm", out, *ignore)
     assert code == 0 and json.loads(told)["beyond"] == 15
     assert fewpass("predict", run, tmp_path / "rows.svm", tmp_path / "narrow.csv")[0] == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -59,6 +61,13 @@ else
 fi
 """
 
+#: Objects between two looks for circular garbage: imports make many objects and no garbage.
+COLLECTED_EVERY = 10_000
+#: Values that a call's frame is said to need.  CPython keeps frames in pieces of 16 KB; a loop that
+#: calls over the end of one asks the system for another in every call, 24,000 times in the imports
+#: of a training.  A frame that needs half a megabyte gets a whole one, with room for all after it.
+FRAME_VALUES = 70_000
+
 for group, members in GROUPS.items():
     for position, command in enumerate(members):
         app.command(command, group=group, sort_key=position, usage=USAGES.get(command))
@@ -98,8 +107,17 @@ def start(*words: Annotated[str, Parameter(show=False)]) -> int:
 def command_line() -> None:
     """Be the `fewpass` command: run what the process was started for, and end it."""
     end_at_once()
+    gc.set_threshold(COLLECTED_EVERY)
+    atexit.register(gc.freeze)  # what is left at the end is not looked through once more
     with ending_quietly():
-        sys.exit(main())
+        sys.exit(_with_room_for_frames())
+
+
+def _with_room_for_frames() -> int:
+    return main()
+
+
+_with_room_for_frames.__code__ = _with_room_for_frames.__code__.replace(co_stacksize=FRAME_VALUES)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

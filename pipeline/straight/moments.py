@@ -41,6 +41,8 @@ class RunningMoments:
 
 def with_room(sums: Sums, d: int) -> Sums:
     """Return sums of d columns, those that are new at 0; columns beyond d have none."""
+    if d == len(sums):
+        return sums
     return np.concatenate([sums[:d], np.zeros((max(0, d - len(sums)), 2))])
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from solvers.intercept import level
 from solvers.kernels.dispatch import kernel
 from solvers.kernels.rows import Rows, dot_vector
-from solvers.kernels.shapes import Order, PerColumn, PerRow
+from solvers.kernels.shapes import Matrix, Order, PerColumn, PerRow
 from solvers.losses import Problem, slope
 from solvers.onepass.adagrad import G_START, INVERSE_SCALE, INVERSE_SHARE, G, W
 from solvers.onepass.state import OnepassState
@@ -48,11 +48,17 @@ def begun(problem: Problem, stats: ProblemStats, state: OnepassState, block: Blo
 
 def write_moments(columns: NDArray[np.float64], moments: ColumnMoments) -> None:
     """Keep 1/f and 1/S of every column beside its weights; without a scale, it never moves."""
-    known = (moments.square > LEAST_SQUARE) & (moments.square < MOST_SQUARE)
-    scale = np.sqrt(moments.square, where=known, out=np.full(len(known), np.inf))
-    columns[:-1, INVERSE_SCALE] = 1.0 / scale
-    columns[:-1, INVERSE_SHARE] = 1.0 / np.where(moments.share > 0.0, moments.share, 1.0)
-    columns[-1, [INVERSE_SHARE, INVERSE_SCALE]] = 1.0
+    write_inverses(columns, moments.share, moments.square)
+
+
+@kernel
+def write_inverses(columns: Matrix, share: PerColumn, square: PerColumn) -> None:
+    """write_moments, in one go over the columns."""
+    for j in range(share.shape[0]):
+        known = LEAST_SQUARE < square[j] < MOST_SQUARE
+        columns[j, INVERSE_SCALE] = 1.0 / math.sqrt(square[j]) if known else 0.0
+        columns[j, INVERSE_SHARE] = 1.0 / share[j] if share[j] > 0.0 else 1.0
+    columns[-1, INVERSE_SHARE] = columns[-1, INVERSE_SCALE] = 1.0
 
 
 def unit_of(problem: Problem, stats: ProblemStats, first: Block, start: float) -> float:

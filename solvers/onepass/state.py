@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.kernels.dispatch import kernel
+from solvers.kernels.shapes import Matrix
 from solvers.loss_monitor import LossSum
 from solvers.losses import Problem
 from solvers.onepass.adagrad import U, W
@@ -109,9 +111,32 @@ def charges(
 ) -> NDArray[np.float64]:
     """Return what the weights of every output are charged, (6,): 0 where its loss is infinite."""
     found = np.zeros(len(losses))
-    for output in np.flatnonzero(np.isfinite(losses)):
-        found[output] = charge(problem, offer(state, int(output)))
+    found[:ASGD] = adagrad_charges(problem, state)
+    for output in (ASGD, NEWTON):
+        if np.isfinite(losses[output]):
+            found[output] = charge(problem, offer(state, output))
+    found[~np.isfinite(losses)] = 0.0
     return np.minimum(np.nan_to_num(found, nan=MOST_LOSS), MOST_LOSS)
+
+
+def adagrad_charges(problem: Problem, state: OnepassState) -> NDArray[np.float64]:
+    """Return what `charge` says of the outputs before averaged SGD's, (4,), in one reading."""
+    squares = squares_of(state.columns, 1.0 / state.mass if state.mass > 0.0 else 0.0)
+    return 0.5 * (problem.lam * squares[:, 0] + problem.lam_b * squares[:, 1])
+
+
+@kernel
+def squares_of(columns: Matrix, inverse_mass: float) -> Matrix:
+    """||w||^2 and b^2 of the last weights and of the average at both step sizes, (4, 2)."""
+    found, d = np.zeros((ASGD, 2)), columns.shape[0] - 1
+    for j in range(d + 1):
+        for k in range(POLY):
+            w = columns[j, W + k]
+            average = w + columns[j, U + k] * inverse_mass
+            part = 1 if j == d else 0
+            found[k, part] += w * w
+            found[POLY + k, part] += average * average
+    return found
 
 
 def ahead(state: OnepassState) -> int:

@@ -127,6 +127,7 @@ def row_squares(table: Table) -> NDArray[np.float64]:
 
 
 def _sums_by_row(table: SparseTable) -> NDArray[np.float64]:
-    squares = np.append(np.square(table.data, dtype=np.float64), 0.0)
+    squares = np.zeros(table.nnz + 1)  # one more, where the last rows are empty
+    np.square(table.data, out=squares[:-1], dtype=np.float64)
     sums = np.add.reduceat(squares, table.indptr[:-1])
     return np.where(np.diff(table.indptr) > 0, sums, 0.0)

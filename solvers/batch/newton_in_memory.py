@@ -1,7 +1,8 @@
 """Newton's method for rows in memory, where a reading costs no more than its arithmetic.
 
 Most of that is H.  So it begins on every 32nd row and then on every 4th, until what a step promises
-is less than what the chance of the sample leaves open, (d + 1)/m of the objective.  On all rows the
+is less than what the chance of the sample leaves open, (d + 1)/m of the objective.  (Not under the
+squared loss: there H of all rows is right everywhere, and one step is enough.)  On all rows the
 last H serves on, corrected by how the gradient changed along each step,
 
     H <- H - (H s)(H s)^T / (s . H s) + y y^T / (s . y)        (BFGS; Nocedal and Wright, (6.19))
@@ -39,7 +40,7 @@ FINE, EXACT, MOST_BEYOND = 1e-6, 1e-12, 3  # see `_is_done`
 LEAST_CURVATURE = 1e-12  # s . y over s . H s that a correction must have
 
 Vector = NDArray[np.float64]  # (d + 1,), the intercept last
-Heard = Callable[[float, Certificate | None], None]
+AfterReading = Callable[[float, Certificate | None], None]
 
 
 class Minimum(NamedTuple):
@@ -70,7 +71,7 @@ def minimise(
     tol: float,
     most: float,
     start: Weights | None = None,
-    heard: Heard = lambda _passes, _certified: None,
+    after_reading: AfterReading = lambda _passes, _certified: None,
 ) -> Minimum:
     """Minimise until the certified relative gap is at most `tol`, in `most` passes or so.
 
@@ -84,11 +85,11 @@ def minimise(
         All rows, their weights' mean 1, in the order in which they lie.
     start
         A model to begin at; there are no samples then.
-    heard
+    after_reading
         Called after every reading with the passes so far and, of all rows, what is certified; what
         it raises ends the search.
     """
-    rows = _Readings(problem, stats, block, heard)
+    rows = _Readings(problem, stats, block, after_reading)
     x, H = rows.sampled() if start is None else (np.append(*start), None)
     here = rows.point(x)
     bounds, beyond = Bounds().moved(here.found), 0 if start is None else MOST_BEYOND
@@ -138,9 +139,10 @@ def corrected(H: NDArray[np.float64], s: Vector, y: Vector) -> NDArray[np.float6
 class _Readings:
     """Rows in memory, and how often they were read."""
 
-    def __init__(self, problem: Problem, stats: ProblemStats, block: Block, heard: Heard) -> None:
+    def __init__(self, problem: Problem, stats: ProblemStats, block: Block, tell: AfterReading
+    ) -> None:
         self._problem, self._stats = problem, stats
-        self._block, self._heard = block, heard
+        self._block, self._tell = block, tell
         self.passes = 0.0
 
     @property
@@ -153,7 +155,7 @@ class _Readings:
         block, at = self._read(every), Weights(x[:-1], float(x[-1]))
         part = add_gradient(self._problem, at, block, no_gradient(at))
         found = certificate(self._problem, at, part)
-        self._heard(self.passes, found if every == 1 else None)
+        self._tell(self.passes, found if every == 1 else None)
         return Point(x, np.append(*whole_gradient(self._problem, at, part)), found)
 
     def curvature(self, x: Vector, every: int = 1) -> NDArray[np.float64]:
@@ -163,13 +165,13 @@ class _Readings:
         add_squares(H, x[:-1], float(x[-1]), self._problem, *block[:4])
         n = block.order.shape[0]
         lower = np.tril(whole_curvature(self._problem, CurvedPart(0.0, x[:-1], 0.0, n, H, n)))
-        self._heard(self.passes, None)
+        self._tell(self.passes, None)
         return lower + np.tril(lower, -1).T
 
     def sampled(self) -> tuple[Vector, NDArray[np.float64] | None]:
         """Return where samples end, and their H; zero and None where rows are too few for any."""
         x, H = np.zeros(self._stats.d + 1), None
-        for every in SAMPLES:
+        for every in () if self._problem.loss.is_quadratic else SAMPLES:
             if self._is_enough(every):
                 x, H = self._on_sample(x, every)
         return x, H

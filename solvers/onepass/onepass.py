@@ -262,7 +262,7 @@ def visited(
         loss_of_zero(own, stats), Two(), *rows[:4],
     )  # fmt: skip
     moved = state._replace(sgd=sgd._replace(**scalars._asdict(), t=t), t=t, mass=mass)
-    return heard(problem, stats, moved, state, sums - before, rows)
+    return with_losses_counted(problem, stats, moved, state, sums - before, rows)
 
 
 def visited_interleaved(
@@ -281,11 +281,11 @@ def visited_interleaved(
         state.progressive.sums[:] = own_sums
         own = state._replace(sgd=sgd, t=clock.t, mass=clock.mass)
         seen = rows._replace(y=as_sides(rows.y, label)) if state.newton.used else rows
-        moved.append(heard(problem, stats, own, state, change, seen))
+        moved.append(with_losses_counted(problem, stats, own, state, change, seen))
     return moved
 
 
-def heard(
+def with_losses_counted(
     problem: Problem, stats: ProblemStats, moved: OnepassState, before: OnepassState,
     change: NDArray[np.float64], rows: Block,
 ) -> OnepassState:  # fmt: skip
@@ -295,7 +295,7 @@ def heard(
         newton = take(problem, newton, rows, pace_of(stats, moved).horizon)
     told = before.progressive.told
     if output == NEWTON:
-        told = told.add(newton.rows - before.newton.rows, newton.heard - before.newton.heard)
+        told = told.add(newton.rows - before.newton.rows, newton.losses - before.newton.losses)
     else:
         told = told.add(len(rows.order), float(change[1, output]))
     progressive = moved.progressive._replace(told=told)

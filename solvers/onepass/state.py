@@ -36,7 +36,7 @@ class ProgressiveLosses(NamedTuple):
 
     sums: NDArray[np.float64]  # (2, 5) of every output: late-weighted, and as they are
     charges: NDArray[np.float64]  # (6,) what the weights of each were charged after the last block
-    mass_before: float = 0.0  # the state's mass before the first row that was heard
+    mass_before: float = 0.0  # the state's mass before the first row that was counted
     told: LossSum = LossSum()  # of the output that was ahead before each stretch of rows
 
 
@@ -66,7 +66,7 @@ class OnepassState(NamedTuple):
 
     @property
     def weight(self) -> float:
-        """Sum of (t/n)^5 over the rows whose losses were heard."""
+        """Sum of (t/n)^5 over the rows whose losses were counted."""
         return self.mass - self.progressive.mass_before
 
 

@@ -42,7 +42,7 @@ DECREASE, MOST_HALVINGS = 1e-4, 30
 POLISH = 5  # and to what all blocks came to
 RIDGE = 1e-9  # e: no column goes without a curvature, however small lam
 MOST_LOSS = 1e100
-ADDED = ("rows", "late", "weight", "heard", "level")  # of streams' numbers
+ADDED = ("rows", "late", "weight", "losses", "level")  # of streams' numbers
 
 Vector = NDArray[np.float64]
 
@@ -64,7 +64,7 @@ class Summary(NamedTuple):
     rows_before: int = 0  # that the prior learnt from
     late: float = 0.0  # sum of late-weighted losses before w knew of the rows
     weight: float = 0.0  # sum of these weights
-    heard: float = 0.0  # sum of the same losses as they are
+    losses: float = 0.0  # sum of the same losses as they are
     level: float = 0.0  # what the quadratic, w'Aw/2 - r'w + level, is at 0
 
     @property
@@ -152,10 +152,10 @@ def fitted(problem: Problem, summary: Summary, horizon: float, *, closing: bool 
 
 def refitted(problem: Problem, summary: Summary, horizon: float) -> Summary:
     """Hear what w makes of the rows that it does not know of, and fit it to them."""
-    late, weight, heard = late_losses(problem, summary, horizon)
+    late, weight, losses = late_losses(problem, summary, horizon)
     summary = summary._replace(
         rows=summary.rows + pending(summary),
-        late=summary.late + late, weight=summary.weight + weight, heard=summary.heard + heard,
+        late=summary.late + late, weight=summary.weight + weight, losses=summary.losses + losses,
     )  # fmt: skip
     at_start = summary.filled == summary.rows
     if at_start and summary.rows_before:

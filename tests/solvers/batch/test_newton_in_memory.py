@@ -35,9 +35,9 @@ def test_it_ends_where_it_says_and_proves_it(loss, kind, intercept, n):
 
 
 def test_samples_are_read_before_all_rows_and_not_from_a_given_model():
-    heard = []
-    _, _, found = least(DenseRows, "logistic", "free", heard=lambda *told: heard.append(told))
-    passes, certified = zip(*heard, strict=True)
+    read = []
+    _, _, found = least(DenseRows, "logistic", "free", after_reading=lambda *told: read.append(told))
+    passes, certified = zip(*read, strict=True)
     first = next(k for k, proof in enumerate(certified) if proof)
     assert first > 2
     assert passes[0] == 0.25
@@ -62,12 +62,12 @@ def test_rows_that_a_plane_parts_take_no_more_passes_than_newtons_method():
     assert found.passes < 60
 
 
-def test_who_hears_may_end_it():
+def test_what_is_called_after_a_reading_may_end_it():
     def stop(*_):
         raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        least(DenseRows, "logistic", "free", heard=stop)
+        least(DenseRows, "logistic", "free", after_reading=stop)
 
 
 def test_a_corrected_matrix_maps_the_step_to_the_change():

@@ -17,10 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import train_test_split
 
 from pipeline.estimators.batches import learn, method_of
-from pipeline.estimators.encoded_rows import require_encode
 from pipeline.estimators.interruptible import interruptible
 from pipeline.estimators.parameters import (
     MOST_PASSES,
@@ -31,12 +29,9 @@ from pipeline.estimators.parameters import (
     strength,
     strengths,
 )
-from pipeline.estimators.stored import Task, Wanted, stored, train_stored
-from pipeline.estimators.work_folder import work_folder
 from pipeline.ingestion.column_statistics import ColumnStatistics
 from pipeline.ingestion.scaling import Scaler, needs_columns, scaled, unscaled
 from pipeline.reporting.live import progress
-from pipeline.runs.model import stored_weights
 from pipeline.runs.outcome import Trained
 from pipeline.settings.ingest_plan import ScalingKind
 from pipeline.settings.training_plan import TrainingPlan
@@ -86,6 +81,8 @@ def parts_of(model: Any, table: Table, at: Weights | None) -> tuple[Table, Table
             "warm_start=True goes on from one model, and held_out chooses among several. Leave "
             "one of them out."
         )
+    from sklearn.model_selection import train_test_split  # noqa: PLC0415 - a first fit waits for it
+
     kinds = None if model._takes_numbers else table.target
     parts = train_test_split(
         np.arange(table.n_rows), test_size=share, random_state=seed_of(model.random_state),
@@ -93,53 +90,6 @@ def parts_of(model: Any, table: Table, at: Weights | None) -> tuple[Table, Table
     )  # fmt: skip
     train, judge = (take(table, np.sort(part)) for part in parts)
     return train, judge
-
-
-def fit_stored(model: Any, X: Any, y: Any, sample_weight: Any) -> None:
-    """Store rows that are not in memory, train on them, and take the model."""
-    at = model._model() if model.warm_start and hasattr(model, "coef_") else None
-    if model.warm_start and model.folder is not None:
-        raise ValueError(
-            "warm_start=True begins at coef_, of which a run in folder=... knows nothing. "
-            "Leave one of them out."
-        )
-    with work_folder(model.folder) as folder:
-        rows = stored(X, y, sample_weight, wanted_of(model), folder)
-        model._know(rows, at)
-        class_weight = getattr(model, "class_weight", None)
-        plan = plan_of(
-            model,
-            rows.total_weight(class_weight),
-            dataset=rows.dataset.folder.url,
-            passes=model.passes,
-            memory=budget_of(model.memory),
-            class_weight=rows.weights_by_label(class_weight),
-            held_out=rows.held_out,
-        )
-        scaler = Scaler.of(rows.dataset)
-        start = None
-        if at is not None:
-            start = stored_weights(scaled(at, scaler), rows.dataset), model.rows_seen_
-        found = interruptible(
-            kernels_of(model),
-            lambda stop, tell: train_stored(plan, folder.run, model.scheduler, start, stop, tell),
-            progress(model.verbose, plan.passes),
-        )
-        model._take(unscaled(found.weights, scaler))
-        tell(model, found, plan, rows.dataset.n_rows)
-        model._last, model._weight_seen = None, rows.total_weight(None)
-        model.dataset_ = rows.dataset.folder.url if folder.kept else None
-        model.run_ = folder.run if folder.kept else None
-
-
-def wanted_of(model: Any) -> Wanted:
-    """Return how rows that are not in memory are to be stored."""
-    require_encode(model.encode)
-    task: Task = "regression" if model._takes_numbers else "classification"
-    return Wanted(
-        task, scaling_of(model.scale), budget_of(model.memory), seed_of(model.random_state),
-        held_out_share(model), model.encode,
-    )  # fmt: skip
 
 
 def kernels_of(model: Any) -> str:

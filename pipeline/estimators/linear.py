@@ -1,4 +1,4 @@
-"""What classifier and regressor share; fits.py trains them."""
+"""What classifier and regressor share; fits.py and fits_of_stored_rows.py train them."""
 # ruff: noqa: PLC0415 - numba, pydantic and what reads files would make this import twice as long
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class LinearModel(BaseEstimator):
         fit_rows(self, table, described, at)
 
     def _fit_stored(self, X: Any, y: Any, sample_weight: Any) -> None:
-        from pipeline.estimators.fits import fit_stored
+        from pipeline.estimators.fits_of_stored_rows import fit_stored
 
         fit_stored(self, X, y, sample_weight)
 

@@ -24,6 +24,8 @@ from storage.table import DenseTable, SparseTable, Table
 #: Names of the columns that carry target and weight along with a frame's rows.
 TARGET, WEIGHT = "__target__", "__weight__"
 
+PARQUET_CACHE = "_dataset_info_cache"  # operand of dask.dataframe.read_parquet
+
 
 class DaskSource:
     """Rows of Dask collections; see `Source` for the methods.
@@ -60,9 +62,7 @@ class DaskSource:
     left_out: tuple[str, ...] = ()
 
     def __init__(self, X: Any, y: Any, sample_weight: Any = None) -> None:
-        from dask.base import tokenize  # noqa: PLC0415 - only for those who have collections
-
-        self.name = f"dask-{tokenize(X, y, sample_weight)}"
+        self.name = f"dask-{token_of(X, y, sample_weight)}"
         self.files = (SourceFile(self.name, None),)
         self._blocks = blocks_of(X, y, sample_weight)
         first = self._first_look()
@@ -259,3 +259,29 @@ def _of_frame(X: Any, y: Any, weight: Any) -> list[Any]:
             X, names[own] = X.assign(**{own: given}), own
     split = delayed(Block.of_frame)
     return [split(part, names[TARGET], names[WEIGHT]) for part in X.to_delayed()]
+
+
+def token_of(*collections: Any) -> str:
+    """Return what names the rows of collections: of equal ones the same, in every process.
+
+    A frame's own token (Dask 2026.8) takes in a cache of open Parquet files, which is another one
+    in every process; the checksum of these files stands for it here.
+    """
+    from dask.base import tokenize  # noqa: PLC0415 - only for those who have collections
+
+    return str(tokenize([_expression(each) for each in collections]))
+
+
+def _expression(node: Any) -> Any:
+    """Return a frame, or an expression of one, as nested lists of what it is made of."""
+    if isinstance(node, list | tuple):
+        return [_expression(each) for each in node]
+    kind = type(node)  # asked in place of the object: a Delayed has whatever it is asked for
+    if hasattr(kind, "expr"):
+        return _expression(node.expr)
+    if not hasattr(kind, "_parameters"):
+        return node
+    made_of = list(node.operands)
+    if PARQUET_CACHE in node._parameters:  # noqa: SLF001 - there is no other way to its place
+        made_of[node._parameters.index(PARQUET_CACHE)] = node.checksum  # noqa: SLF001
+    return [kind.__name__, *map(_expression, made_of)]

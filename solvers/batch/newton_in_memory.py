@@ -139,7 +139,8 @@ def corrected(H: NDArray[np.float64], s: Vector, y: Vector) -> NDArray[np.float6
 class _Readings:
     """Rows in memory, and how often they were read."""
 
-    def __init__(self, problem: Problem, stats: ProblemStats, block: Block, tell: AfterReading
+    def __init__(
+        self, problem: Problem, stats: ProblemStats, block: Block, tell: AfterReading
     ) -> None:
         self._problem, self._stats = problem, stats
         self._block, self._tell = block, tell

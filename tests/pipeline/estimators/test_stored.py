@@ -223,6 +223,21 @@ def test_a_killed_fit_goes_on_when_it_is_called_again(tmp_path):
         classifier(solver="sdca", passes=3, folder=tmp_path / "quiet").fit(rows, "t", "w")
 
 
+def test_a_frame_of_files_is_known_again_in_another_process(tmp_path):
+    frame().to_parquet(tmp_path / "rows.parquet")
+    made = (
+        "import sys, dask.dataframe as dd\nfrom pipeline.sources.collections import token_of\n"
+        "frame = dd.read_parquet(sys.argv[1])\n"
+        "print(token_of(frame.assign(more=1), frame['t'], None), token_of(frame, 't', None))"
+    )
+    words = [sys.executable, "-c", made, str(tmp_path)]
+    first, again = (subprocess.check_output(words, text=True) for _ in range(2))
+    assert first == again
+    assert len(set(first.split())) == 2
+    frame().assign(t=Y[::-1]).to_parquet(tmp_path / "rows.parquet")
+    assert not set(first.split()) & set(subprocess.check_output(words, text=True).split())
+
+
 def test_temporary_folders_go_also_after_an_error_or_a_kill(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     rows = da.from_array(np.where(np.arange(N)[:, None] == 777, np.nan, X), chunks=(400, D))

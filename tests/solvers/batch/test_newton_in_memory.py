@@ -36,7 +36,9 @@ def test_it_ends_where_it_says_and_proves_it(loss, kind, intercept, n):
 
 def test_samples_are_read_before_all_rows_and_not_from_a_given_model():
     read = []
-    _, _, found = least(DenseRows, "logistic", "free", after_reading=lambda *told: read.append(told))
+    _, _, found = least(
+        DenseRows, "logistic", "free", after_reading=lambda *told: read.append(told)
+    )
     passes, certified = zip(*read, strict=True)
     first = next(k for k, proof in enumerate(certified) if proof)
     assert first > 2

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 #: Where a data set keeps its schema: beside the manifest, which a million names would blow up.
 KEY = "schema.json"
@@ -53,7 +53,7 @@ class Schema(BaseModel):
     """Columns that are not used."""
     encoding: EncodingRecord | None = None
     """None: every column that is neither label, weight nor dropped is a feature."""
-    reading: dict[str, str | bool] = Field(default_factory=dict)
+    reading: dict[str, JsonValue] = Field(default_factory=dict)
     """Settings that the source was read with, where they are not the usual ones."""
 
     @model_validator(mode="after")

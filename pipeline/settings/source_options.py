@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -65,16 +65,29 @@ class SourceOptions(Matching, Encoding):
 
 #: Settings that hold for every file like one that was read with them.
 REMEMBERED = ("missing", "delimiter", "header", "charset")
+#: Settings that a recipe is fitted by, and that no file read with the recipe can change.
+OF_RECIPE = ("column", "cross", "idf", "hash_bits", "ranks", "bins")
 
 
-def unusual(options: SourceOptions) -> dict[str, str | bool]:
-    """Return the settings that a data set remembers of how its source was read."""
-    fields = SourceOptions.model_fields
-    found = {name: getattr(options, name) for name in REMEMBERED}
-    return {name: value for name, value in found.items() if value != fields[name].default}
+def unusual(options: SourceOptions) -> dict[str, Any]:
+    """Return the settings, as JSON has them, that a data set remembers of how it was read."""
+    told = {*REMEMBERED, *OF_RECIPE}
+    return options.model_dump(mode="json", include=told, exclude_defaults=True)
 
 
-def as_remembered(options: SourceOptions, reading: Mapping[str, str | bool]) -> SourceOptions:
+def contradiction(
+    options: SourceOptions, reading: Mapping[str, Any]
+) -> tuple[str, Any, Any] | None:
+    """Find a setting that a recipe was fitted with otherwise: its name, what it is, what it was."""
+    now, usual = unusual(options), SourceOptions().model_dump(mode="json")
+    for name in (*OF_RECIPE, "missing"):
+        before = reading.get(name, usual[name])
+        if name in now and now[name] != before:
+            return name, now[name], before
+    return None
+
+
+def as_remembered(options: SourceOptions, reading: Mapping[str, Any]) -> SourceOptions:
     """Return settings with those of an earlier reading where nothing else was said."""
     fields = SourceOptions.model_fields
     usual = {name for name in REMEMBERED if getattr(options, name) == fields[name].default}

@@ -9,7 +9,7 @@ from typing import Any
 
 from pipeline.errors import BadInput
 from pipeline.settings.formats import EXTENSIONS, FORMATS, TABLES, Format
-from pipeline.settings.source_options import SourceOptions, as_remembered
+from pipeline.settings.source_options import SourceOptions, as_remembered, contradiction
 from pipeline.sources.blanks import looks_spaced
 from pipeline.sources.charsets import as_utf8
 from pipeline.sources.raw_rows import RawRows
@@ -166,7 +166,23 @@ def _as_before(asked: bool, options: SourceOptions, expected: Expected) -> bool:
             f"The columns {now} encoded, but those of {expected.whose} {before}. Leave `encode`, "
             "`column`, `cross` and `bins` out."
         )
+    other = contradiction(options, expected.schema.reading) if encoded else None
+    if other is not None:
+        name, now, before = other
+        raise BadInput(
+            f"`{name}` is {_told(now)}, but it was {_told(before)} when the recipe of "
+            f"{expected.whose} was made, which is used as it is. Leave `{name}` out."
+        )
     return encoded
+
+
+def _told(setting: Any) -> str:
+    """Return a setting in words."""
+    if isinstance(setting, dict):
+        setting = [f"{name}={kind}" for name, kind in setting.items()]
+    if isinstance(setting, list):
+        return ", ".join(setting) or "left out"
+    return "left out" if setting is None else str(setting)
 
 
 def _format(addresses: Sequence[Address], options: SourceOptions) -> Format:

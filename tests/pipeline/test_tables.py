@@ -155,6 +155,30 @@ def test_what_is_encoded_otherwise_is_no_test_data(work, tmp_path, capsys):
     assert "--encode" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (["--hash-bits", "12"], "--hash-bits is 12, but it was 18"),
+        (["--column", "user=drop"], "--column is user=drop, but it was user=category"),
+        (["--missing", "zero"], "--missing is zero, but it was refuse"),
+        (["--cross", "city,user"], "--cross is city,user, but it was left out"),
+        (["--no-ranks"], "--ranks is False, but it was True"),
+        (["--bins", "4"], "--bins is 4, but it was left out"),
+    ],
+)
+def test_a_recipe_is_used_as_it_is(said, told, work, tmp_path, capsys):
+    folder, _ = work
+    first, like = str(tmp_path / "first"), str(tmp_path / "like")
+    source = ["ingest", str(folder / "test.csv")]
+    assert main([*source, first, "--label", "bought", "--column", "user=category", "-q"]) == 0
+    assert main([*source, like, "--like", first, *said, "-q"]) == 2
+    error = capsys.readouterr().err
+    assert told in error
+    assert first in error
+    again = ["--column", "user=category", "-q"]  # said twice, and no contradiction
+    assert main([*source, like, "--like", first, *again]) == 0
+
+
 def test_weights_have_names(work, capsys):
     folder, _ = work
     assert main(["weights", str(folder / "run"), "--top", "4", "--json"]) == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
+import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -58,12 +59,26 @@ def return_freed_memory(budget: int = 0) -> None:
     Where the C library knows no such setting nothing is done.
     """
     large = min(max(LARGE_BYTES, budget // BUDGET_SHARE), MOST_LARGE_BYTES)
-    set_option = _mallopt()
+    set_option = _c_function("mallopt")
     if set_option is not None:
         set_option(M_MMAP_THRESHOLD, large)
         set_option(M_TRIM_THRESHOLD, 2 * large)
 
 
+def release_freed_memory() -> None:
+    """Give what is freed back to the system now: Arrow's memory, and the C library's.
+
+    Cells of text leave holes between what is still in use, and glibc keeps these: 300 MB after a
+    sample of 2,000 columns that takes 35 MB itself.
+    """
+    arrow = sys.modules.get("pyarrow")
+    if arrow is not None:
+        arrow.default_memory_pool().release_unused()
+    trim = _c_function("malloc_trim")
+    if trim is not None:
+        trim(0)
+
+
 @cache
-def _mallopt() -> Callable[[int, int], int] | None:
-    return getattr(ctypes.CDLL(None), "mallopt", None)
+def _c_function(name: str) -> Callable[..., int] | None:
+    return getattr(ctypes.CDLL(None), name, None)

@@ -25,6 +25,7 @@ from pipeline.encoding.text import DocumentCounts, slots_of
 from pipeline.encoding.text_recipe import Text, idf_text
 from pipeline.errors import BadInput
 from pipeline.matching import shown_name
+from pipeline.memory import release_freed_memory
 from pipeline.settings.source_options import SourceOptions
 from pipeline.sources.raw_rows import RawRows
 from pipeline.sources.rejection import Fault, without_bad_rows
@@ -86,6 +87,8 @@ class EncodedSource:
         if options.idf == "exact" and known is None:
             self.recipe = self._with_exact_idf()
         self._remarks = () if known else tuple(self._remarkable(sample))
+        del sample
+        release_freed_memory()
         self.n_features: int | None = self.recipe.n_outputs
         self.layout: Literal["dense", "sparse"] = layout_of(self.recipe)
         own = self._columns.schema(rows.types)

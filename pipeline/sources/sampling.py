@@ -11,6 +11,7 @@ from pipeline.encoding.cells import words_of
 from pipeline.encoding.fitting import as_sample
 from pipeline.encoding.inference import held_in, needs_encoding
 from pipeline.errors import BadInput
+from pipeline.memory import release_freed_memory
 from pipeline.settings.source_options import SourceOptions
 from pipeline.sources.columns import Columns, choose
 from pipeline.sources.raw_rows import RawRows
@@ -73,7 +74,7 @@ def sampled(rows: RawRows, used: Sequence[int], most: int) -> Any:
         raise BadInput(f"{rows.files[0].name}: there are no rows. Check the file.")
     found = as_sample(pa.concat_tables(parts), SAMPLE_ROWS, SAMPLE_SEED)
     parts.clear()
-    pa.default_memory_pool().release_unused()
+    release_freed_memory()
     return found
 
 

@@ -80,13 +80,14 @@ REASONS = {
     "any fit costs (13). Ridge makes one reading fewer and costs 0.5 at least; of sparse rows it "
     "makes no X'X, but ends conjugate gradients after the first few readings.",
     13: "what a fit costs whatever the rows: a thread, a plan, a choice of the method.",
-    14: "a command takes about a second to start, Python's imports and numba's, and ingest and train "
-    "are two; Vowpal Wabbit reads 200 MB in that time. Straight from the file a step then moves "
-    "five learners where its moves one, for a loss that is no larger with nothing tuned; `--solver "
-    "asgd` moves one (straight.md has both). What a data set is for, later passes and proof, is "
-    "not counted here.",
-    15: "one or two starts of a command, as above, take as long as polars takes for a file of 60 MB. "
-    "Parquet needs no parsing, which is what ours is fast at.",
+    14: "a command takes about a second to start, Python's imports and numba's, and ingest and "
+    "train are two; Vowpal Wabbit reads 200 MB in that time. Straight from the file a step then "
+    "moves five learners where its moves one, for a loss that is no larger with nothing tuned; "
+    "`--solver asgd` moves one (straight.md has both). What a data set is for, later passes and "
+    "proof, is not counted here.",
+    15: "ingest and train are two commands of a second's start each. Parquet needs no parsing, "
+    "which is what ours is fast at, and a step moves five learners, or streaming Newton, where "
+    "theirs moves one and ends with four times the loss.",
     16: "the learners take four to six times the arithmetic of averaged SGD, streaming Newton on "
     "up to 512 columns far more, and this disk delivers rows faster than one thread learns them. "
     "Where rows come more slowly than that, both take equally long. `--solver asgd` is there for "

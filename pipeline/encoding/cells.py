@@ -42,10 +42,8 @@ _OTHERWISE = {
 _DAY, _TIME = r"\d{4}-\d{2}-\d{2}", r"[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[-+]\d{2}:?\d{2})?"
 _MOMENT = rf"^{_DAY}({_TIME})?$"
 
-_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-
-#: Units that count since 1970, in seconds.
-SINCE_1970 = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+#: Units of Arrow's times, and of numbers that count since 1970, in seconds.
+UNITS_OF_TIME = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 #: How numbers are written in text: 1234.5, or 1.234,5 €, or $1,234.5 and 12 %, or 11:47 (seconds).
 Written = Literal["plain", "comma", "units", "clock"]
@@ -83,9 +81,9 @@ def read_moments(cells: Any, form: str | None = None) -> Read:
 
     Text is in the form of `strptime`, or in ISO 8601; numbers count in the unit that `form` is.
     """
-    if form in SINCE_1970:
+    if form in UNITS_OF_TIME:
         numbers, bad = read_numbers(cells)
-        return Read(numbers * SINCE_1970[form], bad)
+        return Read(numbers * UNITS_OF_TIME[form], bad)
     if not is_text(cells.type):
         return Read(_seconds(cells))
     if form is not None:
@@ -187,7 +185,7 @@ def _seconds(moments: Any) -> Floats:
 def _seconds_of_spans(spans: Any) -> Floats:
     integer = pa.int32() if pa.types.is_time32(spans.type) else pa.int64()
     ticks = pc.cast(pc.cast(spans, integer), pa.float64())
-    return np.array(ticks.to_numpy(zero_copy_only=False)) * _SECONDS[spans.type.unit]
+    return np.array(ticks.to_numpy(zero_copy_only=False)) * UNITS_OF_TIME[spans.type.unit]
 
 
 def _finite(numbers: Any) -> Floats:

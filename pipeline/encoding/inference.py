@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.encoding.cells import (
-    SINCE_1970,
+    UNITS_OF_TIME,
     Written,
     is_numeric,
     is_span,
@@ -112,7 +112,7 @@ def unit_since_1970(cells: Any) -> str | None:
     if bad is not None or np.isnan(numbers).all():
         return None
     low, high = float(np.nanmin(numbers)), float(np.nanmax(numbers))
-    for unit, seconds in SINCE_1970.items():
+    for unit, seconds in UNITS_OF_TIME.items():
         if low * seconds >= _YEAR_2000 and high * seconds < _YEAR_2040:
             return unit
     return None

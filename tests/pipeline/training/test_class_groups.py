@@ -17,6 +17,7 @@ from pipeline.settings.training_plan import TrainingPlan
 from pipeline.training.training_run import TrainingRun
 from solvers.registry import loss_class
 from testing.datasets import make
+from testing.interruptions import trained
 
 CLASSES, D = 7, 4_000
 TOL = 1e-3
@@ -43,14 +44,6 @@ def plan_for(dataset, solver="sdca", **fields):
         except BadInput:
             continue
     raise AssertionError("no budget leaves room for some of the classes")
-
-
-def trained(plan, url, executor=None, stop_after=None):
-    run = TrainingRun.start(plan, str(url), executor or InProcess())
-    for number, _ in enumerate(run):
-        if number == stop_after:
-            run.stop()
-    return run
 
 
 @pytest.mark.parametrize("solver", METHODS)

@@ -18,6 +18,7 @@ from pipeline.training.training_run import TrainingRun
 from storage import objects
 from storage.table import SparseTable
 from testing.datasets import write
+from testing.interruptions import trained
 
 N, D, NNZ = 4_000, 300_000, 10
 BYTES_PER_COLUMN = 32
@@ -39,14 +40,6 @@ def dataset(tmp_path_factory):
 def plan_for(dataset, memory=SHORT, **fields):
     known = {"dataset": dataset.folder.url, "memory": memory, "lam": "1/n", "passes": 2}
     return TrainingPlan.model_validate(known | {"solver": {"kind": "asgd"}} | fields)
-
-
-def trained(plan, url, executor=None, stop_after=None):
-    run = TrainingRun.start(plan, str(url), executor or InProcess())
-    for number, _ in enumerate(run):
-        if number == stop_after:
-            run.stop()
-    return run
 
 
 @pytest.mark.parametrize("solver", ["asgd", "sgd"])

@@ -209,8 +209,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         self._require_classes(classes, at)
         if not weight.all():
             self._require_classes(classes[np.unique(codes[weight > 0.0])], None)
-        given = {"classes": classes, "y": y, "sample_weight": weight}
-        counts = compute_class_weight(self.class_weight, **given)
+        counts = self._class_weights(classes, y, weight)
         self.classes_, self.class_weight_ = classes, counts
         if self.class_weight is not None:
             weight = weight * counts[codes]
@@ -252,7 +251,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         known = self._known_classes(classes)
         weight = checked_weights(sample_weight, len(y))
         codes = coded(y, known)
-        counts = compute_class_weight(self.class_weight, classes=known, y=y)
+        counts = self._class_weights(known, y, None)
         if self.class_weight is not None:
             weight = weight * counts[codes]
         self.classes_, self.class_weight_ = known, counts
@@ -333,6 +332,19 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         classes = rows.classes
         self._require_classes(classes, at)
         self.classes_, self.class_weight_ = classes, rows.class_weights(self.class_weight)
+
+    def _class_weights(self, classes: NDArray[Any], y: NDArray[Any], weight: Any) -> Vector:
+        """Return what a row of each class counts; ValueError for what is no positive number."""
+        counts: Vector = compute_class_weight(
+            self.class_weight, classes=classes, y=y, sample_weight=weight
+        )
+        for label, count in zip(classes.tolist(), counts.tolist(), strict=True):
+            if not 0.0 < count < np.inf:
+                raise ValueError(
+                    f"class_weight gives {label!r} the weight {count}. Give positive numbers; "
+                    "leave out the rows of a class that does not count."
+                )
+        return counts
 
     def _labels(self, codes: Vector) -> Labels:
         from storage.manifest import Labels

@@ -332,6 +332,8 @@ def test_wrong_rows_are_named():
         model.partial_fit(X, y + 5, classes=[0, 1])
     with pytest.raises(ValueError, match="needs all rows"):
         LinearClassifier(class_weight="balanced").partial_fit(X, y, classes=[0, 1])
+    with pytest.raises(ValueError, match=r"gives 1 the weight -2\.0"):
+        LinearClassifier(class_weight={1: -2.0}).fit(X, y)
 
 
 def test_a_missed_tolerance_warns_and_leaves_a_model():

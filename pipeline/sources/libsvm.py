@@ -129,7 +129,8 @@ def _refuse_columns(options: SourceOptions) -> None:
     for setting in ("label", "weight", "drop", "delimiter", "header"):
         if getattr(options, setting) not in {None, ()}:
             raise BadInput(
-                f"LIBSVM text has no columns to name, but `{setting}` was given. Leave it out."
+                f"LIBSVM text has no columns to name, but `{setting}` was given. Leave it out, or "
+                "say what the text is (`format`)."
             )
 
 

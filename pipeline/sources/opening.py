@@ -19,7 +19,10 @@ from storage.schema import Schema
 
 _LOOKED_AT = 1 << 16
 ANYTHING = Expected()
-_LIBSVM_ENTRY = re.compile(rb"(^|\s)(qid:)?\d+:[-+.\d]")
+_LABEL = rb"([^\s:,;|]+|[-+]?[\d.]+(,[-+]?[\d.]+)*)"
+_LIBSVM_LINE = re.compile(  # times of day have colons, too, but other cells beside them
+    rb"\s*(" + _LABEL + rb"\s+)?(qid:\d+\s+)?\d+:[^\s:,;|]+(\s+\d+:[^\s:,;|]+)*\s*(#.*)?"
+)
 _VW_LINE = re.compile(rb"[-+.\deE \t]*('\S*)?\|[^\s|]*([ \t]\|?[^\s|]*)+$")
 _JSON_IN_ONE = re.compile(rb"\s*(\[\s*[{\[]|\[\s*$|\{\s*$)")
 _NUMBER = re.compile(rb"\s*[-+]?[\d.]+(e[-+]?\d+)?\s*(#.*)?", re.IGNORECASE)
@@ -210,6 +213,8 @@ def _guess(address: Address) -> Format:
 
 
 def _guess_text(head: bytes, name: str) -> Format:
+    if len(head) == _LOOKED_AT:  # cut within a word, maybe
+        head = head[: 1 + max(map(head.rfind, (b" ", b"\t", b"\n", b",")))] or head
     lines = [line for line in head.splitlines() if line.strip() and not line.startswith(b"#")]
     first = lines[0].strip() if lines else b""
     if _JSON_IN_ONE.match(first):
@@ -221,7 +226,7 @@ def _guess_text(head: bytes, name: str) -> Format:
         "arff": any(line.lstrip()[:9].lower() == b"@relation" for line in lines),
         "jsonl": first.startswith(b"{") and first.endswith(b"}"),
         "vw": bool(first.split()[1:]) and any(map(_VW_LINE.match, lines)),
-        "libsvm": any(_LIBSVM_ENTRY.search(line) for line in lines),
+        "libsvm": any(map(_LIBSVM_LINE.fullmatch, lines)),
         "csv": any(mark in first for mark in (b",", b"\t", b";", b"|")) or looks_spaced(head),
     }
     fits["libsvm"] |= not fits["csv"] and bool(lines) and all(map(_NUMBER.fullmatch, lines))

@@ -10,6 +10,7 @@ from pipeline.encoding.fitting import Rules, fitted
 from pipeline.errors import BadInput
 from pipeline.settings.source_options import SourceOptions
 from pipeline.sources import open_source
+from pipeline.sources.opening import is_table
 
 ROWS = [(k % 9, ("Bern", "Köln")[k % 2], 0.5 + k) for k in range(200)]
 
@@ -98,6 +99,24 @@ def test_bars_between_cells_are_told_from_vowpal_wabbit(tmp_path):
     (tmp_path / "v.txt").write_text("1 |a x:2 y |b z\n-1 2.5 'tag|a x\n")
     vw = open_source([str(tmp_path / "v.txt")])
     assert type(vw).__name__ == "VowpalWabbitSource" and vw.has_weight
+
+
+@pytest.mark.parametrize(
+    "row", ["5,01/02/2024 00:00", "2024-01-01 00:00:00\t5", "4;x 12:30;5", "1 00:10 4"]
+)
+def test_times_of_day_are_told_from_the_values_of_libsvm(tmp_path, row):
+    (tmp_path / "t.txt").write_text(f"{row}\n" * 3)
+    assert is_table([str(tmp_path / "t.txt")], SourceOptions())
+
+
+@pytest.mark.parametrize(
+    "row", ["1 3:4 5:6", "-1.5 qid:3 1:2 # of x", "1,2 3:1", "3:1 4:2", "spam 1:2"]
+)
+@pytest.mark.parametrize("longer", [0, 10_000])
+def test_values_of_libsvm_are_told_from_tables(tmp_path, row, longer):
+    values = " ".join(f"{j}:1.5" for j in range(6, longer))
+    (tmp_path / "t.txt").write_text(f"{row} {values}\n")
+    assert not is_table([str(tmp_path / "t.txt")], SourceOptions())
 
 
 def test_a_column_of_bytes_is_refused_with_what_leaves_it_out(tmp_path):

@@ -52,7 +52,7 @@ from solvers.dual.sdca_state import (
     read_column,
     running_gap,
 )
-from solvers.dual.sdca_steps import visit_rows
+from solvers.dual.sdca_steps import NO_ROWS, visit_rows
 from solvers.dual.sdca_streams import Combine, add_moves
 from solvers.dual.shrinking import Stepping, revisit
 from solvers.dual.warm_start import SLOPES_AS_DUALS, begin_at_duals
@@ -203,11 +203,11 @@ class Sdca(DualMethod):
             g = self.column_gains(state)
             row_state = per_row(block)
             before = state.shares[0] * row_state[:, 0]
-            for part in sections(stats.stream_rows, block.order.shape[0]):
-                order = block.order[part]
-                sums = visit_rows(*inputs[:13], order, row_state, g)
-                state = count_rows(state, order.shape[0], *sums)
-                tell(part.stop, state.monitor)
+            rows, sums = block.order.shape[0], NO_ROWS
+            for part in sections(stats.stream_rows, rows, tell):
+                sums = visit_rows(*inputs[:13], block.order[part], row_state, g, sums)
+                tell(part.stop, state.monitor.add(part.stop, sums[2]))
+            state = count_rows(state, rows, *sums)
             key = [stats.seed, state.passes, state.sums.rows]
             how = Stepping(*inputs[1:9], g)
             most = (
@@ -249,15 +249,11 @@ class Sdca(DualMethod):
             for problem, state in zip(problems, models, strict=True)
         ]
         shares = np.array([state.shares for state in models])
-        for part in sections(stats.stream_rows, block.order.shape[0]):  # as for one model
-            order = block.order[part]
-            sums = walk_interleaved(
-                problems[0].loss, numbers, shares, labels, places, W, block._replace(order=order),
-                per_row(block),
-            )  # fmt: skip
-            each = zip(models, sums, strict=True)
-            models = [count_rows(state, order.shape[0], *own) for state, own in each]
-        return models
+        sums = walk_interleaved(
+            problems[0].loss, numbers, shares, labels, places, W, block, per_row(block)
+        )
+        each = zip(models, sums, strict=True)
+        return [count_rows(state, block.order.shape[0], *own) for state, own in each]
 
     def end_pass(self, problem: Problem, stats: ProblemStats, states: list[SdcaState]) -> SdcaState:
         """Add up what the streams found, and begin the next pass from there.

@@ -17,21 +17,25 @@ from solvers.kernels.rows import Rows, dot_both, prefetch_row
 from solvers.kernels.shapes import Number, Order, PerColumn, PerRow, RowState, Shares, SideBySide
 from solvers.losses import Loss, Problem, conjugate, direction, dual_step, value
 
+#: Loss and bracket at START, the same at RUNNING before each step, summed over rows.
+RowSums = tuple[float, float, float, float]
+NO_ROWS: RowSums = (0.0, 0.0, 0.0, 0.0)
+
 
 @kernel
 def visit_rows(
     W: SideBySide, running: SideBySide, anew: PerColumn, problem: Problem, column: float,
     offset: float, scale: float, stretch: float, refresh: float, shares: Shares, rows: Rows,
-    y: PerRow, weight: PerRow, order: Order, row_state: RowState, g: PerColumn,
-) -> tuple[float, float, float, float]:  # fmt: skip
+    y: PerRow, weight: PerRow, order: Order, row_state: RowState, g: PerColumn, so_far: RowSums,
+) -> RowSums:  # fmt: skip
     """Take the best step for each row in turn; `running` sees W's column RUNNING.
 
     `refresh` is 1 where w(a) is added up in `anew`, else 0.  Column j is charged 1 / (g_j scale n),
     or all of them 1 / (scale n) if g is EVEN; `anew` goes by the scale alone.  Returns sums over
-    the rows: loss and bracket at START, the same at RUNNING before the step.
+    the rows, added to those `so_far`: cutting a block in two changes no bit.
     """
     loss, d, shift = problem.loss, W.shape[0] - 1, problem.intercept * offset
-    loss_start, gap_start, loss_running, gap_running = 0.0, 0.0, 0.0, 0.0
+    loss_start, gap_start, loss_running, gap_running = so_far
     for r in range(order.shape[0]):
         i = order[r]
         prefetch_row(rows, y, weight, order, r)

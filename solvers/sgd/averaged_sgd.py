@@ -147,10 +147,7 @@ class Sgd(Method):
     ) -> SgdState:  # fmt: skip
         """Visit the rows of one block."""
         problem, state, length = self.prepared(problem, stats, state, block)
-        rows = len(block.order)
-        # A call of the kernel takes as long as 800 short rows: only for who is told.
-        parts = [slice(0, rows)] if tell is untold else sections(stats.stream_rows, rows)
-        for part in parts:
+        for part in sections(stats.stream_rows, len(block.order), tell):
             order = block.order[part]
             state = self._visit(problem, stats, state, block._replace(order=order))
             tell(part.stop, LossSum(*state.monitor[:2]))

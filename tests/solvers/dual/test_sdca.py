@@ -323,3 +323,21 @@ def test_weights_added_up_afresh_now_and_then_are_those_of_every_pass(streams, m
         np.testing.assert_allclose(w, ends[0][0], rtol=1e-11, atol=1e-13)
         np.testing.assert_allclose(a, ends[0][1], rtol=1e-11, atol=1e-13)
         assert found.objective == pytest.approx(ends[0][2].objective, rel=1e-13)
+
+
+def test_whoever_is_told_of_losses_changes_no_bit(rng):
+    """SDCA's rows are cut into sections for who listens, and for nobody else."""
+    problem, of = Problem(LOSSES["hinge"](), 0.01, 1.0, 1e-4), data(*rows(rng, 5000, loss="hinge"))
+    told, order = [], rng.permutation(5000)
+    runs = [Run(Sdca(), problem, of) for _ in range(2)]
+    tells = {}, {"tell": lambda rows, so_far: told.append((rows, so_far.n_monitored))}
+    for run, tell in zip(runs, tells, strict=True):
+        (walk,) = run.solver.program(1)
+        run.state = walk.telling(problem, of.stats, run.state, run.block(order), **tell)
+    assert (
+        [rows for rows, _ in told] == [heard for _, heard in told] == [1024, 2048, 3072, 4096, 5000]
+    )
+    unheard, heard = (run.state for run in runs)
+    assert (unheard.sums, unheard.monitor) == (heard.sums, heard.monitor)
+    np.testing.assert_array_equal(unheard.W, heard.W)
+    np.testing.assert_array_equal(runs[0].row_state, runs[1].row_state)

@@ -5,6 +5,7 @@ They become a data set on disk first, and are trained from there within the memo
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
@@ -92,7 +93,7 @@ class Stored(NamedTuple):
                 "before, and leave class_weight out."
             )
         counts = zip(self.classes.tolist(), self.labels.counts, strict=True)
-        return float(sum(class_weight.get(label, 1.0) * count for label, count in counts))
+        return math.fsum(class_weight.get(label, 1.0) * count for label, count in counts)
 
     def class_weights(self, class_weight: Any) -> NDArray[np.float64]:
         """Return what rows of each class count (K,), as scikit-learn scales `balanced`."""

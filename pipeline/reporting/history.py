@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import fsum
 from typing import Any, NamedTuple
 
 LossSums = dict[int, tuple[float, float]]  # stream -> sum of losses, rows whose loss was taken
@@ -99,6 +100,6 @@ class _LogReader:
 
 def mean_loss(before: LossSums, after: LossSums) -> float | None:
     """Mean over the rows monitored between two moments, all streams together."""
-    loss = sum(loss - before.get(stream, (0.0, 0))[0] for stream, (loss, _) in after.items())
+    loss = fsum(loss - before.get(stream, (0.0, 0))[0] for stream, (loss, _) in after.items())
     rows = sum(rows - before.get(stream, (0.0, 0))[1] for stream, (_, rows) in after.items())
     return loss / rows if rows > 0 else None

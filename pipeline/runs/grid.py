@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from solvers.protocol import Certificate, Weights
 
 
@@ -63,5 +65,5 @@ def certificate_of(certified: Certificate | None, lams: int, k: int) -> Certific
         return certified
     size = len(certified.models) // lams
     own = certified.models[k * size : (k + 1) * size]
-    objective = sum(objective for objective, _ in own) / size
+    objective = float(np.mean([objective for objective, _ in own]))
     return Certificate(objective, max(gap for _, gap in own), own if size > 1 else ())

@@ -20,6 +20,8 @@ estimation).
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import add
 from typing import NamedTuple
 
 import numpy as np
@@ -286,7 +288,8 @@ def joined(problem: Problem, summaries: list[Summary]) -> tuple[Summary, Proof]:
         return first, Proof()
     for name in ("A", "r", "w"):
         getattr(first, name)[:] = np.sum([getattr(s, name) for s in summaries], axis=0)
-    added = {name: sum(getattr(s, name) for s in summaries) for name in ADDED}
+    # Not `sum`: its rounding depends on Python's version.
+    added = {name: reduce(add, [getattr(s, name) for s in summaries]) for name in ADDED}
     total = first._replace(**added)
     total.w[:] = minimiser(problem, total._replace(w=first.w / several), POLISH, 0.0)
     found = proof(problem, total)

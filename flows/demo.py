@@ -135,10 +135,10 @@ class Demo:
             "3. Train, in one pass",
             "Every row is read from disk, used for one step, and dropped. Step sizes are found "
             "automatically. The loss below is that of each row before the model learnt from it. "
-            "With enough memory, several learners run side by side and the best is kept; here "
-            "there is room for one, averaged stochastic gradient descent. Trainings that take "
-            "minutes run on Dask and print the address of a dashboard (--scheduler local does so "
-            "for any training).",
+            "Several learners run side by side and the best is kept (onepass); where the memory "
+            "has room for one alone, it is averaged stochastic gradient descent (asgd). Trainings "
+            "that take minutes run on Dask and print the address of a dashboard (--scheduler local "
+            "does so for any training).",
             f"fewpass train {self.dataset} {self.run} --lam {LAM} --memory {self.memory}",
         )
         wanted = {"dataset": str(self.dataset), "lam": LAM, "memory": self.memory}

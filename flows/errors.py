@@ -8,6 +8,7 @@ import signal
 from cyclopts import CycloptsError
 
 from flows.printing import printable
+from flows.wrong_words import told
 
 BAD_REQUEST, FAILED = 2, 1
 
@@ -77,11 +78,11 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "Interrupted."
     if isinstance(error, CycloptsError):
-        return f"{error} Add --help to see what the command takes."
+        return told(error)
     if isinstance(error, OSError) and error.strerror:
         return _system_error(error)
-    if told := _lack(error):
-        return told
+    if lacking := _lack(error):
+        return lacking
     if isinstance(
         error, ValueError | OSError | ArithmeticError | Interrupted | ToleranceMissed
     ) and str(error):

@@ -50,7 +50,7 @@ def described(kind: str) -> dict[str, Any]:
     """Return what one method is, needs and can be told; BadInput where there is none."""
     if kind not in METHODS:
         near = get_close_matches(kind, METHODS, n=1)
-        hint = f"Did you mean {near[0]}?" if near else "fewpass methods lists them all."
+        hint = f"Did you mean {near[0]}?" if near else f"There are {', '.join(METHODS)}."
         raise BadInput(f'There is no method "{kind}". {hint}')
     method = settings_class(kind)
     needs = method.needs  # type: ignore[attr-defined]

@@ -112,7 +112,7 @@ def times(sweeps: list[dict[str, Any]]) -> Table:
     table.add_column("", no_wrap=True)
     for one in sweeps:
         count = f"{one['passes']:.4g} pass{'es' * (one['passes'] != 1)}"
-        table.add_column(f"{one['name']},\n{count}", justify="right", no_wrap=True)
+        table.add_column(f"{pass_of(one['name'])},\n{count}", justify="right", no_wrap=True)
     table.add_column("", style="dim")
     for part, meaning in PARTS.items():
         table.add_row(part, *(of_a_pass(one, one["parts"][part]) for one in sweeps), meaning)
@@ -122,6 +122,12 @@ def times(sweeps: list[dict[str, Any]]) -> Table:
             each = (of_a_pass(one, one["beside"][part]) for one in sweeps)
             table.add_row(part, *each, "by a thread, beside the steps: not in the sum")
     return table
+
+
+def pass_of(sweep: str) -> str:
+    """Say what a pass was for: the steps of a method, or what it adds up."""
+    kind, _, name = sweep.partition("-")
+    return name if kind in ("walk", "reduce") else sweep
 
 
 def of_a_pass(sweep: dict[str, Any], seconds: float) -> str:

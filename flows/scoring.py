@@ -279,7 +279,7 @@ def run_predict(
     if result.left_out:
         terminal.say(left_out_sentence(result.left_out), style="yellow")
     shown = {
-        "in": result.output,
+        "at": result.output,
         "rows": result.rows,
         "columns": ", ".join(result.columns),
         "left out": f"{result.beyond:,} values beyond the model's features"

@@ -191,12 +191,15 @@ def _label(known: _Header, options: SourceOptions, default: int | None) -> int |
         return fitting[0]
     if not options.label_required:
         return None
-    found = "has no header" if not known.names else f"has {len(fitting)} columns of such names"
-    named = f"; its columns are {listed(known.names)}" if known.names else ""
+    if not known.names:
+        found = "the file has no header"
+    elif fitting:
+        found = f"it could be any of {listed([known.names[k] for k in fitting])}"
+    else:
+        found = f"none is called {' or '.join(_TARGET_NAMES)}; they are {listed(known.names)}"
     raise BadInput(
-        f"{known.where}: no setting says which column holds the targets, and the file {found} "
-        f"({', '.join(_TARGET_NAMES)}){named}. Name it by `label`, as a name or a "
-        "position (-1: the last)."
+        f"{known.where}: which column holds the targets? No setting says so, and {found}. "
+        "Name it by `label`, as a name or a position (-1: the last)."
     )
 
 

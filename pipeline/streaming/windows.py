@@ -82,12 +82,14 @@ def plan_windows(
     spare = memory - OVERHEAD_BYTES - state_bytes
     fitting = spare // (IN_FLIGHT * streams * one)
     if fitting < 1:
-        least = IN_FLIGHT * streams * one + OVERHEAD_BYTES + state_bytes
-        state = "the state" if models == 1 else f"the state of {models} models"
+        rows = IN_FLIGHT * streams * one
+        least = rows + OVERHEAD_BYTES + state_bytes
+        state = "the model" if models == 1 else f"{models} models"
         raise BadInput(
-            f"A memory budget of {format_bytes(memory)} is too small: {state} takes "
-            f"{format_bytes(state_bytes)} and {IN_FLIGHT * streams} windows of one chunk "
-            f"({format_bytes(one)}) each. Use `memory={-(-least // 10**6)}MB` or more."
+            f"A memory budget of {format_bytes(memory)} is too small: {state} with what the method "
+            f"keeps takes {format_bytes(state_bytes)}, rows in memory at a time at least "
+            f"{format_bytes(rows)}, and the program itself {format_bytes(OVERHEAD_BYTES)}. "
+            f"Use `memory={-(-least // 10**6)}MB` or more."
         )
     return WindowPlan(n_chunks, int(min(fitting, n_chunks)), streams, seed)
 

@@ -23,6 +23,7 @@ from flows.looking import faults
 from flows.meter import Meter
 from flows.options import PlanSource, Training, Where
 from flows.settings import as_toml, ingest_settings, source_options, training_settings
+from flows.wrong_words import OTHER_NAMES
 from pipeline.clicks import write_clicks
 from pipeline.errors import BadInput
 from pipeline.reporting.history import read_history
@@ -129,6 +130,41 @@ def test_nothing_asked_for_says_what_to_do_first(capsys):
         assert name in COMMANDS
     assert cli.main(["trian"]) == 2
     assert "Did you mean train?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("train a b --tolerance 1", "train has no option --tolerance. Did you mean --tol?"),
+        ("train a b --max_iter 9", "Did you mean --passes?"),
+        ("train a b --pases 9", "Did you mean --passes?"),
+        ("ingest a b --test-frac .2", "Did you mean --test-fraction?"),
+        ("ingest a b --sep=;", "Did you mean --delimiter?"),
+        ("doctor --lambda 1", "doctor has no option --lambda. fewpass doctor --help"),
+        ("train a", "train takes DATASET RUN, and RUN is missing."),
+        ("train a b c", "train takes DATASET RUN, and 'c' is too much."),
+        ("train a b --tol", "--tol needs a value after it."),
+        ("train a b --tol low", "--tol takes a number, not 'low'."),
+        ("train a b --passes 1 --passes 2", "--passes is given more than once."),
+        ("--versoin", "There is no option --versoin."),
+        ("methods newtn", "Did you mean newton?"),
+        ("methods perceptron", "There are sgd, asgd, onepass,"),
+    ],
+)
+def test_what_a_command_does_not_take_is_told_with_what_it_takes(words, said, capsys):
+    assert cli.main(words.split()) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_other_programs_words_stand_for_options_that_there_are():
+    known = {
+        name
+        for command in COMMANDS
+        for one in cli.app[command].assemble_argument_collection()
+        for name in one.names
+    }
+    assert {f"--{name}" for name in OTHER_NAMES} <= known
+    assert not {f"--{other}" for others in OTHER_NAMES.values() for other in others.split()} & known
 
 
 def test_what_lies_in_the_folder_says_what_comes_next(work, tmp_path, monkeypatch, capsys):

@@ -316,7 +316,7 @@ def test_labels_and_weights_that_do_not_fit_are_refused(tmp_path, certified):
     more = make(tmp_path / "more", classes=6, weighted=True)
     with pytest.raises(BadInput, match='label "4" is unknown to the model'):
         evaluate(model, more, InProcess())
-    with pytest.raises(BadInput, match=r"too small: the state takes"):
+    with pytest.raises(BadInput, match=r"too small: the model with"):
         train(plan_for(dataset, memory="96MB"), tmp_path / "small")
 
 

@@ -66,9 +66,10 @@ class Starter:
         place.mkdir(parents=True, exist_ok=True)
         environment = os.environ | {"PYTHONPATH": str(PROJECT), "PYTHONWARNINGS": "ignore"}
         self._log = (place / "starter.log").open("wb")
+        # No buffers: an answer that was read ahead could not be waited for.
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.faults.starter"], cwd=PROJECT, env=environment,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, bufsize=0,
         )  # fmt: skip
         self._answer()
 
@@ -95,8 +96,7 @@ class Starter:
             "here": here,
         }  # fmt: skip
         began = time.perf_counter()
-        self._process.stdin.write(json.dumps(task) + "\n")
-        self._process.stdin.flush()
+        self._process.stdin.write(json.dumps(task).encode() + b"\n")
         pid = int(self._answer()["pid"])
         for number, after in moments:
             time.sleep(after)

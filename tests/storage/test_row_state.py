@@ -18,7 +18,7 @@ from storage.objects import Stored
 from storage.row_state import RowRecords, RowStateStore, StoredRowState
 from testing.datasets import make
 
-N, CHUNK_ROWS = 2400, 60
+N, CHUNK_ROWS = 1200, 80
 METHODS = {
     "sdca": {"solver": {"kind": "sdca"}, "loss": "smoothed_hinge"},
     "psdca": {"solver": {"kind": "psdca"}, "loss": "smoothed_hinge", "lam": "0.01/n"},
@@ -62,6 +62,22 @@ def cut(plan, place, passes, midway=True):
         raise AssertionError("the run came to its end before")
     events.close()
     return RunFolder(str(place))
+
+
+@pytest.fixture(scope="module")
+def cut_once(dataset, tmp_path_factory):
+    """Cut the run of a method as `cut` does, once for all tests; return a copy of what it left."""
+    begun = {}
+
+    def copy(method, place, *, midway=True):
+        asked = method, midway
+        if asked not in begun:
+            begun[asked] = tmp_path_factory.mktemp("cut") / "run"
+            cut(plan_for(dataset, **METHODS[method]), begun[asked], 3.0, midway)
+        shutil.copytree(begun[asked], place)
+        return RunFolder(str(place))
+
+    return copy
 
 
 def newest_versions(run):
@@ -168,9 +184,9 @@ HARMS = [
 
 @pytest.mark.parametrize(("method", "harm"), HARMS)
 def test_numbers_that_are_not_the_snapshots_are_named_and_not_trained_on(
-    tmp_path, dataset, method, harm
+    tmp_path, cut_once, method, harm
 ):
-    run = cut(plan_for(dataset, **METHODS[method]), tmp_path / "run", 3.0, midway=False)
+    run = cut_once(method, tmp_path / "run", midway=False)
     versions, tables = newest_versions(run)
     whole = next(v for v in versions if tables[v][:, 0].all())
     rows = tmp_path / "run/rows"
@@ -207,9 +223,9 @@ def exchanged_in_earnest(run):
 @pytest.mark.parametrize("midway", [False, True])
 @pytest.mark.parametrize("method", ["sdca", "psdca", "asdca"])
 def test_no_pairing_of_numbers_and_weights_makes_a_false_certificate(
-    tmp_path, dataset, method, midway
+    tmp_path, cut_once, method, midway
 ):
-    run = cut(plan_for(dataset, **METHODS[method]), tmp_path / "run", 3.0, midway)
+    run = cut_once(method, tmp_path / "run", midway=midway)
     exchanged_in_earnest(run)
     assert list(run_faults(run)) == []  # every byte is as it was written
     with pytest.raises(Mispaired, match="certificate would be wrong by"):
@@ -217,10 +233,12 @@ def test_no_pairing_of_numbers_and_weights_makes_a_false_certificate(
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_damaged_newest_snapshot_is_passed_over_to_the_same_bits(tmp_path, dataset, method):
-    plan = plan_for(dataset, **METHODS[method])
+def test_a_damaged_newest_snapshot_is_passed_over_to_the_same_bits(
+    tmp_path, dataset, cut_once, method
+):
+    plan = plan_for(dataset, **METHODS[method], snapshot_every=1e3)
     quiet = finish(TrainingRun.start(plan, str(tmp_path / "quiet"), InProcess()))
-    run = cut(plan, tmp_path / "run", passes=3.0)
+    run = cut_once(method, tmp_path / "run")
     newest = run.snapshots.names()[-1]
     manifest = tmp_path / "run/snapshots" / newest / "manifest.json"
     manifest.write_bytes(manifest.read_bytes()[:-40])

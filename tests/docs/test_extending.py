@@ -4,18 +4,16 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 
 import pytest
 
+from testing.one_process import run_all
 from tests.conftest import PROJECT
 
 PACKAGES = ("flows", "pipeline", "solvers", "storage")
 PAGE = (PROJECT / "docs/extending.md").read_text(encoding="utf-8")
 #: A block of code or of commands, and the last line of the text before it.
 BLOCK = re.compile(r"([^\n]*)\n\n```(\w+)\n(.*?)```", re.DOTALL)
-FEWPASS = "from flows.cli import main; import sys; sys.exit(main())"
 
 
 def place(text, code, packages, work):
@@ -33,17 +31,11 @@ def place(text, code, packages, work):
     (root / name).write_text(code)
 
 
-def run(session, work, environment):
-    """Run the commands of a session; each prints what is shown under it, and nothing else."""
+def commands_of(session):
+    """The commands of a session, and what each prints."""
     for part in re.split(r"^\$ ", session, flags=re.MULTILINE)[1:]:
         command, _, shown = part.partition("\n")
-        program, *arguments = shlex.split(command)
-        asked = ["-c", FEWPASS, *arguments] if program == "fewpass" else arguments
-        done = subprocess.run(
-            [sys.executable, *asked], cwd=work, env=environment, capture_output=True, text=True
-        )
-        assert done.returncode == 0, f"{command}\n{done.stderr[-2000:]}"
-        assert done.stdout == shown, command
+        yield shlex.split(command), shown
 
 
 @pytest.mark.timeout(900)
@@ -59,5 +51,12 @@ def test_what_the_page_shows_works(tmp_path):
     for text, kind, content in blocks:
         if kind == "python":
             place(text, content, packages, work)
-        else:
-            run(content, work, environment)
+    # All is there before the first command: what one section adds would have the kernels of the
+    # sections before compiled anew.
+    sessions = [content for _, kind, content in blocks if kind == "console"]
+    commands, shown = zip(*(c for s in sessions for c in commands_of(s)), strict=True)
+    for command, said, expected in zip(
+        commands, run_all(commands, work, environment), shown, strict=True
+    ):
+        assert said.status == 0, f"{command}\n{said.err[-2000:]}"
+        assert said.out == expected, command

@@ -1,13 +1,13 @@
 """What is installed without extras: the whole way from a terminal, and advice where more is asked."""
 
 import json
-import subprocess
-import sys
+import os
 from pathlib import Path
 
 import pytest
 
 from pipeline.visits import write_visits
+from testing.one_process import run_all
 
 #: As if they were not installed.
 WITHOUT = """
@@ -39,36 +39,33 @@ def folder(tmp_path_factory):
     return made
 
 
-def base(code, folder):
-    at = {"cwd": folder, "capture_output": True, "text": True}
+def base(commands, folder):
     path = str(Path(__file__).parents[2])
-    start = f"{WITHOUT}\nsys.path.insert(0, {path!r})\n"
-    return subprocess.run([sys.executable, "-c", start + code], check=False, **at)
-
-
-def command(words, folder):
-    return base(f"from flows.cli import main; sys.exit(main({words!r}))", folder)
+    return run_all(
+        commands, folder, dict(os.environ), first=f"{WITHOUT}\nsys.path.insert(0, {path!r})\n"
+    )
 
 
 def test_every_step_from_a_table_to_a_page(folder):
-    for line in COMMANDS.splitlines():
-        done = command([*line.split(), "--json"], folder)
-        assert done.returncode == 0, (line, done.stderr)
-    assert "pip install 'fewpass[plots]'" in command(["report", "model"], folder).stderr
-    assert json.loads(done.stdout)["image"] is None
+    """And what needs more names it."""
+    steps = [["fewpass", *line.split(), "--json"] for line in COMMANDS.splitlines()]
+    pictures = [
+        ["fewpass", "report", "model"],
+        ["fewpass", "evaluate", "model", "visits-test", "--reliability"],
+    ]
+    estimators = [[f"from pipeline import {name}"] for name in ("LinearClassifier", "from_run")]
+    said = base([*steps, *pictures, *estimators], folder)
+    for step, done in zip(steps, said, strict=False):
+        assert done.status == 0, (step, done.err)
+    assert json.loads(done.out)["image"] is None
     assert (folder / "model/report/report.html").exists()
     assert not (folder / "model/report/loss.png").exists()
-
-
-def test_what_needs_more_names_it(folder):
-    asked = ["evaluate", "model", "visits-test", "--reliability"]
-    assert "pip install 'fewpass[plots]'" in command(asked, folder).stderr
-    for name in ("LinearClassifier", "from_run"):
-        told = base(f"from pipeline import {name}", folder).stderr
-        assert "pip install 'fewpass[scikit-learn]'" in told
+    asked = said[len(steps) :]
+    assert all("pip install 'fewpass[plots]'" in refused.err for refused in asked[:2])
+    assert all("pip install 'fewpass[scikit-learn]'" in refused.err for refused in asked[2:])
 
 
 def test_kernels_are_compiled_ahead_without_estimators(folder):
-    code = "from pipeline.compiling_ahead import train_stored; train_stored('logistic', 'sparse', 'float64')"
-    done = base(code, folder)
-    assert done.returncode == 0, done.stderr
+    code = "from pipeline.compiling_ahead import train_stored; train_stored('logistic', 'dense', 'float64')"
+    (done,) = base([[code]], folder)
+    assert done.status == 0, done.err

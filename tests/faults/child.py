@@ -36,6 +36,12 @@ LOCAL = ("127.0.0.1", "::1", "localhost")
 
 def prepare() -> None:
     """Import what a command needs, and make buckets so small that a few rows, which memory would hold, fill several."""
+    import flows.cli
+    import flows.ingesting
+    import flows.looking
+    import flows.reporting
+    import flows.scoring
+    import flows.training  # noqa: F401
     import pipeline.reporting.pictures  # noqa: F401
     from pipeline.ingestion import buckets, held
 

@@ -1,4 +1,4 @@
-"""Cells of a column, typed or as text, as what an encoding works on: numbers, words, moments."""
+"""Cells of a column, typed or as text, as what an encoding works on: numbers and words."""
 
 from __future__ import annotations
 
@@ -39,8 +39,13 @@ _OTHERWISE = {
     "units": rf"^(?:{_UNITS}|\({_UNITS}\))$",
     "clock": re.sub(r"\?P<\w+>", "?:", f"{_CLOCK}|{_SPAN}"),
 }
-_DAY, _TIME = r"\d{4}-\d{2}-\d{2}", r"[T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[-+]\d{2}:?\d{2})?"
-_MOMENT = rf"^{_DAY}({_TIME})?$"
+#: What people write, in any case, where there is nothing to write; and the errors of spreadsheets.
+_NOTHING = (
+    r"^\s*(?i:[(<\[]?(?:n\.?[/\\ ]?a\.?|nan?|nat|null|none|nil|missing|blank|empty|unk(?:nown|n)?|"
+    r"n[/.]?d\.?|tb[ad]|undefined|(?:not |un)(?:available|applicable|known|specified|recorded|"
+    r"reported|provided|given|disclosed)|no (?:data|value|answer))[)>\]]?|-nan|[-–—?.*_]*|\\N|"
+    r"#(?:n/?a|n/a n/a|value!|ref!|div/0!|num!|name\?|null!))\s*$"
+)
 
 #: Units of Arrow's times, and of numbers that count since 1970, in seconds.
 UNITS_OF_TIME = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
@@ -59,40 +64,20 @@ class Read(NamedTuple):
 def read_numbers(cells: Any, written: Written = "plain", missing: tuple[str, ...] = ()) -> Read:
     """Read numbers, typed or as text; what is infinite is missing, and so are the words given.
 
-    Spans of time, and times of a day, are their seconds.
+    Words that everybody has for a missing value are missing, too.  Spans of time, and times of a
+    day, are their seconds.
     """
     if is_span(cells.type):
         return Read(_seconds_of_spans(cells))
     if not is_text(cells.type):
         return Read(_finite(pc.cast(cells, pa.float64(), safe=False)))
-    if missing:
-        gone = pc.is_in(cells, value_set=pa.array(missing, cells.type))
-        cells = pc.if_else(gone, pa.scalar(None, cells.type), cells)
+    cells = without(cells, missing)
     if written != "plain":
         return _read_where(cells, _OTHERWISE[written], _PLAIN[written])
     try:
         return Read(_finite(pc.cast(cells, pa.float64())))
     except pa.ArrowInvalid:
         return _read_where(cells, _NUMBER, lambda good: pc.cast(good, pa.float64()))
-
-
-def read_moments(cells: Any, form: str | None = None) -> Read:
-    """Read dates or times as seconds since 1970.
-
-    Text is in the form of `strptime`, or in ISO 8601; numbers count in the unit that `form` is.
-    """
-    if form in UNITS_OF_TIME:
-        numbers, bad = read_numbers(cells)
-        return Read(numbers * UNITS_OF_TIME[form], bad)
-    if not is_text(cells.type):
-        return Read(_seconds(cells))
-    if form is not None:
-        found = pc.strptime(cells, format=form, unit="s", error_is_null=True)
-        return Read(_seconds(found), _new_nulls(cells, found))
-    try:
-        return Read(_seconds(_iso(cells)))
-    except pa.ArrowInvalid:
-        return _read_where(cells, _MOMENT, _iso_or_null)
 
 
 def _without_comma(cells: Any) -> Any:
@@ -146,40 +131,28 @@ def _read_where(cells: Any, pattern: str, cast: Any) -> Read:
     trimmed = pc.utf8_trim_whitespace(cells)
     fits = pc.match_substring_regex(trimmed, pattern)
     found = cast(pc.if_else(fits, trimmed, pa.scalar(None, trimmed.type)))
-    values = _finite(found) if pa.types.is_floating(found.type) else _seconds(found)
-    return Read(values, _new_nulls(cells, found))
+    return as_read(cells, _finite(found), pc.is_null(found))
 
 
-def _new_nulls(before: Any, after: Any) -> Mask | None:
-    bad = np.asarray(pc.and_(pc.is_null(after), pc.is_valid(before)), np.bool_)
-    return bad if bad.any() else None
+def as_read(cells: Any, values: Floats, unread: Any) -> Read:
+    """Return values with the cells that were not read and say something all the same."""
+    bad = np.asarray(pc.and_(unread, pc.is_valid(cells)), np.bool_)
+    if bad.any():
+        bad[bad] = ~np.asarray(says_nothing(cells.filter(pa.array(bad))), np.bool_)
+    return Read(values, bad if bad.any() else None)
 
 
-def _iso(cells: Any) -> Any:
-    try:
-        return pc.cast(cells, pa.timestamp("us"))
-    except pa.ArrowInvalid:
-        return pc.cast(cells, pa.timestamp("us", "UTC"))
+def says_nothing(cells: Any) -> Any:
+    """Say which cells of text stand for a missing value: an Arrow array."""
+    return pc.match_substring_regex(cells, _NOTHING)
 
 
-def _iso_or_null(cells: Any) -> Any:
-    """Read what looks like ISO 8601; a 13th month does, too, and must not spoil the others."""
-    try:
-        return pc.cast(_iso(cells), pa.timestamp("us"))
-    except pa.ArrowInvalid:
-        return pa.array([_moment(cell) for cell in cells.to_pylist()], pa.timestamp("us"))
-
-
-def _moment(cell: str | None) -> Any:
-    try:
-        return pc.cast(_iso(pa.array([cell])), pa.timestamp("us"))[0].as_py()
-    except pa.ArrowInvalid:
-        return None
-
-
-def _seconds(moments: Any) -> Floats:
-    whole = pc.cast(pc.cast(moments, pa.timestamp("s"), safe=False), pa.int64())
-    return np.array(pc.cast(whole, pa.float64()).to_numpy(zero_copy_only=False))
+def without(cells: Any, words: tuple[str, ...]) -> Any:
+    """Return cells of text, the words given missing."""
+    if not words:
+        return cells
+    gone = pc.is_in(cells, value_set=pa.array(words, cells.type))
+    return pc.if_else(gone, pa.scalar(None, cells.type), cells)
 
 
 def _seconds_of_spans(spans: Any) -> Floats:

@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 
 from pipeline.encoding.applying import columns_of
 from pipeline.encoding.category_recipe import Category, Hashed
-from pipeline.encoding.cells import Floats, mean_and_deviation, read_moments, read_numbers, words_of
-from pipeline.encoding.date_recipe import SECONDS_OF_DAY, Date
+from pipeline.encoding.cells import Floats, mean_and_deviation, read_numbers, words_of
+from pipeline.encoding.date_fitting import fitted_date
+from pipeline.encoding.date_recipe import Date
 from pipeline.encoding.hashing import hashes
 from pipeline.encoding.inference import FEW, Held, as_asked, held_in
 from pipeline.encoding.lists import fitted_tags, fitted_vector
@@ -86,7 +87,7 @@ def _column(name: str, cells: Any, rules: Rules) -> AnyColumn:
     if held.kind == "number":
         return _bins(name, cells, bins, held) if bins else _number(name, cells, held, rules)
     if held.kind == "date":
-        return _date(name, cells, held)
+        return fitted_date(name, cells, held.form, held.missing)
     if held.kind in ("vector", "tags", "map"):
         return _of_lists(name, cells, held, rules)
     if held.kind in ("text", "chars"):
@@ -114,8 +115,8 @@ def _text(name: str, words: Any, rules: Rules, grams: Grams) -> Text:
 
 def _with_missing(column: AnyColumn, cells: Any) -> AnyColumn:
     """Return the recipe of a column with the share of the sample that is missing."""
-    if isinstance(column, Number):
-        missing = np.isnan(read_numbers(cells, column.written, column.missing)[0]).mean()
+    if isinstance(column, Number | Date):
+        missing = column.is_missing(cells).mean()
     else:
         missing = cells.null_count / max(1, len(cells))
     return column.model_copy(update={"missing_share": round(float(missing), 6)})
@@ -178,10 +179,13 @@ def _rank_and_lowest(known: Floats, standardised: Floats, shape: Number) -> dict
 
 
 def _bins(name: str, cells: Any, count: int, held: Held) -> Bins:
-    every, _ = read_numbers(cells, held.written)
+    every, _ = read_numbers(cells, held.written, held.missing)
     known = every[~np.isnan(every)]
     edges = np.unique(np.quantile(known, np.arange(1, count) / count)) if len(known) else ()
-    return Bins(name=name, edges=tuple(float(edge) for edge in edges), written=held.written)
+    return Bins(
+        name=name, edges=tuple(float(edge) for edge in edges), written=held.written,
+        missing=held.missing,
+    )  # fmt: skip
 
 
 def _category(name: str, cells: Any, rules: Rules, *, always_hashed: bool) -> Category | Hashed:
@@ -210,18 +214,6 @@ def _collisions(name: str, values: Any, bits: int) -> float:
 def _bits_for(values: int) -> int:
     """Return the bits of a hash of so many values: few of them then share a column."""
     return (ROOM * max(1, values) - 1).bit_length()
-
-
-def _date(name: str, cells: Any, held: Held) -> Date:
-    every, _ = read_moments(cells, held.form)
-    known = every[~np.isnan(every)]
-    first = float(known.min()) if len(known) else 0.0
-    days = (known - first) / SECONDS_OF_DAY
-    mean, deviation = (float(days.mean()), float(days.std())) if len(days) else (0.0, 1.0)
-    return Date(
-        name=name, first=first, mean=mean, deviation=deviation or 1.0, form=held.form,
-        has_hours=bool((known % SECONDS_OF_DAY != 0.0).any()),
-    )  # fmt: skip
 
 
 def as_sample(table: Any, rows: int, seed: int) -> Any:

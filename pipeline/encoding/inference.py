@@ -15,19 +15,23 @@ from pipeline.encoding.cells import (
     is_numeric,
     is_span,
     is_text,
-    read_moments,
     read_numbers,
+    says_nothing,
 )
+from pipeline.encoding.codes import are_codes
+from pipeline.encoding.date_forms import dates_in, recurring
 from pipeline.encoding.lists import is_list_of_numbers, is_list_of_words
 from pipeline.encoding.maps import is_map_to_numbers
+from pipeline.encoding.moments import read_moments
 from pipeline.errors import BadInput
 from pipeline.settings.encoding import Kind
 
-#: Share of the cells that may be no number, or no date, and are bad cells then.
+#: Share of the cells that may be no number, and are bad cells then.
 STRAY = 0.01
 #: In a sample of fewer cells the majority tells.
 FEW = 100
-#: A word among numbers stands for a missing one where it is in this share of the cells, and in ten.
+#: A word with digits stands for a missing number where it is in this share of the cells, and in
+#: ten; so many of them may.
 CODE = 0.001
 MOST_CODES = 3
 #: A column of no more different numbers, and of words, is a category.
@@ -41,17 +45,6 @@ _HOPELESS = 0.75
 #: Ranges of the middle 99 % that the extremes are apart from it, where values must be clipped.
 _FAR = 10.0
 
-#: Years of two digits first: those of four are no such, but 25 is a year of four, too.
-_DAYS = (
-    "%d.%m.%y", "%m/%d/%y", "%d/%m/%y", "%d-%b-%y",
-    "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d-%m-%Y",
-    "%d-%b-%Y", "%d %b %Y", "%b %d, %Y", "%d %B %Y", "%B %d, %Y",
-)  # fmt: skip
-_TIMES = ("", " %H:%M:%S", " %H:%M", " %I:%M:%S %p", " %I:%M %p")
-_FORMS = tuple(f"{day}{time}" for day in _DAYS for time in _TIMES)
-#: What looks like a date at all; forms are tried on nothing else.
-_DATELIKE = r"^\s*(\d{1,4}[-/. ]\s?(\d|[A-Za-z]{3})|[A-Za-z]{3,9}\.? \d{1,2},)"
-_YEAR_1000 = -30_610_224_000.0  # in seconds since 1970
 _YEAR_2000, _YEAR_2040 = 946_684_800.0, 2_208_988_800.0
 _COMPACT = r"^(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])$"
 
@@ -67,7 +60,7 @@ class Held(NamedTuple):
     kind: Kind
     written: Written = "plain"  # how numbers are, as text
     form: str | None = None  # of dates as text, as `strptime` has it
-    missing: tuple[str, ...] = ()  # words that stand for a missing number
+    missing: tuple[str, ...] = ()  # words that stand for a missing number or date
 
 
 def held_in(name: str, cells: Any) -> Held:
@@ -79,6 +72,8 @@ def held_in(name: str, cells: Any) -> Held:
         When the column is of a type that becomes no numbers.
     """
     kind, types = cells.type, pa.types
+    if pa.types.is_integer(kind) and are_codes(cells) and unit_since_1970(cells) is None:
+        return Held("category")
     if is_numeric(kind) or is_span(kind) or types.is_null(kind):
         return Held("number")
     if types.is_date(kind) or types.is_timestamp(kind):
@@ -121,10 +116,12 @@ def unit_since_1970(cells: Any) -> str | None:
 def _held_in_text(known: Any) -> Held:
     found = _as_numbers(known, "plain")
     if found is not None:
-        return Held("date", form="%Y%m%d") if _are_compact_dates(known) else found
-    form = _form_of_dates(known)
-    if form is not None:
-        return Held("date", form=form or None)
+        if _are_compact_dates(known):
+            return Held("date", form="%Y%m%d")
+        return Held("category") if are_codes(known) and unit_since_1970(known) is None else found
+    dates = dates_in(known)
+    if dates is not None:
+        return Held("date", form=dates.form, missing=dates.missing)
     for written in ("units", "comma", "clock"):  # 1,234 is above a thousand, 12,5 is below
         found = _as_numbers(known, written)
         if found is not None:
@@ -142,9 +139,9 @@ def _as_numbers(known: Any, written: Written) -> Held | None:
 
 
 def _mostly_numbers(known: Any, written: Written) -> Held | None:
-    _, bad = read_numbers(known, written)
+    numbers, bad = read_numbers(known, written)
     if bad is None:
-        return Held("number", written)
+        return Held("number", written, missing=_gaps(known, numbers))
     if bad.mean() > 0.5:
         return None
     if len(known) < FEW:
@@ -155,16 +152,23 @@ def _mostly_numbers(known: Any, written: Written) -> Held | None:
         return None
     if missing and len(np.unique(numbers)) <= FEW_NUMBERS:  # such as 0, 1, 2, 3+
         return None
-    return Held("number", written, missing=missing) if len(missing) <= MOST_CODES else None
+    return Held("number", written, missing=tuple(sorted({*missing, *_gaps(known, numbers)})))
+
+
+def _gaps(known: Any, numbers: Any) -> tuple[str, ...]:
+    """Return the words that everybody has for a missing number."""
+    missing = known.filter(pa.array(np.isnan(numbers)))
+    return tuple(sorted(pc.unique(missing.filter(says_nothing(missing))).to_pylist()))
 
 
 def _codes(known: Any, bad: Any) -> tuple[str, ...]:
-    """Return the words among numbers that come again and again: "unknown", "-"."""
-    counted = pc.value_counts(known.filter(pa.array(bad)))
-    enough = max(10.0, CODE * len(known))
-    words, counts = (counted.field(name).to_pylist() for name in ("values", "counts"))
-    pairs = zip(words, counts, strict=True)
-    return tuple(sorted(word for word, count in pairs if count >= enough))
+    """Return the words among numbers that come again and again: "closed", "3+"."""
+    words = known.filter(pa.array(bad))
+    plain = recurring(words, len(known)).to_pylist()
+    counted = pc.value_counts(words.filter(pc.match_substring_regex(words, r"\d")))
+    often = pc.greater_equal(counted.field("counts"), max(10.0, CODE * len(known)))
+    found = counted.field("values").filter(often).to_pylist()
+    return tuple(sorted([*plain, *found])) if len(found) <= MOST_CODES else ()
 
 
 def _are_compact_dates(known: Any) -> bool:
@@ -172,25 +176,6 @@ def _are_compact_dates(known: Any) -> bool:
     if len(known) < FEW or not pc.all(pc.match_substring_regex(known, _COMPACT)).as_py():
         return False
     return pc.count_distinct(known).as_py() > 1 and read_moments(known, "%Y%m%d").bad is None
-
-
-def _form_of_dates(known: Any) -> str | None:
-    """Return the form that most cells have, "" for ISO 8601; None where they are no dates."""
-    if (
-        len(known)
-        and not pc.mean(pc.match_substring_regex(known[:_TRIED], _DATELIKE)).as_py() > 0.9
-    ):
-        return None
-    for form in ("", *_FORMS):
-        for cells in (known[:_TRIED], known):
-            moments, bad = read_moments(cells, form or None)
-            if bad is not None and bad.mean() > STRAY:
-                break
-            if np.nanmin(moments, initial=0.0) < _YEAR_1000:  # 1-2-3 is no day of the year 3
-                break
-        else:
-            return form
-    return None
 
 
 def needs_encoding(held: Held, cells: Any) -> bool:
@@ -210,24 +195,3 @@ def has_outliers(numbers: Any) -> bool:
     low, high = np.quantile(numbers, (0.005, 0.995))
     beyond = max(float(numbers.max() - high), float(low - numbers.min()))
     return bool(high > low) and beyond > _FAR * float(high - low)
-
-
-def looks_like_id(held: Held, cells: Any) -> bool:
-    """Say whether a column only counts the rows, or names each of them."""
-    if len(cells) < FEW or cells.null_count:
-        return False
-    if held.kind == "category":
-        return bool(pc.count_distinct(cells).as_py() == len(cells))
-    if held.kind != "number":
-        return False
-    numbers, _ = read_numbers(cells)
-    whole = bool((numbers == np.round(numbers)).all())
-    return whole and len(np.unique(numbers)) == len(numbers)
-
-
-def looks_like_times(held: Held, cells: Any) -> bool:
-    """Say whether numbers count the time since 1970, and not the rows."""
-    if held.kind != "number" or unit_since_1970(cells) is None:
-        return False
-    steps = np.diff(np.unique(read_numbers(cells).values))
-    return not steps.size or bool((steps != 1.0).any())

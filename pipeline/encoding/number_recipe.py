@@ -95,6 +95,10 @@ class Number(ColumnRecipe):
             slots.append(Slot(np.full(len(value), self.has_missing + len(slots)), more))
         return Entries(tuple(slots), bad)
 
+    def is_missing(self, cells: Any) -> Mask:
+        """Say which cells (n,) are missing, or no numbers."""
+        return np.isnan(read_numbers(cells, self.written, self.missing).values)
+
     def _rank_and_lowest_of(self, numbers: Floats, missing: Mask) -> Iterator[Floats]:
         """Yield the values of rank and lowest; missing numbers have none."""
         if self.rank is not None:
@@ -114,6 +118,8 @@ class Bins(ColumnRecipe):
     kind: Literal["bins"] = "bins"
     edges: tuple[float, ...]
     written: Written = "plain"
+    missing: tuple[str, ...] = ()
+    """Words that stand for a missing number."""
 
     @property
     def outputs(self) -> list[str]:
@@ -129,7 +135,7 @@ class Bins(ColumnRecipe):
 
     def entries(self, cells: Any) -> Entries:
         """Encode numbers."""
-        numbers, bad = read_numbers(cells, self.written)
+        numbers, bad = read_numbers(cells, self.written, self.missing)
         found = np.searchsorted(np.asarray(self.edges), numbers, side="right")
         found[np.isnan(numbers)] = len(self.edges) + 1
         return Entries((one_hot(found),), bad)

@@ -14,7 +14,7 @@ import pyarrow.csv
 from pipeline.errors import BadInput
 from pipeline.settings.source_options import SourceOptions
 from pipeline.sources.charsets import charset_of
-from pipeline.sources.delimited import (
+from pipeline.sources.delimited_layout import (
     MISSING,
     find_delimiter,
     names_columns,

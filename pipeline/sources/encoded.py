@@ -15,11 +15,12 @@ from pipeline.encoding.applying import encode
 from pipeline.encoding.cells import Written, is_text, read_numbers, words_of
 from pipeline.encoding.column_recipe import ColumnRecipe
 from pipeline.encoding.fitting import Rules, fitted
-from pipeline.encoding.inference import held_in, looks_like_id, looks_like_times
+from pipeline.encoding.inference import held_in
 from pipeline.encoding.lists import Vector
 from pipeline.encoding.maps import Map
 from pipeline.encoding.number_recipe import Bins, Number
 from pipeline.encoding.recipe import AnyColumn, Recipe
+from pipeline.encoding.remarks import remark_on
 from pipeline.encoding.schema import encoding_of, recipe_in
 from pipeline.encoding.text import DocumentCounts, slots_of
 from pipeline.encoding.text_recipe import Text, idf_text
@@ -172,17 +173,13 @@ class EncodedSource:
         for k in self._columns.features:
             name = name_of(self._columns, k)
             cells = rows.column(name).combine_chunks()
-            held, title = held_in(name, cells), f"C{self._columns.title(k)[1:]}"
-            if looks_like_times(held, cells):
-                yield (
-                    f"{title} looks like times, counted since 1970. Take it for dates with "
-                    f"`column={name}=date`."
-                )
-            elif looks_like_id(held, cells):
-                yield (
-                    f"{title} looks like an index or an id: it has "
-                    f"another value in every row. Leave it out with {self._columns.advice(k)}."
-                )
+            held = held_in(name, cells)
+            asked = self._options.column.get(name)
+            if asked and asked != held.kind:
+                continue
+            said = remark_on(name, cells, held, self._columns.advice(k))
+            if said is not None:
+                yield f"C{self._columns.title(k)[1:]} {said}"
 
     def estimated_bytes(self) -> int:
         """Bytes of all rows in memory, from the first ones."""

@@ -11,11 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json
 
+from pipeline.encoding.codes import are_codes
 from pipeline.errors import BadInput
 from pipeline.matching import require_distinct
 from pipeline.settings.source_options import SourceOptions
 from pipeline.sizes import format_bytes
-from pipeline.sources.arrow_rows import cells_of, flat
+from pipeline.sources.arrow_rows import cells_of, flat, flat_table
 from pipeline.sources.dense_rows import refuse_text_settings
 from pipeline.sources.raw_rows import Cells
 from pipeline.sources.source import Expected, Piece
@@ -26,15 +27,27 @@ MOST_NAMED = 10
 _CLASHING = re.compile(r"Column\(/([^)]+)\) changed")  # a member, in Arrow's words
 
 
-def _wider(schema: Any) -> Any:
-    """Let whole numbers, and what was always null so far, become any number later."""
+def _wider(table: Any) -> Any:
+    """Let whole numbers, and what was always null so far, become any number later.
 
-    def of(kind: Any) -> Any:
+    Not those that are names: doubles would make one of several.
+    """
+    columns = flat_table(table)
+    codes = {
+        field.name
+        for field in columns.schema
+        if pa.types.is_integer(field.type)
+        and are_codes(columns.column(field.name).combine_chunks())
+    }
+
+    def of(kind: Any, name: str) -> Any:
         if pa.types.is_struct(kind):
-            return pa.struct([field.with_type(of(field.type)) for field in kind])
-        return pa.float64() if pa.types.is_integer(kind) or pa.types.is_null(kind) else kind
+            fields = [field.with_type(of(field.type, f"{name}.{field.name}")) for field in kind]
+            return pa.struct(fields)
+        is_wider = pa.types.is_integer(kind) and name not in codes
+        return pa.float64() if is_wider or pa.types.is_null(kind) else kind
 
-    return pa.schema([field.with_type(of(field.type)) for field in schema])
+    return pa.schema([field.with_type(of(field.type, field.name)) for field in table.schema])
 
 
 class JsonRows:
@@ -63,7 +76,7 @@ class JsonRows:
         self._addresses = tuple(addresses)
         self._longest_line = expected.longest_line
         head = first_lines(addresses[0], self._longest_line, HEAD_BYTES)
-        self._schema = _wider(self._read(head.bytes, None, addresses[0].name).schema)
+        self._schema = _wider(self._read(head.bytes, None, addresses[0].name))
         found = flat(self._schema)
         require_distinct(found.names, addresses[0].name)
         self.names: tuple[str, ...] = tuple(found.names)

@@ -138,21 +138,15 @@ def _is_encoded(
     if options.encode == "none" or options.missing == "zero":
         return False
     if word == "csv":
-        return not _is_plain(addresses, options, expected)
+        from pipeline.sources.plain_numbers import first_look  # noqa: PLC0415 - its kernels
+
+        found = first_look(addresses, options, expected)
+        if found != "codes, maybe":
+            return found == "more"
     from pipeline.sources.sampling import is_more_than_numbers  # noqa: PLC0415 - Arrow
 
     rows = rows_class(word)(addresses, options, expected)
     return rows.has_folders or is_more_than_numbers(rows, options, expected)
-
-
-def _is_plain(addresses: Sequence[Address], options: SourceOptions, expected: Expected) -> bool:
-    """Say whether the first rows of CSV files are nothing but usual numbers."""
-    from pipeline.sources.delimited import DelimitedSource  # noqa: PLC0415 - its kernels
-
-    try:
-        return DelimitedSource(addresses, options, expected).is_plain()
-    except BadInput:  # what reads all kinds of cells knows more headers, and says it otherwise
-        return False
 
 
 def _asks(options: SourceOptions) -> bool:

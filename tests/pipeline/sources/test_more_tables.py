@@ -14,8 +14,9 @@ import pytest
 from pyarrow import feather
 from sklearn.utils import murmurhash3_32
 
-from pipeline.encoding.cells import read_moments, read_numbers
+from pipeline.encoding.cells import read_numbers
 from pipeline.encoding.inference import held_in
+from pipeline.encoding.moments import read_moments
 from pipeline.errors import BadInput
 from pipeline.ingestion.phases import ingest
 from pipeline.settings.ingest_plan import IngestPlan

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pipeline.encoding.applying import encoded
 from pipeline.errors import BadInput
 from pipeline.sources import Expected
-from pipeline.sources.delimited import MISSING
+from pipeline.sources.delimited_layout import MISSING
 from pipeline.sources.encoded import EncodedSource
 from tests.pipeline.sources.test_tables import read, source_of
 

@@ -1,0 +1,51 @@
+"""Whole numbers that are names: padded with zeros, or longer than a double can tell apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+#: Share of the cells that begin with a zero, and that may have another width.
+_PADDED, _STRAY = 0.001, 0.01
+#: Up to here doubles hold every whole number; longer text may be beyond.
+_EXACT, _DIGITS = 1 << 53, 16
+_TRIED = 1000
+
+
+def are_codes(cells: Any) -> bool:
+    """Say whether numbers, an Arrow array of integers or of text, are names and no amounts."""
+    if pa.types.is_integer(cells.type):
+        return _are_beyond_doubles(cells)
+    return _are_padded(cells) or _are_too_long(cells)
+
+
+def _are_padded(cells: Any) -> bool:
+    """Say whether digits are padded with zeros to one width, as zip codes are."""
+    padded = cells.filter(pc.starts_with(cells, "0"))
+    padded = padded.filter(pc.match_substring_regex(padded, r"^0\d+$"))
+    if len(padded) <= _PADDED * len(cells):
+        return False
+    width = pc.mode(pc.binary_length(padded))[0]["mode"].as_py()
+    alike = pc.match_substring_regex(cells, rf"^\d{{{width}}}$")
+    written = pc.match_substring_regex(cells, r"\d")
+    return bool(pc.sum(alike).as_py() >= (1.0 - _STRAY) * pc.sum(written).as_py())
+
+
+def _are_too_long(cells: Any) -> bool:
+    if not (pc.max(pc.binary_length(cells)).as_py() or 0) >= _DIGITS:
+        return False
+    long = cells.filter(pc.match_substring_regex(cells, rf"^[-+]?\d{{{_DIGITS},}}$"))
+    return any(int(float(word)) != int(word) for word in long[:_TRIED].to_pylist())
+
+
+def _are_beyond_doubles(cells: Any) -> bool:
+    known = cells.drop_null()
+    ends = pc.min_max(known)
+    largest = max((abs(end) for end in ends.as_py().values() if end is not None), default=0)
+    if largest <= _EXACT:
+        return False
+    numbers = known.to_numpy(zero_copy_only=False)
+    return bool((numbers.astype(np.float64).astype(object) != numbers.astype(object)).any())

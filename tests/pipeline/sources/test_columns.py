@@ -77,7 +77,7 @@ def test_csv_missing_values_of_real_data(data_file):
         r"line 8: the value in column 'MonthlyIncome' is missing \(found 'NA'\)\. .*`missing=zero`.*`on_bad_row=skip`",
         **settings,
     )
-    refused([path], r"which column holds the targets\?.*has no header.*`label`")
+    refused([path], r"which column holds the targets\?.*they are '', 'SeriousDlqin2yrs'.*`label`")
     refused(
         [path],
         r"no column 'income', which `drop` names\. The columns are: '', 'Serious",

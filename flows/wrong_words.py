@@ -42,8 +42,8 @@ OTHER_NAMES = {
     "html": "page",
 }
 _MEANT = {other: name for name, others in OTHER_NAMES.items() for other in others.split()}
-ALIKE = 0.8  # of difflib's measure
-KINDS = {int: "a whole number", float: "a number", bool: "yes or no"}
+_ALIKE = 0.8  # of difflib's measure
+_KINDS = {int: "a whole number", float: "a number", bool: "yes or no"}
 
 
 def told(error: CycloptsError) -> str:
@@ -59,8 +59,8 @@ def told(error: CycloptsError) -> str:
         return f"{said} {advice}"
     if isinstance(error, RepeatArgumentError):
         return f"{error.token.keyword} is given more than once. Give it once."
-    if isinstance(error, CoercionError) and error.target_type in KINDS and error.token:
-        kind = KINDS[error.target_type]
+    if isinstance(error, CoercionError) and error.target_type in _KINDS and error.token:
+        kind = _KINDS[error.target_type]
         return f"{error.token.keyword} takes {kind}, not {error.token.value!r}. {advice}"
     return f"{error} {advice}"
 
@@ -74,7 +74,7 @@ def nearest(word: str, options: Iterable[str]) -> str | None:
     begun = [name for name in names if len(wanted) > 2 and name.startswith(wanted)]
     if wanted in known or len(begun) == 1:
         return f"--{known[wanted] if wanted in known else begun[0]}"
-    near = get_close_matches(wanted, known, n=1, cutoff=ALIKE)
+    near = get_close_matches(wanted, known, n=1, cutoff=_ALIKE)
     return f"--{known[near[0]]}" if near else None
 
 

@@ -43,9 +43,10 @@ def untold(_rows: int, _so_far: LossSum) -> None:
 
 
 def sections(pass_rows: int, rows: int, tell: Tell | None = None) -> Iterator[slice]:
-    """Cut a block of so many rows where its losses are to be told; bits do not depend on it.
+    """Cut a block of so many rows where its losses are to be told.
 
-    A call of a kernel takes as long as 800 short rows: for who is not told it stays whole.
+    A call of a kernel takes as long as 800 short rows: for who is `untold` it stays whole.  Without
+    `tell` it is cut for everybody, as the sums of `onepass` round by section.
     """
     size = max(1, rows) if tell is untold else max(LEAST_SECTION, -(-pass_rows // SECTIONS))
     return (slice(start, min(start + size, rows)) for start in range(0, rows, size))

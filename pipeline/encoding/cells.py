@@ -47,6 +47,11 @@ _NOTHING = (
     r"#(?:n/?a|n/a n/a|value!|ref!|div/0!|num!|name\?|null!))\s*$"
 )
 
+#: Share of the cells that may be no number, or no date, and are bad cells then.
+STRAY = 0.01
+#: A word stands for a missing one where it is in so many cells, and in this share of them.
+_CELLS, _SHARE = 10, 0.001
+
 #: Units of Arrow's times, and of numbers that count since 1970, in seconds.
 UNITS_OF_TIME = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
@@ -145,6 +150,13 @@ def as_read(cells: Any, values: Floats, unread: Any) -> Read:
 def says_nothing(cells: Any) -> Any:
     """Say which cells of text stand for a missing value: an Arrow array."""
     return pc.match_substring_regex(cells, _NOTHING)
+
+
+def frequent(words: Any, n: int) -> Any:
+    """Return the words, an Arrow array, that many of n cells are: each once."""
+    counted = pc.value_counts(words)
+    often = pc.greater_equal(counted.field("counts"), max(float(_CELLS), _SHARE * n))
+    return counted.field("values").filter(often)
 
 
 def without(cells: Any, words: tuple[str, ...]) -> Any:

@@ -10,9 +10,10 @@ import pyarrow.compute as pc
 
 #: Share of the cells that begin with a zero, and that may have another width.
 _PADDED, _STRAY = 0.001, 0.01
-#: Up to here doubles hold every whole number; longer text may be beyond.
-_EXACT, _DIGITS = 1 << 53, 16
-_TRIED = 1000
+#: Up to here doubles hold every whole number.
+LARGEST_EXACT = 1 << 53
+#: Digits of text that may be beyond; cells that are looked at.
+_DIGITS, _TRIED = 16, 1000
 
 
 def are_codes(cells: Any) -> bool:
@@ -45,7 +46,7 @@ def _are_beyond_doubles(cells: Any) -> bool:
     known = cells.drop_null()
     ends = pc.min_max(known)
     largest = max((abs(end) for end in ends.as_py().values() if end is not None), default=0)
-    if largest <= _EXACT:
+    if largest <= LARGEST_EXACT:
         return False
     numbers = known.to_numpy(zero_copy_only=False)
     return bool((numbers.astype(np.float64).astype(object) != numbers.astype(object)).any())

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.encoding.cells import says_nothing
+from pipeline.encoding.cells import STRAY, frequent, says_nothing
 from pipeline.encoding.moments import (
     BETWEEN,
     ISO,
@@ -20,14 +20,10 @@ from pipeline.encoding.moments import (
     stands_for_no_day,
 )
 
-#: Share of the cells that may be no date, and are bad cells then.
-STRAY = 0.01
 #: Cells that forms are tried on; the first of these on some.
 _TRIED, _SOME = 1000, 50
 #: Forms of one column; words in it that stand for a missing date.
 _MOST_FORMS, _MOST_WORDS = 3, 10
-#: Rows that such a word is in, and share of them.
-_ROWS, _SHARE = 10, 0.001
 
 #: Years of two digits first: those of four are no such, but 25 is a year of four, too.
 _DAYS = (
@@ -99,9 +95,7 @@ def look_like_dates(cells: Any) -> bool:
 def recurring(cells: Any, n: int) -> Any:
     """Return words without digits that many of n cells are, as an Arrow array; none if too many."""
     words = cells.filter(_not(pc.match_substring_regex(cells, r"\d")))
-    counted = pc.value_counts(words)
-    often = pc.greater_equal(counted.field("counts"), int(max(_ROWS, _SHARE * n)))
-    found = counted.field("values").filter(often)
+    found = frequent(words, n)
     return found if len(found) <= _MOST_WORDS else found[:0]
 
 

@@ -10,8 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.encoding.cells import (
+    STRAY,
     UNITS_OF_TIME,
     Written,
+    frequent,
     is_numeric,
     is_span,
     is_text,
@@ -26,19 +28,15 @@ from pipeline.encoding.moments import read_moments
 from pipeline.errors import BadInput
 from pipeline.settings.encoding import Kind
 
-#: Share of the cells that may be no number, and are bad cells then.
-STRAY = 0.01
 #: In a sample of fewer cells the majority tells.
 FEW = 100
-#: A word with digits stands for a missing number where it is in this share of the cells, and in
-#: ten; so many of them may.
-CODE = 0.001
+#: So many words with digits may stand for a missing number.
 MOST_CODES = 3
 #: A column of no more different numbers, and of words, is a category.
 FEW_NUMBERS = 20
 #: Spaces in a cell, on average, from which it is text and no word.
 SPACES_OF_TEXT = 3.0
-#: Cells that a form of dates is tried on first.
+#: Cells that are tried as numbers before all are; of fewer numbers none is an outlier.
 _TRIED = 1000
 #: Share of the cells tried that are no numbers, from which no others are looked at.
 _HOPELESS = 0.75
@@ -165,9 +163,8 @@ def _codes(known: Any, bad: Any) -> tuple[str, ...]:
     """Return the words among numbers that come again and again: "closed", "3+"."""
     words = known.filter(pa.array(bad))
     plain = recurring(words, len(known)).to_pylist()
-    counted = pc.value_counts(words.filter(pc.match_substring_regex(words, r"\d")))
-    often = pc.greater_equal(counted.field("counts"), max(10.0, CODE * len(known)))
-    found = counted.field("values").filter(often).to_pylist()
+    with_digits = words.filter(pc.match_substring_regex(words, r"\d"))
+    found = frequent(with_digits, len(known)).to_pylist()
     return tuple(sorted([*plain, *found])) if len(found) <= MOST_CODES else ()
 
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.encoding.cells import is_text, read_numbers
+from pipeline.encoding.codes import are_codes
 from pipeline.encoding.date_forms import look_like_dates
 from pipeline.encoding.inference import FEW, Held, unit_since_1970
 
@@ -73,7 +74,7 @@ def _look_like_codes(held: Held, cells: Any) -> bool:
     """Say whether whole numbers were taken for words."""
     if held.kind != "category" or not (is_text(cells.type) or pa.types.is_integer(cells.type)):
         return False
-    return read_numbers(cells).bad is None
+    return are_codes(cells.drop_null()) and read_numbers(cells).bad is None
 
 
 def _look_like_other_dates(held: Held, cells: Any) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pipeline.encoding.codes import LARGEST_EXACT
 from pipeline.encoding.inference import has_outliers, held_in
 from pipeline.errors import BadInput
 from pipeline.settings.source_options import SourceOptions
@@ -26,8 +27,6 @@ _NO_NUMBERS = {
     grammar.MISSING, grammar.NOT_A_NUMBER, grammar.NOT_FINITE, grammar.OPEN_QUOTE,
     grammar.BEHIND_QUOTE,
 }  # fmt: skip
-#: Up to here doubles hold every whole number.
-_EXACT = float(1 << 53)
 
 Found = Literal["numbers", "more", "codes, maybe"]
 
@@ -78,7 +77,7 @@ def _may_be_codes(text: Text, layout: Layout, X: NDArray[np.floating]) -> bool:
     before, zero, behind = text.bytes[:-2], text.bytes[1:-1], text.bytes[2:]
     begins = np.isin(before, np.frombuffer(f'{layout.delimiter}\n" '.encode(), np.uint8))
     padded = (zero == ord("0")) & begins & (behind >= ord("0")) & (behind <= ord("9"))
-    return bool(padded.any() or np.abs(X).max() >= _EXACT)
+    return bool(padded.any() or np.abs(X).max() >= LARGEST_EXACT)
 
 
 def _faults_of_features(

@@ -25,14 +25,23 @@ PAGES = {
 EXAMPLES = "examples.md"
 FIXED = {"LICENSE": "licence.md", "docs/papers": "papers/asgd.md"}
 SHIM = '<script src="https://unpkg.com/iframe-worker/shim"></script>'
-#: The copy button takes the commands of a session alone, and covers no text.
+#: The copy button takes the commands of a session alone, and covers text only when asked for.
+#: The page is as wide as lines of output are, and a column of a table as narrow as its words.
 STYLE = """
 [data-md-copying] .gp, [data-md-copying] .go { display: none }
 .gp { user-select: none; -webkit-user-select: none }
-.md-typeset pre > code { padding-right: 3.2em }
-.md-code__nav { background: var(--md-code-bg-color) }
+.md-code__nav { opacity: 0; background: var(--md-code-bg-color) }
+pre:hover > .md-code__nav, pre:focus-within > .md-code__nav { opacity: 1 }
+.md-grid { max-width: 76rem }
+.md-typeset table:not([class]) th { min-width: 0 }
+.md-typeset table:not([class]) :is(th, td) { padding: .5em .8em }
 """
-LINK = re.compile(r"\]\(([^)\s#]*)(#[^)\s]*)?\)")
+#: How much a search prefers a page: terms are looked up, what was decided or changed seldom is.
+SEARCH = {"glossary.md": 3.0, "changelog.md": 0.3, "decisions.md": 0.3, "alternatives.md": 0.3}
+#: A term of the glossary: a heading on the site, as searches find headings first.
+TERM = re.compile(r"^\*\*([^*]+)\.\*\* ", re.MULTILINE)
+#: A link, and whether its text is the file's own name.
+LINK = re.compile(r"(\[[\w./-]+\.md)?\]\(([^)\s#]*)(#[^)\s]*)?\)")
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -48,16 +57,27 @@ def on_files(files: Files, config: Any) -> Files:
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Turn links that lead out of docs/, or into it from the root, into links of the site."""
     here = page.file.src_uri
+    page.meta["search"] = {"boost": SEARCH.get(here, 1.0)}
     name = next((name for name, made in PAGES.items() if made == here), f"docs/{here}")
 
     def link(found: re.Match[str]) -> str:
-        target, anchor = found[1], found[2] or ""
+        file, target, anchor = found[1], found[2], found[3] or ""
         if not target or "://" in target:
             return found[0]
-        to = placed(posixpath.normpath(posixpath.join(posixpath.dirname(name), target)))
-        return f"]({posixpath.relpath(to, posixpath.dirname(here) or '.')}{anchor})"
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
+        text = f"[{title(path)}" if file else ""
+        to = posixpath.relpath(placed(path), posixpath.dirname(here) or ".")
+        return f"{text}]({to}{anchor})"
 
+    if here == "glossary.md":
+        markdown = TERM.sub(r"### \1\n\n", markdown)
     return LINK.sub(link, markdown)
+
+
+def title(path: str) -> str:
+    """Return the first heading of a page: on a site, a page has no file's name."""
+    with (ROOT / path).open(encoding="utf-8") as lines:
+        return next(line for line in lines if line.startswith("# "))[2:].strip()
 
 
 def placed(path: str) -> str:

@@ -27,25 +27,25 @@ from solvers.protocol import (
 # -- walks ------------------------------------------------------------------------------------
 
 
-def walk_each(together: Models, walk: Walk) -> Walk:
+def walk_each(multi: Models, walk: Walk) -> Walk:
     """Make a walk of one model one of all."""
     return walk._replace(
-        step=partial(step_each, together, walk),
+        step=partial(step_each, multi, walk),
         telling=None,
-        join=partial(join_each, together, walk),
+        join=partial(join_each, multi, walk),
         metrics=partial(mean_metrics, walk),
         diverged=partial(any_diverged, walk),
-        recover=partial(recover_each, together, walk),
-        rows=None if walk.rows is None else partial(most_rows, together, walk.rows),
+        recover=partial(recover_each, multi, walk),
+        rows=None if walk.rows is None else partial(most_rows, multi, walk.rows),
         enter=partial(enter_each, walk)
         if walk.interleaved is None
-        else partial(interleave, together, walk, walk.interleaved),
-        leave=partial(part_ways, walk.interleaved),
+        else partial(interleave, multi, walk, walk.interleaved),
+        leave=partial(deinterleave, walk.interleaved),
     )
 
 
 def step_each(
-    together: Models,
+    multi: Models,
     walk: Walk,
     problem: Problem,
     stats: ProblemStats,
@@ -56,19 +56,19 @@ def step_each(
     models = list(state.models)
     if state.interleaved:
         assert walk.interleaved is not None, "models go interleaved in walks that know how"
-        chosen, views = state.interleaved, [together.views[k] for k in state.interleaved]
+        chosen, tasks = state.interleaved, [multi.tasks[k] for k in state.interleaved]
         stepped = walk.interleaved.step(
-            [view.problem(problem) for view in views], stats, [models[k] for k in chosen], state.W,
+            [task.problem(problem) for task in tasks], stats, [models[k] for k in chosen], state.W,
             block,
-            [view.label for view in views], chosen,
+            [task.label for task in tasks], chosen,
         )  # fmt: skip
         for k, model in zip(chosen, stepped, strict=True):
             models[k] = model
-    for k, (view, model) in enumerate(zip(together.views, state.models, strict=True)):
+    for k, (task, model) in enumerate(zip(multi.tasks, state.models, strict=True)):
         arrived = walk.rows is not None and walk.rows(model) <= 0
-        if not arrived and k not in state.interleaved and not together.is_converged(model):
-            mine = as_model_sees(block, view, k, len(models))
-            models[k] = walk.step(view.problem(problem), stats, model, mine)
+        if not arrived and k not in state.interleaved and not multi.is_converged(model):
+            mine = as_model_sees(block, task, k, len(models))
+            models[k] = walk.step(task.problem(problem), stats, model, mine)
             if walk.row_state == "update":
                 keep_numbers(block.row_state, k, mine.row_state)
     return state._replace(models=tuple(models))
@@ -79,13 +79,13 @@ def enter_each(walk: Walk, state: States) -> States:
     return state._replace(models=tuple(walk.enter(model) for model in state.models))
 
 
-def interleave(together: Models, walk: Walk, how: Interleaved, state: States) -> States:
+def interleave(multi: Models, walk: Walk, how: Interleaved, state: States) -> States:
     """Copy a state; models that have not converged go interleaved where that pays and they can.
 
     It pays for sparse rows, whose weights are (d, C) with the vectors side by side: for each value
     of a row, what it touches then lies in a few cache lines for all models together.
     """
-    chosen = [k for k, model in enumerate(state.models) if not together.is_converged(model)]
+    chosen = [k for k, model in enumerate(state.models) if not multi.is_converged(model)]
     going = [state.models[k] for k in chosen]
     if len(going) < 2 or not how.fits(going):
         return enter_each(walk, state)
@@ -98,7 +98,7 @@ def interleave(together: Models, walk: Walk, how: Interleaved, state: States) ->
     return States(tuple(models), tuple(chosen), pack(weights))
 
 
-def part_ways(how: Interleaved | None, state: States) -> States:
+def deinterleave(how: Interleaved | None, state: States) -> States:
     """Give models that went interleaved their own weights back."""
     models = list(state.models)
     if state.interleaved:
@@ -109,13 +109,13 @@ def part_ways(how: Interleaved | None, state: States) -> States:
 
 
 def join_each(
-    together: Models, walk: Walk, problem: Problem, stats: ProblemStats, states: list[States]
+    multi: Models, walk: Walk, problem: Problem, stats: ProblemStats, states: list[States]
 ) -> States:
     """Join every model's streams."""
     models = []
-    for view, *streams in zip(together.views, *(state.models for state in states), strict=True):
-        converged = together.is_converged(streams[0])
-        joined = streams[0] if converged else walk.join(view.problem(problem), stats, streams)
+    for task, *streams in zip(multi.tasks, *(state.models for state in states), strict=True):
+        converged = multi.is_converged(streams[0])
+        joined = streams[0] if converged else walk.join(task.problem(problem), stats, streams)
         models.append(joined)
     return States(tuple(models))
 
@@ -132,38 +132,38 @@ def any_diverged(walk: Walk, state: States) -> bool:
 
 
 def recover_each(
-    together: Models, walk: Walk, problem: Problem, stats: ProblemStats, state: States
+    multi: Models, walk: Walk, problem: Problem, stats: ProblemStats, state: States
 ) -> States:
     """Let the models that diverged recover; the others begin as they did, with what they found.
 
     A step that was shortened stays so: what one model loses gives no other its long step back.
     """
     models = []
-    for view, model in zip(together.views, state.models, strict=True):
-        own = view.problem(problem)
+    for task, model in zip(multi.tasks, state.models, strict=True):
+        own = task.problem(problem)
         if walk.diverged(model):
             models.append(walk.recover(own, stats, model))
         elif walk.again is not None:
             models.append(walk.again(own, stats, model))
         else:
-            models.append(together.solver.init(own, stats))
+            models.append(multi.solver.init(own, stats))
     return States(tuple(models))
 
 
-def most_rows(together: Models, rows: Callable[[State], int], state: States) -> int:
+def most_rows(multi: Models, rows: Callable[[State], int], state: States) -> int:
     """Return how many rows the model with the longest way wants."""
-    return max((rows(m) for m in state.models if not together.is_converged(m)), default=0)
+    return max((rows(m) for m in state.models if not multi.is_converged(m)), default=0)
 
 
 # -- reductions ----------------------------------------------------------------------------------
 
 
-def sum_each(what: Sum, views: Tasks) -> Sum:
+def sum_each(what: Sum, tasks: Tasks) -> Sum:
     """Make a sum for one model one for all, taken at a tuple: None of models left out.
 
     Its parts are tuples, too.
     """
-    return what._replace(zero=partial(zero_each, what), add=partial(add_each, what, views))
+    return what._replace(zero=partial(zero_each, what), add=partial(add_each, what, tasks))
 
 
 def zero_each(what: Sum, at: tuple[Any, ...]) -> tuple[Part, ...]:
@@ -173,7 +173,7 @@ def zero_each(what: Sum, at: tuple[Any, ...]) -> tuple[Part, ...]:
 
 def add_each(
     what: Sum,
-    views: Tasks,
+    tasks: Tasks,
     problem: Problem,
     at: tuple[Any, ...],
     block: Block,
@@ -181,31 +181,31 @@ def add_each(
 ) -> tuple[Part, ...]:
     """Add a block to every model's sum."""
     added = list(parts)
-    for k, (view, own) in enumerate(zip(views, at, strict=True)):
+    for k, (task, own) in enumerate(zip(tasks, at, strict=True)):
         if own is not None:
-            mine = as_model_sees(block, view, k, len(at))
-            added[k] = what.add(view.problem(problem), own, mine, parts[k])
+            mine = as_model_sees(block, task, k, len(at))
+            added[k] = what.add(task.problem(problem), own, mine, parts[k])
             if what.row_state == "write":
                 keep_numbers(block.row_state, k, mine.row_state)
     return tuple(added)
 
 
-def reduce_each(together: Models, reduce: Reduce) -> Reduce:
+def reduce_each(multi: Models, reduce: Reduce) -> Reduce:
     """Make a reduction of one model one of all."""
     return Reduce(
-        sum_each(reduce.sum, together.views),
-        partial(at_each, together, reduce.at),
-        partial(absorb_each, together, reduce),
+        sum_each(reduce.sum, multi.tasks),
+        partial(at_each, multi, reduce.at),
+        partial(absorb_each, multi, reduce),
     )
 
 
-def at_each(together: Models, at: Callable[[State], Any], state: States) -> tuple[Any, ...]:
+def at_each(multi: Models, at: Callable[[State], Any], state: States) -> tuple[Any, ...]:
     """Return what every model's sum is taken at."""
-    return tuple(None if together.is_converged(model) else at(model) for model in state.models)
+    return tuple(None if multi.is_converged(model) else at(model) for model in state.models)
 
 
 def absorb_each(
-    together: Models,
+    multi: Models,
     reduce: Reduce,
     problem: Problem,
     stats: ProblemStats,
@@ -215,9 +215,9 @@ def absorb_each(
 ) -> States:
     """Give every model its sum; what has converged has none, and follows the numbers per row."""
     models = []
-    for view, model, part in zip(together.views, state.models, total, strict=True):
-        if not together.is_converged(model):
-            models.append(reduce.absorb(view.problem(problem), stats, model, part, sweep))
+    for task, model, part in zip(multi.tasks, state.models, total, strict=True):
+        if not multi.is_converged(model):
+            models.append(reduce.absorb(task.problem(problem), stats, model, part, sweep))
         else:
             written = reduce.sum.row_state == "write"
             models.append(with_row_version(model, sweep) if written else model)

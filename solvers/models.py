@@ -51,10 +51,10 @@ Tasks = tuple[Task, ...]
 
 @dataclass(frozen=True)
 class Models:
-    """A method, and a view for each of its models."""
+    """A method, and a task for each of its models."""
 
     solver: Solver
-    views: Tasks
+    tasks: Tasks
     tol: float | None = None  # a model whose certificate is at most this is left as it is
 
     def is_converged(self, model: State) -> bool:
@@ -63,12 +63,12 @@ class Models:
         return certified is not None and certified.relative <= (self.tol or 0.0)
 
 
-def as_model_sees(block: Block, view: Task, k: int, models: int) -> Block:
+def as_model_sees(block: Block, task: Task, k: int, models: int) -> Block:
     """Return a block with the targets and the numbers per row of model k.
 
     These are copies: contiguous, as a model of its own would have them.
     """
-    return block._replace(y=view.targets(block.y), row_state=numbers_of(block.row_state, k, models))
+    return block._replace(y=task.targets(block.y), row_state=numbers_of(block.row_state, k, models))
 
 
 def numbers_of(row_state: NDArray[np.float64], k: int, models: int) -> NDArray[np.float64]:

@@ -47,7 +47,7 @@ from solvers.protocol import (
 
 @dataclass(frozen=True)
 class MultiModel(Models):
-    """A model per view, as a Solver."""
+    """A model per task, as a Solver."""
 
     @property
     def kind(self) -> str:
@@ -66,7 +66,7 @@ class MultiModel(Models):
 
     @property
     def certify_pass(self) -> Reduce | None:
-        """Return the method's own audit, for all models."""
+        """Return the method's own reduction that proves, for all models."""
         return (
             None
             if self.solver.certify_pass is None
@@ -75,7 +75,7 @@ class MultiModel(Models):
 
     @property
     def warm_start_pass(self) -> Reduce | None:
-        """Return the method's own opening, for all models."""
+        """Return the method's own reduction of a warm start, for all models."""
         return (
             None
             if self.solver.warm_start_pass is None
@@ -84,7 +84,7 @@ class MultiModel(Models):
 
     @property
     def by_column(self) -> bool:
-        """Return that weights are read out of all states together."""
+        """Return that weights are read out of all states multi."""
         return False
 
     @property
@@ -94,11 +94,11 @@ class MultiModel(Models):
 
     def row_state_size(self, stats: ProblemStats) -> int:
         """Return how many numbers all models together keep per row."""
-        return len(self.views) * self.solver.row_state_size(stats)
+        return len(self.tasks) * self.solver.row_state_size(stats)
 
     def init(self, problem: Problem, stats: ProblemStats) -> States:
         """Return the states before the first row; ValueError when a setting does not fit."""
-        return States(tuple(self.solver.init(v.problem(problem), stats) for v in self.views))
+        return States(tuple(self.solver.init(task.problem(problem), stats) for task in self.tasks))
 
     def start_at(
         self, problem: Problem, stats: ProblemStats, weights: Weights, rows_before: int
@@ -106,10 +106,10 @@ class MultiModel(Models):
         """Let every model begin at its own weights, at its class's, or all at the same."""
         coef, intercept = np.atleast_2d(weights.coef), np.atleast_1d(weights.intercept)
         models = []
-        for k, view in enumerate(self.views):
-            row = k if len(coef) == len(self.views) else max(view.label, 0)
+        for k, task in enumerate(self.tasks):
+            row = k if len(coef) == len(self.tasks) else max(task.label, 0)
             at = Weights(coef[row], float(intercept[row]))
-            models.append(self.solver.start_at(view.problem(problem), stats, at, rows_before))
+            models.append(self.solver.start_at(task.problem(problem), stats, at, rows_before))
         return States(tuple(models))
 
     def taken_up(self, state: States, *, midway: bool) -> States:
@@ -122,8 +122,8 @@ class MultiModel(Models):
 
     def widened(self, problem: Problem, state: States, d: int) -> States:
         """Widen every model's."""
-        each = zip(self.views, state.models, strict=True)
-        models = tuple(self.solver.widened(v.problem(problem), s, d) for v, s in each)
+        each = zip(self.tasks, state.models, strict=True)
+        models = tuple(self.solver.widened(task.problem(problem), s, d) for task, s in each)
         return state._replace(models=models)
 
     def remeasured(self, state: States, moments: ColumnMoments) -> States:
@@ -136,7 +136,7 @@ class MultiModel(Models):
         in_lanes = stats.rows_kind is SparseRows and any(
             isinstance(sweep, Walk) and sweep.interleaved for sweep in self.solver.program(0)
         )
-        models = lanes_taken(len(self.views)) if in_lanes else len(self.views)
+        models = lanes_taken(len(self.tasks)) if in_lanes else len(self.tasks)
         return models * self.solver.state_bytes(problem, stats)
 
     def expected_passes(self, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:
@@ -196,8 +196,8 @@ def appraisal(solver: Solver) -> Appraisal:
     if not isinstance(solver, MultiModel):
         return Appraisal(GRADIENT, solver.weights, certificate, same)
     at = partial(weights_each, solver.solver)
-    prove = partial(certificate_each, solver.views)
-    return Appraisal(sum_each(GRADIENT, solver.views), at, prove, one_by_one)
+    prove = partial(certificate_each, solver.tasks)
+    return Appraisal(sum_each(GRADIENT, solver.tasks), at, prove, one_by_one)
 
 
 def weights_each(solver: Solver, state: States) -> tuple[Weights, ...]:
@@ -212,10 +212,10 @@ def one_by_one(weights: Weights) -> tuple[Weights, ...]:
 
 
 def certificate_each(
-    views: Tasks, problem: Problem, at: tuple[Weights, ...], total: tuple[GradientPart, ...]
+    tasks: Tasks, problem: Problem, at: tuple[Weights, ...], total: tuple[GradientPart, ...]
 ) -> Certificate:
     """Return what the gradients of all models prove."""
-    each = zip(views, at, total, strict=True)
-    found = jointly([certificate(view.problem(problem), w, part) for view, w, part in each])
+    each = zip(tasks, at, total, strict=True)
+    found = jointly([certificate(task.problem(problem), w, part) for task, w, part in each])
     assert found is not None, "every model's gradient proves something"
     return found

@@ -146,12 +146,12 @@ def _transposed(table: Table, dataset: Dataset) -> Arrays:
     indptr = np.concatenate([[0], np.cumsum(np.bincount(table.indices, minlength=d))])
     return {
         "columns/data": table.data[order],
-        "columns/indices": row_state_size(table, 0)[order].astype(index_dtype(n)),
+        "columns/indices": row_indices(table, 0)[order].astype(index_dtype(n)),
         "columns/indptr": indptr.astype(np.int64),
     }
 
 
-def row_state_size(table: SparseTable, first: int) -> NDArray[np.int64]:
+def row_indices(table: SparseTable, first: int) -> NDArray[np.int64]:
     """Return the row of every value (nnz,), the table's first row being `first`."""
     return np.repeat(np.arange(first, first + table.n_rows), np.diff(table.indptr))
 

@@ -17,7 +17,7 @@ from storage.columns import (
     copy_bytes,
     copy_folder,
     file_checksum,
-    row_state_size,
+    row_indices,
     shapes,
 )
 from storage.dataset import Dataset
@@ -147,7 +147,7 @@ def _write_sparse(dataset: Dataset, folder: Folder, memory: int, tell: Share) ->
     indptr = np.concatenate([[0], np.cumsum(counts)])
     most = max(1, memory // SORT_BYTES)
     bounds = ranges(indptr, most)
-    _deal(dataset, folder, bounds, lambda share: tell((1.0 + share) / 3.0))
+    _partition(dataset, folder, bounds, lambda share: tell((1.0 + share) / 3.0))
     files = _RawFiles(folder, "columns/data", "columns/indices", "columns/indptr")
     for g in range(len(bounds) - 1):
         _write_range(dataset, folder, g, bounds[g + 1] - bounds[g] == 1, most, files)
@@ -183,7 +183,7 @@ def _write_rows(
     return counts, files.close()
 
 
-def _deal(dataset: Dataset, folder: Folder, bounds: NDArray[np.int64], tell: Share) -> None:
+def _partition(dataset: Dataset, folder: Folder, bounds: NDArray[np.int64], tell: Share) -> None:
     """Append every value, with its row and column, to the file of its range."""
     kind, start = _record(dataset), 0
     for k in range(dataset.n_chunks):
@@ -191,7 +191,7 @@ def _deal(dataset: Dataset, folder: Folder, bounds: NDArray[np.int64], tell: Sha
         which = np.searchsorted(bounds, table.indices, side="right") - 1
         order = np.argsort(which, kind="stable")
         records = np.empty(table.nnz, kind)
-        records["row"] = row_state_size(table, start)[order]
+        records["row"] = row_indices(table, start)[order]
         records["column"] = table.indices[order]
         records["value"] = table.data[order]
         ends = np.searchsorted(which[order], np.arange(len(bounds)))

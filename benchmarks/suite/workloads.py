@@ -28,7 +28,7 @@ from scipy.sparse import csr_matrix
 from sklearn.datasets import load_svmlight_file
 
 from benchmarks.data_sets import idx, public_data
-from pipeline.streaming.block_shuffle import mixed
+from pipeline.streaming.block_shuffle import shuffled_blocks
 from solvers.drive import Orders
 from testing.synthetic import word_counts
 
@@ -132,7 +132,8 @@ def sparse_rows(rng: np.random.Generator, n: int, d: int, drawn: int) -> csr_mat
 
 def training_orders(n: int, seed: int = 0) -> Orders:
     """Every turn through the rows is an order as later passes of a training draw it."""
-    return lambda sweep, turn: mixed(np.arange(n), np.random.default_rng([seed, sweep, turn]))
+    rng = np.random.default_rng
+    return lambda sweep, turn: shuffled_blocks(np.arange(n), rng([seed, sweep, turn]))
 
 
 def labels(score: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -12,10 +12,12 @@ from pipeline.encoding.recipe import Recipe
 from pipeline.encoding.schema import recipe_in
 from pipeline.errors import BadInput
 from pipeline.ingestion.scaling import Scaler, unscaled
+from pipeline.plan.problem import loss_word
 from pipeline.refresh.publishing import run_at
 from pipeline.runs.model import Model, load_model
 from pipeline.runs.saved import Saved
 from pipeline.streaming.targets import label_text
+from solvers.registry import loss_class
 from storage.manifest import Labels
 
 MOST_EXACT = 2.0**53
@@ -71,7 +73,7 @@ def of_run(run: Any) -> PlainModel:
         np.atleast_2d(coef),
         np.atleast_1d(np.asarray(intercept, float)),
         _classes(model),
-        _loss(model),
+        loss_word(model.record.plan, model.record.targets),
         model.lam,
         names,
         saved.certified.gap if saved.certified else None,
@@ -80,15 +82,10 @@ def of_run(run: Any) -> PlainModel:
     )
 
 
-def _loss(model: Model) -> str:
-    labelled = isinstance(model.record.targets, Labels)
-    return model.record.plan.loss or ("logistic" if labelled else "squared")
-
-
 def _classes(model: Model) -> NDArray[Any] | None:
     """Return the labels in the order of scores: of two sides the positive one last."""
     targets, plan = model.record.targets, model.record.plan
-    if not isinstance(targets, Labels) or _loss(model) in ("squared", "huber"):
+    if not isinstance(targets, Labels) or loss_class(loss_word(plan, targets)).takes_numbers:
         return None
     labels = as_labels(targets.labels)
     if plan.positive is None:

@@ -32,7 +32,7 @@ PLANNED = 1 / 16
 #: Rows of a piece are grouped by bucket, which costs more than it brings beyond this many.
 MOST_BUCKETS = 2048
 #: Partitioning takes several times the memory of the rows that are partitioned at once.
-STRETCH_BYTES = 8 << 20
+PIECE_BYTES = 8 << 20
 
 
 class RowKind(NamedTuple):
@@ -116,11 +116,11 @@ class Buckets:
         if keys is not None and order is not None:
             order.append(DenseTable(np.empty((keys.size, 0)), keys, None), ends)
         rows.append(table, ends)
-        dealt_bytes = n_bytes(table)
-        self._filled += dealt_bytes
+        added_bytes = n_bytes(table)
+        self._filled += added_bytes
         self.n_rows += table.n_rows
         self.nnz += table.nnz
-        self.n_bytes += dealt_bytes
+        self.n_bytes += added_bytes
 
     def finish(self) -> None:
         """Write what is still in memory."""
@@ -217,7 +217,7 @@ class Buckets:
         smaller = Buckets(path, n_buckets, self.kind, self.memory, shuffled=True, lasting=False)
         smaller.share = lambda keys: np.clip(self.share(keys) * self.n_buckets - b, 0, 1)
         for table, keys in self._parts(b, n_features):
-            rows = max(1, table.n_rows * STRETCH_BYTES // max(n_bytes(table), 1))
+            rows = max(1, table.n_rows * PIECE_BYTES // max(n_bytes(table), 1))
             for start in range(0, table.n_rows, rows):
                 part = cut(table, start, min(start + rows, table.n_rows))
                 smaller.add(smaller.group(part, keys[start : start + rows]))

@@ -3,7 +3,7 @@
 Threads parse pieces of the sources and count columns; one thread takes the pieces in their order,
 and learns what depends on that order. Rows that the memory has room for are held there, in threads
 again. Of more, threads group them by bucket, and the one spills them; a source that turns out
-larger than estimated is dealt to buckets from then on, with what was held so far.
+larger than estimated is partitioned from then on, with what was held so far.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ class Partitioner:
         self.max_index = max(self.max_index, parsed.max_index)
         target = self.encoder.encode(parsed.table.target, parsed.labels, prepared.where)
         if self._is_held() and not self._fits(prepared):
-            self._deal()
+            self._partition_held()
         for share in prepared.shares:
             self._add(share, target if share.rows is None else target[share.rows], pool)
         self.report(prepared.piece_bytes, parsed.table.n_rows, n_bytes(parsed.table))
@@ -229,8 +229,8 @@ class Partitioner:
             self._copies.append(pool.submit(copy))
             return
         grouped = share.grouped or rows.group(table, share.keys)
-        dealt = target if grouped.order is None else target[grouped.order]
-        rows.add(grouped._replace(table=grouped.table._replace(target=dealt)))
+        grouped_target = target if grouped.order is None else target[grouped.order]
+        rows.add(grouped._replace(table=grouped.table._replace(target=grouped_target)))
 
     def _is_held(self) -> bool:
         return isinstance(self.rows[TRAINING], HeldRows)
@@ -243,8 +243,8 @@ class Partitioner:
         shares = prepared.shares
         return size <= self._room and all(kept[s.group].fits(s.table) for s in shares)
 
-    def _deal(self) -> None:
-        """Deal what is held to buckets: there is more than was estimated."""
+    def _partition_held(self) -> None:
+        """Put what is held into buckets: there is more than was estimated."""
         self._await_copies(0)
         kept, self.rows = cast("tuple[HeldRows, ...]", self.rows), tuple(self._buckets())
         for rows, buckets in zip(kept, self.rows, strict=True):

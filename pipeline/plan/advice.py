@@ -77,7 +77,7 @@ def _ill_conditioned(plan: TrainingPlan, job: Job) -> Iterator[str]:
 
 
 def visits_chunks_alone(plan: TrainingPlan, job: Job) -> bool:
-    """Whether a dual method's windows cannot be dealt anew, as each is one chunk of several."""
+    """Whether a dual method's windows cannot be drawn anew, as each is one chunk of several."""
     windows = job.windows
     several = windows.n_chunks > windows.streams
     dual = streaming(plan).certify_pass is not None

@@ -110,8 +110,8 @@ def rereads(plan: TrainingPlan) -> bool:
 
 def solver_of(plan: TrainingPlan, rule: TargetRule, n_rows: int) -> Solver:
     """Return the plan's method, for as many models as there are classes and values of lam."""
-    method, views = streaming(plan), tasks_of(plan, rule, n_rows)
-    return MultiModel(method, views, plan.tol) if len(views) > 1 else method
+    method, tasks = streaming(plan), tasks_of(plan, rule, n_rows)
+    return MultiModel(method, tasks, plan.tol) if len(tasks) > 1 else method
 
 
 def solver_of_job(plan: TrainingPlan, job: Job, group: int = 0) -> Solver:
@@ -122,8 +122,8 @@ def solver_of_job(plan: TrainingPlan, job: Job, group: int = 0) -> Solver:
     solver = solver_of(plan, job.rule, job.stats.n)
     if not isinstance(solver, MultiModel):
         return solver
-    own = groups_of(job, len(solver.views))[group]
-    return replace(solver, views=solver.views[own.start : own.stop])
+    own = groups_of(job, len(solver.tasks))[group]
+    return replace(solver, tasks=solver.tasks[own.start : own.stop])
 
 
 def groups_of(job: Job, models: int) -> list[range]:

@@ -23,10 +23,15 @@ class TrainingData(Protocol):
         """What the targets are."""
 
 
+def loss_word(plan: TrainingPlan, targets: Labels | Values) -> str:
+    """Return the word of the loss that the plan names, or of the one that suits the targets."""
+    return plan.loss or ("logistic" if isinstance(targets, Labels) else "squared")
+
+
 def loss_of(plan: TrainingPlan, data: TrainingData) -> Loss:
     """Return the loss that the plan names, or the one that suits the targets."""
     labelled = isinstance(data.targets, Labels)
-    kind = loss_class(plan.loss or ("logistic" if labelled else "squared"))
+    kind = loss_class(loss_word(plan, data.targets))
     loss = kind(**{name: getattr(plan, name) for name in kind.parameters()})
     if not labelled and not loss.takes_numbers:
         raise BadInput(

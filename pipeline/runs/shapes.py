@@ -28,7 +28,7 @@ def example_state(solver: Solver, problem: Problem, stats: ProblemStats, kind: s
     first = solver.init(problem, stats)
     if type(models_of(first)[0]).__name__ == kind:
         return first
-    models = len(solver.views) if isinstance(solver, MultiModel) else 0
+    models = len(solver.tasks) if isinstance(solver, MultiModel) else 0
     coef = np.zeros((models, stats.d)) if models else np.zeros(stats.d)
     intercept = np.zeros(models) if models else 0.0
     return solver.start_at(problem, stats, Weights(coef, intercept), 0)

@@ -14,7 +14,7 @@ from pipeline.execution.reduce import ReduceReport, reduce
 from pipeline.execution.span import Job
 from pipeline.matching import Matched
 from pipeline.plan.job import COPIES_OF_WEIGHTS, stats_of
-from pipeline.plan.problem import problem_of
+from pipeline.plan.problem import loss_word, problem_of
 from pipeline.runs.model import Model, read_weights, require_same_columns
 from pipeline.runs.run_folder import RunRecord
 from pipeline.scoring.evaluate_classes import (
@@ -35,6 +35,7 @@ from solvers.kernels.scores import scores
 from solvers.losses import Problem
 from solvers.losses.given import loss_sum
 from solvers.protocol import Block, Sum, Weights, add_parts
+from solvers.registry import loss_class
 from storage.dataset import Dataset
 from storage.manifest import Labels, Values
 
@@ -167,8 +168,8 @@ def positive_label(plan: TrainingPlan, trained: RunRecord) -> str | None:
     """Return the label that counts as +1; None where there are several classes, or numbers."""
     targets = trained.targets
     if plan.positive is None and isinstance(targets, Labels) and len(targets.labels) == 2:
-        squared = (plan.loss or "logistic") == "squared"
-        return None if squared else label_text(targets.labels[1])
+        as_numbers = loss_class(loss_word(plan, targets)).takes_numbers
+        return None if as_numbers else label_text(targets.labels[1])
     return plan.positive
 
 

@@ -90,7 +90,7 @@ class ArffRows(DelimitedRows):
         return found
 
     def _parts(self, address: Address, piece_bytes: int = _BYTES_OF_HEADER) -> Iterator[Any]:
-        """Yield the header, and then stretches of rows, each with the number of its first line."""
+        """Yield the header, and then pieces of rows, each with the number of its first line."""
         header, line = b"", 1
         texts = text_pieces(address, piece_bytes, self._longest_line)
         for text in texts:

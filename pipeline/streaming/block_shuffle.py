@@ -17,7 +17,7 @@ BLOCK_ROWS, TILE_ROWS = 64, 512  # neighbours that stay close, and rows that go 
 GOLDEN, FIRST, SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 
 
-def mixed(rows: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:
+def shuffled_blocks(rows: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:
     """Draw blocks of 64 neighbours, then permute every 512 rows that came together; in place.
 
     No two rows meet in every pass: where they do, dual ascent loses (docs/decisions.md,
@@ -30,7 +30,7 @@ def mixed(rows: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np
 
 @kernel
 def mix(rows: Any, first: Any, seed: Any) -> None:
-    """See `mixed`; blocks begin at row `first`, what is before it and after the last stays there.
+    """See above; blocks begin at row `first`, what is before it and after the last stays there.
 
     Numbers are splitmix64's: the same with NumPy's generator takes five times as long.
     """

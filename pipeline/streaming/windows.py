@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from pipeline.errors import BadInput
 from pipeline.sizes import format_bytes
-from pipeline.streaming.block_shuffle import mixed
+from pipeline.streaming.block_shuffle import shuffled_blocks
 from storage.manifest import Manifest
 
-#: "stored": as they lie; "random": chunks drawn, and rows in blocks (`mixed`); "permuted": chunks
-#: drawn, and rows one by one: for sets in which neighbours have something in common.
+#: "stored": as they lie; "random": chunks drawn, and rows in blocks (block_shuffle.py); "permuted":
+#: chunks drawn, and rows one by one: for sets in which neighbours have something in common.
 Order = Literal["stored", "random", "permuted"]
 
 IN_FLIGHT = 3  # windows of one stream in memory: one stepped, two being read
@@ -146,7 +146,11 @@ def row_order(plan: WindowPlan, window: Window, rows: NDArray[np.int64]) -> NDAr
         return rows
     key = [plan.seed, ROWS_OF_A_WINDOW, window.sweep, window.turn, window.chunks[0]]
     generator = np.random.default_rng(key)
-    return mixed(rows, generator) if window.order == "random" else generator.permutation(rows)
+    return (
+        shuffled_blocks(rows, generator)
+        if window.order == "random"
+        else generator.permutation(rows)
+    )
 
 
 def largest_window(manifest: Manifest, plan: WindowPlan) -> tuple[int, int]:

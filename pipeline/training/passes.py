@@ -53,7 +53,7 @@ MOST_RESTARTS = 30  # of every model
 
 def models_of(solver: Solver) -> int:
     """Count the models that are trained together."""
-    return len(solver.views) if isinstance(solver, MultiModel) else 1
+    return len(solver.tasks) if isinstance(solver, MultiModel) else 1
 
 
 class Passes:

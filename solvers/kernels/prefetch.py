@@ -30,18 +30,18 @@ _OPTIONS = PART | {"_nrt": False}
 
 @overload(prefetch_line, jit_options=_OPTIONS)  # type: ignore[untyped-decorator]
 def _(array: Any, index: Any) -> Any:
-    def touch(array: Any, index: Any) -> None:
+    def fetch(array: Any, index: Any) -> None:
         prefetch(array, index, 0)
 
-    return touch
+    return fetch
 
 
 @overload(prefetch_span, jit_options=_OPTIONS)  # type: ignore[untyped-decorator]
 def _(array: Any, start: Any, stop: Any, beyond: Any) -> Any:
-    def touch(array: Any, start: Any, stop: Any, beyond: Any) -> None:
+    def fetch(array: Any, start: Any, stop: Any, beyond: Any) -> None:
         # In bytes: to divide LINE by the size of a number would take a division per row.
         for byte in range(beyond, beyond + (stop - start) * array.itemsize, LINE):
             prefetch(array, start, byte)
         prefetch(array, stop - 1, beyond)
 
-    return touch
+    return fetch

@@ -70,7 +70,7 @@ def predict(  # type: ignore[empty-body]
 
 
 @by_type
-def look_ahead(  # type: ignore[empty-body]
+def count_slopes(  # type: ignore[empty-body]
     rows: Rows, i: int, g0: LaneVector, eta: LaneVector, root_n: float, lam: Number, V: Records,
     place: Place, found: Vector, how: LaneWidth,
 ) -> tuple[LaneVector, LaneVector]:  # fmt: skip
@@ -86,11 +86,11 @@ def move(
 
 
 @part_of_kernels
-def look_at(
+def count_slope(
     x: float, g0: LaneVector, eta: LaneVector, root_n: float, lam: Number, V: Records, at: Index,
     found: Vector, n: Index, how: LaneWidth,
 ) -> tuple[LaneVector, LaneVector]:  # fmt: skip
-    """look_ahead for one value x, whose column's record begins at V[at]; it is the row's n-th."""
+    """count_slopes for one value x, whose column's record begins at V[at]; it is the row's n-th."""
     L = half(how)
     scale = V[at + INVERSE_SCALE * L]
     slope = g0 * (x * scale)
@@ -164,7 +164,7 @@ def _(
 # Zeros among dense values, and those that sparse rows hold, are no values: nothing is charged.
 
 
-@look_ahead.register(DenseRows, fastmath=FUSED)
+@count_slopes.register(DenseRows, fastmath=FUSED)
 def _(
     rows: DenseRows, i: int, g0: LaneVector, eta: LaneVector, root_n: float, lam: Number,
     V: Records, place: Place, found: Vector, how: LaneWidth,
@@ -173,14 +173,14 @@ def _(
     for j in range(rows.X.shape[1]):
         x = np.float64(rows.X[i, j])
         if x != 0.0:
-            da, dq = look_at(
+            da, dq = count_slope(
                 x, g0, eta, root_n, lam, V, place.first + place.step * j, found, j, how
             )
             a, q = a + da, q + dq
     return a, q
 
 
-@look_ahead.register(SparseRows, fastmath=FUSED)
+@count_slopes.register(SparseRows, fastmath=FUSED)
 def _(
     rows: SparseRows, i: int, g0: LaneVector, eta: LaneVector, root_n: float, lam: Number,
     V: Records, place: Place, found: Vector, how: LaneWidth,
@@ -190,7 +190,7 @@ def _(
     for n in positions(rows, i):
         x, at = np.float64(rows.data[n]), place.first + place.step * np.int64(rows.indices[n])
         if x != 0.0:
-            da, dq = look_at(x, g0, eta, root_n, lam, V, at, found, np.int64(n) - first, how)
+            da, dq = count_slope(x, g0, eta, root_n, lam, V, at, found, np.int64(n) - first, how)
             a, q = a + da, q + dq
     return a, q
 

@@ -78,7 +78,7 @@ from solvers.sgd.averaged_sgd import Asgd, loss_of_zero
 from solvers.sgd.state import scale_intercept
 
 SGD = Asgd()
-STRETCH = 2048  # rows after which another output may be the one that losses are told of
+PIECE = 2048  # rows after which another output may be the one that losses are told of
 FIFTH = 6.0  # the sum of t^5 to t is about t^6 / 6
 
 
@@ -193,10 +193,10 @@ class Onepass(Method):
             state = begun(problem, stats, state, block)
         own, state, length = prepared(problem, stats, state, block)
         for part in sections(stats.stream_rows, len(block.order)):
-            for piece in stretches(part):
+            for piece in pieces(part):
                 rows = block._replace(order=block.order[piece])
                 state = visited(problem, own, stats, state, rows)
-                if piece.stop % STRETCH == 0:
+                if piece.stop % PIECE == 0:
                     state = state._replace(chosen=ahead(state))
             tell(part.stop, state.progressive.told)
         return judged(problem, state._replace(sgd=scale_intercept(state.sgd, length)))
@@ -227,10 +227,10 @@ class Onepass(Method):
         ]
         owns, states = [one[0] for one in ready], [one[1] for one in ready]
         parts = sections(stats.stream_rows, len(block.order))  # sums round as those of one model do
-        for piece in (piece for part in parts for piece in stretches(part)):
+        for piece in (piece for part in parts for piece in pieces(part)):
             rows = block._replace(order=block.order[piece])
             states = visited_interleaved(problems, owns, stats, states, W, labels, rows)
-            if piece.stop % STRETCH == 0:
+            if piece.stop % PIECE == 0:
                 states = [state._replace(chosen=ahead(state)) for state in states]
         moved = []
         numbers = unpack(W, len(models))  # judged where they lie apart: outputs are read by column
@@ -302,11 +302,11 @@ def with_losses_counted(
     return moved._replace(newton=newton, progressive=progressive, proof=Proof())
 
 
-def stretches(part: slice) -> Iterator[slice]:
+def pieces(part: slice) -> Iterator[slice]:
     """Cut rows of a block after every 2048, where it is seen who is ahead, wherever `part` ends."""
     start = part.start
     while start < part.stop:
-        stop = min(part.stop, (start // STRETCH + 1) * STRETCH)
+        stop = min(part.stop, (start // PIECE + 1) * PIECE)
         yield slice(start, stop)
         start = stop
 

@@ -173,7 +173,7 @@ def visit_interleaved(
             alive = at.monitor.diverged <= 0.0
             s, s_bar = dot_both_lanes(rows, i, V, width, place, how)
             p = sgd_prediction(at, problem, t, t0, s, s_bar)
-            hear_alive(
+            monitor_alive(
                 losses, (2 * OUTPUTS * g + ASGD) * L, alive, weight[i], share,
                 value(loss, p, target), how,
             )  # fmt: skip
@@ -200,7 +200,7 @@ def visit_interleaved(
 
 
 @part_of_kernels
-def hear_alive(
+def monitor_alive(
     losses: Vector, first: int, alive: Truth, c: float, share: float, loss: Vector, how: LaneWidth
 ) -> None:
     """Count an output's losses of the models whose averaged SGD has not diverged."""

@@ -37,7 +37,7 @@ class ProgressiveLosses(NamedTuple):
     sums: NDArray[np.float64]  # (2, 5) of every output: late-weighted, and as they are
     charges: NDArray[np.float64]  # (6,) what the weights of each were charged after the last block
     mass_before: float = 0.0  # the state's mass before the first row that was counted
-    told: LossSum = LossSum()  # of the output that was ahead before each stretch of rows
+    told: LossSum = LossSum()  # of the output that was ahead before each piece of rows
 
 
 class Lead(NamedTuple):

@@ -18,10 +18,10 @@ from solvers.onepass.adagrad import (
     Place,
     U,
     W,
+    count_slope,
+    count_slopes,
     implicit_slope,
     longest,
-    look_ahead,
-    look_at,
     move,
     move_at,
     predict,
@@ -91,7 +91,7 @@ def hear(losses: Vector, output: int, c: float, share: float, loss: float) -> No
 
 
 @part_of_kernels
-def hear_both(
+def monitor_both(
     losses: Vector, first: int, output: int, c: float, share: float, loss: LaneVector,
     how: LaneWidth,
 ) -> None:  # fmt: skip
@@ -110,7 +110,7 @@ def learn(
 ) -> None:  # fmt: skip
     """Let both AdaGrad learners predict row i and take their steps; of several models those of all.
 
-    `found` is room for what is found of each value, of `most` at most; `losses` as in hear_both.
+    `found` is room for what is found of each value, of `most` at most; `losses` as in monitor_both.
     """
     loss, lam, intercept, lam_b = problem
     L, constant = half(how), place.constant
@@ -118,13 +118,13 @@ def learn(
     p += intercept * load(V, constant + W * L, how)
     average_u += intercept * load(V, constant + U * L, how)
     p_bar = p + average_u * (1.0 / mass if mass > 0.0 else 0.0)
-    hear_both(losses, first, LAST, c, share, value(loss, p, target), how)
-    hear_both(losses, first, POLY, c, share, value(loss, p_bar, target), how)
+    monitor_both(losses, first, LAST, c, share, value(loss, p, target), how)
+    monitor_both(losses, first, POLY, c, share, value(loss, p_bar, target), how)
 
     g0 = c * slope(loss, p, target)
-    a, q = look_ahead(rows, i, g0, etas, root_n, lam, V, place, found, how)
+    a, q = count_slopes(rows, i, g0, etas, root_n, lam, V, place, found, how)
     if intercept != 0.0:
-        da, dq = look_at(intercept, g0, etas, root_n, lam_b, V, constant, found, most, how)
+        da, dq = count_slope(intercept, g0, etas, root_n, lam_b, V, constant, found, most, how)
         a, q = a + da, q + dq
     g = implicit_slope(loss, c, a, q, target)
     move(rows, i, g, mass, V, place, found, how)

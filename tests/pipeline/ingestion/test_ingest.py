@@ -166,27 +166,27 @@ def test_threads_and_memory_do_not_matter(tmp_path, small, monkeypatch, layout):
 
 @pytest.mark.parametrize("layout", ["sparse", "dense"])
 @pytest.mark.parametrize("shuffle", [True, False])
-def test_held_rows_that_outgrow_the_memory_are_dealt(tmp_path, monkeypatch, layout, shuffle):
+def test_held_rows_that_outgrow_the_memory_go_to_buckets(tmp_path, monkeypatch, layout, shuffle):
     X, y = sparse_rows(1500, 8)
     write = {"sparse": write_libsvm, "dense": write_csv}[layout]
     source = write(tmp_path / ("rows.svm" if layout == "sparse" else "rows.csv"), X, y)
     monkeypatch.setattr(partition, "PIECE_BYTES", 2000)
     monkeypatch.setattr(buckets, "PLANNED", 5e-6)
     monkeypatch.setattr(buckets, "LARGEST", 1e-5)
-    dealt, deal = [], partition.Partitioner._deal
+    moved, move = [], partition.Partitioner._partition_held
     monkeypatch.setattr(
-        partition.Partitioner, "_deal", lambda self: dealt.append(self.rows) or deal(self)
+        partition.Partitioner, "_partition_held", lambda self: moved.append(self.rows) or move(self)
     )
     split = {"test_fraction": 0.3, "shuffle": shuffle}
     expected = ingest(plan(source, tmp_path / "expected", **split))
-    assert not dealt
+    assert not moved
     monkeypatch.setattr(held, "HELD", 1e-4)
     monkeypatch.setattr(partition, "PIECE_COPIES", 1)
     monkeypatch.setattr("pipeline.sources.encoded.EncodedSource.estimated_bytes", lambda _: 1)
     monkeypatch.setattr("pipeline.sources.libsvm.LibsvmSource.estimated_bytes", lambda _: 1)
     monkeypatch.setattr("pipeline.sources.delimited.DelimitedSource.estimated_bytes", lambda _: 1)
     result = ingest(plan(source, tmp_path / "set", **split), threads=3)
-    ((training, test),) = dealt
+    ((training, test),) = moved
     assert min(training.n_rows, test.n_rows) > 0
     assert result.fingerprint == expected.fingerprint
     assert result.test_fingerprint == expected.test_fingerprint

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import BadInput
-from pipeline.streaming.block_shuffle import BLOCK_ROWS, TILE_ROWS, mix, mixed
+from pipeline.streaming.block_shuffle import BLOCK_ROWS, TILE_ROWS, mix, shuffled_blocks
 from pipeline.streaming.windows import (
     OVERHEAD_BYTES,
     Window,
@@ -105,7 +105,7 @@ def test_row_order_is_a_permutation_that_depends_on_seed_sweep_and_window(order)
 @settings(max_examples=200, deadline=None)
 def test_mixed_rows_are_the_same_rows_from_few_places_at_a_time(n, start, seed):
     rows = np.arange(start, start + n)
-    order = mixed(rows.copy(), np.random.default_rng(seed))
+    order = shuffled_blocks(rows.copy(), np.random.default_rng(seed))
     assert np.array_equal(np.sort(order), rows)
     assert not np.array_equal(order, rows) or n < 10
     for k in range(0, n - TILE_ROWS + 1, TILE_ROWS):
@@ -127,7 +127,7 @@ def test_mixed_rows_meet_others_each_time():
     together = np.zeros(2000)
     for _ in range(1000):
         place = np.empty(2000, int)
-        place[mixed(np.arange(2000), generator)] = np.arange(2000)
+        place[shuffled_blocks(np.arange(2000), generator)] = np.arange(2000)
         tile = place // TILE_ROWS
         together[1:] += tile[1:] == tile[:-1]
     assert together[1:].max() < 1000

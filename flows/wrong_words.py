@@ -25,6 +25,7 @@ OTHER_NAMES = {
     "threads": "n-jobs jobs cores num-threads",
     "label": "target y response outcome positive-label",
     "delimiter": "sep separator",
+    "quote": "quoting quotechar quote-char",
     "seed": "random-state random-seed",
     "intercept": "fit-intercept bias",
     "features": "n-features num-features",

@@ -72,8 +72,10 @@ def schema_of(source: Source, plan: IngestPlan, like: Dataset | None) -> Schema 
     """Return the columns as the data set remembers them: what `like` knows, if it is given."""
     if like is not None:
         return like.schema
-    reading = {"reading": unusual(plan.options)}
-    return None if source.schema is None else source.schema.model_copy(update=reading)
+    if source.schema is None:
+        return None
+    reading = source.schema.reading | unusual(plan.options)
+    return source.schema.model_copy(update={"reading": reading})
 
 
 def stamps(source: Source) -> list[Any]:

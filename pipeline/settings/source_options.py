@@ -56,6 +56,10 @@ class SourceOptions(Matching, Encoding):
     delimiter: str | None = Field(default=None, min_length=1, max_length=1)
     """Character between CSV cells; a space stands for any run of blanks [default: tab for .tsv,
     else the commonest of , ; | and tab in the first line; blanks where it has none of them]."""
+    quote: Literal["auto", "double", "none"] = "auto"
+    """What encloses CSV cells that hold delimiters or line ends: double quotes, or nothing, so that
+    quotes are part of the text; auto: double quotes, unless the first lines show that they are
+    none."""
     charset: Annotated[str | None, AfterValidator(_known_charset)] = None
     """What text is written in, such as latin-1 or utf-16 [default: UTF-8; UTF-16 where the text
     begins with its mark; Windows-1252 where the first lines of a table are not UTF-8]."""
@@ -64,7 +68,7 @@ class SourceOptions(Matching, Encoding):
 
 
 #: Settings that hold for every file like one that was read with them.
-REMEMBERED = ("missing", "delimiter", "header", "charset")
+REMEMBERED = ("missing", "delimiter", "quote", "header", "charset")
 #: Settings that a recipe is fitted by, and that no file read with the recipe can change.
 OF_RECIPE = ("column", "cross", "idf", "hash_bits", "ranks", "bins")
 

@@ -20,6 +20,7 @@ from pipeline.sources.charsets import charset_of
 from pipeline.sources.decimals import Bytes
 from pipeline.sources.delimited_rows import DelimitedRows
 from pipeline.sources.dense_rows import refuse_text_settings
+from pipeline.sources.dialect import Dialect
 from pipeline.sources.exact import count_byte
 from pipeline.sources.rejection import shown
 from pipeline.sources.source import Expected, Piece
@@ -57,7 +58,9 @@ class ArffRows(DelimitedRows):
         self.files = described(addresses)
         self._addresses = tuple(addresses)
         self._longest_line = expected.longest_line
-        self._delimiter, self._has_header, self._is_padded = ",", False, False
+        self.notes: tuple[str, ...] = ()
+        self._looks_at_quotes, self.decided = False, {}
+        self._dialect, self._has_header, self._is_padded = Dialect(","), False, False
         self._places = {}
         self._attributes = self._header(self._addresses[0], options)
         names = [one.name for one in self._attributes]

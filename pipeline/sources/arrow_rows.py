@@ -88,6 +88,7 @@ class ParquetRows:
     magic: ClassVar[bytes] = b"PAR1"
     packed: ClassVar[bool] = True
     kinds: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    decided: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     unit: ClassVar[Literal["line", "row"]] = "row"
     notes: ClassVar[tuple[str, ...]] = ()
 
@@ -159,6 +160,7 @@ class IpcRows:
     magic: ClassVar[bytes] = b"ARROW1"
     packed: ClassVar[bool] = True
     kinds: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    decided: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     unit: ClassVar[Literal["line", "row"]] = "row"
     has_folders: ClassVar[bool] = False
     notes: ClassVar[tuple[str, ...]] = ()

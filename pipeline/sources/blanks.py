@@ -7,15 +7,16 @@ from typing import Any
 import numpy as np
 
 from pipeline.sources.decimals import Bytes
+from pipeline.sources.dialect import Dialect
 from solvers.kernels.dispatch import kernel
 
 #: That tell whether cells stand between blanks.
 _LINES = 100
-_QUOTE, _TAB, _NEWLINE, _RETURN, _SPACE = 34, 9, 10, 13, 32
+_TAB, _NEWLINE, _RETURN, _SPACE = 9, 10, 13, 32
 
 
 @kernel
-def _put_tabs(text: Any, out: Any) -> Any:
+def _put_tabs(text: Any, quote: Any, out: Any) -> Any:
     """Copy text with one tab for every run of blanks inside a line; return how much that is."""
     n, waits, begun, quoted = 0, False, False, False
     for at in range(text.size):
@@ -29,17 +30,17 @@ def _put_tabs(text: Any, out: Any) -> Any:
             if waits:
                 out[n] = _TAB
                 n += 1
-            if c == _QUOTE and (quoted or waits or not begun):
+            if c == quote and (quoted or waits or not begun):
                 quoted = not quoted
             out[n] = c
             n, waits, begun = n + 1, False, True
     return n
 
 
-def by_tabs(text: Bytes) -> Bytes:
+def by_tabs(text: Bytes, quotes: bool) -> Bytes:
     """Return whole lines with a tab between cells; those in double quotes end on their line."""
     out = np.empty_like(text)
-    return out[: _put_tabs(text, out)]
+    return out[: _put_tabs(text, Dialect("\t", quotes).quote, out)]
 
 
 def looks_spaced(head: bytes) -> bool:
@@ -47,5 +48,5 @@ def looks_spaced(head: bytes) -> bool:
     lines = [line for line in head.split(b"\n")[:-1] if line.strip()][:_LINES]
     if len(lines) < 2 or any(mark in lines[0] for mark in (b",", b";", b"|", b"\t")):
         return False
-    counts = {by_tabs(np.frombuffer(line, np.uint8)).tobytes().count(b"\t") for line in lines}
+    counts = {by_tabs(np.frombuffer(line, np.uint8), True).tobytes().count(b"\t") for line in lines}
     return len(counts) == 1 and counts != {0}

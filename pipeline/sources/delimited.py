@@ -16,15 +16,16 @@ from pipeline.sources.delimited_kernel import Counts, Rules, Space, parse_cells
 from pipeline.sources.delimited_layout import (
     Layout,
     like_header,
-    split_line,
     study,
     types_of,
     without_comments,
     without_header,
 )
+from pipeline.sources.dialect import split_line
 from pipeline.sources.exact import parse_exactly
 from pipeline.sources.rejection import SKIP_ADVICE, refuse_or_list, shown
 from pipeline.sources.source import LISTED, Expected, Parsed, Piece
+from pipeline.sources.stray_quotes import sentences, told
 from pipeline.sources.streams import Address, Text, described, first_lines, sample, text_pieces
 from storage.schema import Schema
 from storage.table import DenseTable, n_bytes
@@ -58,7 +59,10 @@ class DelimitedSource:
         self._layouts: dict[str, Layout] = {}  # of files whose columns come in another order
         columns = self._layout.columns
         self.n_features: int | None = len(columns.features)
-        self.schema: Schema | None = columns.schema(types_of(self._layout))
+        reading = {"reading": told(addresses[0], options)}
+        own = columns.schema(types_of(self._layout))
+        self.schema: Schema | None = own.model_copy(update=reading)
+        self.notes = sentences(addresses[0], options)
         self.left_out = columns.left_out
         self.has_weight = columns.weight is not None
 
@@ -100,7 +104,7 @@ class DelimitedSource:
 def _parse(piece: Piece, layout: Layout, options: SourceOptions) -> Parsed:
     text: Text = piece.content
     rules = Rules(
-        ord(layout.delimiter),
+        *layout.dialect.marks,
         options.missing == "zero",
         not options.label_required,
         options.on_bad_row == "refuse",
@@ -174,11 +178,11 @@ def _explain(
     """Line, fact and advice for a row of `Space.bad`."""
     code, at, line, column = fault
     text: Bytes = piece.content.bytes
-    found = shown(_content(text, at, layout.delimiter))
+    found = shown(_content(text, at, layout.dialect.delimiter))
     fact, advice = _describe(code, column, found, layout, options)
     if code in {grammar.TOO_FEW_CELLS, grammar.TOO_MANY_CELLS}:
         lines = text.tobytes().split(b"\n", line + 1)
-        cells = split_line(lines[line].decode("utf-8", "replace"), layout.delimiter)
+        cells = split_line(lines[line].decode("utf-8", "replace"), layout.dialect)
         fact = f"the row has {len(cells)} cells, {layout.columns.n_columns} were expected"
     if piece.first_line + line == 1:  # no header was seen
         advice = f"If this line names the columns, say so (`header=true`). {advice}"
@@ -200,7 +204,10 @@ def _describe(
     encode_it = f"Leave the column out ({drop}) or encode it as numbers,"
     correct = encode_it if is_feature else "Correct it, or check `label` and `weight`,"
     other = "Check the file and its delimiter (`delimiter`),"
-    whole_lines = "Write quoted cells without line ends, or convert the file to Parquet,"
+    whole_lines = (
+        "Write quoted cells without line ends, or say that quotes are part of the text "
+        "(`quote=none`), or convert the file to Parquet,"
+    )
     return {
         grammar.MISSING: (f"the value in {title} is missing (found {found})", fill),
         grammar.NOT_A_NUMBER: (f"{title} holds {found}, a number was expected", correct),

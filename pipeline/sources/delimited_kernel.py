@@ -51,6 +51,7 @@ class Rules(NamedTuple):
     """What is allowed."""
 
     delimiter: int
+    quote: int  # 256: cells are in none
     missing_is_zero: bool  # among the features
     unlabelled: bool  # a missing target becomes NaN
     stop: bool  # at the first bad row
@@ -99,9 +100,11 @@ def _closing_quote(text: Bytes, at: Position) -> Position:
 
 
 @kernel
-def _cell(text: Bytes, at: Position, delimiter: int) -> tuple[int, Position, Position, Position]:
+def _cell(
+    text: Bytes, at: Position, delimiter: int, quote: int
+) -> tuple[int, Position, Position, Position]:
     """Fault, start and end of the content, and the position behind the cell at text[at]."""
-    if text[at] == _QUOTE:
+    if text[at] == quote:
         start = at + STEP
         end = _closing_quote(text, start)
         if text[end] == _NEWLINE:
@@ -132,10 +135,16 @@ def _is_missing(text: Bytes, start: Position, end: Position) -> bool:
 
 @kernel
 def _value(
-    text: Bytes, at: Position, delimiter: int, known: Known, hard: NDArray[np.int64], n_hard: int
+    text: Bytes,
+    at: Position,
+    delimiter: int,
+    quote: int,
+    known: Known,
+    hard: NDArray[np.int64],
+    n_hard: int,
 ) -> tuple[int, float, Position, int]:
     """Fault and value of any numeric cell, the position behind it, and the new `n_hard`."""
-    fault, start, end, behind = _cell(text, at, delimiter)
+    fault, start, end, behind = _cell(text, at, delimiter, quote)
     if fault != 0:
         return fault, 0.0, behind, n_hard
     if _is_missing(text, start, end):
@@ -150,14 +159,19 @@ def _value(
 
 @kernel
 def _keep_label(
-    text: Bytes, start: Position, end: Position, label_bytes: NDArray[np.uint8], used: int
+    text: Bytes,
+    start: Position,
+    end: Position,
+    quote: int,
+    label_bytes: NDArray[np.uint8],
+    used: int,
 ) -> int:
     """Copy a text target, doubled quotes made single; returns the bytes used."""
     k = start
     while k < end:
         label_bytes[used] = text[k]
         used += 1
-        if text[k] == _QUOTE and text[k + STEP] == _QUOTE:
+        if text[k] == quote and text[k + STEP] == quote:
             k += STEP
         k += STEP
     return used
@@ -188,7 +202,7 @@ def parse_cells(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than t
         See `exact`.
     """
     X, target, weight, label_bytes, label_ends, bad_rows = space
-    delimiter, missing_is_zero, unlabelled, stop = rules
+    delimiter, quote, missing_is_zero, unlabelled, stop = rules
     rows, bad, n_hard, line = 0, 0, 0, -1
     size = np.uint64(text.size)
     at: Position = np.uint64(0)
@@ -210,13 +224,13 @@ def parse_cells(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than t
                 at += STEP
             cell = at
             if role == DROPPED or role == TEXT_TARGET:  # noqa: PLR1714, SIM109
-                fault, start, end, at = _cell(text, at, delimiter)
+                fault, start, end, at = _cell(text, at, delimiter, quote)
                 missing = role == TEXT_TARGET and _is_missing(text, start, end)
                 if missing and fault == 0 and not unlabelled:
                     fault = MISSING
                 if role == TEXT_TARGET and fault == 0 and not missing:
                     used = label_ends[rows]
-                    label_ends[rows + 1] = _keep_label(text, start, end, label_bytes, used)
+                    label_ends[rows + 1] = _keep_label(text, start, end, quote, label_bytes, used)
             else:
                 mantissa = np.int64(0)
                 negative = text[at] == _MINUS
@@ -238,7 +252,9 @@ def parse_cells(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than t
                     value = mantissa / TENS[fraction]
                     value = -value if negative else value
                 else:
-                    fault, value, at, n_hard = _value(text, cell, delimiter, known, hard, n_hard)
+                    fault, value, at, n_hard = _value(
+                        text, cell, delimiter, quote, known, hard, n_hard
+                    )
                 if role == FEATURE:
                     if fault == MISSING and missing_is_zero:
                         fault, value = 0, 0.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,11 +13,11 @@ from pipeline.errors import BadInput
 from pipeline.settings.source_options import SourceOptions
 from pipeline.sources import delimited_kernel as grammar
 from pipeline.sources.columns import Columns, choose
+from pipeline.sources.dialect import Dialect, find_delimiter, split_line
 from pipeline.sources.rejection import shown
 from pipeline.sources.source import Expected
 from pipeline.sources.streams import Address, Text
 
-_DELIMITERS = ",;|\t"
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 _BEFORE_A_TABLE = b"#\r\n"  # lines that begin so
 MISSING = {"", *(word.decode() for word in grammar.MISSING_WORDS)}
@@ -29,7 +28,7 @@ _KIND_ROWS = 1000
 class Layout(NamedTuple):
     """How the lines of a source are made up; the same for all its files."""
 
-    delimiter: str
+    dialect: Dialect
     has_header: bool
     columns: Columns
     roles: NDArray[np.int8]  # (columns,), see delimited_kernel
@@ -48,34 +47,24 @@ def without_header(text: Text) -> Text:
     return Text(text.bytes[end + 1 :], text.lines - 1)
 
 
-def split_line(line: str, delimiter: str) -> list[str]:
-    """Return the cells of a line, quotes and blanks around them taken off."""
-    try:
-        return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter), [])]
-    except csv.Error as error:
-        if "\r" in line:
-            raise BadInput(
-                f"A line that begins with {shown(line)} holds carriage returns alone, which end no "
-                "line. Write line feeds, for example by tr '\\r' '\\n'."
-            ) from error
-        raise BadInput(
-            f"A line that begins with {shown(line)} cannot be taken apart ({error}). "
-            "Check the file and its delimiter (`delimiter`)."
-        ) from error
+def dialect_of(head: Text, address: Address, options: SourceOptions) -> Dialect:
+    """Return how lines fall into cells: as was asked for, or as the first one shows."""
+    delimiter = options.delimiter or find_delimiter(first_line(head), address.extension)
+    return Dialect(delimiter, address.quotes)
 
 
 def study(text: Text, address: Address, options: SourceOptions, expected: Expected) -> Layout:
     """Delimiter, header and columns, from the first lines of the first file."""
     line = first_line(text)
-    delimiter = options.delimiter or find_delimiter(line, address.extension)
-    cells = split_line(line, delimiter)
+    dialect = dialect_of(text, address, options)
+    cells = split_line(line, dialect)
     has_header = names_columns(cells) if options.header is None else options.header
     names = cells if has_header else None
     columns = choose(names, len(cells), options, address.name, expected)
     rows = without_header(text) if has_header else text
-    roles, order = _roles(columns, rows, delimiter), np.argsort(np.argsort(columns.features))
+    roles, order = _roles(columns, rows, dialect), np.argsort(np.argsort(columns.features))
     ascends = bool((np.diff(columns.features) > 0).all())
-    return Layout(delimiter, has_header, columns, roles, None if ascends else order)
+    return Layout(dialect, has_header, columns, roles, None if ascends else order)
 
 
 def types_of(layout: Layout) -> list[str]:
@@ -84,34 +73,29 @@ def types_of(layout: Layout) -> list[str]:
     return [kinds.get(role, "number") for role in layout.roles.tolist()]
 
 
-def find_delimiter(line: str, extension: str) -> str:
-    """Return what most likely stands between the cells of a line."""
-    return "\t" if extension == ".tsv" else max(_DELIMITERS, key=line.count)
-
-
 def names_columns(cells: list[str]) -> bool:
     """Say whether a first line is a header: words, and no number."""
     words = [cell for cell in cells if cell.lower() not in MISSING]
     return bool(words) and not any(_NUMBER.fullmatch(cell) for cell in words)
 
 
-def _roles(columns: Columns, rows: Text, delimiter: str) -> NDArray[np.int8]:
+def _roles(columns: Columns, rows: Text, dialect: Dialect) -> NDArray[np.int8]:
     roles = np.full(columns.n_columns, grammar.DROPPED, np.int8)
     roles[list(columns.features)] = grammar.FEATURE
     if columns.weight is not None:
         roles[columns.weight] = grammar.WEIGHT
     if columns.label is not None:
-        words = _mostly_words(rows, columns.label, delimiter)
+        words = _mostly_words(rows, columns.label, dialect)
         roles[columns.label] = grammar.TEXT_TARGET if words else grammar.TARGET
     return roles
 
 
-def _mostly_words(rows: Text, column: int, delimiter: str) -> bool:
+def _mostly_words(rows: Text, column: int, dialect: Dialect) -> bool:
     """Whether most cells of a column, among the first rows, are neither numbers nor missing."""
     found, start = [], 0
     ends = np.flatnonzero(rows.bytes == ord("\n"))[:_KIND_ROWS]
     for end in ends.tolist():
-        cells = split_line(rows.bytes[start:end].tobytes().decode("utf-8", "replace"), delimiter)
+        cells = split_line(rows.bytes[start:end].tobytes().decode("utf-8", "replace"), dialect)
         start = end + 1
         if column < len(cells) and cells[column].lower() not in MISSING:
             found.append(_NUMBER.fullmatch(cells[column]) is None)
@@ -120,7 +104,7 @@ def _mostly_words(rows: Text, column: int, delimiter: str) -> bool:
 
 def like_header(text: Text, layout: Layout, address: Address) -> Layout:
     """Return the layout of a file whose columns may come in another order than the first's."""
-    cells = split_line(first_line(text), layout.delimiter)
+    cells = split_line(first_line(text), layout.dialect)
     known = layout.columns.names
     assert known is not None, "the first file has a header"
     places = places_of(known, cells, address.name)
@@ -162,8 +146,8 @@ def without_comments(text: Text) -> Text:
     if not starts or start == text.bytes.size:
         return text
     line = first_line(Text(text.bytes[start:], 0))
-    delimiter = find_delimiter(line, "")
+    dialect = Dialect(find_delimiter(line, ""))
     last = first_line(Text(text.bytes[starts[-1] :], 0))
-    if len(split_line(last, delimiter)) == len(split_line(line, delimiter)) > 1:
+    if len(split_line(last, dialect)) == len(split_line(line, dialect)) > 1:
         start = starts.pop()
     return Text(text.bytes[start:], text.lines - len(starts))

@@ -16,16 +16,17 @@ from pipeline.settings.source_options import SourceOptions
 from pipeline.sources.charsets import charset_of
 from pipeline.sources.delimited_layout import (
     MISSING,
-    find_delimiter,
+    dialect_of,
     names_columns,
     places_of,
-    split_line,
     without_comments,
 )
+from pipeline.sources.dialect import Dialect, split_line
 from pipeline.sources.quoted_rows import first_row, rows_in, whole_rows, without_returns
 from pipeline.sources.raw_rows import Cells
 from pipeline.sources.rejection import shown
 from pipeline.sources.source import Expected, Piece
+from pipeline.sources.stray_quotes import refuse_stray, sentences, told
 from pipeline.sources.streams import Address, Text, described, first_lines, text_bytes, text_pieces
 
 _NULLS = sorted({form for word in MISSING for form in (word, word.upper(), word.capitalize())})
@@ -48,7 +49,6 @@ class DelimitedRows:
     packed: ClassVar[bool] = False
     unit: ClassVar[Literal["line", "row"]] = "line"
     has_folders: ClassVar[bool] = False
-    notes: ClassVar[tuple[str, ...]] = ()
     nulls: ClassVar[tuple[str, ...]] = tuple(_NULLS)
 
     def __init__(
@@ -63,15 +63,17 @@ class DelimitedRows:
             head = first_lines(self._addresses[0], self._longest_line)
         _require_text(head, addresses[0].name)
         head = without_comments(head)
-        line = head.bytes[: int(np.argmax(head.bytes == ord("\n")))].tobytes().decode()
-        self._delimiter = options.delimiter or find_delimiter(line, addresses[0].extension)
-        row, rest = first_row(head, self._delimiter)
+        self._dialect = dialect_of(head, addresses[0], options)
+        self._looks_at_quotes = options.quote == "auto" and not addresses[0].spaced
+        self.decided: dict[str, Any] = told(addresses[0], options)
+        self.notes = sentences(addresses[0], options)
+        row, rest = first_row(head, self._dialect)
         cells = self._split(row)
-        self._is_padded = _is_padded(rest, self._delimiter)
+        self._is_padded = _is_padded(rest, self._dialect.delimiter)
         self._has_header = options.header
         if options.header is None:
             self._has_header = names_columns(cells) and not self._come_again(cells, rest)
-        ends = bool(self._has_header) and _ends_in_delimiter(rest, self._delimiter, cells)
+        ends = bool(self._has_header) and _ends_in_delimiter(rest, self._dialect, cells)
         if ends and not cells[-1]:
             del cells[-1]
         self._n_cells = len(cells) + ends
@@ -85,7 +87,7 @@ class DelimitedRows:
         return {}
 
     def _split(self, row: str) -> list[str]:
-        return split_line(row, self._delimiter)
+        return split_line(row, self._dialect)
 
     def _come_again(self, cells: list[str], rows: Text) -> bool:
         """Say whether most cells of the first row are values that their columns have later, too."""
@@ -104,7 +106,7 @@ class DelimitedRows:
         for address in self._addresses:
             line = 1
             texts = text_pieces(address, piece_bytes, self._longest_line)
-            for text in whole_rows(texts, self._delimiter, self._longest_line, address.name):
+            for text in whole_rows(texts, self._dialect, self._longest_line, address.name):
                 content = without_comments(text) if line == 1 else text
                 if line == 1 and self._has_header:
                     content = self._without_header(content, address.name)
@@ -113,7 +115,7 @@ class DelimitedRows:
                 line += text.lines
 
     def _without_header(self, text: Text, name: str) -> Text:
-        row, rest = first_row(text, self._delimiter)
+        row, rest = first_row(text, self._dialect)
         assert self.names is not None, "the first file has a header"
         cells = self._split(row)
         if len(self.names) < self._n_cells == len(cells) and not cells[-1]:
@@ -124,7 +126,9 @@ class DelimitedRows:
 
     def cells(self, piece: Piece, used: Sequence[int]) -> Cells:
         """Take text columns out of a piece."""
-        text, broken = without_returns(piece.content, self._delimiter)
+        if self._looks_at_quotes:
+            refuse_stray(piece, self._dialect, self._n_cells)
+        text, broken = without_returns(piece.content, self._dialect)
         piece = piece._replace(content=text)
         skipped: list[Any] = []
 
@@ -144,7 +148,7 @@ class DelimitedRows:
         faults += tuple((piece.first_line + int(line), *_BROKEN) for line in broken)
 
         def lines() -> Any:
-            rows = rows_in(text, self._delimiter)
+            rows = rows_in(text, self._dialect)
             return piece.first_line + rows.lines[rows.cells == self._n_cells]
 
         return Cells(columns, table.num_rows, lines, faults)
@@ -160,7 +164,10 @@ class DelimitedRows:
                 pa.BufferReader(pa.py_buffer(np.ascontiguousarray(text.bytes))),
                 pa.csv.ReadOptions(use_threads=False, block_size=size, column_names=names),
                 pa.csv.ParseOptions(
-                    delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=skip
+                    delimiter=self._dialect.delimiter,
+                    quote_char='"' if self._dialect.quotes else False,
+                    newlines_in_values=self._dialect.quotes,
+                    invalid_row_handler=skip,
                 ),
                 pa.csv.ConvertOptions(
                     column_types=dict.fromkeys(wanted, pa.large_string()),
@@ -175,7 +182,7 @@ class DelimitedRows:
             raise _no_cells(piece, error) from error
 
     def _faults(self, piece: Piece) -> Iterator[tuple[int, str, str]]:
-        rows, expected = rows_in(piece.content, self._delimiter), self._n_cells
+        rows, expected = rows_in(piece.content, self._dialect), self._n_cells
         advice = "Check the file and its delimiter (`delimiter`),"
         for k in np.flatnonzero(rows.cells != expected).tolist():
             fact = f"the row has {rows.cells[k]} cells, {expected} were expected"
@@ -207,12 +214,12 @@ def _no_cells(piece: Piece, error: Exception) -> BadInput:
     )
 
 
-def _ends_in_delimiter(rows: Text, delimiter: str, header: list[str]) -> bool:
+def _ends_in_delimiter(rows: Text, dialect: Dialect, header: list[str]) -> bool:
     """Say whether each of the first rows has a delimiter behind the cells that have names."""
     named = len(header) - (not header[-1])
-    found = rows_in(rows, delimiter).cells
+    found = rows_in(rows, dialect).cells
     text = rows.bytes.tobytes().replace(b"\r\n", b"\n")
-    ends = text.count(f"{delimiter}\n".encode())
+    ends = text.count(f"{dialect.delimiter}\n".encode())
     return bool(named and found.size and (found == named + 1).all() and ends == found.size)
 
 

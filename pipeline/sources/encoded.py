@@ -93,7 +93,9 @@ class EncodedSource:
         self.n_features: int | None = self.recipe.n_outputs
         self.layout: Literal["dense", "sparse"] = layout_of(self.recipe)
         own = self._columns.schema(rows.types)
-        self.schema: Schema | None = own.model_copy(update={"encoding": encoding_of(self.recipe)})
+        self.schema: Schema | None = own.model_copy(
+            update={"encoding": encoding_of(self.recipe), "reading": dict(rows.decided)}
+        )
 
     @property
     def notes(self) -> tuple[str, ...]:

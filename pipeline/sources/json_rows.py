@@ -65,6 +65,7 @@ class JsonRows:
     magic: ClassVar[bytes] = b""
     packed: ClassVar[bool] = False
     kinds: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    decided: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     unit: ClassVar[Literal["line", "row"]] = "line"
     has_folders: ClassVar[bool] = False
 

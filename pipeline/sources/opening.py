@@ -14,6 +14,7 @@ from pipeline.sources.blanks import looks_spaced
 from pipeline.sources.charsets import as_utf8
 from pipeline.sources.raw_rows import RawRows
 from pipeline.sources.source import Expected, Source
+from pipeline.sources.stray_quotes import in_address
 from pipeline.sources.streams import Address, find, first_lines, opened
 from storage.schema import Schema
 
@@ -65,6 +66,9 @@ def open_source(
     if word == "csv" and _is_spaced(addresses[0], options, expected):
         addresses = [address._replace(spaced=True) for address in addresses]
         options = options.model_copy(update={"delimiter": "\t"})
+    if word == "csv":
+        first = in_address(addresses[0], options, expected.longest_line)
+        addresses = [address._replace(quotes=first.quotes) for address in addresses]
     if word not in TABLES:
         if options.encode == "always" or _asks(options):
             raise BadInput(
@@ -81,7 +85,7 @@ def open_source(
 
 def _like_before(word: str, options: SourceOptions, schema: Schema) -> SourceOptions:
     """Read as was read before; what only text has is for text."""
-    text = {} if word == "csv" else {"delimiter": None, "header": None, "charset": None}
+    text = () if word == "csv" else ("delimiter", "quote", "header", "charset")
     kept = {name: value for name, value in schema.reading.items() if name not in text}
     return as_remembered(options, kept)
 

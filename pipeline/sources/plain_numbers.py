@@ -28,6 +28,8 @@ _NO_NUMBERS = {
     grammar.BEHIND_QUOTE,
 }  # fmt: skip
 
+_QUOTED = (grammar.OPEN_QUOTE, grammar.BEHIND_QUOTE)
+
 Found = Literal["numbers", "more", "codes, maybe"]
 
 
@@ -75,7 +77,7 @@ def _are_usual(text: Text, layout: Layout, options: SourceOptions, X: NDArray[np
 def _may_be_codes(text: Text, layout: Layout, X: NDArray[np.floating]) -> bool:
     """Say whether a cell begins with a zero before a digit, or is a very large number."""
     before, zero, behind = text.bytes[:-2], text.bytes[1:-1], text.bytes[2:]
-    begins = np.isin(before, np.frombuffer(f'{layout.delimiter}\n" '.encode(), np.uint8))
+    begins = np.isin(before, np.frombuffer(f'{layout.dialect.delimiter}\n" '.encode(), np.uint8))
     padded = (zero == ord("0")) & begins & (behind >= ord("0")) & (behind <= ord("9"))
     return bool(padded.any() or np.abs(X).max() >= LARGEST_EXACT)
 
@@ -84,10 +86,11 @@ def _faults_of_features(
     text: Text, layout: Layout, options: SourceOptions
 ) -> tuple[set[int], NDArray[np.floating]]:
     """Return what is wrong with cells of features in the first bad rows, and the good rows."""
-    rules = Rules(ord(layout.delimiter), False, not options.label_required, False)
+    rules = Rules(*layout.dialect.marks, False, not options.label_required, False)
     space, counts = parsed_into_space(text, layout, rules, options.dtype)
     bad = space.bad[: min(counts.bad, LISTED)]
     of_features = layout.roles[bad[:, 3]] == grammar.FEATURE
+    of_features |= np.isin(bad[:, 0], _QUOTED)  # what goes on behind a quote is more than a cell
     return set(bad[of_features, 0].tolist()), space.X[: counts.rows]
 
 
@@ -95,6 +98,6 @@ def _has_other_numbers(text: Text, layout: Layout, options: SourceOptions) -> bo
     """Say whether targets that are no usual numbers are numbers after all, such as 1,5."""
     if grammar.TEXT_TARGET not in layout.roles:
         return False
-    rules = Rules(ord(layout.delimiter), False, True, False)
+    rules = Rules(*layout.dialect.marks, False, True, False)
     _, labels = table_of(*parsed_into_space(text, layout, rules, options.dtype), layout)
     return bool(labels) and held_in("target", pa.array(labels, pa.large_string())).kind == "number"

@@ -1,6 +1,7 @@
 """Where the rows of delimited text end, when quoted cells may hold line ends.
 
-A quote opens at the beginning of a cell only, and closes where it is not doubled (RFC 4180).
+A quote opens at the beginning of a cell only, and closes where it is not doubled (RFC 4180); where
+text has no quotes (`Dialect.quotes`), every line is a row.
 """
 
 from __future__ import annotations
@@ -13,11 +14,10 @@ from numpy.typing import NDArray
 
 from pipeline.errors import BadInput
 from pipeline.sizes import format_bytes
+from pipeline.sources.dialect import RETURN, Dialect
 from pipeline.sources.exact import count_byte
 from pipeline.sources.streams import Text
 from solvers.kernels.dispatch import kernel
-
-_QUOTE, _RETURN = ord('"'), ord("\r")
 
 
 class Rows(NamedTuple):
@@ -28,7 +28,7 @@ class Rows(NamedTuple):
 
 
 @kernel
-def _study(text: Any, delimiter: Any, lines: Any, cells: Any) -> Any:
+def _study(text: Any, delimiter: Any, quote: Any, lines: Any, cells: Any) -> Any:
     """Note every row; return how many there are and where the last whole one ends."""
     n, line, end, begins = 0, 0, 0, 0
     found, quoted, at_start = 1, False, True
@@ -39,10 +39,10 @@ def _study(text: Any, delimiter: Any, lines: Any, cells: Any) -> Any:
         if skip:
             skip = False
         elif quoted:
-            if c == _QUOTE:
-                skip = at + 1 < text.size and text[at + 1] == _QUOTE
+            if c == quote:
+                skip = at + 1 < text.size and text[at + 1] == quote
                 quoted = skip
-        elif c == _QUOTE and at_start:
+        elif c == quote and at_start:
             quoted, at_start = True, False
         elif c == delimiter:
             found, at_start = found + 1, True
@@ -59,7 +59,7 @@ def _study(text: Any, delimiter: Any, lines: Any, cells: Any) -> Any:
 
 
 @kernel
-def _drop_returns(text: Any, delimiter: Any, out: Any, dropped: Any) -> Any:
+def _drop_returns(text: Any, delimiter: Any, quote: Any, out: Any, dropped: Any) -> Any:
     """Copy text without rows that have a bare return outside quotes; their line ends stay."""
     n, line, begins, begin = 0, 0, 0, 0
     quoted, at_start, bare, found, closed = False, True, False, 0, -2
@@ -68,7 +68,7 @@ def _drop_returns(text: Any, delimiter: Any, out: Any, dropped: Any) -> Any:
         out[n] = c
         n += 1
         line += c == 10
-        if c == _QUOTE and (quoted or at_start or closed == at - 1):  # a doubled one opens again
+        if c == quote and (quoted or at_start or closed == at - 1):  # a doubled one opens again
             closed = at if quoted else -2
             quoted = not quoted
         elif not quoted and c == 13 and at + 1 < text.size and text[at + 1] != 10:
@@ -87,29 +87,29 @@ def _drop_returns(text: Any, delimiter: Any, out: Any, dropped: Any) -> Any:
     return n, found
 
 
-def without_returns(text: Text, delimiter: str) -> tuple[Text, NDArray[np.int64]]:
+def without_returns(text: Text, dialect: Dialect) -> tuple[Text, NDArray[np.int64]]:
     """Return text without rows in which a return stands bare in a cell, and their lines from 0.
 
     Some readers end a row there, others do not: what the row is cannot be told.
     """
-    if not count_byte(text.bytes, _RETURN):
+    if not count_byte(text.bytes, RETURN):
         return text, np.zeros(0, np.int64)
     out, dropped = np.empty_like(text.bytes), np.empty(text.lines, np.int64)
-    n, found = _drop_returns(text.bytes, ord(delimiter), out, dropped)
+    n, found = _drop_returns(text.bytes, *dialect.marks, out, dropped)
     return (Text(out[:n], text.lines), dropped[:found]) if found else (text, dropped[:0])
 
 
-def rows_in(text: Text, delimiter: str) -> Rows:
+def rows_in(text: Text, dialect: Dialect) -> Rows:
     """Find the rows of whole text."""
     lines, cells = np.empty(text.lines, np.int64), np.empty(text.lines, np.int64)
-    n, _ = _study(text.bytes, ord(delimiter), lines, cells)
+    n, _ = _study(text.bytes, *dialect.marks, lines, cells)
     return Rows(lines[:n], cells[:n])
 
 
-def first_row(text: Text, delimiter: str) -> tuple[str, Text]:
+def first_row(text: Text, dialect: Dialect) -> tuple[str, Text]:
     """Split text into its first row and the rest."""
     stop = int(np.argmax(text.bytes == ord("\n"))) + 1
-    while stop < text.bytes.size and _last_end(text.bytes[:stop], delimiter) != stop:
+    while stop < text.bytes.size and _last_end(text.bytes[:stop], dialect) != stop:
         stop += int(np.argmax(text.bytes[stop:] == ord("\n"))) + 1
     head = text.bytes[:stop]
     lines = count_byte(head, ord("\n"))
@@ -117,7 +117,7 @@ def first_row(text: Text, delimiter: str) -> tuple[str, Text]:
     return head.tobytes().decode("utf-8", "backslashreplace").rstrip("\r\n"), rest
 
 
-def whole_rows(texts: Iterator[Text], delimiter: str, longest: int, where: str) -> Iterator[Text]:
+def whole_rows(texts: Iterator[Text], dialect: Dialect, longest: int, where: str) -> Iterator[Text]:
     """Cut text anew, so that no row is in two pieces.
 
     Raises
@@ -128,7 +128,7 @@ def whole_rows(texts: Iterator[Text], delimiter: str, longest: int, where: str) 
     left, line = np.zeros(0, np.uint8), 1
     for text in texts:
         content = np.concatenate([left, text.bytes]) if left.size else text.bytes
-        end = _last_end(content, delimiter)
+        end = _last_end(content, dialect)
         if content.size - end > longest:
             raise _never_ends(where, line + count_byte(content[:end], ord("\n")), longest)
         if end:
@@ -140,15 +140,16 @@ def whole_rows(texts: Iterator[Text], delimiter: str, longest: int, where: str) 
         raise _never_ends(where, line, longest)
 
 
-def _last_end(content: Any, delimiter: str) -> int:
-    if not (content == _QUOTE).any():
+def _last_end(content: Any, dialect: Dialect) -> int:
+    if not dialect.quotes or not count_byte(content, dialect.quote):
         return int(content.size)
     none = np.empty(0, np.int64)
-    return int(_study(content, ord(delimiter), none, none)[1])
+    return int(_study(content, *dialect.marks, none, none)[1])
 
 
 def _never_ends(where: str, line: int, longest: int) -> BadInput:
     return BadInput(
         f"{where}, line {line}: a quoted cell does not end within {format_bytes(longest)} or the "
-        "file. Close it, double the quotes inside cells, or give more (`memory`)."
+        "file. Close it, double the quotes inside cells, give more (`memory`), or say `quote=none` "
+        "if quotes are part of the text."
     )

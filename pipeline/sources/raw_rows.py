@@ -42,6 +42,10 @@ class RawRows(Protocol):
         """What columns hold, as the setting `column` has it, where the files say so."""
 
     @property
+    def decided(self) -> Mapping[str, Any]:
+        """Settings that nobody gave and the first rows told, which later files are read with."""
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What somebody should look at, once rows were read."""
 

@@ -62,6 +62,7 @@ class Address(NamedTuple):
     size: int | None  # bytes as stored
     charset: str | None = None  # of its text; None: UTF-8, or UTF-16 where its mark says so
     spaced: bool = False  # whether cells of its text stand between runs of blanks
+    quotes: bool = True  # whether double quotes enclose them
 
     @property
     def compression(self) -> str:
@@ -335,7 +336,9 @@ def text_pieces(address: Address, n_bytes: int, longest: int) -> Iterator[Text]:
 
 
 def _lines(text: Bytes, address: Address) -> Text:
-    return Text(by_tabs(text) if address.spaced else text, count_byte(text, _NEWLINE))
+    return Text(
+        by_tabs(text, address.quotes) if address.spaced else text, count_byte(text, _NEWLINE)
+    )
 
 
 def _without_mark(text: Bytes) -> Bytes:

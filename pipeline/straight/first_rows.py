@@ -284,7 +284,8 @@ class FirstRows:
     def _schema(self) -> Schema | None:
         if self.source.schema is None:
             return None
-        return self.source.schema.model_copy(update={"reading": unusual(self.asked.options)})
+        reading = self.source.schema.reading | unusual(self.asked.options)
+        return self.source.schema.model_copy(update={"reading": reading})
 
     def _fingerprint(self) -> str:
         """SHA-256 of what is read and how: names, sizes and times of the files."""

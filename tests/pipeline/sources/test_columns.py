@@ -185,8 +185,8 @@ def test_bad_csv_rows_are_refused_or_skipped(tmp_path, row, fact):
     path = write(tmp_path, f"y,a,b,w\n1,2,3,4\n\n{row}\n5,6,7,8\n")
     for piece_bytes in (1, 1000):
         with pytest.raises(BadInput, match=r"some\.csv, line 4: .*" + fact):
-            read([path], piece_bytes, weight="w")
-    table, parsed = read([path], weight="w", on_bad_row="skip")
+            read([path], piece_bytes, weight="w", quote="double")
+    table, parsed = read([path], weight="w", quote="double", on_bad_row="skip")
     assert table.X.tolist() == [[2, 3], [6, 7]]
     assert table.target.tolist() == [1, 5]
     assert table.weight.tolist() == [4, 8]
@@ -254,7 +254,12 @@ def test_compiled_is_what_it_says():
             np.zeros((9, 4), np.int64),
         )
         counts = run(
-            text, roles, Rules(ord(","), True, False, False), space, known, np.empty(9, np.int64)
+            text,
+            roles,
+            Rules(ord(","), ord('"'), True, False, False),
+            space,
+            known,
+            np.empty(9, np.int64),
         )
         used = [space.X[:2].tolist(), space.label_ends[:3].tolist(), space.label_bytes[:2].tolist()]
         found.append((tuple(counts), used, space.bad.tolist()))

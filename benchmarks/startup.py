@@ -2,6 +2,7 @@
 
     python -m benchmarks.startup                 the trees, of imports of 10 ms and more
     python -m benchmarks.startup --check         the lists alone: no time is looked at
+    python -m benchmarks.startup --first-row     seconds until a training has stepped its first row
 
 Each command is a process of its own on a small click log, its kernels and modules compiled before.
 """
@@ -16,6 +17,8 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+from benchmarks.first_row import as_line, first_row
 
 CLUSTER = ("dask", "distributed", "bokeh", "tornado")
 TABLES = ("pyarrow", "pandas", "polars", "scipy.sparse", "scipy.stats")
@@ -51,6 +54,9 @@ COMMANDS = {
 }
 
 
+TRAININGS = ("train", "train straight")  # these alone are timed until their first row
+
+
 class Import(NamedTuple):
     """One line of `python -X importtime`."""
 
@@ -63,13 +69,17 @@ class Import(NamedTuple):
 def imports(words: Sequence[str], folder: Path) -> list[Import]:
     """Run a command, and return what it imported; CalledProcessError where it fails."""
     code = "import sys; from flows.cli import main; sys.exit(main(sys.argv[1:]))"
-    environment = os.environ | {"PYTHONPATH": str(Path.cwd())}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-c", code, *words], cwd=folder, check=True,
-        capture_output=True, text=True, env=environment,
+        capture_output=True, text=True, env=_environment(),
     )  # fmt: skip
     return list(_parsed(done.stderr.splitlines()))
+
+
+def _environment() -> dict[str, str]:
+    environment = os.environ | {"PYTHONPATH": str(Path.cwd())}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    return environment
 
 
 def _parsed(lines: Sequence[str]) -> Iterator[Import]:
@@ -100,28 +110,48 @@ def prepare(folder: Path) -> None:
 
     write_clicks(folder / "clicks.svm", SIZE)
     imports(("ingest", "clicks.svm", "clicks", "--test-fraction", "0.1"), folder)
-    for name in ("train", "train straight", "train to a tolerance"):
+    for name in (*TRAININGS, "train to a tolerance"):
         imports((*COMMANDS[name].words[:2], f"{name}-before", *COMMANDS[name].words[3:]), folder)
+
+
+def tell_first_rows(folder: Path, runs: int) -> None:
+    """Print how long trainings take until their first row."""
+    for title in TRAININGS:
+        verb, source, run, *_ = COMMANDS[title].words
+        names = [f"{run}-{k}" for k in range(runs + 1)]
+        found = [first_row((verb, source, name), folder, _environment()) for name in names]
+        print(as_line(f"fewpass {verb} {source} {run}", found[1:]))  # the first compiles kernels
+
+
+def tell_imports(folder: Path, *, trees: bool) -> int:
+    """Print what commands import; return how many of these modules they do not need."""
+    faults = 0
+    for title, command in COMMANDS.items():
+        found = imports(command.words, folder)
+        total = sum(each.own_us for each in found) / 1e3
+        print(f"fewpass {' '.join(command.words)}: {len(found)} imports, {total:.0f} ms")
+        if trees:
+            print(*tree(found), sep="\n")
+        for module in unneeded(command, found):
+            faults += 1
+            print(f"  imports {module}, which {title} does not need")
+    return faults
 
 
 def main() -> int:
     """Print the trees, and 1 where a command imports what it does not need."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
-    arguments, faults = parser.parse_args(), 0
+    parser.add_argument("--first-row", action="store_true")
+    parser.add_argument("--runs", type=int, default=9, help="of each training, for --first-row")
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         prepare(folder)
-        for title, command in COMMANDS.items():
-            found = imports(command.words, folder)
-            total = sum(each.own_us for each in found) / 1e3
-            print(f"fewpass {' '.join(command.words)}: {len(found)} imports, {total:.0f} ms")
-            if not arguments.check:
-                print(*tree(found), sep="\n")
-            for module in unneeded(command, found):
-                faults += 1
-                print(f"  imports {module}, which {title} does not need")
-    return min(faults, 1)
+        if arguments.first_row:
+            tell_first_rows(folder, arguments.runs)
+            return 0
+        return min(tell_imports(folder, trees=not arguments.check), 1)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,18 @@
 
 import pytest
 
-from benchmarks.startup import COMMANDS, Command, Import, imports, prepare, tree, unneeded
+from benchmarks.first_row import FirstRow, as_line
+from benchmarks.startup import (
+    COMMANDS,
+    TRAININGS,
+    Command,
+    Import,
+    imports,
+    prepare,
+    tell_first_rows,
+    tree,
+    unneeded,
+)
 from pipeline.settings.formats import EXTENSIONS, FORMATS, TABLES
 from pipeline.sources.opening import rows_class, source_class
 
@@ -36,3 +47,21 @@ def test_endings_of_names_are_those_of_the_readers():
     readers |= {word: source_class(word) for word in FORMATS if word not in TABLES}
     told = {ending: word for word, reader in readers.items() for ending in reader.extensions}
     assert told == EXTENSIONS
+
+
+def test_trainings_end_when_they_stepped_their_first_row(folder, capsys):
+    tell_first_rows(folder, runs=1)
+    told = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in told] == [
+        f"fewpass {' '.join(COMMANDS[title].words[:3])}" for title in TRAININGS
+    ]
+    for run in ("run-0", "straight-1"):
+        assert (folder / run / "run.json").exists()
+        assert not (folder / run / "snapshots").exists()
+
+
+def test_first_rows_are_told_by_least_and_median():
+    found = [FirstRow(3.0, 0.5), FirstRow(1.0, 0.9), FirstRow(2.0, 0.7)]
+    assert as_line("x", found) == (
+        "x: first row after 1.00 s (median 2.00), 0.50 CPU s (median 0.70), 3 runs"
+    )

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.json
 
 from pipeline.encoding.codes import are_codes
 from pipeline.errors import BadInput
@@ -18,7 +17,9 @@ from pipeline.settings.source_options import SourceOptions
 from pipeline.sizes import format_bytes
 from pipeline.sources.arrow_rows import cells_of, flat, flat_table
 from pipeline.sources.dense_rows import refuse_text_settings
+from pipeline.sources.json_faults import explained, first_clash, lines_in, read_json, unfit
 from pipeline.sources.raw_rows import Cells
+from pipeline.sources.rejection import SKIP_ADVICE
 from pipeline.sources.source import Expected, Piece
 from pipeline.sources.streams import Address, described, first_lines, line_pieces, text_bytes
 
@@ -76,8 +77,9 @@ class JsonRows:
         self.files = described(addresses)
         self._addresses = tuple(addresses)
         self._longest_line = expected.longest_line
+        self._skips = options.on_bad_row == "skip"
         head = first_lines(addresses[0], self._longest_line, HEAD_BYTES)
-        self._schema = _wider(self._read(head.bytes, None, addresses[0].name))
+        self._schema = self._inferred(np.ascontiguousarray(head.bytes), addresses[0].name)
         found = flat(self._schema)
         require_distinct(found.names, addresses[0].name)
         self.names: tuple[str, ...] = tuple(found.names)
@@ -96,25 +98,44 @@ class JsonRows:
         )
         return (said,)
 
-    def _read(self, text: Any, schema: Any, where: str) -> Any:
-        """Read lines with all that they hold; where others than known members clash, without."""
+    def _inferred(self, head: Any, name: str) -> Any:
+        """Return the schema that the first lines have; BadInput by line where they clash.
+
+        Where bad rows are skipped, what does not fit the lines before the first clash is left out.
+        """
         try:
-            return _read_json(text, schema, "infer")
+            return _wider(read_json(head, None, "infer"))
         except pa.ArrowInvalid as error:
             clash = error
+        lines, numbers = lines_in(head)
+        at = first_clash(clash)
+        if not at:
+            raise _not_json(f"{name}, line {1 + int(numbers[0])}", lines[0], clash)
+        known = self._inferred(_joined(lines[:at]), name)
+        if not self._skips:
+            where = f"{name}, line {1 + int(numbers[at])}"
+            fact, advice = explained(lines[at], known)
+            raise BadInput(f"{where}: {fact}. {advice} {SKIP_ADVICE}")
+        bad = set(unfit(lines, known)) or {at}
+        return self._inferred(_joined(line for k, line in enumerate(lines) if k not in bad), name)
+
+    def _read(self, text: Any) -> tuple[Any, list[tuple[int, str, str]], Any]:
+        """Read lines: their table, what is wrong with others, and the numbers of good ones."""
         try:
-            if schema is not None:
-                table = _read_json(text, schema, "ignore")
-                self._others.update(
-                    name.replace("/", ".") for name in _CLASHING.findall(str(clash))
-                )
-                return table
+            table = read_json(text, self._schema, "infer")
         except pa.ArrowInvalid as error:
-            clash = error
-        raise BadInput(
-            f"{where}: some lines are not JSON, or of other types than the first ones ({clash}). "
-            "Correct them."
-        ) from clash
+            clashing = [name.replace("/", ".") for name in _CLASHING.findall(str(error))]
+        else:
+            self._others.update(set(flat(table.schema).names) - set(self.names))
+            return table, [], None
+        lines, numbers = lines_in(text)
+        bad = unfit(lines, self._schema)
+        if not bad:  # others than known members clash
+            self._others.update(set(clashing) - set(self.names))
+        faults = [(int(numbers[k]), *explained(lines[k], self._schema)) for k in bad]
+        left = np.delete(np.arange(len(lines)), bad)
+        table = read_json(_joined(lines[k] for k in left), self._schema, "ignore")
+        return table, faults, numbers[left]
 
     def expands_to(self) -> float:
         """Estimate the bytes of the text, as if all files were compressed like the first one."""
@@ -127,15 +148,21 @@ class JsonRows:
 
     def cells(self, piece: Piece, used: Sequence[int]) -> Cells:
         """Take columns out of a piece."""
-        where = f"{piece.file}, from line {piece.first_line} on"
-        table = self._read(piece.content.bytes, self._schema, where)
-        self._others.update(set(flat(table.schema).names) - set(self.names))
-        return cells_of(piece, table, self.names, used)
+        text = np.ascontiguousarray(piece.content.bytes)
+        table, faults, numbers = self._read(text)
+        found = cells_of(piece, table, self.names, used)
+
+        def lines() -> Any:
+            return piece.first_line + (lines_in(text)[1] if numbers is None else numbers)
+
+        told = tuple((piece.first_line + line, fact, advice) for line, fact, advice in faults)
+        return found._replace(lines=lines, faults=told)
 
 
-def _read_json(text: Any, schema: Any, others: str) -> Any:
-    return pa.json.read_json(
-        pa.BufferReader(pa.py_buffer(np.ascontiguousarray(text))),
-        pa.json.ReadOptions(use_threads=False, block_size=text.size + 1),
-        pa.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior=others),
-    )
+def _joined(lines: Iterable[bytes]) -> bytes:
+    return b"".join(line + b"\n" for line in lines)
+
+
+def _not_json(where: str, line: bytes, clash: Exception) -> BadInput:
+    fact, _ = explained(line, pa.schema([]))
+    return BadInput(f"{where}: {fact} ({clash}). Write an object on each line.")

@@ -10,6 +10,7 @@ from pipeline.ingestion.units import remedy, unlike_columns
 from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.sources.delimited import DelimitedSource
 from pipeline.sources.encoded import EncodedSource
+from pipeline.sources.parquet import ParquetSource
 from pipeline.sources.source import Source
 from storage.dataset import Dataset
 from storage.manifest import Labels, Values
@@ -17,7 +18,7 @@ from storage.manifest import Labels, Values
 
 def notes_on(source: Source, targets: Labels | Values, *, guessed: bool) -> Iterator[str]:
     """Yield sentences; `guessed`: nobody said whether targets are labels."""
-    if isinstance(source, EncodedSource | DelimitedSource):
+    if isinstance(source, EncodedSource | DelimitedSource | ParquetSource):
         yield from source.notes
     if not guessed or not isinstance(targets, Labels) or len(targets.labels) <= FEW_LABELS:
         return

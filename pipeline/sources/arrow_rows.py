@@ -17,6 +17,7 @@ from pipeline.errors import BadInput
 from pipeline.matching import listed, require_distinct
 from pipeline.settings.source_options import SourceOptions
 from pipeline.sources.dense_rows import refuse_text_settings
+from pipeline.sources.pandas_index import index_of, left_out, sentence
 from pipeline.sources.parquet import opened_parquet
 from pipeline.sources.raw_rows import Cells, numbered
 from pipeline.sources.source import Expected, Piece
@@ -36,7 +37,7 @@ def flat(schema: Any) -> Any:
     """Return a schema with structures taken apart, however deep."""
     while any(pa.types.is_struct(field.type) for field in schema):
         parts = [_fields(field) for field in schema]
-        schema = pa.schema([part for several in parts for part in several])
+        schema = pa.schema([part for several in parts for part in several], schema.metadata)
     return schema
 
 
@@ -90,10 +91,9 @@ class ParquetRows:
     kinds: ClassVar[Mapping[str, str]] = MappingProxyType({})
     decided: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     unit: ClassVar[Literal["line", "row"]] = "row"
-    notes: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
-        self, addresses: Sequence[Address], options: SourceOptions, _expected: Expected
+        self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
     ) -> None:
         refuse_text_settings(options, "Parquet")
         self.files = described(addresses)
@@ -103,6 +103,8 @@ class ParquetRows:
             [(address.name, look[0]) for address, look in zip(addresses, looks, strict=True)]
         )
         self._stored = tuple(looks[0][0].names)
+        self.index = left_out(index_of(looks[0][0]), self._stored, options, expected)
+        self.notes = sentence(self.index, looks[0][0])
         self._partitions = {address.name: partition_of(address.name) for address in addresses}
         self._folders = self._require_same_folders()
         self.names: tuple[str, ...] = (*self._stored, *self._folders)
@@ -163,10 +165,9 @@ class IpcRows:
     decided: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     unit: ClassVar[Literal["line", "row"]] = "row"
     has_folders: ClassVar[bool] = False
-    notes: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
-        self, addresses: Sequence[Address], options: SourceOptions, _expected: Expected
+        self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
     ) -> None:
         refuse_text_settings(options, "Arrow IPC")
         self.files = described(addresses)
@@ -177,6 +178,8 @@ class IpcRows:
                 looks.append((address.name, flat(schema)))
         require_alike(looks)
         self.names: tuple[str, ...] = tuple(looks[0][1].names)
+        self.index = left_out(index_of(looks[0][1]), self.names, options, expected)
+        self.notes = sentence(self.index, looks[0][1])
         self.types = tuple(map(str, looks[0][1].types))
 
     @contextmanager

@@ -49,6 +49,7 @@ class DelimitedRows:
     packed: ClassVar[bool] = False
     unit: ClassVar[Literal["line", "row"]] = "line"
     has_folders: ClassVar[bool] = False
+    index: ClassVar[tuple[str, ...]] = ()
     nulls: ClassVar[tuple[str, ...]] = tuple(_NULLS)
 
     def __init__(

@@ -69,6 +69,7 @@ class JsonRows:
     decided: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     unit: ClassVar[Literal["line", "row"]] = "line"
     has_folders: ClassVar[bool] = False
+    index: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self, addresses: Sequence[Address], options: SourceOptions, expected: Expected

@@ -16,6 +16,7 @@ from pipeline.matching import listed, require_distinct
 from pipeline.settings.source_options import SourceOptions
 from pipeline.sources.columns import Columns, choose
 from pipeline.sources.dense_rows import Targets, checked, narrowed, refuse_text_settings
+from pipeline.sources.pandas_index import index_of, left_out, sentence
 from pipeline.sources.source import Expected, Parsed, Piece
 from pipeline.sources.streams import Address, described, opened
 from storage.schema import Schema
@@ -53,7 +54,10 @@ class ParquetSource:
         self._n_rows = sum(look.rows for look in looks)
         names = looks[0].schema.names
         require_distinct(names, addresses[0].name)
-        self._columns = choose(names, len(names), options, addresses[0].name, expected)
+        index = left_out(index_of(looks[0].schema), names, options, expected)
+        self.notes = sentence(index, looks[0].schema)
+        chosen = options.model_copy(update={"drop": (*options.drop, *index)})
+        self._columns = choose(names, len(names), chosen, addresses[0].name, expected)
         for look in looks:
             _check_schema(look, looks[0].schema, self._columns)
         self.n_features: int | None = len(self._columns.features)

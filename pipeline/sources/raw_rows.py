@@ -46,6 +46,10 @@ class RawRows(Protocol):
         """Settings that nobody gave and the first rows told, which later files are read with."""
 
     @property
+    def index(self) -> tuple[str, ...]:
+        """Columns that are the index of a frame, and no features."""
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What somebody should look at, once rows were read."""
 

@@ -33,7 +33,7 @@ def chosen_columns(rows: RawRows, options: SourceOptions, expected: Expected) ->
     names = rows.names or tuple(f"x{k}" for k in range(len(rows.types)))
     dropped = tuple(name for name, kind in options.column.items() if kind == "drop")
     places = tuple(names.index(name) for name in dropped if name in names)
-    changed: dict[str, Any] = {"drop": (*options.drop, *places)}
+    changed: dict[str, Any] = {"drop": (*options.drop, *rows.index, *places)}
     if expected.schema is not None and expected.schema.encoding is not None:
         changed["n_features"] = None  # which counts what columns become
     options = options.model_copy(update=changed)

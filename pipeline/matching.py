@@ -65,6 +65,29 @@ def require_distinct(names: Sequence[str], where: str) -> None:
     )
 
 
+def require_same(known: Sequence[str], found: Sequence[str], where: str) -> None:
+    """Refuse a file whose columns are not those of the first one, order aside; BadInput names them.
+
+    Parameters
+    ----------
+    known, found
+        Columns of the first file, and of another.
+    where
+        The other one.
+    """
+    lacks = [name for name in known if name not in set(found)]
+    extra = [name for name in found if name not in set(known)]
+    told = [f"lacks {listed(lacks)}"] if lacks else []
+    told += [f"has {listed(extra)} besides"] if extra else []
+    if not told and sorted(known) != sorted(found):
+        told = [f"has some of its columns several times ({listed(found)})"]
+    if told:
+        raise BadInput(
+            f"{where}: its columns differ from the first file's: it {' and '.join(told)}. Read "
+            "files with the same columns together."
+        )
+
+
 def require_known(wanted: Sequence[str], found: Sequence[str], where: str, whose: str) -> None:
     """Refuse columns that lack one that is wanted; BadInput names it."""
     there = set(found)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from pipeline.errors import BadInput
-from pipeline.matching import require_distinct
+from pipeline.matching import require_distinct, require_same
 from pipeline.settings.source_options import SourceOptions
 from pipeline.sources.charsets import charset_of
 from pipeline.sources.decimals import Bytes
@@ -134,10 +134,12 @@ class ArffRows(DelimitedRows):
             for line in lines
             if line.strip()[:10].lower() == "@attribute"
         ]
-        if [one.name for one in own] != list(self.names or ()):
+        names = [one.name for one in own]
+        require_same(self.names or (), names, address.name)
+        if names != list(self.names or ()):
             raise BadInput(
-                f"{address.name}: its attributes differ from the first file's. Read files with the "
-                "same columns together."
+                f"{address.name}: its attributes come in another order than the first file's. "
+                "Write them in the same order."
             )
 
     def _as_csv(self, raw: Bytes, name: str, line: int) -> Text:

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from pipeline.errors import BadInput
-from pipeline.matching import listed, require_distinct
+from pipeline.matching import require_distinct, require_same
 from pipeline.settings.source_options import SourceOptions
 from pipeline.sources.dense_rows import refuse_text_settings
 from pipeline.sources.pandas_index import index_of, left_out, sentence
@@ -66,11 +66,7 @@ def require_alike(looks: Sequence[tuple[str, Any]]) -> None:
     first = looks[0][1].names
     require_distinct(first, looks[0][0])
     for name, schema in looks:
-        if sorted(schema.names) != sorted(first):
-            raise BadInput(
-                f"{name}: its columns differ from the first file's: found {listed(schema.names)}, "
-                f"where {listed(first)} were expected. Read files with the same columns together."
-            )
+        require_same(first, schema.names, name)
 
 
 def partition_of(name: str) -> dict[str, str]:

@@ -9,12 +9,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import BadInput
+from pipeline.matching import require_distinct, require_same
 from pipeline.settings.source_options import SourceOptions
 from pipeline.sources import delimited_kernel as grammar
 from pipeline.sources.columns import Columns, choose
 from pipeline.sources.dialect import Dialect, find_delimiter, split_line
-from pipeline.sources.rejection import shown
 from pipeline.sources.source import Expected
 from pipeline.sources.streams import Address, Text
 
@@ -125,11 +124,8 @@ def places_of(known: Sequence[str], found: Sequence[str], name: str) -> tuple[in
     """
     if tuple(found) == tuple(known):
         return None
-    if sorted(found) != sorted(known) or len(set(known)) < len(known):
-        raise BadInput(
-            f"{name}: the header differs from the first file's: found {shown(','.join(found))}. "
-            "Read files with the same columns together."
-        )
+    require_same(known, found, name)
+    require_distinct(known, name)
     return tuple(list(found).index(column) for column in known)
 
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.errors import BadInput
-from pipeline.matching import listed, require_distinct
+from pipeline.matching import require_distinct, require_same
 from pipeline.settings.source_options import SourceOptions
 from pipeline.sources.columns import Columns, choose
 from pipeline.sources.dense_rows import Targets, checked, narrowed, refuse_text_settings
@@ -120,11 +120,7 @@ def _look(address: Address) -> _Look:
 def _check_schema(look: _Look, first: Any, columns: Columns) -> None:
     """Refuse other columns than the first file's, and columns of no use as what they are."""
     names = look.schema.names
-    if sorted(names) != sorted(first.names):
-        raise BadInput(
-            f"{look.name}: its columns differ from the first file's: found {listed(names)}, where "
-            f"{listed(first.names)} were expected. Read files with the same columns together."
-        )
+    require_same(first.names, names, look.name)
     types = [look.schema.types[names.index(name)] for name in first.names]
     for column in (*columns.features, columns.weight):
         if column is not None and not _is_number(types[column]):

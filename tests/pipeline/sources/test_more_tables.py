@@ -391,3 +391,40 @@ def test_words_of_other_programs_for_a_missing_value(tmp_path, word):
     column = source_of(tmp_path / "rows.csv").recipe.columns[0]
     assert column.kind == "number"
     assert column.missing_share == pytest.approx(1 / 3)
+
+
+def several(folder, kind, frames):
+    """Frames as files of one folder, which a glob names in their order."""
+    for k, frame in enumerate(frames):
+        path = folder / f"part-{k}.{kind}"
+        if kind == "csv":
+            frame.to_csv(path, index=False)
+        elif kind == "parquet":
+            frame.to_parquet(path, index=False)
+        else:
+            arrow = pa.Table.from_pandas(frame, preserve_index=False)
+            feather.write_feather(arrow, str(path), compression="uncompressed")
+    return folder / f"*.{kind}"
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "arrow"])
+@pytest.mark.parametrize("encode", ["auto", "always"])
+def test_files_of_a_glob_are_read_by_name_or_told_apart(tmp_path, kind, encode):
+    """Columns in another order are the same; a file without one of them is named with it."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"a": rng.normal(size=60), "b": rng.normal(size=60), "y": [0, 1] * 30})
+    for name in ("same", "short", "wide"):
+        (tmp_path / name).mkdir()
+    halves = [frame[:30], frame[30:]]
+    both = several(tmp_path / "same", kind, [halves[0], halves[1][["y", "b", "a"]]])
+    one = several(tmp_path, kind, [frame])
+    how = {"encode": encode, "dtype": "float64"}
+    found, alone = read(source_of(both, **how)), read(source_of(one, **how))
+    np.testing.assert_array_equal(found[0], alone[0])
+    assert found[1:] == alone[1:]
+    short = several(tmp_path / "short", kind, [halves[0], halves[1].drop(columns="b")])
+    with pytest.raises(BadInput, match=r"part-1\.\w+: its columns differ .*: it lacks 'b'\. Read"):
+        read(source_of(short, **how))
+    wide = several(tmp_path / "wide", kind, [halves[0], halves[1].assign(c=1)])
+    with pytest.raises(BadInput, match=r"part-1\.\w+: its columns differ .*: it has 'c' besides"):
+        read(source_of(wide, **how))

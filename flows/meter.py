@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-import time
 from collections import deque
 from typing import Any, NamedTuple
 
 import psutil  # type: ignore[import-untyped]
 
+from pipeline.plan.rate import RECENT
 from pipeline.reporting.history import LossSums, mean_loss
 from pipeline.runs.outcome import Event
 from pipeline.runs.saved import Cursor
+from solvers.kernels.compiling import working_seconds
 
 RECENT_SECONDS = 10.0  # what rows/s and MB/s look back on
 SMALLEST = 1e-300  # relative gap
@@ -31,14 +32,16 @@ class Numbers(NamedTuple):
     rows_per_s: float
     bytes_per_s: float
     memory: int  # bytes in use by this process and its workers
-    left_s: float | None  # at the present speed, until the last pass that may be made or, if that
-    # is sooner, until the tolerance is certified; 0 at the end
+    left_s: float | None  # at the present speed, until the tolerance is certified, or until the
+    # last pass that may be made; None before that can be told, 0 at the end
     left_passes: float | None = None  # to the tolerance, at the certificate's present rate
     certifying: float | None = None  # share of the rows read to certify, which is no pass
 
 
 class Meter:
     """Takes in events; `read` gives the numbers as they stand.
+
+    Speed, and so the time left, does not count what this process compiles: that is done once.
 
     Parameters
     ----------
@@ -63,6 +66,8 @@ class Meter:
         self._is_over = False
         self._left_passes: float | None = None
         self._certified_at = 0.0  # passes
+        self._first_certified: float | None = None  # passes
+        working_seconds()  # starts the clock
 
     def take(self, event: Event) -> None:
         """Count an event."""
@@ -83,22 +88,24 @@ class Meter:
         if event.kind == "group":
             self._trained, self._began = self._trained + 1, event.cursor.passes
             self._certified = self._left_passes = None
+            self._first_certified = None
         if event.kind == "restart":
             self._loss_sums, self._told = {}, {}
         if event.kind == "certificate":
             self._certified = (event.facts["objective"], event.facts["gap"])
             self._left_passes, self._certified_at = event.facts["left_passes"], self._passed()
+            self._first_certified = self._first_certified or self._certified_at
             self._mark()
         if event.kind == "span":
             self._hear(event.facts["stream"], event.facts["metrics"])
             self._spans += 1
             if self._spans == 2:
-                self._recent.popleft()  # the first span compiles: speed is measured from its end
+                self._recent.popleft()  # the first span compiles, on workers too: measured from its end
             self._mark()
 
     def _mark(self) -> None:
         recent, cursor = self._recent, self._cursor
-        recent.append((time.perf_counter(), self._passed(), cursor.bytes_read))
+        recent.append((working_seconds(), self._passed(), cursor.bytes_read))
         while len(recent) > 2 and recent[-1][0] - recent[1][0] > RECENT_SECONDS:
             recent.popleft()
 
@@ -151,6 +158,8 @@ class Meter:
         left = self._began + self._passes - passes
         if self._left_passes is not None:
             left = min(left, self._left_passes - (passes - self._certified_at))
+        elif self._wanted and passes - (self._first_certified or passes) < RECENT:
+            return None  # nobody knows yet how fast the certificate falls
         after = self._passes * max(0, self._groups - self._trained - 1)
         return (max(0.0, left) + after) / speed
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import cache
 from threading import Lock, Timer
 from types import TracebackType
 from typing import Self
@@ -51,6 +52,12 @@ class Compiling(compiler_events.Listener):  # type: ignore[misc]
         if self._timer is not None:
             self._timer.cancel()
 
+    @property
+    def so_far(self) -> float:
+        """Seconds spent until now, on the kernel under way as well."""
+        with self._lock:
+            return self.seconds + (time.perf_counter() - self._began if self._depth else 0.0)
+
     def on_start(self, event: compiler_events.Event) -> None:  # noqa: ARG002
         """Take the time, and tell of the first one."""
         with self._lock:
@@ -72,3 +79,14 @@ class Compiling(compiler_events.Listener):  # type: ignore[misc]
             self.kernels += 1
             if self._depth == 0:
                 self.seconds += time.perf_counter() - self._began
+
+
+def working_seconds() -> float:
+    """Return a clock's seconds; it stands still while this process compiles, from its first look on."""
+    compiled = _whole_process().so_far
+    return time.perf_counter() - compiled
+
+
+@cache
+def _whole_process() -> Compiling:
+    return Compiling().__enter__()

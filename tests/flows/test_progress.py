@@ -125,6 +125,9 @@ def test_rows_that_are_added_up_count_where_they_are_a_pass():
     assert (numbers.passes, numbers.certifying) == (1.0, None)
     assert numbers.fraction == pytest.approx(1 / 3)  # of three digits one is there
     time.sleep(0.01)
+    meter.take(Event("certificate", Cursor(passes=1.5), told))
+    assert meter.read().rows_per_s > 0.0
+    assert meter.read().left_s is None  # nobody knows how fast the certificate falls
     meter.take(Event("certificate", Cursor(passes=2.0), told | {"gap": 0.01, "left_passes": 1.0}))
     one, passes_per_s = meter.read().left_s, meter.read().rows_per_s / STARTED["n_rows"]
     assert one == pytest.approx(1.0 / passes_per_s)  # sooner than the two passes that are left

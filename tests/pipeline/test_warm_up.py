@@ -1,6 +1,7 @@
 """Kernels compiled ahead: heard of, told of, and not compiled again."""
 
 import multiprocessing
+import time
 from concurrent.futures import ProcessPoolExecutor
 
 import numba
@@ -15,7 +16,7 @@ from pipeline.execution.threads import InProcess
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.training.training_run import TrainingRun
 from solvers.dual.sdca import Sdca
-from solvers.kernels.compiling import Compiling
+from solvers.kernels.compiling import Compiling, working_seconds
 from testing.datasets import make
 
 
@@ -52,6 +53,15 @@ def test_what_compiles_fast_is_not_told_of():
     with Compiling(lambda: told.append(1), after=600.0) as heard:
         new_kernels()[0](1.0)
     assert (heard.kernels, told) == (2, [])
+
+
+def test_the_clock_of_work_stands_still_while_kernels_are_compiled():
+    begun, worked = time.perf_counter(), working_seconds()
+    with Compiling() as heard:
+        new_kernels()[0](1.0)
+    worked, took = working_seconds() - worked, time.perf_counter() - begun
+    assert heard.so_far == heard.seconds > 0.0
+    assert 0.0 < worked <= took - 0.9 * heard.seconds
 
 
 def test_a_run_tells_what_it_compiled_on_the_way(tmp_path, caplog):

@@ -100,7 +100,7 @@ class Meter:
             self._hear(event.facts["stream"], event.facts["metrics"])
             self._spans += 1
             if self._spans == 2:
-                self._recent.popleft()  # the first span compiles, on workers too: measured from its end
+                self._recent.popleft()  # the first span compiles, on workers as well
             self._mark()
 
     def _mark(self) -> None:

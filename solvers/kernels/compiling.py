@@ -82,7 +82,7 @@ class Compiling(compiler_events.Listener):  # type: ignore[misc]
 
 
 def working_seconds() -> float:
-    """Return a clock's seconds; it stands still while this process compiles, from its first look on."""
+    """Return seconds of a clock that stands still, once looked at, while this process compiles."""
     compiled = _whole_process().so_far
     return time.perf_counter() - compiled
 

@@ -1,7 +1,9 @@
 """A real Prefect server on this machine, and the real `prefect` program."""
 
+import fcntl
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -25,6 +27,19 @@ def clean_environment(home):
     """The caller's environment without settings of Prefect's; everything goes below `home`."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
     return kept | {"PREFECT_HOME": str(home), "PREFECT_LOGGING_LEVEL": "INFO"}
+
+
+def migrated_database(folder):
+    """The database of a home that is used for the first time; processes beside wait for one."""
+    made = Path(folder) / "prefect.db"
+    with (Path(folder) / "prefect.db.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            home = Path(folder) / "migrating"
+            done = prefect(clean_environment(home), "server", "database", "upgrade", "-y")
+            assert done.returncode == 0, done.stderr
+            (home / "prefect.db").replace(made)
+    return made
 
 
 def start(command, environment, log=None):
@@ -62,10 +77,15 @@ def wait_for(condition, seconds, what):
 
 
 class Server:
-    """`prefect server start` on a port of its own; killed and started again it is the same one."""
+    """`prefect server start` on a port of its own; killed and started again it is the same one.
 
-    def __init__(self, home):
+    A home without a database gets a copy of `database`: to make one takes five seconds.
+    """
+
+    def __init__(self, home, database=None):
         self.home, self.port = Path(home), free_port()
+        if database:
+            shutil.copy(database, self.home / "prefect.db")
         self.url = f"http://127.0.0.1:{self.port}/api"
         self.environment = clean_environment(home) | {"PREFECT_API_URL": self.url}
         self.log = self.home / "server.log"

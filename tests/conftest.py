@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 
 from flows import cli
-from testing.prefect_server import FlowRunner, Server, stop
+from testing.prefect_server import FlowRunner, Server, migrated_database, stop
 
 #: The same operations in the same order: equal bits, compared with ==.
 EXACT = 0.0
@@ -26,14 +26,15 @@ settings.load_profile("fewpass")
 
 PROJECT = Path(__file__).parents[1]
 
-#: Files that share one Prefect server and one process of flows, which take half a minute to start.
+#: Files that share one Prefect server and one process of flows; test_deployments.py kills its own.
 ONE_SERVER = (
-    "test_deployments.py",
     "test_notifications.py",
     "test_prefect_flows.py",
+    "test_raw_tables.py",
+    "test_spans.py",
 )
 #: What takes minutes begins first, so that no process is left with it at the end.
-LONG = (*ONE_SERVER, "test_operations_page.py", "test_promises.py")
+LONG = ("test_deployments.py", *ONE_SERVER, "test_operations_page.py", "test_promises.py")
 
 
 @pytest.hookimpl(optionalhook=True)  # without xdist there is no such hook
@@ -119,9 +120,16 @@ def as_json(fewpass):
 
 
 @pytest.fixture(scope="session")
-def prefect_server(tmp_path_factory):
+def prefect_database(tmp_path_factory):
+    """Prefect's database as it is at first, made once for all processes of the suite."""
+    own = tmp_path_factory.getbasetemp()
+    return migrated_database(own.parent if "PYTEST_XDIST_WORKER" in os.environ else own)
+
+
+@pytest.fixture(scope="session")
+def prefect_server(tmp_path_factory, prefect_database):
     """One Prefect server for all tests that need one: a start costs many seconds."""
-    server = Server(tmp_path_factory.mktemp("prefect-home")).start()
+    server = Server(tmp_path_factory.mktemp("prefect-home"), prefect_database).start()
     yield server
     stop(server.process)
 

@@ -9,9 +9,17 @@ from pathlib import Path
 import pytest
 
 from flows import errors
+from testing.imports import (
+    PACKAGES,
+    arrows_up,
+    floors,
+    going_round,
+    graph,
+    graph_of_rooms,
+    in_circles,
+)
 
 PROJECT = Path(__file__).parents[1]
-PACKAGES = ["flows", "pipeline", "solvers", "storage"]
 
 
 @pytest.mark.parametrize("name", PACKAGES)
@@ -49,55 +57,24 @@ def test_what_is_tested_knows_no_tests_and_these_no_benchmarks(folder, besides, 
     assert not [where for path in files for name, where in imported(path) if name in never]
 
 
-def modules():
-    """Every module of the packages by its name, and its file."""
-    for path in (path for package in PACKAGES for path in (PROJECT / package).rglob("*.py")):
-        parts = path.relative_to(PROJECT).with_suffix("").parts
-        yield ".".join(parts[: -1 if parts[-1] == "__init__" else None]), path
-
-
-def imports_of(node, known):
-    """The modules that code imports when it runs, inside functions, too; a checker's are left out."""
-    if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-        return
-    if isinstance(node, ast.Import):
-        yield from (a.name for a in node.names if a.name in known)
-    elif isinstance(node, ast.ImportFrom) and node.module:
-        for name in node.names:
-            whole = f"{node.module}.{name.name}"
-            yield from (n for n in [whole if whole in known else node.module] if n in known)
-    for child in ast.iter_child_nodes(node):
-        yield from imports_of(child, known)
-
-
-def room_of(name, path):
-    """The folder of a module, or the module itself where it stands beside the rooms of a package."""
-    folder = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    return folder if "." in folder else name
-
-
-def in_circles(needs):
-    """What is left when whatever needs nothing else is taken away, again and again."""
-    while free := {name for name, its in needs.items() if not its & needs.keys()}:
-        needs = {name: its for name, its in needs.items() if name not in free}
-    return needs
-
-
 def test_neither_modules_nor_rooms_import_each_other_in_a_circle():
-    known = dict(modules())
-    needs = {
-        name: set(imports_of(ast.parse(path.read_text(encoding="utf-8")), known))
-        for name, path in known.items()
-    }
+    needs = graph(PROJECT)
     assert sum(map(len, needs.values())) > len(needs)
     assert not in_circles(needs), "circles, and what imports these"
-    room = {name: room_of(name, path) for name, path in known.items()}
-    rooms = {one: set() for one in room.values()}
-    for name, its in needs.items():
-        rooms[room[name]] |= {room[other] for other in its} - {room[name]}
+    rooms = graph_of_rooms(PROJECT, needs)
     assert "pipeline.training" in rooms
     assert "pipeline.api" in rooms
     assert not in_circles(rooms), "rooms in circles, and what imports these"
+    assert arrows_up(needs) == 0
+
+
+def test_circles_floors_and_arrows_are_seen_where_there_are_some():
+    needs = {
+        "storage.a": {"storage.b"}, "storage.b": {"storage.c"}, "storage.c": {"storage.b"},
+        "solvers.x": {"storage.a"}, "flows.y": {"storage.a"},
+    }  # fmt: skip
+    assert going_round(needs) == {"storage.b", "storage.c"}
+    assert (floors(needs, "storage"), arrows_up(needs)) == (2, 1)
 
 
 def test_there_is_one_version():

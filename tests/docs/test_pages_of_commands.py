@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -104,7 +105,9 @@ def test_the_readme_names_both_commands():
 
 
 @pytest.mark.timeout(600)
-def test_a_nightly_refresh(folder):
+def test_a_nightly_refresh(folder, prefect_database):
+    (folder / "prefect").mkdir()
+    shutil.copy(prefect_database, folder / "prefect")
     script = "\n".join(command for command, _ in sessions("docs/tutorials/refresh.md"))
     finish(script, folder, {"PREFECT_HOME": str(folder / "prefect")})
     assert len((folder / "scores.csv").read_text().splitlines()) > 1000

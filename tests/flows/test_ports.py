@@ -5,6 +5,7 @@ import http.client
 import os
 import re
 import shlex
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -76,8 +77,11 @@ WITHOUT_DASK = ("train", "evaluate", "predict")  # as what they do takes no half
 
 
 @pytest.mark.parametrize("command", [*WITHOUT_DASK, "train on Dask", "prefect run"])
-def test_a_command_listens_to_this_machine_alone(command, made, tmp_path):
+def test_a_command_listens_to_this_machine_alone(command, made, prefect_database, tmp_path):
     data, run = made
+    home = tmp_path / "home"
+    home.mkdir()
+    shutil.copy(prefect_database, home)
     train = [FEWPASS, "train", data, str(tmp_path / "run"), "--memory", "97MB"]
     words = {
         "train": train,
@@ -86,7 +90,7 @@ def test_a_command_listens_to_this_machine_alone(command, made, tmp_path):
         "predict": [FEWPASS, "predict", run, data, str(tmp_path / "scores.csv")],
         "prefect run": [PREFECT, "run", "train", f"-pdataset={data}", f"-prun={tmp_path}/flow"],
     }
-    process = start(words[command], clean_environment(tmp_path / "home"), tmp_path / "said")
+    process = start(words[command], clean_environment(home), tmp_path / "said")
     seen = set()
     while process.poll() is None:
         seen |= listening(process.pid)

@@ -20,7 +20,16 @@ from pipeline.settings.training_plan import TrainingPlan
 from pipeline.training.training_run import TrainingRun
 from storage.folder import Folder
 from testing.datasets import make
-from testing.prefect_server import PREFECT, PROJECT, kill, prefect, start, stop, wait_for
+from testing.prefect_server import (
+    PREFECT,
+    PROJECT,
+    kill,
+    prefect,
+    start,
+    stop,
+    wait_for,
+    words_for,
+)
 
 FEWPASS = str(Path(sys.executable).with_name("fewpass"))
 LONG = {"passes": 60, "lam": "10/n", "memory": "97MB", "snapshot_every": 0.3}
@@ -59,20 +68,25 @@ class Place:
         self.workers.append(start(command, self.server.environment, self.folder / "worker.log"))
         return self.workers[-1]
 
-    def ad_hoc(self, run):
-        """`prefect deployment run` of the long training into folder/run."""
-        plan = json.dumps({"dataset": self.dataset, "passes": LONG["passes"], "seed": 7})
-        words = [f"plan={plan}", "plan.seed=0", f"run={self.folder / run}"]
-        words += [f"{name}={LONG[name]}" for name in LONG if name != "passes"]
-        self.prefect("deployment", "run", "train/ad-hoc", *(f"-p{word}" for word in words))
+    def deployment(self, name):
+        """What the server knows of a deployment of the training."""
+        return self.server.ask(f"deployments/name/train/{name}")
 
-    def states(self, deployment):
-        """(state name, flow run) of every run of a deployment."""
-        found = self.server.ask(
-            "flow_runs/filter",
-            {"deployments": {"name": {"any_": [deployment]}}, "sort": "EXPECTED_START_TIME_ASC"},
-        )
-        return [(run["state"]["name"], run) for run in found]
+    def start_ad_hoc(self, run):
+        """Have a worker run the long training into folder/run."""
+        plan = {"dataset": self.dataset, **LONG}
+        asked = {"parameters": {"plan": plan, "run": str(self.folder / run)}}
+        self.server.ask(f"deployments/{self.deployment('ad-hoc')['id']}/create_flow_run", asked)
+
+    def runs(self, deployment, **wanted):
+        """Flow runs of a deployment, those that are wanted, in the order in which they are due."""
+        asked = {"deployments": {"name": {"any_": [deployment]}}, "flow_runs": wanted}
+        return self.server.ask("flow_runs/filter", asked | {"sort": "EXPECTED_START_TIME_ASC"})
+
+    def due(self, deployment):
+        """Flow runs of a schedule that should have begun."""
+        now = datetime.now(UTC).isoformat()
+        return self.runs(deployment, expected_start_time={"before_": now})
 
     def state(self, run):
         return self.server.ask(f"flow_runs/{run['id']}")["state"]["name"]
@@ -93,12 +107,22 @@ class Place:
         before = (
             max((int(p.name) for p in snapshots.iterdir()), default=0) if snapshots.exists() else 0
         )
-        self.ad_hoc(run)
+        self.start_ad_hoc(run)
         return self.walking(run, before + 2)
+
+    def run_alone(self, run, **settings):
+        """`prefect run` of the long training, without a worker; its process, on its way."""
+        words = {"dataset": self.dataset, "run": self.folder / run, **LONG, **settings}
+        process = start(
+            [PREFECT, "run", "train", *(f"-p{word}" for word in words_for(words))],
+            self.server.environment, self.folder / f"{run}.log",
+        )  # fmt: skip
+        self.walking(run, 2)
+        return process
 
     def last_state(self):
         """State of the newest run of train/ad-hoc."""
-        return self.states("ad-hoc")[-1][0]
+        return self.runs("ad-hoc")[-1]["state"]["name"]
 
     def walking(self, run, snapshot):
         """Wait until that snapshot is whole; the pid of the process that trains."""
@@ -119,39 +143,28 @@ def place(prefect_server, tmp_path_factory):
 @pytest.fixture(scope="module")
 def silent(place):
     """A flow run, started ad hoc, whose process was killed: nobody is there to tell."""
-    words = [
-        PREFECT,
-        "run",
-        "train",
-        "-pdataset=" + place.dataset,
-        f"-prun={place.folder / 'silent'}",
-    ]
-    words += [f"-p{name}={value}" for name, value in LONG.items()]
-    process = start(words, place.server.environment, place.folder / "silent.log")
-    place.walking("silent", 2)
-    kill(process)
+    kill(place.run_alone("silent"))
     return place.server.run_of("/silent")
 
 
 def test_a_schedule_fires_and_late_runs_are_made_up_for_once(place, silent):
     """The worker comes late: the first run that is due does the work of the newest that is."""
     runs = place.store / "nightly"
-    deployment = place.server.ask("deployments/name/train/nightly")
+    deployment = place.deployment("nightly")
+    address = f"deployments/{deployment['id']}"
     parameters = deployment["parameters"] | {"run": str(runs / "{date}T{time}")}
-    place.server.ask(f"deployments/{deployment['id']}", {"parameters": parameters}, "PATCH")
-    place.prefect(
-        "deployment", "schedule", "create", "train/nightly", "--interval", SCHEDULED_EVERY
-    )
-    wait_for(
-        lambda: sum(due(run) for _, run in place.states("nightly")) >= 3, 120, "three late runs"
-    )
+    place.server.ask(address, {"parameters": parameters}, "PATCH")
+    interval = {"interval": SCHEDULED_EVERY, "anchor_date": datetime.now(UTC).isoformat()}
+    place.server.ask(f"{address}/schedules", [{"active": True, "schedule": interval}])
+    wait_for(lambda: len(place.due("nightly")) >= 3, 120, "three late runs")
     place.worker()
-    wait_for(lambda: "Completed" in dict(place.states("nightly")), 150, "a scheduled run's end")
-    for schedule in place.server.ask(f"deployments/{deployment['id']}")["schedules"]:
-        place.prefect("deployment", "schedule", "delete", "train/nightly", schedule["id"], "-y")
+    completed = {"name": {"any_": ["Completed"]}}
+    wait_for(lambda: place.runs("nightly", state=completed), 150, "a scheduled run's end")
+    for schedule in place.deployment("nightly")["schedules"]:
+        place.server.ask(f"{address}/schedules/{schedule['id']}", method="DELETE")
     first = min(runs.iterdir())
     assert '"event":"finish"' in (first / "log.jsonl").read_text()
-    late = [run for _, run in place.states("nightly")]
+    late = place.runs("nightly")
     assert str(first) in {run["parameters"]["run"] for run in late}  # for doctor to look at
     oldest = late[0]
     assert first.name.replace("-", "") > oldest["expected_start_time"][:19].replace(
@@ -162,23 +175,18 @@ def test_a_schedule_fires_and_late_runs_are_made_up_for_once(place, silent):
 def test_a_deployment_takes_the_parameters_of_prefect_run(place):
     """On top of its own; what is wrong is refused before a run is made of it."""
     name = "train/nightly"
-    before = place.server.ask("deployments/name/train/nightly")["parameters"]
+    before = place.deployment("nightly")["parameters"]
     place.prefect("deployment", "run", name, "-p", "solver=sdca", "--param", "passes=7")
-    found = next(run for state, run in place.states("nightly") if not run["auto_scheduled"])
+    found = next(run for run in place.runs("nightly") if not run["auto_scheduled"])
     plan = found["parameters"]["plan"]
     assert found["parameters"] == before | {"plan": plan}
     assert plan == before["plan"] | {"solver": {"kind": "sdca"}, "passes": 7}
     place.server.ask(f"flow_runs/{found['id']}", method="DELETE")
-    known = len(place.states("nightly"))
-    for word, said in (("lamb=1", "Did you mean lam"), ("passes=no", "plan.passes")):
-        refused = prefect(place.server.environment, "deployment", "run", name, "-p", word)
-        assert refused.returncode == 2, refused.stderr
-        assert said in refused.stderr
-    assert len(place.states("nightly")) == known
-
-
-def due(run):
-    return datetime.fromisoformat(run["expected_start_time"]) <= datetime.now(UTC)
+    known = len(place.runs("nightly"))
+    refused = prefect(place.server.environment, "deployment", "run", name, "-p", "passes=no")
+    assert refused.returncode == 2, refused.stderr
+    assert "plan.passes" in refused.stderr
+    assert len(place.runs("nightly")) == known
 
 
 def test_the_automation_notices_a_silent_run(place, silent):
@@ -215,7 +223,7 @@ def test_kill_the_flow_then_the_worker_then_both(place):
     assert not (place.folder / "shaken" / KEY).exists()
 
     place.worker()
-    place.ad_hoc("shaken")  # runs at all only if the dead one's slot is free
+    place.start_ad_hoc("shaken")  # runs at all only if the dead one's slot is free
     assert place.trained("shaken")["weights_sha256"] == place.quiet.weights_sha256
     wait_for(lambda: place.last_state() == "Completed", 60, "the flow's last word")
     assert json.loads(doctor(place).stdout)["ill"] == 0
@@ -225,7 +233,7 @@ def test_cancelled_from_the_page_it_ends_as_cancelled_and_goes_on(place):
     """What a click on "cancel" asks of the server; the worker passes it on as a SIGTERM."""
     place.workers or place.worker()
     place.flow_begun("cancelled")
-    run = place.states("ad-hoc")[-1][1]
+    run = place.runs("ad-hoc")[-1]
     asked = {"state": {"type": "CANCELLING", "name": "Cancelling"}}
     place.server.ask(f"flow_runs/{run['id']}/set_state", asked)
     wait_for(lambda: place.state(run) == "Cancelled", 60, "the end of a cancelled run")
@@ -235,7 +243,7 @@ def test_cancelled_from_the_page_it_ends_as_cancelled_and_goes_on(place):
     assert last["snapshot"] is not None
     told = (place.folder / "worker.log").read_text()
     assert "CancelledRun" not in told
-    place.ad_hoc("cancelled")
+    place.start_ad_hoc("cancelled")
     assert place.trained("cancelled")["weights_sha256"] == place.quiet.weights_sha256
     wait_for(lambda: place.last_state() == "Completed", 60, "the flow's last word")
 
@@ -244,7 +252,7 @@ def test_suspended_on_the_page_it_leaves_a_snapshot_and_resumed_it_goes_on(place
     """What the page's "Pause" and "Resume" ask of the server."""
     place.workers or place.worker()
     flow = place.flow_begun("suspended")
-    run = place.states("ad-hoc")[-1][1]
+    run = place.runs("ad-hoc")[-1]
     details = {"pause_reschedule": True, "pause_timeout": "2100-01-01T00:00:00Z"}
     asked = {"state": {"type": "PAUSED", "name": "Suspended", "state_details": details}}
     place.server.ask(f"flow_runs/{run['id']}/set_state", asked)
@@ -272,18 +280,13 @@ def longest_silence(log, since=0.0):
     return max(after - before for before, after in pairwise(times))
 
 
-def test_a_dead_server_delays_no_row_and_cancelling_works_when_it_is_back(place):
-    """Without a worker, too: the flow looks itself whether it is being cancelled."""
-    words = [
-        PREFECT,
-        "run",
-        "train",
-        "-pdataset=" + place.dataset,
-        f"-prun={place.folder / 'endless'}",
-    ]
-    words += [f"-p{name}={value}" for name, value in (LONG | {"passes": 100_000}).items()]
-    process = start(words, place.server.environment, place.folder / "endless.log")
-    place.walking("endless", 2)
+def test_a_dead_server_costs_its_view_of_a_run_not_the_run(place):
+    """Two flows without a worker: no row is delayed, one ends, one is cancelled afterwards.
+
+    They look themselves whether they are being cancelled.
+    """
+    endless = place.run_alone("endless", passes=100_000)
+    alone = place.run_alone("alone")
     log = place.folder / "endless/log.jsonl"
     usual, killed = longest_silence(log), time.time()
     kill(place.server.process)
@@ -295,27 +298,16 @@ def test_a_dead_server_delays_no_row_and_cancelling_works_when_it_is_back(place)
     asked = {"state": {"type": "CANCELLING", "name": "Cancelling"}}
     place.server.ask(f"flow_runs/{run['id']}/set_state", asked)
     wait_for(lambda: place.state(run) == "Cancelled", 90, "the end of a cancelled run")
-    assert process.wait(60) == 1
+    assert endless.wait(60) == 1
     last = json.loads(log.read_text().splitlines()[-1])
     assert (last["event"], last["snapshot"] is not None) == ("stop", True)
     assert "Traceback" not in (place.folder / "endless.log").read_text()
+    require_quiet_end(place, alone)
 
 
-def test_kill_the_server_and_run_on(place):
-    """A server that dies costs its view of the run, not the run."""
-    words = [
-        PREFECT,
-        "run",
-        "train",
-        "-pdataset=" + place.dataset,
-        f"-prun={place.folder / 'alone'}",
-    ]
-    words += [f"-p{name}={value}" for name, value in LONG.items()]
-    process = start(words, place.server.environment, place.folder / "alone.log")
-    place.walking("alone", 2)
-    kill(place.server.process)
-    place.server.start()
-    status = process.wait(120)
+def require_quiet_end(place, alone):
+    """What ran on comes to the model of the quiet one, though its flow may end as failed."""
+    status = alone.wait(120)
     if status != 0:
         assert status == 1
         assert "prefect run: " in (place.folder / "alone.log").read_text()

@@ -75,8 +75,10 @@ def quiet_runs(tmp_path_factory):
     ids=lambda e: f"{e.workers} processes" if e.workers else f"{e.threads} threads",
 )
 def test_bits_do_not_depend_on_where_it_runs(tmp_path, quiet_runs, execution):
+    # A process loads the kernels of every method anew: half of the plans, of either layout.
+    plans = quiet_runs[::2] if execution.workers else quiet_runs
     with open_executor(execution) as executor:
-        for k, (plan, quiet) in enumerate(quiet_runs):
+        for k, (plan, quiet) in enumerate(plans):
             there = train(plan, tmp_path / f"run{k}", executor)
             assert there.weights_sha256 == quiet.weights_sha256, plan
             assert (there.objective, there.certificate) == (quiet.objective, quiet.certificate)

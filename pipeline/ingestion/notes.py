@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from pipeline.ingestion.scaling import UNLIKE
 from pipeline.ingestion.target_map import FEW_LABELS
 from pipeline.ingestion.units import remedy, unlike_columns
+from pipeline.matching import listed
 from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.sources.delimited import DelimitedSource
 from pipeline.sources.encoded import EncodedSource
 from pipeline.sources.parquet import ParquetSource
 from pipeline.sources.source import Source
+from pipeline.streaming.targets import label_text
 from storage.dataset import Dataset
 from storage.manifest import Labels, Values
 
@@ -20,6 +22,8 @@ def notes_on(source: Source, targets: Labels | Values, *, guessed: bool) -> Iter
     """Yield sentences; `guessed`: nobody said whether targets are labels."""
     if isinstance(source, EncodedSource | DelimitedSource | ParquetSource):
         yield from source.notes
+    if isinstance(targets, Labels) and len(targets.labels) <= FEW_LABELS:
+        yield from _lonely(targets)
     if not guessed or not isinstance(targets, Labels) or len(targets.labels) <= FEW_LABELS:
         return
     n = len(targets.labels)
@@ -32,6 +36,17 @@ def notes_on(source: Source, targets: Labels | Values, *, guessed: bool) -> Iter
         yield (
             f"The labels are {n} different words, most of them of a single row. "
             "Check `label`, and the delimiter of a CSV file (`delimiter`)."
+        )
+
+
+def _lonely(targets: Labels) -> Iterator[str]:
+    """Yield a sentence where labels are those of one row, or of held-out rows alone."""
+    names = [label_text(label) for label in targets.labels]
+    few = [name for name, n in zip(names, targets.counts, strict=True) if n <= 1]
+    if few:
+        yield (
+            f"{listed(few)}: labels of a single row, or of none but held-out ones, of which next "
+            "to nothing can be learnt. Correct them if they are slips, or leave these rows out."
         )
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import BadInput
 from pipeline.sources.source import LONGEST_LABEL
+from pipeline.streaming.targets import alike
 from storage.manifest import Labels, Values
 
 Vector = NDArray[np.float64]
@@ -242,9 +243,10 @@ class TargetMap:
     def _refuse_unknown(self, found: dict[str | float, list[int]]) -> None:
         unknown = [label for label in found if label not in self.labels]
         if unknown or self._encoder.numbers is None:
+            slip = alike(str(unknown[0]), [*map(str, self.labels)]) if unknown else ""
             raise BadInput(
                 f"Labels {_listed(unknown)} are unknown to the data set given as `like`, which has "
-                f"{_listed(self.labels)}. Mend the sources, or ingest without `like`."
+                f"{_listed(self.labels)}. {slip}Mend the sources, or ingest without `like`."
             )
 
     def apply(self, target: Vector) -> Vector:

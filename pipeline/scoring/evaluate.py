@@ -29,7 +29,7 @@ from pipeline.settings.matching import BY_NAME, Matching
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.streaming.buffers import let_go_of_buffers
 from pipeline.streaming.resident import rows_in_memory
-from pipeline.streaming.targets import TargetRule, label_text, shown, target_rule
+from pipeline.streaming.targets import TargetRule, alike, label_text, shown, target_rule
 from pipeline.streaming.windows import IN_FLIGHT, OVERHEAD_BYTES, chunk_bytes, plan_windows
 from solvers.kernels.scores import scores
 from solvers.losses import Problem
@@ -158,7 +158,8 @@ def _same_classes(targets: Labels | Values, trained: Labels | Values) -> TargetR
     if unknown:
         raise BadInput(
             f'The label "{unknown[0]}" is unknown to the model, which has {shown(trained)}. '
-            "Ingest the rows with the training set as `like` to find where it is."
+            f"{alike(unknown[0], names)}Ingest the rows with the training set as `like` to find "
+            "where it is."
         )
     values = tuple(float(names.index(label_text(label))) for label in targets.labels)
     return TargetRule(values=values, n_classes=len(names))

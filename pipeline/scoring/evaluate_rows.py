@@ -25,7 +25,7 @@ from pipeline.settings.source_options import SourceOptions
 from pipeline.sources import Expected, open_source
 from pipeline.sources.source import Parsed, Piece
 from pipeline.streaming.buffers import row_view
-from pipeline.streaming.targets import label_text, shown, target_rule
+from pipeline.streaming.targets import alike, label_text, shown, target_rule
 from solvers.losses import Problem
 from solvers.protocol import Block, Sum, add_parts
 from storage.manifest import Labels
@@ -156,7 +156,8 @@ def targets_of(model: Model, problem: Problem, parsed: Parsed, where: str) -> Ve
     if unknown and record.plan.positive is None:
         raise BadInput(
             f'{where}: the label "{unknown[0]}" is unknown to the model, which has '
-            f"{shown(record.targets)}. Leave such rows out, or check `label`."
+            f"{shown(record.targets)}. {alike(unknown[0], names)}Leave such rows out, or check "
+            "`label`."
         )
     if positive is None:
         return np.array([float(names.index(name)) for name in found])[places]

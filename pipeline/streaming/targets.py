@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -152,6 +153,21 @@ def label_text(label: float | str) -> str:
     if isinstance(label, str):
         return label
     return str(int(label)) if float(label).is_integer() else repr(float(label))
+
+
+def alike(unknown: str, known: Sequence[str]) -> str:
+    """Say which known label an unknown one is written like, in small letters and without dots."""
+    for label in known:
+        if _bare(label) == _bare(unknown):
+            return (
+                f'"{unknown}" and "{label}" differ by case, blanks or a dot at the end alone: '
+                "write them alike. "
+            )
+    return ""
+
+
+def _bare(label: str) -> str:
+    return label.casefold().strip().rstrip(".").rstrip()
 
 
 def shown(targets: Labels) -> str:

@@ -402,6 +402,30 @@ def test_labels_of_a_file_that_the_model_does_not_know_are_refused(work, tmp_pat
     assert 'rows.csv, after line 1: the label "maybe" is unknown' in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("written", ["yes.", "Yes", " YES . "])
+def test_labels_that_are_only_written_otherwise_are_told_so(work, tmp_path, capsys, written):
+    folder, frame = work
+    rows = frame[2000:].replace({"bought": {"yes": written.strip()}})
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    said = f'"{written.strip()}" and "yes" differ by case, blanks or a dot at the end alone'
+    assert main(["evaluate", str(folder / "run"), str(tmp_path / "rows.csv")]) == 2
+    assert said in capsys.readouterr().err
+    like = ["--like", str(folder / "data")]
+    assert main(["ingest", str(tmp_path / "rows.csv"), str(tmp_path / "like"), *like]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_class_of_one_row_is_told_and_trained(tmp_path, capsys):
+    frame = people(300)
+    frame.loc[7, "bought"] = "Yes"
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    data, run = str(tmp_path / "data"), str(tmp_path / "run")
+    assert main(["ingest", str(tmp_path / "rows.csv"), data, "--label", "bought", "--json"]) == 0
+    (note,) = [one for one in json.loads(capsys.readouterr().out)["notes"] if "single row" in one]
+    assert note.startswith("'Yes': labels of a single row")
+    assert main(["train", data, run, "--passes", "1", "--scheduler", "none", "-q"]) == 0
+
+
 def test_ranks_are_the_shares_of_the_sample_below_a_number():
     rng = np.random.default_rng(0)
     for numbers in (rng.integers(0, 9, 400) ** 3, rng.pareto(0.7, 5000), -(rng.random(300) ** 5)):

@@ -12,15 +12,16 @@ from typing import NamedTuple
 START = """\
 fewpass: linear models on data larger than memory
 
-  fewpass ingest FILE DATA --label COLUMN --test-fraction 0.2
-                                         read a table once; a fifth is held out
-  fewpass train DATA RUN --tol 1e-4      train until that accuracy is proven
-  fewpass evaluate RUN DATA-test         test the model on the rows held out
-  fewpass predict RUN FILE OUT.csv       predict raw rows
-  fewpass report RUN --html              make a page to look at
+  fewpass ingest FILE DATA --label NAME --test-fraction 0.2
+                                     read a table once; hold out
+                                     a fifth of its rows
+  fewpass train DATA RUN --tol 1e-4  train until that is proven
+  fewpass evaluate RUN DATA-test     test on the rows held out
+  fewpass predict RUN FILE OUT.csv   predict raw rows
+  fewpass report RUN --html          make a page to look at
 
-  fewpass demo                           all of this on generated data
-  fewpass --help                         all commands
+  fewpass demo                       all this on generated data
+  fewpass --help                     all commands
 """
 MOST_LOOKED_AT = 1000  # names in the folder
 MOST_TOLD = 6

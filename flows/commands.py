@@ -21,9 +21,11 @@ from flows.options import (
     TRAINING,
     WHERE,
     Ingest,
+    Method,
     Output,
     PlanSource,
     Reading,
+    RequireTol,
     Straight,
     Training,
     Where,
@@ -111,7 +113,7 @@ def train(
     straight: Straight = STRAIGHT,
     where: Where = WHERE,
     plan_source: PlanSource = PLAN_SOURCE,
-    require_tol: bool = False,
+    require_tol: RequireTol = False,
     output: Output = OUTPUT,
 ) -> int:
     """Train a model on a data set, in one pass or to a tolerance (--tol).
@@ -143,7 +145,7 @@ def resume(
     /,
     *,
     where: Where = WHERE,
-    require_tol: bool = False,
+    require_tol: RequireTol = False,
     output: Output = OUTPUT,
 ) -> int:
     """Continue a training that was interrupted; the model will be the same, bit for bit.
@@ -321,7 +323,7 @@ def weights(
     return run_weights(run, top, label, csv, output)
 
 
-def methods(name: str | None = None, /, *, output: Output = OUTPUT) -> int:
+def methods(name: Method | None = None, /, *, output: Output = OUTPUT) -> int:
     """List the training methods, or show what one of them needs and its settings.
 
     Parameters

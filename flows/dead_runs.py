@@ -70,7 +70,7 @@ def examine_folder(url: str, *, fix: bool) -> Finding:
     holder = holder_of(run.folder)
     resume = what_resumes(run)
     if holder is None:
-        return Finding(url, None, "nobody trains into it", (), resume, folder=run.url)
+        return Finding(url, None, "no process is training it", (), resume, folder=run.url)
     who = f"process {holder.pid} on {named_host(holder.host)}"
     if holder.is_dead():
         done = ("freed its lease",) if fix and release_stale(run.folder) else ()
@@ -99,7 +99,7 @@ def what_resumes(run: RunFolder) -> str:
         return f"fewpass resume {run.url} begins at the first row{past}"
     saved = Saved.of(newest)
     if saved.finished:
-        return f"the training is finished: fewpass resume {run.url} says so and changes nothing"
+        return "the training is finished: there is nothing to resume"
     return (
         f"fewpass resume {run.url} goes on from snapshot {saved.name}{past}: "
         f"{saved.cursor.passes:g} of {plan.passes} passes"

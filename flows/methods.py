@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 from typing import Any
 
 from rich.console import Group
@@ -12,7 +11,6 @@ from rich.table import Table
 from flows.console import Terminal
 from flows.options import Output
 from flows.printing import printable
-from pipeline.errors import BadInput
 from pipeline.settings.methods import settings_class
 from solvers.registry import METHODS
 
@@ -30,9 +28,9 @@ LOSSES = {"any": "any", "smooth": "smooth ones: all but the hinge", "hinge": "th
 
 
 def run_methods(name: str | None, output: Output) -> int:
-    """Tell all methods in a line each, or everything of one."""
+    """Tell all methods in a line each, as for auto, which is any of them, or everything of one."""
     terminal = Terminal(output)
-    if name is None:
+    if name is None or name == "auto":
         facts = {kind: first_line(kind) for kind in METHODS}
         terminal.result({"methods": facts}, Group(*_overview(facts)))
     else:
@@ -47,11 +45,7 @@ def first_line(kind: str) -> str:
 
 
 def described(kind: str) -> dict[str, Any]:
-    """Return what one method is, needs and can be told; BadInput where there is none."""
-    if kind not in METHODS:
-        near = get_close_matches(kind, METHODS, n=1)
-        hint = f"Did you mean {near[0]}?" if near else f"There are {', '.join(METHODS)}."
-        raise BadInput(f'There is no method "{kind}". {hint}')
+    """Return what one method is, needs and can be told."""
     method = settings_class(kind)
     needs = method.needs  # type: ignore[attr-defined]
     return {

@@ -12,7 +12,17 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from cyclopts import Group, Parameter
 from pydantic import BaseModel
@@ -67,9 +77,14 @@ class PlanSource:
 
 # -- settings of plans ---------------------------------------------------------------------------
 
+if TYPE_CHECKING:
+    Method = str
+else:
+    Method = Literal[KINDS]
+
 #: How an option is given that is not called or typed like its field.
 GIVEN_AS: dict[str, tuple[Any, Parameter]] = {
-    "solver": (Literal[KINDS], Parameter()),
+    "solver": (Method, Parameter()),
     "label": (str, Parameter(allow_leading_hyphen=True)),
     "weight": (str, Parameter(allow_leading_hyphen=True)),
     "drop": (Names, Parameter(consume_multiple=False)),
@@ -85,6 +100,7 @@ GIVEN_AS: dict[str, tuple[Any, Parameter]] = {
 
 #: What the help lists first.
 EVERYDAY = Group("Everyday options", sort_key=0)
+RequireTol = Annotated[bool, Parameter(group=EVERYDAY)]
 USED_EVERY_DAY = {
     "label", "drop", "test_fraction", "like", "overwrite", "solver", "loss", "lam", "tol", "passes",
     "held_out", "calibrate", "memory", "scheduler",
@@ -182,7 +198,7 @@ class Training:
 
     set: Annotated[Names, Parameter(consume_multiple=False)] = ()
     """A setting of the method itself, such as --set solver.gamma0=0.5; may be repeated.  Without
-    --solver of asgd."""
+    --solver it is one of asgd."""
 
 
 @sets(MatchingSettings, "Columns")

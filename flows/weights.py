@@ -40,10 +40,12 @@ def weights_table(found: Sequence[tuple[str | None, NamedWeight]]) -> Table:
     for name in ["class"] * several + ["feature"]:
         table.add_column(name, style="cyan", overflow="fold")
     table.add_column("weight", justify="right")
-    table.add_column("per unit of the source", justify="right")
+    units = any(weight.per_unit is not None for _, weight in found)
+    if units:
+        table.add_column("per unit of the source", justify="right")
     for of, weight in found:
         per_unit = "" if weight.per_unit is None else f"{weight.per_unit:.6g}"
-        cells = [printable(weight.feature), f"{weight.weight:+.6g}", per_unit]
+        cells = [printable(weight.feature), f"{weight.weight:+.6g}", *([per_unit] * units)]
         table.add_row(*([printable(of or "")] * several), *cells)
     return table
 

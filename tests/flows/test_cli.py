@@ -147,8 +147,8 @@ def test_nothing_asked_for_says_what_to_do_first(capsys):
         ("train a b --tol low", "--tol takes a number, not 'low'."),
         ("train a b --passes 1 --passes 2", "--passes is given more than once."),
         ("--versoin", "There is no option --versoin."),
-        ("methods newtn", "Did you mean newton?"),
-        ("methods perceptron", "There are sgd, asgd, onepass,"),
+        ("methods newtn", 'Did you mean "newton"?'),
+        ("methods perceptron", 'Choose from: "auto", "sgd", "asgd",'),
     ],
 )
 def test_what_a_command_does_not_take_is_told_with_what_it_takes(words, said, capsys):
@@ -207,16 +207,26 @@ def test_completions_know_commands_and_options(shell, capsys):
     assert shell != "zsh" or shown.endswith("  compdef _cyclopts_fewpass fewpass\nfi\n")
 
 
-def test_bash_completes_a_command(tmp_path, capsys):
+@pytest.mark.parametrize(
+    "words, completed",
+    [
+        ("tra", "train"),
+        ("methods newt", "newton"),
+        ("train data run --loss squared_", "squared_hinge"),
+    ],
+)
+def test_bash_completes_commands_and_choices(tmp_path, capsys, words, completed):
     assert cli.main(["completion", "bash"]) == 0
     script = tmp_path / "fewpass"
     script.write_text(capsys.readouterr().out)
-    asked = "COMP_WORDS=(fewpass tra); COMP_CWORD=1; _fewpass fewpass tra fewpass; echo $COMPREPLY"
+    asked = (
+        f"COMP_WORDS=(fewpass {words}); COMP_CWORD={len(words.split())}; _fewpass; echo $COMPREPLY"
+    )
     found = subprocess.run(
         ["bash", "--norc", "-c", f"source {script}; {asked}"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert found.stdout.strip() == "train"
+    assert found.stdout.strip() == completed
 
 
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")

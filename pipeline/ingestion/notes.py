@@ -63,6 +63,6 @@ def notes_on_scaling(dataset: Dataset, plan: IngestPlan) -> Iterator[str]:
     if apart is not None:
         yield (
             f"Columns differ in size by a factor of {apart:.2g}, and steps of one size learn from "
-            f"the largest alone. Ingest with `{remedy(dataset)}`, or train with `solver=onepass` "
-            "or `solver=newton`."
+            f"the largest alone. Ingest with `{remedy(dataset.manifest.layout)}`, or train with "
+            "`solver=onepass` or `solver=newton`."
         )

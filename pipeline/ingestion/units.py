@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.ingestion.scaling import UNLIKE
 from storage.dataset import Dataset
+from storage.table import DenseTable, Table
+
+Vector = NDArray[Any]
 
 #: Statistics of more columns are not looked at: most are zero in most rows then.
 MOST_COLUMNS = 1 << 20
@@ -22,9 +28,21 @@ def unlike_columns(dataset: Dataset) -> float | None:
     known = manifest.columns.keys() >= {"count", "mean", "variance"}
     if not known or manifest.scaling.kind == "standard" or manifest.n_features > MOST_COLUMNS:
         return None
-    filled = dataset.column("count") > _FILLED * dataset.n_rows
-    mean, variance = dataset.column("mean")[filled], dataset.column("variance")[filled]
-    varies = variance > 1e-24 * mean * mean
+    return _apart(
+        dataset.column("count"), dataset.column("mean"), dataset.column("variance"), dataset.n_rows
+    )
+
+
+def unlike_rows(table: Table) -> float | None:
+    """Return the same of rows in memory that are dense; None of others."""
+    if not isinstance(table, DenseTable):
+        return None
+    X = table.X.astype(np.float64)
+    return _apart(np.count_nonzero(X, axis=0), X.mean(axis=0), X.var(axis=0), len(X))
+
+
+def _apart(count: Vector, mean: Vector, variance: Vector, n: int) -> float | None:
+    varies = (count > _FILLED * n) & (variance > 1e-24 * mean * mean)
     if not varies.any():
         return None
     sizes = np.sqrt(variance[varies] + mean[varies] ** 2)
@@ -32,6 +50,6 @@ def unlike_columns(dataset: Dataset) -> float | None:
     return ratio if ratio > UNLIKE else None
 
 
-def remedy(dataset: Dataset) -> str:
+def remedy(layout: str) -> str:
     """Name the scaling that helps: sparse rows cannot be standardised."""
-    return "scale=standard" if dataset.manifest.layout == "dense" else "scale=maxabs"
+    return "scale=standard" if layout == "dense" else "scale=maxabs"

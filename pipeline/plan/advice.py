@@ -8,6 +8,7 @@ from pipeline.execution.span import Job
 from pipeline.ingestion.units import remedy, unlike_columns
 from pipeline.plan.clustering import clustering_warning
 from pipeline.plan.forecast import Forecast
+from pipeline.plan.ill_conditioned import HEAVY_TAIL, UNIT_ROWS, Columns, ill_conditioned
 from pipeline.plan.job import streaming, with_method_chosen
 from pipeline.settings.training_plan import TrainingPlan
 from solvers.estimates.expected_passes import (
@@ -22,13 +23,8 @@ from solvers.registry import method_class
 
 MANY_PASSES = 100
 FEW_PASSES = 30  # what a larger lam is proposed for
-HEAVY_TAIL = 50.0  # largest over mean smoothness
 BETTER = 0.5  # a cure is named when it leaves at most that share of the passes
-UNIT_ROWS, STANDARD = "unit-rows", "standard"
-#: K, per pass, beyond which steps of one size learn from the largest columns alone.
-HOPELESS = 1000.0
-#: Methods that take columns of any scale as they are.
-SCALE_FREE = ("newton", "onepass", "simba")
+STANDARD = "standard"
 
 
 def warnings(plan: TrainingPlan, job: Job, foreseen: Forecast) -> list[str]:
@@ -49,31 +45,9 @@ def warnings(plan: TrainingPlan, job: Job, foreseen: Forecast) -> list[str]:
             "Naive batches step too far where rows are alike, and may circle or diverge. They are "
             "there to be compared with; use `solver.batch=aggressive`."
         )
-    return [*said, *_ill_conditioned(plan, job)]
-
-
-def _ill_conditioned(plan: TrainingPlan, job: Job) -> Iterator[str]:
-    """Say that kappa is beyond what the passes can do, and what helps."""
-    known, kind = conditioning(job.problem, job.stats), streaming(plan).kind
-    if known is None or kind in SCALE_FREE:
-        return
-    K = known.slowness(job.stats.n)
-    if HOPELESS * plan.passes >= K:
-        return
-    fact = (
-        f"kappa is {known.kappa:.2g} and the mean curvature over lam {K:.2g} times the number of "
-        f"rows, beyond what {kind} does in {plan.passes:g} passes"
-    )
-    apart = unlike_columns(job.dataset)
-    if apart is not None:
-        yield (
-            f"{fact}: columns differ in size by a factor of {apart:.2g}. "
-            f"Ingest with `{remedy(job.dataset)}`."
-        )
-    elif known.largest > HEAVY_TAIL * known.mean:
-        yield f"{fact}: a few rows are very long. Ingest with `scale={UNIT_ROWS}`."
-    else:
-        yield f"{fact}. Ingest with `{remedy(job.dataset)}`, or choose a larger `lam`."
+    columns = Columns(lambda: unlike_columns(job.dataset), remedy(job.dataset.manifest.layout))
+    kind = streaming(plan).kind
+    return [*said, *ill_conditioned(job.problem, job.stats, kind, plan.passes, columns)]
 
 
 def visits_chunks_alone(plan: TrainingPlan, job: Job) -> bool:

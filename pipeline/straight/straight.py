@@ -20,7 +20,9 @@ from numpy.typing import NDArray
 from pipeline.errors import BadInput
 from pipeline.execution.span import Stopwatch, this_worker, told
 from pipeline.execution.walk import SpanReport
+from pipeline.ingestion.units import remedy, unlike_rows
 from pipeline.memory import peak_memory_bytes
+from pipeline.plan.ill_conditioned import Columns, ill_conditioned
 from pipeline.plan.mixing import LossDrift, drift_sentence, sorted_sentence
 from pipeline.runs.engine import Training
 from pipeline.runs.grid import Choice, weights_of
@@ -57,6 +59,13 @@ from storage.snapshot import Snapshot
 MOST_RESTARTS = 30
 
 
+def _columns_of(first: FirstRows) -> Columns:
+    """Return what is known of the columns, of which the first rows tell."""
+    rows = first.first.table
+    kind = remedy(first.source.layout)
+    return Columns(lambda: unlike_rows(rows), kind, "Say")
+
+
 class Straight:
     """An engine whose unit of work is a buffer of a source's rows; see `engine.Engine`."""
 
@@ -89,7 +98,9 @@ class Straight:
         self._rows, self._sums = 0, None if not self._goes_by_columns else first.count_columns()
         self._drift, self._warned = LossDrift(), set[str]()
         self._spans_s = 0.0  # of buffers, waiting for them included
-        self.warnings = list[str]()
+        self.warnings = ill_conditioned(
+            self.problem, self.stats, self.plan.solver.kind, 1, _columns_of(first)
+        )
 
     @property
     def classes(self) -> int | None:

@@ -184,7 +184,9 @@ class TrainingRun:
         plan = as_begun(plan, run) if run.exists() else with_lam_path(plan, dataset.manifest)
         methods = choose_straight(plan, first)
         made = cls(run, plan, dataset, executor, methods, storage_options, first=first)
-        record = RunRecord.of(plan, dataset.manifest, None, made.methods, dataset.schema)
+        record = RunRecord.of(
+            plan, dataset.manifest, None, made.methods, dataset.schema, made.warnings
+        )
         run.begin(record)
         begun = run.record().methods
         if begun == methods:

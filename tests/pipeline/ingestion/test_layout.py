@@ -1,6 +1,7 @@
 """LIBSVM text whose cells are mostly there, stored dense and standardised."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -145,3 +146,31 @@ def test_kappa_beyond_the_passes_is_told_with_its_remedy(tmp_path, capsys):
     assert main(["ingest", source, data, "--overwrite", "-q"]) == 0
     assert main(["plan", data, *options, "--json"]) == 0
     assert not any(said in one for one in json.loads(capsys.readouterr().out)["advice"])
+
+
+@pytest.mark.parametrize(
+    ("method", "what"),
+    [(["--solver", "asgd"], "kappa is "), (["--solver", "pegasos", "--loss", "hinge"], "The mean")],
+)
+@pytest.mark.parametrize("straight", [False, True])
+def test_a_table_in_raw_units_is_told_before_and_after(tmp_path, capsys, method, what, straight):
+    """Also where the loss has a kink, and no kappa; also straight from the file."""
+    source, run = str(tmp_path / "rows.csv"), str(tmp_path / "run")
+    frame_of().to_csv(source, index=False)
+    raw, options = (
+        ["--label", "y", "--encode", "none", "--scale", "none"],
+        [*method, "--lam", "1e-4"],
+    )
+    options += ["--passes", "1"]
+    said = re.compile(rf"{what}.* in one pass: columns differ in size by a factor of .*standard")
+    if straight:
+        words = ["train", source, run, *raw, *options]
+    else:
+        assert main(["ingest", source, str(tmp_path / "data"), *raw, "-q"]) == 0
+        words = ["train", str(tmp_path / "data"), run, *options, "--scheduler", "none"]
+        assert main(["plan", str(tmp_path / "data"), *options, "--json"]) == 0
+        assert any(map(said.match, json.loads(capsys.readouterr().out)["advice"]))
+    assert main(words) == 0
+    assert said.search(" ".join(capsys.readouterr().err.split()))
+    assert main(["report", run, "--json"]) == 0
+    assert any(map(said.match, json.loads(capsys.readouterr().out)["warnings"]))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
 
 from pipeline.errors import BadInput
 from pipeline.execution.threads import InProcess
@@ -14,10 +15,11 @@ from pipeline.ingestion.scaling import Scaler
 from pipeline.runs.model import load_model
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.training.training_run import TrainingRun
+from solvers.kernels.rows import DenseRows
 from solvers.protocol import Diverged
-from storage.table import DenseTable
+from storage.table import DenseTable, SparseTable
 from testing.datasets import write
-from testing.oracles import objective, optimum
+from testing.oracles import ROWS_OF, objective, optimum
 
 SMOOTH = ["squared_hinge", "logistic", "squared"]
 METHODS = {
@@ -53,6 +55,14 @@ def hostile(draw):
     some = np.arange(n) % 3 > 0 if n > 1 else np.full(n, True)
     given = {None: None, "some 0": some * 1.0, "huge": np.where(some, 1e30, 1e-30)}
     return X.astype(np.float64 if np.abs(X).max() > 1e35 else np.float32), y, given[weight]
+
+
+def stored(X, y, weight, loss):
+    """As the kind of rows that other tests compile kernels for, too."""
+    if ROWS_OF[loss] is DenseRows or loss == "logistic":
+        return DenseTable(X, y, weight)
+    rows = csr_matrix(X)
+    return SparseTable(rows.data, rows.indices, rows.indptr.astype(np.int64), y, weight)
 
 
 def trained(plan, url):
@@ -103,7 +113,7 @@ def test_a_true_certificate_or_a_refusal(tmp_path_factory, rows, case, lam):
         **({} if method == "simba" else ends),
     )  # fmt: skip
     try:
-        write(folder / "set", DenseTable(X, y, weight), X.shape[1], 4, targets=targets)
+        write(folder / "set", stored(X, y, weight, loss), X.shape[1], 4, targets=targets)
         run = trained(plan, str(folder / "run"))
     except (BadInput, Diverged, ValueError) as refused:
         assert str(refused).endswith("."), refused  # a sentence; "math domain error" is none

@@ -22,6 +22,7 @@ from storage.redaction import without_secrets
 
 WARNINGS = ("yellow", "red")  # styles
 MOST_COLUMNS = 100  # that people are shown one by one
+LARGE = 1e4  # from here on decimals say little
 
 
 class Screen(Console):
@@ -102,12 +103,15 @@ def uncut(shown: RenderableType) -> RenderableType:
     return shown
 
 
-def facts_table(title: str, facts: Mapping[str, Any]) -> Table:
-    """Lay facts out one below the other; what is None is left out."""
+def facts_table(title: str, facts: Mapping[str, Any], *, whole_names: bool = True) -> Table:
+    """Lay facts out one below the other; what is None is left out.
+
+    Names that may be long take no more room than what is said of them, unless they are whole.
+    """
     table = Table(
         title=title, title_justify="left", title_style="bold", show_header=False, box=None
     )
-    table.add_column(style="cyan", no_wrap=True)
+    table.add_column(style="cyan", no_wrap=whole_names, overflow="fold")
     table.add_column(overflow="fold")
     for name, value in facts.items():
         if value is not None:
@@ -121,7 +125,7 @@ def columns_table(columns: Mapping[str, str]) -> Table:
     shown = dict(islice(columns.items(), MOST_COLUMNS))
     if len(columns) > MOST_COLUMNS:
         shown["..."] = f"{len(columns) - MOST_COLUMNS:,} more"
-    return facts_table("Columns", shown)
+    return facts_table("Columns", shown, whole_names=False)
 
 
 def format_value(value: Any) -> str:
@@ -138,6 +142,12 @@ def format_value(value: Any) -> str:
 def passes_and_rows(passes: float, rows: int) -> str:
     """Say how many passes were made, and how many rows were stepped through, if any were."""
     return f"{passes:.4g}, {rows:,} rows" if rows else f"{passes:.4g}"
+
+
+def as_fixed(number: float | None, decimals: int) -> str:
+    """Write a number with so many decimals, a large one with eight digits; a dash for none."""
+    large = number is not None and abs(number) >= LARGE
+    return or_dash(number, ".8g" if large else f".{decimals}f")
 
 
 def or_dash(number: float | None, style: str) -> str:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from flows.console import Terminal, format_seconds
+from flows.console import Terminal, as_fixed, format_seconds
 from flows.log_lines import Every, Line, joined
 from flows.meter import Meter, Numbers
 from flows.progress import Show, engine_line, told_seldom, training_display
@@ -97,7 +97,7 @@ def _parts(
 ) -> Iterator[str]:
     yield f"pass {passes:g} of {of:g}"
     if numbers.since_last is not None:
-        yield f"loss {numbers.since_last:.5f}"
+        yield f"loss {as_fixed(numbers.since_last, 5)}"
     if numbers.gap is not None:
         yield f"at most {numbers.gap:.2e} above the optimum"
     if numbers.left_passes is not None:

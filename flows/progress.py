@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 
 from flows.bars import Countdown, ShowWork, bar, line, work_display
-from flows.console import Terminal, format_seconds, or_dash
+from flows.console import Terminal, as_fixed, format_seconds, or_dash
 from flows.log_lines import INGEST_EVERY_S, Every, Line
 from flows.meter import Meter, Numbers
 from pipeline.ingestion.progress import IngestProgress
@@ -210,9 +210,9 @@ def cells(columns: tuple[str, ...], numbers: Numbers) -> tuple[str, ...]:
     known = {
         "rows": f"{numbers.rows:,}",
         "passes": f"{numbers.passes:.2f}",
-        "average": or_dash(numbers.average, ".5f"),
-        "since last": or_dash(numbers.since_last, ".5f"),
-        "objective": or_dash(numbers.objective, ".8f"),
+        "average": as_fixed(numbers.average, 5),
+        "since last": as_fixed(numbers.since_last, 5),
+        "objective": as_fixed(numbers.objective, 8),
         "above optimum": or_dash(numbers.gap, ".2e"),
         "rows/s": f"{numbers.rows_per_s:,.0f}",
         "MB/s": f"{numbers.bytes_per_s / 1e6:.1f}",

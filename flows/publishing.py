@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from flows.console import Terminal, facts_table, or_dash
+from flows.console import Terminal, as_fixed, facts_table, or_dash
 from flows.options import Output
 from pipeline.errors import BadInput
 from pipeline.refresh.generations import GenerationState, models, publish_generation
@@ -56,7 +56,7 @@ def model_rows(found: Sequence[GenerationState]) -> list[dict[str, str]]:
         cells = (
             f"{one.generation:06d}",
             one.state,
-            or_dash(made.get("loss"), ".6f"),
+            as_fixed(made.get("loss"), 6),
             or_dash(made.get("certificate"), ".2e"),
             _when(made.get("decided_at")),
         )

@@ -10,7 +10,14 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from flows.cluster import engine_for_training
-from flows.console import Terminal, facts_table, format_seconds, or_dash, passes_and_rows
+from flows.console import (
+    Terminal,
+    as_fixed,
+    facts_table,
+    format_seconds,
+    or_dash,
+    passes_and_rows,
+)
 from flows.errors import ToleranceMissed
 from flows.interrupts import stopping
 from flows.options import (
@@ -52,7 +59,7 @@ from storage.dataset import Dataset
 if TYPE_CHECKING:
     from pipeline.training.bursts import FeatureResult
 
-CANDIDATE_STYLES = {"error": ".2%", "objective": ".6f", "gap": ".2e"}
+CANDIDATE_STYLES = {"error": ".2%", "objective": ".6g", "gap": ".2e"}
 
 NO_ROWS_LEFT = (
     "Certificate: not computed; it needs the rows again, which are stored nowhere (--keep DATASET "
@@ -229,7 +236,7 @@ def candidate_table(result: TrainingResult) -> Table:
     for found in result.candidates:
         table.add_row(
             f"{found['lam']:.6g}",
-            f"{found['loss']:.6f}",
+            as_fixed(found["loss"], 6),
             *(or_dash(found[name], style) for name, style in CANDIDATE_STYLES.items()),
             "chosen" if found["lam"] == result.lam else "",
         )
@@ -286,7 +293,7 @@ def held_out_sentence(result: TrainingResult) -> str:
     ended = "Stopped early" if result.stopped_early else "Ended"
     return (
         f"{ended} after {result.passes:.4g} passes: the held-out loss was lowest after "
-        f"{result.passes_of_model:.4g}, {kept['loss']:.6f}, and that model is kept."
+        f"{result.passes_of_model:.4g}, {as_fixed(kept['loss'], 6)}, and that model is kept."
     )
 
 

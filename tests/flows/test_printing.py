@@ -9,7 +9,7 @@ from rich.live import Live
 from rich.table import Table
 
 from flows.cli import main
-from flows.console import Screen
+from flows.console import Screen, as_fixed, columns_table
 from flows.errors import sentence
 from flows.printing import log_printable, printable, printable_errors
 from pipeline.errors import BadInput
@@ -115,3 +115,27 @@ def test_log_lines_are_printable():
     assert "canary@" not in out.getvalue()
     assert "token" not in out.getvalue()
     assert r"label \x1b[31m at http://host/x" in out.getvalue()
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_very_long_name_leaves_room_for_what_is_said_of_the_column(width):
+    """Both are whole, in as many lines as they take, and short names stay on one."""
+    name, told = "averylongname" * 30, "number, clipped to -2.2211 ... 2.67823, standardised"
+    out = io.StringIO()
+    Screen(file=out, width=width).print(columns_table({name: told, "b": "date"}))
+    lines = out.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    start = lines[-1].index("date")
+    assert start <= 0.6 * width
+    names, texts = zip(*((line[:start], line[start:]) for line in lines[1:-1]), strict=True)
+    assert "".join(names).replace(" ", "") == name
+    assert " ".join("".join(texts).split()) == told
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [(0.693147181, "0.69314718"), (1234.5, "1234.50000000"), (1.2345678912e14, "1.2345679e+14"),
+     (-98765.4321, "-98765.432"), (None, "-")],
+)  # fmt: skip
+def test_large_objectives_have_eight_digits(number, told):
+    assert as_fixed(number, 8) == told

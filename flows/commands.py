@@ -203,7 +203,7 @@ def predict(
     *,
     probability: bool = False,
     defuse: bool = False,
-    memory: str = "1GiB",
+    memory: str | None = None,
     threads: int | None = None,
     reading: Reading = READING,
     output: Output = OUTPUT,
@@ -224,7 +224,8 @@ def predict(
     defuse
         In .csv, put a ' before labels that a spreadsheet would run as a formula.
     memory
-        Memory to use at most beyond what the libraries take [default: 1GiB].
+        Memory to use at most beyond what the libraries take [default: 1GiB, and what the weights
+        take].
     threads
         Threads that read and score [default: one per core].
     """

@@ -111,7 +111,7 @@ def _on_files(
             [dataset],
             source_options(given(reading)),
             with_reliability=with_reliability,
-            memory=parse_bytes(memory or "1GiB"),
+            memory=parse_bytes(memory) if memory else None,
             on_progress=lambda rows, share: show(share, f"{rows:,} rows"),
         )
     if found.skipped:
@@ -246,7 +246,7 @@ def run_predict(
     out: str,
     probability: bool,
     defuse: bool,
-    memory: str,
+    memory: str | None,
     threads: int | None,
     reading: Reading,
     output: Output,
@@ -272,7 +272,7 @@ def run_predict(
             source_options(given(reading)),
             probability=probability,
             defuse=defuse,
-            memory=parse_bytes(memory),
+            memory=parse_bytes(memory) if memory else None,
             threads=threads,
             on_progress=lambda now: show(now.fraction, f"{now.rows:,} rows"),
         )

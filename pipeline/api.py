@@ -137,7 +137,7 @@ def evaluate(
     *,
     execution: Execution = ANYWHERE,
     matching: Matching = BY_NAME,
-    memory: int | str = 1 << 30,
+    memory: int | str | None = None,
     **reading: Any,
 ) -> evaluation.Evaluation:
     """Say how a run's model does on a data set or on rows of files, as `fewpass evaluate` does.
@@ -153,7 +153,7 @@ def evaluate(
     matching
         How columns are matched with the model's.
     memory
-        Budget to read files in, such as "256MB".
+        Budget to read files in, such as "256MB" [default: 1 GiB, and what the weights take].
     **reading
         Fields of `SourceOptions`, for files.
 
@@ -169,7 +169,9 @@ def evaluate(
             return evaluation.evaluate(model, data, executor, rules=matching)
     require_here(execution)
     options = _valid(SourceOptions, matching.model_dump() | reading)
-    return evaluate_rows(model, places, options, memory=parse_bytes(memory)).evaluation
+    return evaluate_rows(
+        model, places, options, memory=None if memory is None else parse_bytes(memory)
+    ).evaluation
 
 
 def predict(
@@ -178,7 +180,7 @@ def predict(
     output: Address,
     *,
     probability: bool = False,
-    memory: int | str = 1 << 30,
+    memory: int | str | None = None,
     **reading: Any,
 ) -> prediction.PredictionResult:
     """Score files of any size into a file, as `fewpass predict` does.
@@ -194,7 +196,7 @@ def predict(
     probability
         Add a column per class: by the run's `calibrate`, else by the logistic loss.
     memory
-        Budget, such as "256MB".
+        Budget, such as "256MB" [default: 1 GiB, and what the weights take].
     **reading
         Fields of `SourceOptions`.
 
@@ -211,7 +213,7 @@ def predict(
         os.fspath(output),
         options,
         probability=probability,
-        memory=parse_bytes(memory),
+        memory=None if memory is None else parse_bytes(memory),
     )
 
 

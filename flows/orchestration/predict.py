@@ -17,7 +17,7 @@ from pipeline.settings.source_options import SourceOptions
 @made_flow(signatures.predict, "out")
 def predict(
     run: str, inputs: tuple[str, ...], out: str, options: SourceOptions,
-    probability: bool, defuse: bool, memory: int, threads: int | None,
+    probability: bool, defuse: bool, memory: int | None, threads: int | None,
 ) -> dict[str, Any]:  # fmt: skip
     """Score the rows, and return what was written."""
     settings = {

@@ -85,7 +85,7 @@ def predict(
     options: SourceOptions = READING,
     probability: bool = False,
     defuse: bool = False,
-    memory: ByteSize = 1 << 30,
+    memory: ByteSize | None = None,
     threads: PositiveInt | None = None,
 ) -> Any:
     """Score every row of an input, in its order, into a .parquet, .csv or .npy file.

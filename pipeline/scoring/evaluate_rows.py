@@ -16,10 +16,11 @@ from pipeline.ingestion.scaling import Scaler
 from pipeline.plan.problem import problem_of
 from pipeline.runs.model import Model
 from pipeline.scoring.evaluate import Evaluation, figures_of, positive_label, sum_of
-from pipeline.scoring.predict import PIECE_SHARE, as_stepped
+from pipeline.scoring.predict import as_stepped
 from pipeline.scoring.probabilities import probabilities_of
 from pipeline.scoring.reliability import Reliability, sum_of_reliability
 from pipeline.scoring.reliability import summary as reliability_figures
+from pipeline.scoring.room import PIECE_SHARE, budget, piece_bytes
 from pipeline.settings.execution import Execution
 from pipeline.settings.source_options import SourceOptions
 from pipeline.sources import Expected, open_source
@@ -58,7 +59,7 @@ def evaluate_rows(
     options: SourceOptions,
     *,
     with_reliability: bool = False,
-    memory: int = 1 << 30,
+    memory: int | None = None,
     threads: int | None = None,
     storage_options: dict[str, Any] | None = None,
     on_progress: Callable[[int, float], None] = lambda _rows, _fraction: None,
@@ -76,7 +77,8 @@ def evaluate_rows(
     with_reliability
         Say whether its probabilities come true, too.
     memory
-        Budget in bytes beyond what importing the libraries takes.
+        Budget in bytes beyond what importing the libraries takes; default: 1 GiB, and what the
+        weights take.
     threads
         That parse and score; default: the machine's cores.
     on_progress
@@ -92,11 +94,12 @@ def evaluate_rows(
     sums = [sum_of(rule)]
     if with_reliability:
         sums.append(sum_of_reliability(probabilities_of(model)))
+    memory = budget(model, memory)
     expected = Expected(model.record.columns, longest_line=max(1 << 20, memory // PIECE_SHARE))
     options = options.model_copy(update={"n_features": model.record.n_features})
     source = open_source(inputs, options, storage_options, expected)
+    size = piece_bytes(model, memory, threads)
     threads = threads or os.cpu_count() or 1
-    size = max(1 << 16, memory // (PIECE_SHARE * (threads + 1)))
     judge = partial(_judged, model, problem, source.parse, sums)
     total: list[Any] | None = None
     rows = skipped = done = 0

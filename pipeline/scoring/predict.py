@@ -18,6 +18,7 @@ from pipeline.plan.problem import loss_of
 from pipeline.runs.model import Model, require_same_columns, stored_weights
 from pipeline.scoring.predictions import STANDARD_OUTPUT, PredictionFile, defused, open_predictions
 from pipeline.scoring.probabilities import Probabilities, class_scores, probabilities_of
+from pipeline.scoring.room import PIECE_SHARE, budget, piece_bytes, require_chunks
 from pipeline.settings.source_options import SourceOptions
 from pipeline.sources import Expected, Source, open_source
 from pipeline.streaming.buffers import row_view
@@ -31,8 +32,6 @@ from storage.redaction import without_secrets
 from storage.table import SparseTable, Table, cut, n_bytes
 
 Columns = dict[str, NDArray[Any]]
-
-PIECE_SHARE = 16  # a piece's text, rows, scaled rows and scores fit in a 16th of the budget, twice
 
 
 class PredictionResult(NamedTuple):
@@ -134,7 +133,7 @@ def predict(
     *,
     probability: bool = False,
     defuse: bool = False,
-    memory: int = 1 << 30,
+    memory: int | None = None,
     threads: int | None = None,
     storage_options: dict[str, Any] | None = None,
     on_progress: Callable[[PredictionProgress], None] = lambda _: None,
@@ -161,7 +160,8 @@ def predict(
         Write labels that a spreadsheet would run as a formula (``=1+2``) with a ' before them;
         .csv only.
     memory
-        Budget in bytes beyond what importing the libraries takes.
+        Budget in bytes beyond what importing the libraries takes; default: 1 GiB, and what the
+        weights take.
     threads
         That parse and score; default: the machine's cores.
 
@@ -176,7 +176,13 @@ def predict(
     predictor = make_predictor(model, probability=probability, raw=dataset is None)
     if defuse and output.endswith((".csv", STANDARD_OUTPUT)):
         predictor = predictor.defused()
-    rows = beyond = done = 0
+    memory = budget(model, memory)
+    rows = beyond = done = size = 0
+    if dataset is None:
+        shares = max(1, len(predictor.columns) // 4)  # a row's columns may be wider than its text
+        size = piece_bytes(model, memory, threads, shares)
+    else:
+        require_chunks(model, memory, dataset)
     with (
         open_predictions(output, predictor.columns, storage_options) as out,
         ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool,
@@ -184,7 +190,7 @@ def predict(
         if dataset is None:
             source = _source(model, inputs, options, memory, storage_options)
             left_out, whole = source.left_out, source.estimated_bytes()
-            batches = _of_files(predictor, source, memory, pool)
+            batches = _of_files(predictor, source, size, pool)
         else:
             matched = require_same_columns(model.record, dataset, options)
             left_out, whole = matched.left_out, dataset.manifest.n_rows
@@ -243,11 +249,9 @@ def _source(
 
 
 def _of_files(
-    predictor: Predictor, source: Source, memory: int, pool: ThreadPoolExecutor
+    predictor: Predictor, source: Source, size: int, pool: ThreadPoolExecutor
 ) -> Iterator[Batch]:
     workers = pool._max_workers  # noqa: SLF001 - the pool is ours, and nothing public tells
-    shares = max(1, len(predictor.columns) // 4)  # a row's columns may be wider than its text
-    size = max(1 << 16, memory // (PIECE_SHARE * (workers + 1) * shares))
 
     def job(piece: Any) -> Batch:
         parsed = source.parse(piece)

@@ -81,17 +81,22 @@ def plan_windows(
     one = chunk_bytes(manifest, row_state_size)
     spare = memory - OVERHEAD_BYTES - state_bytes
     fitting = spare // (IN_FLIGHT * streams * one)
-    if fitting < 1:
-        rows = IN_FLIGHT * streams * one
-        least = rows + OVERHEAD_BYTES + state_bytes
-        state = "the model" if models == 1 else f"{models} models"
+    state = "the model" if models == 1 else f"{models} models"
+    rows = IN_FLIGHT * streams * one
+    require_memory(memory, state_bytes, rows, f"{state} with what the method keeps")
+    return WindowPlan(n_chunks, int(min(fitting, n_chunks)), streams, seed)
+
+
+def require_memory(memory: int, state_bytes: int, rows_bytes: int, state: str) -> None:
+    """Raise BadInput, which adds up what is needed, where a budget has no room for it."""
+    least = state_bytes + rows_bytes + OVERHEAD_BYTES
+    if least > memory:
         raise BadInput(
-            f"A memory budget of {format_bytes(memory)} is too small: {state} with what the method "
-            f"keeps takes {format_bytes(state_bytes)}, rows in memory at a time at least "
-            f"{format_bytes(rows)}, and the program itself {format_bytes(OVERHEAD_BYTES)}. "
+            f"A memory budget of {format_bytes(memory)} is too small: {state} takes "
+            f"{format_bytes(state_bytes)}, rows in memory at a time at least "
+            f"{format_bytes(rows_bytes)}, and the program itself {format_bytes(OVERHEAD_BYTES)}. "
             f"Use `memory={-(-least // 10**6)}MB` or more."
         )
-    return WindowPlan(n_chunks, int(min(fitting, n_chunks)), streams, seed)
 
 
 class Window(NamedTuple):

@@ -85,7 +85,7 @@ def test_a_run_learns_what_a_fit_to_all_scores_does(calibrated, name):
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_predictions_have_a_column_per_class(calibrated, name, tmp_path):
+def test_predictions_have_a_column_per_class(calibrated, name, tmp_path, monkeypatch):
     _, model, sets = calibrated[name]
     place, out = sets["others"].folder.url, tmp_path / "out.parquet"
     result = predict(model.run.url, place, out, probability=True)
@@ -102,7 +102,8 @@ def test_predictions_have_a_column_per_class(calibrated, name, tmp_path):
     best = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(int)
     told = p[np.arange(len(p)), best] if p.ndim == 2 else p
     np.testing.assert_allclose(np.sort(table["probability"]), np.sort(told), rtol=1e-6)
-    few = predict(model.run.url, place, tmp_path / "few.npy", probability=True, memory=1 << 14)
+    monkeypatch.setattr("pipeline.scoring.predict.PIECE_SHARE", 1 << 24)  # a few rows at a time
+    few = predict(model.run.url, place, tmp_path / "few.npy", probability=True)
     assert few.rows == 900
     assert np.array_equal(np.load(tmp_path / "few.npy"), table["probability"])
 

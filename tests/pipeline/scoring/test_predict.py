@@ -1,5 +1,6 @@
 """Predictions out of core: every row, in its order, scaled like the training rows."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,13 @@ from pipeline.execution.threads import InProcess
 from pipeline.ingestion.phases import ingest
 from pipeline.runs.model import load_model
 from pipeline.runs.run_folder import RunFolder
+from pipeline.scoring import room
+from pipeline.scoring.evaluate_rows import evaluate_rows
 from pipeline.scoring.predict import predict
 from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.settings.source_options import SourceOptions
 from pipeline.settings.training_plan import TrainingPlan
+from pipeline.streaming import windows
 from pipeline.training.training_run import TrainingRun
 from storage.folder import Folder
 
@@ -66,7 +70,7 @@ def test_raw_rows_are_scaled_and_labelled_as_the_training_rows_were(spam, tmp_pa
     assert set(table["label"].to_pylist()) == {"ham", "spam"}
 
 
-def test_how_far_it_is_grows_to_the_end(spam, tmp_path):
+def test_how_far_it_is_grows_to_the_end(spam, tmp_path, small_pieces):
     model, source, _, _ = spam
     for given in (source, model.record.plan.dataset):
         told = []
@@ -80,10 +84,17 @@ def test_how_far_it_is_grows_to_the_end(spam, tmp_path):
         assert told[-1].rows == result.rows
 
 
+@pytest.fixture
+def small_pieces(monkeypatch):
+    """Let a few kilobytes of text be a piece, as if the program itself took nothing."""
+    monkeypatch.setattr(windows, "OVERHEAD_BYTES", 0)
+    monkeypatch.setattr(room, "LEAST_PIECE", 1 << 12)
+
+
 @pytest.mark.parametrize("memory", [1 << 22, MEMORY])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_every_format_has_the_same_numbers_for_any_memory_and_threads(
-    spam, tmp_path, memory, threads
+    spam, tmp_path, memory, threads, small_pieces
 ):
     model, source, X, _ = spam
     for ending in ("csv", "npy", "parquet"):
@@ -93,6 +104,20 @@ def test_every_format_has_the_same_numbers_for_any_memory_and_threads(
     np.testing.assert_allclose(scores, expected(model, X), rtol=1e-5, atol=1e-6)
     assert np.array_equal(scores, pyarrow.csv.read_csv(tmp_path / "out.csv")["score"])
     assert np.array_equal(scores, pyarrow.parquet.read_table(tmp_path / "out.parquet")["score"])
+
+
+def test_a_budget_that_nothing_fits_into_is_refused_by_what_is_needed(spam, tmp_path):
+    model, source, _, _ = spam
+    for given in (source, model.record.plan.dataset):
+        out = str(tmp_path / "small.csv")
+        with pytest.raises(
+            BadInput, match=r"the program itself 96 MB\. Use `memory=(\d+)MB`"
+        ) as no:
+            predict(model, [given], out, SourceOptions(), memory=1000)
+        enough = int(re.search(r"`memory=(\d+)MB`", str(no.value))[1]) * 10**6
+        assert predict(model, [given], out, SourceOptions(), memory=enough).rows
+    with pytest.raises(BadInput, match="the program itself"):
+        evaluate_rows(model, [source], SourceOptions(), memory=1000)
 
 
 def test_a_data_set_is_predicted_as_it_lies(spam, tmp_path):

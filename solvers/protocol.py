@@ -16,8 +16,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
 
+from solvers.described import Described
 from solvers.losses import Problem
 from solvers.needs import Needs, refuse_unfit
 from solvers.states import (
@@ -138,10 +138,8 @@ class Mispaired(ArithmeticError):  # noqa: N818  likewise
     """Weights and numbers per row that do not belong together, though every byte may be whole."""
 
 
-class Settings(BaseModel):
+class Settings(Described):
     """Base of every solver's settings: immutable, and nothing unknown is accepted."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     goal: ClassVar[Goal] = "tolerance"
     """When it is done, if nobody says: see Solver."""

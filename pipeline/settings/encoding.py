@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BeforeValidator, Field
 
-from pipeline.settings.model import SETTINGS
+from solvers.described import Described
 
 Kind = Literal[
     "number", "bins", "category", "hash", "date", "text", "chars", "vector", "tags", "map"
@@ -37,10 +37,8 @@ def _is_kind(word: str) -> str:
 ColumnKind = Annotated[str, BeforeValidator(_is_kind)]
 
 
-class Encoding(BaseModel):
+class Encoding(Described):
     """How columns become numbers."""
-
-    model_config = SETTINGS
 
     encode: Literal["auto", "always", "none"] = "auto"
     """Turn the columns of a table into numbers by what a sample of its rows holds: words, dates,

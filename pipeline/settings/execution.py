@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from pydantic import BaseModel, PositiveInt
+from pydantic import PositiveInt
 
 from pipeline.durations import Seconds
-from pipeline.settings.model import SETTINGS
+from solvers.described import Described
 
 NONE: Final = "none"  # words in place of a scheduler's address: no Dask, ...
 LOCAL: Final = "local"  # ... or one in this process
 
 
-class Execution(BaseModel):
+class Execution(Described):
     """Where to run; changes no bit of any result."""
-
-    model_config = SETTINGS
 
     scheduler: str | None = None
     """Address of a Dask scheduler; "local" for one in this process, its dashboard on 127.0.0.1;

@@ -6,13 +6,14 @@ import hashlib
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, PlainSerializer, model_validator
+from pydantic import Field, PlainSerializer, model_validator
 
 from pipeline.settings.encoding import Encoding
 from pipeline.settings.matching import Matching
 from pipeline.settings.model import ADDRESSED
 from pipeline.settings.source_options import SourceOptions
 from pipeline.sizes import ByteSize, format_bytes
+from solvers.described import Described
 from storage.redaction import without_secrets
 
 ScalingKind = Literal["none", "maxabs", "unit-rows", "standard"]
@@ -44,7 +45,7 @@ _EXECUTION = {
 SourceAddress = Annotated[str, PlainSerializer(without_secrets, return_type=str)]
 
 
-class IngestPlan(BaseModel):
+class IngestPlan(Described):
     """Sources, and the data set to make of them.
 
     The same plan on the same sources gives the same data set, byte for byte, with any number of

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel
-
-from pipeline.settings.model import SETTINGS
+from solvers.described import Described
 
 
-class Matching(BaseModel):
+class Matching(Described):
     """How columns are matched."""
-
-    model_config = SETTINGS
 
     unknown_features: Literal["refuse", "ignore"] = "refuse"
     """What to do with columns that are not known, by name or, in LIBSVM text, by an index beyond

@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     Field,
     NonNegativeFloat,
     model_validator,
@@ -16,6 +15,7 @@ from pipeline.errors import BadInput
 from pipeline.settings.ingest_plan import IngestPlan
 from pipeline.settings.model import ADDRESSED
 from pipeline.settings.training_plan import TrainingPlan
+from solvers.described import Described
 from storage.addresses import require_no_secrets
 
 
@@ -40,7 +40,7 @@ class TrainingRecipe(TrainingPlan):
     """The published model."""
 
 
-class RefreshPlan(BaseModel):
+class RefreshPlan(Described):
     """Where new files appear, where everything goes, and when a model is good enough."""
 
     model_config = ADDRESSED

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import Field, model_validator
 
 from pipeline.settings.ingest_plan import ScalingKind, SourceAddress
 from pipeline.settings.model import ADDRESSED
 from pipeline.settings.source_options import SourceOptions
+from solvers.described import Described
 
 
-class SourceReading(BaseModel):
+class SourceReading(Described):
     """A source, and what an ingest would have been told of it."""
 
     model_config = ADDRESSED

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from pydantic import (
-    BaseModel,
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
@@ -19,10 +18,10 @@ from pydantic import (
 
 from pipeline.errors import BadInput
 from pipeline.settings.methods import AnyMethod, Auto, kind_of, with_better
-from pipeline.settings.model import SETTINGS
 from pipeline.settings.regularisation import Lam
 from pipeline.settings.source_reading import SourceReading
 from pipeline.sizes import ByteSize
+from solvers.described import Described
 from solvers.registry import METHODS, LossName, method_class
 
 Intercept = Literal["none", "regularised", "free"]
@@ -35,10 +34,8 @@ MOST_PASSES = 100
 FREE_SHARE = 0.01  # of lam, charged for a "free" intercept: the certificate stays a theorem
 
 
-class TrainingPlan(BaseModel):
+class TrainingPlan(Described):
     """What to train, on what, how far; equal plans on equal data give equal bits."""
-
-    model_config = SETTINGS
 
     dataset: str
     """URL or path of a data set."""

@@ -1,0 +1,53 @@
+"""What stands under a field of settings is its description."""
+
+import pytest
+from pydantic import Field, ValidationError
+
+from solvers.described import Described
+
+
+class Base(Described):
+    steps: int = 1
+    """How many steps
+        are taken."""
+    silent: int = 2
+    told: int = Field(3, description="Told by itself.")
+    """Not this."""
+
+
+class Wider(Base):
+    """The text of a class is no field's."""
+
+    width: float = 0.5
+    """How wide it is."""
+    silent: int = 4
+    """Silent no more."""
+
+
+def test_what_stands_under_a_field_describes_it_in_schemas_too():
+    said = {name: field.description for name, field in Base.model_fields.items()}
+    assert said == {"steps": "How many steps\nare taken.", "silent": None, "told": said["told"]}
+    assert said["told"] == "Told by itself."
+    schema = Base.model_json_schema()["properties"]
+    assert {name: each.get("description") for name, each in schema.items()} == said
+
+
+def test_fields_that_are_inherited_keep_their_description():
+    said = {name: field.description for name, field in Wider.model_fields.items()}
+    assert said["steps"] == Base.model_fields["steps"].description
+    assert (said["width"], said["silent"]) == ("How wide it is.", "Silent no more.")
+    assert Base.model_fields["silent"].description is None
+
+
+def test_settings_do_not_change_and_unknown_ones_are_refused():
+    with pytest.raises(ValidationError, match="frozen"):
+        Wider().width = 2.0
+    with pytest.raises(ValidationError, match="Extra inputs"):
+        Wider(wide=1.0)
+
+
+def test_a_class_whose_source_is_nowhere_has_no_descriptions():
+    made = {"__name__": "nowhere", "Described": Described}
+    exec("class Lost(Described):\n    a: int = 1\n    'Said.'\n", made)
+    assert made["Lost"].model_fields["a"].description is None
+    assert made["Lost"]().a == 1

@@ -13,7 +13,7 @@ from pipeline.sources.delimited import DelimitedSource
 from pipeline.sources.encoded import EncodedSource
 from pipeline.sources.parquet import ParquetSource
 from pipeline.sources.source import Source
-from pipeline.streaming.targets import label_text
+from pipeline.streaming.targets import alike, label_text
 from storage.dataset import Dataset
 from storage.manifest import Labels, Values
 
@@ -24,6 +24,7 @@ def notes_on(source: Source, targets: Labels | Values, *, guessed: bool) -> Iter
         yield from source.notes
     if isinstance(targets, Labels) and len(targets.labels) <= FEW_LABELS:
         yield from _lonely(targets)
+        yield from _twice(targets)
     if not guessed or not isinstance(targets, Labels) or len(targets.labels) <= FEW_LABELS:
         return
     n = len(targets.labels)
@@ -48,6 +49,14 @@ def _lonely(targets: Labels) -> Iterator[str]:
             f"{listed(few)}: labels of a single row, or of none but held-out ones, of which next "
             "to nothing can be learnt. Correct them if they are slips, or leave these rows out."
         )
+
+
+def _twice(targets: Labels) -> Iterator[str]:
+    """Yield a sentence where two labels are one, written in two ways."""
+    names = [label_text(label) for label in targets.labels]
+    same = (alike(name, names[:k]) for k, name in enumerate(names))
+    for sentence in [one for one in same if one][:1]:
+        yield f"Two labels may be one. {sentence.strip()}"
 
 
 def notes_on_scaling(dataset: Dataset, plan: IngestPlan) -> Iterator[str]:

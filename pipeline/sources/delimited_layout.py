@@ -19,6 +19,7 @@ from pipeline.sources.streams import Address, Text
 
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 _BEFORE_A_TABLE = b"#\r\n"  # lines that begin so
+_SEPARATOR = re.compile(rb'"?sep=.?"?\r?\n', re.IGNORECASE)
 MISSING = {"", *(word.decode() for word in grammar.MISSING_WORDS)}
 #: Rows from which the kind of the labels, numbers or words, is told.
 _KIND_ROWS = 1000
@@ -130,11 +131,14 @@ def places_of(known: Sequence[str], found: Sequence[str], name: str) -> tuple[in
 
 
 def without_comments(text: Text) -> Text:
-    """Return text without the lines before the table that begin with #.
+    """Return text without the lines before the table that begin with #, and Excel's `sep=;`.
 
     The last of them names the columns, and stays, where it has as many cells as the line after it.
     Empty lines before the table go, too.
     """
+    excel = _SEPARATOR.match(text.bytes[:16].tobytes())
+    if excel:
+        text = Text(text.bytes[excel.end() :], text.lines - 1)
     starts, start = [], 0
     while start < text.bytes.size and text.bytes[start] in _BEFORE_A_TABLE:
         starts.append(start)

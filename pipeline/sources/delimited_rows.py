@@ -74,10 +74,9 @@ class DelimitedRows:
         self._has_header = options.header
         if options.header is None:
             self._has_header = names_columns(cells) and not self._come_again(cells, rest)
-        ends = bool(self._has_header) and _ends_in_delimiter(rest, self._dialect, cells)
-        if ends and not cells[-1]:
-            del cells[-1]
-        self._n_cells = len(cells) + ends
+        spare = _spare_cells(rest, self._dialect, cells) if self._has_header else 0
+        cells = _without_nameless(cells) if spare else cells
+        self._n_cells = len(cells) + spare
         self.names = tuple(cells) if self._has_header else None
         self.types = ("text",) * len(cells)
         self._places: dict[str, tuple[int, ...]] = {}  # of columns in files of another order
@@ -119,8 +118,8 @@ class DelimitedRows:
         row, rest = first_row(text, self._dialect)
         assert self.names is not None, "the first file has a header"
         cells = self._split(row)
-        if len(self.names) < self._n_cells == len(cells) and not cells[-1]:
-            del cells[-1]
+        if len(self.names) < self._n_cells:
+            cells = _without_nameless(cells)
         if places := places_of(self.names, cells, name):
             self._places[name] = places
         return rest
@@ -215,13 +214,21 @@ def _no_cells(piece: Piece, error: Exception) -> BadInput:
     )
 
 
-def _ends_in_delimiter(rows: Text, dialect: Dialect, header: list[str]) -> bool:
-    """Say whether each of the first rows has a delimiter behind the cells that have names."""
-    named = len(header) - (not header[-1])
-    found = rows_in(rows, dialect).cells
+def _spare_cells(rows: Text, dialect: Dialect, header: list[str]) -> int:
+    """Return how many cells each of the first rows has, all empty, behind those that have names."""
+    named, found = len(_without_nameless(header)), rows_in(rows, dialect).cells
+    spare = int(found[0]) - named if found.size else 0
+    if not named or spare < 1 or len(header) not in (named, named + spare):
+        return 0
     text = rows.bytes.tobytes().replace(b"\r\n", b"\n")
-    ends = text.count(f"{dialect.delimiter}\n".encode())
-    return bool(named and found.size and (found == named + 1).all() and ends == found.size)
+    ends = text.count(f"{dialect.delimiter * spare}\n".encode())
+    return spare if (found == found[0]).all() and ends == found.size else 0
+
+
+def _without_nameless(header: list[str]) -> list[str]:
+    """Return a header without the cells at its end that are empty."""
+    last = max((k for k, name in enumerate(header) if name), default=-1)
+    return header[: last + 1]
 
 
 def _is_padded(rows: Text, delimiter: str) -> bool:

@@ -421,8 +421,10 @@ def test_a_class_of_one_row_is_told_and_trained(tmp_path, capsys):
     frame.to_csv(tmp_path / "rows.csv", index=False)
     data, run = str(tmp_path / "data"), str(tmp_path / "run")
     assert main(["ingest", str(tmp_path / "rows.csv"), data, "--label", "bought", "--json"]) == 0
-    (note,) = [one for one in json.loads(capsys.readouterr().out)["notes"] if "single row" in one]
+    notes = json.loads(capsys.readouterr().out)["notes"]
+    (note,) = [one for one in notes if "single row" in one]
     assert note.startswith("'Yes': labels of a single row")
+    assert any('Two labels may be one. "yes" and "Yes" differ' in one for one in notes)
     assert main(["train", data, run, "--passes", "1", "--scheduler", "none", "-q"]) == 0
 
 

@@ -36,6 +36,31 @@ def test_a_delimiter_at_the_end_of_every_row_is_no_column(tmp_path, header):
     assert open_source([str(tmp_path / "u.csv")], SourceOptions(label="y")).schema.names[-1] == "z"
 
 
+@pytest.mark.parametrize("header", ["a,city,y", "a,city,y,,,"])
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+def test_empty_cells_without_a_name_at_the_end_of_every_row_are_no_columns(tmp_path, header, ends):
+    body = "".join(f"{a},{city},{y},,,{ends}" for a, city, y in ROWS)
+    (tmp_path / "t.csv").write_bytes(f"{header}{ends}{body}".encode())
+    source, parsed = opened(tmp_path / "t.csv")
+    assert source.schema.names == ("a", "city", "y")
+    np.testing.assert_array_equal(targets(parsed), [y for *_, y in ROWS])
+
+
+@pytest.mark.parametrize("first", ["sep=;", '"sep=;"', "SEP=;"])
+@pytest.mark.parametrize("charset", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("words", [False, True])
+def test_what_excel_writes_before_a_table_is_passed_over(tmp_path, first, charset, words):
+    """Lines are counted from it all the same."""
+    body = "".join(f"{a};{city if words else 3};{y}\r\n" for a, city, y in ROWS)
+    (tmp_path / "t.csv").write_bytes(f"{first}\r\na;city;y\r\n{body}".encode(charset))
+    source, parsed = opened(tmp_path / "t.csv")
+    assert source.schema.names == ("a", "city", "y")
+    np.testing.assert_array_equal(targets(parsed), [y for *_, y in ROWS])
+    (tmp_path / "t.csv").write_bytes(f"{first}\r\na;city;y\r\n{body}oops;x;1\r\n".encode(charset))
+    with pytest.raises(BadInput, match=r"line 203: .*'oops'"):
+        opened(tmp_path / "t.csv")
+
+
 def test_targets_may_have_a_decimal_comma(tmp_path):
     for name, city in (("words.csv", "Bern"), ("numbers.csv", "3")):
         body = "".join(f"{a};{city};{str(y).replace('.', ',')}\n" for a, _, y in ROWS)

@@ -14,8 +14,8 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Group, Parameter
 
-from flows import commands
 from flows.beginning import beginning
+from flows.commands import everyday, look_closer, others
 from flows.errors import UsageError, exit_status, sentence
 from flows.flags import in_flags
 from flows.log_lines import json_line, wants_json
@@ -39,19 +39,19 @@ LOOKING = Group("Look closer", sort_key=2)
 OTHERS = Group("Less often", sort_key=3)
 GROUPS: dict[Group, tuple[Callable[..., int], ...]] = {
     EVERYDAY: (
-        commands.ingest, commands.train, commands.resume, commands.evaluate, commands.predict,
-        commands.report,
+        everyday.ingest, everyday.train, everyday.resume, everyday.evaluate, everyday.predict,
+        everyday.report,
     ),
     LOOKING: (
-        commands.plan, commands.weights, commands.methods, commands.inspect, commands.verify,
-        commands.dashboard,
+        look_closer.plan, look_closer.weights, look_closer.methods, look_closer.inspect,
+        look_closer.verify, look_closer.dashboard,
     ),
     OTHERS: (
-        commands.models, commands.publish, commands.export, commands.columns, commands.warm_up,
-        commands.doctor, commands.demo,
+        others.models, others.publish, others.export, others.columns, others.warm_up,
+        others.doctor, others.demo,
     ),
 }  # fmt: skip
-USAGES = {commands.ingest: "Usage: fewpass ingest SOURCE... DATASET [OPTIONS]"}
+USAGES = {everyday.ingest: "Usage: fewpass ingest SOURCE... DATASET [OPTIONS]"}
 #: zsh reads a file of completions when they are first asked for, and takes it for the function.
 AUTOLOADED = """
 if [ "$funcstack[1]" = "_fewpass" ]; then

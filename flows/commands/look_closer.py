@@ -1,0 +1,127 @@
+"""What looks closer at plans, models, methods, data sets and runs."""
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from flows.options import (
+    OUTPUT,
+    PLAN_SOURCE,
+    TRAINING,
+    WHERE,
+    Method,
+    Output,
+    PlanSource,
+    Training,
+    Where,
+)
+
+
+def plan(
+    dataset: str,
+    /,
+    *,
+    training: Training = TRAINING,
+    where: Where = WHERE,
+    plan_source: PlanSource = PLAN_SOURCE,
+    output: Output = OUTPUT,
+) -> int:
+    """Predict what a training takes: passes, bytes, memory and time; suggest what would help.
+
+    Takes the options of train.  Reads the data set's statistics and a few chunks, and writes
+    nothing.
+
+    Parameters
+    ----------
+    dataset
+        Data set made by ingest.
+    """
+    from flows.planning import run_plan
+
+    return run_plan(dataset, training, where, plan_source, output)
+
+
+def weights(
+    run: str,
+    /,
+    *,
+    top: int = 20,
+    label: Annotated[str | None, Parameter(name="--class")] = None,
+    csv: bool = False,
+    output: Output = OUTPUT,
+) -> int:
+    """List the largest weights of a run's model, with the names of the features.
+
+    Parameters
+    ----------
+    run
+        Folder or address of the run, or of a store that has published one.
+    top
+        How many, of each class [default: 20].
+    label
+        One class of a model of several [default: each].
+    csv
+        Print them as CSV.
+    """
+    from flows.weights import run_weights
+
+    return run_weights(run, top, label, csv, output)
+
+
+def methods(name: Method | None = None, /, *, output: Output = OUTPUT) -> int:
+    """List the training methods, or show what one of them needs and its settings.
+
+    Parameters
+    ----------
+    name
+        Word of a method, as --solver takes it.
+    """
+    from flows.methods import run_methods
+
+    return run_methods(name, output)
+
+
+def inspect(path: str, /, *, output: Output = OUTPUT) -> int:
+    """Show what a data set, a run or a snapshot contains.
+
+    Parameters
+    ----------
+    path
+        Folder or address of the data set, the run, or a snapshot in it.
+    """
+    from flows.looking import run_inspect
+
+    return run_inspect(path, output)
+
+
+def verify(path: str, /, *, output: Output = OUTPUT) -> int:
+    """Check every byte of a data set or run; name what is damaged, and exit with 1 if anything is.
+
+    Parameters
+    ----------
+    path
+        Folder or address of the data set, the run, or a snapshot in it.
+    """
+    from flows.looking import run_verify
+
+    return run_verify(path, output)
+
+
+def dashboard(*runs: str, port: int = 8788, output: Output = OUTPUT) -> int:
+    """Serve a page on 127.0.0.1 that shows how runs are going.
+
+    /fewpass is the page, /fewpass/metrics what Prometheus reads.
+
+    Parameters
+    ----------
+    runs
+        Folders or addresses of runs, or of a refresh's store: its generations as they come.
+    port
+        Port of this machine to serve on; 0 takes a free one [default: 8788].
+    """
+    from flows.looking import run_dashboard
+
+    return run_dashboard(runs, port, output)

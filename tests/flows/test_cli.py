@@ -21,7 +21,7 @@ from rich.console import Console
 from flows import cli
 from flows.looking import faults
 from flows.meter import Meter
-from flows.options import PlanSource, Training, Where
+from flows.options import Ingest, PlanSource, Reading, Training, Where
 from flows.settings import as_toml, ingest_settings, source_options, training_settings
 from flows.wrong_words import OTHER_NAMES
 from pipeline.clicks import write_clicks
@@ -486,7 +486,7 @@ def test_the_printed_ingest_plan_is_the_plan(fewpass, work, tmp_path):
     assert status == 0
     assert not (tmp_path / "d").exists()
     (tmp_path / "plan.toml").write_text(out)
-    plain = [["s"], "d", *(kind() for kind in (cli.commands.Ingest, cli.commands.Reading))]
+    plain = [["s"], "d", Ingest(), Reading()]
     plan = ingest_settings(*plain, PlanSource(config=tmp_path / "plan.toml"))
     assert (plan.scale, plan.shuffle, plan.options.zero_based) == ("maxabs", False, True)
     assert plan.options.drop == (0,)

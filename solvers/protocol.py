@@ -143,6 +143,8 @@ class Settings(Described):
 
     goal: ClassVar[Goal] = "tolerance"
     """When it is done, if nobody says: see Solver."""
+    usual_passes: ClassVar[int] = 1
+    """How many it makes where it is done by passes, and nobody says how many."""
     needs: ClassVar[Needs] = Needs()
     """What it needs of a problem."""
     better: ClassVar[Mapping[str, Mapping[str, Any]]] = MappingProxyType({})

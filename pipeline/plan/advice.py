@@ -23,6 +23,7 @@ from solvers.registry import method_class
 
 MANY_PASSES = 100
 FEW_PASSES = 30  # what a larger lam is proposed for
+TIGHT = 0.75  # of the passes allowed: where as many are usual, they may be too few
 BETTER = 0.5  # a cure is named when it leaves at most that share of the passes
 STANDARD = "standard"
 
@@ -67,11 +68,13 @@ def _out_of_reach(plan: TrainingPlan, tol: float, job: Job, foreseen: Forecast) 
             f"{solver} cannot certify {tol:g}: the hinge has a kink, where gradients prove "
             "nothing. Use `solver=psdca`, whose certificate holds for it, or `loss=smoothed_hinge`."
         )
-    elif usual is not None and usual > plan.passes:
+    elif usual is not None and usual > TIGHT * plan.passes:
+        allows = f"but `passes` allows {plan.passes}"
+        if usual <= plan.passes:
+            allows = f"and `passes` allows {plan.passes}, which may be too few"
         yield (
-            f"A certificate of {tol:g} usually takes about {usual:.0f} passes here, but "
-            f"`passes` allows {plan.passes}. Raise it, ask for a larger `tol`, or see what "
-            "fewpass plan advises."
+            f"A certificate of {tol:g} usually takes about {usual:.0f} passes here, {allows}. "
+            "Raise it, ask for a larger `tol`, or see what fewpass plan advises."
         )
     elif plan.solver.kind == "pegasos":
         yield (

@@ -75,8 +75,8 @@ class TrainingPlan(Described):
     """Stop when the certified gap to the optimum, over max(1, |objective|), is at most this
     [default: 1e-4 for methods of many passes that are given no number of them]."""
     passes: PositiveInt = 1
-    """Passes over the data at most, one that only certifies not counted [default: 1; 100 with a
-    tolerance, for methods of many passes and where it may stop early]."""
+    """Passes over the data at most, one that only certifies not counted [default: 1, of pegasos 30;
+    100 with a tolerance, for methods of many passes and where it may stop early]."""
     certify: bool = False
     """Read the data once more at the end for the objective and the certificate."""
     start_from: str | None = None
@@ -99,7 +99,8 @@ class TrainingPlan(Described):
         if not isinstance(values, dict):
             return values
         kind = kind_of(values.get("solver", "auto"))
-        goal = method_class(kind).goal if kind in METHODS else None  # or refused below
+        method = method_class(kind) if kind in METHODS else None  # or refused below
+        goal = method.goal if method else None
         if goal == "steps" and values.get("loss") is None:
             values = values | {"loss": "hinge"}
         many = goal == "tolerance"
@@ -108,6 +109,8 @@ class TrainingPlan(Described):
         open_end = values.get("tol") is not None or values.get("early_stopping") is True
         if values.get("passes") is None and (many or open_end):
             values = values | {"passes": MOST_PASSES}
+        elif values.get("passes") is None and method and goal == "passes":
+            values = values | {"passes": method.usual_passes}
         if "solver" in values:
             values = values | {"solver": with_better(values["solver"], values.get("loss"))}
         return values

@@ -106,6 +106,7 @@ class Pegasos(DualMethod):
     """Stochastic subgradient descent for the plain hinge, averaged over the later passes."""
 
     goal: ClassVar[Goal] = "passes"
+    usual_passes: ClassVar[int] = 30
     needs: ClassVar[Needs] = Needs(loss="hinge", numbers_per_row=1)
     states: ClassVar[tuple[type, ...]] = (PegasosState,)
     kind: Literal["pegasos"] = "pegasos"

@@ -271,6 +271,11 @@ def test_a_hard_problem_is_foreseen_with_its_cures(tmp_path, fewpass, as_json):
     usual = as_json("plan", tmp_path / "none", *primal)
     assert usual["usual_passes"] > 100
     assert usual["theory_passes"] > 10_000
+    many = math.ceil(usual["usual_passes"])
+    for passes, said in ((many, "which may be too few"), (2 * many, None)):
+        told = as_json("plan", tmp_path / "none", *primal, "--passes", passes)["advice"]
+        assert any(f"--passes allows {passes}, {said}" in one for one in told) == bool(said)
+        assert said or not any("allows" in one for one in told)
     assert "--solver psdca usually takes" in " ".join(usual["advice"])
     asked = ["--lam", "1e-4/n", "--tol", "1e-6"]
     dual = ["--solver", "psdca"]

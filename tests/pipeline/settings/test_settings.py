@@ -103,6 +103,21 @@ def test_a_method_by_its_name_alone_has_what_suits_the_loss(solver, loss, rounds
     assert TrainingPlan.model_validate(plan.model_dump()) == plan
 
 
+@pytest.mark.parametrize(
+    "solver, loss, passes, tol",
+    [
+        ("pegasos", "hinge", 30, None),  # one is far from the optimum, and so are ten
+        ("asgd", "hinge", 1, None),
+        ("auto", None, 1, None),
+        ("sdca", "hinge", 100, 1e-4),
+    ],
+)
+def test_how_long_a_method_runs_if_nobody_says(solver, loss, passes, tol):
+    plan = TrainingPlan(dataset="d", solver=solver, loss=loss)
+    assert (plan.passes, plan.tol) == (passes, tol)
+    assert TrainingPlan(dataset="d", solver=solver, loss=loss, passes=2).passes == 2
+
+
 def test_a_share_is_no_data_set():
     with pytest.raises(ValueError, match=r"`test_fraction=0.2` of an ingest"):
         TrainingPlan(dataset="data", held_out="0.2")

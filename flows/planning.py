@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flows.console import Terminal, facts_table, format_seconds
 from flows.flags import in_flags
-from flows.options import Output, PlanSource, Training, Where
+from flows.options import READING, STRAIGHT, Output, PlanSource, Reading, Straight, Training, Where
 from flows.progress import ENGINES
 from flows.settings import as_toml, as_values, training_settings
+from flows.training import straight_words
+from pipeline.errors import BadInput
 from pipeline.execution.executor import threads_of
 from pipeline.plan.advice import advice
 from pipeline.plan.forecast import Forecast, forecast
@@ -17,20 +19,64 @@ from pipeline.plan.lam_path import with_lam_path
 from pipeline.plan.memory import with_memory
 from pipeline.plan.place import place_of
 from pipeline.plan.trial import Speed, seconds_of, try_out
+from pipeline.settings.execution import Execution
+from pipeline.settings.training_plan import TrainingPlan
 from pipeline.sizes import format_bytes
 from storage.dataset import Dataset
 
+if TYPE_CHECKING:
+    from pipeline.straight.forecast import StraightForecast
+
+KEPT = (
+    "A plan writes nothing, and `keep` asks for a data set. Leave it out to plan a training "
+    "straight from the source; or ingest, and plan on the data set."
+)
+NOT_STORED = (
+    "A certificate or a tolerance needs the rows again, which are stored nowhere; train with "
+    "--keep DATASET, or ingest, for them."
+)
+
 
 def run_plan(
-    dataset: str, training: Training, where: Where, plan_source: PlanSource, output: Output
+    dataset: str,
+    training: Training,
+    where: Where,
+    plan_source: PlanSource,
+    output: Output,
+    reading: Reading = READING,
+    straight: Straight = STRAIGHT,
 ) -> int:
     """Forecast a training as the options say it."""
     terminal = Terminal(output)
-    plan, place = training_settings(dataset, training, where, plan_source)
+    words = straight_words(dataset, reading, straight)
+    if words is not None and "keep" in words:
+        raise BadInput(KEPT)
+    plan, place = training_settings(dataset, training, where, plan_source, words)
     if plan_source.dry_run:
         terminal.result(as_values(plan, place), as_toml(plan, place))
         return 0
     terminal.plan(as_toml(plan, place))
+    if plan.source is not None:
+        return _straight(terminal, dataset, plan)
+    return _on_data_set(terminal, dataset, plan, place)
+
+
+def _straight(terminal: Terminal, source: str, plan: TrainingPlan) -> int:
+    """Tell what learning straight from a source takes."""
+    from pipeline.straight.forecast import foresee  # noqa: PLC0415 - and readers of text
+
+    _, choice, foreseen = foresee(plan)
+    facts = {"source": source} | foreseen.model_dump()
+    facts |= {"chosen": choice.reason if choice else None}
+    terminal.result(facts, facts_table("Forecast", shown_straight(foreseen)))
+    if choice:
+        terminal.explain(f"Chosen: {choice.reason}.")
+    terminal.explain(NOT_STORED)
+    return 0
+
+
+def _on_data_set(terminal: Terminal, dataset: str, plan: TrainingPlan, place: Execution) -> int:
+    """Tell what a training on a data set takes."""
     data = Dataset.open(plan.dataset)
     where_to, why = place_of(place, plan, data.manifest)
     plan = with_memory(with_lam_path(plan, data.manifest), data)
@@ -72,6 +118,27 @@ def shown(foreseen: Forecast, speed: Speed, seconds: float) -> dict[str, Any]:
         f"{rows} {format_bytes(foreseen.window_bytes)}, "
         f"overhead {format_bytes(foreseen.overhead_bytes)}",
         "time": f"about {format_seconds(seconds)}, as {speed.rows:,} rows went here",
+    }
+
+
+def shown_straight(foreseen: StraightForecast) -> dict[str, Any]:
+    """Lay the forecast of a straight training out for people."""
+    memory = foreseen.state_bytes + foreseen.buffer_bytes + foreseen.overhead_bytes
+    expected = f"about {foreseen.n_rows:,}, by the first {foreseen.first_rows:,}"
+    more = ", later rows may have more" if foreseen.columns_may_grow else ""
+    size, seconds = foreseen.bytes_to_read, foreseen.seconds
+    speed = f", as {foreseen.tried_rows:,} rows went here"
+    return {
+        "method": f"{foreseen.solver}, loss {foreseen.loss}, lam {foreseen.lam:.6g}",
+        "models": None if foreseen.models == 1 else f"{foreseen.models}: one per class and lam",
+        "rows": f"{foreseen.n_rows:,}" if foreseen.whole else expected,
+        "columns": f"{foreseen.n_features:,}{more}",
+        "to read": None if size is None else f"{format_bytes(size)}, once",
+        "memory": f"{format_bytes(memory)} at most: state {format_bytes(foreseen.state_bytes)}, "
+        f"rows {format_bytes(foreseen.buffer_bytes)}, "
+        f"overhead {format_bytes(foreseen.overhead_bytes)}",
+        "time": None if seconds is None else f"about {format_seconds(seconds)}{speed}",
+        "engine": "threads of this process (rows are read once)",
     }
 
 

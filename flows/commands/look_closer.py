@@ -10,11 +10,15 @@ from cyclopts import Parameter
 from flows.options import (
     OUTPUT,
     PLAN_SOURCE,
+    READING,
+    STRAIGHT,
     TRAINING,
     WHERE,
     Method,
     Output,
     PlanSource,
+    Reading,
+    Straight,
     Training,
     Where,
 )
@@ -25,23 +29,25 @@ def plan(
     /,
     *,
     training: Training = TRAINING,
+    reading: Reading = READING,
+    straight: Straight = STRAIGHT,
     where: Where = WHERE,
     plan_source: PlanSource = PLAN_SOURCE,
     output: Output = OUTPUT,
 ) -> int:
     """Predict what a training takes: passes, bytes, memory and time; suggest what would help.
 
-    Takes the options of train.  Reads the data set's statistics and a few chunks, and writes
-    nothing.
+    Takes the options of train.  Reads the data set's statistics and a few chunks, or the first
+    rows of a source, and writes nothing.
 
     Parameters
     ----------
     dataset
-        Data set made by ingest.
+        Data set made by ingest, or a source of rows.
     """
     from flows.planning import run_plan
 
-    return run_plan(dataset, training, where, plan_source, output)
+    return run_plan(dataset, training, where, plan_source, output, reading, straight)
 
 
 def weights(

@@ -12,8 +12,19 @@ from pipeline.execution.span import Job
 from pipeline.plan.forecast import Forecast
 from pipeline.streaming.buffers import row_view, unit_weights
 from solvers.drive import add_up
+from solvers.losses import Problem
 from solvers.multi_model import appraisal
-from solvers.protocol import Block, Diverged, Reduce, Solver, State, Sum, Walk, rows_visited
+from solvers.protocol import (
+    Block,
+    Diverged,
+    ProblemStats,
+    Reduce,
+    Solver,
+    State,
+    Sum,
+    Walk,
+    rows_visited,
+)
 
 MOST_CHUNKS = 4
 MOST_RESTARTS = 30
@@ -84,27 +95,40 @@ def _epoch(
         _, reduce_s = _add_up(what.sum, what.at(state), job, blocks)
     for sweep in program:
         if isinstance(sweep, Walk):
-            state, walk_s = _step_over(sweep, job, blocks, state)
+            state, walk_s = step_over(
+                sweep, job.problem, job.stats, blocks, state, in_place=job.in_place
+            )
         else:
             part, reduce_s = _add_up(sweep.sum, sweep.at(state), job, blocks)
             state = sweep.absorb(job.problem, job.stats, state, part, 0)
     return state, walk_s, reduce_s
 
 
-def _step_over(walk: Walk, job: Job, blocks: Sequence[Block], state: State) -> tuple[State, float]:
-    """Begin again as the method says where the loss explodes; a few rows are more easily lost."""
+def step_over(
+    walk: Walk,
+    problem: Problem,
+    stats: ProblemStats,
+    blocks: Sequence[Block],
+    state: State,
+    *,
+    in_place: bool,
+) -> tuple[State, float]:
+    """Return the state after these blocks, and seconds per row.
+
+    Begin again as the method says where the loss explodes; a few rows are more easily lost.
+    """
     for _attempt in range(MOST_RESTARTS):
         began, rows = time.perf_counter(), 0
-        state = state if job.in_place else walk.enter(state)
+        state = state if in_place else walk.enter(state)
         for block in blocks:
             rows += rows_visited(walk, state, block)
-            state = walk.step(job.problem, job.stats, state, block)
+            state = walk.step(problem, stats, state, block)
             if walk.diverged(state):
                 break
         state = walk.leave(state)
         if not walk.diverged(state):
             return state, (time.perf_counter() - began) / max(rows, 1)
-        state = walk.recover(job.problem, job.stats, state)
+        state = walk.recover(problem, stats, state)
         for block in blocks:
             block.row_state[:] = 0.0
     raise Diverged(

@@ -95,10 +95,13 @@ class Known:
         Where there is no room for copies of a state from which weights are read by column, and
         nobody asks for it at the end, it is reckoned without.
         """
-        taken = self._taken_with(STATES_AT_ONCE, solver)
-        if taken < self.plan.memory or not solver.by_column or self.plan.calibrate:
-            return taken
-        return self._taken_with(IN_PLACE, solver)
+        return self._taken_with(IN_PLACE if self.in_place(solver) else STATES_AT_ONCE, solver)
+
+    def in_place(self, solver: Solver) -> bool:
+        """Say whether a method's one state is stepped as it is, and never copied."""
+        if not solver.by_column or self.plan.calibrate:
+            return False
+        return self._taken_with(STATES_AT_ONCE, solver) >= self.plan.memory
 
     def _taken_with(self, states: int, solver: Solver) -> int:
         """Return the same for so many states at once."""
@@ -106,3 +109,16 @@ class Known:
         if solver.kind == "onepass":
             taken += SUMS_AT_ONCE * self.stats.d * 16
         return taken + room_for_judges(self.plan) + self._first.raw.n_bytes + OVERHEAD_BYTES
+
+
+def require_room(known: Known, solver: Solver) -> int:
+    """Return the bytes of rows that a buffer may have; BadInput where there is no room for any."""
+    room, plan = known.room(solver), known.plan
+    if room < 1:
+        needed = plan.memory - BUFFERS_AT_ONCE * (room - (1 << 20))
+        raise BadInput(
+            f"A memory budget of {format_bytes(plan.memory)} is too small for {plan.solver.kind} "
+            f"on {known.stats.d:,} columns. Use `memory={-(-needed // 10**6)}MB` or more, or "
+            "another `solver`."
+        )
+    return room

@@ -34,13 +34,9 @@ from pipeline.runs.shapes import example_state, misfit
 from pipeline.scoring.calibrating import calibrate
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.sizes import format_bytes
-from pipeline.straight.first_rows import (
-    BUFFERS_AT_ONCE,
-    FirstRows,
-    require_seekable,
-)
+from pipeline.straight.first_rows import FirstRows, require_seekable
 from pipeline.straight.judging import choose, judges_of, record_of
-from pipeline.straight.known import Known
+from pipeline.straight.known import Known, require_room
 from pipeline.straight.moments import GROWTH, moments_of, with_room
 from pipeline.straight.reading import Buffer, Position, ReadAhead
 from pipeline.streaming.buffers import row_view, unit_weights
@@ -82,14 +78,7 @@ class Straight:
         self.problem, self.stats = known.problem, known.stats
         self._solver = known.solver(self.plan.solver)  # type: ignore[arg-type]
         self._solver.init(self.problem, self.stats)  # refuses settings that do not fit
-        self._room = known.room(self._solver)
-        if self._room < 1:
-            needed = self.plan.memory - BUFFERS_AT_ONCE * (self._room - (1 << 20))
-            raise BadInput(
-                f"A memory budget of {format_bytes(self.plan.memory)} is too small for "
-                f"{self.plan.solver.kind} on {self.stats.d:,} columns. Use "
-                f"`memory={-(-needed // 10**6)}MB` or more, or another `solver`."
-            )
+        self._room = require_room(known, self._solver)
         self._position = Position()
         self._width = first.dataset.n_features
         self._state: State = None

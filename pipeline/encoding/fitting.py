@@ -24,7 +24,7 @@ from pipeline.encoding.recipe import AnyColumn, Cross, Recipe, joined
 from pipeline.encoding.text import MOST_TEXT_BITS, DocumentCounts, Grams, slots_of
 from pipeline.encoding.text_recipe import Text, examples_of, idf_text
 from pipeline.errors import BadInput
-from pipeline.settings.encoding import bins_of
+from pipeline.settings.encoding import HASH_BITS, bins_of
 
 CLIP = 0.005  # share of the sample that is clipped at either end: codes such as 98 are in there
 HEAVY = 5.0  # times the median: where p99 is above, and above 1, logarithms are taken
@@ -42,7 +42,7 @@ NO_KINDS: Mapping[str, str] = MappingProxyType({})
 class Rules(NamedTuple):
     """How columns are encoded where that is not told by the sample alone."""
 
-    bits: int = 18  # of a hash, at most, for columns of many values
+    bits: int = HASH_BITS  # of a hash, at most, for columns of many values
     bins: int | None = None  # ranges in place of every number
     ranks: bool = True  # in columns of their own, where they say more than numbers
     most_values: int = 1000  # of a column whose values have columns of their own

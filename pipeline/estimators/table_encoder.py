@@ -18,6 +18,7 @@ from pipeline.encoding.recipe import Recipe
 from pipeline.errors import BadInput
 from pipeline.estimators.kinds_of_rows import is_collection
 from pipeline.estimators.parameters import seed_of
+from pipeline.settings.encoding import HASH_BITS
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -31,7 +32,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    bits : int, default=18
+    bits : int, default=20
         A column of many values is hashed to 2^bits columns.
     bins : int or None, default=None
         One column per range between quantiles in place of a number's value.
@@ -57,7 +58,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def __init__(
         self,
         *,
-        bits: int = 18,
+        bits: int = HASH_BITS,
         bins: int | None = None,
         ranks: bool = True,
         most_values: int = 1000,

@@ -34,6 +34,9 @@ def _is_kind(word: str) -> str:
     return word
 
 
+#: Columns that a column of many values, or of text, is hashed to at most: 2 to this power.
+HASH_BITS = 20
+
 ColumnKind = Annotated[str, BeforeValidator(_is_kind)]
 
 
@@ -55,7 +58,7 @@ class Encoding(Described):
     idf: Literal["sample", "exact"] = "sample"
     """What the words of text are weighed by: in how many rows of the sample they are, or of all
     rows, which are read once more for it."""
-    hash_bits: int = Field(default=18, ge=1, le=30)
+    hash_bits: int = Field(default=HASH_BITS, ge=1, le=30)
     """A column of more than 1000 values, or of text, is hashed to 2 to this power columns at
     most."""
     ranks: bool = True

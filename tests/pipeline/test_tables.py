@@ -158,7 +158,7 @@ def test_what_is_encoded_otherwise_is_no_test_data(work, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        (["--hash-bits", "12"], "--hash-bits is 12, but it was 18"),
+        (["--hash-bits", "12"], "--hash-bits is 12, but it was 20"),
         (["--column", "user=drop"], "--column is user=drop, but it was user=category"),
         (["--missing", "zero"], "--missing is zero, but it was refuse"),
         (["--cross", "city,user"], "--cross is city,user, but it was left out"),

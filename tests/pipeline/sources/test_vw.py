@@ -24,7 +24,7 @@ def read(path, piece_bytes=1 << 20, **options):
     return source, concatenate([part.table for part in parsed]), sum(p.n_merged for p in parsed)
 
 
-def column(namespace, name, bits=18):
+def column(namespace, name, bits=20):
     return murmurhash3_32(f"{namespace}^{name}", positive=True) % (1 << bits)
 
 
@@ -48,7 +48,7 @@ def test_by_hand(tmp_path):
         {big: 2.0, red: 1.0, price: 0.5}, {red: 1.0}, {price: 2.5}, {column("a", "x"): 2.0},
     ]  # fmt: skip
     assert merged == 1
-    assert source.n_features == 1 << 18
+    assert source.n_features == 1 << 20
     assert (np.diff(table.indices[: table.indptr[1]]) > 0).all()
 
 

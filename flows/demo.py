@@ -12,8 +12,8 @@ from flows.bars import work_display
 from flows.console import Terminal, columns_table, format_seconds
 from flows.errors import BadPlace
 from flows.ingesting import ingest_shown
+from flows.log_lines import GrowingIntervals
 from flows.options import Output, Where
-from flows.progress import GrowingIntervals
 from flows.reporting import write_page
 from flows.scoring import evaluate_shown
 from flows.settings import checked

@@ -10,8 +10,8 @@ from typing import Any
 from flows.bars import work_display
 from flows.console import Terminal, columns_table, facts_table, format_seconds
 from flows.errors import Interrupted
+from flows.ingest_progress import ingest_display
 from flows.options import Ingest, Output, PlanSource, Reading
-from flows.progress import ingest_display
 from flows.settings import as_toml, as_values, ingest_settings
 from pipeline.ingestion.phases import ingest
 from pipeline.ingestion.reading import column_kinds

@@ -21,6 +21,7 @@ VARIABLE = "FEWPASS_LOG_FORMAT"
 OPTION = "--log-format"
 FIELDS = "fewpass"  # the attribute of a log record that its numbers are in
 INGEST_EVERY_S = 30.0
+FIRST_LINE_S, GROWTH = 1.0, 1.5  # seconds to the first plain line, and from then on
 
 
 def json_line(level: str, message: str, fields: Mapping[str, Any] | None = None) -> str:
@@ -78,6 +79,22 @@ class Every:
         if now - self._last < self._seconds:
             return False
         self._last = now
+        return True
+
+
+class GrowingIntervals:
+    """Says when the next line is due: ever less often."""
+
+    def __init__(self) -> None:
+        self._began = time.perf_counter()
+        self._due = 0.0
+
+    def due(self) -> bool:
+        """Whether to print a line now."""
+        now = time.perf_counter() - self._began
+        if now < self._due:
+            return False
+        self._due = max(now, FIRST_LINE_S) * GROWTH
         return True
 
 

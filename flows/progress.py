@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
@@ -11,11 +10,10 @@ from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 
-from flows.bars import Countdown, ShowWork, bar, line, work_display
+from flows.bars import ShowWork, bar, line, work_display
 from flows.console import Terminal, as_fixed, format_seconds, or_dash
-from flows.log_lines import INGEST_EVERY_S, Every, Line
+from flows.log_lines import Every, GrowingIntervals
 from flows.meter import Meter, Numbers
-from pipeline.ingestion.progress import IngestProgress
 from pipeline.reporting.learners import learners_sentence
 from pipeline.runs.outcome import Event
 from pipeline.settings.training_plan import TrainingPlan
@@ -24,7 +22,6 @@ from pipeline.sizes import format_bytes
 if TYPE_CHECKING:
     from solvers.simba.simba import Simba
 
-FIRST_LINE_S, GROWTH = 1.0, 1.5  # seconds to the first plain line, and from then on
 
 LEARNING = ("rows", "passes", "average", "since last", "rows/s", "MB/s", "memory", "left")
 TO_TOL = "passes to tol"  # at the rate of the last three passes
@@ -33,29 +30,10 @@ WIDTHS = {"rows": 13, "passes": 8, "memory": 10, "MB/s": 8, "left": 8}
 WIDTH = 14  # of the others
 SPARED = ("MB/s", "memory", "since last", "rows", "left", "rows/s", TO_TOL)  # in this order
 ENGINES = {"threads": "threads of this process", "dask": "Dask"}
-PHASES = {"partition": "reading rows", "write": "writing chunks", "done": "done"}
-STEPS = {"partition": "1 of 2, ", "write": "2 of 2, "}
 REDRAWN, OFTEN = ("start", "resume", "certificate", "finish"), ("span", "reduce")  # events
 REDRAW_S = 0.1  # there are thousands of spans a second in small trainings
 
 Show = Callable[[Event], None]
-ShowIngest = Callable[[IngestProgress], None]
-
-
-class GrowingIntervals:
-    """Says when the next line is due: ever less often."""
-
-    def __init__(self) -> None:
-        self._began = time.perf_counter()
-        self._due = 0.0
-
-    def due(self) -> bool:
-        """Whether to print a line now."""
-        now = time.perf_counter() - self._began
-        if now < self._due:
-            return False
-        self._due = max(now, FIRST_LINE_S) * GROWTH
-        return True
 
 
 @contextmanager
@@ -287,70 +265,3 @@ SENTENCES: dict[str, tuple[Callable[[dict[str, Any]], str], bool]] = {
         True,
     ),
 }
-
-
-@contextmanager
-def ingest_display(terminal: Terminal) -> Iterator[ShowIngest]:
-    """Show how far an ingest is; yields what takes the reports."""
-    if terminal.output.log_format == "json":
-        lines = IngestLines()
-
-        def log(progress: IngestProgress) -> None:
-            for line in lines.take(progress):
-                terminal.log("info", line)
-
-        yield log
-    elif terminal.live:
-        with Live(console=terminal.err, refresh_per_second=4, transient=True) as live:
-            yield _IngestPanel(live).show
-    else:
-        intervals = GrowingIntervals()
-
-        def say(progress: IngestProgress) -> None:
-            if progress.phase == "done" or intervals.due():
-                terminal.say(ingest_line(progress))
-
-        yield say
-
-
-class _IngestPanel:
-    """What an ingest is about and how far that is; every phase has a bar of its own."""
-
-    def __init__(self, live: Live) -> None:
-        self._live = live
-        self._phase, self._countdown = "", Countdown()
-
-    def show(self, progress: IngestProgress) -> None:
-        if progress.phase != self._phase:
-            self._phase, self._countdown = progress.phase, Countdown()
-        step = STEPS.get(progress.phase, "")
-        drawn = bar(progress.fraction, self._countdown.left(progress.fraction))
-        self._live.update(Group(line(f"{step}{ingest_amount(progress)}"), drawn))
-
-
-class IngestLines:
-    """An ingest as lines of a log: one per half a minute, and one at its end."""
-
-    def __init__(self, every_s: float = INGEST_EVERY_S) -> None:
-        self._every = Every(every_s)
-
-    def take(self, progress: IngestProgress) -> Iterator[Line]:
-        """Yield the line that a report is worth, if it is due."""
-        if progress.phase == "done" or self._every.due():
-            yield Line(ingest_line(progress).strip(), {"event": "ingest"} | progress._asdict())
-
-
-def ingest_line(progress: IngestProgress) -> str:
-    """Write how far an ingest is."""
-    return f"{progress.fraction:4.0%} {ingest_amount(progress)}, {progress.seconds:.1f} s"
-
-
-def ingest_amount(progress: IngestProgress) -> str:
-    """Write what an ingest is doing, and how much of it is done."""
-    rows = f"{progress.rows:,} rows"
-    if progress.phase == "partition":
-        speed = f"{progress.megabytes_per_second:.0f} MB/s"
-        amount = f"{format_bytes(progress.bytes_read)} read, {speed}"
-    else:
-        amount = f"{format_bytes(progress.bytes_written)} written"
-    return f"{PHASES[progress.phase]}: {rows}, {amount}"

@@ -77,8 +77,9 @@ def going_round(needs):
 def floors(needs, package):
     """Modules in the longest chain of imports inside a package."""
     inside = {n: {o for o in its if _in(o, package)} for n, its in needs.items() if _in(n, package)}
-    for name in going_round(inside):
-        inside[name] -= going_round(inside)
+    round_trips = going_round(inside)
+    for name in round_trips:
+        inside[name] = inside[name] - round_trips
     height = {}
     for name in TopologicalSorter(inside).static_order():
         height[name] = 1 + max((height[other] for other in inside[name]), default=0)

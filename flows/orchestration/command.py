@@ -18,7 +18,7 @@ from flows.printing import ending_quietly
 if TYPE_CHECKING:
     from prefect.flows import Flow
 
-    from flows.orchestration.parameters import Request
+    from flows.orchestration.named import Request
 
 FLOWS = {
     "ingest": "make a shuffled, checksummed data set of text, columns or arrays",
@@ -111,7 +111,7 @@ def _list_of_flows() -> str:
 
 
 def _help(request: Request) -> str:
-    from flows.orchestration.parameters import MISSING, choices, described, short_name
+    from flows.orchestration.named import MISSING, choices, described, short_name
 
     known = described(request)
     usage = f"Usage: prefect run {request.__name__} -p KEY=VALUE ..."

@@ -6,12 +6,12 @@ from typing import Any
 
 from prefect.logging import get_run_logger
 
+from flows.ingest_progress import IngestLines, ingest_line
 from flows.ingesting import ingest_facts
 from flows.orchestration import signatures
 from flows.orchestration.artifacts import ProgressArtifact, log_line
 from flows.orchestration.scheduled import durable_task, made_flow
 from flows.orchestration.stalling import StallWatch, tell_prefect
-from flows.progress import IngestLines, ingest_line
 from pipeline.ingestion.phases import ingest as ingested
 from pipeline.ingestion.progress import IngestProgress
 from pipeline.ingestion.result import IngestResult

@@ -1,4 +1,4 @@
-"""From `-p NAME=VALUE` to a flow's parameters, and their description for `--help`.
+"""From `-p NAME=VALUE` to a flow's parameters.
 
 A flow's parameters are pydantic plans.  NAME is a path such as `plan.solver.kind`; where no other
 parameter has that name, the plan's own name may be left out: `solver.kind`.  A plan, or a part of
@@ -12,104 +12,30 @@ import copy
 import inspect
 import json
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from types import UnionType
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Any, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
-from pydantic.fields import FieldInfo
 
 from flows.options import REPEATED
 from flows.orchestration.method_settings import every_setting, methods_with
+from flows.orchestration.named import (
+    METHOD_WORD,
+    MISSING,
+    Named,
+    Request,
+    described,
+    members_of,
+    outermost,
+    short_name,
+)
 from flows.settings import column_position
 from pipeline.errors import BadInput
-from pipeline.settings.methods import KINDS, OfRegistry, settings_class
-from pipeline.settings.regularisation import Lam
 from solvers.registry import METHODS
 from storage.addresses import require_no_secrets
 
-Request = Callable[..., Any]  # one of flows.orchestration.signatures
-
-MISSING = inspect.Parameter.empty
-METHOD_WORD: Any = Literal[*KINDS]
 COLUMNS = ("label", "weight", "drop")  # a whole number is a position there
-
-_KINDS = {int: "number", float: "number", str: "text", bool: "true, false",
-          tuple: "text, again for more", Lam: "number, text"}  # fmt: skip
-
-
-class Named(NamedTuple):
-    """One parameter as it can be given."""
-
-    path: str
-    hint: Any
-    default: Any  # MISSING: it must be given
-    about: str
-
-
-def described(request: Request, *, methods: Iterable[str] = METHODS) -> list[Named]:
-    """Return every parameter of a flow, plans taken apart.
-
-    Parameters
-    ----------
-    request
-        One of `flows.orchestration.signatures`.
-    methods
-        Words of the methods whose settings are told, too; their classes are imported for that.
-    """
-    signature = inspect.signature(request, eval_str=True)
-    found: list[Named] = []
-    for name, parameter in signature.parameters.items():
-        kind = parameter.annotation
-        if _is_model(kind):
-            given = None if parameter.default is MISSING else parameter.default
-            found += _fields(name, kind, given, tuple(methods))
-        else:
-            about = _documented(request.__doc__ or "", name)
-            found.append(Named(name, kind, parameter.default, about))
-    return found
-
-
-def _fields(
-    prefix: str, kind: type[BaseModel], given: BaseModel | None, methods: tuple[str, ...]
-) -> Iterator[Named]:
-    for name, field in kind.model_fields.items():
-        path = f"{prefix}.{name}"
-        default = _default(field) if given is None else getattr(given, name)
-        if OfRegistry in field.metadata:
-            yield Named(f"{path}.kind", METHOD_WORD, default.kind, field.description or "")
-            yield from _settings(path, [settings_class(kind) for kind in methods])
-            continue
-        members = _models(field)
-        if len(members) == 1:
-            inner = default if default is not MISSING else None
-            yield from _fields(path, members[0], inner, methods)
-        elif members:
-            yield from _union(path, members, default, field)
-        elif name not in ("storage_options", "label_required"):
-            yield Named(path, field.annotation, default, field.description or "")
-
-
-def _union(
-    path: str, members: list[type[BaseModel]], default: Any, field: FieldInfo
-) -> Iterator[Named]:
-    """Take a choice of settings apart: its kinds, then the settings of each."""
-    kinds = [member.model_fields["kind"].default for member in members]
-    yield Named(f"{path}.kind", Literal[*kinds], default.kind, field.description or "")
-    yield from _settings(path, members)
-
-
-def _settings(path: str, members: list[type[BaseModel]]) -> Iterator[Named]:
-    """Return the settings of several classes, each name once."""
-    told: dict[str, Named] = {}
-    for member in members:
-        for name, inner in member.model_fields.items():
-            if name != "kind" and name not in told:
-                told[name] = Named(
-                    f"{path}.{name}", inner.annotation, _default(inner), inner.description or ""
-                )
-    yield from told.values()
 
 
 def assigned(request: Request, words: Iterable[str]) -> dict[str, Any]:
@@ -236,7 +162,7 @@ def _resolved(flow: str, name: str, known: list[Named]) -> Named:
     matches = _matches(name, known)
     if not matches:
         raise BadInput(f'The flow {flow} has no parameter "{name}". {_advice(flow, name, known)}')
-    shallow = [n for n in matches if n.path.count(".") == _outermost(matches)]
+    shallow = [n for n in matches if n.path.count(".") == outermost(matches)]
     if len(shallow) > 1:
         paths = " or ".join(n.path for n in shallow)
         raise BadInput(f'"{name}" may mean {paths} in the flow {flow}. Say which.')
@@ -262,25 +188,6 @@ def _advice(flow: str, name: str, known: list[Named]) -> str:
     return f"Did you mean {meant}? {see}" if meant else see
 
 
-def _outermost(matches: list[Named]) -> int:
-    """Return how deep the outermost of them lies."""
-    return min(n.path.count(".") for n in matches)
-
-
-def short_name(path: str, known: list[Named]) -> str:
-    """Return the shortest name that means this parameter."""
-    parts = path.split(".")
-    for k in range(len(parts) - 1, 0, -1):
-        if parts[k - 1] == "solver":  # a method's settings keep their family's name
-            continue
-        name = ".".join(parts[k:])
-        matches = [n for n in known if n.path == name or n.path.endswith(f".{name}")]
-        shallow = [n for n in matches if n.path.count(".") == _outermost(matches)]
-        if [n.path for n in shallow] == [path]:
-            return name
-    return path
-
-
 def _value(named: Named, text: str) -> Any:
     """Read a value: text stays text where text is meant, the rest is TOML or a word."""
     name = named.path.rpartition(".")[2]
@@ -288,7 +195,7 @@ def _value(named: Named, text: str) -> Any:
         return column_position(text)
     if text == "null":
         return None
-    members = {get_origin(m) or m for m in _members(named.hint)}
+    members = {get_origin(m) or m for m in members_of(named.hint)}
     if str in members:
         return text
     if tuple in members and not text.startswith("["):
@@ -336,52 +243,3 @@ def _refusal(error: ValidationError) -> str:
             message = "this parameter must be given"
         told.append(f"{path}: {message}" if path else message)
     return f"{'; '.join(told).rstrip('.')}. Add --help to see the parameters."
-
-
-# -- types -----------------------------------------------------------------------------------------
-
-
-def _is_model(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, BaseModel)
-
-
-def _models(field: FieldInfo) -> list[type[BaseModel]]:
-    return [m for m in _members(field.annotation) if _is_model(m)]
-
-
-def _members(hint: Any) -> list[Any]:
-    """Return the alternatives of a union, annotations taken off."""
-    if get_origin(hint) is Annotated:
-        return _members(get_args(hint)[0])
-    if get_origin(hint) in (Union, UnionType):
-        return [m for arm in get_args(hint) for m in _members(arm)]
-    return [hint]
-
-
-def _default(field: FieldInfo) -> Any:
-    return MISSING if field.is_required() else field.get_default(call_default_factory=True)
-
-
-def choices(hint: Any) -> str:
-    """Write down what a parameter takes."""
-    words: list[str] = []
-    for member in _members(hint):
-        kind = get_origin(member) or member
-        if kind is Literal:
-            words += [str(word) for word in get_args(member)]
-        elif kind is not type(None):
-            words.append(_KINDS.get(kind, "value"))
-    return ", ".join(dict.fromkeys(words))
-
-
-def _documented(docstring: str, name: str) -> str:
-    """Return what a numpydoc docstring says of a parameter, on one line."""
-    lines = inspect.cleandoc(docstring).splitlines()
-    if name not in lines:
-        return ""
-    said = []
-    for line in lines[lines.index(name) + 1 :]:
-        if not line.startswith("    "):
-            break
-        said.append(line.strip())
-    return " ".join(said)

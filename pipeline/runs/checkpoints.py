@@ -9,7 +9,8 @@ from pipeline.execution.span import Stopwatch
 from pipeline.runs.lease import Lease
 from pipeline.runs.outcome import Event
 from pipeline.runs.progress import Progress
-from pipeline.runs.run_folder import RunFolder, save
+from pipeline.runs.run_folder import RunFolder
+from pipeline.runs.run_snapshots import save
 from pipeline.runs.saved import Content, Saved
 from solvers.protocol import Certificate
 from storage.dataset import Dataset

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from pipeline.errors import BadInput, PlanMismatch
 from pipeline.runs.lease import lease_faults
 from pipeline.runs.model import model_in
-from pipeline.runs.run_folder import RunFolder, RunRecord, read_records
+from pipeline.runs.run_folder import RunFolder, RunRecord
+from pipeline.runs.run_snapshots import read_records
 from storage.folder import Damaged
 from storage.objects import Stored
 from storage.row_state import ARRAY

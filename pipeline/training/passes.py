@@ -21,7 +21,7 @@ from pipeline.runs.engine import Training
 from pipeline.runs.grid import Choice, certificate_of, weights_of
 from pipeline.runs.model import read_out, sourced_weights, weights_shape, weights_to_start_at
 from pipeline.runs.outcome import Event, TrainingResult
-from pipeline.runs.run_folder import read_records
+from pipeline.runs.run_snapshots import read_records
 from pipeline.runs.saved import Content, Cursor, Saved, require_array
 from pipeline.scoring.calibrating import calibrate
 from pipeline.scoring.held_out import choose_lam

@@ -19,7 +19,8 @@ from pipeline.execution.walk import Position, SpanReport, WalkDriver
 from pipeline.runs.engine import Stopped
 from pipeline.runs.outcome import Event
 from pipeline.runs.progress import Progress
-from pipeline.runs.run_folder import RunFolder, read_state
+from pipeline.runs.run_folder import RunFolder
+from pipeline.runs.run_snapshots import read_state
 from pipeline.streaming.row_state import RowStateInMemory
 from pipeline.training.state_tasks import absorb_sum, join_own_streams, join_streams
 from solvers.multi_model import appraisal

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from flows import pass_lines
+from flows.ingest_progress import IngestLines
 from flows.pass_lines import PassLines
-from flows.progress import LEARNING, PROVING, IngestLines, aligned, fitting
+from flows.progress import LEARNING, PROVING, aligned, fitting
 from pipeline.execution.threads import InProcess
 from pipeline.ingestion.progress import IngestProgress
 from pipeline.reporting.history import History, Point

@@ -9,9 +9,10 @@ import pytest
 from flows import progress
 from flows.bars import work_display
 from flows.console import Screen, Terminal
+from flows.ingest_progress import ingest_display
 from flows.meter import Meter
 from flows.options import Output
-from flows.progress import ingest_display, training_display
+from flows.progress import training_display
 from pipeline.ingestion.progress import IngestProgress
 from pipeline.runs.outcome import Event
 from pipeline.runs.saved import Cursor

@@ -218,7 +218,8 @@ def test_settings_are_known_without_importing_their_methods():
 
 @pytest.mark.parametrize("name", FLOWS)
 def test_a_name_means_the_same_with_and_without_the_methods_settings(name):
-    from flows.orchestration.parameters import _known_for, _resolved, described, short_name
+    from flows.orchestration.named import described, short_name
+    from flows.orchestration.parameters import _known_for, _resolved
     from flows.orchestration.signatures import REQUESTS
 
     known = described(REQUESTS[name], methods=())

@@ -44,10 +44,13 @@ def _lonely(targets: Labels) -> Iterator[str]:
     """Yield a sentence where labels are those of one row, or of held-out rows alone."""
     names = [label_text(label) for label in targets.labels]
     few = [name for name, n in zip(names, targets.counts, strict=True) if n <= 1]
+    what_helps = "Correct them if they are slips, or leave these rows out."
+    if isinstance(targets.labels[0], float):
+        what_helps = "If they are amounts, say `task=regression`."
     if few:
         yield (
             f"{listed(few)}: labels of a single row, or of none but held-out ones, of which next "
-            "to nothing can be learnt. Correct them if they are slips, or leave these rows out."
+            f"to nothing can be learnt. {what_helps}"
         )
 
 

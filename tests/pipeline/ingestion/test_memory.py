@@ -1,0 +1,97 @@
+"""Tables that are hard on memory, ingested by a process of their own within 256 MB of its own."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+MEMORY = 256_000_000
+#: What libraries and kernels take is counted once a small table of the same kind was read.
+CHILD = """
+import json, sys
+from pipeline.errors import BadInput
+from pipeline.ingestion.phases import ingest
+from pipeline.memory import peak_memory_bytes
+from pipeline.settings.ingest_plan import IngestPlan
+
+small, large, out, memory = sys.argv[1:]
+
+def rows(source):
+    how = {"dataset": out, "options": {"label": "y"}, "memory": int(memory), "overwrite": True}
+    return ingest(IngestPlan(sources=(source,), **how)).rows
+
+rows(small)
+before = peak_memory_bytes()
+try:
+    told = {"rows": rows(large)}
+except BadInput as error:
+    told = {"refused": str(error)}
+print(json.dumps(told | {"taken": peak_memory_bytes() - before}))
+"""
+
+
+def ingested(folder):
+    """What became of `large.csv`, and the memory that it took beyond `small.csv`.
+
+    The first process may have to compile kernels, so a second one is asked.
+    """
+    for name in ("small", "large"):
+        files = (str(folder / f"{name}.csv") for name in ("small", name))
+        words = [sys.executable, "-c", CHILD, *files, str(folder / "set"), str(MEMORY)]
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def write_wide(path, n, d=2000):
+    """Numbers, a tenth of the columns words, with gaps."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, d)).round(3).astype(str)
+    X[:, ::10] = rng.choice(np.array(["red", "green", "blue"]), (n, d // 10))
+    X[rng.random((n, d)) < 0.02] = ""
+    rows = (",".join([*row, "no" if k % 2 else "yes"]) for k, row in enumerate(X))
+    path.write_text("\n".join([",".join([*(f"c{k}" for k in range(d)), "y"]), *rows]) + "\n")
+
+
+def test_two_thousand_columns_fit(tmp_path):
+    write_wide(tmp_path / "small.csv", 200, 20)
+    write_wide(tmp_path / "large.csv", 1500)
+    told = ingested(tmp_path)
+    assert told["rows"] == 1500
+    assert told["taken"] < MEMORY
+
+
+def write_words(path, n):
+    """Another word in every row."""
+    rows = (f"w{7919 * k:x},{k % 97},{'no' if k % 3 else 'yes'}" for k in range(n))
+    path.write_text("\n".join(["word,x,y", *rows]) + "\n")
+
+
+def test_millions_of_different_words_fit(tmp_path):
+    """The words alone, as Python has them, would take more than the budget."""
+    write_words(tmp_path / "small.csv", 5000)
+    write_words(tmp_path / "large.csv", 2_000_000)
+    told = ingested(tmp_path)
+    assert told["rows"] == 2_000_000
+    assert told["taken"] < MEMORY
+
+
+def write_texts(path, longest):
+    """Short texts, and a long one in the middle."""
+    rows = [f"some words of row {k % 50},{k},{'no' if k % 3 else 'yes'}" for k in range(2000)]
+    rows[1000] = "a long text of words " * (longest // 21) + ",0,no"
+    path.write_text("\n".join(["text,x,y", *rows]) + "\n")
+
+
+@pytest.mark.parametrize("longest", [8 << 20, 40 << 20])
+def test_one_long_text_is_taken_or_refused(tmp_path, longest):
+    """A line may take a sixteenth of the memory that is for rows."""
+    write_texts(tmp_path / "small.csv", 1000)
+    write_texts(tmp_path / "large.csv", longest)
+    told = ingested(tmp_path)
+    assert told["taken"] < MEMORY
+    if longest > MEMORY // 16:
+        assert "a line is longer than" in told["refused"]
+    else:
+        assert told["rows"] == 2000

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from rich.table import Table
 
 from flows.console import Terminal
+from flows.errors import UsageError
 from flows.options import Output
 from flows.printing import printable
 from pipeline.refresh.publishing import run_at
-from pipeline.reporting.largest_weights import NamedWeight, classes_of, largest_weights
-from pipeline.runs.model import load_model
+from pipeline.reporting.largest_weights import NO_NAMES, NamedWeight, classes_of, largest_weights
+from pipeline.runs.model import Model, load_model
 
 
-def run_weights(run: str, top: int, label: str | None, as_csv: bool, output: Output) -> int:
+def run_weights(
+    run: str, top: int, label: str | None, as_csv: bool, names: str | None, output: Output
+) -> int:
     """Tell the largest weights of a run's newest model: of each class, or of one."""
     terminal = Terminal(output)
     model = load_model(run_at(run))
     labels = (label,) if label is not None else classes_of(model) or (None,)
-    found = [(of, weight) for of in labels for weight in largest_weights(model, top, of)]
+    known = _names(model, names)
+    found = [(of, weight) for of in labels for weight in largest_weights(model, top, of, known)]
     facts = {
         "run": model.run.url,
         "intercept": np.asarray(model.weights.intercept).tolist(),
@@ -31,6 +35,17 @@ def run_weights(run: str, top: int, label: str | None, as_csv: bool, output: Out
     shown = _as_csv(found) if as_csv else weights_table(found)
     terminal.result(facts, shown)
     return 0
+
+
+def _names(model: Model, source: str | None) -> Mapping[int, str]:
+    """Return names of hashed columns by the text that they are hashed from."""
+    if source is None:
+        return NO_NAMES
+    if model.record.columns is not None:
+        raise UsageError("--names is for Vowpal Wabbit text, but this model knows its columns.")
+    from pipeline.sources.vw_names import names_in  # noqa: PLC0415 - Arrow, for this alone
+
+    return names_in(source, model.record.n_features)
 
 
 def weights_table(found: Sequence[tuple[str | None, NamedWeight]]) -> Table:

@@ -57,6 +57,7 @@ def weights(
     top: int = 20,
     label: Annotated[str | None, Parameter(name="--class")] = None,
     csv: bool = False,
+    names: str | None = None,
     output: Output = OUTPUT,
 ) -> int:
     """List the largest weights of a run's model, with the names of the features.
@@ -71,10 +72,12 @@ def weights(
         One class of a model of several [default: each].
     csv
         Print them as CSV.
+    names
+        Vowpal Wabbit text that hashed columns are named by: the first 4 MB of it.
     """
     from flows.weights import run_weights
 
-    return run_weights(run, top, label, csv, output)
+    return run_weights(run, top, label, csv, names, output)
 
 
 def methods(name: Method | None = None, /, *, output: Output = OUTPUT) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +19,8 @@ from pipeline.runs.model import Model
 from pipeline.scoring.predict import label_names
 from pipeline.streaming.targets import label_text
 
+NO_NAMES: Mapping[int, str] = MappingProxyType({})
+
 
 class NamedWeight(NamedTuple):
     """One weight of a model."""
@@ -26,7 +30,9 @@ class NamedWeight(NamedTuple):
     per_unit: float | None  # of the column as its source has it; None: it is bent, or no number
 
 
-def largest_weights(model: Model, top: int, label: str | None = None) -> list[NamedWeight]:
+def largest_weights(
+    model: Model, top: int, label: str | None = None, names_of: Mapping[int, str] = NO_NAMES
+) -> list[NamedWeight]:
     """Return the `top` weights that are largest in absolute value, for one class.
 
     Parameters
@@ -37,6 +43,8 @@ def largest_weights(model: Model, top: int, label: str | None = None) -> list[Na
         How many.
     label
         Class of a model of several; None of a model of one score.
+    names_of
+        Names of some columns, where the model has none.
 
     Raises
     ------
@@ -53,7 +61,7 @@ def largest_weights(model: Model, top: int, label: str | None = None) -> list[Na
     order = np.argsort(-np.abs(weights), kind="stable")[:top]
     return [
         NamedWeight(
-            names[j] if names else f"x{j}",
+            names[j] if names else names_of.get(j, f"x{j}"),
             float(weights[j]),
             float(in_source[j]) if np.isfinite(in_source[j]) else None,
         )

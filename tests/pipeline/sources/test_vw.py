@@ -1,13 +1,17 @@
 """Vowpal Wabbit's text: its grammar, by hand and against plain Python."""
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.utils import murmurhash3_32
 
+from flows.cli import main
 from pipeline.errors import BadInput
 from pipeline.sources import SourceOptions, open_source
+from pipeline.sources.vw_names import names_in
 from storage.table import concatenate
 
 LINES = """\
@@ -105,3 +109,40 @@ def test_rows_to_predict_need_no_label(tmp_path):
     path = tmp_path / "rows.vw"
     path.write_text("|a x\n'tag |a z\n")
     assert np.isnan(read(path, label_required=False)[1].target).all()
+
+
+def test_columns_are_named_by_what_is_hashed_to_them(tmp_path):
+    """Those that share a column have all their names."""
+    path = tmp_path / "rows.vw"
+    path.write_text(LINES + "1 |größe word:2 |a y|b z\n")
+    features = ["words^big", "words^red", "n^price", "a^x", "größe^word", "a^y", "b^z"]
+    names = names_in(str(path), 1 << 20)
+    assert names == {column(*name.split("^")): name for name in features}
+    few = names_in(str(path), 2)
+    for number, several in few.items():
+        told = several.split(" or ")
+        shown = [name for name in told if name in features]
+        assert all(column(*name.split("^"), bits=1) == number for name in shown)
+        most = sum(column(*name.split("^"), bits=1) == number for name in features)
+        assert len(shown) == min(most, 3)
+        assert (told[3:] == [f"{most - 3} more"]) if most > 3 else told == shown
+    with pytest.raises(BadInput, match="3 columns"):
+        names_in(str(path), 3)
+
+
+def test_weights_are_named_by_the_text(tmp_path, capsys):
+    source, run = str(tmp_path / "rows.vw"), str(tmp_path / "run")
+    (tmp_path / "rows.vw").write_text(("1 |words red n1\n-1 |words blue n2\n") * 50)
+    assert main(["ingest", source, str(tmp_path / "set"), "--hash-bits", "16", "-q"]) == 0
+    words = ["train", str(tmp_path / "set"), run, "--passes", "1", "--scheduler", "none", "-q"]
+    assert main(words) == 0
+    found = []
+    for names in ([], ["--names", source]):
+        capsys.readouterr()
+        assert main(["weights", run, *names, "--json"]) == 0
+        found.append(json.loads(capsys.readouterr().out)["weights"])
+    by_name = {weight["feature"]: weight["weight"] for weight in found[1]}
+    assert {*by_name} == {"words^red", "words^n1", "words^blue", "words^n2"}
+    assert by_name["words^red"] > 0 > by_name["words^blue"]
+    assert [weight["weight"] for weight in found[0]] == [weight["weight"] for weight in found[1]]
+    assert all(weight["feature"][0] == "x" for weight in found[0])

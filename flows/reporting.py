@@ -20,7 +20,7 @@ from pipeline.reporting.learners import learners_sentence
 from pipeline.reporting.page.page import PAGE, Reproduction, page
 from pipeline.reporting.page.quality import quality
 from pipeline.reporting.report import RunReport, draw_report, read_report
-from pipeline.reporting.time_table import BESIDE, PARTS
+from pipeline.reporting.time_table import BESIDE, PARTS, pass_of
 from pipeline.runs.outcome import Convergence
 from pipeline.runs.run_folder import RunFolder
 from pipeline.settings.training_plan import TrainingPlan
@@ -124,12 +124,6 @@ def times(sweeps: list[dict[str, Any]]) -> Table:
     return table
 
 
-def pass_of(sweep: str) -> str:
-    """Say what a pass was for: the steps of a method, or what it adds up."""
-    kind, _, name = sweep.partition("-")
-    return name if kind in ("walk", "reduce") else sweep
-
-
 def of_a_pass(sweep: dict[str, Any], seconds: float) -> str:
     """Write a part of a sweep's time as milliseconds a pass."""
     passes = sweep["passes"]
@@ -156,6 +150,7 @@ def shown_report(report: RunReport) -> dict[str, Any]:
         "restarts": report.restarts,
         "resumed": report.resumed,
         "took": f"{format_seconds(report.seconds)}, {format_bytes(report.bytes_read)} read",
+        "of which compiling": format_seconds(report.compiling_s) if report.compiling_s else None,
         "waited for reading": f"{report.waiting_share:.0%} of the stepping time",
         "loss curve": report.image,
         "convergence": report.convergence,

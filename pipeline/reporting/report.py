@@ -43,6 +43,7 @@ class RunReport(NamedTuple):
     restarts: int
     resumed: int
     seconds: float
+    compiling_s: float  # of these, on kernels that the machine did not have yet
     bytes_read: int
     waiting_share: float  # of the spans' time, spent waiting for the reader
     image: str | None  # the loss curve; None without two points, as where passes are reductions
@@ -100,6 +101,7 @@ def read_report(run: RunFolder) -> Told:
         restarts=history.restarts,
         resumed=history.resumed,
         seconds=cursor.seconds,
+        compiling_s=sum(event["seconds"] for event in events if event["event"] == "compile"),
         bytes_read=cursor.bytes_read,
         waiting_share=history.waiting_s / history.stepping_s if history.stepping_s else 0.0,
         image=None,

@@ -64,6 +64,12 @@ def totals(sweeps: Iterable[SweepTime]) -> list[SweepTime]:
     return list(found.values())
 
 
+def pass_of(sweep: str) -> str:
+    """Say what a pass was for: the steps of a method, or what it adds up."""
+    kind, _, name = sweep.partition("-")
+    return name if kind in ("walk", "reduce") else sweep
+
+
 def reading_of(span: dict[str, Any]) -> dict[str, float]:
     """Return the seconds that reading took in a span, by the names of BESIDE."""
     read, permute = span.get("fetch_s", 0.0), span.get("permute_s", 0.0)

@@ -103,7 +103,7 @@ def _confusion(labels: tuple[str, ...], found: NDArray[np.float64] | None) -> st
     shares = found / np.maximum(found.sum(axis=1, keepdims=True), 1e-300)
     texts = [[f"{cell:,.0f}" for cell in row] for row in found.tolist()]
     drawn = heat(labels, shares.tolist(), texts, "label, given")
-    note = "A row per label, a column per label given; darker: a larger share of the row."
+    note = "A row per label, a column per label given; more colour: a larger share of the row."
     if len(labels) > FEW_CLASSES:
         return card("Confusion", drawn, note, wide=True)
     return f'<h3 class="next">Confusion</h3>{drawn}<p class="quiet">{note}</p>'

@@ -8,9 +8,10 @@ from pipeline.reporting.history import History
 from pipeline.reporting.page.charts import Kind, Line, chart
 from pipeline.reporting.page.pieces import bars, card, section, table
 from pipeline.reporting.report import RunReport, Told
-from pipeline.reporting.time_table import PARTS
+from pipeline.reporting.time_table import PARTS, pass_of
 from pipeline.sizes import format_bytes
 
+A_MOMENT_S = 0.05  # compiling that is worth a word
 EARLY = 20.0  # the last point of a curve, over the first, from which on the start is worth a look
 WINDOW = 20  # points of a curve that are averaged
 
@@ -92,6 +93,11 @@ def _held_out(told: Told) -> str:
 def time(report: RunReport) -> str:
     """Tell where the seconds went, by kind of sweep, and what was foreseen."""
     cards = [_sweep(one) for one in report.sweeps]
+    if report.compiling_s >= A_MOMENT_S:
+        said = (
+            f"<p>{report.compiling_s:.1f} s of these, once on a machine: later runs find them.</p>"
+        )
+        cards.append(card("Compiling kernels", said))
     return section("Where the time went", *cards)
 
 
@@ -103,7 +109,7 @@ def _sweep(one: dict[str, Any]) -> str:
         if seconds >= 0.002 * one["seconds"]
     ]
     told = "; ".join(f"{name}: {PARTS[name]}" for name, _, _ in shown)
-    title = f"{one['name']}: {one['passes']:.4g} passes, {one['seconds']:.2f} s"
+    title = f"{pass_of(one['name'])}: {one['passes']:.4g} passes, {one['seconds']:.2f} s"
     return card(title, bars(shown), f"{told}.")
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from pipeline.settings.ingest_plan import FEWEST_CHUNKS, SMALLEST_CHUNK_BYTES, IngestPlan
 from solvers.kernels.dispatch import kernel
 from solvers.kernels.prefetch import prefetch_span
+from solvers.kernels.shapes import Floats
 from storage.table import DenseTable, Integers, Table, concatenate
 
 #: Rows asked for ahead of the one that is copied: they may lie anywhere in memory.
@@ -17,7 +18,10 @@ AHEAD = 8
 
 
 @kernel
-def _copy_rows(starts: Any, stops: Any, data: Any, indices: Any, new_data: Any, new: Any) -> None:
+def _copy_rows(
+    starts: Integers, stops: Integers, data: Floats, indices: Integers, new_data: Floats,
+    new: Integers,
+) -> None:  # fmt: skip
     at = 0
     for i in range(starts.shape[0]):
         ahead = min(i + AHEAD, starts.shape[0] - 1)

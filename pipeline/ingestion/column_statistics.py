@@ -16,9 +16,12 @@ from numpy.typing import NDArray
 
 from solvers.kernels.dispatch import kernel
 from solvers.kernels.prefetch import prefetch_line
-from storage.table import DenseTable, SparseTable, Table
+from solvers.kernels.shapes import Floats
+from storage.table import DenseTable, Integers, SparseTable, Table
 
 Vector = NDArray[np.float64]
+Records = Any  # (d,) records of count, mean, deviation and largest: no type has their fields
+Statistics = NDArray[np.float64]  # (4, d): the same, one after the other
 NAMES = ("count", "max_abs", "mean", "variance")
 
 #: Columns asked for ahead of the one that is counted.
@@ -28,7 +31,7 @@ MOST_ROWS = (1 << 32) - 1
 
 
 @kernel
-def _add_sparse(columns: Any, data: Any, indices: Any) -> None:
+def _add_sparse(columns: Records, data: Floats, indices: Integers) -> None:
     last = data.shape[0] - 1
     for k in range(data.shape[0]):
         prefetch_line(columns, np.int64(indices[min(k + AHEAD, last)]))
@@ -46,7 +49,7 @@ def _add_sparse(columns: Any, data: Any, indices: Any) -> None:
 
 
 @kernel
-def _add_dense(columns: Any, n_before: Any, X: Any) -> None:
+def _add_dense(columns: Statistics, n_before: float, X: Floats) -> None:
     count, mean, deviation, largest = columns
     for i in range(X.shape[0]):
         share = 1.0 / (n_before + i + 1.0)

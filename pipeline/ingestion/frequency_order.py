@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from pipeline.ingestion.column_statistics import MOST_ROWS
 from solvers.kernels.dispatch import kernel, part_of_kernels
+from solvers.kernels.shapes import Floats
 from storage.column_order import ColumnOrder, by_frequency
-from storage.table import SparseTable, Table
+from storage.table import Integers, SparseTable, Table
 
 #: Weights of so many columns, with what stands beside them, fit the cache wherever they lie.
 CACHED_COLUMNS = 4096
@@ -94,13 +95,15 @@ def _from_text(dtype: str, text: str) -> NDArray[Any]:
 
 
 @kernel
-def _count(counts: Any, indices: Any) -> None:
+def _count(counts: Integers, indices: Integers) -> None:
     for k in range(indices.shape[0]):
         counts[np.uint64(indices[k])] += 1
 
 
 @kernel
-def _renumber(place: Any, indptr: Any, indices: Any, data: Any, digits: int) -> None:
+def _renumber(
+    place: Integers, indptr: Integers, indices: Integers, data: Floats, digits: int
+) -> None:
     """Give every value its column's place and sort each row by it."""
     longest = SHORT
     for i in range(indptr.shape[0] - 1):
@@ -130,7 +133,7 @@ def _renumber(place: Any, indptr: Any, indices: Any, data: Any, digits: int) -> 
 
 
 @part_of_kernels
-def _rank(columns: Any, n: int, rank: Any) -> None:
+def _rank(columns: Integers, n: int, rank: Integers) -> None:
     """Count for each of n distinct columns how many are smaller.
 
     Of a short row that is quicker than any sort: nothing is branched on, and a processor compares
@@ -148,8 +151,9 @@ def _rank(columns: Any, n: int, rank: Any) -> None:
 
 @part_of_kernels
 def _sort_by(
-    columns: Any, values: Any, n: int, shift: int, count: Any, columns_out: Any, values_out: Any
-) -> None:
+    columns: Integers, values: Floats, n: int, shift: int, count: Integers, columns_out: Integers,
+    values_out: Floats,
+) -> None:  # fmt: skip
     """Sort n pairs by one digit of their column; pairs of equal digits keep their order."""
     mask = count.shape[0] - 1
     count[:] = 0

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from solvers.kernels.dispatch import kernel
+from solvers.kernels.shapes import Floats
 from solvers.protocol import ColumnMoments
-from storage.table import DenseTable, Table
+from storage.table import DenseTable, Integers, Table
 
 Sums = NDArray[np.float64]
 GROWTH = 1.5  # of the room for columns, where there are more than there is room for
@@ -53,7 +52,7 @@ def moments_of(sums: Sums, rows: int) -> ColumnMoments:
 
 
 @kernel
-def add_sparse(sums: Any, data: Any, indices: Any, nnz: Any) -> None:
+def add_sparse(sums: Sums, data: Floats, indices: Integers, nnz: int) -> None:
     """Add every value of sparse rows."""
     for k in range(nnz):
         x = np.float64(data[k])
@@ -64,7 +63,7 @@ def add_sparse(sums: Any, data: Any, indices: Any, nnz: Any) -> None:
 
 
 @kernel
-def add_dense(sums: Any, X: Any) -> None:
+def add_dense(sums: Sums, X: Floats) -> None:
     """Add every value of dense rows."""
     for i in range(X.shape[0]):
         for j in range(X.shape[1]):

@@ -6,8 +6,6 @@ caches have seen the page, and often the line.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -29,7 +27,7 @@ def shuffled_blocks(rows: NDArray[np.int64], generator: np.random.Generator) -> 
 
 
 @kernel
-def mix(rows: Any, first: Any, seed: Any) -> None:
+def mix(rows: NDArray[np.int64], first: int, seed: np.uint64) -> None:
     """See above; blocks begin at row `first`, what is before it and after the last stays there.
 
     Numbers are splitmix64's: the same with NumPy's generator takes five times as long.
@@ -49,7 +47,7 @@ def mix(rows: Any, first: Any, seed: Any) -> None:
 
 
 @kernel
-def below(state: Any, bound: Any) -> Any:
+def below(state: np.uint64, bound: int) -> np.int64:
     """Return a whole number below a bound (2^32 at most), splitmix64's for that state."""
     z = (state ^ (state >> np.uint64(30))) * np.uint64(FIRST)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(SECOND)

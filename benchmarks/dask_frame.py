@@ -45,7 +45,7 @@ def fit(rows: str, folder: str) -> None:
 
     import pipeline.estimators.fits_of_stored_rows
     import pipeline.sources.collections  # noqa: F401 - what a fit uses is imported here
-    from pipeline import LinearClassifier
+    from fewpass import LinearClassifier
     from pipeline.memory import peak_memory_bytes
 
     libraries, began = peak_memory_bytes(), time.perf_counter()

@@ -48,7 +48,7 @@ def block(number: int) -> tuple[np.ndarray, np.ndarray]:
 
 def path(X: Any, y: Any) -> Search:
     """Search by one training of our estimator, all lam in the same passes."""
-    from pipeline import LinearClassifier
+    from fewpass import LinearClassifier
 
     model = LinearClassifier(lam=LAMS, held_out=0.1, memory=MEMORY, tol=1e-4).fit(X, y)
     return Search(model, model.lam_, model.passes_)
@@ -56,7 +56,7 @@ def path(X: Any, y: Any) -> Search:
 
 def ours_in(search: str, X: Any, y: Any) -> Search:
     """Search by dask-ml, our estimator taking its batches."""
-    from pipeline import LinearClassifier
+    from fewpass import LinearClassifier
     from pipeline.estimators import mend_dask_ml
 
     mend_dask_ml()
@@ -90,7 +90,7 @@ def grid(X: Any, y: Any) -> Search:
     """Search by dask-ml's grid, which holds all rows in memory: three folds and a last fit."""
     from dask_ml.model_selection import GridSearchCV
 
-    from pipeline import LinearClassifier
+    from fewpass import LinearClassifier
 
     rows = X.compute(), y.compute()
     found = GridSearchCV(LinearClassifier(tol=1e-4), {"lam": LAMS}, cv=3).fit(*rows)

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from pipeline import ingest
+from fewpass import ingest
 from pipeline.estimators import LinearClassifier
 
 N, D, BLOCK = 20_000, 8, 6_000

@@ -7,7 +7,7 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 
-from pipeline import LinearClassifier
+from fewpass import LinearClassifier
 
 n_rows = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
 PARTITIONS, COLUMNS = 8, 12

@@ -7,7 +7,7 @@ from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
-from pipeline import LinearClassifier
+from fewpass import LinearClassifier
 
 n_rows = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
 X, y = make_classification(n_rows, 50, n_informative=20, random_state=0)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline import evaluate, ingest, train
+from fewpass import evaluate, ingest, train
 
 megabytes = int(sys.argv[1]) if len(sys.argv) > 1 else 400
 BUDGET = "160MB"
-TRAIN = "from pipeline import train; train({data!r}, {run!r}, tol=1e-6, memory={budget!r})"
+TRAIN = "from fewpass import train; train({data!r}, {run!r}, tol=1e-6, memory={budget!r})"
 
 with tempfile.TemporaryDirectory() as folder:
     rows, data, run = (str(Path(folder) / name) for name in ("rows.csv", "data", "run"))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline import evaluate, predict, train
+from fewpass import evaluate, predict, train
 from pipeline.ingestion.phases import ingest
 from pipeline.refresh.publishing import NONE_YET, published
 from pipeline.refresh.refreshing import (

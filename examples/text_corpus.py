@@ -5,7 +5,7 @@ import sys
 import dask.bag as db
 import numpy as np
 
-from pipeline import LinearClassifier, ScoreCalibrator
+from fewpass import LinearClassifier, ScoreCalibrator
 
 n_documents = int(sys.argv[1]) if len(sys.argv) > 1 else 40_000
 BLOCKS = 8

@@ -168,7 +168,7 @@ def methods(loss: str) -> tuple[str, ...]:
 
 def train_stored(loss: str, layout: str, dtype: str) -> None:
     """Train with every method that `auto` may choose, without scikit-learn: on a data set."""
-    from pipeline import ingest, train  # noqa: PLC0415
+    from pipeline.api import ingest, train  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory() as folder:
         rows = Path(folder) / {"dense": "rows.csv", "sparse": "rows.svm"}[layout]
@@ -182,7 +182,7 @@ def train_stored(loss: str, layout: str, dtype: str) -> None:
 
 def train_files(kind: str) -> None:
     """Go the whole way of the commands with a small file."""
-    from pipeline import evaluate, ingest, predict, train  # noqa: PLC0415
+    from pipeline.api import evaluate, ingest, predict, train  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory() as folder:
         at = Path(folder)

@@ -1,4 +1,4 @@
-"""docs/api.md, made of the docstrings of what `pipeline` offers: python -m tests.docs.api_page"""
+"""docs/api.md, made of the docstrings of what `fewpass` offers: python -m tests.docs.api_page"""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import inspect
 import re
 from collections.abc import Iterator
 
-import pipeline
+import fewpass
 from tests.conftest import PROJECT
 
 PAGE = PROJECT / "docs/api.md"
 FIRST = """# What Python can import
 
 Made of the docstrings by `python -m tests.docs.api_page`. [python.md](python.md) shows how it is used.
-`import pipeline` imports none of it; each name is imported when it is first asked for. Other projects have packages of that
-name, too: `pipeline.__file__` tells which one was found.
+`from fewpass import train` and so on; each name is imported when it is first asked for.
 """
 METHODS = (
     "fit", "partial_fit", "predict", "decision_function", "predict_proba", "score", "to_sklearn",
@@ -25,12 +24,12 @@ SECTION = re.compile(r"^(\w+)\n-+\n", re.MULTILINE)
 
 def page() -> str:
     """Return the whole page."""
-    return "\n".join([FIRST, *(part for name in sorted(pipeline.__all__) for part in of(name))])
+    return "\n".join([FIRST, *(part for name in sorted(fewpass.__all__) for part in of(name))])
 
 
 def of(name: str) -> Iterator[str]:
     """Yield the parts that tell of one name."""
-    what = getattr(pipeline, name)
+    what = getattr(fewpass, name)
     yield f"## {name}\n"
     if inspect.isclass(what):
         yield from described(what.__doc__ or "")

@@ -1,6 +1,6 @@
 """docs/api.md is what the docstrings say."""
 
-import pipeline
+import fewpass
 from tests.docs.api_page import PAGE, page
 
 
@@ -9,5 +9,5 @@ def test_the_page_is_made_of_the_docstrings():
 
 
 def test_everything_that_is_offered_has_a_docstring():
-    for name in pipeline.__all__:
-        assert len(getattr(pipeline, name).__doc__) > 20, name
+    for name in fewpass.__all__:
+        assert len(getattr(fewpass, name).__doc__) > 20, name

@@ -10,7 +10,7 @@ import pytest
 from testing.one_process import run_all
 from tests.conftest import PROJECT
 
-PACKAGES = ("flows", "pipeline", "solvers", "storage")
+PACKAGES = ("fewpass", "flows", "pipeline", "solvers", "storage")
 PAGE = (PROJECT / "docs/extending.md").read_text(encoding="utf-8")
 #: A block of code or of commands, and the last line of the text before it.
 BLOCK = re.compile(r"([^\n]*)\n\n```(\w+)\n(.*?)```", re.DOTALL)

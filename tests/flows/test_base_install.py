@@ -53,7 +53,7 @@ def test_every_step_from_a_table_to_a_page(folder):
         ["fewpass", "report", "model"],
         ["fewpass", "evaluate", "model", "visits-test", "--reliability"],
     ]
-    estimators = [[f"from pipeline import {name}"] for name in ("LinearClassifier", "from_run")]
+    estimators = [[f"from fewpass import {name}"] for name in ("LinearClassifier", "from_run")]
     said = base([*steps, *pictures, *estimators], folder)
     for step, done in zip(steps, said, strict=False):
         assert done.status == 0, (step, done.err)

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-import pipeline
+import fewpass
 from pipeline.errors import BadInput
 
 
@@ -14,32 +14,32 @@ def test_from_files_to_predictions(tmp_path, rng):
     X = rng.standard_normal((400, 3))
     rows = np.column_stack([X, X @ [1.0, -1.0, 0.5] + rng.standard_normal(400) > 0])
     np.savetxt(tmp_path / "rows.csv", rows, delimiter=",", header="a,b,c,y", comments="")
-    made = pipeline.ingest(
+    made = fewpass.ingest(
         tmp_path / "rows.csv", tmp_path / "set", label="y", test_fraction=0.25, memory="130MB"
     )
     assert (made.rows + made.test_rows, made.features) == (400, 3)
     events = []
-    result = pipeline.train(
+    result = fewpass.train(
         made.dataset, tmp_path / "run", tol=1e-6, memory="130MB", on_event=events.append
     )
     assert result.converged
     assert events[-1].kind == "finish"
-    found = pipeline.evaluate(tmp_path / "run", made.test_dataset)
+    found = fewpass.evaluate(tmp_path / "run", made.test_dataset)
     assert found.rows == made.test_rows
-    scored = pipeline.predict(tmp_path / "run", tmp_path / "rows.csv", tmp_path / "scores.npy")
+    scored = fewpass.predict(tmp_path / "run", tmp_path / "rows.csv", tmp_path / "scores.npy")
     assert scored.rows == 400
-    assert pipeline.load_model(tmp_path / "run").weights.coef.shape == (3,)
-    same = pipeline.train(made.dataset, tmp_path / "run", tol=1e-6, memory="130MB")
+    assert fewpass.load_model(tmp_path / "run").weights.coef.shape == (3,)
+    same = fewpass.train(made.dataset, tmp_path / "run", tol=1e-6, memory="130MB")
     assert same.weights_sha256 == result.weights_sha256
 
 
 def test_wrong_settings_are_named(tmp_path):
     with pytest.raises(BadInput, match="colour"):
-        pipeline.train(tmp_path, tmp_path / "run", colour="red")
+        fewpass.train(tmp_path, tmp_path / "run", colour="red")
     with pytest.raises(BadInput, match="memory is 1"):
-        pipeline.ingest("rows.csv", tmp_path / "set", memory="1MB")
-    with pytest.raises(AttributeError, match="'pipeline' has no attribute 'fit'"):
-        pipeline.fit
+        fewpass.ingest("rows.csv", tmp_path / "set", memory="1MB")
+    with pytest.raises(AttributeError, match="'fewpass' has no attribute 'fit'"):
+        fewpass.fit
 
 
 HEAVY = {"numba", "pandas", "scipy", "sklearn", "pyarrow", "dask", "distributed", "prefect"}
@@ -48,9 +48,9 @@ HEAVY = {"numba", "pandas", "scipy", "sklearn", "pyarrow", "dask", "distributed"
 @pytest.mark.parametrize(
     ("code", "absent"),
     [
-        ("import pipeline", HEAVY),
+        ("import fewpass", HEAVY),
         (
-            "from pipeline import LinearClassifier, LinearRegressor",
+            "from fewpass import LinearClassifier, LinearRegressor",
             {"numba", "pydantic", "fsspec", "zarr", "dask", "distributed", "prefect", "matplotlib"},
         ),
     ],

@@ -11,7 +11,7 @@ from onnxruntime import InferenceSession
 from safetensors import safe_open
 from skl2onnx import to_onnx
 
-import pipeline
+import fewpass
 from pipeline.estimators import LinearClassifier, LinearRegressor, from_run
 from tests.pipeline.estimators.test_estimators import rows
 
@@ -118,11 +118,11 @@ def test_a_run_becomes_an_estimator_and_a_file(tmp_path, scale, label, as_json):
     table = np.column_stack([X.round(3).astype(str), column.astype(str)])
     lines = [",".join([*"abcdef", "y"]), *(",".join(row) for row in table)]
     (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n")
-    pipeline.ingest(tmp_path / "rows.csv", tmp_path / "set", label="y", scale=scale, memory="130MB")
-    pipeline.train(tmp_path / "set", tmp_path / "run", tol=1e-6, memory="130MB")
+    fewpass.ingest(tmp_path / "rows.csv", tmp_path / "set", label="y", scale=scale, memory="130MB")
+    fewpass.train(tmp_path / "set", tmp_path / "run", tol=1e-6, memory="130MB")
     model = from_run(tmp_path / "run")
     assert list(model.feature_names_in_) == list("abcdef")
-    pipeline.predict(tmp_path / "run", tmp_path / "rows.csv", tmp_path / "out.csv")
+    fewpass.predict(tmp_path / "run", tmp_path / "rows.csv", tmp_path / "out.csv")
     out = np.genfromtxt(
         tmp_path / "out.csv", delimiter=",", names=True, dtype=None, encoding="utf8"
     )

@@ -10,8 +10,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from fewpass import from_run
 from flows.cli import main
-from pipeline import from_run
 from pipeline.encoding.fitting import Rules, fitted
 from pipeline.encoding.recipe import Recipe
 from pipeline.encoding.schema import recipe_in

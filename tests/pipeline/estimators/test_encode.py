@@ -6,8 +6,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from fewpass import LinearClassifier, LinearRegressor, from_run
 from flows.cli import main
-from pipeline import LinearClassifier, LinearRegressor, from_run
 from pipeline.estimators.table_encoder import TableEncoder
 from storage.dataset import Dataset
 from tests.pipeline.test_tables import people

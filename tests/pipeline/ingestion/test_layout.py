@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fewpass import from_run
 from flows.cli import main
-from pipeline import from_run
 from pipeline.errors import BadInput
 from pipeline.ingestion.phases import ingest
 from pipeline.settings.ingest_plan import IngestPlan

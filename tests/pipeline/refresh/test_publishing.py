@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from pipeline import from_run, models, publish
+from fewpass import from_run, models, publish
 from pipeline.execution.threads import InProcess
 from pipeline.ingestion.phases import ingest
 from pipeline.refresh.generations import generations

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from pipeline import train
+from fewpass import train
 from pipeline.reporting.history import read_history
 from pipeline.runs.run_folder import RunFolder
 from solvers import loss_monitor

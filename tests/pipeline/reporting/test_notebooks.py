@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from pipeline import LinearClassifier, train
+from fewpass import LinearClassifier, train
 from pipeline.reporting import live
 from testing.datasets import make
 

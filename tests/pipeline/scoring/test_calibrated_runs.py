@@ -10,7 +10,7 @@ from safetensors import safe_open
 from scipy.stats import binomtest
 from sklearn import metrics
 
-from pipeline import from_run, load_model, predict, train
+from fewpass import from_run, load_model, predict, train
 from pipeline.calibration import (
     Counts,
     Sigmoid,

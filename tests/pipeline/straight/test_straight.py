@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_svmlight_file
 
-import pipeline
+import fewpass
 from flows.orchestration.session import Session, stages
 from pipeline.errors import BadInput, PlanMismatch
 from pipeline.execution.threads import InProcess
@@ -198,10 +198,10 @@ def test_rows_put_aside_are_those_of_an_ingest_and_judge_the_same(tmp_path, monk
     (tmp_path / "rows.svm").write_text(lines(grow=False))
     given = {"test_fraction": 0.25, "options": {"n_features": D}}
     found = run(plan_of(tmp_path / "rows.svm", given, seed=5), tmp_path / "run").result
-    pipeline.ingest(
+    fewpass.ingest(
         tmp_path / "rows.svm", tmp_path / "data", n_features=D, test_fraction=0.25, seed=5
     )
-    judged = pipeline.evaluate(tmp_path / "run", tmp_path / "data-test")
+    judged = fewpass.evaluate(tmp_path / "run", tmp_path / "data-test")
     (candidate,) = found.candidates
     assert found.rows_seen == 2_000 - judged.rows
     assert candidate["loss"] == pytest.approx(judged.loss, rel=1e-12)
@@ -244,13 +244,13 @@ def test_a_table_of_words_is_encoded_and_its_model_takes_words(tmp_path):
     rows = zip(kinds, ages, np.where(bought, "yes", "no"))
     text = "kind,age,label\n" + "".join(f"{k},{a},{b}\n" for k, a, b in rows)
     (tmp_path / "rows.csv").write_text(text)
-    result = pipeline.train(
+    result = fewpass.train(
         tmp_path / "rows.csv", tmp_path / "run", lam=1e-3, memory="160MB", label="label"
     )
     assert result.rows_seen == 900
     pandas = pytest.importorskip("pandas")
     frame = pandas.read_csv(tmp_path / "rows.csv")
-    predicted = pipeline.from_run(tmp_path / "run").predict(frame[["kind", "age"]])
+    predicted = fewpass.from_run(tmp_path / "run").predict(frame[["kind", "age"]])
     assert np.mean(predicted == np.where(kinds == "red", "yes", "no")) == 1.0
 
 

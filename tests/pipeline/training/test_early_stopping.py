@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeline import Execution, LinearClassifier, train
+from fewpass import Execution, LinearClassifier, train
 from pipeline.execution.threads import InProcess
 from pipeline.reporting.report import draw_report
 from pipeline.runs.model import load_model

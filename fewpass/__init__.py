@@ -1,0 +1,72 @@
+"""Linear models on data larger than memory, in a few passes, with a proof of how good each is.
+
+    from fewpass import ingest, train, evaluate, predict, load_model
+    from fewpass import LinearClassifier, LinearRegressor, ScoreCalibrator
+
+The functions do what the commands of the same names do, the estimators keep scikit-learn's
+contract, and each is imported when it is first asked for.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pipeline.api import evaluate, ingest, load_model, models, predict, publish, train
+    from pipeline.compiling_ahead import warm_up
+    from pipeline.estimators import (
+        LinearClassifier,
+        LinearRegressor,
+        ScoreCalibrator,
+        TableEncoder,
+        from_run,
+        mend_dask_ml,
+    )
+    from pipeline.settings.execution import Execution
+    from pipeline.settings.ingest_plan import IngestPlan
+    from pipeline.settings.source_options import SourceOptions
+    from pipeline.settings.training_plan import TrainingPlan
+
+__all__ = [
+    "Execution",
+    "IngestPlan",
+    "LinearClassifier",
+    "LinearRegressor",
+    "ScoreCalibrator",
+    "SourceOptions",
+    "TableEncoder",
+    "TrainingPlan",
+    "evaluate",
+    "from_run",
+    "ingest",
+    "load_model",
+    "mend_dask_ml",
+    "models",
+    "predict",
+    "publish",
+    "train",
+    "warm_up",
+]
+
+_HOMES = {
+    "Execution": "pipeline.settings.execution",
+    "IngestPlan": "pipeline.settings.ingest_plan",
+    "SourceOptions": "pipeline.settings.source_options",
+    "TrainingPlan": "pipeline.settings.training_plan",
+    "LinearClassifier": "pipeline.estimators",
+    "LinearRegressor": "pipeline.estimators",
+    "ScoreCalibrator": "pipeline.estimators",
+    "TableEncoder": "pipeline.estimators",
+    "from_run": "pipeline.estimators",
+    "mend_dask_ml": "pipeline.estimators",
+    "warm_up": "pipeline.compiling_ahead",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'fewpass' has no attribute {name!r}")
+    return getattr(import_module(_HOMES.get(name, "pipeline.api")), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,6 +1,7 @@
 """A real Prefect server on this machine, and the real `prefect` program."""
 
 import fcntl
+import itertools
 import json
 import os
 import shutil
@@ -9,11 +10,14 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
+from http import HTTPStatus
 from pathlib import Path
 
 PROJECT = Path(__file__).parents[1]
 PREFECT = str(Path(sys.executable).with_name("prefect"))
+TRIES = 5  # where SQLite is locked: 503, and nothing was done
 START_S = 120  # a loaded machine makes its first database slowly
 
 
@@ -105,13 +109,20 @@ class Server:
             return False
 
     def ask(self, path, body=None, method=None):
-        """GET, or POST with a body, what the API says."""
+        """GET, or POST with a body, what the API says; a busy server is asked again, as Prefect does."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(
             f"{self.url}/{path}", data, {"Content-Type": "application/json"}, method=method
         )
-        with urllib.request.urlopen(request, timeout=30) as response:
-            return json.loads(response.read() or b"null")
+        for tries in itertools.count(1):
+            try:
+                with urllib.request.urlopen(request, timeout=30) as response:
+                    return json.loads(response.read() or b"null")
+            except urllib.error.HTTPError as error:
+                if error.code != HTTPStatus.SERVICE_UNAVAILABLE or tries == TRIES:
+                    raise
+            time.sleep(1)
+        raise AssertionError
 
     def run_of(self, place):
         """The newest training of a place, which a flow run's name tells by the last two parts."""

@@ -22,7 +22,6 @@ from pipeline.sizes import format_bytes
 if TYPE_CHECKING:
     from solvers.simba.simba import Simba
 
-
 LEARNING = ("rows", "passes", "average", "since last", "rows/s", "MB/s", "memory", "left")
 TO_TOL = "passes to tol"  # at the rate of the last three passes
 PROVING = ("passes", "objective", "above optimum", TO_TOL, "rows/s", "MB/s", "memory", "left")

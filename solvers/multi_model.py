@@ -66,7 +66,7 @@ class MultiModel(Models):
 
     @property
     def certify_pass(self) -> Reduce | None:
-        """Return the method's own reduction that proves, for all models."""
+        """Return the method's own certifying reduction, for all models."""
         return (
             None
             if self.solver.certify_pass is None
@@ -84,7 +84,7 @@ class MultiModel(Models):
 
     @property
     def by_column(self) -> bool:
-        """Return that weights are read out of all states multi."""
+        """Return that weights are not read by column: they are those of several states."""
         return False
 
     @property

@@ -1,7 +1,6 @@
 """A real Prefect server on this machine, and the real `prefect` program."""
 
 import fcntl
-import itertools
 import json
 import os
 import shutil
@@ -114,15 +113,16 @@ class Server:
         request = urllib.request.Request(
             f"{self.url}/{path}", data, {"Content-Type": "application/json"}, method=method
         )
-        for tries in itertools.count(1):
+        left = TRIES
+        while True:
             try:
                 with urllib.request.urlopen(request, timeout=30) as response:
                     return json.loads(response.read() or b"null")
             except urllib.error.HTTPError as error:
-                if error.code != HTTPStatus.SERVICE_UNAVAILABLE or tries == TRIES:
+                left -= 1
+                if error.code != HTTPStatus.SERVICE_UNAVAILABLE or not left:
                     raise
             time.sleep(1)
-        raise AssertionError
 
     def run_of(self, place):
         """The newest training of a place, which a flow run's name tells by the last two parts."""

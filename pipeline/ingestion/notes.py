@@ -23,8 +23,8 @@ def notes_on(source: Source, targets: Labels | Values, *, guessed: bool) -> Iter
     if isinstance(source, EncodedSource | DelimitedSource | ParquetSource):
         yield from source.notes
     if isinstance(targets, Labels) and len(targets.labels) <= FEW_LABELS:
-        yield from _lonely(targets)
-        yield from _twice(targets)
+        yield from _of_one_row(targets)
+        yield from _written_twice(targets)
     if not guessed or not isinstance(targets, Labels) or len(targets.labels) <= FEW_LABELS:
         return
     n = len(targets.labels)
@@ -40,7 +40,7 @@ def notes_on(source: Source, targets: Labels | Values, *, guessed: bool) -> Iter
         )
 
 
-def _lonely(targets: Labels) -> Iterator[str]:
+def _of_one_row(targets: Labels) -> Iterator[str]:
     """Yield a sentence where labels are those of one row, or of held-out rows alone."""
     names = [label_text(label) for label in targets.labels]
     few = [name for name, n in zip(names, targets.counts, strict=True) if n <= 1]
@@ -54,7 +54,7 @@ def _lonely(targets: Labels) -> Iterator[str]:
         )
 
 
-def _twice(targets: Labels) -> Iterator[str]:
+def _written_twice(targets: Labels) -> Iterator[str]:
     """Yield a sentence where two labels are one, written in two ways."""
     names = [label_text(label) for label in targets.labels]
     same = (alike(name, names[:k]) for k, name in enumerate(names))

@@ -261,7 +261,7 @@ class _Ingest:
         return Dataset.open(target.folder)
 
     def _schema(self) -> Schema | None:
-        return schema_of(self.source, self.plan, self.like)
+        return self.like.schema if self.like else schema_of(self.source, self.plan.options)
 
     def _writer(self, partitioned: Partitioned, folder: Folder, buckets: Rows) -> DatasetWriter:
         kind = partitioned.kind

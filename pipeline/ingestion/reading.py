@@ -68,13 +68,11 @@ def in_dtype_of(like: Dataset | None, plan: IngestPlan) -> IngestPlan:
     return plan.model_copy(update={"options": options})
 
 
-def schema_of(source: Source, plan: IngestPlan, like: Dataset | None) -> Schema | None:
-    """Return the columns as the data set remembers them: what `like` knows, if it is given."""
-    if like is not None:
-        return like.schema
+def schema_of(source: Source, options: SourceOptions) -> Schema | None:
+    """Return the columns, and how they were read: what a data set or a run remembers of both."""
     if source.schema is None:
         return None
-    reading = source.schema.reading | unusual(plan.options)
+    reading = source.schema.reading | unusual(options)
     return source.schema.model_copy(update={"reading": reading})
 
 

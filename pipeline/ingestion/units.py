@@ -28,7 +28,7 @@ def unlike_columns(dataset: Dataset) -> float | None:
     known = manifest.columns.keys() >= {"count", "mean", "variance"}
     if not known or manifest.scaling.kind == "standard" or manifest.n_features > MOST_COLUMNS:
         return None
-    return _apart(
+    return _ratio_of_sizes(
         dataset.column("count"), dataset.column("mean"), dataset.column("variance"), dataset.n_rows
     )
 
@@ -38,10 +38,10 @@ def unlike_rows(table: Table) -> float | None:
     if not isinstance(table, DenseTable):
         return None
     X = table.X.astype(np.float64)
-    return _apart(np.count_nonzero(X, axis=0), X.mean(axis=0), X.var(axis=0), len(X))
+    return _ratio_of_sizes(np.count_nonzero(X, axis=0), X.mean(axis=0), X.var(axis=0), len(X))
 
 
-def _apart(count: Vector, mean: Vector, variance: Vector, n: int) -> float | None:
+def _ratio_of_sizes(count: Vector, mean: Vector, variance: Vector, n: int) -> float | None:
     varies = (count > _FILLED * n) & (variance > 1e-24 * mean * mean)
     if not varies.any():
         return None

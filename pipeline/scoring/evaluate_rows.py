@@ -98,8 +98,8 @@ def evaluate_rows(
     expected = Expected(model.record.columns, longest_line=max(1 << 20, memory // PIECE_SHARE))
     options = options.model_copy(update={"n_features": model.record.n_features})
     source = open_source(inputs, options, storage_options, expected)
-    size = piece_bytes(model, memory, threads)
     threads = threads or os.cpu_count() or 1
+    size = piece_bytes(model, memory, threads)
     judge = partial(_judged, model, problem, source.parse, sums)
     total: list[Any] | None = None
     rows = skipped = done = 0

@@ -176,7 +176,7 @@ def predict(
     predictor = make_predictor(model, probability=probability, raw=dataset is None)
     if defuse and output.endswith((".csv", STANDARD_OUTPUT)):
         predictor = predictor.defused()
-    memory = budget(model, memory)
+    memory, threads = budget(model, memory), threads or os.cpu_count() or 1
     rows = beyond = done = size = 0
     if dataset is None:
         shares = max(1, len(predictor.columns) // 4)  # a row's columns may be wider than its text
@@ -185,7 +185,7 @@ def predict(
         require_chunks(model, memory, dataset)
     with (
         open_predictions(output, predictor.columns, storage_options) as out,
-        ThreadPoolExecutor(threads or os.cpu_count() or 1) as pool,
+        ThreadPoolExecutor(threads) as pool,
     ):
         if dataset is None:
             source = _source(model, inputs, options, memory, storage_options)

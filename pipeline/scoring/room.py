@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from pipeline.plan.job import COPIES_OF_WEIGHTS
 from pipeline.runs.model import Model
 from pipeline.streaming.windows import IN_FLIGHT, chunk_bytes, require_memory
@@ -24,7 +22,7 @@ def weights_bytes(model: Model) -> int:
     return COPIES_OF_WEIGHTS * model.weights.coef.nbytes
 
 
-def piece_bytes(model: Model, memory: int, threads: int | None, shares: int = 1) -> int:
+def piece_bytes(model: Model, memory: int, threads: int, shares: int = 1) -> int:
     """Return how much of a file is read as a piece, of which each thread has one at a time.
 
     Parameters
@@ -37,7 +35,7 @@ def piece_bytes(model: Model, memory: int, threads: int | None, shares: int = 1)
     BadInput
         The model and the smallest pieces do not fit.
     """
-    pieces = PIECE_SHARE * shares * ((threads or os.cpu_count() or 1) + 1)
+    pieces = PIECE_SHARE * shares * (threads + 1)
     require_memory(memory, weights_bytes(model), pieces * LEAST_PIECE, "the model")
     return max(LEAST_PIECE, memory // pieces)
 

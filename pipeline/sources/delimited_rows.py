@@ -126,8 +126,7 @@ class DelimitedRows:
 
     def cells(self, piece: Piece, used: Sequence[int]) -> Cells:
         """Take text columns out of a piece."""
-        if self._looks_at_quotes:
-            refuse_stray(piece, self._dialect, self._n_cells)
+        whole = piece
         text, broken = without_returns(piece.content, self._dialect)
         piece = piece._replace(content=text)
         skipped: list[Any] = []
@@ -140,6 +139,8 @@ class DelimitedRows:
         if table is None:
             none = pa.array([], pa.large_string())
             table = pa.table({f"c{k}": none for k in range(len(used))})
+        if self._looks_at_quotes and table.num_rows + len(skipped) < text.lines:
+            refuse_stray(whole, self._dialect, self._n_cells)  # some rows take several lines
         columns = tuple(column.combine_chunks() for column in table.columns)
         if self._is_padded:
             columns = tuple(map(_trimmed, columns))

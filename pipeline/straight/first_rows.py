@@ -19,11 +19,10 @@ import numpy as np
 from pipeline.errors import BadInput
 from pipeline.ingestion.column_statistics import ColumnStatistics
 from pipeline.ingestion.layout import laid_out
-from pipeline.ingestion.reading import LINES_SHARE, raw_bytes, stamps
+from pipeline.ingestion.reading import LINES_SHARE, raw_bytes, schema_of, stamps
 from pipeline.ingestion.scaling import Scaler, needs_columns, resolved
 from pipeline.ingestion.target_map import LabelEncoder, TargetMap
 from pipeline.plan.mixing import Mixing, advice
-from pipeline.settings.source_options import unusual
 from pipeline.settings.training_plan import TrainingPlan
 from pipeline.sizes import format_bytes
 from pipeline.sources import Expected, open_source
@@ -210,7 +209,7 @@ class FirstRows:
             raise BadInput("No row has a feature. Check the sources, or give their width.")
         known = self._known_of_all(rows, read)
         self._pieces.clear()
-        schema = self._schema()
+        schema = schema_of(self.source, self.asked.options)
         return RowsOfSource(rows, width, targets, scaler, schema, plan.dataset, **known)
 
     def _known_of_all(self, rows: Table, read: int) -> dict[str, Any]:
@@ -280,12 +279,6 @@ class FirstRows:
                 "Give `expected_rows`, or `lam` as a number."
             )
         return max(learnt, 1_000_000)
-
-    def _schema(self) -> Schema | None:
-        if self.source.schema is None:
-            return None
-        reading = self.source.schema.reading | unusual(self.asked.options)
-        return self.source.schema.model_copy(update={"reading": reading})
 
     def _fingerprint(self) -> str:
         """SHA-256 of what is read and how: names, sizes and times of the files."""

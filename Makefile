@@ -121,7 +121,7 @@ bench-quick: $(PEERS_STAMP)
 deploy: install-dev
 	@test -n "$$PREFECT_API_URL" || { echo "Say which server: PREFECT_API_URL=http://... make deploy" \
 	  "(prefect server start --host 127.0.0.1 starts one here)." >&2; exit 2; }
-	$(BIN)/python -m flows.orchestration.work_pool
+	$(BIN)/python -m fewpass.flows.orchestration.work_pool
 	FEWPASS_HOME=$(CURDIR) FEWPASS_STORE=$(STORE) $(BIN)/prefect --no-prompt deploy --all
 	@$(BIN)/prefect --no-prompt automation delete fewpass-crash-silent-runs >/dev/null 2>&1 || true
 	$(BIN)/prefect --no-prompt automation create --from-file automation.yaml
@@ -130,7 +130,7 @@ deploy: install-dev
 notify: install-dev
 	@test -n "$$PREFECT_API_URL" || { echo "Say which server: PREFECT_API_URL=http://... make notify" \
 	  >&2; exit 2; }
-	@$(BIN)/python -m flows.orchestration.notifications $(BLOCK)
+	@$(BIN)/python -m fewpass.flows.orchestration.notifications $(BLOCK)
 
 clean:
 	rm -rf .venv .venv-* build dist site *.egg-info demo-output .pytest_cache .mypy_cache .ruff_cache \

@@ -22,10 +22,10 @@ from typing import Any
 
 from benchmarks.data_sets import STUDIES, Study, training_rows
 from benchmarks.forecasts import SETS
-from pipeline.execution.threads import InProcess
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.training_run import TrainingRun
-from storage.dataset import Dataset
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.storage.dataset import Dataset
 from testing.results import Row, conclude, recorded, study_options
 
 KNOWN = ("a9a", "w8a", "ijcnn1", "reuters", "imdb, unit rows")  # the forecasts were made of these

@@ -20,15 +20,15 @@ from typing import Any
 
 from benchmarks.data_sets import STUDIES, Half, Study, in_memory, training_rows
 from benchmarks.optimum import Aim, Linear, cached_optimum, objective
-from pipeline.execution.threads import InProcess
-from pipeline.plan.forecast import forecast
-from pipeline.plan.job import make_job
-from pipeline.runs.model import load_model
-from pipeline.runs.run_folder import RunFolder
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.training_run import Event, TrainingRun
-from solvers.estimates.smoothness import smoothness
-from storage.dataset import Dataset
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.plan.forecast import forecast
+from fewpass.pipeline.plan.job import make_job
+from fewpass.pipeline.runs.model import load_model
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.training_run import Event, TrainingRun
+from fewpass.solvers.estimates.smoothness import smoothness
+from fewpass.storage.dataset import Dataset
 from testing.results import FIGURES, Row, conclude, recorded, study_options
 
 NAMES = ("a9a", "w8a", "ijcnn1", "reuters", "imdb")

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from flows import cli
+from fewpass.flows import cli
 
 PAGE = Path(__file__).parents[1] / "docs/coming-from.md"
 

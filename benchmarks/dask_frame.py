@@ -43,10 +43,10 @@ def fit(rows: str, folder: str) -> None:
     """Fit in this process, and print what came of it as JSON; an empty `folder` is none."""
     import dask.dataframe as dd
 
-    import pipeline.estimators.fits_of_stored_rows
-    import pipeline.sources.collections  # noqa: F401 - what a fit uses is imported here
+    import fewpass.pipeline.estimators.fits_of_stored_rows
+    import fewpass.pipeline.sources.collections  # noqa: F401 - what a fit uses is imported here
     from fewpass import LinearClassifier
-    from pipeline.memory import peak_memory_bytes
+    from fewpass.pipeline.memory import peak_memory_bytes
 
     libraries, began = peak_memory_bytes(), time.perf_counter()
     frame = dd.read_parquet(rows, split_row_groups=False, blocksize=None)

@@ -57,7 +57,7 @@ def path(X: Any, y: Any) -> Search:
 def ours_in(search: str, X: Any, y: Any) -> Search:
     """Search by dask-ml, our estimator taking its batches."""
     from fewpass import LinearClassifier
-    from pipeline.estimators import mend_dask_ml
+    from fewpass.pipeline.estimators import mend_dask_ml
 
     mend_dask_ml()
     return _found(search, LinearClassifier(lam=LAMS[0]), "lam", X, y)
@@ -67,7 +67,7 @@ def sgd_in(search: str, X: Any, y: Any) -> Search:
     """Search by dask-ml, scikit-learn's averaged SGD taking its batches."""
     from sklearn.linear_model import SGDClassifier
 
-    from pipeline.estimators import mend_dask_ml
+    from fewpass.pipeline.estimators import mend_dask_ml
 
     mend_dask_ml()
     learner = SGDClassifier("log_loss", average=True, random_state=0)
@@ -113,7 +113,7 @@ def search(name: str, folder: str) -> None:
     import dask.array as da
     from dask.distributed import Client, LocalCluster
 
-    from pipeline.memory import peak_memory_bytes
+    from fewpass.pipeline.memory import peak_memory_bytes
 
     warnings.simplefilter("ignore")  # dask-ml's own, of Dask, NumPy and scikit-learn
     where = {"n_workers": 1, "threads_per_worker": 2, "processes": False}

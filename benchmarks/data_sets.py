@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pipeline.ingestion.phases import ingest
-from pipeline.settings.ingest_plan import IngestPlan
-from pipeline.streaming.targets import target_rule
-from solvers.losses import Logistic, Squared
-from storage.dataset import Dataset
-from storage.table import DenseTable
+from fewpass.pipeline.ingestion.phases import ingest
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.streaming.targets import target_rule
+from fewpass.solvers.losses import Logistic, Squared
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.table import DenseTable
 
 Vector = NDArray[np.float64]
 Matrix = Any  # (n, d) float64, dense or CSR

@@ -49,7 +49,7 @@ def as_line(title: str, found: Sequence[FirstRow]) -> str:
 
 def be_command(began: float) -> None:
     """Be the `fewpass` command of this process's words, until a row was stepped."""
-    from flows import cli
+    from fewpass.flows import cli
 
     own = cli.main
 
@@ -62,7 +62,7 @@ def be_command(began: float) -> None:
 
 
 def _end_at_first_row(began: float) -> None:
-    from solvers.sweeps import Walk
+    from fewpass.solvers.sweeps import Walk
 
     make = Walk.__new__
 
@@ -79,7 +79,7 @@ def _end_at_first_row(began: float) -> None:
 
 
 def _ending(step: Callable[..., Any], began: float) -> Callable[..., Any]:
-    from solvers.sweeps import Block
+    from fewpass.solvers.sweeps import Block
 
     def one_row(*values: Any) -> None:
         step(*(v._replace(order=v.order[:1]) if isinstance(v, Block) else v for v in values))

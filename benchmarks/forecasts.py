@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.data_sets import STUDIES, Study, training_rows
-from pipeline.execution.threads import InProcess
-from pipeline.plan.forecast import forecast
-from pipeline.plan.job import make_job
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.training_run import TrainingRun
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.plan.forecast import forecast
+from fewpass.pipeline.plan.job import make_job
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.training_run import TrainingRun
 from testing.results import Row, conclude, recorded, study_options
 
 RAW = ("phishing", "reuters", "ijcnn1", "a9a", "w8a")

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from benchmarks.data_sets import STUDIES, in_memory, training_rows
 from benchmarks.raw_data import FEW_COLUMNS, METHODS, shuffled, trained
-from solvers.drive import stats_of
-from solvers.losses import LOSSES, Problem
-from solvers.protocol import ProblemStats
+from fewpass.solvers.drive import stats_of
+from fewpass.solvers.losses import LOSSES, Problem
+from fewpass.solvers.protocol import ProblemStats
 from testing.results import study_options
 
 SHARES = (1e-2, 1e-4, 1e-6)  # lam_b over lam

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.sizes import parse_bytes
+from fewpass.pipeline.sizes import parse_bytes
 from testing.results import EVIDENCE, Row, conclude, recorded
 
 ROWS_PER_BLOCK = 140_000
@@ -29,7 +29,7 @@ COLUMNS, PER_ROW = 1_000_000, 39
 
 INGEST = """
 import json, sys
-import pipeline.ingestion.phases as room
+import fewpass.pipeline.ingestion.phases as room
 plan = room.IngestPlan.model_validate_json(sys.argv[1])
 room.Partitioner, room.ChunkMaker  # what the job uses is imported here
 imported = room.peak_memory_bytes()
@@ -40,10 +40,10 @@ print(json.dumps({"imported": imported, **result.model_dump()}))
 TRAIN = """
 import json, sys
 from dataclasses import asdict
-from pipeline.execution.executor import open_executor
-from pipeline.settings.execution import Execution
-from pipeline.memory import peak_memory_bytes
-from pipeline.training import training_run as room
+from fewpass.pipeline.execution.executor import open_executor
+from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.memory import peak_memory_bytes
+from fewpass.pipeline.training import training_run as room
 plan = room.TrainingPlan.model_validate_json(sys.argv[1])
 with open_executor(Execution(scheduler="local")) as executor:
     imported = peak_memory_bytes()

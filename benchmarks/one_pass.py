@@ -40,15 +40,15 @@ from benchmarks.one_pass_peers import (
     river,
 )
 from benchmarks.optimum import Aim, Linear, cached_optimum, objective
-from pipeline.execution.threads import InProcess
-from pipeline.ingestion.phases import ingest
-from pipeline.runs.model import load_model
-from pipeline.runs.run_folder import RunFolder
-from pipeline.settings.ingest_plan import IngestPlan
-from pipeline.settings.regularisation import Lam
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.training_run import TrainingRun
-from storage.dataset import Dataset
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.ingestion.phases import ingest
+from fewpass.pipeline.runs.model import load_model
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.settings.regularisation import Lam
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.storage.dataset import Dataset
 from testing.results import Row, as_json, conclude, recorded, rows_of_part, study_options
 
 PART, KEY = "one-pass-peers", ("set", "lam", "order")

@@ -17,7 +17,7 @@ from scipy.sparse import linalg as splinalg
 from scipy.special import expit
 
 from benchmarks.data_sets import Half, Matrix, Vector
-from storage.dataset import Dataset
+from fewpass.storage.dataset import Dataset
 
 PRECISION = 1e-8  # of the optimum, relative, proven by its gradient
 MOST_STEPS = 200  # Newton steps towards it

@@ -19,10 +19,10 @@ from pathlib import Path
 
 from benchmarks.auto import readings
 from benchmarks.data_sets import MORE_STUDIES, PIXELS, STUDIES, Study, training_rows
-from pipeline.execution.threads import InProcess
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.training_run import TrainingRun
-from storage.dataset import Dataset
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.storage.dataset import Dataset
 from testing.results import Row, conclude, recorded, rows_of_part, study_options
 
 SETS = (

@@ -26,10 +26,10 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.clicks import PRESENT, VOCABULARY, mix, uniform
-from pipeline.settings.source_options import SourceOptions
-from pipeline.sources import open_source
-from solvers.kernels.dispatch import kernel
+from fewpass.pipeline.clicks import PRESENT, VOCABULARY, mix, uniform
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.sources import open_source
+from fewpass.solvers.kernels.dispatch import kernel
 
 COUNTS, BATCH = 13, 4096
 MEMORY = "256MB"
@@ -120,7 +120,7 @@ def measured(words: list[str]) -> dict[str, float]:
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     code = (
         "import resource, runpy, sys, json; sys.argv = sys.argv[1:];"
-        "from flows.cli import main; main(sys.argv)"
+        "from fewpass.flows.cli import main; main(sys.argv)"
     )
     command = [sys.executable, "-c", code, *words] if words[0] == "ingest" else words
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)

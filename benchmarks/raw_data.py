@@ -27,14 +27,14 @@ from numpy.typing import NDArray
 from scipy.sparse import diags
 
 from benchmarks.data_sets import MORE_STUDIES, PIXELS, STUDIES, Half, in_memory, training_rows
-from solvers.batch.newton import Newton
-from solvers.drive import Orders, add_up, block_of, stats_of, sweeps
-from solvers.dual.psdca import Psdca
-from solvers.dual.sdca import Sdca
-from solvers.gradient import GRADIENT, certificate
-from solvers.losses import LOSSES, Problem
-from solvers.protocol import Block, ProblemStats, Solver, Weights
-from solvers.s2gd.s2gd import S2gdPlus
+from fewpass.solvers.batch.newton import Newton
+from fewpass.solvers.drive import Orders, add_up, block_of, stats_of, sweeps
+from fewpass.solvers.dual.psdca import Psdca
+from fewpass.solvers.dual.sdca import Sdca
+from fewpass.solvers.gradient import GRADIENT, certificate
+from fewpass.solvers.losses import LOSSES, Problem
+from fewpass.solvers.protocol import Block, ProblemStats, Solver, Weights
+from fewpass.solvers.s2gd.s2gd import S2gdPlus
 from testing.results import Row, conclude, recorded, study_options
 from testing.synthetic import word_counts
 

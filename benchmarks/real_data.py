@@ -27,13 +27,13 @@ from sklearn.linear_model import SGDClassifier, SGDRegressor
 
 from benchmarks.data_sets import STUDIES, Half, Study, Vector, in_memory, ingested
 from benchmarks.optimum import Aim, Linear, cached_optimum, objective
-from pipeline.execution.threads import InProcess
-from pipeline.runs.model import load_model
-from pipeline.runs.run_folder import RunFolder
-from pipeline.settings.regularisation import Lam
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.training_run import TrainingRun
-from storage.dataset import Dataset
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.runs.model import load_model
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.settings.regularisation import Lam
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.storage.dataset import Dataset
 from testing.results import (
     EVIDENCE,
     FIGURES,

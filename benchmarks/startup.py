@@ -25,7 +25,12 @@ TABLES = ("pyarrow", "pandas", "polars", "scipy.sparse", "scipy.stats")
 PICTURES = ("matplotlib", "PIL")
 LEARNING = ("sklearn", "prefect", "sqlalchemy", "onnx")
 STORES = ("s3fs", "botocore", "aiohttp")
-METHODS = ("solvers.simba.simba", "solvers.s2gd.s2gd", "solvers.dual.sdca", "solvers.batch.lbfgs")
+METHODS = (
+    "fewpass.solvers.simba.simba",
+    "fewpass.solvers.s2gd.s2gd",
+    "fewpass.solvers.dual.sdca",
+    "fewpass.solvers.batch.lbfgs",
+)
 COMPILING = ("numba.np.arraymath", "scipy.linalg", "sparse")  # kernels on disk need none of it
 HEAVY = (*CLUSTER, *TABLES, *PICTURES, *LEARNING, *STORES, *METHODS, *COMPILING)
 KERNELS = ("numba", "numpy", "zarr", "fsspec", "psutil")
@@ -46,7 +51,8 @@ COMMANDS = {
     "train": Command(("train", "clicks", "run")),
     "train straight": Command(("train", "clicks.svm", "straight", "--test-fraction", "0.1")),
     "train to a tolerance": Command(
-        ("train", "clicks", "by-tol", "--tol", "0.5", "--solver", "s2gd+"), ("solvers.s2gd.s2gd",)
+        ("train", "clicks", "by-tol", "--tol", "0.5", "--solver", "s2gd+"),
+        ("fewpass.solvers.s2gd.s2gd",),
     ),
     "resume": Command(("resume", "run")),
     "evaluate": Command(("evaluate", "run", "clicks-test")),
@@ -68,7 +74,7 @@ class Import(NamedTuple):
 
 def imports(words: Sequence[str], folder: Path) -> list[Import]:
     """Run a command, and return what it imported; CalledProcessError where it fails."""
-    code = "import sys; from flows.cli import main; sys.exit(main(sys.argv[1:]))"
+    code = "import sys; from fewpass.flows.cli import main; sys.exit(main(sys.argv[1:]))"
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-c", code, *words], cwd=folder, check=True,
         capture_output=True, text=True, env=_environment(),
@@ -106,7 +112,7 @@ def tree(found: Sequence[Import], least_us: int = SHOWN_US) -> Iterator[str]:
 
 def prepare(folder: Path) -> None:
     """Make a small click log, its data set and a run: kernels are compiled by then."""
-    from pipeline.clicks import write_clicks
+    from fewpass.pipeline.clicks import write_clicks
 
     write_clicks(folder / "clicks.svm", SIZE)
     imports(("ingest", "clicks.svm", "clicks", "--test-fraction", "0.1"), folder)

@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.clicks import columns_for, write_clicks
-from pipeline.sizes import parse_bytes
+from fewpass.pipeline.clicks import columns_for, write_clicks
+from fewpass.pipeline.sizes import parse_bytes
 
 VW = """
 import sys
@@ -84,7 +84,7 @@ def clicks_in(path: Path) -> np.ndarray:
 
 def fewpass(*words: str) -> list[str]:
     """Return a command of ours."""
-    code = "from flows.cli import command_line; command_line()"
+    code = "from fewpass.flows.cli import command_line; command_line()"
     return [sys.executable, "-c", code, *words, "-q"]
 
 

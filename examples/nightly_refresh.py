@@ -10,16 +10,16 @@ from pathlib import Path
 import numpy as np
 
 from fewpass import evaluate, predict, train
-from pipeline.ingestion.phases import ingest
-from pipeline.refresh.publishing import NONE_YET, published
-from pipeline.refresh.refreshing import (
+from fewpass.pipeline.ingestion.phases import ingest
+from fewpass.pipeline.refresh.publishing import NONE_YET, published
+from fewpass.pipeline.refresh.refreshing import (
     decide,
     held_out,
     ingest_plan,
     next_generation,
     training_plan,
 )
-from pipeline.settings.refresh_plan import RefreshPlan
+from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 
 n_rows = int(sys.argv[1]) if len(sys.argv) > 1 else 50_000
 NIGHTS, COLUMNS = 3, 8

@@ -11,9 +11,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pipeline.api import evaluate, ingest, load_model, models, predict, publish, train
-    from pipeline.compiling_ahead import warm_up
-    from pipeline.estimators import (
+    from fewpass.pipeline.api import evaluate, ingest, load_model, models, predict, publish, train
+    from fewpass.pipeline.compiling_ahead import warm_up
+    from fewpass.pipeline.estimators import (
         LinearClassifier,
         LinearRegressor,
         ScoreCalibrator,
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
         from_run,
         mend_dask_ml,
     )
-    from pipeline.settings.execution import Execution
-    from pipeline.settings.ingest_plan import IngestPlan
-    from pipeline.settings.source_options import SourceOptions
-    from pipeline.settings.training_plan import TrainingPlan
+    from fewpass.pipeline.settings.execution import Execution
+    from fewpass.pipeline.settings.ingest_plan import IngestPlan
+    from fewpass.pipeline.settings.source_options import SourceOptions
+    from fewpass.pipeline.settings.training_plan import TrainingPlan
 
 __all__ = [
     "Execution",
@@ -48,24 +48,24 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Execution": "pipeline.settings.execution",
-    "IngestPlan": "pipeline.settings.ingest_plan",
-    "SourceOptions": "pipeline.settings.source_options",
-    "TrainingPlan": "pipeline.settings.training_plan",
-    "LinearClassifier": "pipeline.estimators",
-    "LinearRegressor": "pipeline.estimators",
-    "ScoreCalibrator": "pipeline.estimators",
-    "TableEncoder": "pipeline.estimators",
-    "from_run": "pipeline.estimators",
-    "mend_dask_ml": "pipeline.estimators",
-    "warm_up": "pipeline.compiling_ahead",
+    "Execution": "fewpass.pipeline.settings.execution",
+    "IngestPlan": "fewpass.pipeline.settings.ingest_plan",
+    "SourceOptions": "fewpass.pipeline.settings.source_options",
+    "TrainingPlan": "fewpass.pipeline.settings.training_plan",
+    "LinearClassifier": "fewpass.pipeline.estimators",
+    "LinearRegressor": "fewpass.pipeline.estimators",
+    "ScoreCalibrator": "fewpass.pipeline.estimators",
+    "TableEncoder": "fewpass.pipeline.estimators",
+    "from_run": "fewpass.pipeline.estimators",
+    "mend_dask_ml": "fewpass.pipeline.estimators",
+    "warm_up": "fewpass.pipeline.compiling_ahead",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'fewpass' has no attribute {name!r}")
-    return getattr(import_module(_HOMES.get(name, "pipeline.api")), name)
+    return getattr(import_module(_HOMES.get(name, "fewpass.pipeline.api")), name)
 
 
 def __dir__() -> list[str]:

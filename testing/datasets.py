@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from pipeline.ingestion.column_statistics import ColumnStatistics
-from storage.dataset import Dataset
-from storage.folder import Folder
-from storage.manifest import Labels, Shuffle, Values, Weights
-from storage.table import DenseTable, SparseTable, cut
-from storage.writer import DatasetWriter
+from fewpass.pipeline.ingestion.column_statistics import ColumnStatistics
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.folder import Folder
+from fewpass.storage.manifest import Labels, Shuffle, Values, Weights
+from fewpass.storage.table import DenseTable, SparseTable, cut
+from fewpass.storage.writer import DatasetWriter
 
 
 def random_table(

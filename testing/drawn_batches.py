@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from solvers.dual.asdca import LAG, NEXT, RUNNING
-from solvers.dual.asdca_batches import SUMS, visit_batches
-from solvers.dual.sdca import Sdca
-from solvers.kernels.rows import side_by_side
-from solvers.losses import Problem, conjugate
-from solvers.protocol import Block, ProblemStats
+from fewpass.solvers.dual.asdca import LAG, NEXT, RUNNING
+from fewpass.solvers.dual.asdca_batches import SUMS, visit_batches
+from fewpass.solvers.dual.sdca import Sdca
+from fewpass.solvers.kernels.rows import side_by_side
+from fewpass.solvers.losses import Problem, conjugate
+from fewpass.solvers.protocol import Block, ProblemStats
 
 
 def batches_of(rng: np.random.Generator, n: int, m: int, count: int) -> np.ndarray:

@@ -6,10 +6,10 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from sklearn.preprocessing import normalize
 
-from solvers.dual.duality import LONGEST
-from solvers.kernels.rows import DenseRows, SparseRows
-from solvers.losses import LOSSES, conjugate
-from solvers.protocol import copy_state
+from fewpass.solvers.dual.duality import LONGEST
+from fewpass.solvers.kernels.rows import DenseRows, SparseRows
+from fewpass.solvers.losses import LOSSES, conjugate
+from fewpass.solvers.protocol import copy_state
 from testing import oracles
 
 #: Losses, and whether their rows are sparse.

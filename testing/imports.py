@@ -10,12 +10,14 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 PACKAGES = ("solvers", "storage", "pipeline", "flows")  # nobody imports what comes later
+HOME = "fewpass"  # the packages lie in it; in checkouts of before 2026-11-25 at the root
 LONG_LINES = 300
 
 
 def modules(project):
     """Every module of the packages by its name, and its file."""
-    for path in (path for package in PACKAGES for path in (project / package).rglob("*.py")):
+    home = project / HOME if (project / HOME / PACKAGES[0]).is_dir() else project
+    for path in (path for package in PACKAGES for path in (home / package).rglob("*.py")):
         parts = path.relative_to(project).with_suffix("").parts
         yield ".".join(parts[: -1 if parts[-1] == "__init__" else None]), path
 
@@ -46,7 +48,7 @@ def graph(project):
 def room_of(name, path):
     """The folder of a module, or the module itself where it stands beside the rooms of a package."""
     folder = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    return folder if "." in folder else name
+    return folder if folder.removeprefix(f"{HOME}.") not in (HOME, *PACKAGES) else name
 
 
 def graph_of_rooms(project, needs):
@@ -94,7 +96,7 @@ def arrows_up(needs):
 
 
 def _package(name):
-    return name.partition(".")[0]
+    return name.removeprefix(f"{HOME}.").partition(".")[0]
 
 
 def _in(name, package):

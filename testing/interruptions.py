@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from pipeline.execution.executor import Executor
-from pipeline.execution.threads import InProcess
-from pipeline.runs.outcome import TrainingResult
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.training_run import TrainingRun
+from fewpass.pipeline.execution.executor import Executor
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.runs.outcome import TrainingResult
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.training_run import TrainingRun
 
 
 def events_of(plan: TrainingPlan, url: str) -> int:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 LOOP = """
 import contextlib, io, json, runpy, sys
-from flows.cli import main
+from fewpass.flows.cli import main
 
 def do(program, *words):
     if program == "fewpass":

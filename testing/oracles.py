@@ -5,10 +5,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import brentq, minimize
 
-from solvers.gradient import add_gradient, certificate, no_gradient
-from solvers.kernels.rows import DenseRows, SparseRows
-from solvers.losses import LOSSES, Problem
-from solvers.protocol import Block, ColumnMoments, ProblemStats, Weights
+from fewpass.solvers.gradient import add_gradient, certificate, no_gradient
+from fewpass.solvers.kernels.rows import DenseRows, SparseRows
+from fewpass.solvers.losses import LOSSES, Problem
+from fewpass.solvers.protocol import Block, ColumnMoments, ProblemStats, Weights
 
 LISTEN = 0.01  # rate of the decaying average and of the smoothed losses, section 2.3
 

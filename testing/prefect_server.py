@@ -160,7 +160,7 @@ def run(environment, flow, **parameters):
 
 LOOP = """
 import contextlib, io, json, sys
-from flows.orchestration.command import run_flow
+from fewpass.flows.orchestration.command import run_flow
 for line in sys.stdin:
     flow, words = json.loads(line)
     out, err = io.StringIO(), io.StringIO()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from flows import cli
+from fewpass.flows import cli
 from testing.prefect_server import FlowRunner, Server, migrated_database, stop
 
 #: The same operations in the same order: equal bits, compared with ==.

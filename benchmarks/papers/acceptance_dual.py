@@ -34,12 +34,12 @@ from benchmarks.papers.minibatch_svm import (
     passes_of_draws,
     permuted,
 )
-from solvers.dual.pegasos import LAST, Pegasos
-from solvers.dual.sdca import RUNNING, START, PassSums, Sdca, SdcaState
-from solvers.dual.sdca_batches import curvatures
-from solvers.estimates.spectrum import multiply, sigma_square
-from solvers.kernels.rows import SparseRows
-from solvers.losses import LOSSES, Hinge, Problem
+from fewpass.solvers.dual.pegasos import LAST, Pegasos
+from fewpass.solvers.dual.sdca import RUNNING, START, PassSums, Sdca, SdcaState
+from fewpass.solvers.dual.sdca_batches import curvatures
+from fewpass.solvers.estimates.spectrum import multiply, sigma_square
+from fewpass.solvers.kernels.rows import SparseRows
+from fewpass.solvers.losses import LOSSES, Hinge, Problem
 from testing import oracles
 from testing.dual_runs import (
     Data,

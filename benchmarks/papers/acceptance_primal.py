@@ -20,16 +20,16 @@ from scipy.sparse import csr_matrix
 from sklearn.datasets import load_svmlight_file
 
 from benchmarks.data_sets import STUDIES, public_data
-from solvers.batch.lbfgs import Lbfgs
-from solvers.drive import block_of, independent, permutations, stats_of, sweeps
-from solvers.gradient import add_gradient, certificate, no_gradient
-from solvers.losses import LOSSES, Problem
-from solvers.protocol import Reduce, Weights
-from solvers.s2gd.inner_length import mean_inner_length
-from solvers.s2gd.parameters import Curvature, best_parameters
-from solvers.s2gd.s2gd import S2gd, S2gdPlus
-from solvers.sag import Sag, SagPlus
-from solvers.sgd.averaged_sgd import Asgd, Sgd
+from fewpass.solvers.batch.lbfgs import Lbfgs
+from fewpass.solvers.drive import block_of, independent, permutations, stats_of, sweeps
+from fewpass.solvers.gradient import add_gradient, certificate, no_gradient
+from fewpass.solvers.losses import LOSSES, Problem
+from fewpass.solvers.protocol import Reduce, Weights
+from fewpass.solvers.s2gd.inner_length import mean_inner_length
+from fewpass.solvers.s2gd.parameters import Curvature, best_parameters
+from fewpass.solvers.s2gd.s2gd import S2gd, S2gdPlus
+from fewpass.solvers.sag import Sag, SagPlus
+from fewpass.solvers.sgd.averaged_sgd import Asgd, Sgd
 from testing.synthetic import least_squares, sparse_logistic
 
 MARKS = (5, 8, 12, 20)

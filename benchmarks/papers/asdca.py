@@ -24,14 +24,14 @@ import numpy as np
 
 from benchmarks.data_sets import STUDIES, in_memory, training_rows
 from benchmarks.papers.curves import FIGURES, Case, objective
-from solvers.batch.agd import Agd
-from solvers.drive import block_of, stats_of, sweeps
-from solvers.dual.asdca import X_START, Asdca
-from solvers.dual.sdca import RUNNING, Sdca
-from solvers.estimates.expected_passes import zero_loss
-from solvers.estimates.spectrum import SAMPLED_TOO_LOW
-from solvers.losses import Problem, SmoothedHinge
-from solvers.protocol import Block, ProblemStats, Weights
+from fewpass.solvers.batch.agd import Agd
+from fewpass.solvers.drive import block_of, stats_of, sweeps
+from fewpass.solvers.dual.asdca import X_START, Asdca
+from fewpass.solvers.dual.sdca import RUNNING, Sdca
+from fewpass.solvers.estimates.expected_passes import zero_loss
+from fewpass.solvers.estimates.spectrum import SAMPLED_TOO_LOW
+from fewpass.solvers.losses import Problem, SmoothedHinge
+from fewpass.solvers.protocol import Block, ProblemStats, Weights
 from testing.drawn_batches import DrawnAsdca, DrawnSdca, dual_objective
 from testing.dual_runs import gen_dense
 from testing.results import append

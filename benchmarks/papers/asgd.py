@@ -19,11 +19,11 @@ from pathlib import Path
 
 import numpy as np
 
-from solvers.kernels.rows import DenseRows
-from solvers.losses import Problem, Squared
-from solvers.protocol import Block, ProblemStats
-from solvers.sgd.averaged_sgd import Asgd, Sgd
-from solvers.sgd.state import read_out
+from fewpass.solvers.kernels.rows import DenseRows
+from fewpass.solvers.losses import Problem, Squared
+from fewpass.solvers.protocol import Block, ProblemStats
+from fewpass.solvers.sgd.averaged_sgd import Asgd, Sgd
+from fewpass.solvers.sgd.state import read_out
 
 D = 100
 BLOCK = 10_000

@@ -20,12 +20,12 @@ from sklearn.datasets import load_svmlight_file
 from sklearn.preprocessing import OneHotEncoder, normalize
 
 from benchmarks.data_sets import public_data
-from solvers.dual.pegasos import ADDED, Pegasos, begin_tail, tail_mean
-from solvers.dual.sdca import RUNNING, Sdca
-from solvers.dual.sdca_batches import curvatures, visit_batches
-from solvers.kernels.rows import side_by_side
-from solvers.losses import Hinge, Problem
-from solvers.protocol import Block
+from fewpass.solvers.dual.pegasos import ADDED, Pegasos, begin_tail, tail_mean
+from fewpass.solvers.dual.sdca import RUNNING, Sdca
+from fewpass.solvers.dual.sdca_batches import curvatures, visit_batches
+from fewpass.solvers.kernels.rows import side_by_side
+from fewpass.solvers.losses import Hinge, Problem
+from fewpass.solvers.protocol import Block
 from testing import oracles
 from testing.dual_runs import Data, Run, data, gen_dense, unit_data
 from testing.synthetic import text_rows

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from solvers.drive import Orders, sweeps
-from solvers.gradient import add_gradient, certificate, no_gradient
-from solvers.losses import Problem
-from solvers.protocol import Block, Diverged, ProblemStats, Reduce, Solver, Weights
+from fewpass.solvers.drive import Orders, sweeps
+from fewpass.solvers.gradient import add_gradient, certificate, no_gradient
+from fewpass.solvers.losses import Problem
+from fewpass.solvers.protocol import Block, Diverged, ProblemStats, Reduce, Solver, Weights
 
 FIGURES = Path(__file__).parents[2] / "docs/figures"
 LOWEST = 1e-15  # what a picture shows of f - f*

@@ -31,17 +31,17 @@ from benchmarks.papers.batch_runs import (
     synthetic_case,
 )
 from benchmarks.papers.curves import FIGURES
-from pipeline.execution.threads import InProcess
-from pipeline.ingestion.phases import ingest
-from pipeline.plan.job import bytes_of_states, make_job
-from pipeline.settings.ingest_plan import IngestPlan
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.streaming.windows import IN_FLIGHT, OVERHEAD_BYTES, chunk_bytes
-from pipeline.training.training_run import TrainingRun
-from solvers.dual.pegasos import Pegasos
-from solvers.dual.sdca import Sdca
-from solvers.losses import Hinge, Problem
-from storage.dataset import Dataset
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.ingestion.phases import ingest
+from fewpass.pipeline.plan.job import bytes_of_states, make_job
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.streaming.windows import IN_FLIGHT, OVERHEAD_BYTES, chunk_bytes
+from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.solvers.dual.pegasos import Pegasos
+from fewpass.solvers.dual.sdca import Sdca
+from fewpass.solvers.losses import Hinge, Problem
+from fewpass.storage.dataset import Dataset
 from testing.dual_runs import Data, Run, unit_data
 from testing.results import Row, append, newest
 from testing.synthetic import text_rows

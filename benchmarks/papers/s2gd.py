@@ -27,14 +27,14 @@ from benchmarks.data_sets import STUDIES, Half, Study, in_memory, training_rows
 from benchmarks.optimum import Aim, cached_optimum
 from benchmarks.papers.curves import FIGURES, Case, Curve, best, curve, draw, objective
 from benchmarks.papers.s2gd_theory import figure_1, table_3
-from solvers.batch.gd import Gd
-from solvers.batch.lbfgs import Lbfgs
-from solvers.drive import block_of, stats_of
-from solvers.losses import Logistic, Problem
-from solvers.protocol import Weights
-from solvers.s2gd.s2gd import S2gd, S2gdPlus, Svrg
-from solvers.sag import Sag, SagPlus
-from solvers.sgd.averaged_sgd import Sgd
+from fewpass.solvers.batch.gd import Gd
+from fewpass.solvers.batch.lbfgs import Lbfgs
+from fewpass.solvers.drive import block_of, stats_of
+from fewpass.solvers.losses import Logistic, Problem
+from fewpass.solvers.protocol import Weights
+from fewpass.solvers.s2gd.s2gd import S2gd, S2gdPlus, Svrg
+from fewpass.solvers.sag import Sag, SagPlus
+from fewpass.solvers.sgd.averaged_sgd import Sgd
 from testing.results import append
 
 PASSES = 30

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from benchmarks.papers.curves import FIGURES
-from solvers.drive import independent, sweeps
-from solvers.kernels.rows import DenseRows
-from solvers.losses import Problem, Squared
-from solvers.protocol import Block, ProblemStats, Reduce
-from solvers.s2gd.parameters import Curvature, Optimum, best_parameters, plan_with_epochs
-from solvers.s2gd.s2gd import S2gd, Svrg
+from fewpass.solvers.drive import independent, sweeps
+from fewpass.solvers.kernels.rows import DenseRows
+from fewpass.solvers.losses import Problem, Squared
+from fewpass.solvers.protocol import Block, ProblemStats, Reduce
+from fewpass.solvers.s2gd.parameters import Curvature, Optimum, best_parameters, plan_with_epochs
+from fewpass.solvers.s2gd.s2gd import S2gd, Svrg
 from testing.published import TABLE_3
 
 N, D = 100_000, 1_000

@@ -20,12 +20,12 @@ from sklearn.preprocessing import normalize
 
 from benchmarks.papers.batch_runs import LIBSVM, libsvm
 from benchmarks.papers.curves import FIGURES
-from solvers.dual.pegasos import Pegasos, tail_mean
-from solvers.dual.sdca import RUNNING, Sdca
-from solvers.losses import Hinge, Problem
-from solvers.simba.lazy import SparseCopies, first_lazy_state, lazy_burst, lazy_mean_of
-from solvers.simba.simba import DenseCopies, Simba, dense_burst, first_state, mean_of
-from solvers.simba.soft_margin import SoftMargin
+from fewpass.solvers.dual.pegasos import Pegasos, tail_mean
+from fewpass.solvers.dual.sdca import RUNNING, Sdca
+from fewpass.solvers.losses import Hinge, Problem
+from fewpass.solvers.simba.lazy import SparseCopies, first_lazy_state, lazy_burst, lazy_mean_of
+from fewpass.solvers.simba.simba import DenseCopies, Simba, dense_burst, first_state, mean_of
+from fewpass.solvers.simba.soft_margin import SoftMargin
 from testing import oracles
 from testing.dual_runs import Data, data, unit_data
 from testing.results import table

@@ -12,7 +12,7 @@ from importlib import import_module
 
 import psutil
 
-from pipeline.memory import peak_memory_bytes
+from fewpass.pipeline.memory import peak_memory_bytes
 
 #: What a work may tell itself, of processes that it has started.
 MEASURED = ("wall_s", "cpu_s", "peak_rss")

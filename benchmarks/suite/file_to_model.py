@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
-FEWPASS = [sys.executable, "-c", "from flows.cli import command_line; command_line()"]
+FEWPASS = [sys.executable, "-c", "from fewpass.flows.cli import command_line; command_line()"]
 COLUMNS = 54  # of the tables
 MEMORY = "1GiB"
 BATCH_ROWS = 50_000
@@ -48,8 +48,8 @@ def by_fewpass(commands: Callable[[Path], list[list[str]]], test: str) -> Work:
     """Commands of ours, the model in the folder's `run`."""
 
     def scores(folder: Path) -> np.ndarray:
-        from pipeline.runs.model import load_model
-        from pipeline.runs.run_folder import RunFolder
+        from fewpass.pipeline.runs.model import load_model
+        from fewpass.pipeline.runs.run_folder import RunFolder
 
         found = load_model(RunFolder(f"{folder}/run")).weights
         return margins(test, np.append(found.coef, found.intercept))
@@ -132,8 +132,14 @@ def loss(scores: np.ndarray, y: np.ndarray) -> float:
 
 def click_files(folder: Path, size: int) -> tuple[Path, Path]:
     """Write the demo's click log of about that size, and a tenth as many rows to test on."""
-    from pipeline.clicks import BATCH_ROWS as BATCH
-    from pipeline.clicks import MOST_ROW_BYTES, VOCABULARY, columns_for, write_clicks, write_rows
+    from fewpass.pipeline.clicks import BATCH_ROWS as BATCH
+    from fewpass.pipeline.clicks import (
+        MOST_ROW_BYTES,
+        VOCABULARY,
+        columns_for,
+        write_clicks,
+        write_rows,
+    )
 
     train, test = (folder / f"clicks-{size}-{name}.svm" for name in ("train", "test"))
     if not test.with_suffix(".vw").exists():

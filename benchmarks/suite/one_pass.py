@@ -11,12 +11,12 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from benchmarks.suite.workloads import load
-from pipeline.streaming.windows import Window, WindowPlan, row_order
-from solvers.drive import block_of
-from solvers.gradient import GRADIENT_AND_SLOPES
-from solvers.kernels.dispatch import kernel
-from solvers.kernels.rows import norm2, prefetch_row
-from solvers.kernels.simd.interleaved import (
+from fewpass.pipeline.streaming.windows import Window, WindowPlan, row_order
+from fewpass.solvers.drive import block_of
+from fewpass.solvers.gradient import GRADIENT_AND_SLOPES
+from fewpass.solvers.kernels.dispatch import kernel
+from fewpass.solvers.kernels.rows import norm2, prefetch_row
+from fewpass.solvers.kernels.simd.interleaved import (
     add_both_lanes,
     add_lanes,
     dot_both_lanes,
@@ -24,10 +24,10 @@ from solvers.kernels.simd.interleaved import (
     lanes_for,
     pack,
 )
-from solvers.losses import LOSSES, Problem
-from solvers.protocol import Block, ProblemStats, Solver, Walk
-from solvers.s2gd.s2gd import S2gd
-from solvers.sgd.averaged_sgd import Asgd
+from fewpass.solvers.losses import LOSSES, Problem
+from fewpass.solvers.protocol import Block, ProblemStats, Solver, Walk
+from fewpass.solvers.s2gd.s2gd import S2gd
+from fewpass.solvers.sgd.averaged_sgd import Asgd
 
 LAM = 1e-5
 LOSS_NAMES = {"hinge": "hinge", "squared_hinge": "squared_hinge", "logistic": "log_loss"}
@@ -123,9 +123,9 @@ def inner_step(place: str, order: str = "random", columns: str = "source") -> Wo
 def several(place: str, models: int, method: str, *, interleaved: bool = True,
             columns: str = "frequency") -> Work:  # fmt: skip
     """One pass of logistic models side by side, lam falling by two from one to the next."""
-    from solvers.dual.sdca import Sdca
-    from solvers.models import Task
-    from solvers.multi_model import MultiModel
+    from fewpass.solvers.dual.sdca import Sdca
+    from fewpass.solvers.models import Task
+    from fewpass.solvers.multi_model import MultiModel
 
     block, known = rows_of(place, "random", columns)
     solver: Solver = Asgd(gamma0=1.0) if method == "asgd" else Sdca()

@@ -11,10 +11,10 @@ import numpy as np
 
 from benchmarks.suite.one_pass import Work
 from benchmarks.suite.workloads import load
-from pipeline.ingestion.partition import PIECE_BYTES
-from pipeline.settings.source_options import SourceOptions
-from pipeline.sources import open_source
-from storage.ordered import ordered_map
+from fewpass.pipeline.ingestion.partition import PIECE_BYTES
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.sources import open_source
+from fewpass.storage.ordered import ordered_map
 
 LIBSVM_ROWS, CSV_ROWS = 100_000, 200_000
 
@@ -69,8 +69,8 @@ def ours(path: str, threads: int = 1, n_features: int | None = None) -> Work:
 
 def whole_ingest(path: str, threads: int = 2) -> Work:
     """Ours, the whole way: text to a shuffled, compressed, checksummed set with statistics."""
-    from pipeline.ingestion.phases import ingest
-    from pipeline.settings.ingest_plan import IngestPlan
+    from fewpass.pipeline.ingestion.phases import ingest
+    from fewpass.pipeline.settings.ingest_plan import IngestPlan
 
     label = {"label": -1, "header": False} if path.endswith(".csv") else {}
 

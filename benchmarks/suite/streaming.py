@@ -15,15 +15,15 @@ import psutil
 
 from benchmarks.suite.one_pass import LAM, LOSS_NAMES, problem_of
 from benchmarks.suite.workloads import load, training_orders
-from pipeline.execution.executor import open_executor
-from pipeline.ingestion.phases import ingest
-from pipeline.reporting.time_table import BESIDE, PARTS, SweepTime, time_table
-from pipeline.settings.execution import Execution
-from pipeline.settings.ingest_plan import IngestPlan
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.training_run import TrainingRun
-from solvers.drive import block_of, stats_of, sweeps
-from storage.dataset import Dataset, TableBuffer
+from fewpass.pipeline.execution.executor import open_executor
+from fewpass.pipeline.ingestion.phases import ingest
+from fewpass.pipeline.reporting.time_table import BESIDE, PARTS, SweepTime, time_table
+from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.solvers.drive import block_of, stats_of, sweeps
+from fewpass.storage.dataset import Dataset, TableBuffer
 
 BUDGET_MB = 256.0
 MEMORY = f"{BUDGET_MB:.0f}MB"

@@ -1,7 +1,7 @@
 """CPU seconds until a linear model's objective is within 1e-2 ... 1e-6 of the optimum, relative.
 
 Rows in memory, one thread, no intercept on any side.  Ours are the solvers as they are shipped, run
-sweep by sweep (solvers/drive.py); drawing the order of the rows, their norms and every
+sweep by sweep (fewpass/solvers/drive.py); drawing the order of the rows, their norms and every
 sweep count.  How far the weights after a sweep are from the optimum is worked out afterwards; ours
 are the weights that the next sweep begins with, and beside that stands when the certificate said
 so.  Peers do not stop at a given suboptimality: each is fitted anew with more and more effort
@@ -22,19 +22,19 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.suite.linear_peers import PEERS
 from benchmarks.suite.workloads import labels, sparse_rows, training_orders
-from pipeline.plan.auto import FEW_COLUMNS, choose
-from pipeline.settings.training_plan import TrainingPlan
-from solvers.batch.lbfgs import Lbfgs
-from solvers.batch.newton import Newton
-from solvers.drive import block_of, sweeps
-from solvers.dual.psdca import Psdca
-from solvers.dual.sdca import Sdca
-from solvers.estimates.spectrum import SAMPLED_TOO_LOW, sigma_square
-from solvers.kernels.dispatch import kernel
-from solvers.kernels.rows import norm2
-from solvers.losses import LOSSES, Problem
-from solvers.protocol import ProblemStats, Solver
-from solvers.s2gd.s2gd import S2gdPlus
+from fewpass.pipeline.plan.auto import FEW_COLUMNS, choose
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.solvers.batch.lbfgs import Lbfgs
+from fewpass.solvers.batch.newton import Newton
+from fewpass.solvers.drive import block_of, sweeps
+from fewpass.solvers.dual.psdca import Psdca
+from fewpass.solvers.dual.sdca import Sdca
+from fewpass.solvers.estimates.spectrum import SAMPLED_TOO_LOW, sigma_square
+from fewpass.solvers.kernels.dispatch import kernel
+from fewpass.solvers.kernels.rows import norm2
+from fewpass.solvers.losses import LOSSES, Problem
+from fewpass.solvers.protocol import ProblemStats, Solver
+from fewpass.solvers.s2gd.s2gd import S2gdPlus
 
 TARGETS = (1e-2, 1e-3, 1e-4, 1e-6)
 EXACT = 1e-9  # of the optimum, relative: how well it is known

@@ -28,8 +28,8 @@ from scipy.sparse import csr_matrix
 from sklearn.datasets import load_svmlight_file
 
 from benchmarks.data_sets import idx, public_data
-from pipeline.streaming.block_shuffle import shuffled_blocks
-from solvers.drive import Orders
+from fewpass.pipeline.streaming.block_shuffle import shuffled_blocks
+from fewpass.solvers.drive import Orders
 from testing.synthetic import word_counts
 
 MADE = {"D1": (500_000, 54, 0), "D2": (100_000, 2_000, 0),

@@ -14,11 +14,11 @@ from benchmarks.papers.minibatch_svm import (
     permuted,
     stored,
 )
-from solvers.batch.lbfgs import Lbfgs
-from solvers.losses import LOSSES, Problem
-from solvers.s2gd.s2gd import S2gdPlus
-from solvers.sag import Sag
-from solvers.sgd.averaged_sgd import Sgd
+from fewpass.solvers.batch.lbfgs import Lbfgs
+from fewpass.solvers.losses import LOSSES, Problem
+from fewpass.solvers.s2gd.s2gd import S2gdPlus
+from fewpass.solvers.sag import Sag
+from fewpass.solvers.sgd.averaged_sgd import Sgd
 from testing.dual_runs import unit_data
 from testing.synthetic import sparse_logistic, text_rows
 

@@ -14,8 +14,8 @@ from benchmarks.startup import (
     tree,
     unneeded,
 )
-from pipeline.settings.formats import EXTENSIONS, FORMATS, TABLES
-from pipeline.sources.opening import rows_class, source_class
+from fewpass.pipeline.settings.formats import EXTENSIONS, FORMATS, TABLES
+from fewpass.pipeline.sources.opening import rows_class, source_class
 
 
 @pytest.fixture(scope="module")

@@ -14,13 +14,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flows import cli
-from pipeline.clicks import write_clicks
-from pipeline.visits import write_visits
+from fewpass.flows import cli
+from fewpass.pipeline.clicks import write_clicks
+from fewpass.pipeline.visits import write_visits
 from testing.prefect_server import free_port
 from tests.conftest import PROJECT
 
-FEWPASS = "from flows.cli import main; import sys; sys.exit(main())"
+FEWPASS = "from fewpass.flows.cli import main; import sys; sys.exit(main())"
 TOPICS = {"sport": "goal team match", "money": "bank price market", "space": "moon orbit star"}
 
 

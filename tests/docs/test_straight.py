@@ -5,9 +5,9 @@ import re
 import shlex
 import sys
 
-from flows import cli
-from pipeline.clicks import columns_for, write_clicks
-from pipeline.visits import write_visits
+from fewpass.flows import cli
+from fewpass.pipeline.clicks import columns_for, write_clicks
+from fewpass.pipeline.visits import write_visits
 from tests.conftest import PROJECT
 
 

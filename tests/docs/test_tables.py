@@ -3,8 +3,8 @@
 import re
 import shlex
 
-from flows import cli
-from pipeline.visits import write_visits
+from fewpass.flows import cli
+from fewpass.pipeline.visits import write_visits
 from tests.conftest import PROJECT
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from socket import SOCK_DGRAM
 from typing import Any
 
-from flows.signals import end_at_once
+from fewpass.flows.signals import end_at_once
 from tests.faults.recorder import Recorder
 
 #: Python's audit events by the system call that they announce.
@@ -36,14 +36,14 @@ LOCAL = ("127.0.0.1", "::1", "localhost")
 
 def prepare() -> None:
     """Import what a command needs, and make buckets so small that a few rows, which memory would hold, fill several."""
-    import flows.cli
-    import flows.ingesting
-    import flows.looking
-    import flows.reporting
-    import flows.scoring
-    import flows.training  # noqa: F401
-    import pipeline.reporting.pictures  # noqa: F401
-    from pipeline.ingestion import buckets, held
+    import fewpass.flows.cli
+    import fewpass.flows.ingesting
+    import fewpass.flows.looking
+    import fewpass.flows.reporting
+    import fewpass.flows.scoring
+    import fewpass.flows.training
+    import fewpass.pipeline.reporting.pictures  # noqa: F401
+    from fewpass.pipeline.ingestion import buckets, held
 
     buckets.PLANNED, buckets.LARGEST, held.HELD = 1e-4, 2e-4, 0.0
 
@@ -65,7 +65,7 @@ def work(task: dict[str, Any]) -> None:
     """Do a task and end the process."""
     os.setpgid(0, 0)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    end_at_once()  # as `flows.cli.command_line` does
+    end_at_once()  # as `fewpass.flows.cli.command_line` does
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     report = Report(Path(task["report"]))
     injection = Injection(task["fault"] or {}, Path(task["watched"]), report)
@@ -105,8 +105,8 @@ class Report:
 
 
 def _run(command: list[str]) -> int:
-    from flows.cli import main
-    from flows.errors import exit_status, sentence
+    from fewpass.flows.cli import main
+    from fewpass.flows.errors import exit_status, sentence
 
     if ":" not in command[0]:
         return main(command)

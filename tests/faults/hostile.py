@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from crc32c import crc32c
 
-from storage.seal import MEMBER, TAIL_BYTES
+from fewpass.storage.seal import MEMBER, TAIL_BYTES
 
 DEEP = 50_000  # brackets in each other
 
@@ -145,8 +145,8 @@ NOT_FINITE = ("NaN", "infinite")
 
 def change_array(run: Path, name: str, what: str | None) -> None:
     """Save the newest snapshot once more, one array of another shape or left out."""
-    from storage.folder import Folder
-    from storage.snapshot import SnapshotStore
+    from fewpass.storage.folder import Folder
+    from fewpass.storage.snapshot import SnapshotStore
 
     store = SnapshotStore(Folder(str(run / "snapshots")))
     snapshot, _ = store.latest()

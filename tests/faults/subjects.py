@@ -257,21 +257,21 @@ KEEP_ROWS = (
 
 def refresh(at: str) -> None:
     """One refresh as the flow does it, without Prefect: ingest, train, judge, publish."""
-    from pipeline.execution.threads import InProcess
-    from pipeline.ingestion.phases import ingest
-    from pipeline.refresh.refreshing import (
+    from fewpass.pipeline.execution.threads import InProcess
+    from fewpass.pipeline.ingestion.phases import ingest
+    from fewpass.pipeline.refresh.refreshing import (
         decide,
         held_out,
         ingest_plan,
         next_generation,
         training_plan,
     )
-    from pipeline.runs.model import load_model
-    from pipeline.runs.run_folder import RunFolder
-    from pipeline.scoring.evaluate import evaluate
-    from pipeline.settings.refresh_plan import RefreshPlan
-    from pipeline.training.training_run import TrainingRun
-    from storage.dataset import Dataset
+    from fewpass.pipeline.runs.model import load_model
+    from fewpass.pipeline.runs.run_folder import RunFolder
+    from fewpass.pipeline.scoring.evaluate import evaluate
+    from fewpass.pipeline.settings.refresh_plan import RefreshPlan
+    from fewpass.pipeline.training.training_run import TrainingRun
+    from fewpass.storage.dataset import Dataset
 
     plan = RefreshPlan.model_validate({
         "sources": [f"{at}/inbox/*.csv"], "store": f"{at}/store",

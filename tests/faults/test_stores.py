@@ -3,9 +3,9 @@
 import fsspec
 from fsspec.implementations.memory import MemoryFileSystem
 
-from pipeline.execution.threads import InProcess
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.training_run import TrainingRun
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.training_run import TrainingRun
 from testing.datasets import make
 from testing.object_store import object_store
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
-from solvers.losses import Problem
+from fewpass.solvers.losses import Problem
 from testing import oracles
 from tests.faults.subjects import ROWS, SEED, Bits, Subject
 
@@ -104,8 +104,8 @@ def disagreement(subject: Subject, at: Path, bits: Bits) -> str | None:
 
 
 def _newest(run: Path) -> Any:
-    from storage.folder import Folder
-    from storage.snapshot import SnapshotStore
+    from fewpass.storage.folder import Folder
+    from fewpass.storage.snapshot import SnapshotStore
 
     newest, _ = SnapshotStore(Folder(str(run / "snapshots"))).latest()
     assert newest is not None, "the run has finished"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.visits import write_visits
+from fewpass.pipeline.visits import write_visits
 from testing.one_process import run_all
 
 #: As if they were not installed.
@@ -66,6 +66,6 @@ def test_every_step_from_a_table_to_a_page(folder):
 
 
 def test_kernels_are_compiled_ahead_without_estimators(folder):
-    code = "from pipeline.compiling_ahead import train_stored; train_stored('logistic', 'dense', 'float32')"
+    code = "from fewpass.pipeline.compiling_ahead import train_stored; train_stored('logistic', 'dense', 'float32')"
     (done,) = base([[code]], folder)
     assert done.status == 0, done.err

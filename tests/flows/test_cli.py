@@ -18,20 +18,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from flows import cli
-from flows.looking import faults
-from flows.meter import Meter
-from flows.options import Ingest, PlanSource, Reading, Training, Where
-from flows.settings import as_toml, ingest_settings, source_options, training_settings
-from flows.wrong_words import OTHER_NAMES
-from pipeline.clicks import write_clicks
-from pipeline.errors import BadInput
-from pipeline.reporting.history import read_history
-from pipeline.runs.outcome import Event
-from pipeline.runs.saved import Cursor
-from pipeline.settings.execution import Execution
-from pipeline.settings.training_plan import TrainingPlan
-from solvers.registry import METHODS, method_class
+from fewpass.flows import cli
+from fewpass.flows.looking import faults
+from fewpass.flows.meter import Meter
+from fewpass.flows.options import Ingest, PlanSource, Reading, Training, Where
+from fewpass.flows.settings import as_toml, ingest_settings, source_options, training_settings
+from fewpass.flows.wrong_words import OTHER_NAMES
+from fewpass.pipeline.clicks import write_clicks
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.reporting.history import read_history
+from fewpass.pipeline.runs.outcome import Event
+from fewpass.pipeline.runs.saved import Cursor
+from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.solvers.registry import METHODS, method_class
 
 TRAINED = {
     "run", "snapshot", "solver", "loss", "lam", "classes", "calibration", "stopped_early", "passes_of_model",
@@ -94,7 +94,7 @@ def test_every_command_is_tried_here():
 
 def test_help_waits_for_no_compiler():
     program = (
-        "import sys; from flows.cli import main\n"
+        "import sys; from fewpass.flows.cli import main\n"
         f"for words in [[], *([c] for c in {COMMANDS})]: assert main([*words, '--help']) == 0\n"
         "slow = {'numba', 'dask', 'distributed', 'prefect', 'numpy', 'pyarrow'} & set(sys.modules)\n"
         "sys.exit(f'imported {slow}' if slow else 0)"
@@ -410,7 +410,7 @@ def test_a_full_disk_is_a_failed_run(fewpass, work, tmp_path, monkeypatch):
     def full(*_args, **_kwargs):
         raise OSError(28, "No space left on device", str(tmp_path / "x"))
 
-    monkeypatch.setattr("pipeline.runs.run_folder.RunFolder.begin", full)
+    monkeypatch.setattr("fewpass.pipeline.runs.run_folder.RunFolder.begin", full)
     status, _, err = fewpass("train", work / "clicks", tmp_path / "x", *NO_DASK)
     assert status == 1
     assert "No space left" in err
@@ -420,7 +420,11 @@ def test_interrupted_and_resumed_is_uninterrupted(work, as_json, tmp_path):
     settings = ["--passes", "300", "--snapshot-every", "0.2", "--lam", "10/n", *NO_DASK]
     quiet = as_json("train", work / "clicks", tmp_path / "quiet", *settings)
     run = tmp_path / "run"
-    command = [sys.executable, "-c", "import sys; from flows.cli import main; sys.exit(main())"]
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; from fewpass.flows.cli import main; sys.exit(main())",
+    ]
     child = subprocess.Popen(
         [*command, "train", str(work / "clicks"), str(run), *settings],
         stderr=subprocess.PIPE,

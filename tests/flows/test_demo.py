@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flows import cli
-from flows.console import Terminal
-from flows.demo import MARK, Demo
-from flows.options import Output
-from pipeline.clicks import FEWEST_COLUMNS, NUMBERS, VOCABULARY, columns_for, write_clicks
+from fewpass.flows import cli
+from fewpass.flows.console import Terminal
+from fewpass.flows.demo import MARK, Demo
+from fewpass.flows.options import Output
+from fewpass.pipeline.clicks import FEWEST_COLUMNS, NUMBERS, VOCABULARY, columns_for, write_clicks
 
 
 @pytest.fixture(scope="module")

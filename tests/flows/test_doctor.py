@@ -7,13 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from pipeline.execution.threads import InProcess
-from pipeline.runs.lease import KEY, Holder, Lease
-from pipeline.runs.pace import FLOOR_S, TIMES, silence, silence_of
-from pipeline.runs.run_folder import LOG, RunFolder
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.training_run import TrainingRun
-from storage.seal import seal, unseal
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.runs.lease import KEY, Holder, Lease
+from fewpass.pipeline.runs.pace import FLOOR_S, TIMES, silence, silence_of
+from fewpass.pipeline.runs.run_folder import LOG, RunFolder
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.storage.seal import seal, unseal
 from testing.datasets import make
 
 
@@ -80,7 +80,7 @@ def test_a_silence_is_long_by_the_spans_before_it():
 
 
 def test_a_machine_without_a_name_is_not_left_blank(run, fewpass):
-    from flows.orchestration.silent_runs import process_state
+    from fewpass.flows.orchestration.silent_runs import process_state
 
     holder = Holder.myself()._replace(host="", machine="elsewhere", renewed=0.0)
     run.folder.write(KEY, seal(holder._asdict()))

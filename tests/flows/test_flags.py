@@ -1,11 +1,11 @@
-"""Below `flows` nothing speaks of flags; the command line makes flags of the settings' names."""
+"""Below `fewpass.flows` nothing speaks of flags; the command line makes flags of the settings' names."""
 
 import ast
 import re
 
 import pytest
 
-from flows.flags import in_flags
+from fewpass.flows.flags import in_flags
 from tests.conftest import PROJECT
 
 
@@ -39,7 +39,9 @@ def sentences(path):
 
 def test_no_sentence_below_flows_has_a_flag():
     paths = [
-        p for room in ("pipeline", "solvers", "storage") for p in (PROJECT / room).rglob("*.py")
+        p
+        for room in ("pipeline", "solvers", "storage")
+        for p in (PROJECT / "fewpass" / room).rglob("*.py")
     ]
     assert len(paths) > 150
     found = [f"{path}: {text}" for path in paths for text in sentences(path) if FLAG.search(text)]

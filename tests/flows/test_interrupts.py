@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from flows import cli
-from pipeline.runs.run_folder import RunFolder
+from fewpass.flows import cli
+from fewpass.pipeline.runs.run_folder import RunFolder
 from testing.datasets import make
 
 FEWPASS = str(Path(sys.executable).with_name("fewpass"))
@@ -158,7 +158,7 @@ def test_what_an_interrupt_breaks_is_told_as_the_interrupt(again):
     # while that is told.
     code = """
 import os, signal, sys
-from flows import cli
+from fewpass.flows import cli
 def command(*_, **__):
     try:
         os.kill(os.getpid(), signal.SIGINT)
@@ -180,7 +180,7 @@ sys.exit(cli.main(["train"]))
 
 AFTER_ITS_END = """
 import os, signal
-from flows.signals import end_at_once, handling
+from fewpass.flows.signals import end_at_once, handling
 end_at_once()
 with handling(print, [signal.SIGINT]):
     pass

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from flows import pass_lines
-from flows.ingest_progress import IngestLines
-from flows.pass_lines import PassLines
-from flows.progress import LEARNING, PROVING, aligned, fitting
-from pipeline.execution.threads import InProcess
-from pipeline.ingestion.progress import IngestProgress
-from pipeline.reporting.history import History, Point
-from pipeline.reporting.page.learning import _losses
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.training_run import TrainingRun
+from fewpass.flows import pass_lines
+from fewpass.flows.ingest_progress import IngestLines
+from fewpass.flows.pass_lines import PassLines
+from fewpass.flows.progress import LEARNING, PROVING, aligned, fitting
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.ingestion.progress import IngestProgress
+from fewpass.pipeline.reporting.history import History, Point
+from fewpass.pipeline.reporting.page.learning import _losses
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.training_run import TrainingRun
 from testing.datasets import make
 
 FEWPASS = str(Path(sys.executable).with_name("fewpass"))

@@ -5,14 +5,14 @@ import json
 import numpy as np
 import pytest
 
-from pipeline.execution.threads import InProcess
-from pipeline.reporting.model_card import model_card
-from pipeline.reporting.report import draw_report
-from pipeline.runs.run_folder import RunFolder
-from pipeline.settings.refresh_plan import RefreshPlan
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.training_run import TrainingRun
-from solvers.protocol import Certificate
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.reporting.model_card import model_card
+from fewpass.pipeline.reporting.report import draw_report
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.settings.refresh_plan import RefreshPlan
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.solvers.protocol import Certificate
 from testing.datasets import make
 
 NO_DASK = ["--scheduler", "none"]

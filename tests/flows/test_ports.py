@@ -13,12 +13,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pipeline.dashboard.hosts import names_this_machine
-from pipeline.execution.executor import open_executor
-from pipeline.execution.threads import InProcess
-from pipeline.settings.execution import Execution
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.training_run import TrainingRun
+from fewpass.pipeline.dashboard.hosts import names_this_machine
+from fewpass.pipeline.execution.executor import open_executor
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.training_run import TrainingRun
 from testing.datasets import make
 from testing.prefect_server import (
     PREFECT,

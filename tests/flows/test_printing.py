@@ -8,11 +8,11 @@ import pytest
 from rich.live import Live
 from rich.table import Table
 
-from flows.cli import main
-from flows.console import Screen, as_fixed, columns_table
-from flows.errors import sentence
-from flows.printing import log_printable, printable, printable_errors
-from pipeline.errors import BadInput
+from fewpass.flows.cli import main
+from fewpass.flows.console import Screen, as_fixed, columns_table
+from fewpass.flows.errors import sentence
+from fewpass.flows.printing import log_printable, printable, printable_errors
+from fewpass.pipeline.errors import BadInput
 
 RED, TITLE = "\x1b[31m", "\x1b]0;gone\x07"
 OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")

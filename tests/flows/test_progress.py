@@ -6,17 +6,17 @@ import time
 
 import pytest
 
-from flows import progress
-from flows.bars import work_display
-from flows.console import Screen, Terminal
-from flows.ingest_progress import ingest_display
-from flows.meter import Meter
-from flows.options import Output
-from flows.progress import training_display
-from pipeline.ingestion.progress import IngestProgress
-from pipeline.runs.outcome import Event
-from pipeline.runs.saved import Cursor
-from pipeline.settings.training_plan import TrainingPlan
+from fewpass.flows import progress
+from fewpass.flows.bars import work_display
+from fewpass.flows.console import Screen, Terminal
+from fewpass.flows.ingest_progress import ingest_display
+from fewpass.flows.meter import Meter
+from fewpass.flows.options import Output
+from fewpass.flows.progress import training_display
+from fewpass.pipeline.ingestion.progress import IngestProgress
+from fewpass.pipeline.runs.outcome import Event
+from fewpass.pipeline.runs.saved import Cursor
+from fewpass.pipeline.settings.training_plan import TrainingPlan
 
 COLOURS, MOVES = re.compile(r"\x1b\[[0-9;]*m"), re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 STARTED = {

@@ -8,14 +8,14 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from flows.cli import main
-from pipeline.ingestion import held, phases
-from pipeline.settings.ingest_plan import IngestPlan
-from pipeline.sources.streams import find, first_lines
-from storage.addresses import BadAddress
-from storage.dataset import Dataset
-from storage.folder import Folder
-from storage.redaction import without_secrets
+from fewpass.flows.cli import main
+from fewpass.pipeline.ingestion import held, phases
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.sources.streams import find, first_lines
+from fewpass.storage.addresses import BadAddress
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.folder import Folder
+from fewpass.storage.redaction import without_secrets
 
 SECRET, RENEWED = "canary-51d8", "canary-92ee"
 TEXT = "".join(f"{k % 2} 1:{k % 7} 2:{k % 5 - 2}\n" for k in range(2000)).encode()
@@ -155,7 +155,7 @@ def test_what_fails_tells_no_secret(kind, host, tmp_path, capfd):
 
 @pytest.mark.parametrize("flow", ["ingest", "predict", "refresh"])
 def test_flows_refuse_secrets_before_prefect_keeps_them(flow, host, tmp_path, capfd):
-    from flows.orchestration.command import run_flow
+    from fewpass.flows.orchestration.command import run_flow
 
     url = address(host, "token")
     words = {

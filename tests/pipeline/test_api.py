@@ -1,4 +1,4 @@
-"""What `pipeline` offers a Python user: the commands as functions, and nothing imported too early."""
+"""What `fewpass` offers a Python user: the commands as functions, and nothing imported too early."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fewpass
-from pipeline.errors import BadInput
+from fewpass.pipeline.errors import BadInput
 
 
 def test_from_files_to_predictions(tmp_path, rng):

@@ -7,22 +7,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows.cli import main
-from pipeline.errors import BadInput
-from pipeline.execution.threads import InProcess
-from pipeline.ingestion.phases import ingest
-from pipeline.runs.model import load_model
-from pipeline.runs.run_folder import RunFolder, RunRecord
-from pipeline.scoring.evaluate import evaluate
-from pipeline.scoring.predict import predict
-from pipeline.settings.ingest_plan import IngestPlan
-from pipeline.settings.matching import Matching
-from pipeline.settings.source_options import SourceOptions
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.training_run import TrainingRun
-from storage.dataset import Dataset
-from storage.folder import Damaged
-from storage.schema import Column, Schema
+from fewpass.flows.cli import main
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.ingestion.phases import ingest
+from fewpass.pipeline.runs.model import load_model
+from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
+from fewpass.pipeline.scoring.evaluate import evaluate
+from fewpass.pipeline.scoring.predict import predict
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.settings.matching import Matching
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.folder import Damaged
+from fewpass.storage.schema import Column, Schema
 from testing.datasets import make
 
 ROWS, NAMES = 300, ("a", "b", "c", "d")

@@ -12,7 +12,7 @@ from safetensors import safe_open
 from skl2onnx import to_onnx
 
 import fewpass
-from pipeline.estimators import LinearClassifier, LinearRegressor, from_run
+from fewpass.pipeline.estimators import LinearClassifier, LinearRegressor, from_run
 from tests.pipeline.estimators.test_estimators import rows
 
 WORDS = np.array(["no", "so", "yes"])

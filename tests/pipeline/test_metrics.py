@@ -10,16 +10,16 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pipeline.dashboard.learning import learning
-from pipeline.dashboard.metrics import METRICS, exposition, samples_of
-from pipeline.dashboard.routes import runs_at
-from pipeline.dashboard.server import _serve
-from pipeline.execution.threads import InProcess
-from pipeline.refresh.publishing import publish
-from pipeline.runs.lease import Lease
-from pipeline.runs.run_folder import RunFolder
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.training_run import TrainingRun
+from fewpass.pipeline.dashboard.learning import learning
+from fewpass.pipeline.dashboard.metrics import METRICS, exposition, samples_of
+from fewpass.pipeline.dashboard.routes import runs_at
+from fewpass.pipeline.dashboard.server import _serve
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.refresh.publishing import publish
+from fewpass.pipeline.runs.lease import Lease
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.training_run import TrainingRun
 from testing.datasets import make
 
 PROJECT = Path(__file__).parents[2]

@@ -13,13 +13,13 @@ from importlib.resources import files
 import pytest
 from websockets.sync.client import connect
 
-from pipeline.dashboard.server import _serve
-from pipeline.execution.threads import InProcess
-from pipeline.runs.lease import Lease
-from pipeline.runs.run_folder import LOG, RunFolder
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.training_run import TrainingRun
-from storage.seal import seal, unseal
+from fewpass.pipeline.dashboard.server import _serve
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.runs.lease import Lease
+from fewpass.pipeline.runs.run_folder import LOG, RunFolder
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.storage.seal import seal, unseal
 from testing.datasets import make
 from testing.prefect_server import wait_for
 

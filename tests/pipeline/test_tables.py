@@ -11,26 +11,26 @@ import pyarrow as pa
 import pytest
 
 from fewpass import from_run
-from flows.cli import main
-from pipeline.encoding.fitting import Rules, fitted
-from pipeline.encoding.recipe import Recipe
-from pipeline.encoding.schema import recipe_in
-from pipeline.errors import BadInput
-from pipeline.execution.threads import InProcess
-from pipeline.ingestion.phases import ingest
-from pipeline.refresh.generations import carry_out
-from pipeline.refresh.refreshing import (
+from fewpass.flows.cli import main
+from fewpass.pipeline.encoding.fitting import Rules, fitted
+from fewpass.pipeline.encoding.recipe import Recipe
+from fewpass.pipeline.encoding.schema import recipe_in
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.ingestion.phases import ingest
+from fewpass.pipeline.refresh.generations import carry_out
+from fewpass.pipeline.refresh.refreshing import (
     ingest_plan,
     next_generation,
     training_plan,
 )
-from pipeline.reporting.model_card import model_card
-from pipeline.runs.model import load_model
-from pipeline.runs.run_folder import RunFolder
-from pipeline.settings.ingest_plan import IngestPlan
-from pipeline.settings.refresh_plan import RefreshPlan
-from pipeline.training.training_run import TrainingRun
-from storage.dataset import Dataset
+from fewpass.pipeline.reporting.model_card import model_card
+from fewpass.pipeline.runs.model import load_model
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.settings.refresh_plan import RefreshPlan
+from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.storage.dataset import Dataset
 
 
 def people(n=3000, seed=0):
@@ -93,7 +93,7 @@ def test_a_run_alone_predicts_raw_rows(work, tmp_path):
     expected = predicted(folder / "run", folder / "test.csv", tmp_path / "expected.parquet")
     moved = tmp_path / "alone.parquet"
     arguments = ["predict", str(tmp_path / "run"), str(folder / "test.csv"), str(moved), "-q"]
-    code = f"from flows.cli import main; main({arguments!r})"
+    code = f"from fewpass.flows.cli import main; main({arguments!r})"
     subprocess.run([sys.executable, "-c", code], check=True)
     pd.testing.assert_frame_equal(pd.read_parquet(moved), expected)
 

@@ -7,16 +7,16 @@ from concurrent.futures import ProcessPoolExecutor
 import numba
 import pytest
 
-from flows.console import Terminal
-from flows.options import Output
-from flows.training import _say_compiling
-from pipeline.compiling_ahead import combinations, compile_for, warm_up
-from pipeline.errors import BadInput
-from pipeline.execution.threads import InProcess
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.training_run import TrainingRun
-from solvers.dual.sdca import Sdca
-from solvers.kernels.compiling import Compiling, working_seconds
+from fewpass.flows.console import Terminal
+from fewpass.flows.options import Output
+from fewpass.flows.training import _say_compiling
+from fewpass.pipeline.compiling_ahead import combinations, compile_for, warm_up
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.solvers.dual.sdca import Sdca
+from fewpass.solvers.kernels.compiling import Compiling, working_seconds
 from testing.datasets import make
 
 
@@ -65,7 +65,7 @@ def test_the_clock_of_work_stands_still_while_kernels_are_compiled():
 
 
 def test_a_run_tells_what_it_compiled_on_the_way(tmp_path, caplog):
-    caplog.set_level("INFO", "pipeline.training.training_run")
+    caplog.set_level("INFO", "fewpass.pipeline.training.training_run")
     plan = TrainingPlan(dataset=make(tmp_path / "rows").folder.url, memory="128MB")
     for _ in TrainingRun.start(plan, str(tmp_path / "warm"), InProcess()):
         pass  # whatever is missing is compiled here

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import Field, ValidationError
 
-from solvers.described import Described
+from fewpass.solvers.described import Described
 
 
 class Base(Described):

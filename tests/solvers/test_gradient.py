@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 
-from solvers.gradient import GradientPart, add_slopes, certificate
-from solvers.kernels.rows import SparseRows
-from solvers.losses import LOSSES, Problem
-from solvers.protocol import Weights, add_parts
+from fewpass.solvers.gradient import GradientPart, add_slopes, certificate
+from fewpass.solvers.kernels.rows import SparseRows
+from fewpass.solvers.losses import LOSSES, Problem
+from fewpass.solvers.protocol import Weights, add_parts
 from testing import oracles
 from testing.oracles import ROWS_OF, block, dense_rows, gradient_part, sparse_rows
 from tests.conftest import CONVERGED, ROUNDING

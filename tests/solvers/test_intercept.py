@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from solvers.intercept import LENGTH_SHARE, column_length, level, with_column
-from solvers.kernels.rows import DenseRows
-from solvers.losses import LOSSES, Problem
-from solvers.sgd.averaged_sgd import Asgd
+from fewpass.solvers.intercept import LENGTH_SHARE, column_length, level, with_column
+from fewpass.solvers.kernels.rows import DenseRows
+from fewpass.solvers.losses import LOSSES, Problem
+from fewpass.solvers.sgd.averaged_sgd import Asgd
 from testing import oracles
 from testing.oracles import block, dense_rows, stats
 

@@ -8,32 +8,32 @@ from sklearn import metrics
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.class_weight import compute_sample_weight
 
-from pipeline.errors import BadInput
-from pipeline.execution.executor import open_executor
-from pipeline.execution.threads import InProcess
-from pipeline.plan.job import make_job, solver_of
-from pipeline.runs.model import load_model
-from pipeline.runs.packing import named_fields
-from pipeline.runs.run_folder import RunFolder
-from pipeline.runs.saved import Saved
-from pipeline.scoring.evaluate import evaluate
-from pipeline.scoring.predict import predict
-from pipeline.settings.execution import Execution
-from pipeline.settings.regularisation import Lam
-from pipeline.settings.source_options import SourceOptions
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.streaming.buffers import row_view
-from pipeline.streaming.targets import target_rule
-from pipeline.training.training_run import TrainingRun
-from solvers.dual.psdca import Psdca
-from solvers.dual.sdca import Sdca
-from solvers.kernels.rows import DenseRows
-from solvers.loss_monitor import LossMonitor
-from solvers.losses import Logistic
-from solvers.models import Task
-from solvers.multi_model import MultiModel
-from solvers.protocol import Block, copy_state
-from solvers.sgd.averaged_sgd import Asgd
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.execution.executor import open_executor
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.plan.job import make_job, solver_of
+from fewpass.pipeline.runs.model import load_model
+from fewpass.pipeline.runs.packing import named_fields
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.runs.saved import Saved
+from fewpass.pipeline.scoring.evaluate import evaluate
+from fewpass.pipeline.scoring.predict import predict
+from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.regularisation import Lam
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.streaming.buffers import row_view
+from fewpass.pipeline.streaming.targets import target_rule
+from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.solvers.dual.psdca import Psdca
+from fewpass.solvers.dual.sdca import Sdca
+from fewpass.solvers.kernels.rows import DenseRows
+from fewpass.solvers.loss_monitor import LossMonitor
+from fewpass.solvers.losses import Logistic
+from fewpass.solvers.models import Task
+from fewpass.solvers.multi_model import MultiModel
+from fewpass.solvers.protocol import Block, copy_state
+from fewpass.solvers.sgd.averaged_sgd import Asgd
 from testing import oracles
 from testing.datasets import make
 from testing.interruptions import cut_and_resumed, events_of

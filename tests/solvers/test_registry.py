@@ -5,15 +5,15 @@ import re
 import numpy as np
 import pytest
 
-from solvers.kernels.rows import DenseRows
-from solvers.losses import LOSSES, Problem
-from solvers.protocol import Walk, zero_weights
-from solvers.registry import METHODS, method_class
+from fewpass.solvers.kernels.rows import DenseRows
+from fewpass.solvers.losses import LOSSES, Problem
+from fewpass.solvers.protocol import Walk, zero_weights
+from fewpass.solvers.registry import METHODS, method_class
 from testing.oracles import stats
 from tests.conftest import PROJECT
 
 WIDE = 2000  # columns: what a state keeps beside them does not count then
-COPIES = 7  # of a state, one stream: pipeline/plan/job.py
+COPIES = 7  # of a state, one stream: fewpass/pipeline/plan/job.py
 ROWS = re.compile(r"^\| (`[^|]*) \| ([^|]*) \| ([^|]*) \| ([^|]*) \|$", re.MULTILINE)
 
 

@@ -10,22 +10,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flows.cli import main
-from pipeline.errors import BadInput
-from pipeline.execution.threads import InProcess
-from pipeline.ingestion.phases import ingest
-from pipeline.ingestion.work_dir import WorkDir, work_dir_path
-from pipeline.reporting.report import draw_report
-from pipeline.runs.run_folder import RunFolder
-from pipeline.scoring.predictions import open_predictions
-from pipeline.settings.ingest_plan import IngestPlan
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.sources.streams import find
-from pipeline.training.training_run import TrainingRun
-from storage.addresses import ALLOWED, BadAddress, open_store
-from storage.dataset import Dataset
-from storage.folder import Damaged, Folder
-from storage.seal import seal
+from fewpass.flows.cli import main
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.ingestion.phases import ingest
+from fewpass.pipeline.ingestion.work_dir import WorkDir, work_dir_path
+from fewpass.pipeline.reporting.report import draw_report
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.scoring.predictions import open_predictions
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.sources.streams import find
+from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.storage.addresses import ALLOWED, BadAddress, open_store
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.folder import Damaged, Folder
+from fewpass.storage.seal import seal
 from testing.datasets import make
 
 CHAINS = [

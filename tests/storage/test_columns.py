@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from storage.columns import (
+from fewpass.storage.columns import (
     FOLDER,
     KEY,
     copy_bytes,
@@ -19,10 +19,10 @@ from storage.columns import (
     load_columns,
     map_columns,
 )
-from storage.columns_writer import ranges, write_columns
-from storage.dataset import Dataset
-from storage.folder import Damaged
-from storage.table import SparseTable, concatenate
+from fewpass.storage.columns_writer import ranges, write_columns
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.folder import Damaged
+from fewpass.storage.table import SparseTable, concatenate
 from testing import datasets
 
 SMALL = 64 * 500  # bytes: 500 values are sorted at a time
@@ -129,8 +129,8 @@ def test_far_away_nothing_is_mapped(tmp_path):
 
 BUILD = """
 import sys
-from storage.columns_writer import write_columns
-from storage.dataset import Dataset
+from fewpass.storage.columns_writer import write_columns
+from fewpass.storage.dataset import Dataset
 dataset = Dataset.open(sys.argv[1])
 print("begun", flush=True)
 write_columns(dataset, int(sys.argv[2]))
@@ -158,9 +158,9 @@ def test_a_killed_build_leaves_nothing_that_looks_whole(tmp_path):
 
 MEASURE = """
 import sys
-from pipeline.memory import peak_memory_bytes
-from storage.columns_writer import write_columns
-from storage.dataset import Dataset
+from fewpass.pipeline.memory import peak_memory_bytes
+from fewpass.storage.columns_writer import write_columns
+from fewpass.storage.dataset import Dataset
 dataset = Dataset.open(sys.argv[1])
 dataset.read_chunk(0)
 before = peak_memory_bytes()

@@ -15,13 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numcodecs import blosc
 
-from storage.codec import HEADER_BYTES, TRAILER_BYTES, encode
-from storage.dataset import Dataset, DatasetWriter, TableBuffer
-from storage.folder import Damaged, Folder, NotADataset
-from storage.manifest import ChunkRecord, Labels, Source, Weights
-from storage.objects import fault, get_chunk, put
-from storage.seal import seal, unseal
-from storage.table import DenseTable, SparseTable, concatenate, cut, take
+from fewpass.storage.codec import HEADER_BYTES, TRAILER_BYTES, encode
+from fewpass.storage.dataset import Dataset, DatasetWriter, TableBuffer
+from fewpass.storage.folder import Damaged, Folder, NotADataset
+from fewpass.storage.manifest import ChunkRecord, Labels, Source, Weights
+from fewpass.storage.objects import fault, get_chunk, put
+from fewpass.storage.seal import seal, unseal
+from fewpass.storage.table import DenseTable, SparseTable, concatenate, cut, take
 
 
 def random_table(rng, layout, rows, d, dtype="float32", weight=True):

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from storage import local_files
-from storage.dataset import Dataset, DatasetWriter
-from storage.folder import Folder
-from storage.manifest import Values
-from storage.snapshot import SnapshotStore
-from storage.table import DenseTable
+from fewpass.storage import local_files
+from fewpass.storage.dataset import Dataset, DatasetWriter
+from fewpass.storage.folder import Folder
+from fewpass.storage.manifest import Values
+from fewpass.storage.snapshot import SnapshotStore
+from fewpass.storage.table import DenseTable
 from testing.object_store import object_store
 
 SECRET = "canary-7f3a"

@@ -5,17 +5,17 @@ import shutil
 import numpy as np
 import pytest
 
-from pipeline.execution.executor import open_executor
-from pipeline.execution.threads import InProcess
-from pipeline.runs.run_faults import run_faults
-from pipeline.runs.run_folder import RunFolder
-from pipeline.settings.execution import Execution
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.training_run import TrainingRun
-from solvers.protocol import Mispaired
-from storage.folder import Damaged, Folder
-from storage.objects import Stored
-from storage.row_state import RowRecords, RowStateStore, StoredRowState
+from fewpass.pipeline.execution.executor import open_executor
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.runs.run_faults import run_faults
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.solvers.protocol import Mispaired
+from fewpass.storage.folder import Damaged, Folder
+from fewpass.storage.objects import Stored
+from fewpass.storage.row_state import RowRecords, RowStateStore, StoredRowState
 from testing.datasets import make
 
 N, CHUNK_ROWS = 1200, 80
@@ -32,7 +32,7 @@ METHODS = {
 @pytest.fixture(autouse=True)
 def short_spans(monkeypatch):
     """A window each, so that there is a snapshot in the middle of a pass."""
-    monkeypatch.setattr("pipeline.execution.walk.SPAN_SECONDS", 1e-9)
+    monkeypatch.setattr("fewpass.pipeline.execution.walk.SPAN_SECONDS", 1e-9)
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from storage.folder import Damaged, Folder
-from storage.seal import seal, unseal
-from storage.snapshot import SnapshotStore
+from fewpass.storage.folder import Damaged, Folder
+from fewpass.storage.seal import seal, unseal
+from fewpass.storage.snapshot import SnapshotStore
 
 STATE = {"step": 3, "loss": 0.1 + 0.2, "plan": {"seed": 7, "note": "é"}, "none": None, "list": [1]}
 fresh = count()

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage import spill as spill_module
-from storage.folder import Damaged
-from storage.spill import DamagedSpill, Spill
-from storage.table import DenseTable, SparseTable, cut, n_bytes, take
+from fewpass.storage import spill as spill_module
+from fewpass.storage.folder import Damaged
+from fewpass.storage.spill import DamagedSpill, Spill
+from fewpass.storage.table import DenseTable, SparseTable, cut, n_bytes, take
 
 
 def table(rng, rows, layout="sparse", dtype="float32", weight=True, index="int32", d=6):

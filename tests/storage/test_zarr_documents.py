@@ -14,15 +14,15 @@ from zarr.buffer import cpu
 from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec
 from zarr.storage import MemoryStore
 
-from storage.column_order import ColumnOrder
-from storage.dataset import Dataset, DatasetWriter
-from storage.folder import Folder
-from storage.layout import chunk_documents
-from storage.manifest import Values, Weights
-from storage.schema import Schema
-from storage.snapshot import SnapshotStore
-from storage.table import DenseTable, SparseTable, concatenate, cut
-from storage.zarr_documents import array_document, group_document, vector_document
+from fewpass.storage.column_order import ColumnOrder
+from fewpass.storage.dataset import Dataset, DatasetWriter
+from fewpass.storage.folder import Folder
+from fewpass.storage.layout import chunk_documents
+from fewpass.storage.manifest import Values, Weights
+from fewpass.storage.schema import Schema
+from fewpass.storage.snapshot import SnapshotStore
+from fewpass.storage.table import DenseTable, SparseTable, concatenate, cut
+from fewpass.storage.zarr_documents import array_document, group_document, vector_document
 from testing.object_store import object_store
 from tests.conftest import SMALL_DATA
 
@@ -226,10 +226,10 @@ def test_whoever_reads_does_not_import_zarr(tmp_path):
     write_all(Folder(str(tmp_path)))
     program = f"""
 import sys
-from flows.cli import main
-from storage.dataset import Dataset
-from storage.snapshot import SnapshotStore
-from storage.folder import Folder
+from fewpass.flows.cli import main
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.snapshot import SnapshotStore
+from fewpass.storage.folder import Folder
 for layout in {LAYOUTS}:
     assert main(["verify", {str(tmp_path)!r} + "/" + layout]) == 0
     assert main(["inspect", {str(tmp_path)!r} + "/" + layout]) == 0

@@ -13,12 +13,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pipeline.execution.threads import InProcess
-from pipeline.runs.lease import KEY, holder_of
-from pipeline.runs.run_folder import RunFolder
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.training_run import TrainingRun
-from storage.folder import Folder
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.runs.lease import KEY, holder_of
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.storage.folder import Folder
 from testing.datasets import make
 from testing.prefect_server import (
     PREFECT,

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from flows.orchestration.stalling import StallWatch
+from fewpass.flows.orchestration.stalling import StallWatch
 from testing.datasets import make
 from testing.prefect_server import PROJECT, wait_for
 from testing.receiver import receiver
@@ -17,7 +17,7 @@ from testing.receiver import receiver
 STALLS = """
 import time
 from prefect import flow
-from flows.orchestration.stalling import StallWatch, tell_prefect
+from fewpass.flows.orchestration.stalling import StallWatch, tell_prefect
 
 @flow(name="train", flow_run_name="stuck")
 def stuck():
@@ -39,7 +39,7 @@ def received():
 
 def notify(environment, *words, **more):
     return subprocess.run(
-        [sys.executable, "-m", "flows.orchestration.notifications", *words],
+        [sys.executable, "-m", "fewpass.flows.orchestration.notifications", *words],
         env=environment | more, cwd=PROJECT, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
 

@@ -17,12 +17,12 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.clicks import write_clicks
-from pipeline.execution.threads import InProcess
-from pipeline.runs.model import load_model
-from pipeline.runs.run_folder import RunFolder
-from pipeline.runs.saved import weights_digest
-from pipeline.training.training_run import TrainingRun
+from fewpass.pipeline.clicks import write_clicks
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.runs.model import load_model
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.runs.saved import weights_digest
+from fewpass.pipeline.training.training_run import TrainingRun
 from testing.prefect_server import PROJECT, START_S, free_port
 
 #: Put on the path as sitecustomize: writes down every host that a process looks up.

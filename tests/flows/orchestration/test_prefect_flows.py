@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.clicks import write_clicks
-from pipeline.errors import BadInput
-from pipeline.refresh.publishing import published
-from pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.clicks import write_clicks
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.refresh.publishing import published
+from fewpass.pipeline.runs.run_folder import RunFolder
 from testing.datasets import make
 from testing.object_store import object_store
 from testing.prefect_server import (
@@ -167,7 +167,7 @@ def test_refresh_publishes_what_is_not_worse(flow_runner, sources):
     ],
 )
 def test_bad_requests_start_nothing(words, said, capsys):
-    from flows.orchestration.command import run_flow
+    from fewpass.flows.orchestration.command import run_flow
 
     name, parameters = (words[0], tuple(words[2::2])) if words else (None, ())
     assert run_flow(name, parameters) == 2
@@ -194,7 +194,7 @@ def test_bad_requests_start_nothing(words, said, capsys):
 def test_refusals_import_nothing_heavy(words, heavy):
     """A list of modules, never a time: Prefect's own program has loaded what it needs by then."""
     script = (
-        "import sys\nfrom flows.orchestration.command import run_flow\n"
+        "import sys\nfrom fewpass.flows.orchestration.command import run_flow\n"
         "name, *words = sys.argv[1:]\n"
         "assert run_flow(name, tuple(word[2:] for word in words)) == 2\n"
         "print(*{'prefect', 'dask', 'distributed', 'zarr', 'numba', 'matplotlib', 'pyarrow'}"
@@ -209,8 +209,8 @@ def test_refusals_import_nothing_heavy(words, heavy):
 
 
 def test_settings_are_known_without_importing_their_methods():
-    from flows.orchestration.method_settings import setting_names
-    from solvers.registry import METHODS, method_class
+    from fewpass.flows.orchestration.method_settings import setting_names
+    from fewpass.solvers.registry import METHODS, method_class
 
     for kind in METHODS:
         assert {"kind", *setting_names(kind)} == set(method_class(kind).model_fields), kind
@@ -218,9 +218,9 @@ def test_settings_are_known_without_importing_their_methods():
 
 @pytest.mark.parametrize("name", FLOWS)
 def test_a_name_means_the_same_with_and_without_the_methods_settings(name):
-    from flows.orchestration.named import described, short_name
-    from flows.orchestration.parameters import _known_for, _resolved
-    from flows.orchestration.signatures import REQUESTS
+    from fewpass.flows.orchestration.named import described, short_name
+    from fewpass.flows.orchestration.parameters import _known_for, _resolved
+    from fewpass.flows.orchestration.signatures import REQUESTS
 
     known = described(REQUESTS[name], methods=())
     everything = described(REQUESTS[name])
@@ -235,8 +235,8 @@ def test_a_name_means_the_same_with_and_without_the_methods_settings(name):
 
 
 def test_plans_are_taken_whole_and_one_by_one():
-    from flows.orchestration.parameters import assigned
-    from flows.orchestration.signatures import train
+    from fewpass.flows.orchestration.parameters import assigned
+    from fewpass.flows.orchestration.signatures import train
 
     apart = assigned(
         train, ["dataset=d", "run=r", "solver.kind=sgd", "solver.gamma0=0.5", "passes=3"]
@@ -325,8 +325,8 @@ def test_an_ingest_that_is_killed_is_finished_by_the_same_flow(
 
 
 def test_help_lists_every_parameter_with_its_default():
-    from flows.orchestration.command import _help
-    from flows.orchestration.signatures import REQUESTS
+    from fewpass.flows.orchestration.command import _help
+    from fewpass.flows.orchestration.signatures import REQUESTS
 
     for name in FLOWS:
         text = _help(REQUESTS[name])
@@ -373,11 +373,11 @@ def test_flows_are_found_by_their_text_and_take_what_can_be_asked():
 
     from prefect.flows import load_flow_arguments_from_entrypoint, load_flow_from_entrypoint
 
-    from flows.orchestration.signatures import REQUESTS
+    from fewpass.flows.orchestration.signatures import REQUESTS
 
     entrypoints = set(re.findall(r"entrypoint: (\S+)", (PROJECT / "prefect.yaml").read_text()))
     assert len(entrypoints) == 4
-    for entrypoint in {*entrypoints, *(f"flows/orchestration/{n}.py:{n}" for n in FLOWS)}:
+    for entrypoint in {*entrypoints, *(f"fewpass/flows/orchestration/{n}.py:{n}" for n in FLOWS)}:
         assert load_flow_arguments_from_entrypoint(entrypoint)["name"] in REQUESTS
         flow = load_flow_from_entrypoint(entrypoint, use_placeholder_flow=False)
         asked = inspect.signature(REQUESTS[flow.name]).parameters

@@ -7,10 +7,10 @@ import sys
 import pandas as pd
 import pytest
 
-from flows.cli import main
-from pipeline.refresh.publishing import published
-from pipeline.runs.run_folder import RunFolder
-from storage.dataset import Dataset
+from fewpass.flows.cli import main
+from fewpass.pipeline.refresh.publishing import published
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.storage.dataset import Dataset
 from tests.pipeline.test_tables import people
 
 MEMORY = "128MB"
@@ -26,7 +26,7 @@ def predicted_alone(run, source, out):
     """By the command, in a process of its own."""
     words = ["predict", str(run), str(source), str(out), "-q"]
     subprocess.run(
-        [sys.executable, "-c", f"from flows.cli import main; main({words!r})"], check=True
+        [sys.executable, "-c", f"from fewpass.flows.cli import main; main({words!r})"], check=True
     )
     return pd.read_parquet(out)
 

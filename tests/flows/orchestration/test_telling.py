@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from flows.interrupts import stopping_first
-from flows.orchestration.artifacts import artifact_key
-from flows.orchestration.cancelling import CancelWatch, end_this_process, was_cancelled
-from flows.orchestration.telling import MOST_KEYS, Teller
+from fewpass.flows.interrupts import stopping_first
+from fewpass.flows.orchestration.artifacts import artifact_key
+from fewpass.flows.orchestration.cancelling import CancelWatch, end_this_process, was_cancelled
+from fewpass.flows.orchestration.telling import MOST_KEYS, Teller
 
 
 def teller(every_s, warned=None):

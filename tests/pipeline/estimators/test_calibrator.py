@@ -15,8 +15,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import log_loss
 from sklearn.svm import LinearSVC
 
-from pipeline.calibration import BINS, Counts, fit_softmax, softmax_log_loss
-from pipeline.estimators import LinearClassifier, ScoreCalibrator
+from fewpass.pipeline.calibration import BINS, Counts, fit_softmax, softmax_log_loss
+from fewpass.pipeline.estimators import LinearClassifier, ScoreCalibrator
 from tests.conftest import SMALL_DATA
 
 

@@ -3,7 +3,7 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from pipeline.estimators import LinearClassifier, LinearRegressor, TableEncoder
+from fewpass.pipeline.estimators import LinearClassifier, LinearRegressor, TableEncoder
 
 KINK = "sdca certifies a loss with a kink to tol, and the check asks for ten times more"
 ONE_PASS = "a row visited twice takes two steps, one of weight 2 takes one"

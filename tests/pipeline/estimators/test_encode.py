@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 from fewpass import LinearClassifier, LinearRegressor, from_run
-from flows.cli import main
-from pipeline.estimators.table_encoder import TableEncoder
-from storage.dataset import Dataset
+from fewpass.flows.cli import main
+from fewpass.pipeline.estimators.table_encoder import TableEncoder
+from fewpass.storage.dataset import Dataset
 from tests.pipeline.test_tables import people
 
 SETTINGS = {"tol": 1e-5, "encode": "auto"}

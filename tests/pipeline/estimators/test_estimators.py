@@ -23,8 +23,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from pipeline.estimators import LinearClassifier, LinearRegressor
-from solvers.kernels.compiling import Compiling
+from fewpass.pipeline.estimators import LinearClassifier, LinearRegressor
+from fewpass.solvers.kernels.compiling import Compiling
 
 N, D = 400, 6
 
@@ -350,7 +350,7 @@ def test_the_hinge_has_no_probabilities():
 
 ENDLESS_FIT = """
 import numpy as np
-from pipeline.estimators import LinearRegressor
+from fewpass.pipeline.estimators import LinearRegressor
 X = np.random.default_rng(0).standard_normal((20000, 50))
 model = LinearRegressor(solver="gd", tol=1e-300, passes=10**6)
 print("fitting", flush=True)

@@ -21,11 +21,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from pipeline.estimators import LinearClassifier, LinearRegressor
-from pipeline.estimators.kinds_of_rows import is_stored
-from pipeline.ingestion.phases import ingest
-from pipeline.settings.ingest_plan import IngestPlan
-from pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.estimators import LinearClassifier, LinearRegressor
+from fewpass.pipeline.estimators.kinds_of_rows import is_stored
+from fewpass.pipeline.ingestion.phases import ingest
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.settings.source_options import SourceOptions
 
 N, D = 1500, 5
 MEMORY = "130MB"
@@ -106,7 +106,7 @@ def test_every_route_makes_the_model_of_rows_in_memory(route, in_memory, tmp_pat
 def test_a_zarr_array_larger_than_the_budget_is_read_by_chunks(tmp_path, monkeypatch, in_memory):
     rows = zarr.create_array(str(tmp_path / "rows.zarr"), data=X, chunks=(400, D))
     assert [is_stored(rows, budget) for budget in (rows.nbytes - 1, rows.nbytes)] == [True, False]
-    monkeypatch.setattr("pipeline.estimators.linear.is_stored", lambda *_: True)
+    monkeypatch.setattr("fewpass.pipeline.estimators.linear.is_stored", lambda *_: True)
     found = classifier().fit(rows, Y, WEIGHT)
     np.testing.assert_allclose(found.coef_, in_memory.coef_, atol=1e-7)
 
@@ -190,7 +190,7 @@ def test_a_client_that_happens_to_exist_computes_blocks_and_nothing_else(in_memo
 
 FIT = """
 import sys
-from pipeline.estimators import LinearClassifier
+from fewpass.pipeline.estimators import LinearClassifier
 model = LinearClassifier(solver="sdca", tol=1e-300, passes=60, memory="130MB", folder=sys.argv[2])
 print(model.fit(sys.argv[1], "t", "w").coef_.tobytes().hex())
 """
@@ -226,7 +226,7 @@ def test_a_killed_fit_goes_on_when_it_is_called_again(tmp_path):
 def test_a_frame_of_files_is_known_again_in_another_process(tmp_path):
     frame().to_parquet(tmp_path / "rows.parquet")
     made = (
-        "import sys, dask.dataframe as dd\nfrom pipeline.sources.collections import token_of\n"
+        "import sys, dask.dataframe as dd\nfrom fewpass.pipeline.sources.collections import token_of\n"
         "frame = dd.read_parquet(sys.argv[1])\n"
         "print(token_of(frame.assign(more=1), frame['t'], None), token_of(frame, 't', None))"
     )
@@ -245,7 +245,7 @@ def test_temporary_folders_go_also_after_an_error_or_a_kill(tmp_path, monkeypatc
         classifier().fit(rows, Y)
     assert not list(tmp_path.iterdir())
     code = (
-        "from pipeline.estimators.work_folder import work_folder\nimport os, signal\n"
+        "from fewpass.pipeline.estimators.work_folder import work_folder\nimport os, signal\n"
         "with work_folder(None) as folder: os.makedirs(folder.data); os.kill(os.getpid(), 9)"
     )
     killed = subprocess.run(

@@ -18,9 +18,9 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import murmurhash3_32
 
-from pipeline.encoding.applying import encoded
-from pipeline.encoding.recipe import Recipe
-from pipeline.estimators import LinearClassifier, TableEncoder
+from fewpass.pipeline.encoding.applying import encoded
+from fewpass.pipeline.encoding.recipe import Recipe
+from fewpass.pipeline.estimators import LinearClassifier, TableEncoder
 from tests.conftest import SMALL_DATA
 
 

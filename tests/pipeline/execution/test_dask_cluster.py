@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from distributed.security import Security
 
-from pipeline.dashboard.learning import learning
-from pipeline.execution.executor import open_executor
-from pipeline.execution.threads import InProcess
-from pipeline.runs.run_folder import RunFolder
-from pipeline.settings.execution import Execution
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.training_run import TrainingRun
+from fewpass.pipeline.dashboard.learning import learning
+from fewpass.pipeline.execution.executor import open_executor
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.training_run import TrainingRun
 from testing.datasets import make
 from testing.prefect_server import PROJECT, free_port, kill, start, stop, wait_for
 
@@ -70,7 +70,7 @@ class Cluster:
         self.scheduler = start(
             [DASK, "scheduler", "--host", "127.0.0.1", "--port", str(self.port), "--protocol", "tls",
              "--dashboard-address", f"127.0.0.1:{self.page_port}",
-             "--preload", "pipeline.dashboard.routes",
+             "--preload", "fewpass.pipeline.dashboard.routes",
              *self.tls("--tls-ca-file", "--tls-cert", "--tls-key")],
             self.environment, self.folder / "scheduler.log",
         )  # fmt: skip
@@ -208,7 +208,7 @@ def test_a_wrong_certificate_is_refused_before_dask_tries(cluster, tmp_path, mon
     """Dask tries for half a minute what can never go well; so it is not even asked."""
     import distributed
 
-    from pipeline.errors import BadInput
+    from fewpass.pipeline.errors import BadInput
 
     ours = {f"tls_{name}": str(cluster.folder / f"{name}.pem") for name in ("ca", "cert", "key")}
     strange = certificates(tmp_path / "strange", Security.temporary())
@@ -231,7 +231,7 @@ def test_a_wrong_certificate_is_refused_before_dask_tries(cluster, tmp_path, mon
 def test_a_scheduler_that_talks_in_the_clear_is_told_from_one_over_tls(cluster):
     import distributed
 
-    from pipeline.errors import BadInput
+    from fewpass.pipeline.errors import BadInput
 
     files = {f"tls_{name}": str(cluster.folder / f"{name}.pem") for name in ("ca", "cert", "key")}
     with distributed.LocalCluster(
@@ -264,7 +264,7 @@ def test_nothing_large_travels_through_the_scheduler(tmp_path):
     """A task's message holds addresses and settings, whatever the data and the model weigh."""
     from distributed.protocol.pickle import dumps
 
-    from pipeline.plan.job import make_job
+    from fewpass.pipeline.plan.job import make_job
 
     dataset = make(tmp_path / "set", n=4000, d=3000, chunk_rows=10)
     job = make_job(TrainingPlan(dataset=dataset.folder.url), dataset)

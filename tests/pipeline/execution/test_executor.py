@@ -14,12 +14,12 @@ from contextlib import contextmanager
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from pipeline.execution.executor import open_executor
-from pipeline.execution.threads import InProcess
-from pipeline.plan.place import place_of, rough_seconds
-from pipeline.runs.run_folder import RunFolder
-from pipeline.settings.execution import Execution
-from pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.execution.executor import open_executor
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.plan.place import place_of, rough_seconds
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.training_plan import TrainingPlan
 from testing.datasets import make
 
 
@@ -201,11 +201,11 @@ def test_spans_are_tasks_of_dask_under_their_names():
 
 PLAIN = """
 import sys
-from pipeline.execution.executor import open_executor
-from pipeline.plan.place import place_of, rough_seconds
-from pipeline.settings.execution import Execution
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.execution.executor import open_executor
+from fewpass.pipeline.plan.place import place_of, rough_seconds
+from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.runs.run_folder import RunFolder
 from testing.datasets import make
 with open_executor(Execution()) as executor:
     assert executor.result(executor.submit("divide", divmod, 7, 2)) == (3, 1)
@@ -230,7 +230,7 @@ def test_what_takes_seconds_runs_on_threads_and_all_else_on_dask(tmp_path, monke
         Execution(scheduler="none", threads=3), place_of(Execution(), plan, made).why,
     )  # fmt: skip
     per_pass = rough_seconds(plan, made) / 10
-    monkeypatch.setattr("pipeline.plan.place.LONG_SECONDS", 5 * per_pass)
+    monkeypatch.setattr("fewpass.pipeline.plan.place.LONG_SECONDS", 5 * per_pass)
     assert place_of(Execution(), plan, made).execution == Execution(scheduler="local")
     for passes, engine in ((4, "threads"), (6, "dask")):
         few = plan.model_copy(update={"passes": passes})

@@ -6,11 +6,11 @@ from functools import partial
 import distributed
 import pytest
 
-from flows.cli import main
-from pipeline.errors import NoWorkers
-from pipeline.execution.executor import await_workers, open_executor
-from pipeline.execution.on_dask import OnDask
-from pipeline.settings.execution import Execution
+from fewpass.flows.cli import main
+from fewpass.pipeline.errors import NoWorkers
+from fewpass.pipeline.execution.executor import await_workers, open_executor
+from fewpass.pipeline.execution.on_dask import OnDask
+from fewpass.pipeline.settings.execution import Execution
 from testing.datasets import make
 
 
@@ -59,7 +59,7 @@ def test_a_worker_that_comes_is_waited_for(scheduler, caplog):
 
 
 def test_when_all_workers_are_gone_no_result_is_waited_for_in_silence(scheduler, monkeypatch):
-    monkeypatch.setattr("pipeline.execution.on_dask.PATIENCE_S", 0.1)
+    monkeypatch.setattr("fewpass.pipeline.execution.on_dask.PATIENCE_S", 0.1)
     address = scheduler.scheduler_address
     with distributed.Client(address, set_as_default=False) as client:
         executor = OnDask(client, None, "", partial(await_workers, client, address, 0.0))

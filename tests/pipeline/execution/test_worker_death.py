@@ -8,11 +8,11 @@ from operator import attrgetter
 import distributed
 import pytest
 
-from pipeline.execution.on_dask import OnDask
-from pipeline.execution.threads import InProcess
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.training_run import TrainingRun
-from storage.dataset import NotADataset
+from fewpass.pipeline.execution.on_dask import OnDask
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.storage.dataset import NotADataset
 from testing.datasets import make
 from testing.object_store import object_store
 
@@ -45,7 +45,9 @@ def two_processes():
 
 
 def test_the_model_is_the_same_bit_for_bit(tmp_path, two_processes, monkeypatch):
-    monkeypatch.setattr("pipeline.execution.walk.SPAN_SECONDS", 0.01)  # more places to kill at
+    monkeypatch.setattr(
+        "fewpass.pipeline.execution.walk.SPAN_SECONDS", 0.01
+    )  # more places to kill at
     dataset = make(tmp_path / "set", n=20000, d=40, chunk_rows=200)
     plan = TrainingPlan(
         dataset=dataset.folder.url, memory="97MB", streams=2, passes=2, snapshot_every=0.5

@@ -9,26 +9,31 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix, random_array, vstack
 
-from pipeline.execution.threads import InProcess
-from pipeline.ingestion import partition
-from pipeline.ingestion.frequency_order import CACHED_COLUMNS, IN_ORDER, ColumnCounts, renumber
-from pipeline.ingestion.phases import ingest
-from pipeline.runs.model import load_model
-from pipeline.runs.run_folder import RunFolder
-from pipeline.scoring.evaluate import evaluate
-from pipeline.scoring.predict import predict
-from pipeline.settings.ingest_plan import IngestPlan
-from pipeline.settings.regularisation import Lam
-from pipeline.settings.source_options import SourceOptions
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.training_run import TrainingRun
-from storage.column_order import ColumnOrder, by_frequency
-from storage.columns import load_columns
-from storage.dataset import Dataset
-from storage.folder import Damaged, Folder, NotADataset
-from storage.seal import seal
-from storage.table import SparseTable, concatenate
-from storage.writer import DatasetWriter
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.ingestion import partition
+from fewpass.pipeline.ingestion.frequency_order import (
+    CACHED_COLUMNS,
+    IN_ORDER,
+    ColumnCounts,
+    renumber,
+)
+from fewpass.pipeline.ingestion.phases import ingest
+from fewpass.pipeline.runs.model import load_model
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.scoring.evaluate import evaluate
+from fewpass.pipeline.scoring.predict import predict
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.settings.regularisation import Lam
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.storage.column_order import ColumnOrder, by_frequency
+from fewpass.storage.columns import load_columns
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.folder import Damaged, Folder, NotADataset
+from fewpass.storage.seal import seal
+from fewpass.storage.table import SparseTable, concatenate
+from fewpass.storage.writer import DatasetWriter
 from testing.datasets import make, random_table
 from testing.interruptions import cut_and_resumed
 from tests.conftest import ROUNDING

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from sklearn.datasets import load_svmlight_file
 
-from pipeline.errors import BadInput
-from pipeline.ingestion import buckets, held, partition, phases
-from pipeline.ingestion.phases import ingest
-from pipeline.ingestion.work_dir import WorkDir
-from pipeline.settings.ingest_plan import IngestPlan
-from pipeline.sizes import format_bytes, parse_bytes
-from storage.dataset import Dataset
-from storage.folder import Folder, NotADataset
-from storage.local_files import LocalFiles
-from storage.table import concatenate
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.ingestion import buckets, held, partition, phases
+from fewpass.pipeline.ingestion.phases import ingest
+from fewpass.pipeline.ingestion.work_dir import WorkDir
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.sizes import format_bytes, parse_bytes
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.folder import Folder, NotADataset
+from fewpass.storage.local_files import LocalFiles
+from fewpass.storage.table import concatenate
 
 
 @pytest.fixture
@@ -182,9 +182,13 @@ def test_held_rows_that_outgrow_the_memory_go_to_buckets(tmp_path, monkeypatch, 
     assert not moved
     monkeypatch.setattr(held, "HELD", 1e-4)
     monkeypatch.setattr(partition, "PIECE_COPIES", 1)
-    monkeypatch.setattr("pipeline.sources.encoded.EncodedSource.estimated_bytes", lambda _: 1)
-    monkeypatch.setattr("pipeline.sources.libsvm.LibsvmSource.estimated_bytes", lambda _: 1)
-    monkeypatch.setattr("pipeline.sources.delimited.DelimitedSource.estimated_bytes", lambda _: 1)
+    monkeypatch.setattr(
+        "fewpass.pipeline.sources.encoded.EncodedSource.estimated_bytes", lambda _: 1
+    )
+    monkeypatch.setattr("fewpass.pipeline.sources.libsvm.LibsvmSource.estimated_bytes", lambda _: 1)
+    monkeypatch.setattr(
+        "fewpass.pipeline.sources.delimited.DelimitedSource.estimated_bytes", lambda _: 1
+    )
     result = ingest(plan(source, tmp_path / "set", **split), threads=3)
     ((training, test),) = moved
     assert min(training.n_rows, test.n_rows) > 0
@@ -455,7 +459,7 @@ def test_a_second_ingest_keeps_out(tmp_path):
 def test_progress_and_remote_target(tmp_path, small, monkeypatch):
     X, y = sparse_rows(600, 5)
     source = write_libsvm(tmp_path / "rows.svm", X, y)
-    monkeypatch.setattr("pipeline.ingestion.progress.REPORT_EVERY", 0.0)
+    monkeypatch.setattr("fewpass.pipeline.ingestion.progress.REPORT_EVERY", 0.0)
     Folder("memory://remote").delete_tree()
     seen, threads = [], set(threading.enumerate())
     result = ingest(

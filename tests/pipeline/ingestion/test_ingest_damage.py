@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.ingestion import buckets, held, partition, phases
-from pipeline.ingestion.phases import ingest
-from pipeline.settings.ingest_plan import IngestPlan
-from storage.dataset import Dataset
-from storage.seal import seal, unseal
-from storage.spill import DamagedSpill
+from fewpass.pipeline.ingestion import buckets, held, partition, phases
+from fewpass.pipeline.ingestion.phases import ingest
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.seal import seal, unseal
+from fewpass.storage.spill import DamagedSpill
 
 ROWS, COLUMNS = 400, 12
 

@@ -8,12 +8,12 @@ import pandas as pd
 import pytest
 
 from fewpass import from_run
-from flows.cli import main
-from pipeline.errors import BadInput
-from pipeline.ingestion.phases import ingest
-from pipeline.settings.ingest_plan import IngestPlan
-from pipeline.sources import SourceOptions, open_source
-from storage.dataset import Dataset
+from fewpass.flows.cli import main
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.ingestion.phases import ingest
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.sources import SourceOptions, open_source
+from fewpass.storage.dataset import Dataset
 
 
 def frame_of(n=1500, spread=1e4, gaps=0.1, seed=0):
@@ -107,7 +107,7 @@ def test_no_row_is_lost_however_text_is_cut(tmp_path):
     """Rows of a few bytes become many; pieces are cut shorter for them."""
     path = tmp_path / "rows.svm"
     path.write_text("1 1:1 2:1 3:1 4:1 5:1 6:1 7:1 8:1\n" + "0 2:1\n" * 5000)
-    from pipeline.sources.filled import FilledSource
+    from fewpass.pipeline.sources.filled import FilledSource
 
     source = FilledSource(open_source([str(path)], SourceOptions(n_features=8)), 8)
     pieces = [*source.pieces(1 << 12)]

@@ -11,10 +11,10 @@ MEMORY = 256_000_000
 #: What libraries and kernels take is counted once a small table of the same kind was read.
 CHILD = """
 import json, sys
-from pipeline.errors import BadInput
-from pipeline.ingestion.phases import ingest
-from pipeline.memory import peak_memory_bytes
-from pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.ingestion.phases import ingest
+from fewpass.pipeline.memory import peak_memory_bytes
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
 
 small, large, out, memory = sys.argv[1:]
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, feather, parquet
 
-from pipeline.ingestion import partition
-from pipeline.ingestion.phases import ingest
-from pipeline.settings.formats import EXTENSIONS, FORMATS, TABLES
-from pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.ingestion import partition
+from fewpass.pipeline.ingestion.phases import ingest
+from fewpass.pipeline.settings.formats import EXTENSIONS, FORMATS, TABLES
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
 
 N = 900
 GROUP = 100  # rows that columnar files keep together

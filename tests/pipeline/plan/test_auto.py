@@ -6,23 +6,23 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flows import cli
-from pipeline.errors import BadInput
-from pipeline.execution.threads import InProcess
-from pipeline.plan.auto import MethodChoice, choose, far_behind
-from pipeline.plan.job import make_job
-from pipeline.plan.rate import Mark, left_passes, noted, rate
-from pipeline.reporting.report import draw_report
-from pipeline.runs.run_folder import RunFolder
-from pipeline.runs.saved import Cursor, read_attributes
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.training_run import TrainingRun
-from solvers.dual.psdca import Psdca
-from solvers.kernels.rows import SparseRows
-from solvers.losses import LOSSES, Problem
-from solvers.protocol import Certificate, ColumnMoments, ProblemStats
-from solvers.s2gd.s2gd import S2gdPlus
-from storage.table import DenseTable
+from fewpass.flows import cli
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.plan.auto import MethodChoice, choose, far_behind
+from fewpass.pipeline.plan.job import make_job
+from fewpass.pipeline.plan.rate import Mark, left_passes, noted, rate
+from fewpass.pipeline.reporting.report import draw_report
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.runs.saved import Cursor, read_attributes
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.solvers.dual.psdca import Psdca
+from fewpass.solvers.kernels.rows import SparseRows
+from fewpass.solvers.losses import LOSSES, Problem
+from fewpass.solvers.protocol import Certificate, ColumnMoments, ProblemStats
+from fewpass.solvers.s2gd.s2gd import S2gdPlus
+from fewpass.storage.table import DenseTable
 from testing.datasets import make, write
 
 ALL = {"psdca", "s2gd+", "newton"}
@@ -221,15 +221,15 @@ def test_without_a_tolerance_it_is_one_pass_of_several_learners(tmp_path):
 @pytest.fixture
 def wide(monkeypatch):
     """Every set counts as one of many columns: Newton's method would end these stories early."""
-    monkeypatch.setattr("pipeline.plan.auto.FEW_COLUMNS", 0)
+    monkeypatch.setattr("fewpass.pipeline.plan.auto.FEW_COLUMNS", 0)
 
 
 @pytest.fixture
 def changeable(wide, monkeypatch):
     """S2GD+ is taken for any set in memory, and judged soon."""
-    monkeypatch.setattr("pipeline.plan.auto.SHORT", np.inf)
-    monkeypatch.setattr("pipeline.plan.auto.CHEAPER", 0.0)
-    monkeypatch.setattr("pipeline.plan.auto.PATIENCE", 0.5)
+    monkeypatch.setattr("fewpass.pipeline.plan.auto.SHORT", np.inf)
+    monkeypatch.setattr("fewpass.pipeline.plan.auto.CHEAPER", 0.0)
+    monkeypatch.setattr("fewpass.pipeline.plan.auto.PATIENCE", 0.5)
 
 
 def test_few_columns_are_newtons(tmp_path, uneven):
@@ -293,7 +293,7 @@ def test_a_run_keeps_what_was_chosen_when_it_began(tmp_path, monkeypatch):
     quiet, _ = trained(plan, tmp_path / "quiet")
     next(iter(TrainingRun.start(plan, str(tmp_path / "run"), InProcess())))
     other = MethodChoice(methods=quiet.methods.methods[::-1], reason="a new rule")
-    monkeypatch.setattr("pipeline.plan.job.choose", lambda *_, **__: other)
+    monkeypatch.setattr("fewpass.pipeline.plan.job.choose", lambda *_, **__: other)
     run, _ = trained(plan, tmp_path / "run")
     assert run.result.weights_sha256 == quiet.result.weights_sha256
 

@@ -5,13 +5,13 @@ import pytest
 from scipy.sparse import random as random_sparse
 from sklearn.datasets import dump_svmlight_file
 
-from pipeline.ingestion.phases import ingest
-from pipeline.plan.column_moments import column_moments, known_moments
-from pipeline.settings.ingest_plan import IngestPlan
-from storage.dataset import Dataset
-from storage.in_memory import MemoryDataset
-from storage.manifest import Labels
-from storage.table import DenseTable
+from fewpass.pipeline.ingestion.phases import ingest
+from fewpass.pipeline.plan.column_moments import column_moments, known_moments
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.in_memory import MemoryDataset
+from fewpass.storage.manifest import Labels
+from fewpass.storage.table import DenseTable
 from testing.datasets import make
 
 

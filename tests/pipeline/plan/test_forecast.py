@@ -9,39 +9,39 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flows import cli
-from pipeline.execution.threads import InProcess
-from pipeline.plan.clustering import between_share, clustering, clustering_warning
-from pipeline.plan.forecast import forecast
-from pipeline.plan.job import make_job
-from pipeline.plan.trial import try_out
-from pipeline.runs.run_folder import RunFolder
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.streaming.windows import plan_windows
-from pipeline.training.training_run import TrainingRun
-from solvers.batch.agd import Agd
-from solvers.batch.gd import Gd
-from solvers.batch.lbfgs import Lbfgs
-from solvers.dual.asdca import Asdca
-from solvers.dual.pegasos import Pegasos
-from solvers.dual.sdca import Sdca
-from solvers.estimates.expected_passes import (
+from fewpass.flows import cli
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.plan.clustering import between_share, clustering, clustering_warning
+from fewpass.pipeline.plan.forecast import forecast
+from fewpass.pipeline.plan.job import make_job
+from fewpass.pipeline.plan.trial import try_out
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.streaming.windows import plan_windows
+from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.solvers.batch.agd import Agd
+from fewpass.solvers.batch.gd import Gd
+from fewpass.solvers.batch.lbfgs import Lbfgs
+from fewpass.solvers.dual.asdca import Asdca
+from fewpass.solvers.dual.pegasos import Pegasos
+from fewpass.solvers.dual.sdca import Sdca
+from fewpass.solvers.estimates.expected_passes import (
     conditioning,
     slowness,
     slowness_for,
     usual_passes,
     zero_loss,
 )
-from solvers.estimates.smoothness import smoothness
-from solvers.kernels.rows import SparseRows
-from solvers.losses import LOSSES, Problem
-from solvers.protocol import ProblemStats
-from solvers.registry import METHODS
-from solvers.s2gd.parameters import Curvature, plan_epochs
-from solvers.s2gd.s2gd import S2gd, S2gdPlus, Svrg
-from solvers.sgd.averaged_sgd import Asgd
-from storage.dataset import Dataset
-from storage.seal import seal, unseal
+from fewpass.solvers.estimates.smoothness import smoothness
+from fewpass.solvers.kernels.rows import SparseRows
+from fewpass.solvers.losses import LOSSES, Problem
+from fewpass.solvers.protocol import ProblemStats
+from fewpass.solvers.registry import METHODS
+from fewpass.solvers.s2gd.parameters import Curvature, plan_epochs
+from fewpass.solvers.s2gd.s2gd import S2gd, S2gdPlus, Svrg
+from fewpass.solvers.sgd.averaged_sgd import Asgd
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.seal import seal, unseal
 from testing.datasets import make, random_table, write
 from tests.conftest import ROUNDING
 

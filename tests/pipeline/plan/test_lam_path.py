@@ -2,10 +2,10 @@
 
 import pytest
 
-from pipeline.execution.threads import InProcess
-from pipeline.plan.lam_path import PATH, with_lam_path
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.training_run import TrainingRun
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.plan.lam_path import PATH, with_lam_path
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.training_run import TrainingRun
 from testing.datasets import make
 
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from pipeline.execution.threads import InProcess
-from pipeline.memory import _group_limits, usable_memory_bytes
-from pipeline.plan.job import make_job, with_method_chosen
-from pipeline.plan.memory import with_memory
-from pipeline.runs.run_folder import RunFolder
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training import training_run
-from pipeline.training.training_run import TrainingRun
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.memory import _group_limits, usable_memory_bytes
+from fewpass.pipeline.plan.job import make_job, with_method_chosen
+from fewpass.pipeline.plan.memory import with_memory
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training import training_run
+from fewpass.pipeline.training.training_run import TrainingRun
 from testing.datasets import make
 
 DEFAULT = TrainingPlan.model_fields["memory"].default

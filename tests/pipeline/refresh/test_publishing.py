@@ -6,32 +6,32 @@ import numpy as np
 import pytest
 
 from fewpass import from_run, models, publish
-from pipeline.execution.threads import InProcess
-from pipeline.ingestion.phases import ingest
-from pipeline.refresh.generations import generations
-from pipeline.refresh.publishing import (
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.ingestion.phases import ingest
+from fewpass.pipeline.refresh.generations import generations
+from fewpass.pipeline.refresh.publishing import (
     NONE_YET,
     PublishedMeanwhile,
     history,
     published,
 )
-from pipeline.refresh.publishing import publish as move
-from pipeline.refresh.refreshing import (
+from fewpass.pipeline.refresh.publishing import publish as move
+from fewpass.pipeline.refresh.refreshing import (
     decide,
     held_out,
     ingest_plan,
     next_generation,
     training_plan,
 )
-from pipeline.runs.model import load_model
-from pipeline.runs.run_folder import RunFolder
-from pipeline.scoring.evaluate import evaluate
-from pipeline.settings.ingest_plan import IngestPlan
-from pipeline.settings.refresh_plan import RefreshPlan
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.training_run import TrainingRun
-from storage.dataset import Dataset
-from storage.folder import Damaged, Folder
+from fewpass.pipeline.runs.model import load_model
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.scoring.evaluate import evaluate
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.settings.refresh_plan import RefreshPlan
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.folder import Damaged, Folder
 
 PUBLISHERS = 8
 

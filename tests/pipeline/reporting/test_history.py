@@ -5,9 +5,9 @@ from itertools import pairwise
 import pytest
 
 from fewpass import train
-from pipeline.reporting.history import read_history
-from pipeline.runs.run_folder import RunFolder
-from solvers import loss_monitor
+from fewpass.pipeline.reporting.history import read_history
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.solvers import loss_monitor
 from testing.datasets import make
 
 

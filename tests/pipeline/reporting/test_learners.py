@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from pipeline.execution.threads import InProcess
-from pipeline.reporting.learners import learners_sentence
-from pipeline.reporting.report import draw_report
-from pipeline.runs.model import load_model
-from pipeline.runs.run_folder import RunFolder
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.training_run import TrainingRun
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.reporting.learners import learners_sentence
+from fewpass.pipeline.reporting.report import draw_report
+from fewpass.pipeline.runs.model import load_model
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.training_run import TrainingRun
 from testing.datasets import make
 
 

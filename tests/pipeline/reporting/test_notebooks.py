@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fewpass import LinearClassifier, train
-from pipeline.reporting import live
+from fewpass.pipeline.reporting import live
 from testing.datasets import make
 
 VOID = {"img", "br"}

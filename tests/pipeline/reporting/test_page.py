@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, confusion_matrix, roc_auc_score, roc_curve
 
-from flows import cli
-from pipeline.reporting.page.charts import Line, chart, decades, steps
-from pipeline.reporting.page.quality import curves
-from pipeline.runs.model import load_model
-from pipeline.runs.run_folder import RunFolder
-from pipeline.scoring.evaluate import HISTOGRAM_BITS, score_bins
-from storage.dataset import Dataset
+from fewpass.flows import cli
+from fewpass.pipeline.reporting.page.charts import Line, chart, decades, steps
+from fewpass.pipeline.reporting.page.quality import curves
+from fewpass.pipeline.runs.model import load_model
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.scoring.evaluate import HISTOGRAM_BITS, score_bins
+from fewpass.storage.dataset import Dataset
 
 VOID = {"meta", "circle", "path", "polyline"}
 

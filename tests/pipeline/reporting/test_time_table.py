@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.reporting.time_table import PARTS, time_table, totals
+from fewpass.pipeline.reporting.time_table import PARTS, time_table, totals
 
 
 def span(**changes):

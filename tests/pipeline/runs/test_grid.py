@@ -2,9 +2,9 @@
 
 import pytest
 
-from pipeline.runs.grid import certificate_of
-from solvers.multi_model import jointly
-from solvers.protocol import Certificate
+from fewpass.pipeline.runs.grid import certificate_of
+from fewpass.solvers.multi_model import jointly
+from fewpass.solvers.protocol import Certificate
 
 
 @pytest.mark.parametrize("classes", [1, 3, 10])

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from pipeline.execution.threads import InProcess
-from pipeline.runs.lease import (
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.runs.lease import (
     KEY,
     LASTS_S,
     Holder,
@@ -20,17 +20,17 @@ from pipeline.runs.lease import (
     holder_of,
     release_stale,
 )
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.training_run import TrainingRun
-from storage.folder import Folder
-from storage.seal import seal
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.storage.folder import Folder
+from fewpass.storage.seal import seal
 from testing.datasets import make
 
 HOLD = """
 import sys, time
-from pipeline.runs.lease import Lease
-from storage.folder import Folder
-from storage.seal import seal
+from fewpass.pipeline.runs.lease import Lease
+from fewpass.storage.folder import Folder
+from fewpass.storage.seal import seal
 with Lease(Folder(sys.argv[1])):
     print("held", flush=True)
     time.sleep(600)

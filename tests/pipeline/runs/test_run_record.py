@@ -8,19 +8,19 @@ from copy import deepcopy
 import numpy as np
 import pytest
 
-from flows import cli
-from pipeline.errors import BadInput, PlanMismatch
-from pipeline.execution.threads import InProcess
-from pipeline.runs.lease import KEY as LEASE
-from pipeline.runs.lease import Holder, Lease, holder_of
-from pipeline.runs.model import load_model
-from pipeline.runs.run_faults import run_faults
-from pipeline.runs.run_folder import RunFolder
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.training_run import TrainingRun
-from storage.dataset import Dataset
-from storage.folder import Damaged, Folder
-from storage.seal import seal, unseal
+from fewpass.flows import cli
+from fewpass.pipeline.errors import BadInput, PlanMismatch
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.runs.lease import KEY as LEASE
+from fewpass.pipeline.runs.lease import Holder, Lease, holder_of
+from fewpass.pipeline.runs.model import load_model
+from fewpass.pipeline.runs.run_faults import run_faults
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.folder import Damaged, Folder
+from fewpass.storage.seal import seal, unseal
 from testing.datasets import make
 
 NO_DASK = ["--scheduler", "none", "-q"]

@@ -11,7 +11,7 @@ from scipy.stats import binomtest
 from sklearn import metrics
 
 from fewpass import from_run, load_model, predict, train
-from pipeline.calibration import (
+from fewpass.pipeline.calibration import (
     Counts,
     Sigmoid,
     Steps,
@@ -19,12 +19,12 @@ from pipeline.calibration import (
     fit_two_classes,
     softmax_log_loss,
 )
-from pipeline.errors import BadInput
-from pipeline.execution.threads import InProcess
-from pipeline.export.formats import export
-from pipeline.export.plain_model import of_run
-from pipeline.scoring.probabilities import caution, probabilities_of
-from pipeline.scoring.reliability import reliability, wilson
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.export.formats import export
+from fewpass.pipeline.export.plain_model import of_run
+from fewpass.pipeline.scoring.probabilities import caution, probabilities_of
+from fewpass.pipeline.scoring.reliability import reliability, wilson
 from testing.datasets import make
 
 FAST = {"memory": "128MB", "tol": 1e-3}
@@ -102,7 +102,9 @@ def test_predictions_have_a_column_per_class(calibrated, name, tmp_path, monkeyp
     best = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(int)
     told = p[np.arange(len(p)), best] if p.ndim == 2 else p
     np.testing.assert_allclose(np.sort(table["probability"]), np.sort(told), rtol=1e-6)
-    monkeypatch.setattr("pipeline.scoring.predict.PIECE_SHARE", 1 << 24)  # a few rows at a time
+    monkeypatch.setattr(
+        "fewpass.pipeline.scoring.predict.PIECE_SHARE", 1 << 24
+    )  # a few rows at a time
     few = predict(model.run.url, place, tmp_path / "few.npy", probability=True)
     assert few.rows == 900
     assert np.array_equal(np.load(tmp_path / "few.npy"), table["probability"])
@@ -187,7 +189,7 @@ def test_what_cannot_be_calibrated_is_refused_before_training(calibrated, tmp_pa
 
 
 def one_sided(url):
-    from storage.table import take
+    from fewpass.storage.table import take
     from testing.datasets import random_table, write
 
     table = random_table(400, 6)

@@ -8,20 +8,20 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-from pipeline.errors import BadInput
-from pipeline.execution.threads import InProcess
-from pipeline.ingestion.phases import ingest
-from pipeline.runs.model import load_model
-from pipeline.runs.run_folder import RunFolder
-from pipeline.scoring import room
-from pipeline.scoring.evaluate_rows import evaluate_rows
-from pipeline.scoring.predict import predict
-from pipeline.settings.ingest_plan import IngestPlan
-from pipeline.settings.source_options import SourceOptions
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.streaming import windows
-from pipeline.training.training_run import TrainingRun
-from storage.folder import Folder
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.ingestion.phases import ingest
+from fewpass.pipeline.runs.model import load_model
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.scoring import room
+from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows
+from fewpass.pipeline.scoring.predict import predict
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.streaming import windows
+from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.storage.folder import Folder
 
 MEMORY = 128 << 20
 

@@ -8,24 +8,29 @@ from dataclasses import fields
 import pytest
 from pydantic import ValidationError
 
-from flows import options
-from pipeline.errors import BadInput
-from pipeline.settings.execution import Execution
-from pipeline.settings.ingest_plan import IngestPlan
-from pipeline.settings.methods import KINDS
-from pipeline.settings.regularisation import Lam
-from pipeline.settings.source_options import SourceOptions
-from pipeline.settings.source_reading import SourceReading
-from pipeline.settings.training_plan import TrainingPlan
-from solvers.dual.sdca import Sdca
-from solvers.losses import LOSSES
-from solvers.registry import METHODS, method_class
+from fewpass.flows import options
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.settings.methods import KINDS
+from fewpass.pipeline.settings.regularisation import Lam
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.settings.source_reading import SourceReading
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.solvers.dual.sdca import Sdca
+from fewpass.solvers.losses import LOSSES
+from fewpass.solvers.registry import METHODS, method_class
 
 HEAVY = {"numba", "numpy", "scipy", "dask", "distributed", "zarr", "fsspec", "pyarrow", "prefect"}
 
 
 @pytest.mark.parametrize(
-    "name", ["flows.cli", "pipeline.settings.training_plan", "pipeline.settings.ingest_plan"]
+    "name",
+    [
+        "fewpass.flows.cli",
+        "fewpass.pipeline.settings.training_plan",
+        "fewpass.pipeline.settings.ingest_plan",
+    ],
 )
 def test_what_help_needs_imports_nothing_heavy(name):
     code = f"import json, sys, {name}; print(json.dumps(sorted(sys.modules)))"

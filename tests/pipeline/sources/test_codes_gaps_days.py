@@ -8,12 +8,12 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from pipeline.encoding.applying import encoded
-from pipeline.encoding.fitting import Rules, fitted
-from pipeline.encoding.inference import held_in
-from pipeline.encoding.moments import read_moments
-from pipeline.settings.source_options import SourceOptions
-from pipeline.sources import open_source
+from fewpass.pipeline.encoding.applying import encoded
+from fewpass.pipeline.encoding.fitting import Rules, fitted
+from fewpass.pipeline.encoding.inference import held_in
+from fewpass.pipeline.encoding.moments import read_moments
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.sources import open_source
 
 N = 600
 ZIPS = [f"{(k * 397) % 90 + 7:05d}" for k in range(N)]

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix, random_array, save_npz
 
-from pipeline.errors import BadInput
-from pipeline.settings.source_options import SourceOptions
-from pipeline.sources import open_source
-from pipeline.sources.delimited_kernel import Rules, Space, parse_cells
-from pipeline.sources.exact import Known
-from storage.table import concatenate
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.sources import open_source
+from fewpass.pipeline.sources.delimited_kernel import Rules, Space, parse_cells
+from fewpass.pipeline.sources.exact import Known
+from fewpass.storage.table import concatenate
 
 CREDIT = "give_me_some_credit/creditsample-training.csv.gz"
 KDD = "kddcup99_10pct/kddcup.data_10_percent.gz"

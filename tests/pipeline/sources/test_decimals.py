@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pipeline.sources.decimals import HARD, INFINITE, JUNK, NAN, OK, decimal
+from fewpass.pipeline.sources.decimals import HARD, INFINITE, JUNK, NAN, OK, decimal
 
 DIGITS = st.text("0123456789", min_size=1, max_size=40)
 EXPONENT = st.integers(-400, 400)

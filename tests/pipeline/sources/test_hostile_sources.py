@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.errors import BadInput
-from pipeline.ingestion import partition, target_map
-from pipeline.ingestion.phases import ingest
-from pipeline.scoring.predictions import defused
-from pipeline.settings.ingest_plan import IngestPlan
-from pipeline.settings.source_options import SourceOptions
-from pipeline.sources import Expected, open_source
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.ingestion import partition, target_map
+from fewpass.pipeline.ingestion.phases import ingest
+from fewpass.pipeline.scoring.predictions import defused
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.sources import Expected, open_source
 
 MEMORY = 128_000_000
 LINE = (MEMORY - 96_000_000) // 16

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.errors import BadInput
-from pipeline.sources import json_rows
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.sources import json_rows
 from tests.pipeline.sources.test_tables import read, source_of
 
 

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 from sklearn.datasets import dump_svmlight_file, load_breast_cancer, load_svmlight_file
 
-from pipeline.errors import BadInput
-from pipeline.settings.source_options import SourceOptions
-from pipeline.sources import open_source
-from pipeline.sources.exact import Known
-from pipeline.sources.libsvm_kernel import Rules, Space, parse_rows
-from pipeline.sources.source import LISTED
-from storage.table import concatenate
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.sources import open_source
+from fewpass.pipeline.sources.exact import Known
+from fewpass.pipeline.sources.libsvm_kernel import Rules, Space, parse_rows
+from fewpass.pipeline.sources.source import LISTED
+from fewpass.storage.table import concatenate
 
 
 def read(specs, piece_bytes=1 << 22, **options):

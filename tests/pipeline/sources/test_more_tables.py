@@ -14,15 +14,15 @@ import pytest
 from pyarrow import feather
 from sklearn.utils import murmurhash3_32
 
-from pipeline.encoding.cells import read_numbers
-from pipeline.encoding.inference import held_in
-from pipeline.encoding.moments import read_moments
-from pipeline.errors import BadInput
-from pipeline.ingestion.phases import ingest
-from pipeline.settings.ingest_plan import IngestPlan
-from pipeline.sources import json_rows
-from pipeline.sources.delimited import DelimitedSource
-from pipeline.sources.encoded import EncodedSource
+from fewpass.pipeline.encoding.cells import read_numbers
+from fewpass.pipeline.encoding.inference import held_in
+from fewpass.pipeline.encoding.moments import read_moments
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.ingestion.phases import ingest
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.sources import json_rows
+from fewpass.pipeline.sources.delimited import DelimitedSource
+from fewpass.pipeline.sources.encoded import EncodedSource
 from tests.pipeline.sources.test_tables import read, source_of, table
 
 COMPRESS = {
@@ -188,7 +188,7 @@ def test_maps_are_sparse_blocks(tmp_path):
     np.testing.assert_allclose(X, expected * scale, rtol=1e-12)
     later = pa.table({"m": pa.array([[("new", 5.0), ("n1", 1.0)]], cells.type), "y": [0]})
     pa.parquet.write_table(later, tmp_path / "later.parquet")
-    from pipeline.sources import Expected
+    from fewpass.pipeline.sources import Expected
 
     again = source_of(tmp_path / "later.parquet", Expected(source.schema), dtype="float64")
     found = read(again)[0][0]
@@ -224,7 +224,7 @@ def reviews(tmp_path, n=300):
 
 def test_exact_frequencies_are_those_of_all_rows(tmp_path, monkeypatch):
     texts = reviews(tmp_path)
-    monkeypatch.setattr("pipeline.sources.sampling.SAMPLE_ROWS", 50)
+    monkeypatch.setattr("fewpass.pipeline.sources.sampling.SAMPLE_ROWS", 50)
     options = {"hash_bits": 10, "column": {"review": "text"}}
     exact = source_of(tmp_path / "rows.csv", idf="exact", **options).recipe.columns[0]
     by_sample = source_of(tmp_path / "rows.csv", **options).recipe.columns[0]
@@ -276,7 +276,7 @@ def test_numbers_are_looked_at_once(tmp_path, monkeypatch):
     def never(*_args, **_kwargs):
         raise AssertionError
 
-    monkeypatch.setattr("pipeline.sources.delimited_rows.DelimitedRows.__init__", never)
+    monkeypatch.setattr("fewpass.pipeline.sources.delimited_rows.DelimitedRows.__init__", never)
     assert not isinstance(source_of(tmp_path / "rows.csv"), EncodedSource)
 
 

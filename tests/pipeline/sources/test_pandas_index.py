@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.feather
 import pytest
 
-from pipeline.sources import Expected
+from fewpass.pipeline.sources import Expected
 from tests.pipeline.sources.test_tables import read, source_of
 
 

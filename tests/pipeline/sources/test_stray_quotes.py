@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.errors import BadInput
-from pipeline.settings.source_options import unusual
-from pipeline.sources import Expected
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.settings.source_options import unusual
+from fewpass.pipeline.sources import Expected
 from tests.pipeline.sources.test_tables import read, source_of
 
 WORDS = st.text(st.sampled_from("abc \"'"), min_size=1, max_size=8).filter(str.strip)
@@ -91,7 +91,7 @@ def test_quotes_that_are_text_are_seen_told_and_remembered(tmp_path):
 
 def test_quotes_that_are_text_later_are_refused_by_line(tmp_path, monkeypatch):
     """Also where bad rows are skipped: how many rows are in the cell nobody can say."""
-    monkeypatch.setattr("pipeline.sources.stray_quotes._LOOKED_AT", 64)
+    monkeypatch.setattr("fewpass.pipeline.sources.stray_quotes._LOOKED_AT", 64)
     path = written(tmp_path, shop(), "\t")
     for on_bad_row in ("refuse", "skip"):
         with pytest.raises(BadInput, match=r"line 13: .* 6 lines, .*`quote=none`.*`quote=double`"):

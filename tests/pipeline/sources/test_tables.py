@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.utils import murmurhash3_32
 
-from pipeline.encoding.applying import encoded
-from pipeline.encoding.cells import read_numbers
-from pipeline.encoding.inference import held_in
-from pipeline.errors import BadInput
-from pipeline.sources import Expected, SourceOptions, open_source
-from pipeline.sources.encoded import EncodedSource
-from storage.table import DenseTable, concatenate
+from fewpass.pipeline.encoding.applying import encoded
+from fewpass.pipeline.encoding.cells import read_numbers
+from fewpass.pipeline.encoding.inference import held_in
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.sources import Expected, SourceOptions, open_source
+from fewpass.pipeline.sources.encoded import EncodedSource
+from fewpass.storage.table import DenseTable, concatenate
 
 
 def source_of(path, expected=None, **options):

@@ -5,12 +5,12 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from pipeline.encoding.applying import encoded
-from pipeline.encoding.fitting import Rules, fitted
-from pipeline.errors import BadInput
-from pipeline.settings.source_options import SourceOptions
-from pipeline.sources import open_source
-from pipeline.sources.opening import is_table
+from fewpass.pipeline.encoding.applying import encoded
+from fewpass.pipeline.encoding.fitting import Rules, fitted
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.sources import open_source
+from fewpass.pipeline.sources.opening import is_table
 
 ROWS = [(k % 9, ("Bern", "Köln")[k % 2], 0.5 + k) for k in range(200)]
 

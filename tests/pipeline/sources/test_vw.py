@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.utils import murmurhash3_32
 
-from flows.cli import main
-from pipeline.errors import BadInput
-from pipeline.sources import SourceOptions, open_source
-from pipeline.sources.vw_names import names_in
-from storage.table import concatenate
+from fewpass.flows.cli import main
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.sources import SourceOptions, open_source
+from fewpass.pipeline.sources.vw_names import names_in
+from fewpass.storage.table import concatenate
 
 LINES = """\
 1 |words big:2 red |n price:0.5

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from pipeline.encoding.applying import encoded
-from pipeline.errors import BadInput
-from pipeline.sources import Expected
-from pipeline.sources.delimited_layout import MISSING
-from pipeline.sources.encoded import EncodedSource
+from fewpass.pipeline.encoding.applying import encoded
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.sources import Expected
+from fewpass.pipeline.sources.delimited_layout import MISSING
+from fewpass.pipeline.sources.encoded import EncodedSource
 from tests.pipeline.sources.test_tables import read, source_of
 
 #: Letters that every charset below has, with all that a cell of CSV must be quoted for.

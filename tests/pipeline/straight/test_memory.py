@@ -4,12 +4,12 @@ import tracemalloc
 
 import pytest
 
-from pipeline.clicks import write_clicks
-from pipeline.errors import BadInput
-from pipeline.execution.threads import InProcess
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.streaming.windows import OVERHEAD_BYTES
-from pipeline.training.training_run import TrainingRun
+from fewpass.pipeline.clicks import write_clicks
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.streaming.windows import OVERHEAD_BYTES
+from fewpass.pipeline.training.training_run import TrainingRun
 
 MEMORY = 140_000_000
 

@@ -9,23 +9,23 @@ import pytest
 from sklearn.datasets import load_svmlight_file
 
 import fewpass
-from flows.orchestration.session import Session, stages
-from pipeline.errors import BadInput, PlanMismatch
-from pipeline.execution.threads import InProcess
-from pipeline.plan.mixing import Mixing
-from pipeline.runs.model import load_model
-from pipeline.runs.run_folder import RunFolder
-from pipeline.settings.execution import Execution
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.straight import first_rows, reading
-from pipeline.straight.aside import Judges
-from pipeline.streaming.windows import Window, WindowPlan, row_order
-from pipeline.training.training_run import TrainingRun
-from solvers.drive import block_of
-from solvers.onepass.onepass import Onepass
-from solvers.protocol import ColumnMoments
-from solvers.sgd.averaged_sgd import Asgd
-from storage.table import DenseTable
+from fewpass.flows.orchestration.session import Session, stages
+from fewpass.pipeline.errors import BadInput, PlanMismatch
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.plan.mixing import Mixing
+from fewpass.pipeline.runs.model import load_model
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.straight import first_rows, reading
+from fewpass.pipeline.straight.aside import Judges
+from fewpass.pipeline.streaming.windows import Window, WindowPlan, row_order
+from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.solvers.drive import block_of
+from fewpass.solvers.onepass.onepass import Onepass
+from fewpass.solvers.protocol import ColumnMoments
+from fewpass.solvers.sgd.averaged_sgd import Asgd
+from fewpass.storage.table import DenseTable
 
 D = 60
 ASGD = {"kind": "asgd", "gamma0": 0.5, "average_from": 100}
@@ -194,7 +194,7 @@ def test_another_source_is_not_gone_on_with(tmp_path):
 
 
 def test_rows_put_aside_are_those_of_an_ingest_and_judge_the_same(tmp_path, monkeypatch):
-    monkeypatch.setattr("pipeline.ingestion.partition.PIECE_BYTES", 2_000)
+    monkeypatch.setattr("fewpass.pipeline.ingestion.partition.PIECE_BYTES", 2_000)
     (tmp_path / "rows.svm").write_text(lines(grow=False))
     given = {"test_fraction": 0.25, "options": {"n_features": D}}
     found = run(plan_of(tmp_path / "rows.svm", given, seed=5), tmp_path / "run").result
@@ -318,7 +318,7 @@ def test_a_source_sorted_by_label_that_fits_is_one_buffer(tmp_path):
 
 def test_a_sorted_source_beyond_the_memory_is_told_with_the_remedy(tmp_path, monkeypatch):
     monkeypatch.setattr(first_rows, "FIRST_SHARE", 2_000)
-    monkeypatch.setattr("pipeline.straight.known.BUFFERS_AT_ONCE", 2_000)
+    monkeypatch.setattr("fewpass.pipeline.straight.known.BUFFERS_AT_ONCE", 2_000)
     (tmp_path / "rows.svm").write_text(lines(by_label=True))
     with pytest.raises(BadInput, match=r"sorted by label.*keep"):
         run(plan_of(tmp_path / "rows.svm", memory="105MB"), tmp_path / "run")

@@ -7,11 +7,11 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from pipeline.streaming.buffers import borrowed, give_back, let_go_of_buffers
-from pipeline.streaming.reader import WindowReader, with_new_chunks
-from pipeline.streaming.targets import TargetRule
-from pipeline.streaming.windows import Window, WindowPlan
-from storage.dataset import Dataset
+from fewpass.pipeline.streaming.buffers import borrowed, give_back, let_go_of_buffers
+from fewpass.pipeline.streaming.reader import WindowReader, with_new_chunks
+from fewpass.pipeline.streaming.targets import TargetRule
+from fewpass.pipeline.streaming.windows import Window, WindowPlan
+from fewpass.storage.dataset import Dataset
 from testing.datasets import make
 
 WINDOWS = [Window(chunks, "stored", 0, 0) for chunks in [(5, 0), (3,), (1, 2, 4), (6,), (0, 6)]]

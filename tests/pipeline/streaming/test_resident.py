@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 
-from pipeline.execution.executor import open_executor
-from pipeline.execution.threads import InProcess
-from pipeline.plan.forecast import stored_bytes
-from pipeline.plan.job import bytes_of_states, make_job
-from pipeline.settings.execution import Execution
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.streaming import resident
-from pipeline.streaming.reader import WindowReader
-from pipeline.streaming.resident import ResidentRows, let_go, resident_rows
-from pipeline.streaming.targets import TargetRule
-from pipeline.streaming.windows import (
+from fewpass.pipeline.execution.executor import open_executor
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.plan.forecast import stored_bytes
+from fewpass.pipeline.plan.job import bytes_of_states, make_job
+from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.streaming import resident
+from fewpass.pipeline.streaming.reader import WindowReader
+from fewpass.pipeline.streaming.resident import ResidentRows, let_go, resident_rows
+from fewpass.pipeline.streaming.targets import TargetRule
+from fewpass.pipeline.streaming.windows import (
     OVERHEAD_BYTES,
     Window,
     WindowPlan,
@@ -21,9 +21,9 @@ from pipeline.streaming.windows import (
     plan_windows,
     resident_bytes,
 )
-from pipeline.training.training_run import TrainingRun
-from solvers.kernels.rows import DenseRows
-from storage.folder import Damaged
+from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.solvers.kernels.rows import DenseRows
+from fewpass.storage.folder import Damaged
 from testing.datasets import make
 
 WINDOWS = [
@@ -104,10 +104,10 @@ def test_the_model_has_the_same_bits_with_rows_kept_or_not(
     def windows(manifest, **given):
         return plan_windows(manifest, **given)._replace(chunks_per_window=chunks)
 
-    monkeypatch.setattr("pipeline.plan.job.plan_windows", windows)
+    monkeypatch.setattr("fewpass.pipeline.plan.job.plan_windows", windows)
     found = {}
     for keeps in (True, False):
-        monkeypatch.setattr("pipeline.plan.job.rereads", lambda _plan, keeps=keeps: keeps)
+        monkeypatch.setattr("fewpass.pipeline.plan.job.rereads", lambda _plan, keeps=keeps: keeps)
         run = TrainingRun.start(plan, str(tmp_path / f"run-{keeps}"), InProcess())
         assert run.forecast.resident == keeps
         assert [event.kind for event in run][-1] == "finish"

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.errors import BadInput
-from pipeline.streaming.block_shuffle import BLOCK_ROWS, TILE_ROWS, mix, shuffled_blocks
-from pipeline.streaming.windows import (
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.streaming.block_shuffle import BLOCK_ROWS, TILE_ROWS, mix, shuffled_blocks
+from fewpass.pipeline.streaming.windows import (
     OVERHEAD_BYTES,
     Window,
     WindowPlan,

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from fewpass import Execution, LinearClassifier, train
-from pipeline.execution.threads import InProcess
-from pipeline.reporting.report import draw_report
-from pipeline.runs.model import load_model
-from pipeline.runs.run_folder import RunFolder
-from pipeline.runs.validation import LEAST_GAIN, Point, extended
-from pipeline.scoring.evaluate import evaluate
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.training_run import TrainingRun
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.reporting.report import draw_report
+from fewpass.pipeline.runs.model import load_model
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.runs.validation import LEAST_GAIN, Point, extended
+from fewpass.pipeline.scoring.evaluate import evaluate
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.training_run import TrainingRun
 from testing.datasets import make
 
 METHODS = {

@@ -5,25 +5,25 @@ import json
 import numpy as np
 import pytest
 
-from flows.cli import main
-from pipeline.dashboard.learning import learning
-from pipeline.errors import BadInput
-from pipeline.execution.executor import open_executor
-from pipeline.execution.threads import InProcess
-from pipeline.reporting.history import read_history
-from pipeline.reporting.model_card import model_card
-from pipeline.runs.model import load_model
-from pipeline.runs.run_folder import RunFolder
-from pipeline.runs.saved import Saved
-from pipeline.scoring.evaluate import evaluate
-from pipeline.settings.execution import Execution
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.feature_data import feature_data, find_nu, memory_for
-from pipeline.training.training_run import TrainingRun
-from storage.columns import copy_bytes, map_columns
-from storage.columns_writer import write_columns
-from storage.dataset import Dataset
-from storage.folder import NotADataset
+from fewpass.flows.cli import main
+from fewpass.pipeline.dashboard.learning import learning
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.execution.executor import open_executor
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.reporting.history import read_history
+from fewpass.pipeline.reporting.model_card import model_card
+from fewpass.pipeline.runs.model import load_model
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.runs.saved import Saved
+from fewpass.pipeline.scoring.evaluate import evaluate
+from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.feature_data import feature_data, find_nu, memory_for
+from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.storage.columns import copy_bytes, map_columns
+from fewpass.storage.columns_writer import write_columns
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.folder import NotADataset
 from testing import datasets
 
 LAYOUTS = ["dense", "sparse"]

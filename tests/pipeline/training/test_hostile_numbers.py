@@ -8,16 +8,16 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
-from pipeline.errors import BadInput
-from pipeline.execution.threads import InProcess
-from pipeline.ingestion.column_statistics import ColumnStatistics
-from pipeline.ingestion.scaling import Scaler
-from pipeline.runs.model import load_model
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.training_run import TrainingRun
-from solvers.kernels.rows import DenseRows
-from solvers.protocol import Diverged
-from storage.table import DenseTable, SparseTable
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.ingestion.column_statistics import ColumnStatistics
+from fewpass.pipeline.ingestion.scaling import Scaler
+from fewpass.pipeline.runs.model import load_model
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.solvers.kernels.rows import DenseRows
+from fewpass.solvers.protocol import Diverged
+from fewpass.storage.table import DenseTable, SparseTable
 from testing.datasets import write
 from testing.oracles import ROWS_OF, objective, optimum
 

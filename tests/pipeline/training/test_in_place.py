@@ -5,18 +5,18 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from pipeline.errors import BadInput
-from pipeline.execution.executor import open_executor
-from pipeline.execution.threads import InProcess
-from pipeline.plan.forecast import forecast
-from pipeline.plan.job import make_job
-from pipeline.runs.model import load_model
-from pipeline.settings.execution import Execution
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.streaming.windows import OVERHEAD_BYTES
-from pipeline.training.training_run import TrainingRun
-from storage import objects
-from storage.table import SparseTable
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.execution.executor import open_executor
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.plan.forecast import forecast
+from fewpass.pipeline.plan.job import make_job
+from fewpass.pipeline.runs.model import load_model
+from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.streaming.windows import OVERHEAD_BYTES
+from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.storage import objects
+from fewpass.storage.table import SparseTable
 from testing.datasets import write
 from testing.interruptions import trained
 

@@ -6,22 +6,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.errors import BadInput, PlanMismatch
-from pipeline.execution.executor import open_executor
-from pipeline.execution.reduce import reduce
-from pipeline.execution.threads import InProcess
-from pipeline.plan.job import make_job
-from pipeline.runs.model import load_model
-from pipeline.runs.packing import unpack_state
-from pipeline.runs.run_folder import RunFolder
-from pipeline.settings.execution import Execution
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.streaming import resident
-from pipeline.training.training_run import TrainingRun
-from solvers.dual.sdca_state import SdcaState
-from solvers.gradient import GRADIENT
-from solvers.protocol import Diverged, Weights
-from storage.folder import Damaged
+from fewpass.pipeline.errors import BadInput, PlanMismatch
+from fewpass.pipeline.execution.executor import open_executor
+from fewpass.pipeline.execution.reduce import reduce
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.plan.job import make_job
+from fewpass.pipeline.runs.model import load_model
+from fewpass.pipeline.runs.packing import unpack_state
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.streaming import resident
+from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.solvers.dual.sdca_state import SdcaState
+from fewpass.solvers.gradient import GRADIENT
+from fewpass.solvers.protocol import Diverged, Weights
+from fewpass.storage.folder import Damaged
 from testing.datasets import make
 from testing.interruptions import cut_and_resumed, events_of
 
@@ -119,8 +119,8 @@ def test_bits_do_not_depend_on_where_it_runs(tmp_path, quiet_runs, execution):
     ids=lambda settings: settings.get("solver", {}).get("kind", "streams"),
 )
 def test_interrupted_anywhere_equals_uninterrupted(tmp_path, settings, monkeypatch):
-    monkeypatch.setattr("solvers.sag.RENEW_EVERY", 2)
-    monkeypatch.setattr("pipeline.execution.walk.FASTER", 4)  # more places to stop at
+    monkeypatch.setattr("fewpass.solvers.sag.RENEW_EVERY", 2)
+    monkeypatch.setattr("fewpass.pipeline.execution.walk.FASTER", 4)  # more places to stop at
     layout = "dense" if "streams" in settings else "sparse"
     dataset = make(tmp_path / "set", layout=layout, n=2500, chunk_rows=30)
     plan = plan_for(dataset, **settings)
@@ -221,7 +221,7 @@ def test_an_exploding_pass_starts_again_with_half_the_step(tmp_path):
 
 
 def test_a_run_that_no_step_can_save_says_what_to_do(tmp_path, monkeypatch):
-    monkeypatch.setattr("pipeline.training.passes.MOST_RESTARTS", 1)
+    monkeypatch.setattr("fewpass.pipeline.training.passes.MOST_RESTARTS", 1)
     dataset = make(tmp_path / "set", targets="values")
     plan = plan_for(dataset, lam=1e-4, solver={"kind": "asgd", "gamma0": 1000.0})
     with pytest.raises(Diverged, match=r"exploded 2 times.*`scale` of an ingest"):

@@ -2,15 +2,15 @@
 
 import pytest
 
-from pipeline.errors import BadInput
-from pipeline.execution.reduce import reduce
-from pipeline.execution.threads import InProcess
-from pipeline.plan.job import make_job
-from pipeline.runs.model import load_model
-from pipeline.runs.run_folder import RunFolder
-from pipeline.settings.training_plan import TrainingPlan
-from pipeline.training.training_run import TrainingRun
-from solvers.gradient import GRADIENT, certificate
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.execution.reduce import reduce
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.plan.job import make_job
+from fewpass.pipeline.runs.model import load_model
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.solvers.gradient import GRADIENT, certificate
 from testing.datasets import make
 from tests.pipeline.training.test_training import plan_for, train
 

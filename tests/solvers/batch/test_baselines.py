@@ -9,19 +9,19 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 
-from solvers.batch.agd import Agd, step_from
-from solvers.batch.gd import Gd
-from solvers.batch.lbfgs import DECREASE, FLATTENING, Lbfgs, direction
-from solvers.batch.newton import Newton
-from solvers.drive import permutations, sweeps
-from solvers.gradient import RISE
-from solvers.intercept import column_length, with_column
-from solvers.kernels.rows import DenseRows, SparseRows
-from solvers.loss_monitor import EXPLODED
-from solvers.losses import LOSSES
-from solvers.protocol import Diverged, Reduce, Weights, copy_state
-from solvers.s2gd.s2gd import S2gd
-from solvers.sag import DRAWS, RENEW_EVERY, Sag, SagPlus, Scale, visit_rows
+from fewpass.solvers.batch.agd import Agd, step_from
+from fewpass.solvers.batch.gd import Gd
+from fewpass.solvers.batch.lbfgs import DECREASE, FLATTENING, Lbfgs, direction
+from fewpass.solvers.batch.newton import Newton
+from fewpass.solvers.drive import permutations, sweeps
+from fewpass.solvers.gradient import RISE
+from fewpass.solvers.intercept import column_length, with_column
+from fewpass.solvers.kernels.rows import DenseRows, SparseRows
+from fewpass.solvers.loss_monitor import EXPLODED
+from fewpass.solvers.losses import LOSSES
+from fewpass.solvers.protocol import Diverged, Reduce, Weights, copy_state
+from fewpass.solvers.s2gd.s2gd import S2gd
+from fewpass.solvers.sag import DRAWS, RENEW_EVERY, Sag, SagPlus, Scale, visit_rows
 from testing import oracles
 from testing.oracles import (
     INTERCEPTS,
@@ -161,7 +161,7 @@ def test_momentum_saves_most_gradients_and_what_raises_the_objective_is_undone()
 
 
 def sag(loss, problem, X, y, weight, orders, h, length, *, counts_all):
-    """The recursion of solvers/sag.py with dense vectors; yields after every order."""
+    """The recursion of fewpass/solvers/sag.py with dense vectors; yields after every order."""
     n = len(y)
     w, b, a, D, D_b, seen = np.zeros(X.shape[1]), 0.0, np.zeros(n), 0.0, 0.0, 0
     for order in orders:

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from solvers.batch import newton
-from solvers.batch.newton import Newton, add_squares, solved, thinning
-from solvers.drive import sweeps
-from solvers.kernels.rows import DenseRows
-from solvers.losses import LOSSES, Problem, curvature_at, slope, value
-from solvers.protocol import Weights
+from fewpass.solvers.batch import newton
+from fewpass.solvers.batch.newton import Newton, add_squares, solved, thinning
+from fewpass.solvers.drive import sweeps
+from fewpass.solvers.kernels.rows import DenseRows
+from fewpass.solvers.losses import LOSSES, Problem, curvature_at, slope, value
+from fewpass.solvers.protocol import Weights
 from testing import oracles
 from testing.oracles import block, dense_rows, problem_of, rows_of, sparse_rows, stats
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from solvers.batch.newton_in_memory import corrected, minimise
-from solvers.kernels.rows import DenseRows
-from solvers.protocol import Weights
+from fewpass.solvers.batch.newton_in_memory import corrected, minimise
+from fewpass.solvers.kernels.rows import DenseRows
+from fewpass.solvers.protocol import Weights
 from testing import oracles
 from testing.oracles import block, dense_rows, problem_of, rows_of, sparse_rows, stats
 

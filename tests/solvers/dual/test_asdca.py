@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from solvers.batch.agd import Agd
-from solvers.drive import block_of, stats_of, sweeps
-from solvers.dual.asdca import (
+from fewpass.solvers.batch.agd import Agd
+from fewpass.solvers.drive import block_of, stats_of, sweeps
+from fewpass.solvers.dual.asdca import (
     LAG,
     NEXT,
     RUNNING,
@@ -19,8 +19,8 @@ from solvers.dual.asdca import (
     sums_at_w,
     sums_at_x,
 )
-from solvers.dual.asdca_batches import visit_batches
-from solvers.dual.asdca_theta import (
+from fewpass.solvers.dual.asdca_batches import visit_batches
+from fewpass.solvers.dual.asdca_theta import (
     Scale,
     estimated_sigma_share,
     largest_theta,
@@ -29,9 +29,9 @@ from solvers.dual.asdca_theta import (
     short_column,
     usual_batch,
 )
-from solvers.dual.sdca import Sdca
-from solvers.losses import LOSSES, Problem
-from solvers.protocol import Diverged, Weights, copy_state
+from fewpass.solvers.dual.sdca import Sdca
+from fewpass.solvers.losses import LOSSES, Problem
+from fewpass.solvers.protocol import Diverged, Weights, copy_state
 from testing import oracles
 from testing.drawn_batches import DrawnAsdca, DrawnSdca
 from testing.drawn_batches import dual_objective as dual_without_weights

@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from solvers.dual.pegasos import ADDED, LAST, MEAN, Pegasos
-from solvers.dual.sdca import Sdca
-from solvers.losses import LOSSES, Problem
+from fewpass.solvers.dual.pegasos import ADDED, LAST, MEAN, Pegasos
+from fewpass.solvers.dual.sdca import Sdca
+from fewpass.solvers.losses import LOSSES, Problem
 from testing import oracles
 from testing.dual_runs import (
     Run,

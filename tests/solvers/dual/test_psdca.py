@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from solvers.dual.proximal import MANY
-from solvers.dual.psdca import Psdca
-from solvers.dual.sdca import Sdca
-from solvers.losses import LOSSES, Problem, conjugate, dual_step, value
-from solvers.protocol import Mispaired
+from fewpass.solvers.dual.proximal import MANY
+from fewpass.solvers.dual.psdca import Psdca
+from fewpass.solvers.dual.sdca import Sdca
+from fewpass.solvers.losses import LOSSES, Problem, conjugate, dual_step, value
+from fewpass.solvers.protocol import Mispaired
 from testing import oracles
 from testing.dual_runs import LAYOUTS, Run, data, gen_dense, nearer, primal_objective
 
@@ -227,7 +227,7 @@ def test_weights_added_up_afresh_are_those_of_every_pass(monkeypatch):
     problem, of = problem_of("logistic", 1.0, 0.01), heavy("logistic")
     ends = []
     for often in (1, 4, 1000):
-        monkeypatch.setattr("solvers.dual.sdca_state.REFRESHED", often)
+        monkeypatch.setattr("fewpass.solvers.dual.sdca_state.REFRESHED", often)
         ends.append(Run(Psdca(), problem, of).passes(12).dual_variables)
     assert not np.array_equal(ends[0], ends[2])  # they do differ in their rounding
     np.testing.assert_allclose(ends[1], ends[0], rtol=1e-8, atol=1e-10)

@@ -10,12 +10,12 @@ from sklearn.datasets import load_svmlight_file
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
-from solvers.dual.sdca import Sdca
-from solvers.dual.sdca_batches import curvature, curvatures
-from solvers.dual.sdca_state import START
-from solvers.estimates.spectrum import SAMPLED_TOO_LOW, sigma_square
-from solvers.kernels.rows import SparseRows
-from solvers.losses import LOSSES, Problem, conjugate, dual_step
+from fewpass.solvers.dual.sdca import Sdca
+from fewpass.solvers.dual.sdca_batches import curvature, curvatures
+from fewpass.solvers.dual.sdca_state import START
+from fewpass.solvers.estimates.spectrum import SAMPLED_TOO_LOW, sigma_square
+from fewpass.solvers.kernels.rows import SparseRows
+from fewpass.solvers.losses import LOSSES, Problem, conjugate, dual_step
 from testing import oracles
 from testing.dual_runs import (
     LAYOUTS,
@@ -315,7 +315,7 @@ def test_weights_added_up_afresh_now_and_then_are_those_of_every_pass(streams, m
     of, problem = data(*rows(rng), streams=streams), Problem(LOSSES["logistic"](), 0.05, 1.0, 0.005)
     ends = []
     for often in (1, 4, 1000):
-        monkeypatch.setattr("solvers.dual.sdca_state.REFRESHED", often)
+        monkeypatch.setattr("fewpass.solvers.dual.sdca_state.REFRESHED", often)
         run = Run(Sdca(shrink_rounds=2), problem, of).passes(9)
         ends.append((run.state.W[:, START], run.dual_variables, run.certified()))
     assert not np.array_equal(ends[0][0], ends[2][0])  # they do differ in their rounding

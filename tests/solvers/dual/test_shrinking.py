@@ -7,12 +7,12 @@ import pytest
 from sklearn.datasets import load_svmlight_file
 from sklearn.preprocessing import normalize
 
-from solvers.dual.sdca import Sdca
-from solvers.dual.sdca_state import REFRESHED, RUNNING, START
-from solvers.dual.shrinking import Stepping, revisit, visit_again
-from solvers.kernels.rows import SparseRows
-from solvers.losses import LOSSES, Problem
-from solvers.protocol import copy_state
+from fewpass.solvers.dual.sdca import Sdca
+from fewpass.solvers.dual.sdca_state import REFRESHED, RUNNING, START
+from fewpass.solvers.dual.shrinking import Stepping, revisit, visit_again
+from fewpass.solvers.kernels.rows import SparseRows
+from fewpass.solvers.losses import LOSSES, Problem
+from fewpass.solvers.protocol import copy_state
 from testing import oracles
 from testing.dual_runs import (
     LAYOUTS,

@@ -10,16 +10,16 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from solvers.kernels.dispatch import by_type, cache_folder, kernel
+from fewpass.solvers.kernels.dispatch import by_type, cache_folder, kernel
 from tests.conftest import PROJECT
 
 # A gradient, then what numba says about its cache, and whether it imported all that it can compile.
 WORK = """
 import json, sys, numpy as np
-from solvers.kernels.dispatch import kernel
-from solvers.gradient import add_slopes
-from solvers.losses import Logistic, Problem
-from solvers.kernels.rows import DenseRows
+from fewpass.solvers.kernels.dispatch import kernel
+from fewpass.solvers.gradient import add_slopes
+from fewpass.solvers.losses import Logistic, Problem
+from fewpass.solvers.kernels.rows import DenseRows
 X = np.ones((3, 2), np.float32)
 add_slopes(np.zeros(2), np.zeros(2), 0.0, Problem(Logistic(), 1.0, 0.0, 1.0), DenseRows(X),
            np.ones(3), np.ones(3), np.arange(3), np.zeros(3))
@@ -54,11 +54,12 @@ def test_processes_share_one_compilation(tmp_path):
 
 def test_an_edit_of_any_source_starts_a_new_cache(tmp_path):
     project = tmp_path / "copy"
-    shutil.copytree(PROJECT / "solvers", project / "solvers")
-    ask = "from solvers.kernels.dispatch import cache_folder; print(cache_folder())"
+    shutil.copytree(PROJECT / "fewpass/solvers", project / "fewpass/solvers")
+    shutil.copy(PROJECT / "fewpass/__init__.py", project / "fewpass")
+    ask = "from fewpass.solvers.kernels.dispatch import cache_folder; print(cache_folder())"
     before = finish(start(tmp_path, project, ask))
     assert before == finish(start(tmp_path, project, ask))
-    with (project / "solvers/kernels/rows.py").open("a") as source:
+    with (project / "fewpass/solvers/kernels/rows.py").open("a") as source:
         source.write("\n# edited\n")
     assert finish(start(tmp_path, project, ask)) != before
 
@@ -67,11 +68,15 @@ def test_cache_falls_back_to_a_private_temporary_folder(tmp_path, monkeypatch):
     (tmp_path / "a file").touch()
     (tmp_path / "temporary").mkdir()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a file"))
-    monkeypatch.setattr("solvers.kernels.dispatch.gettempdir", lambda: str(tmp_path / "temporary"))
+    monkeypatch.setattr(
+        "fewpass.solvers.kernels.dispatch.gettempdir", lambda: str(tmp_path / "temporary")
+    )
     folder = cache_folder()
     assert folder.is_relative_to(tmp_path / "temporary")
     assert folder.parent.stat().st_mode & 0o077 == 0
-    monkeypatch.setattr("solvers.kernels.dispatch.gettempdir", lambda: str(tmp_path / "a file"))
+    monkeypatch.setattr(
+        "fewpass.solvers.kernels.dispatch.gettempdir", lambda: str(tmp_path / "a file")
+    )
     with pytest.raises(PermissionError, match="Set XDG_CACHE_HOME"):
         cache_folder()
 
@@ -87,7 +92,7 @@ def test_cache_never_lies_where_others_can_write(prepared, tmp_path, monkeypatch
         temporary.mkdir()
         temporary.chmod(0o777)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a file"))
-    monkeypatch.setattr("solvers.kernels.dispatch.gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr("fewpass.solvers.kernels.dispatch.gettempdir", lambda: str(tmp_path))
     with pytest.raises(PermissionError, match="Set XDG_CACHE_HOME"):
         cache_folder()
     assert not list((tmp_path / "elsewhere").iterdir())
@@ -96,7 +101,9 @@ def test_cache_never_lies_where_others_can_write(prepared, tmp_path, monkeypatch
 def test_cache_never_lies_in_the_working_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-    monkeypatch.setattr("solvers.kernels.dispatch.gettempdir", lambda: str(tmp_path / "temporary"))
+    monkeypatch.setattr(
+        "fewpass.solvers.kernels.dispatch.gettempdir", lambda: str(tmp_path / "temporary")
+    )
     assert cache_folder().is_relative_to(tmp_path / "temporary")
     assert not Path("relative").exists()
 

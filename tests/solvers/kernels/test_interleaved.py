@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from pipeline.runs.packing import named_fields
-from solvers.dual.sdca import Sdca
-from solvers.dual.sdca_interleaved import visit_interleaved as sdca_interleaved
-from solvers.each_model import enter_each
-from solvers.kernels.rows import SparseRows
-from solvers.kernels.simd.interleaved import LINE, lanes_for, lanes_taken, pack, unpack
-from solvers.models import Task
-from solvers.multi_model import MultiModel
-from solvers.onepass.onepass import Onepass
-from solvers.protocol import copy_state
-from solvers.sgd.averaged_sgd import Asgd, Sgd
-from solvers.sgd.interleaved_steps import visit_interleaved
+from fewpass.pipeline.runs.packing import named_fields
+from fewpass.solvers.dual.sdca import Sdca
+from fewpass.solvers.dual.sdca_interleaved import visit_interleaved as sdca_interleaved
+from fewpass.solvers.each_model import enter_each
+from fewpass.solvers.kernels.rows import SparseRows
+from fewpass.solvers.kernels.simd.interleaved import LINE, lanes_for, lanes_taken, pack, unpack
+from fewpass.solvers.models import Task
+from fewpass.solvers.multi_model import MultiModel
+from fewpass.solvers.onepass.onepass import Onepass
+from fewpass.solvers.protocol import copy_state
+from fewpass.solvers.sgd.averaged_sgd import Asgd, Sgd
+from fewpass.solvers.sgd.interleaved_steps import visit_interleaved
 from testing.oracles import block, problem_of, rows_of, sparse_rows, stats
 from tests.conftest import ROUNDING
 
@@ -88,9 +88,11 @@ def test_plain_python_agrees(monkeypatch, solver):
     views = [Task(lam=0.1 * 0.6**k) for k in range(5)]
     (fast, _), _ = ends(solver, views, "logistic")
     monkeypatch.setattr(
-        "solvers.sgd.interleaved_steps.visit_interleaved", visit_interleaved.py_func
+        "fewpass.solvers.sgd.interleaved_steps.visit_interleaved", visit_interleaved.py_func
     )
-    monkeypatch.setattr("solvers.dual.sdca_interleaved.visit_interleaved", sdca_interleaved.py_func)
+    monkeypatch.setattr(
+        "fewpass.solvers.dual.sdca_interleaved.visit_interleaved", sdca_interleaved.py_func
+    )
     (slow, _), _ = ends(solver, views, "logistic")
     for a, b in zip(fast.models, slow.models, strict=True):
         np.testing.assert_allclose(a.W, b.W, rtol=1e-9, atol=ROUNDING)

@@ -12,13 +12,13 @@ import pytest
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
-from solvers import gradient
-from solvers.batch.gd import Gd
-from solvers.dual import sdca
-from solvers.losses import Logistic, Problem
-from solvers.onepass import onepass
-from solvers.protocol import Walk
-from solvers.sgd import averaged_sgd, steps
+from fewpass.solvers import gradient
+from fewpass.solvers.batch.gd import Gd
+from fewpass.solvers.dual import sdca
+from fewpass.solvers.losses import Logistic, Problem
+from fewpass.solvers.onepass import onepass
+from fewpass.solvers.protocol import Walk
+from fewpass.solvers.sgd import averaged_sgd, steps
 from testing.oracles import block, dense_rows, sparse_rows, stats
 
 COUNTS = re.compile(r"NRT_(inc|dec)ref|atomicrmw")

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
-from solvers.kernels.dispatch import kernel
-from solvers.kernels.rows import (
+from fewpass.solvers.kernels.dispatch import kernel
+from fewpass.solvers.kernels.rows import (
     DenseRows,
     SparseRows,
     add,

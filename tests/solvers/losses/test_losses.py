@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from solvers.losses import (
+from fewpass.solvers.losses import (
     LOSSES,
     Hinge,
     Logistic,

@@ -6,19 +6,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
-from pipeline.runs.packing import from_named_fields, named_fields
-from solvers.kernels.rows import DenseRows, SparseRows
-from solvers.loss_monitor import EXPLODED
-from solvers.losses import LOSSES
-from solvers.models import Task
-from solvers.multi_model import MultiModel, one_by_one
-from solvers.onepass.joining import join
-from solvers.onepass.onepass import Onepass
-from solvers.onepass.state import offer, progressive_objectives
-from solvers.onepass.visit import ASGD, LAST, OUTPUTS, POLY, visit_rows
-from solvers.protocol import copy_state
-from solvers.sgd.averaged_sgd import Asgd
-from solvers.sgd.state import read_out
+from fewpass.pipeline.runs.packing import from_named_fields, named_fields
+from fewpass.solvers.kernels.rows import DenseRows, SparseRows
+from fewpass.solvers.loss_monitor import EXPLODED
+from fewpass.solvers.losses import LOSSES
+from fewpass.solvers.models import Task
+from fewpass.solvers.multi_model import MultiModel, one_by_one
+from fewpass.solvers.onepass.joining import join
+from fewpass.solvers.onepass.onepass import Onepass
+from fewpass.solvers.onepass.state import offer, progressive_objectives
+from fewpass.solvers.onepass.visit import ASGD, LAST, OUTPUTS, POLY, visit_rows
+from fewpass.solvers.protocol import copy_state
+from fewpass.solvers.sgd.averaged_sgd import Asgd
+from fewpass.solvers.sgd.state import read_out
 from testing import oracles
 from testing.oracles import (
     INTERCEPTS,
@@ -96,7 +96,7 @@ def test_dense_sparse_and_python_agree(seed, density):
     problem = problem_of("logistic", 0.1, "free")
     dense, sparse = (visit(problem, X, y, weight, kind) for kind in (DenseRows, SparseRows))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("solvers.onepass.onepass.visit_rows", visit_rows.py_func)
+        patch.setattr("fewpass.solvers.onepass.onepass.visit_rows", visit_rows.py_func)
         slow = visit(problem, X, y, weight, SparseRows)
     for other in (sparse, slow):
         np.testing.assert_allclose(dense.columns, other.columns, rtol=1e-8, atol=1e-11)

@@ -5,11 +5,11 @@ import pytest
 from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 
-from solvers.kernels.rows import DenseRows, SparseRows
-from solvers.onepass.joining import join
-from solvers.onepass.onepass import Onepass
-from solvers.onepass.state import NEWTON, offer, progressive_objectives
-from solvers.onepass.streaming_newton import (
+from fewpass.solvers.kernels.rows import DenseRows, SparseRows
+from fewpass.solvers.onepass.joining import join
+from fewpass.solvers.onepass.onepass import Onepass
+from fewpass.solvers.onepass.state import NEWTON, offer, progressive_objectives
+from fewpass.solvers.onepass.streaming_newton import (
     LARGEST_BLOCK,
     LEAST_START,
     MOST_LOSS,
@@ -18,7 +18,7 @@ from solvers.onepass.streaming_newton import (
     next_end,
     take,
 )
-from solvers.protocol import Weights
+from fewpass.solvers.protocol import Weights
 from testing import oracles
 from testing.oracles import block, close, dense_rows, problem_of, rows_of, sparse_rows, stats
 

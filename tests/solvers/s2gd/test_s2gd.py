@@ -8,16 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
-from solvers.drive import block_of, independent, permutations, stats_of, sweeps
-from solvers.estimates.smoothness import smoothness
-from solvers.gradient import RISE
-from solvers.intercept import column_length, with_column
-from solvers.kernels.rows import DenseRows, SparseRows
-from solvers.losses import LOSSES, Problem, conjugate
-from solvers.protocol import Diverged, Reduce, Weights, copy_state
-from solvers.s2gd.inner_loop import FOLD_BELOW, inner_steps
-from solvers.s2gd.parameters import Curvature, best_parameters
-from solvers.s2gd.s2gd import S2gd, S2gdPlus, Svrg
+from fewpass.solvers.drive import block_of, independent, permutations, stats_of, sweeps
+from fewpass.solvers.estimates.smoothness import smoothness
+from fewpass.solvers.gradient import RISE
+from fewpass.solvers.intercept import column_length, with_column
+from fewpass.solvers.kernels.rows import DenseRows, SparseRows
+from fewpass.solvers.losses import LOSSES, Problem, conjugate
+from fewpass.solvers.protocol import Diverged, Reduce, Weights, copy_state
+from fewpass.solvers.s2gd.inner_loop import FOLD_BELOW, inner_steps
+from fewpass.solvers.s2gd.parameters import Curvature, best_parameters
+from fewpass.solvers.s2gd.s2gd import S2gd, S2gdPlus, Svrg
 from testing import oracles
 from testing.oracles import (
     INTERCEPTS,

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_svmlight_file
 
-from solvers.gradient import certificate
-from solvers.kernels.rows import DenseRows, SparseRows, paired_zeros
-from solvers.losses import LOSSES, Problem
-from solvers.protocol import ProblemStats
-from solvers.sgd.averaged_sgd import Asgd
-from solvers.sgd.calibration import NEAR_TIE, POWERS, TRIAL_ROWS, calibrate, trial_objective
-from solvers.sgd.schedule import Schedule
+from fewpass.solvers.gradient import certificate
+from fewpass.solvers.kernels.rows import DenseRows, SparseRows, paired_zeros
+from fewpass.solvers.losses import LOSSES, Problem
+from fewpass.solvers.protocol import ProblemStats
+from fewpass.solvers.sgd.averaged_sgd import Asgd
+from fewpass.solvers.sgd.calibration import NEAR_TIE, POWERS, TRIAL_ROWS, calibrate, trial_objective
+from fewpass.solvers.sgd.schedule import Schedule
 from testing import oracles
 from testing.oracles import block, dense_rows, sparse_rows, stats
 from tests.conftest import STOCHASTIC

@@ -6,15 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
-from pipeline.runs.packing import from_named_fields, named_fields
-from solvers.kernels.rows import DenseRows, SparseRows
-from solvers.loss_monitor import EXPLODED
-from solvers.losses import LOSSES
-from solvers.protocol import copy_state
-from solvers.sgd.averaged_sgd import Asgd, Sgd
-from solvers.sgd.schedule import Schedule, step_size
-from solvers.sgd.state import SgdState, join_streams, read_out
-from solvers.sgd.steps import FLUSH_ABOVE, step_rows
+from fewpass.pipeline.runs.packing import from_named_fields, named_fields
+from fewpass.solvers.kernels.rows import DenseRows, SparseRows
+from fewpass.solvers.loss_monitor import EXPLODED
+from fewpass.solvers.losses import LOSSES
+from fewpass.solvers.protocol import copy_state
+from fewpass.solvers.sgd.averaged_sgd import Asgd, Sgd
+from fewpass.solvers.sgd.schedule import Schedule, step_size
+from fewpass.solvers.sgd.state import SgdState, join_streams, read_out
+from fewpass.solvers.sgd.steps import FLUSH_ABOVE, step_rows
 from testing import oracles
 from testing.oracles import (
     INTERCEPTS,

@@ -7,11 +7,11 @@ import pytest
 from scipy import sparse
 from scipy.optimize import linprog
 
-from solvers.dual.sdca import Sdca
-from solvers.kernels.rows import DenseRows
-from solvers.losses import Hinge, Problem
-from solvers.simba.lazy import SparseCopies, first_lazy_state, lazy_burst, lazy_mean_of
-from solvers.simba.simba import (
+from fewpass.solvers.dual.sdca import Sdca
+from fewpass.solvers.kernels.rows import DenseRows
+from fewpass.solvers.losses import Hinge, Problem
+from fewpass.solvers.simba.lazy import SparseCopies, first_lazy_state, lazy_burst, lazy_mean_of
+from fewpass.solvers.simba.simba import (
     BURST,
     DenseCopies,
     Simba,
@@ -20,8 +20,8 @@ from solvers.simba.simba import (
     mean_of,
     uniforms,
 )
-from solvers.simba.soft_margin import Mean, SoftMargin, best_margin, judge, margin_bound
-from solvers.simba.trees import leaves_for
+from fewpass.solvers.simba.soft_margin import Mean, SoftMargin, best_margin, judge, margin_bound
+from fewpass.solvers.simba.trees import leaves_for
 from testing import dual_runs as dual
 from testing import oracles
 from tests.conftest import ROUNDING

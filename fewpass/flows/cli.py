@@ -1,0 +1,141 @@
+"""The `fewpass` command: which commands there are, and what becomes of their errors."""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import App, Group, Parameter
+
+from fewpass.flows.beginning import beginning
+from fewpass.flows.commands import everyday, look_closer, others
+from fewpass.flows.errors import UsageError, exit_status, sentence
+from fewpass.flows.flags import in_flags
+from fewpass.flows.log_lines import json_line, wants_json
+from fewpass.flows.printing import ending_quietly, formatted_traceback, printable
+from fewpass.flows.signals import Interrupts, end_at_once, handling
+
+app = App(
+    name="fewpass",
+    help=(
+        "Linear models on data larger than memory, in a few passes, each with a certificate of "
+        "how good it is."
+    ),
+    version=lambda: version("fewpass"),
+    default_parameter=Parameter(negative=(), show_default=False),
+    suppress_keyboard_interrupt=False,
+    result_action="return_value",
+)
+#: Commands as the help lists them; of a group those first that come first in a day's work.
+EVERYDAY = Group("Everyday", sort_key=1)
+LOOKING = Group("Look closer", sort_key=2)
+OTHERS = Group("Less often", sort_key=3)
+GROUPS: dict[Group, tuple[Callable[..., int], ...]] = {
+    EVERYDAY: (
+        everyday.ingest, everyday.train, everyday.resume, everyday.evaluate, everyday.predict,
+        everyday.report,
+    ),
+    LOOKING: (
+        look_closer.plan, look_closer.weights, look_closer.methods, look_closer.inspect,
+        look_closer.verify, look_closer.dashboard,
+    ),
+    OTHERS: (
+        others.models, others.publish, others.export, others.columns, others.warm_up,
+        others.doctor, others.demo,
+    ),
+}  # fmt: skip
+USAGES = {everyday.ingest: "Usage: fewpass ingest SOURCE... DATASET [OPTIONS]"}
+#: zsh reads a file of completions when they are first asked for, and takes it for the function.
+AUTOLOADED = """
+if [ "$funcstack[1]" = "_fewpass" ]; then
+  _cyclopts_fewpass "$@"
+else
+  compdef _cyclopts_fewpass fewpass
+fi
+"""
+
+#: Objects between two looks for circular garbage: imports make many objects and no garbage.
+COLLECTED_EVERY = 10_000
+#: Values that a call's frame is said to need.  CPython keeps frames in pieces of 16 KB; a loop that
+#: calls over the end of one asks the system for another in every call, 24,000 times in the imports
+#: of a training.  A frame that needs half a megabyte gets a whole one, with room for all after it.
+FRAME_VALUES = 70_000
+
+for group, members in GROUPS.items():
+    for position, command in enumerate(members):
+        app.command(command, group=group, sort_key=position, usage=USAGES.get(command))
+
+
+@app.command(group=OTHERS, sort_key=9)
+def completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
+    """Print the completion script of a shell, to be written to where the shell looks for it.
+
+    bash: fewpass completion bash > ~/.local/share/bash-completion/completions/fewpass
+
+    zsh: fewpass completion zsh > ~/.zfunc/_fewpass (with fpath+=~/.zfunc before compinit)
+
+    fish: fewpass completion fish > ~/.config/fish/completions/fewpass.fish
+
+    Parameters
+    ----------
+    shell
+        bash, zsh or fish.
+    """
+    script = app.generate_completion(shell=shell).rstrip() + "\n"
+    sys.stdout.write(script + (AUTOLOADED if shell == "zsh" else ""))
+    return 0
+
+
+@app.default
+def start(*words: Annotated[str, Parameter(show=False)]) -> int:
+    """Say what to do first, and next."""
+    if words:
+        near = get_close_matches(words[0], [name for name in app if name[0] != "-"], n=1)
+        hint = f"Did you mean {near[0]}?" if near else "fewpass --help lists them all."
+        raise UsageError(f'There is no command "{words[0]}". {hint}')
+    sys.stdout.write(printable(beginning(Path())))
+    return 0
+
+
+def command_line() -> None:
+    """Be the `fewpass` command: run what the process was started for, and end it."""
+    end_at_once()
+    gc.set_threshold(COLLECTED_EVERY)
+    atexit.register(gc.freeze)  # what is left at the end is not looked through once more
+    with ending_quietly():
+        sys.exit(_with_room_for_frames())
+
+
+def _with_room_for_frames() -> int:
+    return main()
+
+
+_with_room_for_frames.__code__ = _with_room_for_frames.__code__.replace(co_stacksize=FRAME_VALUES)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit status: 0, 1 a failed run, 2 a bad request."""
+    tokens = list(sys.argv[1:] if arguments is None else arguments)
+    tokens = ["stdin://" if word == "-" else word for word in tokens]  # no option, but a source
+    interrupts = Interrupts()
+    with handling(interrupts.handle, [signal.SIGINT]):
+        try:
+            return app(tokens, exit_on_error=False, print_error=False) or 0
+        except BrokenPipeError:  # whoever reads has read enough
+            raise
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - no traceback ever but by --debug
+            told = KeyboardInterrupt() if interrupts.came else error
+            interrupts.came = True  # one more must not strike what is told of the first
+            if "--debug" in tokens:
+                sys.stderr.write(formatted_traceback(error))
+            said = in_flags(sentence(told))
+            line = json_line("error", said) if wants_json(tokens) else f"fewpass: {said}"
+            sys.stderr.write(f"{line}\n")
+            return exit_status(told)

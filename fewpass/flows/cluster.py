@@ -1,0 +1,71 @@
+"""The engine that tasks run on; reaching a Dask cluster, or saying why not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+
+from fewpass.flows import cluster_logs
+from fewpass.flows.errors import BadPlace
+from fewpass.pipeline.errors import NoWorkers
+from fewpass.pipeline.execution.executor import Executor, open_executor
+from fewpass.pipeline.plan.place import place_for, place_of, seconds_of_pass
+from fewpass.pipeline.settings.execution import LOCAL, NONE, Execution
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.storage.dataset import Dataset
+
+_ADDRESS = re.compile(r"\w+://\S+|[^\s/:]+:\d+")
+
+
+def engine_for_training(place: Execution, plan: TrainingPlan) -> AbstractContextManager[Executor]:
+    """Open what a training runs on: what `place` asks for, or what suits its length."""
+    if plan.source is not None:
+        if place.engine != "threads":
+            raise BadPlace(
+                "Rows that are learnt while they are read go through this process alone. Leave "
+                "--scheduler and --workers out, or keep them as a data set (--keep)."
+            )
+        return cluster(place, "rows are read once")
+    return cluster(*place_of(place, plan, Dataset.open(plan.dataset).manifest))
+
+
+def engine_for_pass(place: Execution, data: Dataset) -> AbstractContextManager[Executor]:
+    """Open what one pass over a data set runs on."""
+    return cluster(*place_for(place, seconds_of_pass(data.manifest)))
+
+
+@contextmanager
+def cluster(place: Execution, why: str = "") -> Iterator[Executor]:
+    """Open the executor that `place` names; BadPlace or ConnectionError when it cannot be."""
+    scheduler = place.scheduler
+    here = scheduler in (None, LOCAL, NONE)
+    if not here and not _ADDRESS.fullmatch(str(scheduler)):
+        raise BadPlace(
+            f'--scheduler is "{scheduler}", which is no address. Give one like '
+            'tcp://10.0.0.5:8786, "local" for one in this process, or "none" to do without Dask.'
+        )
+    if scheduler == NONE and place.workers is not None:
+        raise BadPlace(
+            f"--scheduler none does without Dask, whose processes --workers {place.workers} would "
+            "start. Leave one of them out."
+        )
+    files = (place.tls_ca, place.tls_cert, place.tls_key)
+    if any(files) != all(files) or (str(scheduler).startswith("tls://") and not any(files)):
+        raise BadPlace(
+            "A cluster that talks over TLS takes three files: give --tls-ca, --tls-cert and "
+            "--tls-key."
+        )
+    if place.engine != "threads":
+        cluster_logs.set_level()
+    with ExitStack() as stack:
+        try:
+            executor = stack.enter_context(open_executor(place, why))
+        except OSError as error:
+            if here or isinstance(error, NoWorkers):
+                raise
+            raise ConnectionError(
+                f"No Dask scheduler answers at {scheduler} ({error}). Start one there, or leave "
+                "--scheduler out to train in this process."
+            ) from error
+        yield executor

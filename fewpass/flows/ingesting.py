@@ -1,0 +1,165 @@
+"""`fewpass ingest`."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from fewpass.flows.bars import work_display
+from fewpass.flows.console import Terminal, columns_table, facts_table, format_seconds
+from fewpass.flows.errors import Interrupted
+from fewpass.flows.ingest_progress import ingest_display
+from fewpass.flows.options import Ingest, Output, PlanSource, Reading
+from fewpass.flows.settings import as_toml, as_values, ingest_settings
+from fewpass.pipeline.ingestion.phases import ingest
+from fewpass.pipeline.ingestion.reading import column_kinds
+from fewpass.pipeline.ingestion.result import IngestResult
+from fewpass.pipeline.matching import left_out_sentence
+from fewpass.pipeline.memory import peak_memory_bytes
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.sizes import format_bytes, parse_bytes
+from fewpass.pipeline.streaming.targets import label_text
+from fewpass.storage.columns import copy_folder
+from fewpass.storage.columns_writer import write_columns
+from fewpass.storage.dataset import Dataset
+
+LABELS_SHOWN = 10
+SKIPPED_SHOWN = 10
+
+
+def run_ingest(
+    sources: Sequence[str],
+    dataset: str,
+    options: Ingest,
+    reading: Reading,
+    plan_source: PlanSource,
+    output: Output,
+) -> int:
+    """Ingest as the options say, and report."""
+    terminal = Terminal(output)
+    plan = ingest_settings(sources, dataset, options, reading, plan_source)
+    if plan_source.dry_run:
+        column = {"column": column_kinds(plan) or plan.options.column}
+        plan = plan.model_copy(update={"options": plan.options.model_copy(update=column)})
+        terminal.result(as_values(plan), as_toml(plan))
+        return 0
+    terminal.plan(as_toml(plan))
+    result = ingest_shown(terminal, plan)
+    if result.encoded and not output.json:
+        terminal.result({}, columns_table(dict(result.encoded)))
+    terminal.result(ingest_facts(result), facts_table("Data set", _shown(result)))
+    return 0
+
+
+def run_columns(dataset: str, memory: str, output: Output) -> int:
+    """Make a data set's column copy, and report."""
+    terminal = Terminal(output)
+    began = time.perf_counter()
+    opened = Dataset.open(dataset)
+    rows = f"{opened.n_rows:,} rows"
+    with work_display(terminal, "Column copy") as show:
+        size = write_columns(opened, parse_bytes(memory), lambda share: show(share, rows))
+    facts = {
+        "columns": copy_folder(opened).url,
+        "bytes_out": size,
+        "seconds": time.perf_counter() - began,
+        "peak_memory_bytes": peak_memory_bytes(),
+    }
+    shown = {
+        "at": facts["columns"],
+        "size": format_bytes(size),
+        "took": f"{format_seconds(float(str(facts['seconds'])))}, at most "
+        f"{format_bytes(peak_memory_bytes())} of memory",
+    }
+    terminal.result(facts, facts_table("Column copy", shown))
+    return 0
+
+
+def ingest_shown(terminal: Terminal, plan: IngestPlan) -> IngestResult:
+    """Ingest with a display of how far it is, and tell of skipped rows."""
+    try:
+        with ingest_display(terminal) as show:
+            result = ingest(plan, progress=show)
+    except KeyboardInterrupt:
+        raise Interrupted(
+            f"Interrupted; {plan.dataset} is not complete. The same command again finishes it.",
+            signal.SIGINT,
+        ) from None
+    if result.left_out:
+        terminal.say(left_out_sentence(result.left_out), style="yellow")
+    if result.partitioned_again:
+        terminal.say(f"{result.partitioned_again} All rows were read anew.", style="yellow")
+    for note in result.notes:
+        terminal.say(note, style="yellow")
+    for row in result.skipped_rows[:SKIPPED_SHOWN]:
+        terminal.say(f"Skipped {row}", style="yellow")
+    return result
+
+
+def ingest_facts(result: IngestResult) -> dict[str, Any]:
+    """Return what --json prints."""
+    facts = {
+        "dataset": result.dataset,
+        "rows": result.rows,
+        "features": result.features,
+        "nnz": result.nnz,
+        "labels": result.labels,
+        "scale": result.scale,
+        "seconds": result.seconds,
+        "bytes_in": result.bytes_in,
+        "bytes_out": result.bytes_out,
+        "peak_memory_bytes": result.peak_memory_bytes,
+    }
+    if result.test_dataset is not None:
+        facts |= {"test_dataset": result.test_dataset, "test_rows": result.test_rows}
+    if result.left_out:
+        facts["left_out"] = result.left_out
+    if result.partitioned_again:
+        facts["partitioned_again"] = result.partitioned_again
+    if result.encoded:
+        facts["encoded"] = dict(result.encoded)
+    if result.notes:
+        facts["notes"] = result.notes
+    if result.skipped:
+        facts["skipped"] = result.skipped
+    if result.beyond:
+        facts["beyond"] = result.beyond
+    if result.merged:
+        facts["merged"] = result.merged
+    return facts
+
+
+def _shown(result: IngestResult) -> dict[str, Any]:
+    density = result.nnz / (result.rows * result.features)
+    return {
+        "at": result.dataset,
+        "rows": result.rows,
+        "features": result.features,
+        "values": f"{result.nnz:,} ({density:.3%} of all)",
+        "labels": shown_labels(result.labels),
+        "scaling": None if result.scale == "none" else result.scale,
+        "held-out rows": f"{result.test_rows:,} in {result.test_dataset}"
+        if result.test_dataset
+        else None,
+        "skipped rows": result.skipped or None,
+        "double indices": f"{result.merged:,}, added up" if result.merged else None,
+        "left out": _beyond(result) if result.beyond else None,
+        "chunks": f"{result.chunks:,} of {result.chunk_rows:,} rows",
+        "size": f"{format_bytes(result.bytes_in)} in, {format_bytes(result.bytes_out)} out",
+        "took": f"{format_seconds(result.seconds)}, at most "
+        f"{format_bytes(result.peak_memory_bytes)} of memory",
+    }
+
+
+def _beyond(result: IngestResult) -> str:
+    return f"{result.beyond:,} values beyond the {result.features:,} features"
+
+
+def shown_labels(labels: Sequence[str] | Sequence[float] | None) -> str:
+    """Name the first few labels."""
+    if labels is None:
+        return "none: the targets are numbers"
+    names = [label_text(label) for label in labels]
+    return ", ".join(names[:LABELS_SHOWN]) + (", ..." if len(names) > LABELS_SHOWN else "")

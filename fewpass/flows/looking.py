@@ -1,0 +1,270 @@
+"""`fewpass inspect` and `fewpass verify`: what lies somewhere, and whether it is whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fewpass.flows.bars import ShowWork, work_display
+from fewpass.flows.console import Terminal, columns_table, facts_table, format_value
+from fewpass.flows.options import Output
+from fewpass.pipeline.encoding.schema import told_columns
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.plan.problem import problem_of
+from fewpass.pipeline.refresh.generations import generations
+from fewpass.pipeline.runs.run_faults import not_covered, run_faults
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.runs.saved import Saved
+from fewpass.pipeline.sizes import format_bytes
+from fewpass.pipeline.streaming.targets import label_text
+from fewpass.storage import columns
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.folder import Damaged, Folder
+from fewpass.storage.manifest import COLUMN_ORDER, Labels, Manifest
+from fewpass.storage.schema import Schema
+from fewpass.storage.snapshot import Snapshot, SnapshotStore
+
+
+class Found(NamedTuple):
+    """What a path holds."""
+
+    kind: str
+    facts: dict[str, Any]
+
+
+MOST_LISTED = 10  # numbers that people are shown one by one
+
+
+def run_inspect(path: str, output: Output) -> int:
+    """Tell what lies at a path."""
+    terminal = Terminal(output)
+    found = look(path)
+    title = f"{found.kind.capitalize()} {path}"
+    facts = dict(found.facts)
+    known = facts.pop("columns", None) or {}
+    terminal.result({"kind": found.kind} | found.facts, facts_table(title, _flat(facts)))
+    if known and not output.json:
+        terminal.result({}, columns_table(known))
+    return 0
+
+
+def run_verify(path: str, output: Output) -> int:
+    """Read everything at a path; exit 1 when something is damaged."""
+    terminal = Terminal(output)
+    damaged = []
+    with work_display(terminal, "Verifying") as show:
+        for problem in faults(path, show):
+            terminal.say(problem, style="red")
+            damaged.append(problem)
+    kind = kind_of(path)
+    left_out = not_covered(RunFolder(path)) if kind == "run" else []
+    facts = {"path": path, "kind": kind, "damaged": damaged, "not_covered": left_out}
+    count = f"{len(damaged)} damaged object{'s' * (len(damaged) != 1)}"
+    said = f"{path}: {kind}, {count if damaged else 'every byte as written'}."
+    terminal.result(facts, said + (f" Not read: {'; '.join(left_out)}." if left_out else ""))
+    return 1 if damaged else 0
+
+
+def run_dashboard(runs: Sequence[str], port: int, output: Output) -> int:
+    """Serve the page about learning until Ctrl-C."""
+    from fewpass.pipeline.dashboard.server import serve  # noqa: PLC0415 - distributed takes half a second
+
+    if not runs:
+        raise BadInput("Name at least one run or store: fewpass dashboard RUN...")
+    for run in runs:
+        if not generations(Folder(run)):  # a store's runs come as they come
+            RunFolder(run).record()  # refuses what is no run
+    terminal = Terminal(output)
+    serve(runs, port, lambda url: terminal.result({"page": url}, url))
+    return 0
+
+
+def kind_of(path: str) -> str:
+    """Return dataset, run or snapshot; BadInput when a path holds none of them."""
+    folder = Folder(path)
+    if folder.exists("run.json") or folder.exists("log.jsonl"):
+        return "run"
+    if folder.exists("manifest.json"):
+        return "snapshot" if folder.exists("arrays/zarr.json") else "dataset"
+    if not folder.list():
+        raise FileNotFoundError(f"There is nothing at {folder.url}. Check the address.")
+    raise BadInput(
+        f"{folder.url} holds no data set, no run and no snapshot that is complete. Check the "
+        "address; run an ingest that was interrupted again."
+    )
+
+
+def look(path: str) -> Found:
+    """Find out what a path holds and describe it."""
+    kind = kind_of(path)
+    describe = {"run": _of_run, "dataset": _of_dataset, "snapshot": _of_snapshot}[kind]
+    return Found(kind, describe(path))
+
+
+def faults(path: str, show: ShowWork = lambda _share, _amount: None) -> Iterator[str]:
+    """Read every byte of what a path holds and yield a sentence per damaged object."""
+    kind = kind_of(path)
+    if kind == "dataset":
+        try:
+            dataset = Dataset.open(path)
+            yield from dataset.verify(_counted(dataset, show))
+            yield from columns.faults(dataset)
+        except Damaged as error:
+            yield str(error)
+    elif kind == "snapshot":
+        store, name = _snapshot_at(path)
+        yield from store.verify(name)
+    else:
+        yield from run_faults(
+            RunFolder(path), lambda done, of: show(done / of, f"{done} of {of} snapshots")
+        )
+
+
+def _counted(dataset: Dataset, show: ShowWork) -> Callable[[int], None]:
+    """Return what takes the bytes of objects as they are read."""
+    manifest, read = dataset.manifest, 0
+    whole = chunk_bytes(manifest) + sum(stored.length for stored in manifest.objects.values())
+
+    def count(n_bytes: int) -> None:
+        nonlocal read
+        read += n_bytes
+        show(read / max(1, whole), f"{format_bytes(read)} of {format_bytes(whole)}")
+
+    return count
+
+
+def chunk_bytes(manifest: Manifest) -> int:
+    """Bytes of everything that lies in chunks."""
+    chunks = (s for column in manifest.chunks.objects.values() for s in column if s is not None)
+    return sum(stored.length for stored in chunks)
+
+
+def _snapshot_at(path: str) -> tuple[SnapshotStore, str]:
+    parent, _, name = Folder(path).url.rpartition("/")
+    return SnapshotStore(Folder(parent)), name
+
+
+# -- descriptions -----------------------------------------------------------------------
+
+
+def _of_dataset(path: str) -> dict[str, Any]:
+    dataset = Dataset.open(path)
+    manifest = dataset.manifest
+    return {
+        "at": dataset.folder.url,
+        "layout": f"{manifest.layout}, {manifest.dtype}",
+        "rows": manifest.n_rows,
+        "features": manifest.n_features,
+        "values": manifest.nnz,
+        "targets": _targets(manifest.targets),
+        "row_weights": manifest.has_weight,
+        "largest_row_norm": float(np.sqrt(manifest.norms.max_square)),
+        "scaling": manifest.scaling.kind,
+        "shuffle_seed": manifest.shuffle.seed,
+        "columns_stored_by": "frequency" if COLUMN_ORDER in manifest.columns else "source",
+        "chunks": manifest.n_chunks,
+        "chunk_rows": manifest.chunk_rows,
+        "stored_bytes": chunk_bytes(manifest),
+        "sources": [source.name for source in manifest.sources],
+        "columns": _columns(dataset.schema),
+        "skipped_rows": sum(manifest.bad_rows.values()),
+        "fingerprint": manifest.fingerprint,
+    }
+
+
+def _columns(schema: Schema | None) -> dict[str, str] | None:
+    """Say of every column of the source what it is used for, or what becomes of it."""
+    if schema is None or schema.names is None:
+        return None
+    encoded = dict(told_columns(schema))
+    return {
+        column.name or "": encoded.get(column.name or "", f"{column.type}, {column.role}")
+        for column in schema.columns
+    }
+
+
+def _targets(targets: Any) -> dict[str, Any]:
+    if isinstance(targets, Labels):
+        names = [label_text(label) for label in targets.labels]
+        return {"labels": dict(zip(names, targets.counts, strict=True))}
+    return {"mean": targets.mean, "variance": targets.variance}
+
+
+def _of_run(path: str) -> dict[str, Any]:
+    run = RunFolder(path)
+    record = run.record()
+    problem = problem_of(record.plan, record)
+    newest, damaged = run.snapshots.latest()
+    facts = {
+        "at": run.url,
+        "dataset": record.plan.dataset,
+        "rows": record.n_rows,
+        "features": record.n_features,
+        "solver": record.method(),
+        "loss": problem.loss.name,
+        "lam": problem.lam,
+        "chosen": record.methods.reason if record.methods else None,
+        "plan": record.plan.model_dump(mode="json"),
+        "snapshots": run.snapshots.names(),
+        "damaged": damaged or None,
+    }
+    return facts | (_state(newest) if newest else {"finished": False})
+
+
+def _of_snapshot(path: str) -> dict[str, Any]:
+    store, name = _snapshot_at(path)
+    return {"at": Folder(path).url} | _state(store.load(name))
+
+
+def _state(snapshot: Snapshot) -> dict[str, Any]:
+    saved = Saved.of(snapshot)
+    cursor, certified, weights = saved.cursor, saved.certified, saved.weights
+    return {
+        "snapshot": saved.name,
+        "finished": saved.finished,
+        "passes": cursor.passes,
+        "rows_seen": cursor.rows_seen,
+        "seconds": cursor.seconds,
+        "objective": certified.objective if certified else None,
+        "certificate": certified.gap if certified else None,
+        "intercept": np.asarray(weights.intercept).tolist(),
+        "weights_norm": float(np.linalg.norm(weights.coef)),
+        "weights_not_zero": int(np.count_nonzero(weights.coef)),
+    }
+
+
+def _flat(facts: dict[str, Any]) -> dict[str, Any]:
+    """Write facts for people: nested ones on one line, bytes with a unit."""
+    return {
+        name.replace("_", " ").removesuffix(" bytes"): _written(name, value)
+        for name, value in facts.items()
+    }
+
+
+def _written(name: str, value: Any) -> Any:
+    if name.endswith("_bytes"):
+        return format_bytes(value)
+    if isinstance(value, dict):
+        inner = next(iter(value.values())) if len(value) == 1 else value
+        return _pairs(inner)
+    if isinstance(value, list):
+        return _listed(value)
+    return value
+
+
+def _listed(values: list[Any]) -> str:
+    if len(values) > MOST_LISTED and all(isinstance(value, float) for value in values):
+        return f"{len(values)} numbers from {min(values):.6g} to {max(values):.6g}"
+    return ", ".join(map(str, values))
+
+
+def _pairs(values: dict[str, Any]) -> str:
+    return ", ".join(f"{k} {_number(v)}" for k, v in values.items() if v is not None)
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"({_pairs(value)})"
+    return format_value(value) if isinstance(value, int) else str(value)

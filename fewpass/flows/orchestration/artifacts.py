@@ -1,0 +1,163 @@
+"""What Prefect's pages show of a run: how far it is, how it converges, what the model is."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import logging
+import re
+from typing import Any, cast
+from uuid import UUID
+
+import httpx
+from prefect.artifacts import (
+    create_image_artifact,
+    create_markdown_artifact,
+    create_progress_artifact,
+    create_table_artifact,
+    update_progress_artifact,
+)
+from prefect.logging import get_run_logger
+
+from fewpass.flows.console import format_seconds
+from fewpass.flows.log_lines import FIELDS, Line
+from fewpass.flows.meter import Meter
+from fewpass.flows.orchestration.telling import Teller
+from fewpass.flows.pass_lines import PassLines
+from fewpass.pipeline.reporting.history import History
+from fewpass.pipeline.runs.outcome import Event
+from fewpass.pipeline.sizes import format_bytes
+
+TOLD_EVERY_S = 2.0
+LAST_WORD_S = 10.0  # that the end of a flow waits for what is not told yet
+TABLE_ROWS = 40
+KEY_LENGTH = 50
+
+
+def artifact_key(url: str, what: str) -> str:
+    """Name an artifact after an address, in Prefect's letters: its end, and a hash of all of it."""
+    whole = url.rstrip("/")
+    slug = re.sub(r"[^a-z0-9]+", "-", "-".join(whole.split("/")[-2:]).lower())
+    digest = hashlib.sha256(whole.encode()).hexdigest()[:8]
+    return f"{slug[-KEY_LENGTH:].strip('-')}-{digest}-{what}"
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether a server may take the next time what it did not take now."""
+    if isinstance(error, httpx.HTTPStatusError):
+        return error.response.is_server_error
+    return isinstance(error, httpx.TransportError)
+
+
+def _warn(error: Exception) -> None:
+    told = f"{type(error).__name__}: {error}".rstrip(": ")
+    get_run_logger().warning("Prefect's server does not take what is shown (%s)", told)
+
+
+#: A server that is slow or dead costs what its pages show, not the work.
+TELLER = Teller(TOLD_EVERY_S, _may_pass, _warn)
+
+
+def last_word() -> None:
+    """Wait at the end of a flow until all is told, but not for long."""
+    if not TELLER.flush(LAST_WORD_S):
+        get_run_logger().warning("Prefect's server did not take all that was to be shown")
+
+
+class ProgressArtifact:
+    """A bar on Prefect's page, redrawn every two seconds at most."""
+
+    def __init__(self, url: str, what: str) -> None:
+        self._key, self._title = artifact_key(url, "progress"), f"{what} {url}"
+        self._id: UUID | None = None  # of the bar that is there
+        self.show(0.0, self._title)
+
+    def show(self, fraction: float, text: str) -> None:
+        """Move the bar."""
+        TELLER.give(self._key, lambda: self._send(100.0 * fraction, text))
+
+    def _send(self, percent: float, text: str) -> None:
+        if self._id is None:
+            self._id = cast("UUID", create_progress_artifact(percent, self._key, text))
+        else:
+            update_progress_artifact(self._id, progress=percent, description=text)
+
+
+class TrainingProgress:
+    """Tells Prefect of a training's events: the bar, and a line of the log per pass."""
+
+    def __init__(self, url: str, passes: int, tol: float | None = None) -> None:
+        self._bar = ProgressArtifact(url, "training into")
+        self._meter, self._lines = Meter(passes, tol), PassLines(passes, tol)
+        self._run = {"run": url}
+
+    def show(self, event: Event) -> None:
+        """Take an event."""
+        for level, line in self._lines.take(event):
+            log_line(level, line, self._run)
+        self._meter.take(event)
+        if event.kind in ("span", "finish"):
+            numbers = self._meter.read()
+            loss = "" if numbers.average is None else f", loss {numbers.average:.5f}"
+            done = event.kind == "finish"
+            known = numbers.left_s is not None and not done
+            left = f", {format_seconds(numbers.left_s or 0.0)} left" if known else ""
+            text = (
+                f"{numbers.passes:.2f} passes{loss}, {numbers.rows_per_s:,.0f} rows/s, "
+                f"{numbers.bytes_per_s / 1e6:.1f} MB/s, {format_bytes(numbers.memory)}{left}"
+            )
+            self._bar.show(1.0 if done else numbers.fraction, text)
+
+
+def log_line(level: str, line: Line, more: dict[str, str]) -> None:
+    """Log a line for Prefect's pages; in JSON its numbers stand beside it."""
+    number = logging.getLevelNamesMapping()[level.upper()]
+    get_run_logger().log(number, line.text, extra={FIELDS: line.fields | more})
+
+
+def show_convergence(url: str, history: History, n_rows: int) -> None:
+    """Put the convergence table beside the run."""
+    rows = convergence_rows(history, n_rows)
+    show_table(url, "convergence", rows, f"convergence of {url}")
+
+
+def show_table(url: str, what: str, rows: list[dict[str, Any]], text: str) -> None:
+    """Put a table beside the run."""
+    key = artifact_key(url, what)
+    TELLER.give(key, lambda: create_table_artifact(rows, key=key, description=text))
+
+
+def convergence_rows(history: History, n_rows: int) -> list[dict[str, Any]]:
+    """Lay progressive losses and certified objectives out by passes, at most some forty lines."""
+    points = [p for p in history.points if p.average is not None]  # inner loops tell no loss
+    keep = max(1, -(-len(points) // TABLE_ROWS))
+    shown = [p for k, p in enumerate(points) if k % keep == keep - 1 or k == len(points) - 1]
+    rows: list[dict[str, Any]] = [
+        {"passes": round(p.rows / n_rows, 3), "rows": p.rows, "loss since start": _six(p.average),
+         "loss since last": _six(p.since_last), "objective": "", "at most above optimum": ""}
+        for p in shown
+    ]  # fmt: skip
+    rows += [
+        {"passes": round(c.passes, 3), "rows": c.rows, "loss since start": "",
+         "loss since last": "", "objective": _six(c.objective),
+         "at most above optimum": _six(c.gap)}
+        for c in history.certificates
+    ]  # fmt: skip
+    return sorted(rows, key=lambda row: (row["rows"], row["passes"]))
+
+
+def _six(number: float | None) -> str:
+    return "" if number is None else f"{number:.6g}"
+
+
+def show_image(url: str, what: str, png: bytes, text: str) -> None:
+    """Put a picture beside the run; it travels inside its own address, nothing is hosted."""
+    data = base64.b64encode(png).decode()
+    key, place = artifact_key(url, what), f"data:image/png;base64,{data}"
+    TELLER.give(key, lambda: create_image_artifact(place, key=key, description=text))
+
+
+def show_text(url: str, what: str, markdown: str, text: str) -> None:
+    """Put a text beside the run."""
+    key = artifact_key(url, what)
+    TELLER.give(key, lambda: create_markdown_artifact(markdown, key=key, description=text))

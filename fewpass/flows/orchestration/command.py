@@ -1,0 +1,134 @@
+"""`prefect run NAME -p KEY=VALUE`: one of the flows, now, in this process."""
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import App, Parameter
+
+from fewpass.flows.errors import BAD_REQUEST, FAILED, exit_status, sentence
+from fewpass.flows.log_lines import VARIABLE, wants_json
+from fewpass.flows.printing import ending_quietly
+
+if TYPE_CHECKING:
+    from prefect.flows import Flow
+
+    from fewpass.flows.orchestration.named import Request
+
+FLOWS = {
+    "ingest": "make a shuffled, checksummed data set of text, columns or arrays",
+    "train": "train a model on a data set; a run that was cut short goes on",
+    "evaluate": "say how good a run's model is on a data set",
+    "predict": "score every row of an input",
+    "refresh": "ingest what is new, train on, publish the model unless it is worse",
+    "models": "list the models of a refresh's store",
+    "publish": "make a generation's model the one to use, newer or older",
+}
+USAGE = "prefect run NAME [-p KEY=VALUE]... [--log-format json]   (NAME --help: its parameters)"
+
+run_app = App(name="run", help="Run one of fewpass's flows now.", help_flags=[], version_flags=[])
+
+
+@run_app.default
+def run(
+    name: str | None = None,
+    *,
+    param: Annotated[tuple[str, ...], Parameter(name=["--param", "-p"], negative=())] = (),
+    log_format: Annotated[Literal["text", "json"], Parameter(env_var=VARIABLE)] = "text",
+    help_: Annotated[bool, Parameter(name=["--help", "-h"], negative=())] = False,
+) -> None:
+    """Run a flow in this process; its records go to PREFECT_API_URL, or to a server for the while.
+
+    Parameters
+    ----------
+    name
+        ingest, train, evaluate, predict, refresh, models or publish.
+    param
+        A parameter, such as -p dataset=clicks or -p solver.kind=sgd; may be repeated.
+    log_format
+        Lines of the log on standard error: text, or a JSON object each.
+    """
+    os.environ[VARIABLE] = log_format  # for the processes that are started, too
+    with ending_quietly():
+        sys.exit(run_flow(name, param, help_=help_))
+
+
+def run_flow(name: str | None, words: tuple[str, ...], *, help_: bool = False) -> int:
+    """Run a flow, print its result as one JSON object, and return the exit status."""
+    if name is None:
+        sys.stdout.write(_list_of_flows())
+        return 0 if help_ else BAD_REQUEST
+    from fewpass.flows.orchestration.parameters import assigned
+    from fewpass.flows.orchestration.signatures import request_named
+
+    try:
+        request = request_named(name)
+        if help_:
+            sys.stdout.write(_help(request))
+            return 0
+        parameters = assigned(request, words)
+    except ValueError as error:
+        sys.stderr.write(f"prefect run: {sentence(error)}\n")
+        return BAD_REQUEST
+    return _finish(_flow(name), parameters)
+
+
+def _flow(name: str) -> Flow[Any, Any]:
+    flow: Flow[Any, Any] = getattr(
+        importlib.import_module(f"fewpass.flows.orchestration.{name}"), name
+    )
+    return flow
+
+
+def _finish(flow: Flow[Any, Any], parameters: dict[str, Any]) -> int:
+    if wants_json(()):
+        from fewpass.flows.orchestration.scheduled import log_in_json
+
+        log_in_json()
+    try:
+        state: Any = flow(**parameters, return_state=True)
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - told in a sentence
+        sys.stderr.write(f"prefect run: {sentence(error)}\n")
+        return exit_status(error) if isinstance(error, KeyboardInterrupt) else FAILED
+    found = state.result(raise_on_failure=False)
+    if state.is_completed():
+        sys.stdout.write(json.dumps(found) + "\n")
+        return 0
+    if state.is_cancelled():
+        sys.stderr.write(f"prefect run: {state.message}\n")
+        return FAILED
+    cause = found if isinstance(found, BaseException) else RuntimeError(state.message or state.name)
+    sys.stderr.write(f"prefect run: {sentence(cause)}\n")
+    return exit_status(cause)
+
+
+def _list_of_flows() -> str:
+    flows = "".join(f"  {name:10}{about}\n" for name, about in FLOWS.items())
+    return f"Usage: {USAGE}\n\nFlows:\n{flows}"
+
+
+def _help(request: Request) -> str:
+    from fewpass.flows.orchestration.named import MISSING, choices, described, short_name
+
+    known = described(request)
+    usage = f"Usage: prefect run {request.__name__} -p KEY=VALUE ..."
+    lines = [usage, "", _first_line(request), ""]
+    for named in known:
+        default = "required" if named.default is MISSING else f"default {_shown(named.default)}"
+        lines.append(f"  {short_name(named.path, known)}  ({choices(named.hint)}; {default})")
+        if named.about:
+            lines.append(f"      {' '.join(named.about.split())}")
+    return "\n".join(lines) + "\n"
+
+
+def _first_line(request: Request) -> str:
+    return (request.__doc__ or "").strip().splitlines()[0]
+
+
+def _shown(default: Any) -> str:
+    return "none" if default in (None, (), {}) else json.dumps(default, default=str)

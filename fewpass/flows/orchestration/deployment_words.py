@@ -1,0 +1,101 @@
+"""`prefect deployment run FLOW/NAME -p ...`: the same parameters as `prefect run` takes.
+
+Prefect's own command knows parameters by their first names alone, and a plan that is given replaces
+the deployment's.  What is given to deployments of our flows is therefore put on top of what the
+deployment has, checked, and handed on to that command as JSON.
+"""
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from itertools import islice, pairwise
+from typing import Any
+
+MOST_BEFORE = 4  # words before "deployment": --no-prompt, --profile NAME
+OPTIONS = ("-p", "--param")
+
+
+def is_deployment_run(arguments: Sequence[str]) -> bool:
+    """Whether `prefect` is asked for a deployment's run; its own options may stand before that."""
+    return ("deployment", "run") in islice(pairwise(arguments), MOST_BEFORE)
+
+
+def rewritten(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments of `prefect` with the parameters as it takes them.
+
+    Raises ValueError, with a sentence, where they are not the flow's, and ConnectionError where no
+    server answers.
+    """
+    from fewpass.flows.orchestration.signatures import REQUESTS
+
+    words, rest = _unpacked(arguments)
+    named = rest[rest.index("run") + 1 :]
+    name = next((word for word in named if not word.startswith("-")), "")
+    flow_name = name.partition("/")[0]
+    if not words or flow_name not in REQUESTS:
+        return list(arguments)
+    from fewpass.flows.orchestration.parameters import validated, values_of
+
+    request = REQUESTS[flow_name]
+    values_of(request, words, {})  # a name that is wrong needs no server to be refused
+    before = _parameters_of(name)
+    values = values_of(request, words, before)
+    validated(request, values)
+    changed = {key: value for key, value in values.items() if before.get(key) != value}
+    told = [f"{key}={json.dumps(value, default=list)}" for key, value in changed.items()]
+    return [*rest, *(part for word in told for part in ("-p", word))]
+
+
+def _unpacked(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the NAME=VALUE words, and all other arguments."""
+    words, rest, is_next = [], [], False
+    for argument in arguments:
+        option, equals, value = argument.partition("=")
+        if is_next:
+            words.append(argument)
+            is_next = False
+        elif argument in OPTIONS:
+            is_next = True
+        elif equals and option in OPTIONS:
+            words.append(value)
+        elif argument.startswith("-p") and not argument.startswith("--"):
+            words.append(argument[2:])
+        else:
+            rest.append(argument)
+    return words, rest
+
+
+def _parameters_of(deployment: str) -> dict[str, Any]:
+    """Return what a deployment's runs are given when nothing else is said."""
+    import httpx
+    from prefect import get_client
+    from prefect.exceptions import ObjectNotFound
+    from prefect.settings import get_current_settings
+
+    with get_client(sync_client=True) as client:
+        try:
+            found = client.read_deployment_by_name(deployment)
+        except ObjectNotFound:
+            raise ValueError(
+                f'There is no deployment "{deployment}". prefect deployment ls lists them.'
+            ) from None
+        except httpx.TransportError as error:
+            where = get_current_settings().api.url or "an address of its own"
+            raise ConnectionError(
+                f"No Prefect server answers at {where} ({error}). Start it, or set PREFECT_API_URL."
+            ) from error
+    return dict(found.parameters)
+
+
+def rewrite_command_line() -> None:
+    """Put what `prefect deployment run` is given into Prefect's form, or end with a sentence."""
+    from fewpass.flows.errors import exit_status, sentence
+
+    try:
+        sys.argv[1:] = rewritten(sys.argv[1:])
+    except (ValueError, ConnectionError) as error:
+        sys.stderr.write(f"prefect deployment run: {sentence(error)}\n")
+        raise SystemExit(exit_status(error)) from None

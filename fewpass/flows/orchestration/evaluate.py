@@ -1,0 +1,50 @@
+"""The flow `evaluate`: how good a run's model is on a data set."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fewpass.flows.cluster import engine_for_pass
+from fewpass.flows.orchestration import signatures
+from fewpass.flows.orchestration.artifacts import show_text
+from fewpass.flows.orchestration.scheduled import (
+    dated,
+    durable_task,
+    made_flow,
+)
+from fewpass.flows.scoring import evaluation_facts
+from fewpass.pipeline.refresh.publishing import run_at
+from fewpass.pipeline.reporting.model_card import model_card
+from fewpass.pipeline.runs.model import load_model
+from fewpass.pipeline.scoring.evaluate import Evaluation
+from fewpass.pipeline.scoring.evaluate import evaluate as judged
+from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows, require_here
+from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.matching import BY_NAME, Matching
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.straight.telling import is_source
+from fewpass.storage.dataset import Dataset
+
+
+@made_flow(signatures.evaluate, "run")
+def evaluate(run: str, dataset: str, matching: Matching, where: Execution) -> dict[str, Any]:
+    """Judge a model, and show its card with what was found."""
+    run = dated(run)
+    found = judge.with_options(task_run_name=f"evaluate on {dataset}")(
+        run, dataset, where, matching
+    )
+    card = model_card(run_at(run), {dataset: found})
+    show_text(run, "card", card, f"model of {run}")
+    return evaluation_facts(found)
+
+
+@durable_task("evaluate")
+def judge(run: str, dataset: str, where: Execution, matching: Matching = BY_NAME) -> Evaluation:
+    """Read a data set, or files, once and say how the run's newest model does on their rows."""
+    model = load_model(run_at(run))
+    if is_source(dataset):
+        require_here(where)
+        return evaluate_rows(model, [dataset], SourceOptions(**matching.model_dump())).evaluation
+    data = Dataset.open(dataset)
+    with engine_for_pass(where, data) as executor:
+        return judged(model, data, executor, rules=matching)

@@ -1,0 +1,45 @@
+"""The flow `ingest`: sources to a data set."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prefect.logging import get_run_logger
+
+from fewpass.flows.ingest_progress import IngestLines, ingest_line
+from fewpass.flows.ingesting import ingest_facts
+from fewpass.flows.orchestration import signatures
+from fewpass.flows.orchestration.artifacts import ProgressArtifact, log_line
+from fewpass.flows.orchestration.scheduled import durable_task, made_flow
+from fewpass.flows.orchestration.stalling import StallWatch, tell_prefect
+from fewpass.pipeline.ingestion.phases import ingest as ingested
+from fewpass.pipeline.ingestion.progress import IngestProgress
+from fewpass.pipeline.ingestion.result import IngestResult
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
+
+
+@made_flow(signatures.ingest, "plan.dataset")
+def ingest(plan: IngestPlan) -> dict[str, Any]:
+    """Ingest, and return what was made."""
+    result: IngestResult = make_dataset.with_options(task_run_name=f"ingest {plan.dataset}")(plan)
+    return ingest_facts(result)
+
+
+@durable_task("ingest")
+def make_dataset(plan: IngestPlan) -> IngestResult:
+    """Ingest; one that was killed is finished, one that is done is left alone."""
+    bar = ProgressArtifact(plan.dataset, "ingesting into")
+    lines = IngestLines()
+    shares = {"partition": (0.0, 0.6), "write": (0.6, 0.4), "done": (1.0, 0.0)}
+
+    def show(now: IngestProgress) -> None:
+        watch.progressed()
+        begin, length = shares[now.phase]
+        bar.show(begin + length * now.fraction, ingest_line(now))
+        for line in lines.take(now):
+            log_line("info", line, {"dataset": plan.dataset})
+
+    with StallWatch(tell_prefect) as watch:
+        result = ingested(plan, progress=show)
+    get_run_logger().info("%d rows, %d features in %s", result.rows, result.features, plan.dataset)
+    return result

@@ -1,0 +1,20 @@
+"""The flow `models`: the generations of a refresh's store, and which one is used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fewpass.flows.orchestration import signatures
+from fewpass.flows.orchestration.artifacts import show_table
+from fewpass.flows.orchestration.scheduled import made_flow
+from fewpass.flows.publishing import model_rows, models_facts
+from fewpass.pipeline.refresh.generations import models as models_of
+from fewpass.pipeline.refresh.publishing import history
+
+
+@made_flow(signatures.models, "store")
+def models(store: str) -> dict[str, Any]:
+    """List the models, as a table beside the run, too."""
+    found = models_of(store)
+    show_table(store, "models", model_rows(found), f"models of {store}")
+    return models_facts(found, history(store))

@@ -1,0 +1,139 @@
+"""Puts automations on a server that write to somebody: `make notify`.
+
+    FEWPASS_WEBHOOK=https://... make notify    to an address that takes {"text": ...}, as chats do
+    make notify BLOCK=slack-webhook/night-shift   through a notification block that is there
+
+The address of a webhook is a secret: it comes from the environment, and Prefect keeps it encrypted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from datetime import timedelta
+from typing import NamedTuple
+from uuid import UUID
+
+from prefect import get_client
+from prefect.blocks.notifications import CustomWebhookNotificationBlock
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.events.actions import SendNotification
+from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
+from prefect.events.schemas.events import ResourceSpecification
+from prefect.exceptions import ObjectNotFound
+from prefect.types import SecretDict
+
+from fewpass.flows.orchestration.scheduled import MISSED, REFUSED
+from fewpass.flows.orchestration.signatures import REQUESTS
+from fewpass.flows.orchestration.stalling import STALLED
+from fewpass.pipeline.errors import BadInput
+
+ADDRESS = "FEWPASS_WEBHOOK"
+BLOCK = "fewpass"  # the name of the block that is made of it
+STATE_MESSAGE = "{{ flow_run.state.message or '' }}"
+
+
+class Note(NamedTuple):
+    """What is written about."""
+
+    name: str
+    event: str
+    subject: str
+    message: str = STATE_MESSAGE
+
+
+NOTES = (
+    Note("failed", "prefect.flow-run.Failed", "failed"),
+    Note("crashed", "prefect.flow-run.Crashed", "crashed"),
+    Note("refused", f"prefect.flow-run.{REFUSED}", "was refused"),
+    Note("tolerance-missed", f"prefect.flow-run.{MISSED}", "missed its tolerance"),
+    Note("stalled", STALLED, "is stalled", "{{ event.payload.message }}"),
+)
+
+
+def put_on_server(block: UUID) -> list[str]:
+    """Make an automation of each note, or bring the one that is there up to date; their names."""
+    with get_client(sync_client=True) as client:
+        for note in NOTES:
+            wanted = _automation(note, block)
+            known = client.find_automation(wanted.name)
+            if known is None:
+                client.create_automation(wanted)
+            else:
+                client.update_automation(known.id, wanted)
+    return [_name(note) for note in NOTES]
+
+
+def _name(note: Note) -> str:
+    return f"fewpass-tell-{note.name}"
+
+
+def _automation(note: Note, block: UUID) -> AutomationCore:
+    trigger = EventTrigger(
+        posture=Posture.Reactive,
+        match=ResourceSpecification({"prefect.resource.id": "prefect.flow-run.*"}),
+        match_related=ResourceSpecification(
+            {"prefect.resource.role": "flow", "prefect.resource.name": list(REQUESTS)}
+        ),
+        for_each={"prefect.resource.id"},
+        expect={note.event},
+        threshold=1,
+        within=timedelta(0),
+    )
+    subject = f"{{{{ flow_run.name }}}} {note.subject}"
+    action = SendNotification(
+        block_document_id=block, subject=subject, body=f"{note.message}\n{{{{ flow_run|ui_url }}}}"
+    )
+    return AutomationCore(
+        name=_name(note),
+        description=f"Writes to somebody when a flow run of fewpass {note.subject}.",
+        trigger=trigger,
+        actions=[action],
+    )
+
+
+def block_of_address(url: str) -> UUID:
+    """Keep the address of a webhook on the server; return the block that it is in."""
+    block = CustomWebhookNotificationBlock(
+        name=BLOCK,
+        url="{{url}}",
+        json_data={"text": "{{subject}}\n{{body}}"},
+        secrets=SecretDict({"url": url}),
+        headers=None,
+        cookies=None,
+    )
+    return UUID(str(block.save(BLOCK, overwrite=True)))
+
+
+def block_of_name(client: SyncPrefectClient, slug: str) -> UUID:
+    """Find a block by TYPE/NAME; BadInput where there is none."""
+    kind, _, name = slug.partition("/")
+    try:
+        found: UUID = client.read_block_document_by_name(name, kind).id
+    except ObjectNotFound:
+        raise BadInput(
+            f'There is no block "{slug}". prefect block ls lists them, as TYPE/NAME.'
+        ) from None
+    return found
+
+
+def main() -> int:
+    """Make the block and the automations of what the environment and the command line say."""
+    url, slugs = os.environ.get(ADDRESS), sys.argv[1:]
+    if bool(url) == bool(slugs):
+        sys.stderr.write(
+            f"Say where to write to: {ADDRESS}=https://... make notify, or make notify "
+            "BLOCK=TYPE/NAME (prefect block ls).\n"
+        )
+        return 2
+    if url:
+        block = block_of_address(url)
+    else:
+        with get_client(sync_client=True) as client:
+            block = block_of_name(client, slugs[0])
+    sys.stdout.write("\n".join(put_on_server(block)) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

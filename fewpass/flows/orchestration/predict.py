@@ -1,0 +1,50 @@
+"""The flow `predict`: scores of every row of an input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fewpass.flows.orchestration import signatures
+from fewpass.flows.orchestration.artifacts import ProgressArtifact, show_text
+from fewpass.flows.orchestration.scheduled import dated, durable_task, made_flow
+from fewpass.pipeline.refresh.publishing import run_at
+from fewpass.pipeline.runs.model import load_model
+from fewpass.pipeline.scoring.predict import PredictionResult
+from fewpass.pipeline.scoring.predict import predict as predicted
+from fewpass.pipeline.settings.source_options import SourceOptions
+
+
+@made_flow(signatures.predict, "out")
+def predict(
+    run: str, inputs: tuple[str, ...], out: str, options: SourceOptions,
+    probability: bool, defuse: bool, memory: int | None, threads: int | None,
+) -> dict[str, Any]:  # fmt: skip
+    """Score the rows, and return what was written."""
+    settings = {
+        "probability": probability,
+        "defuse": defuse,
+        "memory": memory,
+        "threads": threads,
+    }
+    result: PredictionResult = score.with_options(task_run_name=f"predict {dated(out)}")(
+        dated(run), inputs, dated(out), options, settings
+    )
+    text = f"{result.rows:,} rows with the columns {', '.join(result.columns)} in `{result.output}`"
+    show_text(result.output, "predictions", text, f"predictions of {dated(run)}")
+    return result._asdict()
+
+
+@durable_task("predict")
+def score(
+    run: str, inputs: tuple[str, ...], out: str, options: SourceOptions, settings: dict[str, Any]
+) -> PredictionResult:
+    """Predict into a file that appears whole or not at all."""
+    bar = ProgressArtifact(out, "predicting into")
+    return predicted(
+        load_model(run_at(run)),
+        inputs,
+        out,
+        options,
+        on_progress=lambda now: bar.show(now.fraction, f"{now.rows:,} rows"),
+        **settings,
+    )

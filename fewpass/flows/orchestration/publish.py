@@ -1,0 +1,28 @@
+"""The flow `publish`: which model of a refresh's store is used from now on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fewpass.flows.orchestration import signatures
+from fewpass.flows.orchestration.artifacts import show_text
+from fewpass.flows.orchestration.scheduled import durable_task, made_flow
+from fewpass.flows.publishing import publication_facts
+from fewpass.pipeline.refresh.generations import publish_generation
+from fewpass.pipeline.refresh.publishing import Publication
+
+
+@made_flow(signatures.publish, "store")
+def publish(store: str, generation: int, because: str, after: int | None) -> dict[str, Any]:
+    """Publish it, and say so beside the run."""
+    made = move.with_options(task_run_name=f"publish generation {generation}")(
+        store, generation, because, after
+    )
+    show_text(store, "published", f"{made.sentence()}.", f"model that {store} publishes")
+    return publication_facts(store, made)
+
+
+@durable_task("publish")
+def move(store: str, generation: int, because: str, after: int | None) -> Publication:
+    """Publish it, unless somebody else did at the same time."""
+    return publish_generation(store, generation, after=after, why=because)

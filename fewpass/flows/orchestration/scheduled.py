@@ -1,0 +1,258 @@
+"""What every flow does at its start, and when its tasks are worth another try."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import os
+import socket
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+import dask.config
+import prefect.runtime
+from prefect import Flow, Task, flow, get_client, task
+from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.filters import (
+    FlowRunFilter,
+    FlowRunFilterDeploymentId,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+)
+from prefect.client.schemas.objects import StateType
+from prefect.exceptions import CancelledRun, TerminationSignal
+from prefect.logging import get_run_logger
+from prefect.logging.configuration import setup_logging
+from prefect.logging.handlers import PrefectConsoleHandler
+from prefect.states import Cancelled, Failed
+
+from fewpass.flows.errors import BAD_REQUEST, FAILED, ToleranceMissed, exit_status, sentence
+from fewpass.flows.log_lines import JsonLines, wants_json
+from fewpass.flows.orchestration.artifacts import last_word
+from fewpass.flows.orchestration.cancelling import CancelWatch, was_cancelled
+from fewpass.flows.orchestration.parameters import require_no_secrets_in
+from fewpass.flows.printing import log_printable, printable_errors
+from fewpass.storage.folder import Damaged
+from fewpass.storage.redaction import without_secrets
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+ENGINE_LOGGERS = ("prefect.flow_runs", "prefect.engine")  # both log what ends a flow run's process
+PREFECT_LOGGERS = ("prefect.extra", "prefect.flow_runs", "prefect.task_runs")
+
+CANCELLED = "Cancelled; what was made is in its folder, and the same parameters go on with it."
+DONE = "Cancelled, but it was done by then: what was made is in its folder."
+REFUSED, MISSED = "Refused", "ToleranceMissed"  # names of states, beside Prefect's own
+
+RETRIES = 3
+DELAYS_S = [2.0, 10.0, 30.0]  # a Dask scheduler or a store that is restarted needs some seconds
+
+
+def worth_retrying(_task: Any, _run: Any, state: Any) -> bool:
+    """Say whether what failed may go well the next time: a lost connection may, bad data not."""
+    error = state.result(raise_on_failure=False)
+    return (
+        isinstance(error, Exception)
+        and not isinstance(error, ArithmeticError | Damaged)
+        and exit_status(error) == FAILED
+    )
+
+
+def durable_task(name: str) -> Callable[[Callable[P, R]], Task[P, R]]:
+    """Make a Prefect task whose truth lies in a folder: retried where that can help, not cached."""
+    made: Callable[[Callable[P, R]], Task[P, R]] = task(
+        name=name,
+        task_run_name=name,
+        retries=RETRIES,
+        retry_delay_seconds=DELAYS_S,
+        retry_condition_fn=worth_retrying,
+        cache_policy=NO_CACHE,
+        persist_result=False,
+    )
+    return lambda function: made(printable_errors(function))
+
+
+def made_flow(
+    request: Callable[..., Any], names_it: str
+) -> Callable[[Callable[..., Any]], Flow[..., Any]]:
+    """Make a Prefect flow of a function; parameters, defaults and words are the request's.
+
+    Parameters
+    ----------
+    request
+        One of `fewpass.flows.orchestration.signatures`.
+    names_it
+        Path of the parameter that its runs are named by, such as `plan.store`.
+    """
+    what = request.__name__
+    make = flow(name=what, flow_run_name=named(what, names_it))
+    return lambda function: make(told_by_state(function, request))
+
+
+def told_by_state(function: Callable[..., Any], request: Callable[..., Any]) -> Callable[..., Any]:
+    """Have a flow run that asks for what cannot be end as Refused, not with a traceback.
+
+    One that is cancelled ends as Cancelled, also where a snapshot was taken first.  A missed
+    tolerance that is required ends as ToleranceMissed; all else as Prefect has it.
+    """
+
+    @wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            begin_flow()
+            with CancelWatch():
+                made = function(*args, **kwargs)
+            return Cancelled(message=DONE) if was_cancelled(patience_s=0.0) else made
+        except TerminationSignal:
+            if not was_cancelled():
+                raise
+            return Cancelled(message=CANCELLED)
+        except Exception as error:
+            name = _state_name(error)
+            if name is None:
+                raise
+            said = sentence(error)
+            get_run_logger().error(said)
+            IN_STATES.told.append(error)
+            return Failed(name=name, message=said, data=error)
+        finally:
+            last_word()
+
+    # Prefect reads the parameters' types where the function is, and would look for them here.
+    run.__signature__ = inspect.signature(request, eval_str=True)  # type: ignore[attr-defined]
+    run.__doc__ = request.__doc__
+    return run
+
+
+class InStates(logging.Filter):
+    """Leaves out of the log what a flow run's state tells in a sentence.
+
+    In a worker's process Prefect raises the error of a state that is not completed, and logs its
+    traceback twice.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[BaseException] = []
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether to log it."""
+        error = record.exc_info[1] if record.exc_info else None
+        return not isinstance(error, CancelledRun) and not any(error is one for one in self.told)
+
+
+IN_STATES = InStates()
+
+
+def _state_name(error: Exception) -> str | None:
+    if isinstance(error, ToleranceMissed):
+        return MISSED
+    return REFUSED if exit_status(error) == BAD_REQUEST else None
+
+
+def begin_flow() -> None:
+    """Tell Prefect which process this flow run is, so that `fewpass doctor` can look for it.
+
+    Prefect keeps parameters and shows them: BadAddress where an address among them has a secret.
+    """
+    quiet_dask()
+    if wants_json(()):
+        log_in_json()
+    log_printable()
+    for name in ENGINE_LOGGERS:
+        logging.getLogger(name).addFilter(IN_STATES)  # the same one again changes nothing
+    require_no_secrets_in(prefect.runtime.flow_run.parameters)
+    with get_client(sync_client=True) as client:
+        client.update_flow_run(
+            prefect.runtime.flow_run.id, infrastructure_pid=f"{socket.gethostname()}:{os.getpid()}"
+        )
+
+
+def quiet_dask() -> None:
+    """Have Dask log warnings alone: it tells of every worker and every comm, forty lines a run."""
+    quiet = dict.fromkeys(("distributed", "distributed.scheduler", "distributed.nanny"), "warning")
+    dask.config.set({"logging": quiet})  # what it reads when it is imported
+    for name in quiet:
+        logging.getLogger(name).setLevel(logging.WARNING)  # where it was
+
+
+def log_in_json() -> None:
+    """Have what Prefect would print in this process be JSON lines on standard error."""
+    setup_logging()
+    for name in ("prefect", *PREFECT_LOGGERS, None):
+        logger = logging.getLogger(name)
+        if any(isinstance(handler, PrefectConsoleHandler) for handler in logger.handlers):
+            lines = logging.StreamHandler()
+            lines.setFormatter(JsonLines())
+            kept = [h for h in logger.handlers if not isinstance(h, PrefectConsoleHandler)]
+            logger.handlers = [*kept, lines]
+
+
+def named(what: str, parameter: str) -> Callable[[], str]:
+    """Name flow runs by what they make and when: short, and each of them another.
+
+    Parameters
+    ----------
+    what
+        The flow's verb.
+    parameter
+        Path of the parameter that holds the address, such as `plan.store`.
+    """
+
+    def name() -> str:
+        found: Any = prefect.runtime.flow_run.parameters
+        for part in parameter.split("."):
+            found = found[part] if isinstance(found, dict) else getattr(found, part)
+        start = prefect.runtime.flow_run.scheduled_start_time or datetime.now(UTC)
+        place = with_date(without_secrets(str(found)), start).rstrip("/")
+        return f"{what} {'/'.join(place.split('/')[-2:])}, {start:%Y-%m-%d %H:%M:%S}"
+
+    return name
+
+
+def dated(url: str) -> str:
+    """Put the scheduled start into {date} and {time}: a repeated run finds its folder again.
+
+    After an outage the runs that were missed are all due at once.  The first of them does the work
+    of the newest; those behind it find that done.  The folder that was chosen becomes the run's
+    parameter: tried again it takes the same one, and `fewpass doctor` knows where to look.
+    """
+    if "{" not in url:
+        return url
+    chosen = with_date(url, newest_due())
+    with get_client(sync_client=True) as client:
+        run = client.read_flow_run(prefect.runtime.flow_run.id)
+        client.update_flow_run(run.id, parameters=run.parameters | {"run": chosen})
+    return chosen
+
+
+def newest_due() -> datetime:
+    """Return the scheduled start of this run, or of a later one of its schedule that is due."""
+    start: datetime = prefect.runtime.flow_run.scheduled_start_time
+    with get_client(sync_client=True) as client:
+        run = client.read_flow_run(prefect.runtime.flow_run.id)
+        if not run.auto_scheduled or run.deployment_id is None:
+            return start
+        waiting = client.read_flow_runs(
+            flow_run_filter=FlowRunFilter(
+                deployment_id=FlowRunFilterDeploymentId(any_=[run.deployment_id]),
+                state=FlowRunFilterState(
+                    type=FlowRunFilterStateType(any_=[StateType.SCHEDULED, StateType.PENDING])
+                ),
+            )
+        )
+    starts: list[datetime] = [
+        r.expected_start_time for r in waiting if r.auto_scheduled and r.expected_start_time
+    ]
+    now = datetime.now(UTC)
+    return max([start, *(time for time in starts if time <= now)])
+
+
+def with_date(url: str, start: datetime | None) -> str:
+    """Put a time into {date} and {time}."""
+    if start is None:
+        return url
+    return url.replace("{date}", f"{start:%Y-%m-%d}").replace("{time}", f"{start:%H%M%S}")

@@ -1,0 +1,99 @@
+"""The flow `train`: a task for each pass, or for a few."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from prefect.states import Completed
+
+from fewpass.flows.interrupts import stopping_first
+from fewpass.flows.orchestration import signatures
+from fewpass.flows.orchestration.artifacts import (
+    TrainingProgress,
+    show_convergence,
+    show_image,
+    show_text,
+)
+from fewpass.flows.orchestration.scheduled import (
+    MISSED,
+    dated,
+    durable_task,
+    made_flow,
+)
+from fewpass.flows.orchestration.session import Session, Stage, stages
+from fewpass.flows.orchestration.stalling import StallWatch, tell_prefect
+from fewpass.flows.orchestration.suspending import at_rest_if_suspended, is_suspended
+from fewpass.flows.training import require_convergence, require_tolerance
+from fewpass.pipeline.reporting.history import read_history
+from fewpass.pipeline.reporting.model_card import model_card
+from fewpass.pipeline.reporting.report import CONVERGENCE, IMAGE, draw_report
+from fewpass.pipeline.runs.outcome import Event, TrainingResult
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+
+
+@made_flow(signatures.train, "run")
+def train(plan: TrainingPlan, run: str, where: Execution, require_tol: bool) -> Any:
+    """Train, and return what came out in the state that tells of it."""
+    require_tolerance(plan, asked=require_tol)
+    result = train_in_stages(plan, dated(run), where)
+    if require_tol:
+        require_convergence(result, plan)
+    return completed(asdict(result), result)
+
+
+def completed(handed_on: dict[str, Any], result: TrainingResult) -> Any:
+    """Return what a flow hands on; Prefect's pages say whether a tolerance was reached."""
+    message = result.convergence.sentence(result.passes)
+    if message is None:
+        return handed_on
+    name = MISSED if result.converged is False else None
+    return Completed(name=name, message=message, data=handed_on)
+
+
+def train_in_stages(plan: TrainingPlan, run: str, where: Execution) -> TrainingResult:
+    """Train, a Prefect task per stage, and show what came of it."""
+    progress = TrainingProgress(run, plan.passes, plan.tol)
+    with Session(plan, run, where) as session, StallWatch(tell_prefect) as watch:
+
+        def show(event: Event) -> None:
+            watch.progressed()
+            progress.show(event)
+            if is_suspended():
+                session.stop()
+
+        with stopping_first(session.stop) as signals, at_rest_if_suspended(session):
+            for stage in stages(plan, int(session.cursor().passes)):
+                make_passes.with_options(task_run_name=stage.name)(session, stage, show)
+                if signals:
+                    session.drain()  # it came between two stages, or while one was ending
+                if session.finished or signals:
+                    break
+        result = session.result
+    show_run(session.run)
+    return result
+
+
+@durable_task("passes")
+def make_passes(session: Session, stage: Stage, show: Callable[[Event], None]) -> None:
+    """Make the passes of one stage, from where the run folder stands."""
+    for event in session.advance(stage):
+        show(event)
+    history = read_history(session.run.events())
+    if history.points or history.certificates:
+        show_convergence(session.run.url, history, session.training.stats.n)
+
+
+@durable_task("report")
+def show_run(run: RunFolder) -> None:
+    """Draw the loss curve and write the model's card, in the run folder and for Prefect's pages."""
+    report = draw_report(run)
+    if report.image is not None:  # a method of reductions alone has no loss on the way
+        show_image(run.url, "loss", run.folder.read(IMAGE), f"loss of {run.url}")
+    if report.convergence is not None:
+        image = run.folder.read(CONVERGENCE)
+        show_image(run.url, "above-optimum", image, f"how far above the optimum {run.url} is")
+    show_text(run.url, "card", model_card(run), f"model of {run.url}")

@@ -1,0 +1,99 @@
+"""What is printed or logged: without what a terminal would obey, and without secrets."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+from fewpass.storage.redaction import without_secrets
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+#: Control characters but tab and line end, marks that turn the direction of writing, line
+#: separators, and halves of characters.
+_OBEYED = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+_LOGGERS = ("prefect", "fewpass", "distributed", "fsspec", "asyncio")
+
+
+def printable(text: str) -> str:
+    """Return a text as it may be printed: escapes written out, secrets of addresses taken out.
+
+    Labels, names of columns and files, and errors of libraries are other people's words.
+    """
+    return without_control(without_secrets(text))
+
+
+def without_control(text: str) -> str:
+    """Write out the characters that a terminal would obey."""
+    return _OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def formatted_traceback(error: BaseException) -> str:
+    """Return an error's traceback, printable."""
+    return printable("".join(traceback.format_exception(error)))
+
+
+@contextmanager
+def ending_quietly() -> Iterator[None]:
+    """End a process whose reader has read enough, such as `head`, as the shell's own tools do."""
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except (BrokenPipeError, SystemExit) as end:
+        # Where rich meets a broken pipe, it exits with 1.
+        if isinstance(end, SystemExit) and not isinstance(end.__context__, BrokenPipeError):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
+        sys.exit(128 + signal.SIGPIPE)
+
+
+def printable_errors(function: Callable[P, R]) -> Callable[P, R]:
+    """Have a function raise errors with printable words only: who catches them will show them."""
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            error.args = tuple(printable(a) if isinstance(a, str) else a for a in error.args)
+            if isinstance(error, OSError) and isinstance(error.filename, str):
+                error.filename = printable(error.filename)
+            raise
+
+    return run
+
+
+def log_printable() -> None:
+    """Have every line that this process logs through Prefect, Dask and fsspec printable."""
+    make = logging.getLogRecordFactory()
+    if not getattr(make, "is_printable", False):
+        logging.setLogRecordFactory(_printable_records(make))
+
+
+def _printable_records(
+    make: Callable[..., logging.LogRecord],
+) -> Callable[..., logging.LogRecord]:
+    def made(*args: Any, **kwargs: Any) -> logging.LogRecord:
+        record = make(*args, **kwargs)
+        if record.name.partition(".")[0] in _LOGGERS:
+            record.msg, record.args = printable(record.getMessage()), None
+            error = record.exc_info[1] if record.exc_info else None
+            if error is not None:
+                record.exc_text = formatted_traceback(error)
+        return record
+
+    made.is_printable = True  # type: ignore[attr-defined]
+    return made

@@ -1,0 +1,159 @@
+"""`fewpass report`."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from rich.console import Group
+from rich.table import Table
+
+from fewpass.flows.cluster import engine_for_pass
+from fewpass.flows.console import Terminal, facts_table, format_seconds, passes_and_rows
+from fewpass.flows.errors import UsageError
+from fewpass.flows.options import Output, Where
+from fewpass.flows.printing import printable
+from fewpass.flows.scoring import rows_display
+from fewpass.flows.settings import as_toml, execution
+from fewpass.pipeline.reporting.drawing import can_draw
+from fewpass.pipeline.reporting.learners import learners_sentence
+from fewpass.pipeline.reporting.page.page import PAGE, Reproduction, page
+from fewpass.pipeline.reporting.page.quality import quality
+from fewpass.pipeline.reporting.report import RunReport, draw_report, read_report
+from fewpass.pipeline.reporting.time_table import BESIDE, PARTS, pass_of
+from fewpass.pipeline.runs.outcome import Convergence
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.sizes import format_bytes
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.folder import Folder
+from fewpass.storage.manifest import KEY
+
+NO_PICTURES = (
+    "No pictures are drawn, as matplotlib is not installed. Add --html, for a page that draws its "
+    "own, or install it with pip install 'fewpass[plots]'."
+)
+
+
+def run_report(run: str, as_page: bool, held_out: str | None, where: Where, output: Output) -> int:
+    """Draw a run's loss curve, and tell what the run did; make a page of it where that is asked."""
+    terminal = Terminal(output)
+    if held_out is not None and not as_page:
+        raise UsageError("--held-out is for the page: add --html.")
+    report = draw_report(RunFolder(run))
+    if not (as_page or can_draw()):
+        terminal.say(NO_PICTURES)
+    address = write_page(terminal, RunFolder(run), held_out, where) if as_page else None
+    tables = [facts_table("Run", shown_report(report))]
+    if report.sweeps:
+        tables.append(times(report.sweeps))
+    if report.forecast is not None:
+        tables.append(comparison(report, report.forecast))
+    if address is not None:
+        tables.append(facts_table("Page", {"at": address}))
+    for sentence in report.warnings:
+        terminal.say(sentence, style="yellow")
+    terminal.result(report._asdict() | {"page": address}, Group(*tables))
+    return 0
+
+
+def write_page(terminal: Terminal, run: RunFolder, held_out: str | None, where: Where) -> str:
+    """Write the page into the run's folder; return where it lies."""
+    told = read_report(run)
+    plan = told.model.record.plan
+    data = held_out_rows(plan, held_out)
+    found = None
+    if data is None:
+        terminal.say("No held-out rows are known: --held-out DATASET names some.", style="yellow")
+    else:
+        with (
+            engine_for_pass(execution(where), data) as executor,
+            rows_display(terminal, "Judging by held-out rows", data) as count,
+        ):
+            found = quality(told.model, data, executor, count)
+    commands = (
+        f"$ fewpass train {shlex.quote(plan.dataset)} {shlex.quote(run.folder.name)}-again "
+        "--config plan.toml"
+    )
+    judged = f"$ fewpass report {shlex.quote(run.folder.name)} --html --held-out DATASET"
+    text = page(told, found, Reproduction(as_toml(plan), commands, judged))
+    run.folder.write(PAGE, printable(text).encode())
+    return run.folder.address(PAGE)
+
+
+def held_out_rows(plan: TrainingPlan, named: str | None) -> Dataset | None:
+    """Open the rows to judge a model by: those named, or known to be held out; None without any."""
+    if named is not None or plan.held_out is not None:
+        return Dataset.open(named or plan.held_out or "")
+    beside = f"{plan.dataset.rstrip('/')}-test"  # as IngestPlan calls it
+    return Dataset.open(beside) if Folder(beside).exists(KEY) else None
+
+
+def comparison(report: RunReport, foreseen: dict[str, Any]) -> Table:
+    """Set what was foreseen beside what came."""
+    table = Table(title="Foreseen and found", title_justify="left", title_style="bold", box=None)
+    for name in ("", "foreseen", "found"):
+        table.add_column(name, justify="right" if name else "left", no_wrap=True)
+    usual = "" if foreseen["usual_passes"] is None else "about "
+    table.add_row("passes", f"{usual}{foreseen['passes']:.0f}", f"{report.passes:.4g}")
+    read = (foreseen["bytes_read"], report.bytes_read)
+    table.add_row("read", *map(format_bytes, read))
+    if foreseen["tol"] is not None and report.relative_gap is not None:
+        table.add_row("relative gap", f"{foreseen['tol']:.2g}", f"{report.relative_gap:.2g}")
+    if foreseen["theory_passes"] is not None:
+        table.add_row("passes by theory", f"at most {foreseen['theory_passes']:,.0f}", "")
+    return table
+
+
+def times(sweeps: list[dict[str, Any]]) -> Table:
+    """Lay out where a mean pass of each kind spends its time."""
+    title = "Where the time went: milliseconds of a mean pass"
+    table = Table(title=title, title_justify="left", title_style="bold", box=None)
+    table.add_column("", no_wrap=True)
+    for one in sweeps:
+        count = f"{one['passes']:.4g} pass{'es' * (one['passes'] != 1)}"
+        table.add_column(f"{pass_of(one['name'])},\n{count}", justify="right", no_wrap=True)
+    table.add_column("", style="dim")
+    for part, meaning in PARTS.items():
+        table.add_row(part, *(of_a_pass(one, one["parts"][part]) for one in sweeps), meaning)
+    table.add_row("in all", *(of_a_pass(one, one["seconds"]) for one in sweeps), style="bold")
+    if any(any(one["beside"].values()) for one in sweeps):
+        for part in BESIDE:
+            each = (of_a_pass(one, one["beside"][part]) for one in sweeps)
+            table.add_row(part, *each, "by a thread, beside the steps: not in the sum")
+    return table
+
+
+def of_a_pass(sweep: dict[str, Any], seconds: float) -> str:
+    """Write a part of a sweep's time as milliseconds a pass."""
+    passes = sweep["passes"]
+    return f"{1e3 * seconds / passes:,.1f}" if passes else ""
+
+
+def shown_report(report: RunReport) -> dict[str, Any]:
+    """Lay a report out for people."""
+    certified = report.certificate is not None
+    return {
+        "at": report.run,
+        "data set": report.dataset,
+        "method": f"{report.solver}, loss {report.loss}, lam {report.lam:.6g}",
+        "chosen": report.chosen,
+        "best learner": learners_sentence(report.learners),
+        "state": "finished" if report.finished else "unfinished: fewpass resume continues it",
+        "passes": passes_and_rows(report.passes, report.rows_seen),
+        "loss, last rows": report.last_loss,
+        "objective": report.objective,
+        "above the optimum": f"at most {report.certificate:.3g}" if certified else "not computed",
+        "tolerance": Convergence(report.tol, report.relative_gap, report.converged).sentence(
+            report.passes
+        ),
+        "restarts": report.restarts,
+        "resumed": report.resumed,
+        "took": f"{format_seconds(report.seconds)}, {format_bytes(report.bytes_read)} read",
+        "of which compiling": format_seconds(report.compiling_s) if report.compiling_s else None,
+        "waited for reading": f"{report.waiting_share:.0%} of the stepping time",
+        "loss curve": report.image,
+        "convergence": report.convergence,
+        "held-out loss": report.validation,
+        "time": report.time,
+    }

@@ -1,0 +1,321 @@
+"""`fewpass train` and `fewpass resume`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, cast
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+
+from fewpass.flows.cluster import engine_for_training
+from fewpass.flows.console import (
+    Terminal,
+    as_fixed,
+    facts_table,
+    format_seconds,
+    or_dash,
+    passes_and_rows,
+)
+from fewpass.flows.errors import ToleranceMissed
+from fewpass.flows.interrupts import stopping
+from fewpass.flows.options import (
+    READING,
+    STRAIGHT,
+    Output,
+    PlanSource,
+    Reading,
+    Straight,
+    Training,
+    Where,
+    given,
+)
+from fewpass.flows.pass_lines import display
+from fewpass.flows.settings import (
+    as_toml,
+    as_values,
+    checked,
+    execution,
+    source_options,
+    training_settings,
+)
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.execution.executor import Executor
+from fewpass.pipeline.plan.problem import loss_of
+from fewpass.pipeline.runs.outcome import TrainingResult
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.sizes import format_bytes
+from fewpass.pipeline.straight.telling import is_source
+from fewpass.pipeline.training.missed import Prover, goes_by_gradients, other_prover, what_helps
+from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.solvers.kernels.compiling import Compiling
+from fewpass.storage.dataset import Dataset
+
+if TYPE_CHECKING:
+    from fewpass.pipeline.training.bursts import FeatureResult
+
+CANDIDATE_STYLES = {"error": ".2%", "objective": ".6g", "gap": ".2e"}
+
+NO_ROWS_LEFT = (
+    "Certificate: not computed; it needs the rows again, which are stored nowhere (--keep DATASET "
+    "keeps them)."
+)
+
+BY_GRADIENTS = (
+    "It is the gradient's bound, which lags behind the true excess; the duality gap of "
+    "`solver=psdca` lags less."
+)
+
+Begin = Callable[[Executor], TrainingRun]
+
+
+def run_train(
+    dataset: str,
+    run: str,
+    training: Training,
+    where: Where,
+    plan_source: PlanSource,
+    output: Output,
+    reading: Reading = READING,
+    straight: Straight = STRAIGHT,
+    *,
+    require_tol: bool = False,
+) -> int:
+    """Train as the options say, and report."""
+    terminal = Terminal(output)
+    words = straight_words(dataset, reading, straight)
+    if words is not None and "keep" in words:
+        dataset, words = _kept(terminal, dataset, words, training), None
+    plan, place = training_settings(dataset, training, where, plan_source, words)
+    if plan_source.dry_run:
+        terminal.result(as_values(plan, place), as_toml(plan, place))
+        return 0
+    require_tolerance(plan, asked=require_tol)
+    terminal.plan(as_toml(plan, place))
+    result = train_shown(terminal, plan, run, place)
+    return _report(terminal, result, plan, require_tol=require_tol)
+
+
+def straight_words(dataset: str, reading: Reading, straight: Straight) -> dict[str, Any] | None:
+    """Return how a source is to be read; None where `dataset` is a data set.
+
+    BadInput where options for reading go with a data set.
+    """
+    words = given(reading) | given(straight)
+    if is_source(dataset):
+        return words
+    if words:
+        told = ", ".join(f"`{name}`" for name in sorted(words))
+        raise BadInput(
+            f"{dataset} is no source, and {told} would say how one is read. Leave it out, or name "
+            "a file."
+        )
+    return None
+
+
+def _kept(terminal: Terminal, source: str, words: dict[str, Any], training: Training) -> str:
+    """Ingest a source into the data set that is to be kept, and return where that lies."""
+    from fewpass.flows.ingesting import ingest_shown  # noqa: PLC0415 - only here
+
+    keep = words.pop("keep")
+    options = {name: words.pop(name) for name in SourceOptions.model_fields if name in words}
+    words.pop("expected_rows", None)
+    shared = {name: getattr(training, name) for name in ("memory", "seed")}
+    words |= {name: value for name, value in shared.items() if value is not None}
+    words |= {"sources": (source,), "dataset": keep, "options": source_options(options)}
+    return ingest_shown(terminal, checked(IngestPlan, words)).dataset
+
+
+def run_resume(run: str, where: Where, output: Output, *, require_tol: bool = False) -> int:
+    """Continue a run, and report."""
+    terminal, plan = Terminal(output), RunFolder(run).record().plan
+    require_tolerance(plan, asked=require_tol)
+    result = _follow(terminal, plan, execution(where), lambda e: TrainingRun.resume(run, e))
+    return _report(terminal, result, plan, require_tol=require_tol)
+
+
+def require_tolerance(plan: TrainingPlan, *, asked: bool) -> None:
+    """Refuse to require a tolerance that the plan does not have."""
+    if asked and plan.tol is None:
+        raise BadInput(
+            "require_tol is set, but the plan asks for no tolerance. Give --tol, or leave "
+            "--require-tol out."
+        )
+
+
+def require_convergence(result: TrainingResult, plan: TrainingPlan) -> None:
+    """Raise ToleranceMissed where a tolerance was asked for and missed."""
+    if result.converged is False:
+        prover = other_prover(plan, result.solver)
+        raise ToleranceMissed(
+            f"{result.convergence.sentence(result.passes)} The model is in {result.run}. "
+            f"{what_helps(result, prover)}"
+        )
+
+
+def train_shown(
+    terminal: Terminal, plan: TrainingPlan, run: str, place: Execution
+) -> TrainingResult:
+    """Train with a live display."""
+    return _follow(terminal, plan, place, lambda e: TrainingRun.start(plan, run, e))
+
+
+def _follow(
+    terminal: Terminal, plan: TrainingPlan, place: Execution, begin: Begin
+) -> TrainingResult:
+    at_work = plan  # until a method is chosen
+    with stopping(terminal) as asked:
+        with (
+            Compiling(lambda: _say_compiling(terminal, at_work)),
+            engine_for_training(place, plan) as executor,
+        ):
+            asked.training = training = begin(executor)
+            at_work = training.plan
+            for sentence in training.warnings:
+                terminal.say(sentence, style="yellow")
+            with display(terminal, training.plan) as show:
+                training.hear(show)
+                for event in training:
+                    asked.picked_up = True
+                    show(event)
+            if training.finished:
+                return training.result
+        raise asked.interrupted()
+
+
+def _say_compiling(terminal: Terminal, plan: TrainingPlan) -> None:
+    """Say what is waited for the first time that a machine trains so."""
+    said = [] if plan.solver.kind == "auto" else [plan.solver.kind]
+    if plan.source is None:
+        known = Dataset.open(plan.dataset).manifest
+        said += [f"loss {loss_of(plan, known).name}", f"{known.layout} rows of {known.dtype}"]
+    whose = f" for {', '.join(said)}" if said else ""
+    terminal.say(
+        f"Compiling kernels{whose}: this is done once on a machine (fewpass warm-up does it in "
+        "advance)."
+    )
+
+
+def _report(
+    terminal: Terminal, result: TrainingResult, plan: TrainingPlan, *, require_tol: bool
+) -> int:
+    """Print what came out; ToleranceMissed where it is not what is required."""
+    shown: list[RenderableType] = [facts_table("Run", _shown(result))]
+    if result.candidates:
+        shown.append(candidate_table(result))
+    terminal.result(asdict(result), Group(*shown))
+    if result.passes_of_model is not None:
+        terminal.say(held_out_sentence(result))
+    prover = None
+    if result.converged is False or (result.converged is None and proves_nothing(result)):
+        prover = other_prover(plan, result.solver)
+    if plan.source is not None and result.certificate is None:
+        terminal.say(NO_ROWS_LEFT)
+    else:
+        terminal.say(certificate_sentence(result, prover))
+    if require_tol:
+        require_convergence(result, plan)
+    if verdict := result.convergence.sentence(result.passes):
+        by_choice = result.passes_of_model not in (None, result.passes)
+        missed = result.converged is False and not by_choice
+        more, style = (f" {what_helps(result, prover)}", "yellow") if missed else ("", None)
+        terminal.say(f"{verdict}{more}", style=style)
+    return 0
+
+
+def candidate_table(result: TrainingResult) -> Table:
+    """Lay out what became of every lam, the one that was chosen marked."""
+    table = Table(title="On held-out rows", title_justify="left", title_style="bold", box=None)
+    for name in ("lam", "loss", "error", "objective", "above\noptimum", ""):
+        table.add_column(name, justify="right", no_wrap=True)
+    for found in result.candidates:
+        table.add_row(
+            f"{found['lam']:.6g}",
+            as_fixed(found["loss"], 6),
+            *(or_dash(found[name], style) for name, style in CANDIDATE_STYLES.items()),
+            "chosen" if found["lam"] == result.lam else "",
+        )
+    return table
+
+
+def _shown(result: TrainingResult) -> dict[str, Any]:
+    by_features = {}
+    if result.solver == "simba":  # its engine is imported for it alone
+        by_features = _shown_features(cast("FeatureResult", result))
+    return {
+        "at": result.run,
+        "snapshot": result.snapshot,
+        "solver": f"{result.solver}, loss {result.loss}, lam {result.lam:.6g}",
+        "models": f"{result.classes}, one per class" if result.classes else None,
+        "passes": passes_and_rows(result.passes, result.rows_seen),
+        **by_features,
+        "objective": result.objective,
+        "probabilities": _calibrated(result),
+        "read": format_bytes(result.bytes_read),
+        "took": f"{format_seconds(result.seconds)}, at most "
+        f"{format_bytes(result.peak_memory_bytes)} of memory",
+    }
+
+
+def _calibrated(result: TrainingResult) -> str | None:
+    """Say what probabilities were learnt from held-out rows, if any were."""
+    found = result.calibration
+    if found is None:
+        return None
+    if "p" in found:
+        return f"isotonic, {len(found['p'])} points"
+    offset = f"{found['offset']:.4g}" if "offset" in found else "an offset per class"
+    form = "sigmoid" if "offset" in found else "softmax"
+    return f"{form} of {found['slope']:.4g} * score + {offset}"
+
+
+def _shown_features(result: FeatureResult) -> dict[str, Any]:
+    """Lay out what counts where single features are read."""
+    share = result.accesses / max(result.passes, 1e-300)  # values of the data set
+    pilot = f", and {result.pilot_accesses:,} to find nu" if result.pilot_accesses else ""
+    where = "mapped from files" if result.mapped else "in memory"
+    return {
+        "passes": f"none; {result.iterations:,} steps, rows and columns {where}",
+        "accesses": f"{result.accesses:,}{pilot}; the data have {share:,.0f} values",
+        "nu": result.nu,
+        "margin": f"{result.margin:.6g}, at most {result.margin_bound:.6g} is possible",
+    }
+
+
+def held_out_sentence(result: TrainingResult) -> str:
+    """Say which model was kept by its held-out loss, and whether that ended the training."""
+    (kept,) = result.candidates
+    ended = "Stopped early" if result.stopped_early else "Ended"
+    return (
+        f"{ended} after {result.passes:.4g} passes: the held-out loss was lowest after "
+        f"{result.passes_of_model:.4g}, {as_fixed(kept['loss'], 6)}, and that model is kept."
+    )
+
+
+def proves_nothing(result: TrainingResult) -> bool:
+    """Whether a certificate says no more than that no loss is below 0."""
+    found, objective = result.certificate, result.objective
+    return found is not None and objective is not None and found >= objective
+
+
+def certificate_sentence(result: TrainingResult, prover: Prover | None) -> str:
+    """Say how far from the best possible model this one can be."""
+    if result.certificate is None or result.objective is None:
+        return "Certificate: not computed (--certify pays one more pass for it)."
+    if proves_nothing(result):
+        more = prover.sentence if prover else "More `passes` or a larger `lam` tighten it."
+        return f"Certificate: nothing is proven yet but that no loss is below 0. {more}"
+    relative = result.certificate / max(1.0, abs(result.objective))
+    hinge = result.hinge_certificate
+    whose = f"of each of the {result.classes} models " if result.classes else ""
+    return (
+        f"Certificate: the objective {whose}is at most {result.certificate:.3g} above the optimum "
+        f"(relative {relative:.2g})."
+        + (f" With the plain hinge for a loss, at most {hinge:.3g} above its." if hinge else "")
+        + (f" {BY_GRADIENTS}" if prover and goes_by_gradients(result.solver) else "")
+    )

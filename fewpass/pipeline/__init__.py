@@ -1,0 +1,1 @@
+"""Streaming, training, certificates, snapshots and estimators; users import from `fewpass`."""

@@ -1,0 +1,218 @@
+"""Kernels compiled ahead, so that nobody waits for them later: in an image, or before a service.
+
+Small trainings are done as users would do them, each combination of loss and rows in some process;
+what they compile stays in the cache on disk (`fewpass/solvers/kernels/dispatch.py`).  Processes
+that compile the same kernel for different rows may lose each other's entry in numba's index: at the
+end one process goes through all combinations again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from importlib.util import find_spec
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.solvers.registry import LOSSES, loss_class
+
+Layout = Literal["dense", "sparse"]
+LAYOUTS: tuple[Layout, ...] = ("dense", "sparse")
+DTYPES = ("float32", "float64")  # as data sets store rows, and as estimators are given them
+USUAL_LOSSES = ("logistic", "squared")  # those of plans and estimators that name none
+METHODS = ("onepass", "newton", "psdca", "s2gd+")  # those that `auto` chooses from
+FILES = ("csv", "svm")
+
+ROWS, COLUMNS = 400, 6
+
+
+class Combination(NamedTuple):
+    """What is trained together: one loss on one kind of rows, or files of one kind."""
+
+    loss: str | None  # None: files, from ingest to predictions
+    layout: str
+    dtype: str
+
+    def __str__(self) -> str:
+        if self.loss is None:
+            return f"{self.layout} files, ingested, trained, evaluated, predicted"
+        return f"{self.loss}, {self.layout} rows of {self.dtype}"
+
+
+class Compiled(NamedTuple):
+    """What a combination took."""
+
+    combination: Combination
+    kernels: int  # 0: all were there
+    seconds: float  # of compiling
+
+
+class WarmUp(NamedTuple):
+    """What `fewpass warm-up --json` prints."""
+
+    kernels: int
+    seconds: float  # on the clock
+    processes: int
+    combinations: int
+    folder: str
+
+
+def warm_up(
+    losses: Sequence[str] = USUAL_LOSSES,
+    layouts: Sequence[str] = LAYOUTS,
+    *,
+    processes: int | None = None,
+    on_compiled: Callable[[Compiled], None] = lambda _: None,
+) -> WarmUp:
+    """Compile the kernels of the usual trainings, on all cores; what is compiled already is not.
+
+    Parameters
+    ----------
+    losses
+        Words of losses.
+    layouts
+        "dense", "sparse", or both.
+    processes
+        At a time; default: the machine's cores.
+    on_compiled
+        Called when a combination is done.
+
+    Raises
+    ------
+    BadInput
+        When there is no such loss or layout.
+    """
+    from fewpass.solvers.kernels.dispatch import cache_folder  # noqa: PLC0415 - imports numba
+
+    todo = list(combinations(losses, layouts))
+    began, kernels = time.perf_counter(), 0
+    at_a_time = min(processes or os.cpu_count() or 1, len(todo))
+    with ProcessPoolExecutor(at_a_time, get_context("spawn")) as pool:
+        for done in as_completed([pool.submit(compile_for, one) for one in todo]):
+            kernels += done.result().kernels
+            on_compiled(done.result())
+    if at_a_time > 1:
+        with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+            kernels += sum(found.kernels for found in pool.map(compile_for, todo))
+    seconds = time.perf_counter() - began
+    return WarmUp(kernels, seconds, at_a_time, len(todo), str(cache_folder()))
+
+
+def combinations(losses: Sequence[str], layouts: Sequence[str]) -> Iterator[Combination]:
+    """Yield what is to be compiled for, what takes longest first; BadInput on unknown words."""
+    for name, given, known in (("loss", losses, tuple(LOSSES)), ("layout", layouts, LAYOUTS)):
+        unknown = [word for word in given if word not in known]
+        if unknown or not given:
+            raise BadInput(
+                f"There is no {name} {', '.join(unknown) or '(none named)'}. Choose among "
+                f"{', '.join(known)}."
+            )
+    for kind in FILES:
+        if {"csv": "dense", "svm": "sparse"}[kind] in layouts:
+            yield Combination(None, kind, "float32")
+    for loss in losses:
+        for layout in layouts:
+            for dtype in DTYPES:
+                yield Combination(loss, layout, dtype)
+
+
+def compile_for(combination: Combination) -> Compiled:
+    """Do the small trainings of a combination in this process."""
+    from fewpass.solvers.kernels.compiling import Compiling  # noqa: PLC0415 - imports numba
+
+    logging.getLogger("fewpass").setLevel(logging.ERROR)  # who asked for it hears enough
+    with Compiling() as compiling, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a small training need not come to its tolerance
+        if combination.loss is None:
+            train_files(combination.layout)
+        elif find_spec("sklearn") is None:
+            train_stored(combination.loss, combination.layout, combination.dtype)
+        else:
+            train_rows(combination.loss, combination.layout, combination.dtype)
+    return Compiled(combination, compiling.kernels, compiling.seconds)
+
+
+def train_rows(loss: str, layout: str, dtype: str) -> None:
+    """Fit, and go on by batches, with every method that `auto` may choose."""
+    from scipy import sparse  # noqa: PLC0415
+
+    from fewpass.pipeline.estimators import LinearClassifier, LinearRegressor  # noqa: PLC0415
+
+    X, score = small_rows()
+    rows: Any = X.astype(dtype)
+    if layout == "sparse":
+        rows = sparse.csr_matrix(rows)
+    numbers = loss_class(loss).takes_numbers
+    kind: Any = LinearRegressor if numbers else LinearClassifier
+    y = score if numbers else (score > 0).astype(int)
+    for method in methods(loss):
+        tol = None if method == "asgd" else 1e-2
+        kind(loss=loss, solver=method, tol=tol, passes=6).fit(rows, y).predict(rows)
+    batch: Any = kind(loss=loss, lam=1e-2)
+    batch.partial_fit(rows, y) if numbers else batch.partial_fit(rows, y, classes=[0, 1])
+
+
+def methods(loss: str) -> tuple[str, ...]:
+    """Return those to compile for."""
+    return METHODS if loss_class(loss).is_smooth else ("onepass", "auto")
+
+
+def train_stored(loss: str, layout: str, dtype: str) -> None:
+    """Train with every method that `auto` may choose, without scikit-learn: on a data set."""
+    from fewpass.pipeline.api import ingest, train  # noqa: PLC0415
+
+    with tempfile.TemporaryDirectory() as folder:
+        rows = Path(folder) / {"dense": "rows.csv", "sparse": "rows.svm"}[layout]
+        write_rows(rows)
+        label = {"label": "y"} if layout == "dense" else {}
+        ingest(rows, Path(folder) / "data", dtype=dtype, **label)
+        for method in methods(loss):
+            run = Path(folder) / method
+            train(Path(folder) / "data", run, loss=loss, solver=method, tol=1e-2, passes=6)
+
+
+def train_files(kind: str) -> None:
+    """Go the whole way of the commands with a small file."""
+    from fewpass.pipeline.api import evaluate, ingest, predict, train  # noqa: PLC0415
+
+    with tempfile.TemporaryDirectory() as folder:
+        at = Path(folder)
+        rows, data = at / f"rows.{kind}", at / "data"
+        write_rows(rows)
+        label = {"label": "y"} if kind == "csv" else {}
+        made = ingest(rows, data, test_fraction=0.2, **label)
+        assert made.test_dataset is not None, "rows were held out"
+        train(data, at / "one-pass", certify=True)
+        train(data, at / "run", tol=1e-3)
+        evaluate(at / "run", made.test_dataset)
+        predict(at / "run", rows, at / "predictions.csv", probability=True, **label)
+
+
+def write_rows(path: Path) -> None:
+    """Write a small file by its suffix."""
+    X, score = small_rows()
+    with path.open("w") as file:
+        if path.suffix == ".csv":
+            file.write(",".join([*(f"x{j}" for j in range(COLUMNS)), "y"]) + "\n")
+        for row, positive in zip(X.round(3).tolist(), (score > 0).tolist(), strict=True):
+            if path.suffix == ".csv":
+                file.write(",".join(map(repr, row)) + f",{int(positive)}\n")
+            else:
+                values = " ".join(f"{j + 1}:{value!r}" for j, value in enumerate(row))
+                file.write(f"{int(positive)} {values}\n")
+
+
+def small_rows() -> tuple[Any, Any]:
+    """Return some rows (n, d) and their scores (n,)."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((ROWS, COLUMNS))
+    return X, X[:, 0] + 0.5 * rng.standard_normal(ROWS)

@@ -1,0 +1,165 @@
+"""The page's addresses: /fewpass on a Dask scheduler's dashboard, or on a server of its own.
+
+`dask scheduler --preload fewpass.pipeline.dashboard.routes` adds them to a scheduler of its own
+process.  Only runs that a training has told the scheduler of (or that were named to the server) are
+shown: an address in a request never makes anything be read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any, TypeVar
+
+import psutil  # type: ignore[import-untyped]
+from distributed.http.routing import RoutingApplication
+from tornado import web
+
+from fewpass.pipeline.dashboard.hosts import OfThisMachine
+from fewpass.pipeline.dashboard.learning import learning
+from fewpass.pipeline.dashboard.metrics import CONTENT_TYPE, exposition, samples_of
+from fewpass.pipeline.execution.on_dask import TOPIC
+from fewpass.pipeline.refresh.generations import generations
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.storage.folder import Folder
+
+T = TypeVar("T")
+
+MOST_SCRAPED = 16  # runs, the newest, whose metrics are told
+
+
+def shown_runs(scheduler: Any) -> list[str]:
+    """Return the runs that were trained on a scheduler, the newest first."""
+    urls = [message["run"] for _, message in scheduler.get_events(TOPIC)]
+    return list(dict.fromkeys(reversed(urls)))
+
+
+class Page(OfThisMachine):
+    """The page itself: one document that loads nothing from elsewhere."""
+
+    def get(self) -> None:
+        """Send the page."""
+        self.set_header("Content-Security-Policy", "default-src 'self' 'unsafe-inline'")
+        self.write(
+            files("fewpass.pipeline.dashboard").joinpath("page.html").read_text(encoding="utf-8")
+        )
+
+
+class OfRuns(OfThisMachine):
+    """Tells of the runs that a scheduler or a server knows."""
+
+    def initialize(self, scheduler: Any = None, runs: tuple[str, ...] = ()) -> None:
+        """Take where runs are known from."""
+        self._scheduler, self._runs = scheduler, runs
+
+    async def known(self) -> list[str]:
+        """Return the runs, the newest first."""
+        if self._scheduler is not None:
+            return shown_runs(self._scheduler)
+        return await aside(runs_at, self._runs)
+
+
+async def aside(function: Callable[..., T], *arguments: Any) -> T:
+    """Call a function that reads files in a thread: the loop may be the scheduler's own."""
+    return await asyncio.get_running_loop().run_in_executor(None, function, *arguments)
+
+
+def runs_at(urls: Sequence[str]) -> list[str]:
+    """Return the runs at addresses, of a store those of its generations, the newest first."""
+    found: list[str] = []
+    for url in urls:
+        if RunFolder(url).exists():
+            found.append(url)
+        else:
+            made = reversed(generations(Folder(url)))
+            found += [one.run for one in made if RunFolder(one.run).exists()]
+    return found
+
+
+class Numbers(OfRuns):
+    """What the page draws."""
+
+    def _gone(self, workers: Iterable[str]) -> list[str]:
+        """Return the workers of a run, HOST:PID, that the scheduler has no more.
+
+        Without a scheduler those whose process on this machine is dead.
+        """
+        if self._scheduler is None:
+            here = (worker for worker in workers if worker.startswith(f"{socket.gethostname()}:"))
+            return [w for w in here if not psutil.pid_exists(int(w.rpartition(":")[2]))]
+        alive = {str(worker.pid) for worker in self._scheduler.workers.values()}
+        named = (worker for worker in workers if ":" in worker)
+        return [worker for worker in named if worker.rpartition(":")[2] not in alive]
+
+    async def get(self) -> None:
+        """Send a run's numbers, by its place among the known runs (0: the newest)."""
+        runs = await self.known()
+        which = self.get_query_argument("which", "0")
+        told: dict[str, Any] = {"runs": runs, "now": time.time()}
+        if which.isdecimal() and int(which) < len(runs):
+            told |= await aside(_numbers, runs[int(which)])
+            told["gone"] = self._gone(told.get("workers", ()))
+        self.write(json.dumps(told))
+
+
+class Metrics(OfRuns):
+    """What Prometheus reads."""
+
+    async def get(self) -> None:
+        """Send the metrics of the newest runs."""
+        runs = (await self.known())[:MOST_SCRAPED]
+        self.set_header("Content-Type", CONTENT_TYPE)
+        self.write(await aside(_metrics, runs))
+
+
+def _metrics(runs: Sequence[str]) -> str:
+    return exposition(sample for url in runs for sample in samples_of(_numbers(url)))
+
+
+def _numbers(url: str) -> dict[str, Any]:
+    run = RunFolder(url)
+    try:
+        size = run.folder.size("log.jsonl")
+        return _read(url, size, holder_token(run))
+    except (OSError, ValueError) as error:
+        return {"run": url, "error": str(error)}
+
+
+def holder_token(run: RunFolder) -> str:
+    """Return something that changes when a run is taken up or left."""
+    try:
+        return run.folder.read("lease.json").decode()
+    except FileNotFoundError:
+        return ""
+
+
+@lru_cache(maxsize=MOST_SCRAPED)
+def _read(url: str, _size: int, _holder: str) -> dict[str, Any]:
+    """Read a run again only when its log has grown."""
+    return learning(RunFolder(url))
+
+
+def handlers(**known: Any) -> list[tuple[str, type[web.RequestHandler], dict[str, Any]]]:
+    """Return the page's routes."""
+    return [
+        (r"/fewpass", Page, {}),
+        (r"/fewpass/numbers.json", Numbers, known),
+        (r"/fewpass/metrics", Metrics, known),
+    ]
+
+
+def add_page(scheduler: Any) -> None:
+    """Add the page to a scheduler's dashboard."""
+    application = scheduler.http_application
+    if isinstance(application, RoutingApplication):  # none without a dashboard
+        application.add_handlers(r".*", handlers(scheduler=scheduler))
+
+
+def dask_setup(scheduler: Any) -> None:
+    """Add the page: what Dask calls of a module given to --preload."""
+    add_page(scheduler)

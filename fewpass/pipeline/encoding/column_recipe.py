@@ -1,0 +1,62 @@
+"""What every kind of column has: output columns, names, and entries in rows."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
+from fewpass.pipeline.encoding.cells import Floats, Mask
+from fewpass.pipeline.encoding.text import Ragged
+
+Codes = NDArray[np.int64]
+
+
+class Slot(NamedTuple):
+    """An entry of every row."""
+
+    column: Codes  # (n,) which output column, from 0 at the column's first
+    value: Floats  # (n,)
+
+
+def one_hot(found: Codes) -> Slot:
+    """Return a slot with a one in the column of each code."""
+    return Slot(found.astype(np.int64), np.ones(len(found)))
+
+
+class Entries(NamedTuple):
+    """A column's cells, encoded."""
+
+    slots: tuple[Slot | Ragged, ...]  # in the order of their output columns
+    bad: Mask | None = None  # (n,) cells that are not what the column holds; None: none
+
+
+class ColumnRecipe(BaseModel):
+    """How one column is encoded."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    missing_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
+    """Of the sample's cells."""
+
+    @property
+    def outputs(self) -> list[str]:
+        """Return the names of the output columns."""
+        raise NotImplementedError
+
+    @property
+    def width(self) -> int:
+        """Return how many output columns there are."""
+        return len(self.outputs)
+
+    @property
+    def told(self) -> str:
+        """Say in a few words what becomes of the column."""
+        raise NotImplementedError
+
+    def entries(self, cells: Any) -> Entries:
+        """Encode cells (n,), an Arrow array."""
+        raise NotImplementedError

@@ -1,0 +1,74 @@
+"""Columns of dates and times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import numpy as np
+
+from fewpass.pipeline.encoding.cells import Floats, Mask
+from fewpass.pipeline.encoding.column_recipe import Codes, ColumnRecipe, Entries, Slot
+from fewpass.pipeline.encoding.moments import read_moments
+
+SECONDS_OF_DAY = 86_400
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+
+class Date(ColumnRecipe):
+    """Days since the sample's first, standardised; weekday, month and hour as categories."""
+
+    kind: Literal["date"] = "date"
+    first: float  # seconds since 1970
+    mean: float  # of days since
+    deviation: float
+    has_hours: bool
+    form: str | None = None
+    """Of text, as `strptime` has it, or several with a bar between them; None: ISO 8601;
+    s, ms, us, ns: numbers, since 1970."""
+    has_weekdays: bool = True
+    missing: tuple[str, ...] = ()
+    """Words and days of the sample that stand for a missing date."""
+    standins: tuple[float, ...] = ()
+    """Moments, in seconds since 1970, that do."""
+
+    @property
+    def outputs(self) -> list[str]:
+        """Return the name, and one per part."""
+        hours = [f"{self.name} hour={hour}" for hour in range(24)] if self.has_hours else []
+        weekdays = [f"{self.name} weekday={day}" for day in WEEKDAYS * self.has_weekdays]
+        months = [f"{self.name} month={month}" for month in range(1, 13)]
+        return [self.name, f"{self.name} is missing", *weekdays, *months, *hours]
+
+    @property
+    def told(self) -> str:
+        """Say which parts are used."""
+        parts = ["days", *["weekday"] * self.has_weekdays, "month", *["hour"] * self.has_hours]
+        gaps = f"; missing where {', '.join(self.missing)}" if self.missing else ""
+        return f"date: {', '.join(parts)}{gaps}"
+
+    def entries(self, cells: Any) -> Entries:
+        """Encode dates or times."""
+        seconds, bad = read_moments(cells, self.form, self.missing, self.standins)
+        missing = np.isnan(seconds)
+        days = ((seconds - self.first) / SECONDS_OF_DAY - self.mean) / self.deviation
+        slots = [Slot(missing.astype(np.int64), np.where(missing, 1.0, days))]
+        for part, first in self._parts(np.where(missing, 0.0, seconds)):
+            slots.append(Slot(first + part, np.where(missing, 0.0, 1.0)))
+        return Entries(tuple(slots), bad)
+
+    def is_missing(self, cells: Any) -> Mask:
+        """Say which cells (n,) are missing, or no dates."""
+        return np.isnan(read_moments(cells, self.form, self.missing, self.standins).values)
+
+    def _parts(self, seconds: Floats) -> Iterator[tuple[Codes, int]]:
+        """Yield weekday, month and hour from 0, and where their columns begin."""
+        moments = seconds.astype("datetime64[s]")
+        days, months = moments.astype("datetime64[D]"), moments.astype("datetime64[M]")
+        first = 2
+        if self.has_weekdays:
+            yield (days.astype(np.int64) + 3) % len(WEEKDAYS), first  # 1970 began on a Thursday
+            first += len(WEEKDAYS)
+        yield months.astype(np.int64) % 12, first
+        if self.has_hours:
+            yield (moments - days).astype(np.int64) // 3600, first + 12

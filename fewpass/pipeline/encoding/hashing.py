@@ -1,0 +1,101 @@
+"""Hashes of words: MurmurHash3 (Appleby, 32 bits, seed 0) of their UTF-8 bytes, compiled.
+
+The numbers of `sklearn.utils.murmurhash3_32`, for all cells of an Arrow column at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
+
+Bytes = NDArray[np.uint8]
+Signs = NDArray[np.float64]
+_MASK = 0xFFFFFFFF
+
+
+@part_of_kernels
+def _rotated(word: Any, by: int) -> Any:
+    return ((word << by) | (word >> (32 - by))) & _MASK
+
+
+@part_of_kernels
+def _scrambled(word: Any) -> Any:
+    return (_rotated((word * 0xCC9E2D51) & _MASK, 15) * 0x1B873593) & _MASK
+
+
+@part_of_kernels
+def murmur3(text: Bytes, begin: Any, end: Any) -> Any:
+    """Return the hash of text[begin:end], 0 <= hash < 2^32, as int64."""
+    size, found = end - begin, np.int64(0)
+    for at in range(begin, begin + size // 4 * 4, 4):
+        word = np.int64(text[at]) | np.int64(text[at + 1]) << 8
+        word |= np.int64(text[at + 2]) << 16 | np.int64(text[at + 3]) << 24
+        found = (_rotated(found ^ _scrambled(word), 13) * 5 + 0xE6546B64) & _MASK
+    word = np.int64(0)
+    for k in range(size % 4):
+        word |= np.int64(text[begin + size // 4 * 4 + k]) << 8 * k
+    found ^= _scrambled(word) if size % 4 else 0
+    found ^= size
+    found = ((found ^ (found >> 16)) * 0x85EBCA6B) & _MASK
+    found = ((found ^ (found >> 13)) * 0xC2B2AE35) & _MASK
+    return found ^ (found >> 16)
+
+
+@part_of_kernels
+def _signed(found: Any) -> Any:
+    """Return a hash as the signed number of 32 bits that it is."""
+    return found - (found >> 31 << 32)
+
+
+@kernel
+def _hash_cells(text: Any, ends: Any, prefix: Any, out: Any) -> None:
+    """Hash prefix + cell for every cell text[ends[i]:ends[i + 1]]."""
+    room = np.empty(prefix.size + 64, np.uint8)
+    room[: prefix.size] = prefix
+    for i in range(out.size):
+        begin, size = ends[i], ends[i + 1] - ends[i]
+        if prefix.size + size > room.size:
+            larger = np.empty(2 * (prefix.size + size), np.uint8)
+            larger[: prefix.size] = prefix
+            room = larger
+        for k in range(size):
+            room[prefix.size + k] = text[begin + k]
+        out[i] = _signed(murmur3(room, 0, prefix.size + size))
+
+
+@kernel
+def _as_slots(codes: Any, mask: Any, value: Any) -> None:
+    """Turn hashes into columns, in their place, and signs."""
+    for i in range(codes.size):
+        value[i] = -1.0 if codes[i] < 0 else 1.0
+        codes[i] = abs(codes[i]) & mask
+
+
+def hashed_slots(words: Any, prefix: str, bits: int) -> tuple[NDArray[np.int64], Signs]:
+    """Return the column (n,), below 2^bits, of every cell's hash, and its sign."""
+    codes = hashes(words, prefix)
+    value = np.empty(len(codes))
+    _as_slots(codes, (1 << bits) - 1, value)
+    return codes, value
+
+
+def hashes(words: Any, prefix: str) -> NDArray[np.int64]:
+    """Return the signed hash (n,) of prefix + word, of every cell of a large string array."""
+    text, ends = buffers_of(words)
+    out = np.empty(len(words), np.int64)
+    _hash_cells(text, ends, np.frombuffer(prefix.encode(), np.uint8), out)
+    return out
+
+
+def buffers_of(words: Any) -> tuple[Bytes, NDArray[np.int64]]:
+    """Return the bytes of a large string array, and where each cell begins, the last end behind."""
+    words = words.combine_chunks() if isinstance(words, pa.ChunkedArray) else words
+    _, ends, text = words.buffers()
+    begins = np.frombuffer(ends, np.int64)[words.offset : words.offset + len(words) + 1]
+    content = np.zeros(0, np.uint8) if text is None else np.frombuffer(text, np.uint8)
+    return content, begins

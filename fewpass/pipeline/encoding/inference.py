@@ -1,0 +1,194 @@
+"""What the columns of a table hold, told by a sample of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fewpass.pipeline.encoding.cells import (
+    STRAY,
+    UNITS_OF_TIME,
+    Written,
+    frequent,
+    is_numeric,
+    is_span,
+    is_text,
+    read_numbers,
+    says_nothing,
+)
+from fewpass.pipeline.encoding.codes import are_codes
+from fewpass.pipeline.encoding.date_forms import dates_in, recurring
+from fewpass.pipeline.encoding.lists import is_list_of_numbers, is_list_of_words
+from fewpass.pipeline.encoding.maps import is_map_to_numbers
+from fewpass.pipeline.encoding.moments import read_moments
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.settings.encoding import Kind
+
+#: In a sample of fewer cells the majority tells.
+FEW = 100
+#: So many words with digits may stand for a missing number.
+MOST_CODES = 3
+#: A column of no more different numbers, and of words, is a category.
+FEW_NUMBERS = 20
+#: Spaces in a cell, on average, from which it is text and no word.
+SPACES_OF_TEXT = 3.0
+#: Cells that are tried as numbers before all are; of fewer numbers none is an outlier.
+_TRIED = 1000
+#: Share of the cells tried that are no numbers, from which no others are looked at.
+_HOPELESS = 0.75
+#: Ranges of the middle 99 % that the extremes are apart from it, where values must be clipped.
+_FAR = 10.0
+
+_YEAR_2000, _YEAR_2040 = 946_684_800.0, 2_208_988_800.0
+_COMPACT = r"^(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])$"
+
+
+_LISTS: tuple[tuple[Callable[[Any], bool], Kind], ...] = (
+    (is_list_of_numbers, "vector"), (is_list_of_words, "tags"), (is_map_to_numbers, "map"),
+)  # fmt: skip
+
+
+class Held(NamedTuple):
+    """What a column holds."""
+
+    kind: Kind
+    written: Written = "plain"  # how numbers are, as text
+    form: str | None = None  # of dates as text, as `strptime` has it
+    missing: tuple[str, ...] = ()  # words that stand for a missing number or date
+
+
+def held_in(name: str, cells: Any) -> Held:
+    """Tell what a column holds by the cells of a sample, an Arrow array.
+
+    Raises
+    ------
+    BadInput
+        When the column is of a type that becomes no numbers.
+    """
+    kind, types = cells.type, pa.types
+    if pa.types.is_integer(kind) and are_codes(cells) and unit_since_1970(cells) is None:
+        return Held("category")
+    if is_numeric(kind) or is_span(kind) or types.is_null(kind):
+        return Held("number")
+    if types.is_date(kind) or types.is_timestamp(kind):
+        return Held("date")
+    if types.is_boolean(kind) or types.is_dictionary(kind):
+        return Held("category")
+    for is_of_kind, found in _LISTS:
+        if is_of_kind(kind):
+            return Held(found)
+    if is_text(kind):
+        return _held_in_text(cells.drop_null())
+    raise BadInput(
+        f"Column {name!r} holds {kind} values, which become no numbers. Leave it out with "
+        f"`column={name}=drop`, or turn it into numbers, text or dates."
+    )
+
+
+def as_asked(kind: Kind, cells: Any) -> Held:
+    """Return a kind that somebody asked for, with what the sample tells of how it is written."""
+    if kind == "date" and (unit := unit_since_1970(cells)):
+        return Held("date", form=unit)
+    found = _held_in_text(cells.drop_null()) if is_text(cells.type) else Held(kind)
+    return found if found.kind == kind else Held(kind)
+
+
+def unit_since_1970(cells: Any) -> str | None:
+    """Return the unit in which numbers count the time since 1970, all of 2000 to 2039; or None."""
+    if not (is_numeric(cells.type) or is_text(cells.type)) or cells.null_count == len(cells):
+        return None
+    numbers, bad = read_numbers(cells)
+    if bad is not None or np.isnan(numbers).all():
+        return None
+    low, high = float(np.nanmin(numbers)), float(np.nanmax(numbers))
+    for unit, seconds in UNITS_OF_TIME.items():
+        if low * seconds >= _YEAR_2000 and high * seconds < _YEAR_2040:
+            return unit
+    return None
+
+
+def _held_in_text(known: Any) -> Held:
+    found = _as_numbers(known, "plain")
+    if found is not None:
+        if _are_compact_dates(known):
+            return Held("date", form="%Y%m%d")
+        return Held("category") if are_codes(known) and unit_since_1970(known) is None else found
+    dates = dates_in(known)
+    if dates is not None:
+        return Held("date", form=dates.form, missing=dates.missing)
+    for written in ("units", "comma", "clock"):  # 1,234 is above a thousand, 12,5 is below
+        found = _as_numbers(known, written)
+        if found is not None:
+            return found
+    spaces = pc.mean(pc.count_substring(known, " ")).as_py()
+    return Held("text" if spaces >= SPACES_OF_TEXT else "category")
+
+
+def _as_numbers(known: Any, written: Written) -> Held | None:
+    """Take text for numbers where most of it is; what is not is then a code, or a bad cell."""
+    few = known.take(pa.array(range(0, len(known), max(1, len(known) // _TRIED)), pa.int64()))
+    _, bad = read_numbers(few, written)
+    hopeless = bad is not None and bad.mean() > _HOPELESS
+    return None if hopeless else _mostly_numbers(known, written)
+
+
+def _mostly_numbers(known: Any, written: Written) -> Held | None:
+    numbers, bad = read_numbers(known, written)
+    if bad is None:
+        return Held("number", written, missing=_gaps(known, numbers))
+    if bad.mean() > 0.5:
+        return None
+    if len(known) < FEW:
+        return Held("number", written)
+    missing = _codes(known, bad)
+    numbers, left = read_numbers(known, written, missing)
+    if left is not None and left.mean() > STRAY:
+        return None
+    if missing and len(np.unique(numbers)) <= FEW_NUMBERS:  # such as 0, 1, 2, 3+
+        return None
+    return Held("number", written, missing=tuple(sorted({*missing, *_gaps(known, numbers)})))
+
+
+def _gaps(known: Any, numbers: Any) -> tuple[str, ...]:
+    """Return the words that everybody has for a missing number."""
+    missing = known.filter(pa.array(np.isnan(numbers)))
+    return tuple(sorted(pc.unique(missing.filter(says_nothing(missing))).to_pylist()))
+
+
+def _codes(known: Any, bad: Any) -> tuple[str, ...]:
+    """Return the words among numbers that come again and again: "closed", "3+"."""
+    words = known.filter(pa.array(bad))
+    plain = recurring(words, len(known)).to_pylist()
+    with_digits = words.filter(pc.match_substring_regex(words, r"\d"))
+    found = frequent(with_digits, len(known)).to_pylist()
+    return tuple(sorted([*plain, *found])) if len(found) <= MOST_CODES else ()
+
+
+def _are_compact_dates(known: Any) -> bool:
+    """Say whether numbers are days, as in 20261231: all of some tens, and different ones."""
+    if len(known) < FEW or not pc.all(pc.match_substring_regex(known, _COMPACT)).as_py():
+        return False
+    return pc.count_distinct(known).as_py() > 1 and read_moments(known, "%Y%m%d").bad is None
+
+
+def needs_encoding(held: Held, cells: Any) -> bool:
+    """Say whether a column is more than numbers: words, dates, gaps, or far outliers."""
+    if pa.types.is_boolean(cells.type):
+        return False
+    if held.kind != "number" or held.written != "plain" or held.missing or is_span(cells.type):
+        return True
+    numbers, _ = read_numbers(cells)
+    return bool(np.isnan(numbers).any()) or has_outliers(numbers)
+
+
+def has_outliers(numbers: Any) -> bool:
+    """Say whether some numbers (n,) are far from the middle 99 % of all; of few, none is."""
+    if numbers.size < _TRIED:
+        return False
+    low, high = np.quantile(numbers, (0.005, 0.995))
+    beyond = max(float(numbers.max() - high), float(low - numbers.min()))
+    return bool(high > low) and beyond > _FAR * float(high - low)

@@ -1,0 +1,135 @@
+"""Columns of lists: of numbers, as many in each (embeddings), or of words (tags)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from fewpass.pipeline.encoding.cells import (
+    Floats,
+    Mask,
+    is_numeric,
+    is_text,
+    mean_and_deviation,
+    words_of,
+)
+from fewpass.pipeline.encoding.column_recipe import ColumnRecipe, Entries
+from fewpass.pipeline.encoding.text import Ragged
+
+
+class Vector(ColumnRecipe):
+    """As many numbers in every row, each standardised; a missing list has a column of its own."""
+
+    kind: Literal["vector"] = "vector"
+    mean: tuple[float, ...]
+    deviation: tuple[float, ...]
+
+    @property
+    def outputs(self) -> list[str]:
+        """Return a name per number, and the indicator's."""
+        return [*(f"{self.name}[{k}]" for k in range(len(self.mean))), f"{self.name} is missing"]
+
+    @property
+    def told(self) -> str:
+        """Say how many numbers there are."""
+        return f"{len(self.mean)} numbers, standardised"
+
+    def entries(self, cells: Any) -> Entries:
+        """Encode lists; one of another length is bad."""
+        values, known, bad = vectors_in(cells, len(self.mean))
+        scaled = np.nan_to_num((values - np.array(self.mean)) / np.array(self.deviation))
+        counts = np.where(known, len(self.mean), 1)
+        starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        column, value = np.full(starts[-1], len(self.mean)), np.ones(starts[-1])
+        places = (starts[:-1][known][:, None] + np.arange(len(self.mean))).ravel()
+        column[places] = np.tile(np.arange(len(self.mean)), int(known.sum()))
+        value[places] = scaled.ravel()
+        return Entries((Ragged(starts, column, value),), bad if bad.any() else None)
+
+
+class Tags(ColumnRecipe):
+    """A column for each word that the sample has often, and one for all others."""
+
+    kind: Literal["tags"] = "tags"
+    values: tuple[str, ...]
+
+    @property
+    def outputs(self) -> list[str]:
+        """Return a name per word."""
+        return [*(f"{self.name}={value}" for value in self.values), f"{self.name} rare or unseen"]
+
+    @property
+    def told(self) -> str:
+        """Say how many words have a column."""
+        return f"lists of {len(self.values)} words, and one for rare or unseen ones"
+
+    def entries(self, cells: Any) -> Entries:
+        """Encode lists of words: 1 for each that is there, however often."""
+        words = words_of(pc.list_flatten(cells)).drop_null()
+        rows = _rows_of(cells)
+        places = pc.index_in(words, value_set=pa.array(self.values, pa.large_string()))
+        codes = places.fill_null(len(self.values)).to_numpy(zero_copy_only=False).astype(np.int64)
+        width = len(self.values) + 1
+        found = np.unique(rows * width + codes)
+        starts = np.searchsorted(found, np.arange(len(cells) + 1) * width)
+        return Entries((Ragged(starts, found % width, np.ones(len(found))),))
+
+
+def _rows_of(cells: Any) -> NDArray[np.int64]:
+    """Return the row that each word is of, of those that are not null."""
+    rows = np.asarray(pc.list_parent_indices(cells), np.int64)
+    known = np.asarray(pc.list_flatten(cells).is_valid(), np.bool_)
+    found: NDArray[np.int64] = rows[known]
+    return found
+
+
+def vectors_in(cells: Any, size: int) -> tuple[Floats, Mask, Mask]:
+    """Return lists of `size` numbers (m, size), which rows (n,) they are, and those of others."""
+    lengths = pc.list_value_length(cells)
+    known = np.asarray(pc.fill_null(pc.equal(lengths, size), False), np.bool_)
+    bad = np.asarray(cells.is_valid(), np.bool_) & ~known
+    numbers = pc.cast(pc.list_flatten(cells.filter(pa.array(known))), pa.float64(), safe=False)
+    values = np.array(numbers.to_numpy(zero_copy_only=False)).reshape(-1, size)
+    return np.where(np.isfinite(values), values, np.nan), known, bad
+
+
+def fitted_vector(name: str, cells: Any) -> Vector:
+    """Standardise by a sample, whose commonest length is that of all."""
+    lengths = pc.list_value_length(cells).drop_null()
+    size = pc.mode(lengths)[0]["mode"].as_py() if len(lengths) else 0
+    values, _, _ = vectors_in(cells, size)
+    mean, deviation = mean_and_deviation(values)
+    usable = np.where(deviation > 1e-12 * np.abs(mean), deviation, 1.0)
+    return Vector(name=name, mean=tuple(mean.tolist()), deviation=tuple(usable.tolist()))
+
+
+def fitted_tags(name: str, cells: Any, enough: int, most: int) -> Tags:
+    """Give a column to the words that `enough` rows of a sample have, at most to `most`."""
+    words, rows = words_of(pc.list_flatten(cells)).drop_null(), _rows_of(cells)
+    coded = words.dictionary_encode()
+    codes = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    values = coded.dictionary.to_pylist()
+    pairs = np.unique(rows * max(1, len(values)) + codes)
+    counts = np.bincount(pairs % max(1, len(values)), minlength=len(values))
+    often = [(-int(counts[k]), values[k]) for k in np.flatnonzero(counts >= enough).tolist()]
+    return Tags(name=name, values=tuple(sorted(word for _, word in sorted(often)[:most])))
+
+
+def is_list(kind: Any) -> bool:
+    """Say whether an Arrow type is lists."""
+    types = pa.types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def is_list_of_numbers(kind: Any) -> bool:
+    """Say whether an Arrow type is lists of numbers."""
+    return is_list(kind) and is_numeric(kind.value_type)
+
+
+def is_list_of_words(kind: Any) -> bool:
+    """Say whether an Arrow type is lists of text."""
+    return is_list(kind) and is_text(kind.value_type)

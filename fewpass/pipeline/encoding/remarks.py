@@ -1,0 +1,84 @@
+"""What most people would have something else made of: a sentence for a column."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fewpass.pipeline.encoding.cells import is_text, read_numbers
+from fewpass.pipeline.encoding.codes import are_codes
+from fewpass.pipeline.encoding.date_forms import look_like_dates
+from fewpass.pipeline.encoding.inference import FEW, Held, unit_since_1970
+
+_SHOWN = 40
+
+
+def remark_on(name: str, cells: Any, held: Held, drop: str) -> str | None:
+    """Return a sentence on a column of an Arrow array of cells (n,), if there is one to say.
+
+    Parameters
+    ----------
+    held
+        What the cells hold, as they tell themselves.
+    drop
+        What leaves the column out.
+    """
+    if _look_like_times(held, cells):
+        said = f"looks like times, counted since 1970. Take it for dates with `column={name}=date`."
+    elif _look_like_ids(held, cells):
+        said = (
+            "looks like an index or an id: it has another value in every row. Leave it out with "
+            f"{drop}."
+        )
+    elif _look_like_codes(held, cells):
+        said = (
+            "holds whole numbers with zeros in front, or longer than 15 digits, and was taken for "
+            f"words. If they are amounts, say `column={name}=number`."
+        )
+    elif _look_like_other_dates(held, cells):
+        first = cells.drop_null()[0].as_py()[:_SHOWN]
+        said = (
+            f"looks like dates, but in no form that can be told ({first!r}), and was taken for "
+            "words. Write dates as in 2026-12-31."
+        )
+    else:
+        return None
+    return said
+
+
+def _look_like_ids(held: Held, cells: Any) -> bool:
+    """Say whether a column only counts the rows, or names each of them."""
+    if len(cells) < FEW or cells.null_count:
+        return False
+    if held.kind == "category":
+        return bool(pc.count_distinct(cells).as_py() == len(cells))
+    if held.kind != "number":
+        return False
+    numbers, _ = read_numbers(cells)
+    whole = bool((numbers == np.round(numbers)).all())
+    return whole and len(np.unique(numbers)) == len(numbers)
+
+
+def _look_like_times(held: Held, cells: Any) -> bool:
+    """Say whether numbers count the time since 1970, and not the rows."""
+    if held.kind != "number" or unit_since_1970(cells) is None:
+        return False
+    steps = np.diff(np.unique(read_numbers(cells).values))
+    return not steps.size or bool((steps != 1.0).any())
+
+
+def _look_like_codes(held: Held, cells: Any) -> bool:
+    """Say whether whole numbers were taken for words."""
+    if held.kind != "category" or not (is_text(cells.type) or pa.types.is_integer(cells.type)):
+        return False
+    return are_codes(cells.drop_null()) and read_numbers(cells).bad is None
+
+
+def _look_like_other_dates(held: Held, cells: Any) -> bool:
+    """Say whether words look like dates in a form that is not known."""
+    if held.kind not in ("category", "text") or not is_text(cells.type):
+        return False
+    return look_like_dates(cells.drop_null())

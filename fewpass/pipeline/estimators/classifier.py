@@ -1,0 +1,388 @@
+"""SVM and logistic regression, two classes or many, with scikit-learn's contract."""
+# ruff: noqa: PLC0415 - numba, pydantic and what reads files would make this import twice as long
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+
+from fewpass.pipeline.estimators.kinds_of_rows import is_collection
+from fewpass.pipeline.estimators.linear import LinearModel
+from fewpass.pipeline.estimators.rows import checked, checked_weights, table_of, taken_out
+from fewpass.solvers.registry import LOSSES, loss_class
+
+if TYPE_CHECKING:  # what a fit needs is imported when one begins
+    from fewpass.pipeline.estimators.stored import Stored
+    from fewpass.solvers.protocol import Weights
+    from fewpass.storage.manifest import Labels
+
+Vector = NDArray[np.float64]
+
+
+def _has_probabilities(estimator: Any) -> bool:
+    known = isinstance(estimator.loss, str) and estimator.loss in LOSSES
+    if known and loss_class(estimator.loss)().link is None:
+        raise AttributeError(
+            f"loss={estimator.loss!r} has scores and no probabilities. Take loss='logistic', or "
+            "learn them from held-out rows: ScoreCalibrator."
+        )
+    return known
+
+
+class LinearClassifier(ClassifierMixin, LinearModel):
+    """Minimise mean_i phi(w . x_i + b, y_i) + (lam/2) ||w||^2, and prove how well.
+
+    Of more than two classes each has a function that tells it from the rest.
+
+    Parameters
+    ----------
+    loss : {"logistic", "squared_hinge", "smoothed_hinge", "hinge"}, default="logistic"
+        phi.  The squared hinge is half the square.
+    lam : float, str or list of them, default="1/n"
+        Strength of the regularisation: a number, or "A/n" with n the total row weight.  Several
+        are trained in the same passes, and `held_out` rows choose the best.
+        `LogisticRegression(C)` is lam = 1/(C n), `LinearSVC(C)` with its squared hinge
+        lam = 1/(2 C n), `SGDClassifier(alpha)` lam = alpha.
+    solver : str or dict, default="auto"
+        A method's word, such as "newton", "psdca" or "asgd", or {"kind": word, setting: value}.
+    tol : float or None, default=1e-6
+        Stop at a certified gap to the optimum of tol * max(1, |objective|).  None with
+        solver="auto" is one pass of several learners ("onepass").
+    passes : int or None, default=None
+        Passes over the rows at most; None is 1000, or 1 without tol.
+    fit_intercept : bool, default=True
+        Whether there is a b; it is charged a hundredth of what weights are.
+    scale : {"none", "standard", "maxabs"}, default="none"
+        How columns are scaled while training; coef_ and intercept_ are for columns as given.
+    class_weight : dict, "balanced" or None, default=None
+        What rows count by their label, times their own weight.
+    smoothing : float, default=1.0
+        Width over which the smoothed hinge rounds its kink.
+    random_state : int, RandomState or None, default=None
+        None is 0: equal fits give equal bits.
+    warm_start : bool, default=False
+        Whether `fit` begins at the coefficients of the fit before.
+    held_out : float or None, default=None
+        Share of the rows, drawn by `random_state`, that the model is not trained on: their mean
+        loss chooses among several lam.
+    early_stopping : bool, default=False
+        Whether held-out rows are read after every epoch of the method: the model of their lowest
+        mean loss is kept, and training stops when that no longer falls.
+    n_iter_no_change : int, default=5
+        Epochs without a lower loss, by a ten-thousandth, that stop it.
+    validation_fraction : float, default=0.1
+        Share of the rows that is held out for it, unless `held_out` says.
+    encode : {"none", "auto", "always"}, default="none"
+        Whether the columns of files and frames become numbers by a recipe, as `fewpass ingest`
+        makes one: words, dates, gaps; "auto" where there are such.  Features are then what columns
+        become, as float32 of files, and `predict` takes rows as they come.
+    memory : int, str or None, default=None
+        Budget for rows that are not in memory, such as "256MB"; None is 1 GiB.
+    folder : path or None, default=None
+        Where rows that are not in memory are stored and trained: `folder/data`, `folder/run`.
+        The same call again goes on or returns what is there.  None is a temporary folder.
+    scheduler : str or None, default=None
+        Address of a Dask scheduler to train stored rows on, or "local" for one in this process;
+        None trains in threads, without Dask.
+    verbose : int or None, default=None
+        Whether a fit of more than a second shows how far it is: None in notebooks, 1 everywhere,
+        0 nowhere.
+
+    Attributes
+    ----------
+    classes_ : ndarray (K,)
+    class_weight_ : ndarray (K,)
+        What rows of each class counted, times their own weight.
+    coef_ : ndarray (1, n_features) or (K, n_features)
+    intercept_ : ndarray (1,) or (K,)
+    n_features_in_ : int
+    feature_names_in_ : ndarray (n_features,)
+        Where X had names.
+    encoder_ : TableEncoder
+        Where columns were encoded: what became of them.
+    n_iter_ : int
+        Passes, rounded up.
+    passes_ : float
+        Rows read over rows.
+    solver_ : str
+        The method that was at work last.
+    lam_ : float
+        As a number.
+    objective_ : float
+        At coef_ and intercept_, on the scaled columns; of several classes the mean.
+    certificate_ : float
+        objective_ is at most this far above the optimum; of several classes the largest.
+    rows_seen_ : int
+        Visits to rows, of all fits that this one continued.
+    candidates_ : list of dict
+        Where rows were held out: of every lam its mean loss and error there, and the objective and
+        the certified gap on the others.
+    validation_curve_ : ndarray (epochs, 2) or None
+        Where it may stop early: passes, and the mean loss of the held-out rows after them.
+    dataset_, run_ : str or None
+        Of rows that were not in memory, where data set and run are; None in a temporary folder.
+    """
+
+    _takes_numbers = False
+
+    def __init__(
+        self,
+        *,
+        loss: str = "logistic",
+        lam: Any = "1/n",
+        solver: str | dict[str, Any] = "auto",
+        tol: float | None = 1e-6,
+        passes: int | None = None,
+        fit_intercept: bool = True,
+        scale: str = "none",
+        class_weight: Any = None,
+        smoothing: float = 1.0,
+        random_state: Any = None,
+        warm_start: bool = False,
+        held_out: float | None = None,
+        early_stopping: bool = False,
+        n_iter_no_change: int = 5,
+        validation_fraction: float = 0.1,
+        encode: str = "none",
+        memory: int | str | None = None,
+        folder: Any = None,
+        scheduler: str | None = None,
+        verbose: int | None = None,
+    ) -> None:
+        self.loss = loss
+        self.lam = lam
+        self.solver = solver
+        self.tol = tol
+        self.passes = passes
+        self.fit_intercept = fit_intercept
+        self.scale = scale
+        self.class_weight = class_weight
+        self.smoothing = smoothing
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.held_out = held_out
+        self.early_stopping = early_stopping
+        self.n_iter_no_change = n_iter_no_change
+        self.validation_fraction = validation_fraction
+        self.encode = encode
+        self.memory = memory
+        self.folder = folder
+        self.scheduler = scheduler
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Train on X (n, d), dense or sparse, and labels y (n,) of two classes or more.
+
+        A row of weight 2 counts like two rows, one of weight 0 not at all.
+
+        Parameters
+        ----------
+        X : array, matrix, frame; Dask collection, list of delayed blocks; path or paths
+            Rows.  Files are CSV, Parquet, LIBSVM, NPY or NPZ; a path may also be a data set's.
+            A Dask bag holds texts, whose words are hashed to 2^20 columns.
+        y : the same kind, (n,); of frames and files the name of a column
+            Labels, numbers or words; None for files whose labels have a fixed place.
+        sample_weight : like y, default=None
+            What rows count.
+
+        Raises
+        ------
+        ValueError
+            When rows, labels, weights or parameters cannot be trained with.
+        """
+        if self._is_stored(X):
+            self._fit_stored(X, y, sample_weight)
+            return self
+        at = self._model() if self.warm_start and hasattr(self, "coef_") else None
+        X, y, sample_weight = taken_out(X, y, sample_weight)
+        X = self._encoded(X, anew=at is None)
+        X, y = checked(self, X, y=y, reset=at is None)
+        check_classification_targets(y)
+        weight = checked_weights(sample_weight, len(y))
+        classes, codes = np.unique(y, return_inverse=True)
+        self._require_classes(classes, at)
+        if not weight.all():
+            self._require_classes(classes[np.unique(codes[weight > 0.0])], None)
+        counts = self._class_weights(classes, y, weight)
+        self.classes_, self.class_weight_ = classes, counts
+        if self.class_weight is not None:
+            weight = weight * counts[codes]
+        table = table_of(X, codes.astype(np.float64), weight)
+        self._fit(table, self._labels, at)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from a batch by one step of averaged SGD per row, in the order given.
+
+        However rows are cut into batches, the model is the same, as long as lam is a number; with
+        "A/n", n grows with the rows.  The parameters solver, tol and passes do not matter.
+
+        Parameters
+        ----------
+        X : (n, d)
+            Rows, dense or sparse.
+        y : (n,)
+            Labels; a batch may lack some of the classes.
+        classes : (K,), default=None
+            All labels that may ever come: needed the first time.
+        sample_weight : (n,), default=None
+            What rows count.
+
+        Raises
+        ------
+        ValueError
+            When rows, labels, weights or parameters cannot be trained with.
+        """
+        if self.class_weight == "balanced":
+            raise ValueError(
+                "class_weight='balanced' needs all rows, and partial_fit sees a batch. Give "
+                "numbers by class."
+            )
+        self._refuse_batch()
+        first = not hasattr(self, "coef_")
+        X, y = checked(self, X, y=y, reset=first)
+        check_classification_targets(y)
+        known = self._known_classes(classes)
+        weight = checked_weights(sample_weight, len(y))
+        codes = coded(y, known)
+        counts = self._class_weights(known, y, None)
+        if self.class_weight is not None:
+            weight = weight * counts[codes]
+        self.classes_, self.class_weight_ = known, counts
+        table = table_of(X, codes.astype(np.float64), weight)
+        self._partial_fit(table, self._labels(table.target))
+        return self
+
+    def _known_classes(self, classes: Any) -> NDArray[Any]:
+        """Return all classes, sorted; ValueError when they are not said, too few, or others."""
+        known = getattr(self, "classes_", None)
+        if classes is None:
+            if known is None:
+                raise ValueError(
+                    "classes must be given at the first call of partial_fit: the list of all "
+                    "labels that may ever come."
+                )
+            return np.asarray(known)
+        given = np.unique(classes)
+        self._require_classes(given, None)
+        if known is not None and not np.array_equal(given, known):
+            raise ValueError(
+                f"classes are {given.tolist()}, but the model has {known.tolist()}. Leave them "
+                "out, or begin a new model."
+            )
+        return given
+
+    def decision_function(self, X: Any) -> Vector:
+        """Return scores: (n,) of the second of two classes, else (n, K); of Dask's rows lazily."""
+        if is_collection(X):
+            return self._lazily(self.decision_function, X)
+        return self.decision(X)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the labels (n,) of X (n, d): the class with the highest score; Dask's lazily."""
+        if is_collection(X):
+            return self._lazily(self.predict, X)
+        scores = self.decision(X)
+        best = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        found: NDArray[Any] = self.classes_[best]
+        return found
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> Vector:
+        """Return probabilities (n, K) of the classes, by the loss's own link.
+
+        Of more than two classes each one's probability against the rest, divided by their sum;
+        they keep the order of the scores, but are not calibrated.
+        """
+        if is_collection(X):
+            return self._lazily(self.predict_proba, X)
+        from fewpass.pipeline.scoring.probabilities import shares
+
+        link = loss_class(self.loss)().link
+        assert link is not None, "available only where there is one"
+        p = link(self.decision(X))
+        return np.column_stack([1.0 - p, p]) if p.ndim == 1 else shares(p)
+
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X: Any) -> Vector:
+        """Return the logarithms of `predict_proba`."""
+        if is_collection(X):
+            return self._lazily(self.predict_log_proba, X)
+        with np.errstate(divide="ignore"):
+            logarithms: Vector = np.log(self.predict_proba(X))
+            return logarithms
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of rows whose label is predicted, of Dask's block by block."""
+        if is_collection(X):
+            from fewpass.pipeline.estimators.lazy import sums_over
+
+            sums = sums_over(self.predict, X, y, sample_weight, numbers=False)
+            return sums.right / sums.weight
+        return float(super().score(*taken_out(X, y, sample_weight)))
+
+    def _know(self, rows: Stored, at: Weights | None) -> None:
+        super()._know(rows, at)
+        classes = rows.classes
+        self._require_classes(classes, at)
+        self.classes_, self.class_weight_ = classes, rows.class_weights(self.class_weight)
+
+    def _class_weights(self, classes: NDArray[Any], y: NDArray[Any], weight: Any) -> Vector:
+        """Return what a row of each class counts; ValueError for what is no positive number."""
+        counts: Vector = compute_class_weight(
+            self.class_weight, classes=classes, y=y, sample_weight=weight
+        )
+        for label, count in zip(classes.tolist(), counts.tolist(), strict=True):
+            if not 0.0 < count < np.inf:
+                raise ValueError(
+                    f"class_weight gives {label!r} the weight {count}. Give positive numbers; "
+                    "leave out the rows of a class that does not count."
+                )
+        return counts
+
+    def _labels(self, codes: Vector) -> Labels:
+        from fewpass.storage.manifest import Labels
+
+        counts = np.bincount(codes.astype(np.intp), minlength=len(self.classes_))
+        return Labels.model_construct(
+            labels=tuple(float(k) for k in range(len(counts))), counts=tuple(counts.tolist())
+        )
+
+    def _require_classes(self, classes: NDArray[Any], at: Weights | None) -> None:
+        if len(classes) < 2:
+            raise ValueError(
+                f"All rows are of one class, {classes.tolist()[0]!r}; a classifier needs two. Give "
+                "rows of another one, too, whose weight is not 0."
+            )
+        if at is not None and not np.array_equal(classes, self.classes_):
+            raise ValueError(
+                f"warm_start goes on with the classes {self.classes_.tolist()}, but y has "
+                f"{classes.tolist()}. Fit anew with warm_start=False."
+            )
+
+    def _take(self, weights: Weights) -> None:
+        self.coef_, self.intercept_ = np.atleast_2d(weights.coef), np.atleast_1d(weights.intercept)
+
+    def _model(self) -> Weights:
+        from fewpass.solvers.protocol import Weights
+
+        if len(self.coef_) == 1:
+            return Weights(self.coef_[0], float(self.intercept_[0]))
+        return Weights(self.coef_, self.intercept_)
+
+
+def coded(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the position of every label in the sorted classes; ValueError lists unknown ones."""
+    unknown = np.setdiff1d(y, classes)
+    if len(unknown):
+        raise ValueError(
+            f"y has the labels {unknown[:8].tolist()}, which are not among the classes "
+            f"{classes[:8].tolist()}. Give all labels in classes at the first call."
+        )
+    return np.searchsorted(classes, y)

@@ -1,0 +1,180 @@
+"""Tables with words, dates, gaps and heavy tails, as a transformer of scikit-learn's kind."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from fewpass.pipeline.encoding.applying import encoded
+from fewpass.pipeline.encoding.fitting import Rules, as_sample, fitted
+from fewpass.pipeline.encoding.recipe import Recipe
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.estimators.kinds_of_rows import is_collection
+from fewpass.pipeline.estimators.parameters import seed_of
+from fewpass.pipeline.settings.encoding import HASH_BITS
+
+
+class TableEncoder(TransformerMixin, BaseEstimator):
+    """Turn the columns of a table into sparse numbers for a linear model.
+
+    Everything is decided on a sample of the rows.  Numbers are clipped at the sample's quantiles
+    0.005 and 0.995, get a logarithm where the tail is heavy, and are standardised; text and
+    booleans get a column per value, or hashed columns where there are many; dates become days,
+    weekday, month and hour.  Missing values have columns of their own, so does what is rare or was
+    not seen.
+
+    Parameters
+    ----------
+    bits : int, default=20
+        A column of many values is hashed to 2^bits columns.
+    bins : int or None, default=None
+        One column per range between quantiles in place of a number's value.
+    ranks : bool, default=True
+        Beside a number its rank, and whether it is the lowest, where that tells more.
+    most_values : int, default=1000
+        Values of a column that have columns of their own; where there are more, they are hashed.
+    least_rows : int, default=10
+        Rows of the sample with a value that has a column of its own; one in 1000 of a small sample.
+    sample_rows : int, default=100_000
+        Rows that everything is decided on, drawn at random; of a Dask frame its first ones.
+    random_state : int, RandomState or None, default=None
+        Draws the sample; None is 0.
+
+    Attributes
+    ----------
+    recipe_ : Recipe
+        What becomes of every column; `recipe_.model_dump_json()` writes it down.
+    n_features_in_ : int
+    feature_names_in_ : ndarray (n_features_in_,)
+    """
+
+    def __init__(
+        self,
+        *,
+        bits: int = HASH_BITS,
+        bins: int | None = None,
+        ranks: bool = True,
+        most_values: int = 1000,
+        least_rows: int = 10,
+        sample_rows: int = 100_000,
+        random_state: Any = None,
+    ) -> None:
+        self.bits = bits
+        self.bins = bins
+        self.ranks = ranks
+        self.most_values = most_values
+        self.least_rows = least_rows
+        self.sample_rows = sample_rows
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002 - scikit-learn's contract
+        """Decide on the encoding.
+
+        Parameters
+        ----------
+        X : frame of pandas, polars or Arrow, Dask dataframe, or array (n, d)
+            Columns are told by their names; those of an array are x0, x1, ...
+        y
+            Not looked at.
+
+        Raises
+        ------
+        ValueError
+            When there are no rows, or a column holds what becomes no numbers, by its name.
+        """
+        sample = first_rows(X, self.sample_rows) if is_collection(X) else as_table(X)
+        if not sample.num_rows:
+            raise BadInput("The table has 0 rows. Give at least one.")
+        sample = as_sample(sample, self.sample_rows, seed_of(self.random_state))
+        rules = Rules(self.bits, self.bins, self.ranks, self.most_values, self.least_rows)
+        self.recipe_: Recipe = fitted(sample, rules)
+        self.feature_names_in_ = np.asarray(sample.column_names, object)
+        self.n_features_in_ = len(sample.column_names)
+        return self
+
+    @classmethod
+    def of(cls, recipe: Recipe) -> Self:
+        """Return the encoder that has a recipe already."""
+        made = cls()
+        made.recipe_ = recipe
+        made.feature_names_in_ = np.asarray([column.name for column in recipe.columns], object)
+        made.n_features_in_ = len(recipe.columns)
+        return made
+
+    def transform(self, X: Any) -> Any:
+        """Encode rows: a CSR matrix (n, d), or of a Dask dataframe a dask.array of such blocks.
+
+        Columns are matched by name; others are left alone.
+
+        Raises
+        ------
+        ValueError
+            When a column is missing, or holds other values than before.
+        """
+        check_is_fitted(self)
+        if is_collection(X):
+            return self._lazily(X)
+        rows = as_table(X)
+        if not hasattr(X, "columns") and rows.num_columns != self.n_features_in_:
+            raise BadInput(
+                f"X has {rows.num_columns} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input."
+            )
+        return encoded(self.recipe_, rows)
+
+    def _lazily(self, X: Any) -> Any:
+        import dask.array as da  # noqa: PLC0415 - only for those who have collections
+        from dask.delayed import delayed  # noqa: PLC0415
+
+        of_part, d = delayed(self.transform), self.recipe_.n_outputs
+        meta = sparse.csr_matrix((0, d))
+        parts = [da.from_delayed(of_part(p), (np.nan, d), meta=meta) for p in X.to_delayed()]
+        return da.concatenate(parts)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags: Tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        return tags
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:  # noqa: ARG002
+        """Return the names of the output columns (d,)."""
+        check_is_fitted(self)
+        return np.asarray(self.recipe_.outputs, object)
+
+
+def as_table(X: Any) -> Any:
+    """Return rows as an Arrow table; BadInput when they are none."""
+    try:
+        if isinstance(X, pa.Table):
+            return X
+        if hasattr(X, "iloc"):
+            return pa.Table.from_pandas(X, preserve_index=False)
+        if hasattr(X, "to_arrow"):
+            return X.to_arrow()
+        array = check_array(X, dtype=None, ensure_all_finite=False)
+        return pa.table({f"x{k}": array[:, k] for k in range(array.shape[1])})
+    except pa.ArrowException as error:
+        raise BadInput(
+            f"A column of X is of no one type ({error}). Make its values alike: numbers, text or "
+            "dates."
+        ) from error
+
+
+def first_rows(frame: Any, count: int) -> Any:
+    """Return the first rows of a Dask dataframe, whole partitions."""
+    tables, n = [], 0
+    for part in frame.to_delayed():
+        tables.append(as_table(part.compute()))
+        n += tables[-1].num_rows
+        if n >= count:
+            break
+    return pa.concat_tables(tables, promote_options="permissive")

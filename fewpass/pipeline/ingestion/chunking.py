@@ -1,0 +1,111 @@
+"""How rows are cut into chunks: how many go into one, and one after the other as buckets arrive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from fewpass.pipeline.settings.ingest_plan import FEWEST_CHUNKS, SMALLEST_CHUNK_BYTES, IngestPlan
+from fewpass.solvers.kernels.dispatch import kernel
+from fewpass.solvers.kernels.prefetch import prefetch_span
+from fewpass.solvers.kernels.shapes import Floats
+from fewpass.storage.table import DenseTable, Integers, Table, concatenate
+
+#: Rows asked for ahead of the one that is copied: they may lie anywhere in memory.
+AHEAD = 8
+
+
+@kernel
+def _copy_rows(
+    starts: Integers, stops: Integers, data: Floats, indices: Integers, new_data: Floats,
+    new: Integers,
+) -> None:  # fmt: skip
+    at = 0
+    for i in range(starts.shape[0]):
+        ahead = min(i + AHEAD, starts.shape[0] - 1)
+        prefetch_span(data, starts[ahead], stops[ahead], 0)
+        prefetch_span(indices, starts[ahead], stops[ahead], 0)
+        for k in range(starts[i], stops[i]):
+            new_data[at] = data[k]
+            new[at] = indices[k]
+            at += 1
+
+
+class Selection(NamedTuple):
+    """Rows `order` of a table, to be copied out by whoever needs them."""
+
+    table: Table
+    order: Integers  # (n,) int64
+
+    def rows(self) -> Table:
+        """Return `take(table, order)`, without its temporary arrays and with the GIL released."""
+        table, order = self
+        if isinstance(table, DenseTable):
+            return _dense_rows(table, order)
+        starts, stops = table.indptr[order], table.indptr[order + 1]
+        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(stops - starts)])
+        data = np.empty(indptr[-1], table.data.dtype)
+        indices = np.empty(indptr[-1], table.indices.dtype)
+        _copy_rows(starts, stops, table.data, table.indices, data, indices)
+        weight = None if table.weight is None else table.weight[order]
+        return table._replace(
+            data=data, indices=indices, indptr=indptr, target=table.target[order], weight=weight
+        )
+
+
+def _dense_rows(table: DenseTable, order: Integers) -> DenseTable:
+    X = np.take(table.X, order, axis=0, mode="clip")  # other modes, and indexing, keep the GIL
+    weight = None if table.weight is None else table.weight[order]
+    return DenseTable(X, table.target[order], weight)
+
+
+class ChunkOrder(NamedTuple):
+    """One chunk that is to be made: its number and where its rows are."""
+
+    number: int
+    parts: tuple[Selection, ...]
+
+    def rows(self) -> Table:
+        """Return the chunk's rows."""
+        tables = [part.rows() for part in self.parts]
+        return tables[0] if len(tables) == 1 else concatenate(tables)
+
+
+def rows_per_chunk(plan: IngestPlan, n_rows: int, n_bytes: int) -> int:
+    """Rows of every chunk but the last, for `n_rows` rows of `n_bytes` decoded bytes together."""
+    per_row = max(n_bytes / max(n_rows, 1), 1.0)
+    size = float(plan.chunk_limit)
+    if plan.chunk_bytes is None:
+        size = min(size, max(n_bytes / FEWEST_CHUNKS, SMALLEST_CHUNK_BYTES))
+    return max(1, min(int(size / per_row), n_rows))
+
+
+def cut_into_chunks(buckets: Iterable[Selection], chunk_rows: int) -> Iterator[ChunkOrder]:
+    """Cut the rows of all buckets, in order, into chunks; what a bucket leaves over goes on.
+
+    The rows left over are copied out of their bucket, so that its memory can go.
+    """
+    number = 0
+    left: Selection | None = None
+    for table, order in buckets:
+        parts = [] if left is None else [left]
+        start = chunk_rows - (0 if left is None else left.order.size)
+        if order.size < start:
+            left = _copied([*parts, Selection(table, order)])
+            continue
+        yield ChunkOrder(number, (*parts, Selection(table, order[:start])))
+        number += 1
+        while start + chunk_rows <= order.size:
+            part = order[start : start + chunk_rows]
+            yield ChunkOrder(number, (Selection(table, part),))
+            number, start = number + 1, start + chunk_rows
+        left = _copied([Selection(table, order[start:])]) if start < order.size else None
+    if left is not None:
+        yield ChunkOrder(number, (left,))
+
+
+def _copied(parts: list[Selection]) -> Selection:
+    rows = ChunkOrder(-1, tuple(parts)).rows()
+    return Selection(rows, np.arange(rows.n_rows))

@@ -1,0 +1,149 @@
+"""What is known of every column after one look at the rows, in float64 and row order.
+
+Mean and variance follow Welford (1962, Technometrics 4:419-420), so a large mean does not eat the
+variance. Zeros that sparse rows leave out are counted at the end: with c non-zeros of mean m and
+squared deviations q among n rows, the column's mean is m c / n and its variance
+(q + m^2 c (n - c) / n) / n. The result depends on the rows and their order, not on how they were
+cut.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.solvers.kernels.dispatch import kernel
+from fewpass.solvers.kernels.prefetch import prefetch_line
+from fewpass.solvers.kernels.shapes import Floats
+from fewpass.storage.table import DenseTable, Integers, SparseTable, Table
+
+Vector = NDArray[np.float64]
+Records = Any  # (d,) records of count, mean, deviation and largest: no type has their fields
+Statistics = NDArray[np.float64]  # (4, d): the same, one after the other
+NAMES = ("count", "max_abs", "mean", "variance")
+
+#: Columns asked for ahead of the one that is counted.
+AHEAD = 16
+#: Most rows that 32 bits count.
+MOST_ROWS = (1 << 32) - 1
+
+
+@kernel
+def _add_sparse(columns: Records, data: Floats, indices: Integers) -> None:
+    last = data.shape[0] - 1
+    for k in range(data.shape[0]):
+        prefetch_line(columns, np.int64(indices[min(k + AHEAD, last)]))
+        x = np.float64(data[k])
+        if x == 0.0:
+            continue
+        column = columns[np.uint64(indices[k])]
+        column.count += 1
+        step = x - column.mean
+        if step != 0.0:  # as in columns of flags: what follows would change nothing
+            mean = column.mean + step / column.count
+            column.mean = mean
+            column.deviation += step * (x - mean)
+        column.largest = max(column.largest, abs(x))
+
+
+@kernel
+def _add_dense(columns: Statistics, n_before: float, X: Floats) -> None:
+    count, mean, deviation, largest = columns
+    for i in range(X.shape[0]):
+        share = 1.0 / (n_before + i + 1.0)
+        for j in range(X.shape[1]):
+            x = np.float64(X[i, j])
+            step = x - mean[j]
+            mean[j] += step * share
+            deviation[j] += step * (x - mean[j])
+            count[j] += x != 0.0
+            largest[j] = max(largest[j], abs(x))
+
+
+class ColumnStatistics:
+    """Running statistics of the columns of all rows added so far.
+
+    Those of sparse rows take 24 bytes a column (28 of float64, 4 more beyond 2^32 rows): one record
+    per column, as access is random. Those of dense rows lie a statistic after the other.
+
+    Parameters
+    ----------
+    layout
+        `dense` or `sparse`: the kind of table that `add` takes.
+    n_features
+        Columns known now; sparse tables may bring more.
+    """
+
+    def __init__(self, layout: str, n_features: int) -> None:
+        self.dense = layout == "dense"
+        self._columns: NDArray[Any] = (
+            np.zeros((4, n_features)) if self.dense else np.zeros(n_features, _record("u4", "f4"))
+        )
+        self.n_rows = 0
+
+    def add(self, table: Table) -> None:
+        """Count the table's rows in."""
+        if isinstance(table, DenseTable):
+            _add_dense(self._columns, float(self.n_rows), table.X)
+        else:
+            self._make_room_for(table)
+            _add_sparse(self._columns, table.data, table.indices)
+        self.n_rows += table.n_rows
+
+    def _make_room_for(self, table: SparseTable) -> None:
+        """Count in 64 bits, or keep float64 values, from the first table on that needs it."""
+        count = "u4" if self.n_rows + table.n_rows <= MOST_ROWS else "u8"
+        largest = max(self._columns.dtype["largest"], table.data.dtype)
+        wanted = _record(count, largest)
+        if wanted != self._columns.dtype:
+            self._columns = self._columns.astype(wanted)
+
+    def widen(self, n_features: int) -> None:
+        """Make room for columns up to `n_features` (sparse layout)."""
+        have = self._columns.shape[0]
+        if n_features > have:
+            room = max(n_features, have + have // 2)
+            more = np.zeros(room - have, self._columns.dtype)
+            self._columns = np.concatenate([self._columns, more])
+
+    def columns(self, n_features: int) -> dict[str, Vector]:
+        """Return `count` of non-zeros, `max_abs`, `mean`, `variance`, each (n_features,)."""
+        return {name: self.column(name, n_features) for name in NAMES}
+
+    def column(self, name: str, n_features: int) -> Vector:
+        """Return one of them, new: with one after the other, few are in memory."""
+        if self.dense:
+            found = dict(zip(("count", "mean", "deviation", "max_abs"), self._columns, strict=True))
+            if name == "variance":
+                return self._variance(found["deviation"].copy())
+            return np.array(found[name])
+        self.widen(n_features)
+        columns = self._columns[:n_features]
+        if name in ("count", "max_abs"):
+            field = "largest" if name == "max_abs" else name
+            return np.array(columns[field], np.float64)
+        mean = np.array(columns["mean"])
+        if name == "mean":
+            mean *= columns["count"]
+            mean /= max(self.n_rows, 1)
+            return mean
+        # the zeros that are not there lie at a distance of `mean` from those that are
+        mean *= mean
+        mean *= columns["count"]
+        mean *= (self.n_rows - columns["count"].astype(np.float64)) / max(self.n_rows, 1)
+        mean += columns["deviation"]
+        return self._variance(mean)
+
+    def _variance(self, deviation: Vector) -> Vector:
+        # rounding may leave a little less than nothing
+        np.maximum(deviation, 0.0, out=deviation)
+        deviation /= max(self.n_rows, 1)
+        return deviation
+
+
+def _record(count: str, largest: Any) -> np.dtype[Any]:
+    """What is kept of a column of sparse rows: the largest value is exact in the rows' own type."""
+    fields = [("mean", "f8"), ("deviation", "f8"), ("count", count), ("largest", largest)]
+    return np.dtype(fields)

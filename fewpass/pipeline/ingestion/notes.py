@@ -1,0 +1,80 @@
+"""What somebody should look at after an ingest: columns and targets that look like others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fewpass.pipeline.ingestion.scaling import UNLIKE
+from fewpass.pipeline.ingestion.target_map import FEW_LABELS
+from fewpass.pipeline.ingestion.units import remedy, unlike_columns
+from fewpass.pipeline.matching import listed
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.sources.delimited import DelimitedSource
+from fewpass.pipeline.sources.encoded import EncodedSource
+from fewpass.pipeline.sources.parquet import ParquetSource
+from fewpass.pipeline.sources.source import Source
+from fewpass.pipeline.streaming.targets import alike, label_text
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.manifest import Labels, Values
+
+
+def notes_on(source: Source, targets: Labels | Values, *, guessed: bool) -> Iterator[str]:
+    """Yield sentences; `guessed`: nobody said whether targets are labels."""
+    if isinstance(source, EncodedSource | DelimitedSource | ParquetSource):
+        yield from source.notes
+    if isinstance(targets, Labels) and len(targets.labels) <= FEW_LABELS:
+        yield from _of_one_row(targets)
+        yield from _written_twice(targets)
+    if not guessed or not isinstance(targets, Labels) or len(targets.labels) <= FEW_LABELS:
+        return
+    n = len(targets.labels)
+    if isinstance(targets.labels[0], float):
+        yield (
+            f"The targets are {n} different whole numbers and were taken for labels. "
+            "If they are amounts, say `task=regression`."
+        )
+    elif sum(targets.counts) < 2 * n:
+        yield (
+            f"The labels are {n} different words, most of them of a single row. "
+            "Check `label`, and the delimiter of a CSV file (`delimiter`)."
+        )
+
+
+def _of_one_row(targets: Labels) -> Iterator[str]:
+    """Yield a sentence where labels are those of one row, or of held-out rows alone."""
+    names = [label_text(label) for label in targets.labels]
+    few = [name for name, n in zip(names, targets.counts, strict=True) if n <= 1]
+    what_helps = "Correct them if they are slips, or leave these rows out."
+    if isinstance(targets.labels[0], float):
+        what_helps = "If they are amounts, say `task=regression`."
+    if few:
+        yield (
+            f"{listed(few)}: labels of a single row, or of none but held-out ones, of which next "
+            f"to nothing can be learnt. {what_helps}"
+        )
+
+
+def _written_twice(targets: Labels) -> Iterator[str]:
+    """Yield a sentence where two labels are one, written in two ways."""
+    names = [label_text(label) for label in targets.labels]
+    same = (alike(name, names[:k]) for k, name in enumerate(names))
+    for sentence in [one for one in same if one][:1]:
+        yield f"Two labels may be one. {sentence.strip()}"
+
+
+def notes_on_scaling(dataset: Dataset, plan: IngestPlan) -> Iterator[str]:
+    """Yield what became of columns of very different sizes, or a sentence of what would help."""
+    kind = dataset.manifest.scaling.kind
+    if kind == "standard" and plan.scale == "auto":
+        yield (
+            f"Columns differ in size by more than a factor of {UNLIKE:g}, so all were "
+            "standardised. Say `scale=none` to leave them as they are."
+        )
+    encoded = dataset.schema is not None and dataset.schema.encoding is not None
+    apart = None if encoded or kind == "unit-rows" else unlike_columns(dataset)
+    if apart is not None:
+        yield (
+            f"Columns differ in size by a factor of {apart:.2g}, and steps of one size learn from "
+            f"the largest alone. Ingest with `{remedy(dataset.manifest.layout)}`, or train with "
+            "`solver=onepass` or `solver=newton`."
+        )

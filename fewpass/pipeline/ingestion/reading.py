@@ -1,0 +1,98 @@
+"""What an ingest reads: the source of its plan, read like the data set that it follows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.ingestion.layout import laid_out, laid_out_like
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.settings.source_options import SourceOptions, unusual
+from fewpass.pipeline.sources import Expected, open_source
+from fewpass.pipeline.sources.opening import is_table
+from fewpass.pipeline.sources.source import Source
+from fewpass.pipeline.sources.streams import COMPRESSIONS
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.schema import Schema
+
+#: A line of text may take this share of the memory: it is copied a few times, by several threads.
+LINES_SHARE = 16
+
+
+def source_of(plan: IngestPlan, like: Dataset | None) -> Source:
+    """Open the files that a plan names; their columns are those of `like`, where it is given."""
+    options = plan.options
+    if like is not None:
+        if options.n_features not in (None, like.n_features):
+            raise BadInput(
+                f"n_features is {options.n_features}, but the data set given as `like` has "
+                f"{like.n_features}. Leave n_features out."
+            )
+        options = options.model_copy(update={"n_features": like.n_features})
+    expected = Expected(
+        like.schema if like else None,
+        f"the data set {plan.like}",
+        plan.memory_for_rows // LINES_SHARE,
+    )
+
+    def opened(how: SourceOptions) -> Source:
+        return open_source(plan.sources, how, plan.storage_options, expected)
+
+    if like is not None:
+        return laid_out_like(like, opened(options))
+    return laid_out(opened, options, plan.layout, plan.scale)
+
+
+def column_kinds(plan: IngestPlan) -> dict[str, str]:
+    """Return what an ingest would take every column for; none where rows are numbers.
+
+    Raises BadInput where `ingest` does, before it has read all rows.
+    """
+    if not is_table(plan.sources, plan.options, plan.storage_options):
+        return {}
+    from fewpass.pipeline.sources.encoded import EncodedSource  # noqa: PLC0415 - Arrow, and SciPy
+
+    like = Dataset.open(plan.like, plan.storage_options) if plan.like else None
+    counted = plan.options.model_copy(update={"idf": "sample"})  # kinds do not depend on it
+    source = source_of(plan.model_copy(update={"options": counted}), like)
+    return source.kinds if isinstance(source, EncodedSource) else {}
+
+
+def in_dtype_of(like: Dataset | None, plan: IngestPlan) -> IngestPlan:
+    """Store features in the type of `like`'s where no other was asked for."""
+    usual = plan.options.dtype == SourceOptions.model_fields["dtype"].default
+    if like is None or not usual:
+        return plan
+    options = plan.options.model_copy(update={"dtype": like.manifest.dtype})
+    return plan.model_copy(update={"options": options})
+
+
+def schema_of(source: Source, options: SourceOptions) -> Schema | None:
+    """Return the columns, and how they were read: what a data set or a run remembers of both."""
+    if source.schema is None:
+        return None
+    reading = source.schema.reading | unusual(options)
+    return source.schema.model_copy(update={"reading": reading})
+
+
+def stamps(source: Source) -> list[Any]:
+    """Name, size and time of change of every file; what other stores say is its size."""
+    found: list[Any] = []
+    for file in source.files:
+        path = Path(file.name)
+        changed = path.stat().st_mtime_ns if path.exists() else None
+        found.append([file.name, file.bytes, changed])
+    return found
+
+
+def total_bytes(source: Source) -> int | None:
+    """Return the bytes of all files as stored; None where a store does not say."""
+    sizes = [file.bytes for file in source.files]
+    return None if None in sizes else sum(size for size in sizes if size)
+
+
+def raw_bytes(source: Source) -> int | None:
+    """Return the bytes that are parsed; None where files are compressed."""
+    packed = any(file.name.lower().endswith(COMPRESSIONS) for file in source.files)
+    return None if packed or source.packed else total_bytes(source)

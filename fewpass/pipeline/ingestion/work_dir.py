@@ -1,0 +1,161 @@
+"""The local folder of an unfinished ingest: one owner at a time, and what is already done."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.storage.folder import Folder
+from fewpass.storage.seal import seal, unseal
+from fewpass.storage.spill import PARTITION_AGAIN, DamagedSpill
+
+#: Where unfinished work lies inside a local data set.
+INSIDE = ".ingest"
+
+
+def work_dir_path(folder: Folder, spill: str | None) -> Path:
+    """Return the folder that all ingests of this data set work in, so that one finds another's."""
+    if spill is None and folder.is_local:
+        return folder.local_path(INSIDE)
+    name = f"fewpass-ingest-{hashlib.sha256(folder.url.encode()).hexdigest()[:16]}"
+    if spill is not None:
+        return Path(spill).expanduser().absolute() / name
+    return Path(tempfile.gettempdir()) / f"{name}-{os.getuid()}"
+
+
+class WorkDir:
+    """Records of an unfinished ingest, each whole or absent.
+
+    Parameters
+    ----------
+    path
+        The folder; made when absent.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.shared = path.name != INSIDE  # others may write where it lies
+        self.folder = Folder(str(path))
+
+    @contextmanager
+    def owned(self) -> Iterator[None]:
+        """Keep every other ingest out; the lock goes with its process, however that ends.
+
+        Raises
+        ------
+        BadInput
+            If another ingest, in this process or another, works here.
+        """
+        lock = self._locked()
+        try:
+            os.ftruncate(lock, 0)
+            os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+            yield
+        finally:
+            os.close(lock)
+
+    def _locked(self) -> int:
+        while True:
+            self._make()
+            lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+            if not stat.S_ISREG(os.fstat(lock).st_mode):
+                os.close(lock)
+                raise BadInput(f"{self.path / 'lock'} is no file. Remove it.")
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                owner = os.pread(lock, 32, 0).decode(errors="replace").strip() or "another"
+                os.close(lock)
+                raise BadInput(
+                    f"Process {owner} is at work in {self.path}. "
+                    "Wait until it ends, or ingest into another folder."
+                ) from None
+            if self._is_current(lock):
+                return lock
+            os.close(lock)  # its owner finished and removed it between our two calls
+
+    def _make(self) -> None:
+        """Make the folder, for this user alone, or make sure that it is.
+
+        Its name can be foreseen, so that an ingest that was cut short is found again: in a folder
+        that many can write to, somebody else may have been there first.
+        """
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            self.path.mkdir(mode=0o700)
+        found = self.path.lstat()
+        if not stat.S_ISDIR(found.st_mode):
+            raise BadInput(f"{self.path} is no folder, or a link to one. Remove it.")
+        if self.shared and (found.st_uid != os.geteuid() or found.st_mode & 0o022):
+            raise BadInput(
+                f"{self.path} belongs to another user, or others can write to it: what lies there "
+                "may not be ours. Remove it, or name a folder of your own as `spill`."
+            )
+
+    def _is_current(self, lock: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(lock), (self.path / "lock").stat())
+        except FileNotFoundError:
+            return False
+
+    def clear(self) -> None:
+        """Remove everything but the lock."""
+        for entry in self.path.iterdir():
+            if entry.name != "lock":
+                folder = entry.is_dir() and not entry.is_symlink()
+                shutil.rmtree(entry) if folder else entry.unlink()
+
+    def remove(self) -> None:
+        """Remove the folder; for the end, when nothing of it is needed."""
+        self.clear()
+        (self.path / "lock").unlink(missing_ok=True)
+        self.path.rmdir()
+
+    def record(self, name: str, state: dict[str, Any]) -> None:
+        """Write a record, sealed, replacing one of that name."""
+        self.folder.write(f"{name}.json", seal(state))
+
+    def recorded(self, name: str) -> dict[str, Any] | None:
+        """Return a record, or None.
+
+        Raises
+        ------
+        DamagedSpill
+            When it is not as it was written.
+        """
+        key = f"{name}.json"
+        if not self.folder.exists(key):
+            return None
+        try:
+            return unseal(self.folder.read(key))
+        except ValueError as error:
+            raise DamagedSpill(
+                f"{self.folder.address(key)} is not as it was written ({error}). {PARTITION_AGAIN}"
+            ) from error
+
+    def append(self, name: str, entry: dict[str, Any]) -> None:
+        """Add one entry, sealed, to a list of records."""
+        self.folder.append_line(f"{name}.jsonl", seal(entry).decode().rstrip("\n"))
+
+    def entries(self, name: str) -> list[dict[str, Any]]:
+        """Return the entries of a list of records that are as they were written.
+
+        One that is not, cut short by a kill or damaged, is left out: what it told is done again.
+        """
+        if not self.folder.exists(f"{name}.jsonl"):
+            return []
+        found: list[dict[str, Any]] = []
+        for line in self.folder.read(f"{name}.jsonl").splitlines(keepends=True):
+            with suppress(ValueError):
+                found.append(unseal(line))
+        return found

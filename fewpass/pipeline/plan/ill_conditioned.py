@@ -1,0 +1,54 @@
+"""Whether a problem is beyond what the passes can do, and what helps, in a sentence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+from fewpass.solvers.estimates.expected_passes import conditioning
+from fewpass.solvers.losses import Problem
+from fewpass.solvers.protocol import ProblemStats
+
+HEAVY_TAIL = 50.0  # largest over mean smoothness, or square of a row's norm
+UNIT_ROWS = "unit-rows"
+#: K, per pass, beyond which steps of one size learn from the largest columns alone.
+HOPELESS = 1000.0
+#: Methods that take columns of any scale as they are.
+SCALE_FREE = ("newton", "onepass", "simba")
+
+
+class Columns(NamedTuple):
+    """What is known of a source's columns."""
+
+    apart: Callable[[], float | None]  # how many times the largest is the smallest; None: alike
+    remedy: str  # the scaling that makes them alike
+    say: str = "Ingest with"  # how it is asked for
+
+
+def ill_conditioned(
+    problem: Problem, stats: ProblemStats, kind: str, passes: float, columns: Columns
+) -> list[str]:
+    """Say that kappa is beyond what the passes can do, and what helps.
+
+    A loss with a kink has no kappa; there the rows' squares over lam n say as much.
+    """
+    known = conditioning(problem, stats)
+    smooth = not math.isinf(problem.loss.curvature)
+    if kind in SCALE_FREE or (known is None and smooth):
+        return []
+    K = known.slowness(stats.n) if known else stats.mean_square / (problem.lam * stats.n)
+    if HOPELESS * passes >= K:
+        return []
+    what = f"kappa is {known.kappa:.2g} and the mean curvature" if known else "The mean square norm"
+    within = "one pass" if passes == 1 else f"{passes:g} passes"
+    fact = f"{what} over lam {'' if known else 'is '}{K:.2g} times the number of rows, beyond "
+    fact += f"what {kind} does in {within}"
+    apart = columns.apart()
+    if apart is not None:
+        fact += f": columns differ in size by a factor of {apart:.2g}"
+        return [f"{fact}. {columns.say} `{columns.remedy}`."]
+    largest, mean = (known.largest, known.mean) if known else (stats.max_square, stats.mean_square)
+    if largest > HEAVY_TAIL * mean:
+        return [f"{fact}: a few rows are very long. {columns.say} `scale={UNIT_ROWS}`."]
+    return [f"{fact}. {columns.say} `{columns.remedy}`, or choose a larger `lam`."]

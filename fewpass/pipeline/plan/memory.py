@@ -1,0 +1,105 @@
+"""The memory of a training where nobody said how much: a gibibyte, or what the job needs.
+
+More is taken only where rows then stay in memory from pass to pass, or where the method's state
+asks for it, and never more than half of what this process may use.  What was taken is part of the
+run's plan: going on anywhere else means the same bits.
+"""
+
+from __future__ import annotations
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.memory import usable_memory_bytes
+from fewpass.pipeline.plan.forecast import memory_of
+from fewpass.pipeline.plan.job import is_grouped, make_job, rereads, with_method_chosen
+from fewpass.pipeline.settings.methods import Auto, Method
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.streaming.windows import OVERHEAD_BYTES
+from fewpass.storage.dataset import Dataset
+
+SHARE = 2  # of what a process may use, a half is taken at most
+ROUND = 10**6  # what is needed is told in megabytes
+
+
+def with_memory(plan: TrainingPlan, dataset: Dataset, most: int | None = None) -> TrainingPlan:
+    """Return a plan whose memory was not given with what its job needs.
+
+    Parameters
+    ----------
+    plan
+        As it was asked for; where it says how much memory there is, nothing is changed.
+    dataset
+        What is trained on.
+    most
+        Bytes at most; by default half of what this process may use.
+    """
+    most = usable_memory_bytes() // SHARE if most is None else most
+    if "memory" in plan.model_fields_set or plan.solver.goal == "steps" or most <= plan.memory:
+        return plan
+    widest = plan.model_copy(update={"memory": most})
+    if isinstance(plan.solver, Auto) and (wider := _for_its_learners(plan, widest, dataset)):
+        return wider
+    if _suffices(plan, dataset):
+        return plan
+    needed = _needed(widest, dataset)
+    if needed is None:  # rows do not stay in memory, whatever is given
+        return plan if _fits(plan, dataset) else widest
+    enough = plan.model_copy(update={"memory": needed})
+    return enough if needed < most and _suffices(enough, dataset) else widest
+
+
+def _for_its_learners(
+    plan: TrainingPlan, widest: TrainingPlan, dataset: Dataset
+) -> TrainingPlan | None:
+    """Return the plan with the memory that one pass of several learners takes; None for others.
+
+    What rows have is left as it was: windows are no larger than without.
+    """
+    try:
+        wanted = with_method_chosen(widest, dataset)
+        if wanted.solver.kind != "onepass" or _method(plan, dataset) == wanted.solver:
+            return None
+        state = memory_of(wanted, make_job(wanted, dataset))["state_bytes"]
+    except BadInput:
+        return None
+    enough = plan.memory + -(-state // ROUND) * ROUND
+    return plan.model_copy(update={"memory": enough}) if enough <= widest.memory else None
+
+
+def _method(plan: TrainingPlan, dataset: Dataset) -> Method | Auto | None:
+    """Return the method that is chosen with this much memory; None where there is none."""
+    try:
+        return with_method_chosen(plan, dataset).solver
+    except BadInput:
+        return None
+
+
+def _suffices(plan: TrainingPlan, dataset: Dataset) -> bool:
+    """Say whether more memory would change nothing."""
+    try:
+        plan = with_method_chosen(plan, dataset)
+        job = make_job(plan, dataset)
+    except BadInput:
+        return False
+    return not is_grouped(plan, job) and (job.resident or not rereads(plan))
+
+
+def _fits(plan: TrainingPlan, dataset: Dataset) -> bool:
+    try:
+        plan = with_method_chosen(plan, dataset)
+        return not is_grouped(plan, make_job(plan, dataset))
+    except BadInput:
+        return False
+
+
+def _needed(plan: TrainingPlan, dataset: Dataset) -> int | None:
+    """Return the bytes of a job whose rows stay in memory; None where they do not."""
+    try:
+        plan = with_method_chosen(plan, dataset)
+        job = make_job(plan, dataset)
+    except BadInput:
+        return None
+    if not job.resident:
+        return None
+    parts = memory_of(plan, job)
+    exact: int = parts["state_bytes"] + parts["window_bytes"] + OVERHEAD_BYTES
+    return -(-exact // ROUND) * ROUND

@@ -1,0 +1,64 @@
+"""Which engine a training runs on: plain threads for what takes seconds, else Dask.
+
+Dask's scheduler and dashboard take a second or two to start, and some milliseconds per task.
+Neither counts beside a training of minutes, which one may want to watch.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fewpass.pipeline.plan.forecast import stored_bytes
+from fewpass.pipeline.settings.execution import LOCAL, NONE, Execution
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.storage.manifest import Labels, Manifest
+
+LONG_SECONDS = 30.0  # from here on Dask
+BYTES_PER_SECOND = 2e8  # of chunks as they are stored, for one model: a rough middle of methods
+USUAL_PASSES = 20  # to a tolerance, whose forecast would have to read rows
+
+
+class Place(NamedTuple):
+    """Where a training runs, and why there."""
+
+    execution: Execution  # its engine chosen
+    why: str
+
+
+def place_of(asked: Execution, plan: TrainingPlan, manifest: Manifest) -> Place:
+    """Choose the engine of a training where nobody else has; changes no bit of the result."""
+    if plan.solver.goal == "steps" and not _is_asked(asked):
+        return Place(_at(asked, NONE), f"{plan.solver.kind}'s steps are far shorter than a task")
+    return place_for(asked, rough_seconds(plan, manifest))
+
+
+def place_for(asked: Execution, seconds: float) -> Place:
+    """Choose the engine for so many seconds of work where nobody else has."""
+    if _is_asked(asked):
+        return Place(asked, "asked for")
+    engine = NONE if seconds < LONG_SECONDS else LOCAL
+    return Place(_at(asked, engine), f"about {seconds:.2g} s of work")
+
+
+def rough_seconds(plan: TrainingPlan, manifest: Manifest) -> float:
+    """Estimate how long a training takes by the bytes that it goes through.
+
+    No row is read for it, nor does it ask which method `auto` takes: a factor of three is enough.
+    """
+    passes = plan.passes if plan.tol is None else min(plan.passes, USUAL_PASSES)
+    classes = len(manifest.targets.labels) if isinstance(manifest.targets, Labels) else 1
+    models = len(plan.lam.factors) * (classes if classes > 2 and plan.positive is None else 1)
+    return passes * models * seconds_of_pass(manifest)
+
+
+def seconds_of_pass(manifest: Manifest) -> float:
+    """Estimate how long it takes to read all rows for one model."""
+    return stored_bytes(manifest) / BYTES_PER_SECOND
+
+
+def _is_asked(place: Execution) -> bool:
+    return place.scheduler is not None or place.workers is not None
+
+
+def _at(asked: Execution, scheduler: str) -> Execution:
+    return asked.model_copy(update={"scheduler": scheduler})

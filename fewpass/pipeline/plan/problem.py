@@ -1,0 +1,52 @@
+"""What a plan minimises on a data set: its loss, lam and intercept."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.settings.training_plan import FREE_SHARE, TrainingPlan
+from fewpass.solvers.losses import Loss, Problem
+from fewpass.solvers.registry import loss_class
+from fewpass.storage.manifest import Labels, Values
+
+
+class TrainingData(Protocol):
+    """What a plan must know of its data set; a manifest has it, and so has a run's record."""
+
+    @property
+    def n_rows(self) -> int:
+        """Rows."""
+
+    @property
+    def targets(self) -> Labels | Values:
+        """What the targets are."""
+
+
+def loss_word(plan: TrainingPlan, targets: Labels | Values) -> str:
+    """Return the word of the loss that the plan names, or of the one that suits the targets."""
+    return plan.loss or ("logistic" if isinstance(targets, Labels) else "squared")
+
+
+def loss_of(plan: TrainingPlan, data: TrainingData) -> Loss:
+    """Return the loss that the plan names, or the one that suits the targets."""
+    labelled = isinstance(data.targets, Labels)
+    kind = loss_class(loss_word(plan, data.targets))
+    loss = kind(**{name: getattr(plan, name) for name in kind.parameters()})
+    if not labelled and not loss.takes_numbers:
+        raise BadInput(
+            f'The loss "{plan.loss}" needs labels, but the targets of {plan.dataset} are numbers. '
+            "Use `loss=squared`, or ingest again with `task=classification`."
+        )
+    return loss
+
+
+def problem_of(plan: TrainingPlan, data: TrainingData, lam: float | None = None) -> Problem:
+    """Return what the plan minimises on that data set: of several lam that one, or the hardest."""
+    lam = lam or min(plan.lam.values(data.n_rows))
+    return Problem(
+        loss=loss_of(plan, data),
+        lam=lam,
+        intercept=0.0 if plan.intercept == "none" else 1.0,
+        lam_b=lam * FREE_SHARE if plan.intercept == "free" else lam,
+    )

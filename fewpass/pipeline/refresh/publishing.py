@@ -1,0 +1,162 @@
+"""Which model of a store is the one to use: each publication is written once, after the one before.
+
+    STORE/publications/000003.json   the third publication: which generation, when, by whom, and why
+
+The newest is followed.  Publishing creates the next number where there is none, so of two who
+publish at once one wins, and the other is told.
+"""
+
+from __future__ import annotations
+
+import getpass
+import socket
+from datetime import UTC, datetime
+from typing import Annotated, NamedTuple
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.runs.model import load_model
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.runs.saved import weights_digest
+from fewpass.storage.folder import Damaged, Folder
+from fewpass.storage.seal import seal, unseal
+
+PUBLICATIONS = "publications"
+EARLIER = "published.json"  # the pointer in stores of earlier versions
+NONE_YET = 0  # the number before the first publication
+
+Number = Annotated[int, Field(ge=1, lt=1_000_000)]
+
+
+class PublishedMeanwhile(BadInput):
+    """A publication that somebody else was faster with; nothing was changed."""
+
+
+class Publication(NamedTuple):
+    """One move of the pointer to the model to use."""
+
+    number: Number
+    generation: Number
+    weights_sha256: str
+    published_at: str  # UTC
+    by: str
+    why: str
+
+    def run_in(self, store: str) -> str:
+        """Return where the run lies whose model it is."""
+        return run_of(store, self.generation)
+
+    def sentence(self) -> str:
+        """Say what it was."""
+        why = f" ({self.why})" if self.why else ""
+        return f"{self.by} published generation {self.generation:06d} at {self.published_at}{why}"
+
+
+_PUBLICATION = TypeAdapter(Publication, config=ConfigDict(strict=True))
+
+
+def run_of(store: str, generation: int) -> str:
+    """Return where a generation is trained."""
+    return f"{Folder(store).url}/generations/{generation:06d}/run"
+
+
+def history(store: str) -> list[Publication]:
+    """Return all publications of a store, oldest first; Damaged names one that is none."""
+    folder = Folder(store)
+    return [_read(folder, number) for number in _numbers(folder)]
+
+
+def published(store: str) -> Publication | None:
+    """Return a store's newest publication; None when there is none yet."""
+    folder = Folder(store)
+    numbers = _numbers(folder)
+    if not numbers:
+        return None
+    return _read(folder, numbers[-1])
+
+
+def _numbers(folder: Folder) -> list[int]:
+    names = [key.rpartition("/")[2] for key in folder.list(PUBLICATIONS)]
+    found = sorted(int(n[:-5]) for n in names if n.endswith(".json") and n[:-5].isdecimal())
+    if not found and folder.exists(EARLIER):
+        raise BadInput(
+            f"{folder.address(EARLIER)} was written by an earlier version, and is not followed any "
+            f"more. Look which generation it names, remove it, and say fewpass publish "
+            f"{folder.url} NUMBER."
+        )
+    return found
+
+
+def _key(number: int) -> str:
+    return f"{PUBLICATIONS}/{number:06d}.json"
+
+
+def _read(folder: Folder, number: int) -> Publication:
+    try:
+        document = unseal(folder.read(_key(number)))
+        del document["fingerprint"]
+        found = _PUBLICATION.validate_python(document)
+        if found.number != number:
+            raise ValueError(f"it is number {found.number}")  # noqa: TRY301 - told as the others
+    except ValueError as error:
+        said = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+        raise Damaged(
+            f"{folder.address(_key(number))} is no publication ({said}). Remove it to follow the "
+            "one before, and publish again."
+        ) from error
+    return found
+
+
+def publish(
+    store: str, generation: int, *, after: int, why: str = "", by: str | None = None
+) -> Publication:
+    """Make a generation's model the one to use, at one stroke.
+
+    Parameters
+    ----------
+    after
+        Number of the publication that is followed now, as who publishes knows it; `NONE_YET` where
+        there is none.
+    why, by
+        Kept with it; by default who runs this process.
+
+    Raises
+    ------
+    PublishedMeanwhile
+        When another publication came after that one.
+    """
+    folder = Folder(store)
+    digest = weights_digest(load_model(RunFolder(run_of(store, generation))).weights)
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    made = Publication(after + 1, generation, digest, now, by or who(), why)
+    current = published(store)
+    if (current.number if current else NONE_YET) != after:
+        raise _overtaken(store, current)
+    if not folder.create(_key(made.number), seal(made._asdict(), indent=1)):
+        raise _overtaken(store, published(store))
+    folder.sync([_key(made.number)])
+    return made
+
+
+def _overtaken(store: str, current: Publication | None) -> PublishedMeanwhile:
+    said = current.sentence() if current else "The publication that was followed was removed"
+    return PublishedMeanwhile(
+        f"{said}, in the meantime: nothing was changed. Look with fewpass models "
+        f"{Folder(store).url}, and publish again if that is still meant."
+    )
+
+
+def who() -> str:
+    """Name who asks: the user and the machine."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have no name
+        user = "somebody"
+    return f"{user}@{socket.gethostname() or 'localhost'}"
+
+
+def run_at(url: str) -> RunFolder:
+    """Return the run at an address, or the one that a store at that address has published."""
+    found = published(url)
+    return RunFolder(found.run_in(url) if found else url)

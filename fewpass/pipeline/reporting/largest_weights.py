@@ -1,0 +1,101 @@
+"""The largest weights of a model, by the names of its features."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.pipeline.encoding.maps import Map
+from fewpass.pipeline.encoding.number_recipe import Number
+from fewpass.pipeline.encoding.recipe import Recipe
+from fewpass.pipeline.encoding.schema import recipe_in
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.ingestion.scaling import Scaler, unscaled
+from fewpass.pipeline.runs.model import Model
+from fewpass.pipeline.scoring.predict import label_names
+from fewpass.pipeline.streaming.targets import label_text
+
+NO_NAMES: Mapping[int, str] = MappingProxyType({})
+
+
+class NamedWeight(NamedTuple):
+    """One weight of a model."""
+
+    feature: str
+    weight: float  # of the feature as it was trained on: scaled, standardised, one of a category
+    per_unit: float | None  # of the column as its source has it; None: it is bent, or no number
+
+
+def largest_weights(
+    model: Model, top: int, label: str | None = None, names_of: Mapping[int, str] = NO_NAMES
+) -> list[NamedWeight]:
+    """Return the `top` weights that are largest in absolute value, for one class.
+
+    Parameters
+    ----------
+    model
+        Of any run.
+    top
+        How many.
+    label
+        Class of a model of several; None of a model of one score.
+    names_of
+        Names of some columns, where the model has none.
+
+    Raises
+    ------
+    BadInput
+        When the model has several classes and none is named, or it does not have that one.
+    """
+    weights = model.weights.coef[_row(model, label)]
+    scaler = Scaler(model.record.scaling.kind, model.scale, model.shift)
+    plain = unscaled(model.weights, scaler).coef[_row(model, label)]
+    columns = model.record.columns
+    recipe = recipe_in(columns)
+    names = recipe.outputs if recipe else columns.feature_names if columns else None
+    in_source = _per_unit(recipe, plain) if recipe else plain
+    order = np.argsort(-np.abs(weights), kind="stable")[:top]
+    return [
+        NamedWeight(
+            names[j] if names else names_of.get(j, f"x{j}"),
+            float(weights[j]),
+            float(in_source[j]) if np.isfinite(in_source[j]) else None,
+        )
+        for j in order.tolist()
+        if weights[j] != 0.0
+    ]
+
+
+def classes_of(model: Model) -> tuple[str, ...]:
+    """Return the labels of a model of several scores; none of one that has a single score."""
+    if model.weights.coef.ndim == 1:
+        return ()
+    return tuple(map(label_text, label_names(model)))
+
+
+def _row(model: Model, label: str | None) -> int | slice:
+    classes = classes_of(model)
+    if label is None and classes:
+        raise BadInput(f"The model has {len(classes)} classes. Name one: {', '.join(classes[:20])}")
+    if label is None:
+        return slice(None)
+    if label not in classes:
+        raise BadInput(f"The model has no scores of a class {label!r}. It has {list(classes)}.")
+    return classes.index(label)
+
+
+def _per_unit(recipe: Recipe, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Undo the standardising of numbers; NaN for what has no unit."""
+    found, start = np.full(len(weights), np.nan), 0
+    for column in recipe.parts:
+        if isinstance(column, Number) and not column.logarithm:
+            found[start] = weights[start] / column.deviation
+        if isinstance(column, Map):
+            names = slice(start, start + len(column.names))
+            found[names] = weights[names] * np.array(column.scale)
+        start += column.width
+    return found

@@ -1,0 +1,107 @@
+"""What a model is, on one page of Markdown: data, plan, proof, figures, versions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from fewpass.pipeline.encoding.schema import told_columns
+from fewpass.pipeline.runs.model import load_model, trained_lam
+from fewpass.pipeline.runs.outcome import Convergence
+from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
+from fewpass.pipeline.runs.saved import Saved
+from fewpass.pipeline.scoring.evaluate import Evaluation
+
+CARD = "report/model-card.md"
+
+
+def model_card(run: RunFolder, evaluations: Mapping[str, Evaluation] | None = None) -> str:
+    """Write the card of a run's newest model into the run's folder, and return it.
+
+    Parameters
+    ----------
+    evaluations
+        Figures by the data set that they are of; none by default.
+    """
+    model = load_model(run)
+    saved = Saved.of(run.snapshots.load(model.snapshot))
+    parts = [
+        f"# Model {run.folder.name}",
+        _table(_model_facts(run, model.record, saved)),
+        "## Data set",
+        _table(_data_facts(model.record)),
+        *_columns(model.record),
+        "## Certificate",
+        _certificate(model.record, saved),
+        "## Evaluation",
+        *_evaluations(evaluations or {}),
+        "## Plan",
+        f"```json\n{json.dumps(model.record.plan.model_dump(mode='json'), indent=2)}\n```",
+        "## Versions",
+        _table(model.record.versions),
+    ]
+    text = "\n\n".join(parts) + "\n"
+    run.folder.write(CARD, text.encode())
+    return text
+
+
+def _model_facts(run: RunFolder, record: RunRecord, saved: Saved) -> dict[str, Any]:
+    return {
+        "run": run.url,
+        "snapshot": saved.name,
+        "state": "finished" if saved.finished else "unfinished",
+        "method": record.method(saved.cursor.method),
+        "lam": f"{trained_lam(record, saved):.6g}",
+        "passes": f"{saved.cursor.passes:g}",
+        "rows seen": f"{saved.cursor.rows_seen:,}",
+        "weights, SHA-256": saved.weights_sha256,
+    }
+
+
+def _data_facts(record: RunRecord) -> dict[str, Any]:
+    return {
+        "at": record.plan.dataset,
+        "fingerprint": record.dataset_fingerprint,
+        "rows": f"{record.n_rows:,}",
+        "features": f"{record.n_features:,}",
+        "layout": record.layout,
+        "targets": record.targets.kind,
+        "scaling": record.scaling.kind,
+    }
+
+
+def _columns(record: RunRecord) -> list[str]:
+    """Lay out the columns of a table that was encoded, and what becomes of each."""
+    told = {f"`{name}`": what for name, what in told_columns(record.columns)}
+    return ["## Columns", _table(told)] if told else []
+
+
+def _certificate(record: RunRecord, saved: Saved) -> str:
+    convergence = Convergence.of(record.plan.tol, saved.certified, finished=saved.finished)
+    verdict = convergence.sentence(saved.cursor.passes)
+    return f"{_proven(saved)} {verdict}" if verdict else _proven(saved)
+
+
+def _proven(saved: Saved) -> str:
+    if saved.certified is None:
+        return "There is none: how far the model is from the optimum is not known."
+    objective, gap = saved.certified.objective, saved.certified.gap
+    return (
+        f"The objective is {objective:.6g}, at most {gap:.3g} above the optimum "
+        f"(relative {saved.certified.relative:.2g})."
+    )
+
+
+def _evaluations(evaluations: Mapping[str, Evaluation]) -> list[str]:
+    if not evaluations:
+        return ["None was made yet."]
+    return [
+        f"On {dataset}:\n\n" + _table({k: v for k, v in e._asdict().items() if v is not None})
+        for dataset, e in evaluations.items()
+    ]
+
+
+def _table(facts: Mapping[str, Any]) -> str:
+    lines = [f"| {name} | {value} |" for name, value in facts.items()]
+    return "\n".join(["| | |", "|---|---|", *lines])

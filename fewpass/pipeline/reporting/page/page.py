@@ -1,0 +1,223 @@
+"""`fewpass report --html`: the page, from the run's folder and a look at held-out rows."""
+
+from __future__ import annotations
+
+from html import escape
+from importlib.resources import files
+from typing import NamedTuple
+
+import numpy as np
+
+from fewpass.pipeline.encoding.schema import told_columns
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.reporting.largest_weights import NamedWeight, classes_of, largest_weights
+from fewpass.pipeline.reporting.page.judging import judging
+from fewpass.pipeline.reporting.page.learning import forecast, learning, time
+from fewpass.pipeline.reporting.page.pieces import (
+    bars,
+    card,
+    facts,
+    preformatted,
+    section,
+    table,
+    tiles,
+)
+from fewpass.pipeline.reporting.page.quality import Quality
+from fewpass.pipeline.reporting.report import RunReport, Told
+from fewpass.pipeline.runs.model import Model
+from fewpass.pipeline.runs.outcome import Convergence
+from fewpass.pipeline.sizes import format_bytes
+from fewpass.pipeline.streaming.targets import label_text
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.folder import Damaged
+from fewpass.storage.manifest import Labels, Manifest, Values
+
+PAGE = "report/report.html"
+TOP = 20  # weights of a model, of each class fewer
+MOST_CLASSES, TOP_OF_CLASS = 12, 6
+MOST_COLUMNS, MOST_LABELS = 60, 20
+
+
+class Reproduction(NamedTuple):
+    """How to come to the same model, in the words of whoever asks for the page."""
+
+    plan: str  # a file
+    commands: str
+    judged: str  # how to make the page again with rows to judge the model by
+
+
+def page(told: Told, quality: Quality | None, reproduction: Reproduction) -> str:
+    """Return the page as text; whatever comes from data is escaped.
+
+    Parameters
+    ----------
+    quality
+        What held-out rows say; None where there are none.
+    """
+    report, model = told.report, told.model
+    name = escape(model.run.folder.name)
+    parts = [
+        f"<header><h1>{name}</h1>{_verdict(report)}{_tiles(report, quality)}</header>",
+        judging(quality) if quality else _nobody(reproduction),
+        learning(told),
+        _weights(model),
+        _data(model),
+        time(report),
+        section("The training", _facts(told), forecast(report)),
+        _reproduction(told, reproduction),
+    ]
+    style = (
+        files("fewpass.pipeline.reporting.page").joinpath("page.css").read_text(encoding="utf-8")
+    )
+    policy = "default-src 'none'; style-src 'unsafe-inline'"
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        f"<title>{name}: fewpass report</title><style>{style}</style></head><body>\n"
+        + "\n".join(part for part in parts if part)
+        + "\n<footer>Made by fewpass.</footer></body></html>\n"
+    )
+
+
+def _verdict(report: RunReport) -> str:
+    convergence = Convergence(report.tol, report.relative_gap, report.converged)
+    sentence = convergence.sentence(report.passes)
+    kind = "quiet" if report.converged is None else "good" if report.converged else "bad"
+    state = "Finished." if report.finished else "Unfinished: fewpass resume continues it."
+    method = f"{report.solver}, loss {report.loss}, lam {report.lam:.6g}. {state}"
+    said = f'<p class="verdict {kind}">{escape(sentence)}</p>' if sentence else ""
+    warned = "".join(f'<p class="quiet">{escape(each)}</p>' for each in report.warnings)
+    return f'<p class="quiet">{escape(method)}</p>{said}{warned}'
+
+
+def _tiles(report: RunReport, quality: Quality | None) -> str:
+    figures = quality.figures if quality else None
+    certified = report.certificate
+    return tiles({
+        "error, held out": _written(figures and figures.error, ".2%"),
+        "area under ROC": _written(figures and figures.auc, ".4f"),
+        "R squared, held out": _written(figures and figures.r2, ".4f"),
+        "loss, held out": _written(figures and figures.loss, ".5g"),
+        "above the optimum": None if certified is None else f"at most {certified:.2g}",
+        "passes": f"{report.passes:.4g}",
+        "took": f"{report.seconds:.1f} s",
+        "read": format_bytes(report.bytes_read),
+    })  # fmt: skip
+
+
+def _written(figure: float | None, style: str) -> str | None:
+    return None if figure is None else format(figure, style)
+
+
+def _nobody(how: Reproduction) -> str:
+    said = "No rows were held out. Name a data set that the model has not learnt from: "
+    shown = preformatted(how.judged)
+    return section("On held-out rows", card("Not known", shown, said))
+
+
+def _weights(model: Model) -> str:
+    classes = classes_of(model)
+    if not classes:
+        found = largest_weights(model, TOP)
+        note = "Of features as they were trained on: scaled, standardised, one of a category."
+        return section("Largest weights", card("", _weight_bars(found), note, wide=True))
+    cards = [
+        card(label, _weight_bars(largest_weights(model, TOP_OF_CLASS, label)))
+        for label in classes[:MOST_CLASSES]
+    ]
+    more = len(classes) > MOST_CLASSES
+    return section(f"Largest weights{' of the first classes' if more else ''}", *cards)
+
+
+def _weight_bars(found: list[NamedWeight]) -> str:
+    if not found:
+        return "<p>All weights are 0.</p>"
+    return bars([(one.feature, one.weight, f"{one.weight:+.4g}") for one in found])
+
+
+def _data(model: Model) -> str:
+    record = model.record
+    manifest = _manifest(record.plan.dataset, record.dataset_fingerprint)
+    rows = card("Rows", facts(_rows(model, manifest)))
+    return section("Data", rows, _labels(record.targets), _columns(model))
+
+
+def _manifest(dataset: str, fingerprint: str) -> Manifest | None:
+    """Return the manifest of the data set, where it is still there and the same."""
+    try:
+        found = Dataset.open(dataset).manifest
+    except (OSError, ValueError, BadInput, Damaged):
+        return None
+    return found if found.fingerprint == fingerprint else None
+
+
+def _rows(model: Model, manifest: Manifest | None) -> dict[str, str | None]:
+    record = model.record
+    told: dict[str, str | None] = {
+        "data set": record.plan.dataset,
+        "fingerprint": record.dataset_fingerprint,
+        "rows": f"{record.n_rows:,}",
+        "features": f"{record.n_features:,}",
+        "layout": record.layout,
+        "scaling": record.scaling.kind,
+    }
+    if manifest is None:
+        return told | {"note": "The data set is no longer there, or another one."}
+    share = manifest.nnz / (manifest.n_rows * manifest.n_features)
+    return told | {
+        "values stored": f"{manifest.nnz:,} ({share:.3%} of all)",
+        "sources": ", ".join(source.name for source in manifest.sources),
+        "rows left out": f"{sum(manifest.bad_rows.values()):,}",
+    }
+
+
+def _labels(targets: Labels | Values) -> str:
+    if not isinstance(targets, Labels):
+        return ""
+    rows = [
+        (label, float(count), f"{count:,}")
+        for label, count in zip(map(label_text, targets.labels), targets.counts, strict=True)
+    ]
+    return card(f"{len(rows)} labels", bars(sorted(rows, key=lambda r: -r[1])[:MOST_LABELS]))
+
+
+def _columns(model: Model) -> str:
+    columns = model.record.columns
+    told = list(told_columns(columns))
+    if not told:
+        names = columns.feature_names if columns is not None else None
+        told = [(name, "number, as it is") for name in names or ()]
+    if not told:
+        return ""
+    shown = told[:MOST_COLUMNS]
+    shown += [("...", f"{len(told) - MOST_COLUMNS:,} more")] if len(told) > MOST_COLUMNS else []
+    return card(f"{len(told):,} columns", table(("column", "what it becomes"), shown, 2), wide=True)
+
+
+def _facts(told: Told) -> str:
+    report, weights = told.report, told.model.weights
+    nonzero = int(np.count_nonzero(weights.coef))
+    return card("Facts", facts({
+        "run": report.run,
+        "chosen": report.chosen,
+        "objective": None if report.objective is None else f"{report.objective:.8g}",
+        "relative gap": None if report.relative_gap is None else f"{report.relative_gap:.3g}",
+        "rows visited": f"{report.rows_seen:,}",
+        "weights that are not 0": f"{nonzero:,} of {weights.coef.size:,}",
+        "restarts": report.restarts,
+        "resumed": report.resumed,
+        "waited for reading": f"{report.waiting_share:.0%} of the stepping time",
+    }))  # fmt: skip
+
+
+def _reproduction(told: Told, how: Reproduction) -> str:
+    versions = told.model.record.versions
+    said = {
+        "weights, SHA-256": told.saved.weights_sha256,
+        "versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
+    }
+    plan = f"<details><summary>plan.toml</summary>{preformatted(how.plan)}</details>"
+    note = "The same plan on the same data set makes the same bits on a machine like this one."
+    body = preformatted(how.commands) + plan + facts(said)
+    return section("How to reproduce it", card("", body, note, wide=True))

@@ -1,0 +1,149 @@
+"""What held-out rows say of a model, for curves: ROC, precision and recall, who is taken for whom.
+
+Fawcett (2006) for ROC curves; Davis and Goadrich (2006) for those of precision and recall.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.execution.executor import Executor
+from fewpass.pipeline.execution.reduce import ReduceReport
+from fewpass.pipeline.runs.model import Model
+from fewpass.pipeline.scoring.evaluate import Evaluation, ScorePart, figures_of, judged, score_bins
+from fewpass.pipeline.scoring.evaluate_classes import ClassPart
+from fewpass.pipeline.scoring.predict import label_names
+from fewpass.pipeline.scoring.reliability import Reliability, reliability
+from fewpass.pipeline.streaming.targets import label_text
+from fewpass.solvers.kernels.scores import scores
+from fewpass.solvers.losses import Problem
+from fewpass.solvers.protocol import Block, Sum, Weights
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.manifest import Values
+
+Vector = NDArray[np.float64]
+
+CELLS = 40  # a side of the picture of numbers found against numbers predicted
+
+
+class Curves(NamedTuple):
+    """Shares at every threshold, from the highest down; each starts where nothing is called +1."""
+
+    false_positive_rate: Vector
+    recall: Vector  # the true positive rate
+    precision: Vector  # of what is called +1; 1 where that is nothing
+    average_precision: float  # sum of precision times what recall gains
+
+
+class Cells(NamedTuple):
+    """Weight of rows by target and prediction, (CELLS, CELLS) on equal ranges of both."""
+
+    low: float
+    high: float
+    counts: Vector
+
+
+class Quality(NamedTuple):
+    """Everything that the page tells of held-out rows; None where it has no meaning."""
+
+    dataset: str
+    figures: Evaluation
+    labels: tuple[str, ...]  # negative and positive, or the classes; () for numbers
+    curves: Curves | None  # of two classes
+    confusion: Vector | None  # (K, K) weight of rows by label, then by the label given
+    reliability: Reliability | None  # of models with probabilities
+    cells: Cells | None  # of numbers
+
+
+def quality(
+    model: Model,
+    dataset: Dataset,
+    executor: Executor,
+    on_report: Callable[[ReduceReport], None] = lambda _: None,
+) -> Quality:
+    """Read a data set once, twice for probabilities or numbers, and tell how the model does.
+
+    `on_report` is told of the spans of the first reading.
+
+    Raises BadInput when the data set's columns, scaling or labels are not the model's.
+    """
+    job, total, _ = judged(model, dataset, executor, None, on_report)
+    figures = figures_of(job.problem, model.record, model.weights, total)
+    numbers = figures.mse is not None
+    labels = () if numbers else tuple(label_text(name) for name in label_names(model))
+    of_two = isinstance(total, ScorePart) and not numbers
+    return Quality(
+        dataset=dataset.folder.url,
+        figures=figures,
+        labels=labels,
+        curves=curves(total.positive, total.negative) if of_two else None,
+        confusion=None if numbers else confusion(total),
+        reliability=None if numbers else _reliability(model, dataset, executor),
+        cells=_cells(model, dataset, executor) if numbers else None,
+    )
+
+
+def curves(positive: Vector, negative: Vector) -> Curves | None:
+    """Return the curves of two histograms of scores, lowest bin first; None without both sides."""
+    if not (positive.any() and negative.any()):
+        return None
+    used = np.flatnonzero(positive + negative)[::-1]
+    found = np.append(0.0, np.cumsum(positive[used]))
+    false = np.append(0.0, np.cumsum(negative[used]))
+    called = found + false
+    precision = np.divide(found, called, where=called > 0.0, out=np.ones(len(called)))
+    recall = found / found[-1]
+    average = float(np.diff(recall) @ precision[1:])
+    return Curves(false / false[-1], recall, precision, average)
+
+
+def confusion(total: ScorePart | ClassPart) -> Vector:
+    """Return the weight of rows by label, then by the label given: above a score of 0, +1."""
+    if isinstance(total, ClassPart):
+        return total.confusion
+    zero = int(score_bins(np.zeros(1))[0])
+    sides = (total.negative, total.positive)
+    return np.array([[side[: zero + 1].sum(), side[zero + 1 :].sum()] for side in sides])
+
+
+def _reliability(model: Model, dataset: Dataset, executor: Executor) -> Reliability | None:
+    try:
+        return reliability(model, dataset, executor)
+    except BadInput:  # a loss that models no probabilities
+        return None
+
+
+def _cells(model: Model, dataset: Dataset, executor: Executor) -> Cells:
+    """Count rows by what their number is and what was predicted."""
+    targets = dataset.manifest.targets
+    ends = [targets.minimum, targets.maximum] if isinstance(targets, Values) else targets.labels
+    low, high = float(min(ends)), float(max(ends))
+    high = high if high > low else low + 1.0
+    what = Sum("reduce-cells", _no_cells, partial(_add_cells, low, high))
+    _, (counts,), _ = judged(model, dataset, executor, what)
+    return Cells(low, high, counts)
+
+
+def _no_cells(_at: Weights) -> tuple[Vector]:
+    return (np.zeros((CELLS, CELLS)),)
+
+
+def _add_cells(
+    low: float, high: float, problem: Problem, at: Weights, block: Block, part: tuple[Vector]
+) -> tuple[Vector]:
+    """Add a block's rows; predictions outside the targets' range count at its ends."""
+    p = scores(at.coef, at.intercept * problem.intercept, block.rows)
+
+    def cell(values: Vector) -> NDArray[np.intp]:
+        found = CELLS * (np.clip(values, low, high) - low) / (high - low)
+        return np.minimum(found.astype(np.intp), CELLS - 1)
+
+    both = np.bincount(cell(block.y) * CELLS + cell(p), block.weight, CELLS * CELLS)
+    part[0][:] += both.reshape(CELLS, CELLS)
+    return part

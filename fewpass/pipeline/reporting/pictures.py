@@ -1,0 +1,143 @@
+"""Pictures of a run's log, as PNG bytes."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from fewpass.pipeline.reporting.history import History
+from fewpass.pipeline.reporting.time_table import PARTS, SweepTime
+from fewpass.pipeline.runs.validation import Point
+from fewpass.pipeline.scoring.reliability import Reliability
+
+MARKED = 60  # so many points of a curve can be told apart
+MOST_BARS = 60
+LEAST_SHARE = 0.002
+COLOURS = (
+    "#08519c", "#3182bd", "#9ecae1", "#31a354", "#bdbdbd", "#a1d99b", "#e6550d", "#fdae6b",
+    "#756bb1", "#636363",
+)  # fmt: skip
+
+
+def loss_curve(history: History, name: str, n_rows: int) -> bytes:
+    """Draw progressive loss and certified objectives against passes."""
+    figure = Figure(figsize=(8.0, 4.5), layout="constrained")
+    axes = figure.add_subplot()
+    style = "o-" if len(history.points) < MARKED else "-"
+    for field, label in (("since_last", "between two reports"), ("average", "since the start")):
+        known = [(p.rows / n_rows, getattr(p, field)) for p in history.points]
+        known = [(x, loss) for x, loss in known if loss is not None]
+        if known:
+            axes.plot(*zip(*known, strict=True), style, label=label)
+    if history.certificates:
+        at = [c.passes for c in history.certificates]
+        objectives = [c.objective for c in history.certificates]
+        down = [min(c.objective, c.gap) for c in history.certificates]  # no loss is below 0
+        axes.errorbar(at, objectives, yerr=(down, [0.0] * len(down)), fmt="k.", capsize=3,
+                      label="objective, and how far down the optimum can be")  # fmt: skip
+    axes.set(
+        xlabel="passes over the data",
+        ylabel="loss",
+        title=f"{name}: loss of rows before they were learnt from",
+    )
+    axes.grid(alpha=0.3)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend()
+    return _png(figure)
+
+
+def convergence(history: History, name: str) -> bytes:
+    """Draw against passes how far above the optimum a run was: proven, and as found at its end.
+
+    The end's objective stands for the optimum, so its own distance is not drawn.
+    """
+    figure = Figure(figsize=(8.0, 4.5), layout="constrained")
+    axes = figure.add_subplot()
+    style = ".-" if len(history.certificates) < MARKED else "-"
+    at = [c.passes for c in history.certificates]
+    axes.semilogy(at, [c.gap for c in history.certificates], style, label="at most (certified)")
+    least = min(c.objective for c in history.certificates)
+    above = [(c.passes, c.objective - least) for c in history.certificates if c.objective > least]
+    if above:
+        label = "above the lowest objective found"
+        axes.semilogy(*zip(*above, strict=True), style, label=label)
+    axes.set(
+        xlabel="passes over the data",
+        ylabel="above the optimum",
+        title=f"{name}: objective above the optimum",
+    )
+    axes.grid(alpha=0.3)
+    axes.legend()
+    return _png(figure)
+
+
+def validation_curve(curve: Sequence[Point], name: str) -> bytes:
+    """Draw the loss of held-out rows against passes, the model that is kept marked."""
+    figure = Figure(figsize=(8.0, 4.5), layout="constrained")
+    axes = figure.add_subplot()
+    style = ".-" if len(curve) < MARKED else "-"
+    axes.plot([p.passes for p in curve], [p.loss for p in curve], style, label="held-out rows")
+    best = min(curve, key=lambda point: point.loss)
+    axes.plot([best.passes], [best.loss], "ko", label="lowest: the model that is kept")
+    axes.set(xlabel="passes over the data", ylabel="mean loss", title=f"{name}: held-out rows")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    return _png(figure)
+
+
+def time_bars(sweeps: Sequence[SweepTime], name: str) -> bytes:
+    """Draw where every sweep's time went, one bar upon the other; reading beside is not time."""
+    shown = sweeps[-MOST_BARS:]
+    figure = Figure(figsize=(8.0, 4.5), layout="constrained")
+    axes = figure.add_subplot()
+    at, foot = range(len(sweeps) - len(shown) + 1, len(sweeps) + 1), np.zeros(len(shown))
+    least = LEAST_SHARE * sum(one.seconds for one in shown)
+    for part, colour in zip(PARTS, COLOURS, strict=True):
+        heights = np.array([max(0.0, one.parts[part]) for one in shown])
+        label = part if heights.sum() >= least else None  # what cannot be seen is not named
+        axes.bar(at, heights, bottom=foot, width=0.9, color=colour, label=label)
+        foot += heights
+    axes.set(xlabel="sweep", ylabel="seconds", title=f"{name}: where the time went")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.grid(alpha=0.3, axis="y")
+    handles, labels = axes.get_legend_handles_labels()
+    axes.legend(handles[::-1], labels[::-1], loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return _png(figure)
+
+
+def reliability_diagram(found: Reliability, name: str, *, several: bool) -> bytes:
+    """Draw how often probabilities came true, with 95 % intervals, and how many rows had them."""
+    figure = Figure(figsize=(5.5, 6.5), layout="constrained")
+    axes, below = figure.subplots(2, sharex=True, height_ratios=(3, 1))
+    at = [one.predicted for one in found.bins]
+    share = np.array([one.observed for one in found.bins])
+    down = share - [one.low for one in found.bins]
+    up = np.array([one.high for one in found.bins]) - share
+    axes.plot([0.0, 1.0], [0.0, 1.0], "k:", label="honest")
+    axes.errorbar(at, share, yerr=np.maximum(0.0, (down, up)), fmt="o-", capsize=3, label="found")
+    axes.set(
+        ylabel="share of rows that it came true of",
+        title=f"{name}\ncalibration error {found.calibration_error:.4f}, "
+        f"Brier score {found.brier:.4f}\nlog loss {found.log_loss:.4f}",
+    )
+    axes.legend(loc="upper left")
+    width = [one.upper - one.lower for one in found.bins]
+    below.bar([one.lower for one in found.bins], [one.rows for one in found.bins], width,
+              align="edge", edgecolor="white")  # fmt: skip
+    whose = "most probable class" if several else "second class"
+    below.set(xlabel=f"probability of the {whose}", ylabel="rows", xlim=(0.0, 1.0))
+    for each in (axes, below):
+        each.grid(alpha=0.3)
+    return _png(figure)
+
+
+def _png(figure: Figure) -> bytes:
+    image = io.BytesIO()
+    FigureCanvasAgg(figure)
+    figure.savefig(image, format="png")
+    return image.getvalue()

@@ -1,0 +1,69 @@
+"""Several strengths of regularisation in one training: what became of each, and which is best.
+
+Models are trained for all values of lam in the same passes (`solvers/multi_model.py`); a snapshot's
+states are all of them, its weights are those of one: the first until rows that none has learnt
+from have chosen.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fewpass.solvers.protocol import Certificate, Weights
+
+
+class Candidate(NamedTuple):
+    """What became of one value of lam."""
+
+    lam: float
+    loss: float  # mean over the held-out rows; of several classes also over these
+    error: float | None  # of the held-out rows; None for numbers
+    objective: float | None = None  # over the training rows, with this lam, where it was certified
+    gap: float | None = None
+
+
+class Choice(NamedTuple):
+    """Which model a snapshot's weights are, and what it was chosen from."""
+
+    lam: float
+    candidates: tuple[Candidate, ...] = ()  # none before the end
+
+    @classmethod
+    def read(cls, told: dict[str, Any] | None) -> Choice | None:
+        """Read a choice as a snapshot's attributes tell it."""
+        if told is None:
+            return None
+        return cls(told["lam"], tuple(Candidate(**each) for each in told["candidates"]))
+
+    def told(self) -> dict[str, Any]:
+        """Tell the choice as JSON."""
+        return {"lam": self.lam, "candidates": [each._asdict() for each in self.candidates]}
+
+
+def best_of(candidates: list[Candidate]) -> Choice:
+    """Choose the least held-out loss, of equal ones the larger lam."""
+    best = min(candidates, key=lambda found: (found.loss, -found.lam))
+    return Choice(best.lam, tuple(candidates))
+
+
+def weights_of(weights: Weights, lams: int, k: int) -> Weights:
+    """Return the model of the k-th lam, with all its classes, out of those of all lams."""
+    if lams == 1:
+        return weights
+    size = len(weights.coef) // lams
+    if size == 1:
+        return Weights(weights.coef[k], float(weights.intercept[k]))
+    own = slice(k * size, (k + 1) * size)
+    return Weights(weights.coef[own], weights.intercept[own])
+
+
+def certificate_of(certified: Certificate | None, lams: int, k: int) -> Certificate | None:
+    """Return what is proven of the k-th lam's model out of what is proven of all."""
+    if certified is None or lams == 1:
+        return certified
+    size = len(certified.models) // lams
+    own = certified.models[k * size : (k + 1) * size]
+    objective = float(np.mean([objective for objective, _ in own]))
+    return Certificate(objective, max(gap for _, gap in own), own if size > 1 else ())

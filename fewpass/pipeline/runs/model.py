@@ -1,0 +1,228 @@
+"""The numbers that a trained run hands on: a linear function, and how to feed it raw rows."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.pipeline.calibration import Calibration
+from fewpass.pipeline.errors import BadInput, PlanMismatch
+from fewpass.pipeline.execution.span import Job
+from fewpass.pipeline.ingestion.scaling import Scaler
+from fewpass.pipeline.matching import Matched, listed, match_features
+from fewpass.pipeline.plan.problem import problem_of
+from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
+from fewpass.pipeline.runs.saved import Saved, require_array, unfit
+from fewpass.pipeline.settings.matching import BY_NAME, Matching
+from fewpass.pipeline.streaming.targets import TargetRule, target_rule
+from fewpass.solvers.protocol import Solver, State, Weights
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.folder import Damaged
+from fewpass.storage.schema import Schema
+from fewpass.storage.snapshot import Snapshot
+
+SAME_COLUMNS = Matched()
+OF_MODELS = ("coef", "best_coef")  # arrays of a snapshot that are weights, not a state
+COLUMNS_AT_ONCE = 1 << 16  # of weights that are read out of a state
+
+
+class Model(NamedTuple):
+    """A run's newest weights with the record of what they were trained on."""
+
+    run: RunFolder
+    record: RunRecord
+    snapshot: str
+    weights: Weights
+    lam: float
+    scale: NDArray[np.float64] | None  # (d,) stored value = (raw - shift) * scale
+    shift: NDArray[np.float64] | None  # (d,)
+    calibration: Calibration | None = None  # from scores to probabilities, where one was learnt
+
+
+def load_model(run: RunFolder) -> Model:
+    """Read the newest whole snapshot.
+
+    BadInput when the run has none yet, or its model is not one of the run's features and classes.
+    """
+    record = run.record()
+    snapshot, _ = run.snapshots.latest()
+    if snapshot is None:
+        raise BadInput(f"The run {run.url} has no snapshot yet. Finish it with fewpass resume.")
+    return model_in(run, record, snapshot)
+
+
+def model_in(run: RunFolder, record: RunRecord, snapshot: Snapshot) -> Model:
+    """Read the model of one snapshot; BadInput or Damaged when it is not one of the run's."""
+    run.require_own(snapshot)
+    plan, saved = record.plan, Saved.of(snapshot)
+    loss = problem_of(plan, record).loss
+    rule = target_rule(record, loss, plan.positive, plan.class_weight)
+    require_array(snapshot, "coef", coef_shape(rule, record.n_features))
+    scale, shift = _scaling_in(snapshot, record)
+    require_calibration(snapshot, saved.calibration, rule.n_classes)
+    return Model(
+        run, record, snapshot.name, saved.weights, trained_lam(record, saved), scale, shift,
+        saved.calibration,
+    )  # fmt: skip
+
+
+def require_calibration(snapshot: Snapshot, found: Calibration | None, n_classes: int) -> None:
+    """Refuse what makes no probabilities of this model's scores; BadInput."""
+    if found is not None and not found.fits(n_classes):
+        raise unfit(snapshot, f"its calibration is none for {n_classes or 2} classes")
+
+
+def _scaling_in(
+    snapshot: Snapshot, record: RunRecord
+) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
+    """Return scale and shift of the run's kind of scaling, as the record knows them."""
+    scaling, shape = record.scaling, (record.n_features,)
+    if not scaling.digest:
+        return None, None
+    scale = require_array(snapshot, "scale", shape)
+    shift = require_array(snapshot, "shift", shape) if scaling.kind == "standard" else None
+    if Scaler(scaling.kind, scale, shift).describe() != scaling:
+        raise unfit(snapshot, f"scale and shift are not those of the run ({scaling.digest})")
+    return scale, shift
+
+
+def trained_lam(record: RunRecord, saved: Saved) -> float:
+    """Return the strength of regularisation that a snapshot's weights were trained with."""
+    return saved.choice.lam if saved.choice else problem_of(record.plan, record).lam
+
+
+def read_weights(
+    run: RunFolder, snapshot: str, dataset: Dataset, matched: Matched = SAME_COLUMNS
+) -> Weights:
+    """Read the weights of one snapshot for a data set's stored rows: how they get onto a worker."""
+    loaded = run.snapshots.load(snapshot, OF_MODELS.__contains__)
+    return stored_weights(Saved.of(loaded).weights, dataset, matched)
+
+
+def stored_weights(weights: Weights, dataset: Dataset, matched: Matched = SAME_COLUMNS) -> Weights:
+    """Return weights, which are in the order of the source, as a data set's stored rows are.
+
+    `matched` says where the data set's columns are among the weights' own.
+    """
+    return weights._replace(coef=dataset.column_order.stored(matched.numbers(weights.coef)))
+
+
+def sourced_weights(weights: Weights, dataset: Dataset) -> Weights:
+    """Return weights that were found on a data set's stored rows in the order of the source."""
+    return weights._replace(coef=dataset.column_order.sourced(weights.coef))
+
+
+def read_out(solver: Solver, state: State, dataset: Dataset) -> Weights:
+    """Read the model out of a state, in the order of the source.
+
+    Where the method can, some columns after the others: there is one copy of the weights then.
+    """
+    if not solver.by_column:
+        return sourced_weights(solver.weights(state), dataset)
+    found = solver.weights(state._replace(W=state.W[:0]))
+    coef = np.empty(len(state.W))
+    for first in range(0, len(coef), COLUMNS_AT_ONCE):
+        part = solver.weights(state._replace(W=state.W[first : first + COLUMNS_AT_ONCE]))
+        dataset.column_order.put(part.coef, first, coef)
+    return found._replace(coef=coef)
+
+
+def require_same_columns(record: RunRecord, dataset: Dataset, rules: Matching = BY_NAME) -> Matched:
+    """Find the columns that a model was trained on in a data set; refuse one of other columns."""
+    manifest, place = dataset.manifest, dataset.folder.url
+    _require_same_encoding(record, dataset)
+    matched = match_features(record.columns, dataset.schema, place, "the model", rules)
+    if matched.left_out and record.scaling.kind == "unit-rows":
+        raise BadInput(
+            f"{place} has rows scaled to unit length with columns that the model does not know: "
+            f"{listed(matched.left_out)}. {how_to_fit(record)}"
+        )
+    if matched.places is None and manifest.n_features != record.n_features:
+        raise BadInput(
+            f"{dataset.folder.url} has {manifest.n_features} features, but the model has "
+            f"{record.n_features}. {how_to_fit(record)}"
+        )
+    if manifest.scaling != record.scaling:
+        raise BadInput(
+            f"{dataset.folder.url} is scaled differently ({manifest.scaling.kind}) from the data "
+            f"that the model was trained on ({record.scaling.kind}). "
+            f"{how_to_fit(record)}"
+        )
+    return matched
+
+
+def how_to_fit(record: RunRecord) -> str:
+    """Say how rows become a data set that a model can be held against."""
+    if record.plan.source is None:
+        return f"Ingest it with `like={record.plan.dataset}`."
+    if record.scaling.kind in ("none", "unit-rows") and record.columns is None:
+        return f"Ingest it with `n_features={record.n_features}`."
+    return (
+        "A model that was trained straight from a source is judged by rows of that, put aside by "
+        "`test_fraction`; fewpass predict scores any others."
+    )
+
+
+def _require_same_encoding(record: RunRecord, dataset: Dataset) -> None:
+    """Refuse a data set whose columns became other features; those can only be compared whole."""
+    here = dataset.schema.encoding if dataset.schema else None
+    known = record.columns.encoding if record.columns else None
+    if here != known:
+        raise BadInput(
+            f"The columns of {dataset.folder.url} are encoded otherwise than those that the model "
+            f"was trained on. {how_to_fit(record)}"
+        )
+
+
+def weights_to_start_at(run: str, job: Job) -> tuple[Weights, int]:
+    """Return a run's newest weights for another training, and the rows that they learnt from.
+
+    They are in the stored order of the job's columns.
+
+    Raises BadInput when there are none yet, or they are of other columns or classes.
+    """
+    folder, dataset = RunFolder(run), job.dataset
+    newest, _ = folder.snapshots.latest()
+    if newest is None:
+        raise BadInput(f"The run {run} has no snapshot to start from. Finish it first.")
+    saved = Saved.of(newest)
+    known, here = _columns_known(folder), dataset.schema
+    matched = SAME_COLUMNS
+    if here is not None and here.names and here.encoding is None:
+        matched = match_features(known, here, dataset.folder.url, "the model", BY_NAME)
+    shape, found = weights_shape(job), saved.weights.coef.shape
+    if found != shape:
+        raise BadInput(
+            f"The model of {run} has {told_shape(found)}, but {job.dataset.folder.url} needs "
+            f"{told_shape(shape)}. Ingest the data with `like`."
+        )
+    weights = stored_weights(saved.weights, dataset, matched)
+    return weights, saved.cursor.rows_before + saved.cursor.rows_seen
+
+
+def _columns_known(run: RunFolder) -> Schema | None:
+    """Return a run's columns; None also of a record that cannot be read any more.
+
+    Wherever a training starts, it ends at the same optimum: weights are worth having without.
+    """
+    try:
+        return run.record().columns
+    except (BadInput, PlanMismatch, Damaged):
+        return None
+
+
+def weights_shape(job: Job) -> tuple[int, ...]:
+    """Return the shape of the coefficients that a job trains."""
+    return coef_shape(job.rule, job.stats.d)
+
+
+def coef_shape(rule: TargetRule, d: int) -> tuple[int, ...]:
+    """Return the shape of the coefficients of a model of such targets on d features."""
+    return (rule.n_classes, d) if rule.n_classes else (d,)
+
+
+def told_shape(shape: tuple[int, ...]) -> str:
+    """Say what a shape of coefficients means."""
+    return f"{shape[-1]} features" + (f" and {shape[0]} classes" if len(shape) == 2 else "")

@@ -1,0 +1,137 @@
+"""What a training tells while it runs, and what it hands on at its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, Self
+
+from fewpass.pipeline.runs.grid import Choice
+from fewpass.pipeline.runs.saved import Cursor, Saved
+from fewpass.pipeline.runs.validation import Validation
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.solvers.losses import Problem
+from fewpass.solvers.protocol import Certificate, Weights
+
+
+@dataclass(frozen=True)
+class Event:
+    """What just happened.
+
+    `kind` is start, resume, span, snapshot, restart, certificate, validation, switch,
+    compile, stop or finish.
+    """
+
+    kind: str
+    cursor: Cursor
+    facts: dict[str, Any]
+
+
+class Convergence(NamedTuple):
+    """Whether a run's model is proven to be as near to the optimum as the plan asked for.
+
+    A finished run has converged if and only if `relative_gap <= tol`.  What other values of lam
+    came to, where several were trained, does not count, and a model that is as near without a
+    proof of it has not converged.
+    """
+
+    tol: float | None  # what was asked for; None: nothing
+    relative_gap: float | None  # certified gap over max(1, |objective|), of classes the largest
+    converged: bool | None  # None where no tolerance was asked for, or the run is not finished
+
+    @classmethod
+    def of(cls, tol: float | None, certified: Certificate | None, *, finished: bool) -> Self:
+        """Hold what is proven of a run's newest weights against its plan's tolerance."""
+        gap = certified.relative if certified else None
+        judged = finished and tol is not None
+        return cls(tol, gap, (gap is not None and gap <= tol) if judged else None)  # type: ignore[operator]
+
+    def sentence(self, passes: float) -> str | None:
+        """Say what was asked for and what came of it; None where there is nothing to say."""
+        if self.converged is None:
+            return None
+        found = "nothing" if self.relative_gap is None else f"{self.relative_gap:.3g}"
+        verdict = "reached" if self.converged else "missed"
+        return f"Tolerance {self.tol:g} {verdict}: certified {found} after {passes:.4g} passes."
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """What a finished run hands on; the fields that `fewpass train --json` prints."""
+
+    run: str
+    snapshot: str
+    solver: str
+    loss: str
+    lam: float
+    classes: int | None  # a model for each, where there are more than two: the objective is their
+    # mean, and the certificate the largest
+    candidates: list[dict[str, Any]]  # where rows were held out, what became of every lam: the
+    # fields of fewpass.pipeline.runs.grid.Candidate
+    calibration: dict[str, Any] | None  # where one was asked for, the numbers of a form of
+    # fewpass.pipeline.calibration
+    stopped_early: bool | None  # whether the held-out loss ended it; None: it was not to
+    passes_of_model: float | None  # where it might have: after so many passes the loss was lowest
+    passes: float  # rows read over the rows of the data set; those of a last certificate not
+    rows_seen: int
+    objective: float | None  # mean loss + (lam/2) ||w||^2 over all rows, if a pass was paid for it
+    certificate: float | None  # at most this far above the optimum
+    hinge_certificate: float | None  # of the smoothed hinge: the same for the plain hinge
+    tol: float | None  # these three as in Convergence
+    relative_gap: float | None
+    converged: bool | None
+    left_passes: float | None  # where it was missed, passes to the tolerance at the rate at which
+    # the certificate fell over the last three; None where it did not fall
+    weights_sha256: str
+    seconds: float
+    bytes_read: int
+    peak_memory_bytes: int  # of the largest process that took part
+
+    @property
+    def convergence(self) -> Convergence:
+        """What was asked for, what is proven, and whether that is enough."""
+        return Convergence(self.tol, self.relative_gap, self.converged)
+
+
+class Trained(NamedTuple):
+    """What an estimator takes over from a training."""
+
+    weights: Weights
+    cursor: Cursor
+    solver: str  # the method that was at work last
+    lam: float
+    choice: Choice | None  # where rows were held out
+    validation: Validation | None  # where the training might stop early
+    certified: Certificate | None
+    converged: bool | None  # whether the plan's tolerance is certified; None: none was asked for
+
+    @classmethod
+    def of(cls, saved: Saved, at_work: AtWork) -> Self:
+        """Take it from the last snapshot and from what trained."""
+        return cls(
+            weights=saved.weights,
+            cursor=saved.cursor,
+            solver=at_work.plan.solver.kind,
+            lam=saved.choice.lam if saved.choice else at_work.problem.lam,
+            choice=saved.choice,
+            validation=saved.validation,
+            certified=saved.certified,
+            converged=Convergence.of(at_work.plan.tol, saved.certified, finished=True).converged,
+        )
+
+
+class AtWork(Protocol):
+    """An engine, or the run that it works for."""
+
+    @property
+    def plan(self) -> TrainingPlan:
+        """With the method that is at work."""
+
+    @property
+    def problem(self) -> Problem:
+        """Loss, lam and intercept."""
+
+
+def hinge_gap(problem: Problem, certified: Certificate | None) -> float | None:
+    """Carry the certificate of a loss that lies a little below the hinge over to the hinge."""
+    below = problem.loss.below_hinge
+    return None if certified is None or below is None else certified.gap + below

@@ -1,0 +1,170 @@
+"""States as the numbers (JSON) and arrays of a snapshot, and back, array layouts included.
+
+What stands in a group of a state is called by its path: `best.coef`.
+Layout decides the order of sums, hence bits: column-major arrays are stored transposed, under a
+name that ends in `.T`.  Of several models trained together, arrays of one name are stored as one,
+end to end, with every model's shape among its numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.runs.saved import read_attributes, unfit
+from fewpass.solvers.models import States
+from fewpass.solvers.protocol import State
+from fewpass.storage.snapshot import Snapshot
+
+Numbers = dict[str, Any]
+Arrays = dict[str, NDArray[Any]]
+TURNED = ".T"
+
+
+class ModelNumbers(BaseModel):
+    """The numbers of one of several models: its state's, and its arrays' shapes."""
+
+    model_config = ConfigDict(extra="allow")
+
+    shapes: dict[str, tuple[Annotated[int, Field(ge=0)], ...]]
+
+
+_MODELS = TypeAdapter(list[ModelNumbers])
+
+
+def pack_states(states: list[State]) -> tuple[list[Numbers], Arrays]:
+    """Return the numbers of every stream's state, and all arrays by `STREAM.FIELD`."""
+    told: list[Numbers] = []
+    arrays: Arrays = {}
+    for stream, state in enumerate(states):
+        numbers, own = _pack_models(state) if isinstance(state, States) else _pack(state)
+        told.append(numbers)
+        arrays |= {f"{stream}.{name}": array for name, array in own.items()}
+    return told, arrays
+
+
+def unpack_state(kinds: tuple[type, ...], snapshot: Snapshot, stream: int) -> State:
+    """Rebuild one stream's state, of one of the given types.
+
+    Of its arrays and numbers only the names are looked at: see shapes.py.
+    """
+    told = read_attributes(snapshot)
+    kind = next((k for k in kinds if k.__name__ == told.state), None)
+    if kind is None:
+        names = " or ".join(k.__name__ for k in kinds)
+        raise unfit(snapshot, f"its state is a {told.state!r}, where a {names} was expected")
+    if stream >= len(told.streams):
+        raise unfit(snapshot, f"it has {len(told.streams)} states, and none of stream {stream}")
+    numbers = told.streams[stream]
+    named = ((name.partition("."), array) for name, array in snapshot.arrays.items())
+    arrays = {field: array for (head, _, field), array in named if head == str(stream)}
+    if "models" not in numbers:
+        return _unpack(kind, numbers, arrays)
+    try:
+        return _unpack_models(kind, _MODELS.validate_python(numbers["models"]), arrays)
+    except (ValidationError, ValueError) as error:
+        if isinstance(error, BadInput):
+            raise
+        raise unfit(snapshot, f"its arrays are not those of its models ({error})") from error
+
+
+def state_name(state: State) -> str:
+    """Name the type of a state, or of each of several models'."""
+    return type(state.models[0] if isinstance(state, States) else state).__name__
+
+
+def versions_in(numbers: Mapping[str, Any]) -> set[int]:
+    """Return the versions of the numbers per row that a packed state goes with."""
+    each = numbers.get("models", [numbers])
+    told = each if isinstance(each, list) else []  # else it is no packed state: shapes.py says so
+    found = (m["row_version"] for m in told if isinstance(m, Mapping) and "row_version" in m)
+    return {version for version in found if isinstance(version, int)}
+
+
+def _pack(state: State) -> tuple[Numbers, Arrays]:
+    numbers: Numbers = {}
+    arrays: Arrays = {}
+    for field, value in named_fields(state):
+        if not isinstance(value, np.ndarray):
+            numbers[field] = value
+        elif value.flags.f_contiguous and not value.flags.c_contiguous:
+            arrays[field + TURNED] = value.T
+        else:
+            arrays[field] = value
+    return numbers, arrays
+
+
+def named_fields(state: State, within: str = "") -> Iterator[tuple[str, Any]]:
+    """Name the arrays and numbers of a state by their paths."""
+    for field, value in state._asdict().items():
+        if isinstance(value, tuple):
+            yield from named_fields(value, f"{within}{field}.")
+        else:
+            yield within + field, value
+
+
+def _unpack(kind: type, numbers: Mapping[str, Any], arrays: Arrays) -> State:
+    fields = dict(numbers)
+    for name, array in arrays.items():
+        turned = name.endswith(TURNED)
+        fields[name.removesuffix(TURNED)] = array.T if turned else array
+    state = from_named_fields(kind, fields)
+    if state is None or len(fields) != sum(1 for _ in named_fields(state)):
+        raise BadInput(
+            f"This run was begun by a version of fewpass whose {kind.__name__} was another. Go on "
+            "with that version, or begin a new run at its model (`start_from=RUN`)."
+        )
+    return state
+
+
+def from_named_fields(kind: type, fields: Mapping[str, Any], within: str = "") -> State | None:
+    """Put named fields into a state of that type and its groups; None where one is missing."""
+    values = {}
+    for name, group in get_type_hints(kind).items():
+        path = within + name
+        if isinstance(group, type) and issubclass(group, tuple):
+            values[name] = from_named_fields(group, fields, path + ".")
+            if values[name] is None:
+                return None
+        elif path not in fields:
+            return None
+        else:
+            values[name] = fields[path]
+    return kind(**values)
+
+
+def _pack_models(states: States) -> tuple[Numbers, Arrays]:
+    models, parts = [], dict[str, list[NDArray[Any]]]()
+    for state in states.models:
+        numbers, arrays = _pack(state)
+        shapes = {name: array.shape for name, array in arrays.items()}
+        models.append(numbers | {"shapes": shapes})
+        for name, array in arrays.items():
+            parts.setdefault(name, []).append(array.ravel())
+    return {"models": models}, {name: np.concatenate(each) for name, each in parts.items()}
+
+
+def _unpack_models(kind: type, models: list[ModelNumbers], arrays: Arrays) -> States:
+    states, done = [], dict.fromkeys(arrays, 0)
+    for name, array in arrays.items():
+        if array.ndim != 1:
+            raise ValueError(f"{name} has {array.ndim} dimensions, where all models' lie in one")
+    for told in models:
+        numbers, own = told.model_dump(exclude={"shapes"}), Arrays()
+        for name, shape in told.shapes.items():
+            if name not in arrays:
+                raise ValueError(f"there is no array {name}")
+            first, size = done[name], math.prod(shape)
+            own[name] = arrays[name][first : first + size].reshape(shape).copy()
+            done[name] = first + size
+        states.append(_unpack(kind, numbers, own))
+    for name, array in arrays.items():
+        if array.shape != (done[name],):
+            raise ValueError(f"{name} has {array.shape}, where all models need {done[name]}")
+    return States(tuple(states))

@@ -1,0 +1,279 @@
+"""A run's folder: what was planned, what happened, and from where it can go on.
+
+`run.json` is written once, `log.jsonl` grows, `snapshots/` holds the newest few.  The folder is the
+truth; whatever watches it is a view.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from functools import cache, cached_property
+from importlib.metadata import version
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from fewpass.pipeline.errors import BadInput, PlanMismatch
+from fewpass.pipeline.plan.auto import MethodChoice
+from fewpass.pipeline.plan.forecast import Forecast
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.sizes import format_bytes
+from fewpass.storage.folder import Damaged, Folder
+from fewpass.storage.manifest import Labels, Manifest, Scaling, Values
+from fewpass.storage.row_state import RowStateStore
+from fewpass.storage.schema import Schema
+from fewpass.storage.seal import seal, unseal
+from fewpass.storage.snapshot import Snapshot, SnapshotStore
+
+FORMAT: Final = "fewpass-run"
+FORMAT_VERSION: Final = 2
+KEY, LOG = "run.json", "log.jsonl"
+
+
+class RunRecord(BaseModel):
+    """What a run is: written once, before the first row is read."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: Literal["fewpass-run"] = FORMAT
+    version: Literal[2] = FORMAT_VERSION
+    plan: TrainingPlan
+    dataset_fingerprint: str
+    """Of the data set that the run reads."""
+    layout: str
+    n_rows: int
+    n_features: int
+    targets: Labels | Values
+    scaling: Scaling
+    columns: Schema | None = None
+    """The columns of that data set's source; None where nothing is known of them."""
+    versions: dict[str, str]
+    forecast: Forecast | None = None
+    """What the training was going to take; None where nothing was foreseen."""
+    warnings: tuple[str, ...] = ()
+    """Why the training was not expected to come to its end, in sentences."""
+    methods: MethodChoice | None = None
+    """The methods in place of `auto`; None where the plan names one."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> RunRecord:
+        if self.columns is not None and self.columns.n_features != self.n_features:
+            raise ValueError("its columns are not as many as its features")
+        return self
+
+    def method(self, number: int = 0) -> str:
+        """Tell the method; of those that `auto` chose the first, or that and the one after it."""
+        if self.methods is None:
+            return self.plan.solver.kind
+        return ", then ".join(m.kind for m in self.methods.methods[: number + 1])
+
+    @classmethod
+    def of(
+        cls,
+        plan: TrainingPlan,
+        manifest: Manifest,
+        foreseen: Forecast | None,
+        methods: MethodChoice | None = None,
+        columns: Schema | None = None,
+        warnings: Sequence[str] = (),
+    ) -> RunRecord:
+        """Return the record of a run that is about to begin on a data set."""
+        return cls(
+            plan=plan,
+            dataset_fingerprint=manifest.fingerprint,
+            layout=manifest.layout,
+            n_rows=manifest.n_rows,
+            n_features=manifest.n_features,
+            targets=manifest.targets,
+            scaling=manifest.scaling,
+            columns=columns,
+            versions=dict(versions_here()),
+            forecast=foreseen,
+            warnings=tuple(warnings),
+            methods=methods,
+        )
+
+
+@cache
+def versions_here() -> dict[str, str]:
+    """Return what a model's bits depend on; finding a version reads files for milliseconds."""
+    return {name: version(name) for name in ("fewpass", "numpy", "numba")}
+
+
+class RunFolder:
+    """One run, on disk or at an address."""
+
+    def __init__(self, url: str, storage_options: dict[str, Any] | None = None) -> None:
+        self.folder = Folder(url, storage_options)
+        self.snapshots = SnapshotStore(self.folder.child("snapshots"))
+        self.row_state = RowStateStore(self.folder.child("rows"))
+
+    @property
+    def url(self) -> str:
+        """Where the run lies."""
+        return self.folder.url
+
+    def exists(self) -> bool:
+        """Whether a training has begun here."""
+        return self.folder.exists(KEY)
+
+    def begin(self, record: RunRecord) -> None:
+        """Write down what is going to be done; refuses a folder with another plan in it."""
+        if self.exists():
+            self._require_same(record)
+        else:
+            self.folder.require_writable()
+            told = json.loads(record.model_dump_json())  # what is foreseen as infinite is null
+            self.folder.write(KEY, seal(told, indent=2))
+
+    def record(self) -> RunRecord:
+        """Read back what was planned.
+
+        Raises
+        ------
+        BadInput
+            When there is no run.
+        PlanMismatch
+            When another version of fewpass began it.
+        Damaged
+            When it is not as it was written.
+        """
+        if not self.exists():
+            raise self._absent()
+        raw = self.folder.read(KEY)
+        self._require_version(raw)
+        try:
+            document = unseal(raw)
+            del document["fingerprint"]
+            record = RunRecord.model_validate_json(json.dumps(document))
+        except ValueError as error:
+            raise self._damaged(error) from error
+        return record if record.plan.source is None else self._as_known_now(record)
+
+    def _as_known_now(self, record: RunRecord) -> RunRecord:
+        """Return the record of a source that was read straight, as wide as it is by now.
+
+        When a record is written only the first rows are known.
+        """
+        for name in reversed(self.snapshots.names()):
+            with contextlib.suppress(Damaged):
+                told = self.snapshots.attributes(name).get("source") or {}
+                width = told["n_features"] if isinstance(told, dict) else told[3]
+                return record.model_copy(update={"n_features": width})
+        return record
+
+    def _damaged(self, error: ValueError) -> Damaged:
+        return Damaged(
+            f"{self.folder.address(KEY)} is damaged: {error}. Restore it from a copy, or "
+            f"begin a new run at its model (`start_from={self.url}`)."
+        )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Return the fingerprint of the record; Damaged when it is not as it was written."""
+        try:
+            return str(unseal(self.folder.read(KEY))["fingerprint"])
+        except ValueError as error:
+            raise self._damaged(error) from error
+
+    def require_own(self, snapshot: Snapshot) -> None:
+        """Refuse a record that a snapshot was not taken under, such as another run's."""
+        known = snapshot.attributes.get("record")
+        if known is not None and known != self.fingerprint:
+            raise Damaged(
+                f"{self.folder.address(KEY)} is not the record that {snapshot.address} was taken "
+                f"under: its fingerprint is {self.fingerprint[:12]}, where {str(known)[:12]} was "
+                "expected. Restore it from a copy, or begin a new run at its model "
+                f"(`start_from={self.url}`)."
+            )
+
+    def _absent(self) -> BadInput | Damaged:
+        if not self.snapshots.names():
+            return BadInput(f"There is no run at {self.url}. Start one with fewpass train.")
+        return Damaged(
+            f"{self.folder.address(KEY)} is missing, where snapshots are. Restore it from a copy, "
+            f"or begin a new run at its model (`start_from={self.url}`)."
+        )
+
+    def _require_version(self, raw: bytes) -> None:
+        """Refuse what another version wrote, sealed or not; what is no JSON is left to the seal."""
+        try:
+            document = json.loads(raw)
+        except (ValueError, RecursionError):
+            return
+        told = document if isinstance(document, dict) else {}
+        found = told.get("format"), told.get("version")
+        if found != (FORMAT, FORMAT_VERSION):
+            raise PlanMismatch(
+                f"{self.folder.address(KEY)} is {found[0]!r} version {found[1]!r}, where "
+                f"{FORMAT!r} version {FORMAT_VERSION} was expected. Go on with the version of "
+                f"fewpass that began it, or begin a new run at its model "
+                f"(`start_from={self.url}`)."
+            )
+
+    def _require_same(self, new: RunRecord) -> None:
+        old = self.record()
+        changed = {
+            name: (getattr(old.plan, name), getattr(new.plan, name))
+            for name in TrainingPlan.model_fields
+            if getattr(old.plan, name) != getattr(new.plan, name) and name != "snapshot_every"
+        }
+        if changed:
+            told = "; ".join(
+                f"{k} was {_in_words(k, a)}, now {_in_words(k, b)}" for k, (a, b) in changed.items()
+            )
+            raise PlanMismatch(
+                f"{self.url} holds a run of another plan: {told} ({self.folder.address(KEY)}). "
+                "Continue it with fewpass resume, or train into a new folder."
+            )
+        self.require_data(old, new.dataset_fingerprint)
+
+    def require_data(self, record: RunRecord, fingerprint: str) -> None:
+        """Refuse to go on with other data than the run began with."""
+        if record.dataset_fingerprint != fingerprint:
+            raise PlanMismatch(
+                f"{self.url} was trained on data set {record.dataset_fingerprint[:12]}, but "
+                f"{record.plan.dataset} is now {fingerprint[:12]}. "
+                "Start a new run, or put the old data set back."
+            )
+
+    def log(self, event: str, **facts: Any) -> None:
+        """Add one line to log.jsonl, sealed."""
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        line = seal(
+            {"time": now, "event": event} | facts, allow_nan=True
+        )  # of a loss that exploded
+        self.folder.append_line(LOG, line.decode().rstrip("\n"))
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """Read the log back; a line that is not as it was written is passed over."""
+        return (event for event in map(_event_in, self._log_lines()) if event is not None)
+
+    def log_faults(self) -> Iterator[str]:
+        """Yield a sentence per line of the log that is not as it was written."""
+        for number, line in enumerate(self._log_lines(), 1):
+            if _event_in(line) is None:
+                yield (
+                    f"{self.folder.address(LOG)}, line {number}, is not as it was written: "
+                    f"{line[:40]!r}. Nothing but what is shown of the run's past depends on it."
+                )
+
+    def _log_lines(self) -> list[bytes]:
+        return self.folder.read(LOG).splitlines() if self.folder.exists(LOG) else []
+
+
+def _in_words(setting: str, value: Any) -> str:
+    """Say what a setting of a plan was."""
+    return format_bytes(value) if setting == "memory" else str(value)
+
+
+def _event_in(line: bytes) -> dict[str, Any] | None:
+    """Return the event that a line of the log tells; None when it is cut short or changed."""
+    with contextlib.suppress(ValueError):
+        event = unseal(line + b"\n")
+        del event["fingerprint"]
+        return event
+    return None

@@ -1,0 +1,64 @@
+"""What held-out rows said of a model after every epoch, and when that is enough."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from fewpass.solvers.protocol import Certificate
+
+#: A held-out loss counts as lower where it is so by this share: the last digits always move.
+LEAST_GAIN = 1e-4
+
+
+class Point(NamedTuple):
+    """The model after some passes, as held-out rows see it."""
+
+    passes: float
+    loss: float  # mean
+    error: float | None = None  # None for numbers
+
+
+class Validation(NamedTuple):
+    """The curve so far, with what belongs to the model of its lowest point."""
+
+    curve: tuple[Point, ...]
+    sweeps: int  # done when held-out rows were last read
+    waited: int  # points since the loss fell by more than `LEAST_GAIN`
+    level: float  # the loss that it has to fall below by that
+    certified: Certificate | None = None  # what is proven of the best model
+
+    @property
+    def best(self) -> Point:
+        """The lowest point, of equal ones the first."""
+        return min(self.curve, key=lambda point: point.loss)
+
+    @property
+    def is_at_best(self) -> bool:
+        """Whether the last point is the lowest."""
+        return self.best is self.curve[-1]
+
+    def is_over(self, n_iter_no_change: int) -> bool:
+        """Whether the loss has not fallen for so many points."""
+        return self.waited >= n_iter_no_change
+
+    def told(self) -> dict[str, Any]:
+        """Tell it as JSON."""
+        certified = self.certified._asdict() if self.certified else None
+        curve = [point._asdict() for point in self.curve]
+        return self._asdict() | {"curve": curve, "certified": certified}
+
+
+def extended(
+    before: Validation | None, point: Point, sweeps: int, certified: Certificate | None
+) -> Validation:
+    """Return what is known with one more point, whose model has this certificate."""
+    if before is None:
+        return Validation((point,), sweeps, 0, point.loss, certified)
+    fell = point.loss < before.level - LEAST_GAIN * abs(before.level)
+    made = before._replace(
+        curve=(*before.curve, point),
+        sweeps=sweeps,
+        waited=0 if fell else before.waited + 1,
+        level=point.loss if fell else before.level,
+    )
+    return made._replace(certified=certified) if made.is_at_best else made

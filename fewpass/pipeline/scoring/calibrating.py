@@ -1,0 +1,151 @@
+"""What the scores of a run's model mean, learnt where the rows are that it has not learnt from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.pipeline.calibration import (
+    BINS,
+    Calibration,
+    Counts,
+    LogLoss,
+    Method,
+    Part,
+    fit_softmax,
+    fit_two_classes,
+    softmax_log_loss,
+)
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.execution.executor import Executor
+from fewpass.pipeline.execution.reduce import reduce
+from fewpass.pipeline.plan.problem import loss_of
+from fewpass.pipeline.runs.model import require_same_columns, stored_weights
+from fewpass.pipeline.runs.run_folder import RunRecord
+from fewpass.pipeline.scoring.evaluate import evaluation_job
+from fewpass.pipeline.scoring.probabilities import class_scores
+from fewpass.pipeline.streaming.buffers import cut_rows
+from fewpass.pipeline.streaming.targets import target_rule
+from fewpass.solvers.losses import Problem
+from fewpass.solvers.protocol import Block, Sum, Weights, same
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.manifest import Labels
+
+Vector = NDArray[np.float64]
+
+SCORES_TOGETHER = 1 << 20  # of all classes: what several arrays of are made at once
+
+
+def require_calibratable(record: RunRecord, dataset: Dataset) -> None:
+    """Refuse a plan whose scores are no labels', or a data set that nothing can be learnt from."""
+    plan, loss = record.plan, loss_of(record.plan, record)
+    if loss.takes_numbers and plan.positive is None:
+        raise BadInput(
+            "Numbers are predicted here, and have no probabilities. Leave `calibrate` out, or name "
+            "the label that counts as +1 with `positive`."
+        )
+    classes = target_rule(record, loss, plan.positive).n_classes
+    if classes and plan.calibrate != "platt":
+        raise BadInput(
+            f"`calibrate={plan.calibrate}` is for two classes, but there are {classes}. Take "
+            "`calibrate=platt`, which fits a softmax to more."
+        )
+    sides = evaluation_job(record, dataset).rule.read(_codes_of(dataset))
+    if len(np.unique(sides)) < 2:
+        raise BadInput(
+            f"All rows of {dataset.folder.url} are of one class, and probabilities are learnt from "
+            "two. Hold out other rows (`held_out`)."
+        )
+
+
+def _codes_of(dataset: Dataset) -> Vector:
+    """Return the stored targets that there are rows of."""
+    targets = dataset.manifest.targets
+    assert isinstance(targets, Labels), "evaluation_job refuses numbers where there are labels"
+    return np.flatnonzero(targets.counts).astype(float)
+
+
+def calibrate(
+    record: RunRecord, dataset: Dataset, weights: Weights, method: Method, executor: Executor
+) -> Calibration:
+    """Learn from held-out rows what probabilities the scores of a model mean.
+
+    Two classes take one pass over them, more a pass or more for each step of Newton's method.
+
+    Parameters
+    ----------
+    record
+        Of the run that the model is of.
+    dataset
+        The held-out rows.
+    weights
+        The model; features in the order of the source.
+    """
+    job = evaluation_job(record, dataset)
+    at = stored_weights(weights, dataset, require_same_columns(record, dataset))
+    head = executor.submit("weights", same, at)
+
+    def total(what: Sum) -> object:
+        return executor.result(reduce(executor, job, what, head, lambda _report: None))
+
+    if not job.rule.n_classes:
+        counts = total(COUNTS)
+        assert isinstance(counts, Counts), "counts were added up"
+        return fit_two_classes(counts, method)
+
+    def log_loss(point: Vector) -> LogLoss:
+        found = total(softmax_sum(point))
+        assert isinstance(found, LogLoss), "log losses were added up"
+        return found
+
+    return fit_softmax(log_loss, job.rule.n_classes)
+
+
+def no_counts(_at: Weights) -> Counts:
+    """Return the counts of no rows."""
+    return Counts(*np.zeros((3, BINS)))
+
+
+def add_counts(problem: Problem, at: Weights, block: Block, part: Counts) -> Counts:
+    """Count the rows of a block."""
+    for scores, classes, weight in scored_parts(problem, at, block):
+        part = part + Counts.of(scores, classes == 1, weight)
+    return part
+
+
+COUNTS = Sum("reduce-counts", no_counts, add_counts)
+
+
+def softmax_sum(point: Vector) -> Sum:
+    """Return what is added up for the log loss of several classes, with its derivatives."""
+    return Sum("reduce-softmax", no_log_loss, partial(add_log_loss, point))
+
+
+def no_log_loss(at: Weights) -> LogLoss:
+    """Return the log loss of no rows."""
+    return LogLoss.none(len(at.coef))
+
+
+def add_log_loss(
+    point: Vector, problem: Problem, at: Weights, block: Block, part: LogLoss
+) -> LogLoss:
+    """Add the log loss of a block."""
+    for scored in scored_parts(problem, at, block):
+        part = part + softmax_log_loss(point, scored)
+    return part
+
+
+def scored_parts(problem: Problem, at: Weights, block: Block) -> Iterator[Part]:
+    """Yield a block's scores (n,) or (n, K), classes (n,) and weights, some rows at a time."""
+    several = at.coef.ndim == 2
+    n, step = len(block.y), max(1, SCORES_TOGETHER // (len(at.coef) if several else 1))
+    at = at._replace(intercept=at.intercept * problem.intercept)
+    for first in range(0, n, step):
+        own = slice(first, min(first + step, n))
+        scores = class_scores(at, cut_rows(block.rows, own.start, own.stop), own.stop - own.start)
+        y = block.y[own]
+        classes = y.astype(np.intp) if several else (y > 0).astype(np.intp)
+        yield scores, classes, block.weight[own]

@@ -1,0 +1,265 @@
+"""How good a model is on a data set: one reduce of sums and of two histograms of scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.execution.executor import Executor
+from fewpass.pipeline.execution.reduce import ReduceReport, reduce
+from fewpass.pipeline.execution.span import Job
+from fewpass.pipeline.matching import Matched
+from fewpass.pipeline.plan.job import COPIES_OF_WEIGHTS, stats_of
+from fewpass.pipeline.plan.problem import loss_word, problem_of
+from fewpass.pipeline.runs.model import Model, read_weights, require_same_columns
+from fewpass.pipeline.runs.run_folder import RunRecord
+from fewpass.pipeline.scoring.evaluate_classes import (
+    CLASS_SCORES,
+    ClassFigures,
+    ClassPart,
+    class_figures,
+    penalty,
+    top_error,
+)
+from fewpass.pipeline.settings.matching import BY_NAME, Matching
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.streaming.buffers import let_go_of_buffers
+from fewpass.pipeline.streaming.resident import rows_in_memory
+from fewpass.pipeline.streaming.targets import TargetRule, alike, label_text, shown, target_rule
+from fewpass.pipeline.streaming.windows import IN_FLIGHT, OVERHEAD_BYTES, chunk_bytes, plan_windows
+from fewpass.solvers.kernels.scores import scores
+from fewpass.solvers.losses import Problem
+from fewpass.solvers.losses.given import loss_sum
+from fewpass.solvers.protocol import Block, Sum, Weights, add_parts
+from fewpass.solvers.registry import loss_class
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.manifest import Labels, Values
+
+HISTOGRAM_BITS = 18  # of a score's 32: sign, exponent and 9 bits of the number, 0.2 % apart
+
+
+class Evaluation(NamedTuple):
+    """What `fewpass evaluate --json` prints; None where it has no meaning for the targets."""
+
+    rows: int
+    objective: float  # mean loss + (lam/2) ||w||^2 (+ what the intercept is charged)
+    loss: float  # mean, weighted by row weights
+    error: float | None  # weighted share of rows that are given another label than theirs
+    auc: float | None  # area under the ROC curve
+    auc_within: float | None  # the true area differs by this at most (scores are binned)
+    mse: float | None
+    r2: float | None
+    classes: tuple[ClassFigures, ...] | None = None  # where there are more than two
+    left_out: tuple[str, ...] = ()  # columns that the model does not know
+
+
+class ScorePart(NamedTuple):
+    """Sums over some rows; parts add."""
+
+    rows: int
+    weight: float
+    loss: float
+    wrong: float
+    square: float  # of p - y
+    y: float
+    y_square: float
+    positive: NDArray[np.float64]  # (2^18,) weight of rows with y > 0 by score
+    negative: NDArray[np.float64]  # (2^18,)
+
+
+def evaluate(
+    model: Model,
+    dataset: Dataset,
+    executor: Executor,
+    on_report: Callable[[ReduceReport], None] = lambda _: None,
+    rules: Matching = BY_NAME,
+) -> Evaluation:
+    """Read a data set once and say how the model does on it; columns are matched by `rules`.
+
+    Raises BadInput when the data set's columns, scaling or labels are not the model's.
+    """
+    job, total, matched = judged(model, dataset, executor, None, on_report, rules)
+    executor.everywhere(let_go_of_buffers)
+    figures = figures_of(job.problem, model.record, model.weights, total)
+    return figures._replace(left_out=matched.left_out)
+
+
+def judged(
+    model: Model,
+    dataset: Dataset,
+    executor: Executor,
+    what: Sum | None = None,
+    on_report: Callable[[ReduceReport], None] = lambda _: None,
+    rules: Matching = BY_NAME,
+) -> tuple[Job, Any, Matched]:
+    """Add up over a data set what its rows say of a model: `what`, or that of an evaluation.
+
+    Returns the job, the sum, and how columns were matched.
+    """
+    job = evaluation_job(model.record, dataset, model.lam, rules)
+    matched = require_same_columns(model.record, dataset, rules)
+    at = executor.submit("weights", read_weights, model.run, model.snapshot, dataset, matched)
+    total = executor.result(reduce(executor, job, what or sum_of(job.rule), at, on_report))
+    return job, total, matched
+
+
+def sum_of(rule: TargetRule) -> Sum:
+    """Return what is added up to evaluate one model."""
+    return CLASS_SCORES if rule.n_classes else SCORES
+
+
+def figures_of(
+    problem: Problem, trained: RunRecord, at: Weights, total: ScorePart | ClassPart
+) -> Evaluation:
+    """Turn the sums over all rows into the figures of one model."""
+    if isinstance(total, ClassPart):
+        return class_summary(problem, trained, at, total)
+    return summary(problem, at, total)
+
+
+def evaluation_job(
+    trained: RunRecord, dataset: Dataset, lam: float | None = None, rules: Matching = BY_NAME
+) -> Job:
+    """Read a data set's targets by the labels of the set that was trained on.
+
+    Raises BadInput when columns, scaling or labels are not those that were trained on.
+    """
+    require_same_columns(trained, dataset, rules)
+    plan, manifest = trained.plan, dataset.manifest
+    # lam, "10/n" and the default label are those of the training set.
+    problem = problem_of(plan, trained, lam)
+    trained_rule = target_rule(trained, problem.loss, plan.positive)
+    if trained_rule.n_classes:
+        rule = _same_classes(manifest.targets, trained.targets)
+    else:
+        rule = target_rule(manifest, problem.loss, positive_label(plan, trained))
+    weights = COPIES_OF_WEIGHTS * 8 * manifest.n_features * max(1, rule.n_classes)
+    most = plan.memory - OVERHEAD_BYTES - IN_FLIGHT * chunk_bytes(manifest)
+    beside = max(0, min(weights, most))  # what was trained is judged, if by windows of one chunk
+    windows = plan_windows(manifest, memory=plan.memory, state_bytes=beside, streams=1, seed=0)
+    here = rows_in_memory(dataset, rule)
+    return Job(dataset, problem, stats_of(manifest, rule), rule, windows, rows=here)
+
+
+def _same_classes(targets: Labels | Values, trained: Labels | Values) -> TargetRule:
+    """Number a set's labels as the model's classes are numbered."""
+    assert isinstance(trained, Labels), "classes were trained on"
+    if not isinstance(targets, Labels):
+        raise BadInput(
+            f"The targets are numbers, but the model tells the labels {shown(trained)} apart. "
+            "Ingest the rows with the training set as `like`."
+        )
+    names = [label_text(label) for label in trained.labels]
+    unknown = [label for label in map(label_text, targets.labels) if label not in names]
+    if unknown:
+        raise BadInput(
+            f'The label "{unknown[0]}" is unknown to the model, which has {shown(trained)}. '
+            f"{alike(unknown[0], names)}Ingest the rows with the training set as `like` to find "
+            "where it is."
+        )
+    values = tuple(float(names.index(label_text(label))) for label in targets.labels)
+    return TargetRule(values=values, n_classes=len(names))
+
+
+def positive_label(plan: TrainingPlan, trained: RunRecord) -> str | None:
+    """Return the label that counts as +1; None where there are several classes, or numbers."""
+    targets = trained.targets
+    if plan.positive is None and isinstance(targets, Labels) and len(targets.labels) == 2:
+        as_numbers = loss_class(loss_word(plan, targets)).takes_numbers
+        return None if as_numbers else label_text(targets.labels[1])
+    return plan.positive
+
+
+def score_part(problem: Problem, at: Weights, block: Block) -> ScorePart:
+    """Sums and histograms of one block."""
+    p = scores(at.coef, at.intercept * problem.intercept, block.rows)
+    y, weight = block.y, block.weight
+    positive = y > 0
+    bins = score_bins(p)
+    return ScorePart(
+        rows=len(y),
+        weight=float(weight.sum()),
+        loss=loss_sum(problem.loss, p, y, weight),
+        wrong=float(weight[(p > 0) != positive].sum()),
+        square=float((weight * (p - y) ** 2).sum()),
+        y=float((weight * y).sum()),
+        y_square=float((weight * y * y).sum()),
+        positive=_histogram(bins[positive], weight[positive]),
+        negative=_histogram(bins[~positive], weight[~positive]),
+    )
+
+
+def no_scores(_at: Weights) -> ScorePart:
+    """Return the sums over no rows."""
+    sums = dict.fromkeys(("weight", "loss", "wrong", "square", "y", "y_square"), 0.0)
+    empty = np.zeros(1 << HISTOGRAM_BITS)
+    return ScorePart(rows=0, **sums, positive=empty, negative=empty)
+
+
+def add_scores(problem: Problem, at: Weights, block: Block, part: ScorePart) -> ScorePart:
+    """Add one block's sums and histograms."""
+    total: ScorePart = add_parts(part, score_part(problem, at, block))
+    return total
+
+
+SCORES = Sum("reduce-scores", no_scores, add_scores)
+
+
+def _histogram(bins: NDArray[np.int64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.bincount(bins, weight, 1 << HISTOGRAM_BITS).astype(np.float64)
+
+
+def score_bins(p: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Number the scores' bins so that a larger score never has a smaller number."""
+    bits = p.astype(np.float32).view(np.int32).astype(np.int64)
+    ordered = np.where(bits >= 0, bits, -(bits & 0x7FFFFFFF)) + (1 << 31)
+    return ordered >> (32 - HISTOGRAM_BITS)
+
+
+def summary(problem: Problem, at: Weights, total: ScorePart) -> Evaluation:
+    """Turn sums over all rows into the figures."""
+    loss = total.loss / total.weight
+    figures: dict[str, Any] = dict.fromkeys(("error", "auc", "auc_within", "mse", "r2"))
+    if problem.loss.takes_numbers:
+        mean = total.y / total.weight
+        variance = total.y_square / total.weight - mean * mean
+        figures["mse"] = total.square / total.weight
+        figures["r2"] = 1.0 - figures["mse"] / variance if variance > 0.0 else None
+    else:
+        figures["error"] = total.wrong / total.weight
+        figures["auc"], figures["auc_within"] = area(total.positive, total.negative)
+    return Evaluation(rows=total.rows, objective=loss + penalty(problem, at), loss=loss, **figures)
+
+
+def class_summary(
+    problem: Problem, trained: RunRecord, at: Weights, total: ClassPart
+) -> Evaluation:
+    """Turn sums over all rows into the figures of several classes; losses are their mean."""
+    loss = float(total.losses.mean()) / total.weight
+    targets = trained.targets
+    assert isinstance(targets, Labels), "classes were trained on"
+    without: dict[str, Any] = dict.fromkeys(("auc", "auc_within", "mse", "r2"))
+    return Evaluation(
+        rows=total.rows,
+        objective=loss + penalty(problem, at),
+        loss=loss,
+        error=top_error(total),
+        **without,
+        classes=class_figures(total, [label_text(label) for label in targets.labels]),
+    )
+
+
+def area(
+    positive: NDArray[np.float64], negative: NDArray[np.float64]
+) -> tuple[float | None, float | None]:
+    """Area under the ROC curve of two histograms, ties counted half, and the error of binning."""
+    pairs = float(positive.sum() * negative.sum())
+    if pairs == 0.0:
+        return None, None
+    below = np.cumsum(negative) - negative
+    tied = float(positive @ negative)
+    return (float(positive @ below) + 0.5 * tied) / pairs, 0.5 * tied / pairs

@@ -1,0 +1,83 @@
+"""How good a model of several classes is: top-1 error, and what becomes of each class."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.solvers.kernels.scores import rank
+from fewpass.solvers.losses import Problem
+from fewpass.solvers.losses.given import loss_sum
+from fewpass.solvers.protocol import Block, Sum, Weights
+
+
+class ClassFigures(NamedTuple):
+    """What becomes of the rows of one class; None where there are no rows to tell it from."""
+
+    label: str
+    rows: float  # weight of its rows
+    recall: float | None  # share of its rows that are called so
+    precision: float | None  # share of the rows called so that are its
+    mistaken_for: str | None  # the label that its other rows are most often given
+
+
+class ClassPart(NamedTuple):
+    """Sums over some rows; parts add."""
+
+    rows: int
+    weight: float
+    losses: NDArray[np.float64]  # (K,) of every class against the rest
+    confusion: NDArray[np.float64]  # (K, K) weight of rows by class, then by the label given
+
+
+def no_ranks(at: Weights) -> ClassPart:
+    """Return the sums over no rows."""
+    K = len(at.coef)
+    return ClassPart(0, 0.0, np.zeros(K), np.zeros((K, K)))
+
+
+def add_ranks(problem: Problem, at: Weights, block: Block, part: ClassPart) -> ClassPart:
+    """Add one block; its targets are class numbers."""
+    K, weight, code = len(at.coef), block.weight, block.y.astype(np.int64)
+
+    def hear(k: int, p: NDArray[np.float64]) -> None:
+        y = np.where(code == k, 1.0, -1.0)
+        part.losses[k] += loss_sum(problem.loss, p, y, weight)
+
+    best = rank(at.coef, at.intercept * problem.intercept, block.rows, hear).best
+    part.confusion[:] += np.bincount(code * K + best, weight, K * K).reshape(K, K)
+    return part._replace(rows=part.rows + len(code), weight=part.weight + float(weight.sum()))
+
+
+CLASS_SCORES = Sum("reduce-scores", no_ranks, add_ranks)
+
+
+def penalty(problem: Problem, at: Weights) -> float:
+    """Return what the weights are charged, the mean over the classes."""
+    square = problem.lam * np.sum(at.coef**2, axis=-1) + problem.lam_b * at.intercept**2
+    return float(np.mean(0.5 * square))
+
+
+def top_error(total: ClassPart) -> float:
+    """Return the weighted share of rows that are given another label than theirs."""
+    return 1.0 - float(np.trace(total.confusion)) / total.weight
+
+
+def class_figures(total: ClassPart, labels: list[str]) -> tuple[ClassFigures, ...]:
+    """Turn the sums over all rows into what becomes of each class."""
+    figures = []
+    for k, label in enumerate(labels):
+        given, called = total.confusion[k], total.confusion[:, k]
+        others = np.where(np.arange(len(labels)) == k, 0.0, given)
+        figures.append(
+            ClassFigures(
+                label,
+                float(given.sum()),
+                float(given[k] / given.sum()) if given.any() else None,
+                float(called[k] / called.sum()) if called.any() else None,
+                labels[int(others.argmax())] if others.any() else None,
+            )
+        )
+    return tuple(figures)

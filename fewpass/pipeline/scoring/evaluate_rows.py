@@ -1,0 +1,176 @@
+"""How good a model is on rows of files, read once as they come; no data set is made of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.ingestion.scaling import Scaler
+from fewpass.pipeline.plan.problem import problem_of
+from fewpass.pipeline.runs.model import Model
+from fewpass.pipeline.scoring.evaluate import Evaluation, figures_of, positive_label, sum_of
+from fewpass.pipeline.scoring.predict import as_stepped
+from fewpass.pipeline.scoring.probabilities import probabilities_of
+from fewpass.pipeline.scoring.reliability import Reliability, sum_of_reliability
+from fewpass.pipeline.scoring.reliability import summary as reliability_figures
+from fewpass.pipeline.scoring.room import PIECE_SHARE, budget, piece_bytes
+from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.sources import Expected, open_source
+from fewpass.pipeline.sources.source import Parsed, Piece
+from fewpass.pipeline.streaming.buffers import row_view
+from fewpass.pipeline.streaming.targets import alike, label_text, shown, target_rule
+from fewpass.solvers.losses import Problem
+from fewpass.solvers.protocol import Block, Sum, add_parts
+from fewpass.storage.manifest import Labels
+from fewpass.storage.ordered import ordered_map
+from fewpass.storage.table import n_bytes
+
+Vector = NDArray[np.float64]
+
+
+class Judged(NamedTuple):
+    """What rows of files say of a model."""
+
+    evaluation: Evaluation
+    reliability: Reliability | None  # where it was asked for
+    skipped: int  # rows that could not be read and were left out, as was asked for
+
+
+class _Part(NamedTuple):
+    """What one piece says."""
+
+    parts: tuple[Any, ...]  # of every sum; () where no row is left
+    skipped: int
+    rows: int
+    done: int  # bytes of its rows in memory
+
+
+def evaluate_rows(
+    model: Model,
+    inputs: Sequence[str],
+    options: SourceOptions,
+    *,
+    with_reliability: bool = False,
+    memory: int | None = None,
+    threads: int | None = None,
+    storage_options: dict[str, Any] | None = None,
+    on_progress: Callable[[int, float], None] = lambda _rows, _fraction: None,
+) -> Judged:
+    """Read files once and say how the model does on their rows.
+
+    Parameters
+    ----------
+    model
+        Its run knows how columns become features, and what the label column is called.
+    inputs
+        What `fewpass ingest` reads, with labels.
+    options
+        How to read them, and how their columns are matched with the model's.
+    with_reliability
+        Say whether its probabilities come true, too.
+    memory
+        Budget in bytes beyond what importing the libraries takes; default: 1 GiB, and what the
+        weights take.
+    threads
+        That parse and score; default: the machine's cores.
+    on_progress
+        Called with the rows read so far, and the share of all of them.
+
+    Raises
+    ------
+    BadInput
+        Rows that cannot be read, are not of the model's columns, or have labels unknown to it.
+    """
+    problem = problem_of(model.record.plan, model.record, model.lam)
+    rule = target_rule(model.record, problem.loss, model.record.plan.positive)
+    sums = [sum_of(rule)]
+    if with_reliability:
+        sums.append(sum_of_reliability(probabilities_of(model)))
+    memory = budget(model, memory)
+    expected = Expected(model.record.columns, longest_line=max(1 << 20, memory // PIECE_SHARE))
+    options = options.model_copy(update={"n_features": model.record.n_features})
+    source = open_source(inputs, options, storage_options, expected)
+    threads = threads or os.cpu_count() or 1
+    size = piece_bytes(model, memory, threads)
+    judge = partial(_judged, model, problem, source.parse, sums)
+    total: list[Any] | None = None
+    rows = skipped = done = 0
+    with ThreadPoolExecutor(threads, "fewpass-evaluate") as pool:
+        whole = source.estimated_bytes()
+        for part in ordered_map(pool, judge, source.pieces(size), threads + 1):
+            rows, done, skipped = rows + part.rows, done + part.done, skipped + part.skipped
+            if part.parts:
+                both = zip(total, part.parts, strict=True) if total else ((p,) for p in part.parts)
+                total = [add_parts(*pair) if len(pair) == 2 else pair[0] for pair in both]
+            on_progress(rows, min(1.0, done / max(1, whole)))
+    if total is None or not total[0].weight:
+        raise BadInput("No row is left to judge the model by. Check the format and the weights.")
+    found = figures_of(problem, model.record, model.weights, total[0])
+    told = reliability_figures(total[1]) if with_reliability else None
+    return Judged(found._replace(left_out=source.left_out), told, skipped)
+
+
+def _judged(
+    model: Model, problem: Problem, parse: Callable[[Piece], Parsed], sums: Sequence[Sum],
+    piece: Piece,
+) -> _Part:  # fmt: skip
+    """Add up what the rows of a piece say."""
+    parsed = parse(piece)
+    table = parsed.table
+    if not table.n_rows:
+        return _Part((), parsed.n_skipped, 0, 0)
+    y = targets_of(model, problem, parsed, f"{piece.file}, after line {piece.first_line - 1}")
+    scaler = Scaler(model.record.scaling.kind, model.scale, model.shift)
+    at, rows = as_stepped(model.weights, scaler, table)
+    weight = np.ones(len(y)) if table.weight is None else table.weight
+    block = Block(row_view(rows), y, weight, np.arange(len(y)), np.empty(0))
+    parts = tuple(what.add(problem, at, block, what.zero(at)) for what in sums)
+    return _Part(parts, parsed.n_skipped, table.n_rows, n_bytes(table))
+
+
+def targets_of(model: Model, problem: Problem, parsed: Parsed, where: str) -> Vector:
+    """Return y (n,) of a piece's rows: as the model's labels are numbered, -1 and +1, or numbers.
+
+    Raises BadInput for labels that the model does not know.
+    """
+    record, target = model.record, parsed.table.target
+    positive = positive_label(record.plan, record)
+    if problem.loss.takes_numbers and positive is None:
+        if parsed.labels is not None:
+            raise BadInput(
+                f"{where}: the targets are words, but the model predicts numbers. Choose the "
+                "target column with `label`."
+            )
+        return target
+    assert isinstance(record.targets, Labels), "losses other than the squared one need labels"
+    values, places = np.unique(target, return_inverse=True)
+    words = parsed.labels
+    found = [label_text(words[int(v)] if words is not None else v) for v in values.tolist()]
+    names = [label_text(label) for label in record.targets.labels]
+    unknown = [name for name in found if name not in names]
+    if unknown and record.plan.positive is None:
+        raise BadInput(
+            f'{where}: the label "{unknown[0]}" is unknown to the model, which has '
+            f"{shown(record.targets)}. {alike(unknown[0], names)}Leave such rows out, or check "
+            "`label`."
+        )
+    if positive is None:
+        return np.array([float(names.index(name)) for name in found])[places]
+    return np.array([1.0 if name == positive else -1.0 for name in found])[places]
+
+
+def require_here(where: Execution) -> None:
+    """Refuse a cluster, which reads data sets; BadInput."""
+    if where.scheduler not in (None, "none"):
+        raise BadInput(
+            "Rows of files are read by this process, not by a cluster. Leave `scheduler` out, or "
+            "ingest the files with `like`."
+        )

@@ -1,0 +1,105 @@
+"""Which of several models is best, told by rows that none of them has learnt from."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Protocol
+
+from fewpass.pipeline.execution.executor import Executor
+from fewpass.pipeline.execution.reduce import reduce
+from fewpass.pipeline.execution.span import Job
+from fewpass.pipeline.matching import Matched
+from fewpass.pipeline.runs.grid import Candidate, Choice, best_of, certificate_of, weights_of
+from fewpass.pipeline.runs.model import require_same_columns, sourced_weights, stored_weights
+from fewpass.pipeline.runs.run_folder import RunRecord
+from fewpass.pipeline.scoring.evaluate import Evaluation, evaluation_job, figures_of, sum_of
+from fewpass.solvers.each_model import sum_each
+from fewpass.solvers.models import Task
+from fewpass.solvers.protocol import Certificate, State, Weights
+from fewpass.storage.dataset import Dataset
+
+
+class ReadsWeights(Protocol):
+    """Reads a model out of a state, features in the stored order: a method, for one."""
+
+    def weights(self, state: State) -> Weights:
+        """Return coef (d,) or (models, d) and as many intercepts."""
+
+
+class AsRead:
+    """Stands where a method does for a state that is weights already."""
+
+    @staticmethod
+    def weights(state: State) -> Weights:
+        """Return the weights."""
+        found: Weights = state
+        return found
+
+
+def held_out_figures(
+    record: RunRecord,
+    trained: Dataset,
+    dataset: Dataset,
+    solver: ReadsWeights,
+    lams: int,
+    head: Any,
+    executor: Executor,
+) -> list[Evaluation]:
+    """Evaluate the models of all lams, in a state given as a handle; rows are read once for all.
+
+    Raises BadInput when columns, scaling or labels are not those that were trained on.
+    """
+    job = evaluation_job(record, dataset)
+    matched = require_same_columns(record, dataset)
+    read = partial(weights_of_each, solver, lams, trained, dataset, matched)
+    at = executor.submit("weights", read, head)
+    total = reduce(
+        executor, job, sum_each(sum_of(job.rule), (Task(),) * lams), at, lambda _report: None
+    )
+    found: list[Evaluation] = executor.result(
+        executor.submit("figures", partial(figures_of_each, job, record), at, total)
+    )
+    return found
+
+
+def choose_lam(
+    record: RunRecord,
+    trained: Dataset,
+    dataset: Dataset,
+    solver: ReadsWeights,
+    lams: tuple[float, ...],
+    head: Any,
+    certified: Certificate | None,
+    executor: Executor,
+) -> Choice:
+    """Choose the lam whose model does best on a data set; `certified` is what is proven of all.
+
+    `head` is a handle on the state that was trained on the data set `trained`.
+    """
+    found = held_out_figures(record, trained, dataset, solver, len(lams), head, executor)
+    candidates = []
+    for k, (lam, figures) in enumerate(zip(lams, found, strict=True)):
+        own = certificate_of(certified, len(lams), k)
+        proven = (own.objective, own.gap) if own else ()
+        candidates.append(Candidate(lam, figures.loss, figures.error, *proven))
+    return best_of(candidates)
+
+
+def weights_of_each(
+    solver: ReadsWeights,
+    lams: int,
+    trained: Dataset,
+    dataset: Dataset,
+    matched: Matched,
+    state: State,
+) -> tuple[Weights, ...]:
+    """Read the model of every lam out of a state, for the stored rows of the data set to judge."""
+    weights = stored_weights(sourced_weights(solver.weights(state), trained), dataset, matched)
+    return tuple(weights_of(weights, lams, k) for k in range(lams))
+
+
+def figures_of_each(
+    job: Job, record: RunRecord, at: tuple[Weights, ...], totals: tuple[Any, ...]
+) -> list[Evaluation]:
+    """Turn every model's sums into its figures."""
+    return [figures_of(job.problem, record, *own) for own in zip(at, totals, strict=True)]

@@ -1,0 +1,79 @@
+"""What makes probabilities of a model's scores: its calibration, else the link of its loss."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.pipeline.calibration import Calibration
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.plan.problem import loss_of
+from fewpass.pipeline.runs.model import Model
+from fewpass.solvers.kernels.rows import Rows
+from fewpass.solvers.kernels.scores import rank, scores
+from fewpass.solvers.losses.loss import Link
+from fewpass.solvers.protocol import Weights
+
+Vector = NDArray[np.float64]
+
+
+class Probabilities(NamedTuple):
+    """From scores to probabilities; a function of nothing else."""
+
+    calibration: Calibration | None
+    link: Link | None  # what counts without a calibration
+
+    def of(self, scores: Vector) -> Vector:
+        """Return those of the second of two classes (n,) for scores (n,), or (n, K) for (n, K)."""
+        if self.calibration is not None:
+            return self.calibration.probabilities(scores)
+        assert self.link is not None, "one of the two is there"
+        p = self.link(scores)
+        return p if p.ndim == 1 else shares(p)
+
+
+def probabilities_of(model: Model) -> Probabilities:
+    """Return what makes probabilities of a model's scores.
+
+    Raises BadInput when there is nothing that does.
+    """
+    loss = loss_of(model.record.plan, model.record)
+    if model.calibration is None and loss.link is None:
+        raise BadInput(
+            "Only the logistic loss models probabilities; this model's scores are distances. "
+            "Train with `loss=logistic`, or with `held_out` rows and `calibrate=platt`."
+        )
+    return Probabilities(model.calibration, loss.link)
+
+
+def caution(model: Model) -> str | None:
+    """Say why a model's probabilities are not to be taken at their word; None where they are."""
+    if model.calibration is not None:
+        return None
+    if model.weights.coef.ndim == 2:
+        why = "Each class's probability is its own model's over the sum of all models'"
+    elif model.record.plan.class_weight is not None:
+        why = "The rows were weighted by class, and so are the probabilities"
+    else:
+        return None
+    return f"{why}: good for ranking, not honest. Train with `calibrate=platt` for honest ones."
+
+
+def shares(p: Vector) -> Vector:
+    """Divide each class's probability against the rest by their sum, (n, K).
+
+    They keep the order of the scores, but are not calibrated.
+    """
+    total = p.sum(axis=1, keepdims=True)
+    return np.where(total > 0.0, p / np.where(total > 0.0, total, 1.0), 1.0 / p.shape[1])
+
+
+def class_scores(at: Weights, rows: Rows, n_rows: int) -> Vector:
+    """Return the scores of rows: (n,) of the second of two classes, else (n, K)."""
+    if at.coef.ndim == 1:
+        return scores(at.coef, float(at.intercept), rows)
+    found = np.empty((len(at.coef), n_rows))
+    rank(at.coef, at.intercept, rows, found.__setitem__)
+    return np.ascontiguousarray(found.T)

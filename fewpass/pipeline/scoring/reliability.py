@@ -1,0 +1,154 @@
+"""Whether probabilities come true: Brier score, log loss, and the reliability diagram.
+
+Of two classes it is told of the second one's probability, of more of the class that is the most
+probable.  Sources: Brier (1950); Wilson (1927) for the intervals; Naeini et al. (2015) for the
+expected calibration error.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.pipeline.execution.executor import Executor
+from fewpass.pipeline.execution.reduce import reduce
+from fewpass.pipeline.runs.model import Model, read_weights, require_same_columns
+from fewpass.pipeline.scoring.calibrating import scored_parts
+from fewpass.pipeline.scoring.evaluate import evaluation_job
+from fewpass.pipeline.scoring.probabilities import Probabilities, probabilities_of
+from fewpass.pipeline.settings.matching import BY_NAME, Matching
+from fewpass.solvers.losses import Problem
+from fewpass.solvers.protocol import Block, Sum, Weights
+from fewpass.storage.dataset import Dataset
+
+Vector = NDArray[np.float64]
+
+BINS = 15  # equally wide
+NORMAL_975 = 1.959963984540054  # 95 % of a normal distribution lie within so many deviations
+LEAST_P = float(np.finfo(np.float64).eps)  # what a probability of 0 counts as in the log loss
+
+
+class ReliabilityBin(NamedTuple):
+    """Rows whose probability lies in an interval, and how many of them it came true of."""
+
+    lower: float  # of the interval
+    upper: float
+    rows: int
+    predicted: float  # mean probability, weighted by row weights
+    observed: float  # weighted share of rows that it came true of
+    low: float  # the share is between these two with a probability of 95 %
+    high: float
+
+
+class Reliability(NamedTuple):
+    """How honest probabilities are on some rows; every row counts by its weight."""
+
+    rows: int
+    brier: float  # mean squared error: of two classes of one probability, of more of all
+    log_loss: float
+    calibration_error: float  # mean of |predicted - observed| over the bins
+    bins: tuple[ReliabilityBin, ...]  # those that are not empty
+
+
+class ReliabilityPart(NamedTuple):
+    """Sums over some rows; parts add."""
+
+    brier: float
+    log_loss: float
+    counts: Vector  # (BINS, 4) rows, weight, weighted probability, weight it came true of
+
+
+def reliability(
+    model: Model, dataset: Dataset, executor: Executor, rules: Matching = BY_NAME
+) -> Reliability:
+    """Read a data set once and say whether the model's probabilities come true on it.
+
+    Raises BadInput when the model has none, or the data set's columns, scaling or labels are not
+    the model's.
+    """
+    made = probabilities_of(model)
+    job = evaluation_job(model.record, dataset, model.lam, rules)
+    matched = require_same_columns(model.record, dataset, rules)
+    at = executor.submit("weights", read_weights, model.run, model.snapshot, dataset, matched)
+    what = sum_of_reliability(made)
+    return summary(executor.result(reduce(executor, job, what, at, lambda _report: None)))
+
+
+def sum_of_reliability(made: Probabilities) -> Sum:
+    """Return what is added up to tell whether probabilities come true."""
+    return Sum("reduce-reliability", nothing, partial(add_reliability, made))
+
+
+def nothing(_at: Weights) -> ReliabilityPart:
+    """Return the sums over no rows."""
+    return ReliabilityPart(0.0, 0.0, np.zeros((BINS, 4)))
+
+
+def add_reliability(
+    made: Probabilities, problem: Problem, at: Weights, block: Block, part: ReliabilityPart
+) -> ReliabilityPart:
+    """Add a block's sums."""
+    for scores, classes, weight in scored_parts(problem, at, block):
+        of_two = scores.ndim == 1
+        brier, log_loss, told, came_true = (two_classes if of_two else several_classes)(
+            made.of(scores), classes
+        )
+        part = ReliabilityPart(
+            part.brier + float(weight @ brier),
+            part.log_loss + float(weight @ log_loss),
+            part.counts + counted(told, came_true, weight),
+        )
+    return part
+
+
+Errors = tuple[Vector, Vector, Vector, NDArray[np.bool_]]  # all (n,)
+
+
+def two_classes(p: Vector, classes: NDArray[np.intp]) -> Errors:
+    """Return squared errors, log losses, p and whether it came true, of the second class's p."""
+    true = classes == 1
+    own = np.where(true, p, 1.0 - p)
+    return (p - true) ** 2, -np.log(np.maximum(own, LEAST_P)), p, true
+
+
+def several_classes(p: Vector, classes: NDArray[np.intp]) -> Errors:
+    """Return the same of p (n, K): errors of all classes, p of the most probable one."""
+    rows = np.arange(len(p))
+    own, best = p[rows, classes], p.argmax(axis=1)
+    brier = (p * p).sum(axis=1) - 2.0 * own + 1.0
+    return brier, -np.log(np.maximum(own, LEAST_P)), p[rows, best], best == classes
+
+
+def counted(p: Vector, came_true: NDArray[np.bool_], weight: Vector) -> Vector:
+    """Return (BINS, 4): what rows with probabilities p (n,) add to every bin."""
+    bins = np.minimum((p * BINS).astype(np.intp), BINS - 1)
+    columns = (np.ones(len(p)), weight, weight * p, weight * came_true)
+    return np.column_stack([np.bincount(bins, column, BINS) for column in columns])
+
+
+def summary(total: ReliabilityPart) -> Reliability:
+    """Turn the sums over all rows into figures."""
+    weight = float(total.counts[:, 1].sum())
+    error = float(np.abs(total.counts[:, 2] - total.counts[:, 3]).sum()) / weight
+    bins = tuple(_bin(k, *row) for k, row in enumerate(total.counts.tolist()) if row[0] and row[1])
+    rows = round(total.counts[:, 0].sum())
+    return Reliability(rows, total.brier / weight, total.log_loss / weight, error, bins)
+
+
+def _bin(k: int, rows: float, weight: float, predicted: float, true: float) -> ReliabilityBin:
+    share = true / weight
+    return ReliabilityBin(
+        k / BINS, (k + 1) / BINS, round(rows), predicted / weight, share, *wilson(share, rows)
+    )
+
+
+def wilson(share: float, rows: float) -> tuple[float, float]:
+    """Return Wilson's interval, of 95 %, for a share that was found on so many rows."""
+    z = NORMAL_975
+    middle = (share + z * z / (2.0 * rows)) / (1.0 + z * z / rows)
+    variance = share * (1.0 - share) / rows + z * z / (4.0 * rows * rows)
+    half = z * variance**0.5 / (1.0 + z * z / rows)
+    return max(0.0, middle - half), min(1.0, middle + half)

@@ -1,0 +1,74 @@
+"""What becomes of columns that are more than numbers: words, dates, text, missing values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from fewpass.solvers.described import Described
+
+Kind = Literal[
+    "number", "bins", "category", "hash", "date", "text", "chars", "vector", "tags", "map"
+]  # fmt: skip
+KINDS = ("drop", "number", "category", "hash", "date", "text", "chars")
+_BINS = re.compile(r"bins:(\d{1,4})")
+
+
+def _as_pairs(given: Any) -> Any:
+    """Take NAME=KIND words as a mapping, too."""
+    if isinstance(given, Mapping) or not isinstance(given, Iterable) or isinstance(given, str):
+        return given
+    pairs = [word.rpartition("=") if isinstance(word, str) else ("", "", "") for word in given]
+    if not all(name and equals for name, equals, _ in pairs):
+        raise ValueError(f"{list(given)} are no words NAME=KIND. Write for example zip=category.")
+    return {name: kind for name, _, kind in pairs}
+
+
+def _is_kind(word: str) -> str:
+    found = _BINS.fullmatch(word)
+    if word not in KINDS and not (found and int(found[1]) > 1):
+        raise ValueError(f"{word!r} is no kind. Choose {', '.join(KINDS)} or bins:64.")
+    return word
+
+
+#: Columns that a column of many values, or of text, is hashed to at most: 2 to this power.
+HASH_BITS = 20
+
+ColumnKind = Annotated[str, BeforeValidator(_is_kind)]
+
+
+class Encoding(Described):
+    """How columns become numbers."""
+
+    encode: Literal["auto", "always", "none"] = "auto"
+    """Turn the columns of a table into numbers by what a sample of its rows holds: words, dates,
+    text, missing values, far outliers; auto: where there are such.  `none` takes numbers only, as
+    they are."""
+    column: Annotated[dict[str, ColumnKind], BeforeValidator(_as_pairs)] = Field(
+        default_factory=dict
+    )
+    """What a column holds, as NAME=KIND: drop, number, category, hash, date, text, chars (text by
+    its runs of 3 to 5 characters) or bins:64 (that many ranges in place of a number); may be
+    repeated [default: told by the sample]."""
+    cross: tuple[Annotated[str, Field(pattern=r"^[^,]+,[^,]+$")], ...] = ()
+    """Two columns whose pairs of values count, too, as A,B; may be repeated."""
+    idf: Literal["sample", "exact"] = "sample"
+    """What the words of text are weighed by: in how many rows of the sample they are, or of all
+    rows, which are read once more for it."""
+    hash_bits: int = Field(default=HASH_BITS, ge=1, le=30)
+    """A column of more than 1000 values, or of text, is hashed to 2 to this power columns at
+    most."""
+    ranks: bool = True
+    """Beside a number its rank among those of the sample, and whether it is the lowest, where that
+    tells more than the number alone."""
+    bins: int | None = Field(default=None, ge=2, le=4096)
+    """One column for each of so many ranges between quantiles, in place of every number."""
+
+
+def bins_of(kind: str) -> int | None:
+    """Return the ranges that a kind asks for."""
+    found = _BINS.fullmatch(kind)
+    return int(found[1]) if found else None

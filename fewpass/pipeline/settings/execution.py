@@ -1,0 +1,42 @@
+"""Where tasks run."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from pydantic import PositiveInt
+
+from fewpass.pipeline.durations import Seconds
+from fewpass.solvers.described import Described
+
+NONE: Final = "none"  # words in place of a scheduler's address: no Dask, ...
+LOCAL: Final = "local"  # ... or one in this process
+
+
+class Execution(Described):
+    """Where to run; changes no bit of any result."""
+
+    scheduler: str | None = None
+    """Address of a Dask scheduler; "local" for one in this process, its dashboard on 127.0.0.1;
+    "none" for threads without Dask [default: none for what takes seconds, else local]."""
+    workers: PositiveInt | None = None
+    """Worker processes to start [default: threads of this process]."""
+    threads: PositiveInt | None = None
+    """Threads that run tasks; with worker processes, of each [default: the machine's cores, shared
+    out]."""
+    wait_workers: Seconds = 300.0
+    """How long a scheduler without workers is waited for, such as 30s or 5m; 0: not at all."""
+    tls_ca: str | None = None
+    """File of the authority that the cluster's certificates are checked by; turns TLS on."""
+    tls_cert: str | None = None
+    """File of this client's certificate."""
+    tls_key: str | None = None
+    """File of this client's key."""
+    encrypt: bool = False
+    """Talk to the worker processes of this run over TLS, with keys made for the while."""
+
+    @property
+    def engine(self) -> Literal["threads", "dask"]:
+        """What runs tasks: plain threads where no cluster is asked for."""
+        plain = self.scheduler in (None, NONE) and self.workers is None
+        return "threads" if plain else "dask"

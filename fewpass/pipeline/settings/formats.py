@@ -1,0 +1,40 @@
+"""Which formats of sources there are: a word for each, and where its class is.
+
+A format is one file of pipeline/sources, and one line here (docs/extending.md).  Its class is
+imported when a source is opened, so the command line knows every word without any reader.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+FORMATS = {
+    "libsvm": "fewpass.pipeline.sources.libsvm:LibsvmSource",
+    "csv": "fewpass.pipeline.sources.delimited:DelimitedSource",
+    "parquet": "fewpass.pipeline.sources.parquet:ParquetSource",
+    "npy": "fewpass.pipeline.sources.npy:NpySource",
+    "vw": "fewpass.pipeline.sources.vw:VowpalWabbitSource",
+    "npz": "fewpass.pipeline.sources.npz:NpzSource",
+}
+
+#: Formats of tables: what reads their cells as they are written, for columns that are encoded.
+TABLES = {
+    "csv": "fewpass.pipeline.sources.delimited_rows:DelimitedRows",
+    "parquet": "fewpass.pipeline.sources.arrow_rows:ParquetRows",
+    "arrow": "fewpass.pipeline.sources.arrow_rows:IpcRows",
+    "jsonl": "fewpass.pipeline.sources.json_rows:JsonRows",
+    "arff": "fewpass.pipeline.sources.arff:ArffRows",
+}
+
+#: What the names of files of a format end in: the classes' own `extensions`, told without them.
+EXTENSIONS = {
+    ".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow",
+    ".feather": "arrow", ".ipc": "arrow", ".jsonl": "jsonl", ".ndjson": "jsonl",
+    ".svm": "libsvm", ".libsvm": "libsvm", ".svmlight": "libsvm", ".npy": "npy", ".vw": "vw",
+    ".npz": "npz", ".arff": "arff",
+}  # fmt: skip
+
+if TYPE_CHECKING:  # a checker cannot read dictionaries; at run time only their words are taken
+    Format = str
+else:
+    Format = Literal[("auto", *dict.fromkeys((*FORMATS, *TABLES)))]

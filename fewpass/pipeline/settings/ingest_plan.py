@@ -1,0 +1,165 @@
+"""What an ingest is asked to do, and what came of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PlainSerializer, model_validator
+
+from fewpass.pipeline.settings.encoding import Encoding
+from fewpass.pipeline.settings.matching import Matching
+from fewpass.pipeline.settings.model import ADDRESSED
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.sizes import ByteSize, format_bytes
+from fewpass.solvers.described import Described
+from fewpass.storage.redaction import without_secrets
+
+ScalingKind = Literal["none", "maxabs", "unit-rows", "standard"]
+
+#: Decoded bytes of a chunk when nobody says otherwise: reading is fastest at 8 to 16 MB.
+CHUNK_BYTES = 8 << 20
+#: A set should have this many chunks, so that windows of several chunks can be drawn at random.
+FEWEST_CHUNKS = 64
+#: Chunks are not made smaller than this for the sake of FEWEST_CHUNKS: files have a price, too.
+SMALLEST_CHUNK_BYTES = 16 << 10
+#: What compiled kernels and lazily imported libraries take of the memory, measured.
+CODE_BYTES = 96_000_000
+LEAST_MEMORY = 128_000_000
+
+#: Settings that say how to run, not what comes out.
+_EXECUTION = {
+    "dataset",
+    "test_dataset",
+    "memory",
+    "spill",
+    "threads",
+    "columns",
+    "storage_options",
+    "overwrite",
+}
+
+
+#: Secrets in the address of a source open it, and are in nothing that is written of the plan.
+SourceAddress = Annotated[str, PlainSerializer(without_secrets, return_type=str)]
+
+
+class IngestPlan(Described):
+    """Sources, and the data set to make of them.
+
+    The same plan on the same sources gives the same data set, byte for byte, with any number of
+    threads and any memory (memory below 16 chunks makes the chunks smaller).
+    """
+
+    model_config = ADDRESSED
+
+    sources: tuple[SourceAddress, ...] = Field(min_length=1)
+    """Files, globs or addresses."""
+    dataset: str = Field(min_length=1)
+    """Folder or address of the data set to write."""
+    options: SourceOptions = SourceOptions()
+    """How to read the sources."""
+    task: Literal["auto", "classification", "regression"] = "auto"
+    """What the targets are; auto: labels if words, or whole numbers of which there are at most 20
+    different ones, or at most 1000 with ten rows of each."""
+    test_fraction: float = Field(0.0, ge=0, lt=1)
+    """Share of the rows that goes, by seed, to a second data set."""
+    test_dataset: str | None = None
+    """Where the second data set goes [default: DATASET-test]."""
+    scale: ScalingKind | Literal["auto"] = "auto"
+    """Scaling of the features; models are for rows as they come in any case.  auto: `standard` for
+    dense numbers whose columns differ in size by more than a factor of 100, else none."""
+    layout: Literal["auto", "dense", "sparse"] = "auto"
+    """How rows of LIBSVM text and the like are stored; dense ones are as wide as `n_features`, else
+    as the first rows.  auto: dense where more than half of all cells are there and columns differ
+    in size by more than a factor of 100, so that they can be standardised."""
+    like: str | None = None
+    """Data set whose columns, labels and scaling are taken over, for test data."""
+    shuffle: bool = True
+    """Write the rows in one random order."""
+    column_order: Literal["frequency", "source"] = "frequency"
+    """Which columns of sparse rows are stored first: those that most rows have, which trains wide
+    sets faster and shows nowhere outside, or as they come."""
+    seed: int = Field(0, ge=0)
+    """Where all randomness comes from."""
+    memory: ByteSize = 1 << 30
+    """Memory to use at most beyond what the libraries take, such as 256MB."""
+    chunk_bytes: Annotated[ByteSize, Field(ge=1024)] | None = None
+    """Size of a chunk in memory [default: 8 MiB, or 1/64 of a small set]."""
+    spill: str | None = None
+    """Local folder for unfinished work [default: inside a local data set, else the temporary
+    folder]."""
+    threads: int | None = Field(None, ge=1)
+    """Threads that parse and compress [default: one per core]."""
+    overwrite: bool = False
+    """Replace a data set that is there already."""
+    columns: bool = False
+    """Keep the data set by column, too, as `fewpass columns` does; local data sets only."""
+    storage_options: dict[str, Any] = Field(default_factory=dict, repr=False)
+    """For fsspec: endpoint, credentials."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> IngestPlan:
+        if self.test_dataset is not None and not self.test_fraction:
+            raise ValueError("test_dataset is given, but test_fraction is 0. Give a fraction, too.")
+        if self.like is not None and (self.test_fraction or self.scale not in ("auto", "none")):
+            raise ValueError(
+                "`like` takes scaling and labels over from a finished data set. "
+                "Leave test_fraction and scale out."
+            )
+        if self.like is not None and self.layout != "auto":
+            raise ValueError(
+                "`like` stores rows as those of a finished data set are. Leave layout out."
+            )
+        if self.memory < LEAST_MEMORY:
+            raise ValueError(
+                f"memory is {format_bytes(self.memory)}, too little for an ingest. "
+                f"Give at least {format_bytes(LEAST_MEMORY)}."
+            )
+        if not self.options.label_required:
+            raise ValueError("A data set needs targets. Leave label_required as it is.")
+        if self.dataset in (self.test_dataset, self.like):
+            raise ValueError("Two data sets have the same place. Give each its own.")
+        return self
+
+    @property
+    def test_url(self) -> str | None:
+        """Where the test rows go; None without a test fraction."""
+        if not self.test_fraction:
+            return None
+        return self.test_dataset or f"{self.dataset.rstrip('/')}-test"
+
+    @property
+    def memory_for_rows(self) -> int:
+        """Bytes of the memory that rows and statistics may take."""
+        return self.memory - CODE_BYTES
+
+    @property
+    def chunk_limit(self) -> int:
+        """Decoded bytes that no chunk shall exceed (if it has more than one row)."""
+        return min(self.chunk_bytes or CHUNK_BYTES, self.memory // 16)
+
+    def digest(self, stamps: list[Any], like_fingerprint: str) -> str:
+        """Return the digest of all that decides on the bytes of the data set.
+
+        Parameters
+        ----------
+        stamps
+            Name, size and time of change of every source file, as JSON.
+        like_fingerprint
+            Fingerprint of the data set given as `like`, or "".
+        """
+        decisive = self.model_dump(mode="json", exclude=_EXECUTION | {"sources", "like"})
+        usual = SourceOptions().model_dump(mode="json")
+        later = (*Matching.model_fields, *Encoding.model_fields, "charset", "quote")
+        for name in later:  # earlier versions had none
+            if decisive["options"][name] == usual[name]:
+                del decisive["options"][name]
+        if self.layout == "auto":  # which earlier versions had none of
+            del decisive["layout"]
+        if self.column_order == "frequency":
+            decisive["column_order"] = "popularity"  # what earlier versions called it
+        decisive["chunk_bytes"] = [self.chunk_limit, self.chunk_bytes is None]
+        text = json.dumps([decisive, stamps, like_fingerprint], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,99 @@
+"""How a source is to be read: the same words for every format."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field
+
+from fewpass.pipeline.settings.encoding import Encoding
+from fewpass.pipeline.settings.formats import Format
+from fewpass.pipeline.settings.matching import Matching
+
+Column = str | int
+
+
+def _known_charset(word: str | None) -> str | None:
+    if word is None:
+        return None
+    try:
+        "".encode(codecs.lookup(word).name)
+    except LookupError as error:
+        raise ValueError(
+            f"{word!r} is no charset. Write for example latin-1, cp1252 or utf-16."
+        ) from error
+    return word
+
+
+class SourceOptions(Matching, Encoding):
+    """Settings of a reader; how columns are matched and become numbers is inherited."""
+
+    format: Format = "auto"
+    """What the files are; auto: told by name and first bytes."""
+    label: Column | None = None
+    """Column of the targets, by name or position from 0 (-1: the last) [default: in CSV and Parquet
+    the only column called label, target, y or class; in NPY the last].  LIBSVM and NPZ have a fixed
+    place for it and refuse the setting."""
+    label_required: bool = True
+    """False: rows without a target are read too, their target is NaN.  For predictions."""
+    weight: Column | None = None
+    """Column of the row weights (>= 0), by name or position [default: every row counts once]."""
+    drop: tuple[Column, ...] = ()
+    """Column to leave out, by name or position; may be repeated."""
+    n_features: int | None = Field(default=None, ge=1)
+    """Width of the rows; a wider row is refused [default: as wide as the data]."""
+    zero_based: bool = False
+    """LIBSVM indices start at 0 instead of 1."""
+    on_bad_row: Literal["refuse", "skip"] = "refuse"
+    """Stop at a bad row, or leave it out, count it and say why."""
+    missing: Literal["refuse", "zero"] = "refuse"
+    """What a missing feature (an empty cell, NA, NaN, null, none, ?) makes of its row: a bad one,
+    or a zero in it.  Targets and weights may never be missing."""
+    dtype: Literal["float32", "float64"] = "float32"
+    """Type of the stored features; float32 is the float64 value rounded once more."""
+    delimiter: str | None = Field(default=None, min_length=1, max_length=1)
+    """Character between CSV cells; a space stands for any run of blanks [default: tab for .tsv,
+    else the commonest of , ; | and tab in the first line; blanks where it has none of them]."""
+    quote: Literal["auto", "double", "none"] = "auto"
+    """What encloses CSV cells that hold delimiters or line ends: double quotes, or nothing, so that
+    quotes are part of the text; auto: double quotes, unless the first lines show that they are
+    none."""
+    charset: Annotated[str | None, AfterValidator(_known_charset)] = None
+    """What text is written in, such as latin-1 or utf-16 [default: UTF-8; UTF-16 where the text
+    begins with its mark; Windows-1252 where the first lines of a table are not UTF-8]."""
+    header: bool | None = None
+    """The first CSV line names the columns, or not [default: it does when no cell is a number]."""
+
+
+#: Settings that hold for every file like one that was read with them.
+REMEMBERED = ("missing", "delimiter", "quote", "header", "charset")
+#: Settings that a recipe is fitted by, and that no file read with the recipe can change.
+OF_RECIPE = ("column", "cross", "idf", "hash_bits", "ranks", "bins")
+
+
+def unusual(options: SourceOptions) -> dict[str, Any]:
+    """Return the settings, as JSON has them, that a data set remembers of how it was read."""
+    told = {*REMEMBERED, *OF_RECIPE}
+    return options.model_dump(mode="json", include=told, exclude_defaults=True)
+
+
+def contradiction(
+    options: SourceOptions, reading: Mapping[str, Any]
+) -> tuple[str, Any, Any] | None:
+    """Find a setting that a recipe was fitted with otherwise: its name, what it is, what it was."""
+    now, usual = unusual(options), SourceOptions().model_dump(mode="json")
+    for name in (*OF_RECIPE, "missing"):
+        before = reading.get(name, usual[name])
+        if name in now and now[name] != before:
+            return name, now[name], before
+    return None
+
+
+def as_remembered(options: SourceOptions, reading: Mapping[str, Any]) -> SourceOptions:
+    """Return settings with those of an earlier reading where nothing else was said."""
+    fields = SourceOptions.model_fields
+    usual = {name for name in REMEMBERED if getattr(options, name) == fields[name].default}
+    kept = {name: value for name, value in reading.items() if name in usual}
+    return SourceOptions.model_validate(options.model_dump() | kept) if kept else options

@@ -1,0 +1,40 @@
+"""How a source is read by a training that goes straight through it, without a data set."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from fewpass.pipeline.settings.ingest_plan import ScalingKind, SourceAddress
+from fewpass.pipeline.settings.model import ADDRESSED
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.solvers.described import Described
+
+
+class SourceReading(Described):
+    """A source, and what an ingest would have been told of it."""
+
+    model_config = ADDRESSED
+
+    sources: tuple[SourceAddress, ...] = Field(min_length=1)
+    """Files, folders, globs or addresses; - is standard input."""
+    options: SourceOptions = SourceOptions()
+    """How to read them."""
+    task: Literal["auto", "classification", "regression"] = "auto"
+    """What the targets are; auto: labels if words, or few whole numbers, among the first rows."""
+    scale: ScalingKind | Literal["auto"] = "auto"
+    """Scaling of the features, measured on the first rows; auto: `standard` for dense numbers whose
+    columns differ in size by more than a factor of 100, else none."""
+    test_fraction: float = Field(0.0, ge=0, lt=1)
+    """Share of the rows that nothing is learnt from, the same that an ingest of this seed puts
+    aside; as many as an eighth of the memory holds judge the model at the end."""
+    expected_rows: int | None = Field(None, ge=2)
+    """How many rows there are, about, where lam is a multiple of 1/n and the source does not say;
+    standard input does not."""
+
+    @model_validator(mode="after")
+    def _has_targets(self) -> SourceReading:
+        if not self.options.label_required:
+            raise ValueError("Training needs targets. Leave label_required as it is.")
+        return self

@@ -1,0 +1,217 @@
+"""Everything a training depends on, in the words that every surface shares.
+
+The same model serves the command, a TOML file, a Prefect flow and Python.  Where things run
+(workers, addresses, credentials) is not part of it: it changes no bit of the result.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import (
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    field_validator,
+    model_validator,
+)
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.settings.methods import AnyMethod, Auto, kind_of, with_better
+from fewpass.pipeline.settings.regularisation import Lam
+from fewpass.pipeline.settings.source_reading import SourceReading
+from fewpass.pipeline.sizes import ByteSize
+from fewpass.solvers.described import Described
+from fewpass.solvers.registry import METHODS, LossName, method_class
+
+Intercept = Literal["none", "regularised", "free"]
+
+StorageOptions = dict[str, Any] | None  # what fsspec needs beyond an address
+
+DEFAULT_TOL = 1e-4
+MOST_PASSES = 100
+
+FREE_SHARE = 0.01  # of lam, charged for a "free" intercept: the certificate stays a theorem
+
+
+class TrainingPlan(Described):
+    """What to train, on what, how far; equal plans on equal data give equal bits."""
+
+    dataset: str
+    """URL or path of a data set."""
+    source: SourceReading | None = None
+    """A source that is read once, without a data set; `dataset` then only names it."""
+    solver: AnyMethod = Auto()
+    """Method and its own settings [default: auto, which takes onepass, several learners over the
+    same rows, without a tolerance, else what usually needs the least]."""
+    loss: LossName | None = None
+    """Loss [default: logistic for labels, squared for numbers]."""
+    smoothing: PositiveFloat = 1.0
+    """Width over which a loss rounds its kink."""
+    lam: Lam = Lam.of("1/n")
+    """Strength of the regularisation: a number, or a multiple of 1/n such as 10/n; several,
+    such as 1e-2,1e-3,1/n, are trained in the same passes, and the best is kept [default: 1/n; in
+    one pass with rows to judge by the best of 1/n, .1/n, .01/n]."""
+    held_out: str | None = None
+    """Data set to judge the model by at the end, by its mean loss; several lam need one to choose
+    by, and probabilities to be learnt from."""
+    calibrate: Literal["platt", "isotonic"] | None = None
+    """Learn probabilities from the held-out rows: Platt's sigmoid (of more than two classes a
+    softmax), or an isotonic step function.  Labels stay those of the scores."""
+    early_stopping: bool = False
+    """Read the held-out rows after every epoch of the method, keep the model of the lowest mean
+    loss, and stop when it no longer falls."""
+    n_iter_no_change: PositiveInt = 5
+    """Epochs without a lower held-out loss that end such a training."""
+    intercept: Intercept = "free"
+    """No intercept, one charged like a weight, or one charged a hundredth of it."""
+    positive: str | None = None
+    """The label that counts as +1, all others as -1 [default: the larger one of two; of more
+    labels each in its turn, a model per class]."""
+    class_weight: Literal["balanced"] | dict[str, PositiveFloat] | None = None
+    """What rows count by their label: "balanced", every class the same in all, or numbers such as
+    spam=10,ham=1, others 1.  Scaled so that rows count once on average."""
+    tol: PositiveFloat | None = None
+    """Stop when the certified gap to the optimum, over max(1, |objective|), is at most this
+    [default: 1e-4 for methods of many passes that are given no number of them]."""
+    passes: PositiveInt = 1
+    """Passes over the data at most, one that only certifies not counted [default: 1, of pegasos 30;
+    100 with a tolerance, for methods of many passes and where it may stop early]."""
+    certify: bool = False
+    """Read the data once more at the end for the objective and the certificate."""
+    start_from: str | None = None
+    """A run whose newest model the training starts from [default: zero weights]."""
+    seed: NonNegativeInt = 0
+    """Where all randomness comes from."""
+    memory: ByteSize = 1 << 30
+    """Memory to use at most beyond what the libraries take, such as 256MB [default: 1.07 GB; more
+    where the state, or rows that stay in memory, need it: up to half of what the process may
+    use]."""
+    streams: PositiveInt = 1
+    """Disjoint parts of the data walked at the same time and averaged."""
+    snapshot_every: PositiveFloat = 30.0
+    """Seconds between snapshots; changes no bit."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _stopping(cls, values: Any) -> Any:
+        """Fill in when to stop, and settings that suit the loss, which depend on the method."""
+        if not isinstance(values, dict):
+            return values
+        kind = kind_of(values.get("solver", "auto"))
+        method = method_class(kind) if kind in METHODS else None  # or refused below
+        goal = method.goal if method else None
+        if goal == "steps" and values.get("loss") is None:
+            values = values | {"loss": "hinge"}
+        many = goal == "tolerance"
+        if many and values.get("passes") is None and values.get("tol") is None:
+            values = values | {"tol": DEFAULT_TOL}
+        open_end = values.get("tol") is not None or values.get("early_stopping") is True
+        if values.get("passes") is None and (many or open_end):
+            values = values | {"passes": MOST_PASSES}
+        elif values.get("passes") is None and method and goal == "passes":
+            values = values | {"passes": method.usual_passes}
+        if "solver" in values:
+            values = values | {"solver": with_better(values["solver"], values.get("loss"))}
+        return values
+
+    @model_validator(mode="after")
+    def _by_features(self) -> TrainingPlan:
+        """Refuse what a method that reads single rows and columns cannot do."""
+        given = {
+            "loss": self.loss != "hinge",
+            "tol": self.tol is not None,
+            "passes": self.passes != 1,
+            "streams": self.streams != 1,
+            "start_from": self.start_from is not None,
+            "class_weight": self.class_weight is not None,
+            "held_out": self.held_out is not None,
+        }
+        wrong = [name for name, is_wrong in given.items() if is_wrong]
+        if self.solver.goal == "steps" and wrong:
+            raise BadInput(
+                f"simba cannot do with {wrong[0]} = {getattr(self, wrong[0])}: it has the hinge "
+                "for a loss, one stream, and ends after `solver.iterations=...` steps. "
+                "Leave it out, or choose sdca."
+            )
+        return self
+
+    @field_validator("class_weight", mode="before")
+    @classmethod
+    def _readable_weights(cls, weights: Any) -> Any:
+        """Read "spam=10,ham=1" as a number by label."""
+        if not isinstance(weights, str) or weights == "balanced":
+            return weights
+        pairs = [pair.rpartition("=") for pair in weights.split(",")]
+        if not all(name and equals for name, equals, _ in pairs):
+            raise BadInput(
+                f'class_weight is "{weights}". Write balanced, or LABEL=NUMBER for some labels, '
+                "separated by commas."
+            )
+        return {name.strip(): number for name, _, number in pairs}
+
+    @model_validator(mode="after")
+    def _read_once(self) -> TrainingPlan:
+        """Refuse what needs rows again where they are read once."""
+        if self.source is None:
+            return self
+        wrong = {
+            "tol": self.tol is not None,
+            "certify": self.certify,
+            "passes": self.passes != 1,
+            "streams": self.streams != 1,
+            "early_stopping": self.early_stopping,
+            "start_from": self.start_from is not None,
+            "held_out": self.held_out is not None and bool(self.source.test_fraction),
+        }
+        found = [name for name, is_wrong in wrong.items() if is_wrong]
+        if self.solver.goal not in (None, "passes"):
+            raise BadInput(
+                f"{self.solver.kind} reads rows again and again, and a source is read once. Keep "
+                "them as a data set (`keep`), or choose onepass, asgd or sgd."
+            )
+        if found:
+            raise BadInput(
+                f"{found[0]} = {getattr(self, found[0])} needs rows again, and a source is read "
+                "once. Keep them as a data set (`keep`), or leave it out."
+            )
+        return self
+
+    @field_validator("held_out")
+    @classmethod
+    def _no_share(cls, held_out: str | None) -> str | None:
+        try:
+            float(held_out or "none")
+        except ValueError:
+            return held_out
+        raise BadInput(
+            f"held_out = {held_out} is a number, and the address of a data set was expected. "
+            f"`test_fraction={held_out}` of an ingest makes one of that share of the rows."
+        )
+
+    @model_validator(mode="after")
+    def _judged(self) -> TrainingPlan:
+        if self.source is not None and self.source.test_fraction:
+            return self  # those rows judge
+        if len(self.lam.factors) > 1 and self.held_out is None:
+            raise BadInput(
+                f'Several values of lam ("{self.lam.written}") need rows to choose by '
+                "that none has learnt from. Name a data set with `held_out`; "
+                "`test_fraction` of an ingest makes one."
+            )
+        if self.early_stopping and self.held_out is None:
+            raise BadInput(
+                "Stopping early needs rows to judge by that the model does not learn from. Name a "
+                "data set with `held_out`; `test_fraction` of an ingest makes one."
+            )
+        if self.early_stopping and len(self.lam.factors) > 1:
+            raise BadInput(
+                f'Several values of lam ("{self.lam.written}") are judged at the end, and '
+                "`early_stopping=true` after every epoch. Leave one of them out."
+            )
+        if self.calibrate is not None and self.held_out is None:
+            raise BadInput(
+                "Probabilities are learnt from rows that the model has not learnt from. Name a "
+                "data set with `held_out`; `test_fraction` of an ingest makes one."
+            )
+        return self

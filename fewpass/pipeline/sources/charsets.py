@@ -1,0 +1,89 @@
+"""Text in any charset as UTF-8, while it is read."""
+
+from __future__ import annotations
+
+import codecs
+import io
+from typing import Any, BinaryIO, cast
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.sources.rejection import shown
+
+#: What UTF-16 begins with, either way round.
+UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_READ_BYTES = 1 << 16
+
+
+def as_utf8(stream: BinaryIO, charset: str | None, where: str) -> BinaryIO:
+    """Return a stream of UTF-8; without a charset, text is UTF-16 where its mark says so.
+
+    Raises
+    ------
+    BadInput
+        While reading: bytes that are nothing in that charset, by line.
+    """
+    if charset is not None:
+        return _decoded(stream, charset, where)
+    peeked = peekable(stream)
+    if peeked.peek(2)[:2] in UTF_16_MARKS:
+        return _decoded(peeked, "utf-16", where)
+    return cast("BinaryIO", peeked)
+
+
+def peekable(stream: BinaryIO) -> io.BufferedReader:
+    """Return a stream whose first bytes can be looked at, also where it cannot go back."""
+    found: Any = stream if hasattr(stream, "peek") else io.BufferedReader(cast("Any", stream))
+    return cast("io.BufferedReader", found)
+
+
+def _decoded(stream: BinaryIO, charset: str, where: str) -> BinaryIO:
+    return cast("BinaryIO", io.BufferedReader(_Decoded(stream, charset, where), _READ_BYTES))
+
+
+class _Decoded(io.RawIOBase):
+    """A stream of another charset, as UTF-8."""
+
+    def __init__(self, stream: BinaryIO, charset: str, where: str) -> None:
+        super().__init__()
+        self._stream, self._charset, self._where = stream, charset, where
+        self._decoder = codecs.getincrementaldecoder(charset)()
+        self._ready, self._lines, self._ended = b"", 0, False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, out: Any) -> int:
+        while not self._ready and not self._ended:
+            self._read_on()
+        n = min(len(self._ready), len(out))
+        out[:n], self._ready = self._ready[:n], self._ready[n:]
+        return n
+
+    def _read_on(self) -> None:
+        found = self._stream.read(_READ_BYTES)
+        self._ended = not found
+        try:
+            self._ready = self._decoder.decode(found, final=self._ended).encode()
+        except UnicodeError as error:
+            raise self._no_text(error) from error
+        self._lines += self._ready.count(b"\n")
+
+    def _no_text(self, error: UnicodeError) -> BadInput:
+        line, found = self._lines + 1, ""
+        if isinstance(error, UnicodeDecodeError):
+            before = error.object[: error.start].decode(self._charset, "ignore")
+            line += before.count("\n")
+            found = f" {shown(error.object[error.start : error.end])}"
+        return BadInput(
+            f"{self._where}, line {line}: the bytes{found} are no {self._charset} text. Say what "
+            "it is written in (`charset`)."
+        )
+
+
+def charset_of(head: bytes) -> str | None:
+    """Return what text is decoded from, told by its first bytes; None where it is UTF-8."""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return "cp1252"
+    return None

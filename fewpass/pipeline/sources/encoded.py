@@ -1,0 +1,290 @@
+"""Rows of tables whose columns become numbers by a recipe: words, dates, text, missing values."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fewpass.pipeline.encoding.applying import encode
+from fewpass.pipeline.encoding.cells import Written, is_text, read_numbers, words_of
+from fewpass.pipeline.encoding.column_recipe import ColumnRecipe
+from fewpass.pipeline.encoding.fitting import Rules, fitted
+from fewpass.pipeline.encoding.inference import held_in
+from fewpass.pipeline.encoding.lists import Vector
+from fewpass.pipeline.encoding.maps import Map
+from fewpass.pipeline.encoding.number_recipe import Bins, Number
+from fewpass.pipeline.encoding.recipe import AnyColumn, Recipe
+from fewpass.pipeline.encoding.remarks import remark_on
+from fewpass.pipeline.encoding.schema import encoding_of, recipe_in
+from fewpass.pipeline.encoding.text import DocumentCounts, slots_of
+from fewpass.pipeline.encoding.text_recipe import Text, idf_text
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.matching import shown_name
+from fewpass.pipeline.memory import release_freed_memory
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.sources.raw_rows import RawRows
+from fewpass.pipeline.sources.rejection import Fault, without_bad_rows
+from fewpass.pipeline.sources.sampling import (
+    LOOK_BYTES,
+    PIECE_BYTES,
+    SAMPLE_BYTES,
+    chosen_columns,
+    name_of,
+    sampled,
+    used_columns,
+)
+from fewpass.pipeline.sources.source import Expected, Parsed, Piece
+from fewpass.pipeline.sources.standard_input import STANDARD_INPUT
+from fewpass.storage.ordered import ordered_map
+from fewpass.storage.schema import Schema
+from fewpass.storage.table import DenseTable, SparseTable, Table, n_bytes
+
+#: A sparse value takes its index, too: dense rows are smaller where half of them is filled.
+_DENSE = 2
+#: A text is taken to fill so many slots.
+_TEXT_SLOTS = 64
+#: Kinds that the type of a column tells, and nobody else.
+LISTS = ("vector", "tags", "map")
+
+
+class EncodedSource:
+    """Tables of any columns as rows of numbers; see `Source` for the methods.
+
+    Parameters
+    ----------
+    rows
+        The table as it is written.
+    options
+        How to read it.
+    expected
+        Where its schema has a recipe that one is used; otherwise one is fitted to a sample of the
+        first rows.
+
+    Attributes
+    ----------
+    recipe : Recipe
+    """
+
+    extensions: ClassVar[tuple[str, ...]] = ()
+    magic: ClassVar[bytes] = b""
+
+    def __init__(self, rows: RawRows, options: SourceOptions, expected: Expected) -> None:
+        self._rows, self._options = rows, options
+        self.files, self.packed = rows.files, rows.packed
+        self._columns = chosen_columns(rows, options, expected)
+        self.left_out = self._columns.left_out
+        self.has_weight = self._columns.weight is not None
+        self._used = used_columns(self._columns)
+        known = recipe_in(expected.schema)
+        sample = sampled(rows, self._used, LOOK_BYTES if known else SAMPLE_BYTES)
+        self._target_written = self._written(sample)
+        self.recipe = known or self._fitted(sample)
+        if options.idf == "exact" and known is None:
+            self.recipe = self._with_exact_idf()
+        self._remarks = () if known else tuple(self._remarkable(sample))
+        del sample
+        release_freed_memory()
+        self.n_features: int | None = self.recipe.n_outputs
+        self.layout: Literal["dense", "sparse"] = layout_of(self.recipe)
+        own = self._columns.schema(rows.types)
+        self.schema: Schema | None = own.model_copy(
+            update={"encoding": encoding_of(self.recipe), "reading": dict(rows.decided)}
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What somebody should look at, once rows were read."""
+        return self._remarks + self._rows.notes
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """What every column is taken for, as the setting `column` has it; drops included."""
+        dropped = {name: kind for name, kind in self._options.column.items() if kind == "drop"}
+        told = {c.name: _kind_of(c) for c in self.recipe.columns if c.kind not in LISTS}
+        return told | dropped
+
+    # -- before the first row ----------------------------------------------------------------------
+
+    def _fitted(self, sample: Any) -> Recipe:
+        options, columns = self._options, self._columns
+        names = [name_of(columns, k) for k in columns.features]
+        unknown = [name for name in options.column if name not in self._all_names()]
+        if unknown:
+            raise BadInput(
+                f"{self.files[0].name}: no column {shown_name(unknown[0])}, which `column` names. "
+                f"The columns are: {', '.join(map(shown_name, self._all_names()[:20]))}."
+            )
+        crosses = [(a, b) for a, b in (pair.split(",") for pair in options.cross)]
+        kinds = {**self._rows.kinds, **options.column}
+        rules = Rules(options.hash_bits, options.bins, options.ranks, kinds=kinds, crosses=crosses)
+        return fitted(sample.select(names), rules)
+
+    def _with_exact_idf(self) -> Recipe:
+        """Weigh the words of text by all rows, read once for it."""
+        texts = [(k, one) for k, one in enumerate(self.recipe.columns) if isinstance(one, Text)]
+        if not texts or self.files[0].name == STANDARD_INPUT:
+            why = "there is none here" if not texts else f"{STANDARD_INPUT} is read once only"
+            raise BadInput(
+                f"`idf=exact` reads all rows once for the words of text, but {why}. Leave it out."
+            )
+        counts = {k: DocumentCounts(one.bits, one.grams) for k, one in texts}
+        used = [self._columns.features[k] for k in counts]
+
+        def count(piece: Piece) -> list[Any]:
+            cells = map(words_of, self._rows.cells(piece, used).columns)
+            found = zip(cells, counts.values(), strict=True)
+            return [(len(words), *slots_of(words, own.bits, own.grams)) for words, own in found]
+
+        threads = len(os.sched_getaffinity(0))
+        with ThreadPoolExecutor(threads, "fewpass-idf") as pool:
+            pieces = self._rows.pieces(PIECE_BYTES, used)
+            for found in ordered_map(pool, count, pieces, threads + 1):
+                for own, part in zip(counts.values(), found, strict=True):
+                    own.add(*part)
+        columns = list(self.recipe.columns)
+        for k, one in texts:
+            columns[k] = one.model_copy(update={"idf": idf_text(counts[k].weights())})
+        return self.recipe.model_copy(update={"columns": tuple(columns)})
+
+    def _all_names(self) -> list[str]:
+        return [name_of(self._columns, k) for k in range(self._columns.n_columns)]
+
+    def _written(self, sample: Any) -> Written | None:
+        """Return how targets are written, by most of the sample; None: they are words."""
+        label = self._columns.label
+        if label is None:
+            return "plain"
+        cells = sample.column(name_of(self._columns, label)).combine_chunks().drop_null()
+        if pa.types.is_dictionary(cells.type):
+            return None
+        _, bad = read_numbers(cells) if is_text(cells.type) else (None, None)
+        if bad is None or bad.mean() <= 0.5:
+            return "plain"
+        held = held_in(name_of(self._columns, label), cells)
+        return held.written if held.kind == "number" else None
+
+    def _remarkable(self, sample: Any) -> Iterator[str]:
+        """Yield a sentence for every column that most people would have something else made of."""
+        rows = sample.slice(0, min(sample.num_rows, 10_000))
+        for k in self._columns.features:
+            name = name_of(self._columns, k)
+            cells = rows.column(name).combine_chunks()
+            held = held_in(name, cells)
+            asked = self._options.column.get(name)
+            if asked and asked != held.kind:
+                continue
+            said = remark_on(name, cells, held, self._columns.advice(k))
+            if said is not None:
+                yield f"C{self._columns.title(k)[1:]} {said}"
+
+    def estimated_bytes(self) -> int:
+        """Bytes of all rows in memory, from the first ones."""
+        lenient = self._options.model_copy(update={"on_bad_row": "skip"})
+        for piece in self._rows.pieces(LOOK_BYTES, self._used):
+            per_byte = n_bytes(self._parsed(piece, lenient).table) / max(1, piece.n_bytes)
+            return int(per_byte * self._rows.expands_to())
+        return 0
+
+    # -- rows --------------------------------------------------------------------------------------
+
+    def pieces(self, piece_bytes: int) -> Iterator[Piece]:
+        """Pieces of whole rows."""
+        return self._rows.pieces(piece_bytes, self._used)
+
+    def parse(self, piece: Piece) -> Parsed:
+        """Rows of one piece."""
+        return self._parsed(piece, self._options)
+
+    def _parsed(self, piece: Piece, options: SourceOptions) -> Parsed:
+        cells = self._rows.cells(piece, self._used)
+        own = dict(zip(self._used, cells.columns, strict=True))
+        found = encode(self.recipe, [own[k] for k in self._columns.features])
+        faults = [self._bad_cells(k, mask, own) for k, mask in found.bad]
+        target, words, bad_target = self._targets(own, cells.n_rows, options)
+        weight, bad_weight = self._weights(own)
+        faults += [*bad_target, *bad_weight]
+        table: Table
+        if self.layout == "dense":
+            table = DenseTable(found.dense(options.dtype), target, weight)
+        else:
+            table = SparseTable(*found.sparse(options.dtype), target, weight)
+        kept, skipped, n_skipped = without_bad_rows(
+            table, faults, piece.file, options.on_bad_row, self._rows.unit, cells.lines,
+            cells.faults,
+        )  # fmt: skip
+        return Parsed(kept, words, self.recipe.n_outputs - 1, skipped, n_skipped)
+
+    def _bad_cells(self, k: int, mask: NDArray[np.bool_], own: dict[int, Any]) -> Fault:
+        column = self._columns.features[k]
+        kind = _wanted(self.recipe.columns[k])
+        name = name_of(self._columns, column)
+        advice = f"Correct it, or say that it holds words (`column={name}=category`),"
+        fact = f"{self._columns.title(column)} holds FOUND {kind} expected"
+        return Fault(mask, fact, advice, own[column])
+
+    def _targets(
+        self, own: dict[int, Any], n: int, options: SourceOptions
+    ) -> tuple[NDArray[np.float64], tuple[str, ...] | None, list[Fault]]:
+        label = self._columns.label
+        if label is None:
+            return np.full(n, np.nan), None, []
+        cells, title, words = own[label], self._columns.title(label), None
+        faults = []
+        if self._target_written is not None:
+            target, bad = read_numbers(cells, self._target_written)
+            if bad is not None:
+                fact = f"the target in {title} is FOUND a number was expected"
+                faults.append(Fault(bad, fact, "Correct it, or check `label`,", cells))
+        else:
+            coded = words_of(cells).dictionary_encode()
+            words = tuple(coded.dictionary.to_pylist())
+            target = coded.indices.cast(pa.float64()).to_numpy(zero_copy_only=False).copy()
+        if options.label_required:
+            missing = f"the target in {title} is missing or not finite"
+            faults.append(Fault(np.isnan(target), missing, "Fill it in,"))
+        return target, words, faults
+
+    def _weights(self, own: dict[int, Any]) -> tuple[NDArray[np.float64] | None, list[Fault]]:
+        column = self._columns.weight
+        if column is None:
+            return None, []
+        weight, _ = read_numbers(own[column])
+        fact = f"the weight in {self._columns.title(column)} is negative, missing or no number"
+        return weight, [Fault(~(weight >= 0.0), fact, "Give finite weights of at least 0,")]
+
+
+def _wanted(column: AnyColumn) -> str:
+    if isinstance(column, Vector):
+        return f"{len(column.mean)} numbers were"
+    return "a date was" if column.kind == "date" else "a number was"
+
+
+def _kind_of(column: AnyColumn) -> str:
+    if isinstance(column, Bins):
+        return f"bins:{len(column.edges) + 1}"
+    if isinstance(column, Text) and column.grams == "characters":
+        return "chars"
+    return {"hashed": "hash"}.get(column.kind, column.kind)
+
+
+def layout_of(recipe: Recipe) -> Literal["dense", "sparse"]:
+    """Return the smaller layout of the rows that a recipe makes."""
+    slots = sum(_slots(part) for part in recipe.parts)
+    return "dense" if recipe.n_outputs <= _DENSE * slots else "sparse"
+
+
+def _slots(part: ColumnRecipe) -> int:
+    """Return how many entries of a row a column has, about."""
+    if isinstance(part, Vector):
+        return part.width
+    if isinstance(part, Map):
+        return max(1, round(part.per_row))
+    if isinstance(part, Number):
+        return 1 + (part.rank is not None)
+    return _TEXT_SLOTS if isinstance(part, Text) else 1

@@ -1,0 +1,175 @@
+"""JSON lines as rows of a table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from fewpass.pipeline.encoding.codes import are_codes
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.matching import require_distinct
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.sizes import format_bytes
+from fewpass.pipeline.sources.arrow_rows import cells_of, flat, flat_table
+from fewpass.pipeline.sources.dense_rows import refuse_text_settings
+from fewpass.pipeline.sources.json_faults import explained, first_clash, lines_in, read_json, unfit
+from fewpass.pipeline.sources.raw_rows import Cells
+from fewpass.pipeline.sources.rejection import SKIP_ADVICE
+from fewpass.pipeline.sources.source import Expected, Piece
+from fewpass.pipeline.sources.streams import (
+    Address,
+    described,
+    first_lines,
+    line_pieces,
+    text_bytes,
+)
+
+HEAD_BYTES = 16 << 20  # of text that tells what members there are
+MOST_NAMED = 10
+_CLASHING = re.compile(r"Column\(/([^)]+)\) changed")  # a member, in Arrow's words
+
+
+def _wider(table: Any) -> Any:
+    """Let whole numbers, and what was always null so far, become any number later.
+
+    Not those that are names: doubles would make one of several.
+    """
+    columns = flat_table(table)
+    codes = {
+        field.name
+        for field in columns.schema
+        if pa.types.is_integer(field.type)
+        and are_codes(columns.column(field.name).combine_chunks())
+    }
+
+    def of(kind: Any, name: str) -> Any:
+        if pa.types.is_struct(kind):
+            fields = [field.with_type(of(field.type, f"{name}.{field.name}")) for field in kind]
+            return pa.struct(fields)
+        is_wider = pa.types.is_integer(kind) and name not in codes
+        return pa.float64() if is_wider or pa.types.is_null(kind) else kind
+
+    return pa.schema([field.with_type(of(field.type, field.name)) for field in table.schema])
+
+
+class JsonRows:
+    """JSON lines, an object in each, as typed columns; see `RawRows` for the methods.
+
+    The first lines tell columns and types; what comes later must fit, other members are left out.
+
+    Attributes
+    ----------
+    notes
+        What members were left out so far.
+    """
+
+    extensions: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson")
+    magic: ClassVar[bytes] = b""
+    packed: ClassVar[bool] = False
+    kinds: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    decided: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    unit: ClassVar[Literal["line", "row"]] = "line"
+    has_folders: ClassVar[bool] = False
+    index: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(
+        self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
+    ) -> None:
+        refuse_text_settings(options, "JSON lines")
+        self.files = described(addresses)
+        self._addresses = tuple(addresses)
+        self._longest_line = expected.longest_line
+        self._skips = options.on_bad_row == "skip"
+        head = first_lines(addresses[0], self._longest_line, HEAD_BYTES)
+        self._schema = self._inferred(np.ascontiguousarray(head.bytes), addresses[0].name)
+        found = flat(self._schema)
+        require_distinct(found.names, addresses[0].name)
+        self.names: tuple[str, ...] = tuple(found.names)
+        self.types = tuple(map(str, found.types))
+        self._others: set[str] = set()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What members later lines have that the first ones have not."""
+        if not self._others:
+            return ()
+        names = ", ".join(map(repr, sorted(self._others)[:MOST_NAMED]))
+        said = (
+            "Members of later lines were left out, as none of the first "
+            f"{format_bytes(HEAD_BYTES)} has them: {names}. Put a line with them first."
+        )
+        return (said,)
+
+    def _inferred(self, head: Any, name: str) -> Any:
+        """Return the schema that the first lines have; BadInput by line where they clash.
+
+        Where bad rows are skipped, what does not fit the lines before the first clash is left out.
+        """
+        try:
+            return _wider(read_json(head, None, "infer"))
+        except pa.ArrowInvalid as error:
+            clash = error
+        lines, numbers = lines_in(head)
+        at = first_clash(clash)
+        if not at:
+            raise _not_json(f"{name}, line {1 + int(numbers[0])}", lines[0], clash)
+        known = self._inferred(_joined(lines[:at]), name)
+        if not self._skips:
+            where = f"{name}, line {1 + int(numbers[at])}"
+            fact, advice = explained(lines[at], known)
+            raise BadInput(f"{where}: {fact}. {advice} {SKIP_ADVICE}")
+        bad = set(unfit(lines, known)) or {at}
+        return self._inferred(_joined(line for k, line in enumerate(lines) if k not in bad), name)
+
+    def _read(self, text: Any) -> tuple[Any, list[tuple[int, str, str]], Any]:
+        """Read lines: their table, what is wrong with others, and the numbers of good ones."""
+        try:
+            table = read_json(text, self._schema, "infer")
+        except pa.ArrowInvalid as error:
+            clashing = [name.replace("/", ".") for name in _CLASHING.findall(str(error))]
+        else:
+            self._others.update(set(flat(table.schema).names) - set(self.names))
+            return table, [], None
+        lines, numbers = lines_in(text)
+        bad = unfit(lines, self._schema)
+        if not bad:  # others than known members clash
+            self._others.update(set(clashing) - set(self.names))
+        faults = [(int(numbers[k]), *explained(lines[k], self._schema)) for k in bad]
+        left = np.delete(np.arange(len(lines)), bad)
+        table = read_json(_joined(lines[k] for k in left), self._schema, "ignore")
+        return table, faults, numbers[left]
+
+    def expands_to(self) -> float:
+        """Estimate the bytes of the text, as if all files were compressed like the first one."""
+        return text_bytes(self._addresses, self._longest_line)
+
+    def pieces(self, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
+        """Pieces of whole lines."""
+        del used
+        return line_pieces(self._addresses, piece_bytes, self._longest_line)
+
+    def cells(self, piece: Piece, used: Sequence[int]) -> Cells:
+        """Take columns out of a piece."""
+        text = np.ascontiguousarray(piece.content.bytes)
+        table, faults, numbers = self._read(text)
+        found = cells_of(piece, table, self.names, used)
+
+        def lines() -> Any:
+            return piece.first_line + (lines_in(text)[1] if numbers is None else numbers)
+
+        told = tuple((piece.first_line + line, fact, advice) for line, fact, advice in faults)
+        return found._replace(lines=lines, faults=told)
+
+
+def _joined(lines: Iterable[bytes]) -> bytes:
+    return b"".join(line + b"\n" for line in lines)
+
+
+def _not_json(where: str, line: bytes, clash: Exception) -> BadInput:
+    fact, _ = explained(line, pa.schema([]))
+    return BadInput(f"{where}: {fact} ({clash}). Write an object on each line.")

@@ -1,0 +1,167 @@
+"""Parquet to dense tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.matching import require_distinct, require_same
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.sources.columns import Columns, choose
+from fewpass.pipeline.sources.dense_rows import Targets, checked, narrowed, refuse_text_settings
+from fewpass.pipeline.sources.pandas_index import index_of, left_out, sentence
+from fewpass.pipeline.sources.source import Expected, Parsed, Piece
+from fewpass.pipeline.sources.streams import Address, described, opened
+from fewpass.storage.schema import Schema
+from fewpass.storage.table import DenseTable
+
+
+class _Look(NamedTuple):
+    """What a Parquet file says of itself."""
+
+    name: str
+    schema: Any  # a pyarrow schema
+    rows: int
+
+
+class ParquetSource:
+    """Parquet files as dense rows; see `Source` for the methods.
+
+    Feature columns hold numbers or booleans, the target numbers, booleans or words; nulls are
+    missing values.  Lines in messages are row numbers, from 1.
+    """
+
+    extensions: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
+    magic: ClassVar[bytes] = b"PAR1"
+    packed: ClassVar[bool] = True
+    layout: Literal["dense", "sparse"] = "dense"
+
+    def __init__(
+        self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
+    ) -> None:
+        refuse_text_settings(options, "Parquet")
+        self.files = described(addresses)
+        self._addresses = tuple(addresses)
+        self._options = options
+        looks = [_look(address) for address in addresses]
+        self._n_rows = sum(look.rows for look in looks)
+        names = looks[0].schema.names
+        require_distinct(names, addresses[0].name)
+        index = left_out(index_of(looks[0].schema), names, options, expected)
+        self.notes = sentence(index, looks[0].schema)
+        chosen = options.model_copy(update={"drop": (*options.drop, *index)})
+        self._columns = choose(names, len(names), chosen, addresses[0].name, expected)
+        for look in looks:
+            _check_schema(look, looks[0].schema, self._columns)
+        self.n_features: int | None = len(self._columns.features)
+        self._names = tuple(looks[0].schema.names)
+        self.schema: Schema | None = self._columns.schema([*map(str, looks[0].schema.types)])
+        self.left_out = self._columns.left_out
+        self.has_weight = self._columns.weight is not None
+
+    def estimated_bytes(self) -> int:
+        """Bytes of all rows in memory: exact, as the files tell how many rows they have."""
+        features = len(self._columns.features) * np.dtype(self._options.dtype).itemsize
+        return self._n_rows * (features + 8 + 8 * self.has_weight)
+
+    def pieces(self, piece_bytes: int) -> Iterator[Piece]:
+        """Pieces of rows, of about `piece_bytes` as float64; a row group may be cut."""
+        chosen = (*self._columns.features, self._columns.label, self._columns.weight)
+        used = [k for k in chosen if k is not None]
+        rows = max(1, piece_bytes // (8 * len(used)))
+        for address in self._addresses:
+            row = 1
+            with opened_parquet(address) as file:
+                names = [self._names[k] for k in used]
+                for batch in file.iter_batches(rows, columns=names, use_threads=False):
+                    content = {k: batch.column(self._names[k]) for k in used}
+                    yield Piece(address.name, row, content, batch.nbytes)
+                    row += batch.num_rows
+
+    def parse(self, piece: Piece) -> Parsed:
+        """Rows of one piece."""
+        columns, options, cells = self._columns, self._options, piece.content
+        X = np.column_stack([_numbers(cells[k]) for k in columns.features])
+        targets = Targets(np.full(len(X), np.nan), None)
+        if columns.label is not None:
+            targets = _targets(cells[columns.label])
+        weight = None if columns.weight is None else _numbers(cells[columns.weight])
+        table = DenseTable(narrowed(X, options.dtype), targets.values, weight)
+        titles = [columns.title(k) for k in columns.features]
+        return checked(piece, table, targets.labels, titles, options)
+
+
+@contextmanager
+def opened_parquet(address: Address) -> Iterator[Any]:
+    """Open a Parquet file; BadInput when it is none, or not whole."""
+    with opened(address) as (stream, _):
+        try:
+            yield pq.ParquetFile(stream)
+        except (pa.ArrowException, OSError) as error:
+            if getattr(error, "errno", None) is not None:
+                raise  # the disk, not the file
+            raise BadInput(
+                f"{address.name}: the file is not whole Parquet ({error}). Fetch or write it anew."
+            ) from error
+
+
+def _look(address: Address) -> _Look:
+    with opened_parquet(address) as file:
+        return _Look(address.name, file.schema_arrow, file.metadata.num_rows)
+
+
+def _check_schema(look: _Look, first: Any, columns: Columns) -> None:
+    """Refuse other columns than the first file's, and columns of no use as what they are."""
+    names = look.schema.names
+    require_same(first.names, names, look.name)
+    types = [look.schema.types[names.index(name)] for name in first.names]
+    for column in (*columns.features, columns.weight):
+        if column is not None and not _is_number(types[column]):
+            raise BadInput(
+                f"{look.name}, row 1: {columns.title(column)} holds {types[column]} "
+                "values, numbers were expected. Leave the column out "
+                f"({columns.advice(column)}) or encode it as numbers."
+            )
+    label = columns.label
+    if label is not None and not (_is_number(kind := types[label]) or _is_text(kind)):
+        raise BadInput(
+            f"{look.name}: the label, {columns.title(label)}, holds {kind} values, numbers or "
+            "words were expected. Name another column (`label`)."
+        )
+    if label is not None and _is_text(types[label]) != _is_text(first.types[label]):
+        raise BadInput(
+            f"{look.name}: the labels are words in one file and numbers in another. "
+            "Write them alike."
+        )
+
+
+def _is_number(kind: Any) -> bool:
+    types = pa.types
+    exact = types.is_integer(kind) or types.is_boolean(kind) or types.is_null(kind)
+    return bool(exact or types.is_floating(kind) or types.is_decimal(kind))
+
+
+def _is_text(kind: Any) -> bool:
+    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_string(inner) or pa.types.is_large_string(inner))
+
+
+def _numbers(cells: Any) -> NDArray[np.float64]:
+    """Cells as floats, a null as NaN."""
+    numbers = cells.cast(pa.int8()) if pa.types.is_boolean(cells.type) else cells
+    floats = numbers.cast(pa.float64(), safe=False)
+    return np.array(floats.to_numpy(zero_copy_only=False), np.float64)
+
+
+def _targets(cells: Any) -> Targets:
+    if not _is_text(cells.type):
+        return Targets(_numbers(cells), None)
+    words = cells if pa.types.is_dictionary(cells.type) else cells.dictionary_encode()
+    return Targets(_numbers(words.indices), tuple(words.dictionary.to_pylist()))

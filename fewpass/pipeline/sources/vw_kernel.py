@@ -1,0 +1,174 @@
+"""The grammar of Vowpal Wabbit's text, in compiled code.
+
+    line      = [label [importance [base]]] ["'"] [tag] {"|" [namespace [":" number]] {feature}}
+    feature   = blank name [":" number]
+
+A tag stands right before the first bar.  A feature's column is the hash of namespace, ^ and name,
+modulo 2^bits; features that share one are added up.  A line of blanks is no row.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.pipeline.encoding.hashing import murmur3
+from fewpass.pipeline.sources.decimals import OK, Bytes
+from fewpass.pipeline.sources.exact import Known, number
+from fewpass.solvers.kernels.dispatch import kernel
+
+#: What can be wrong with a row (0: nothing).
+BAD_LABEL, BAD_WEIGHT, NO_BAR, BAD_VALUE, MISSING_LABEL = range(1, 6)
+
+_NEWLINE, _SPACE, _BAR, _COLON, _QUOTE, _HAT = 10, 32, ord("|"), ord(":"), ord("'"), ord("^")
+
+
+class Space(NamedTuple):
+    """Where the rows go; as long as the text could need."""
+
+    data: NDArray[np.float64]  # (nnz,)
+    indices: NDArray[np.int64]  # (nnz,)
+    indptr: NDArray[np.int64]  # (n + 1,)
+    target: NDArray[np.float64]  # (n,)
+    weight: NDArray[np.float64]  # (n,) NaN where no importance is given
+    bad: NDArray[np.int64]  # (listed, 3) code, position, line within the text
+    name: NDArray[np.uint8]  # (longest line,) a feature's name behind its namespace
+
+
+class Counts(NamedTuple):
+    """How much of the space is used."""
+
+    rows: int
+    bad: int  # may exceed the space: only so many are listed
+    hard: int  # numbers left to `float()`
+    merged: int  # features of a row that share a column with another
+    weighted: int  # rows with an importance
+
+
+@kernel
+def _behind_token(text: Bytes, at: Any) -> Any:
+    while text[at] > _SPACE and text[at] != _BAR:
+        at += 1
+    return at
+
+
+@kernel
+def _behind_name(text: Bytes, at: Any) -> Any:
+    while text[at] > _SPACE and text[at] != _BAR and text[at] != _COLON:
+        at += 1
+    return at
+
+
+@kernel
+def _behind_blanks(text: Bytes, at: Any) -> Any:
+    while text[at] <= _SPACE and text[at] != _NEWLINE:
+        at += 1
+    return at
+
+
+@kernel
+def _ordered(indices: Any, data: Any, begin: Any, end: Any) -> Any:
+    """Sort the entries of a row by column, add up those of the same; return the new end."""
+    order = np.argsort(indices[begin:end], kind="mergesort")
+    columns, values = indices[begin:end][order], data[begin:end][order]
+    at = begin
+    for k in range(columns.size):
+        if at > begin and indices[at - 1] == columns[k]:
+            data[at - 1] += values[k]
+        else:
+            indices[at], data[at] = columns[k], values[k]
+            at += 1
+    return at
+
+
+@kernel
+def _head(text: Bytes, at: Any, known: Known, hard: Any, n_hard: Any) -> Any:
+    """Read what stands before the first bar: label, importance (nan: none), and what is wrong."""
+    label, weight, numbers, fault, where = np.nan, np.nan, 0, 0, at
+    while text[at] != _NEWLINE and text[at] != _BAR and fault == 0:
+        behind = _behind_token(text, at)
+        if text[at] != _QUOTE and text[behind] != _BAR:  # else it is a tag
+            status, value, end, n_hard = number(text, at, known, hard, n_hard)
+            if status != OK or end != behind or (numbers == 1 and value < 0.0):
+                fault, where = (BAD_LABEL if numbers == 0 else BAD_WEIGHT), at
+            label = value if numbers == 0 else label
+            weight = value if numbers == 1 else weight
+            numbers += 1
+        at = _behind_blanks(text, behind)
+    if fault == 0 and text[at] != _BAR:
+        fault = NO_BAR
+    return label, weight, fault, where, at, n_hard
+
+
+@kernel
+def _scaled(text: Bytes, behind: Any, known: Known, hard: Any, n_hard: Any) -> Any:
+    """Read the number behind a name, 1 where there is none; `behind` is -1 where it is none."""
+    if text[behind] != _COLON:
+        return 1.0, behind, n_hard
+    status, value, end, n_hard = number(text, behind + 1, known, hard, n_hard)
+    if status != OK or (text[end] > _SPACE and text[end] != _BAR):
+        return 0.0, -1, n_hard
+    return value, end, n_hard
+
+
+@kernel
+def _namespace(
+    text: Bytes, at: Any, mask: Any, space: Space, nnz: Any, known: Known, hard: Any, n_hard: Any
+) -> Any:
+    """Read a namespace, from behind its bar on; a position of -1 is told where a value is bad."""
+    behind = _behind_name(text, at)
+    size = behind - at
+    space.name[:size] = text[at:behind]
+    space.name[size] = _HAT
+    scale, behind, n_hard = _scaled(text, behind, known, hard, n_hard)
+    while behind >= 0:
+        at = _behind_blanks(text, behind)
+        if text[at] == _NEWLINE or text[at] == _BAR:
+            break
+        behind = _behind_name(text, at)
+        end = size + 1 + behind - at
+        space.name[size + 1 : end] = text[at:behind]
+        value, behind, n_hard = _scaled(text, behind, known, hard, n_hard)
+        if value * scale != 0.0:
+            space.indices[nnz] = murmur3(space.name, 0, end) & mask
+            space.data[nnz] = value * scale
+            nnz += 1
+    return nnz, at, behind < 0, n_hard
+
+
+@kernel
+def parse_rows(
+    text: Bytes, bits: int, unlabelled: bool, space: Space, known: Known, hard: Any
+) -> Counts:
+    """Parse whole lines; a row that is bad is left out and noted."""
+    mask = (1 << bits) - 1
+    rows, bad, n_hard, merged, weighted, line, at = 0, 0, 0, 0, 0, 0, 0
+    space.indptr[0] = 0
+    while at < text.size:
+        at = _behind_blanks(text, at)
+        nnz, empty = space.indptr[rows], text[at] == _NEWLINE
+        if not empty:
+            label, weight, fault, where, at, n_hard = _head(text, at, known, hard, n_hard)
+            if fault == 0 and np.isnan(label) and not unlabelled:
+                fault = MISSING_LABEL
+            while text[at] == _BAR and fault == 0:
+                nnz, at, is_bad, n_hard = _namespace(
+                    text, at + 1, mask, space, nnz, known, hard, n_hard
+                )
+                fault, where = (BAD_VALUE, at) if is_bad else (0, where)
+            if fault == 0:
+                end = _ordered(space.indices, space.data, space.indptr[rows], nnz)
+                merged += nnz - end
+                weighted += not np.isnan(weight)
+                space.target[rows], space.weight[rows] = label, weight
+                rows += 1
+                space.indptr[rows] = end
+            elif bad < space.bad.shape[0]:
+                space.bad[bad, 0], space.bad[bad, 1], space.bad[bad, 2] = fault, where, line
+            bad += fault != 0
+        while text[at] != _NEWLINE:
+            at += 1
+        at, line = at + 1, line + 1
+    return Counts(rows, bad, n_hard, merged, weighted)

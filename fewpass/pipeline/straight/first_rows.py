@@ -1,0 +1,323 @@
+"""What is decided by the first rows of a source, before any is learnt from.
+
+Labels, scaling, the width and about how many rows there are, norms: what an ingest would have
+measured on all rows.  The same source and plan give the same answers, so a run that goes on asks
+again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Generator
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.ingestion.column_statistics import ColumnStatistics
+from fewpass.pipeline.ingestion.layout import laid_out
+from fewpass.pipeline.ingestion.reading import LINES_SHARE, raw_bytes, schema_of, stamps
+from fewpass.pipeline.ingestion.scaling import Scaler, needs_columns, resolved
+from fewpass.pipeline.ingestion.target_map import LabelEncoder, TargetMap
+from fewpass.pipeline.plan.mixing import Mixing, advice
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.sizes import format_bytes
+from fewpass.pipeline.sources import Expected, open_source
+from fewpass.pipeline.sources.source import Source
+from fewpass.pipeline.sources.standard_input import STANDARD_INPUT, WORDS, is_standard_input
+from fewpass.pipeline.straight.aside import Judges
+from fewpass.pipeline.straight.moments import RunningMoments, Sums
+from fewpass.pipeline.straight.reading import (
+    ALL,
+    Buffer,
+    Fixed,
+    Intake,
+    Position,
+    Raw,
+    RawPiece,
+    count,
+    cut,
+    sums,
+)
+from fewpass.pipeline.streaming.windows import OVERHEAD_BYTES
+from fewpass.storage.addresses import local_path
+from fewpass.storage.in_memory import MemoryDataset
+from fewpass.storage.manifest import Labels, Shuffle, Values, Weights
+from fewpass.storage.objects import ArrayLayout
+from fewpass.storage.schema import Schema
+from fewpass.storage.table import Table, concatenate, n_bytes, take
+
+FIRST_BYTES = 12 << 20  # of rows that are looked at before any is learnt from
+BUFFERS_AT_ONCE = 3  # one stepped, one being made of pieces: these and the whole
+FIRST_SHARE = 6  # of the memory, for the first rows: as they came, as they are learnt from, whole
+JUDGES_SHARE = 8  # of the memory, for rows that nothing is learnt from
+
+
+class RowsOfSource(MemoryDataset):
+    """Rows of a source in memory, described as the data set that it could have become."""
+
+    def __init__(
+        self, table: Table, n_features: int, targets: Labels | Values, scaler: Scaler,
+        schema: Schema | None, place: str, **known: Any,
+    ) -> None:  # fmt: skip
+        super().__init__(table, n_features, targets)
+        self._known_schema, self._scaler, self.place = schema, scaler, place
+        parts = scaler.columns()
+        layouts = {name: ArrayLayout.of(part) for name, part in parts.items()}
+        self.manifest = self.manifest.model_copy(
+            update={"scaling": scaler.describe(), "columns": layouts} | known
+        )
+
+    @property
+    def schema(self) -> Schema | None:
+        """The columns of the source."""
+        return self._known_schema
+
+    def sample(self, n: int) -> Table:
+        """Return n of the rows that are here at random, the same for the same number."""
+        here = self.table.n_rows
+        if n >= here:
+            return self.table
+        return take(self.table, np.random.default_rng(0).choice(here, n, replace=False))
+
+    def column(self, name: str) -> Any:
+        """Scale or shift of every feature."""
+        return self._scaler.columns()[name]
+
+
+class FirstRows:
+    """A source that was opened, and what its first rows say.
+
+    Raises
+    ------
+    BadInput
+        Rows, labels or settings that cannot be used.
+
+    Attributes
+    ----------
+    dataset : RowsOfSource
+        The first rows, and what is expected of all of them.
+    intake : Intake
+        How all rows are taken in.
+    first : Buffer
+        The first rows.
+    whole : bool
+        Whether these are all rows.
+    """
+
+    def __init__(self, plan: TrainingPlan, threads: int | None = None) -> None:
+        assert plan.source is not None, "the plan names a source"
+        self.plan, self.asked = plan, plan.source
+        self.threads = threads or len(os.sched_getaffinity(0))
+        self.source = self._opened()
+        self.raw = Raw(self.source, self.threads, plan.memory - OVERHEAD_BYTES)
+        self._rest = self.raw.pieces()
+        self._pieces: list[RawPiece] = []
+        self.whole = False
+        self.first: Buffer
+        self._take_first()
+        self.dataset = self._decide()
+
+    def _opened(self) -> Source:
+        room = (self.plan.memory - OVERHEAD_BYTES) // LINES_SHARE
+        if room <= 0:
+            raise BadInput(
+                f"A memory budget of {format_bytes(self.plan.memory)} is too small to read text "
+                f"by. Use more than {format_bytes(OVERHEAD_BYTES)} (`memory`)."
+            )
+        expected = Expected(longest_line=room)
+        return laid_out(
+            lambda how: open_source(self.asked.sources, how, None, expected),
+            self.asked.options, "auto", self.asked.scale,
+        )  # fmt: skip
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def buffers(self, start: Position, room: int) -> Generator[Buffer]:
+        """Yield the buffers after a position that is not the beginning; once."""
+        if not self.asked.test_fraction:
+            self.raw.passed_over = range(start.pieces)
+        self.intake.mixing = start.pieces_mixing
+        with closing(self._rest) as rest:
+            yield from cut(rest, self.intake, start, room)
+
+    def count_columns(self) -> Sums:
+        """Have the values of every column counted from the first row on; return those so far."""
+        if self.intake.moments is None:
+            self.intake.moments = RunningMoments(np.zeros((self.dataset.n_features, 2)))
+            self.first = self.first._replace(
+                sums=count(self.intake, self.first.table, self.first.max_index)
+            )
+        assert self.first.sums is not None, "they were counted"
+        return self.first.sums
+
+    def go_on_counting(self, sums: Sums) -> None:
+        """Count from what an earlier session had counted."""
+        self.intake.moments = RunningMoments(sums.copy())
+
+    def let_go(self) -> None:
+        """Give back the memory of the first rows, once they were stepped."""
+        none = take(self.first.table, np.arange(0))
+        self.first, self.dataset.table = self.first._replace(table=none), none
+
+    def close(self) -> None:
+        """Read no further."""
+        self._rest.close()
+
+    def _take_first(self) -> None:
+        """Read enough rows; while they lie sorted, as many as there is room for."""
+        most = (self.plan.memory - OVERHEAD_BYTES) // FIRST_SHARE
+        size, mixing, last = 0, Mixing(), None
+        for piece in self._rest:
+            assert isinstance(piece, RawPiece), "nothing is passed over"
+            self._pieces.append(piece)
+            y = piece.parsed.table.target
+            if (words := piece.parsed.labels) is not None:
+                last = last or max(words, default=None)
+                y = np.array([word == last for word in words], float)[y.astype(np.int64)]
+            mixing = mixing.add(len(y), float(y.sum()), float(y @ y))
+            size += n_bytes(piece.parsed.table)
+            enough = size >= FIRST_BYTES and mixing.varies and not mixing.sorted
+            if enough or size >= most:
+                return
+        self.whole = True
+
+    # -- deciding ----------------------------------------------------------------------------------
+
+    def _decide(self) -> RowsOfSource:
+        tables = [piece.parsed.table for piece in self._pieces if piece.parsed.table.n_rows]
+        if not tables:
+            raise BadInput(
+                "No row of the source is left to learn from. Check the format and the label column."
+            )
+        targets, words = self._targets()
+        scaler = self._scaler(tables)
+        plan, asked = self.plan, self.asked
+        fixed = Fixed(targets, words, scaler, asked.test_fraction, plan.seed)
+        self.intake = Intake(fixed, Judges(room_for_judges(plan), plan.seed))
+        rows = concatenate([self.intake.take(piece) for piece in self._pieces])
+        read = sum(piece.n_bytes for piece in self._pieces)
+        widest = max(piece.parsed.max_index for piece in self._pieces)
+        mixing = Mixing().add(rows.n_rows, *sums(rows))
+        at = Position(ALL if self.whole else len(self._pieces), 1, self.intake.mixing, mixing)
+        self.first = Buffer(0, rows, read, 0.0, widest, at, rows.n_rows)
+        width = self.source.n_features or widest + 1
+        if not width:
+            raise BadInput("No row has a feature. Check the sources, or give their width.")
+        known = self._known_of_all(rows, read)
+        self._pieces.clear()
+        schema = schema_of(self.source, self.asked.options)
+        return RowsOfSource(rows, width, targets, scaler, schema, plan.dataset, **known)
+
+    def _known_of_all(self, rows: Table, read: int) -> dict[str, Any]:
+        """Say of all rows what the first ones let expect."""
+        n_rows = self._expected_rows(rows.n_rows, read)
+        known: dict[str, Any] = {
+            "n_rows": n_rows, "shuffle": Shuffle(seed=self.plan.seed),
+            "fingerprint": self._fingerprint(),
+        }  # fmt: skip
+        if rows.weight is not None:
+            mean = float(rows.weight.mean())
+            known["weights"] = Weights(total=mean * n_rows, maximum=float(rows.weight.max()))
+        return known
+
+    def _targets(self) -> tuple[Labels | Values, bool]:
+        """Say what targets are, by the first rows; one label alone is refused."""
+        encoder = LabelEncoder(self.asked.task)
+        for piece in self._pieces:
+            target = encoder.encode(piece.parsed.table.target, piece.parsed.labels, piece.where)
+            encoder.count(target, 0)
+        counts = encoder.label_counts()
+        classes = encoder.is_classification()
+        if classes and len(counts) < 2 and not self.whole:
+            raise BadInput(
+                f"The first {encoder.n_rows[0]:,} rows, all that the memory holds, have the label "
+                f"{next(iter(counts))}: the source is sorted by label. "
+                f"{advice(format_bytes(self.plan.memory))}"
+            )
+        return TargetMap(encoder, None).targets(0), bool(encoder.words)
+
+    def _scaler(self, tables: list[Table]) -> Scaler:
+        encoded = self.source.schema is not None and self.source.schema.encoding is not None
+        kind = resolved(self.asked.scale, tables[0], encoded=encoded)
+        if kind == "standard" and self.source.layout == "sparse":
+            raise BadInput(
+                "Standard scaling would fill every zero of sparse rows. Choose the scaling "
+                "unit-rows or none."
+            )
+        if kind == "maxabs" and self.source.n_features is None:
+            raise BadInput(
+                "Scaling by column needs to know how many there are, and the source is read once. "
+                "Give `n_features`, or choose the scaling unit-rows or none."
+            )
+        width = self.source.n_features or 0
+        if not needs_columns(kind):
+            return Scaler.fitted(kind, None, width)
+        columns = ColumnStatistics(self.source.layout, width)
+        for table in tables:
+            columns.add(table)
+        return Scaler.fitted(kind, columns, width)
+
+    def _expected_rows(self, learnt: int, seen: int) -> int:
+        """Say how many rows will be learnt from, about: exactly, where all were seen."""
+        if self.whole:
+            return learnt
+        if self.asked.expected_rows:
+            return max(int(self.asked.expected_rows * (1.0 - self.asked.test_fraction)), learnt)
+        whole = raw_bytes(self.source)
+        if whole is not None:
+            return max(int(learnt * whole / seen), learnt)
+        if not is_standard_input(self.asked.sources):
+            rows_bytes = sum(n_bytes(piece.parsed.table) for piece in self._pieces)
+            return max(int(learnt * self.source.estimated_bytes() / rows_bytes), learnt)
+        if any(divided for _, divided in self.plan.lam.factors):
+            raise BadInput(
+                f"lam is {self.plan.lam}, and how many rows {STANDARD_INPUT} has it does not say. "
+                "Give `expected_rows`, or `lam` as a number."
+            )
+        return max(learnt, 1_000_000)
+
+    def _fingerprint(self) -> str:
+        """SHA-256 of what is read and how: names, sizes and times of the files."""
+        how = self.asked.model_dump(mode="json", exclude={"sources"})
+        told = json.dumps([stamps(self.source), how, self.plan.memory], sort_keys=True)
+        return hashlib.sha256(told.encode()).hexdigest()
+
+
+def room_for_judges(plan: TrainingPlan) -> int:
+    """Return the bytes of rows that may be kept to judge by."""
+    assert plan.source is not None, "the plan names a source"
+    aside = plan.source.test_fraction > 0.0
+    return (plan.memory - OVERHEAD_BYTES) // JUDGES_SHARE if aside else 0
+
+
+def found_from_anywhere(plan: TrainingPlan) -> TrainingPlan:
+    """Return a plan whose sources are found from any folder."""
+    assert plan.source is not None, "the plan names a source"
+    sources = tuple(map(_whole_address, plan.source.sources))
+    source = plan.source.model_copy(update={"sources": sources})
+    return plan.model_copy(update={"source": source, "dataset": " ".join(sources)})
+
+
+def _whole_address(spec: str) -> str:
+    if spec in WORDS:
+        return WORDS[0]
+    path = local_path(spec)
+    return spec if path is None else str(path)
+
+
+def require_seekable(plan: TrainingPlan) -> None:
+    """Refuse to go on with a source that cannot be read again; BadInput."""
+    assert plan.source is not None, "the plan names a source"
+    if is_standard_input(plan.source.sources):
+        raise BadInput(UNSEEKABLE)
+
+
+UNSEEKABLE = (
+    f"{STANDARD_INPUT.capitalize()} cannot be read again from its beginning, so this training "
+    "cannot go on. Its newest snapshot is a model; to be able to go on, train on a file, or keep "
+    "the rows as a data set (`keep`)."
+)

@@ -1,0 +1,65 @@
+"""Numbers that a method keeps per row: on disk, or in this process until a snapshot needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.storage.objects import Stored
+from fewpass.storage.row_state import RowStateStore, StoredRowState
+
+Values = NDArray[np.float64]
+
+
+class RowStates(Protocol):
+    """Versions of numbers per row, chunk by chunk; see `storage.row_state.RowStateStore`."""
+
+    def write(self, version: int, chunk: int, values: Values) -> Stored | None:
+        """Keep the numbers of a chunk's rows, which do not change any more.
+
+        Returns what to put on record, None where nothing was written yet.
+        """
+
+    def read_into(self, version: int, chunk: int, out: Values, stored: Stored | None) -> int:
+        """Fill `out` from a version, check it against its record, and return the bytes read."""
+
+
+class RowStateInMemory:
+    """Versions that stay in this process; only those of a snapshot are written.
+
+    For trainings whose spans all run here: when the process dies they go on from a snapshot, which
+    has what they need, and while it lives nothing is lost.
+    """
+
+    def __init__(self, store: RowStateStore) -> None:
+        self._store = store
+        self._held: dict[tuple[int, int], Values] = {}  # by version and chunk
+        self._written: set[tuple[int, int]] = set()
+
+    def write(self, version: int, chunk: int, values: Values) -> None:
+        """Keep the numbers of a chunk's rows, which do not change any more."""
+        self._held[version, chunk] = values
+
+    def read_into(self, version: int, chunk: int, out: Values, stored: Stored | None) -> int:
+        """Fill `out` from a version; one of an earlier session is read from disk."""
+        held = self._held.get((version, chunk))
+        if held is None:
+            return self._store.read_into(version, chunk, out, stored)
+        out[:] = held
+        return 0
+
+    def flush(self, version: int) -> Iterator[StoredRowState]:
+        """Write what is here of a version and not on disk yet; yield what to put on record."""
+        for key in [key for key in self._held if key[0] == version and key not in self._written]:
+            stored = self._store.write(*key, self._held[key])
+            self._written.add(key)
+            yield StoredRowState(key[1], stored)
+
+    def keep_only(self, versions: Iterable[int]) -> None:
+        """Let go of all other versions."""
+        kept = set(versions)
+        self._held = {key: values for key, values in self._held.items() if key[0] in kept}
+        self._written &= self._held.keys()

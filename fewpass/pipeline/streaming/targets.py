@@ -1,0 +1,176 @@
+"""From stored targets to the numbers that a loss takes: -1 and +1, or the targets themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.solvers.losses import Loss
+from fewpass.storage.manifest import Labels, Values
+
+#: What a label's rows count, by label (1 where it is not named); or what makes all labels equal.
+ClassWeight = Literal["balanced"] | dict[str, float] | None
+
+
+class Targeted(Protocol):
+    """A manifest, or what a run remembers of one."""
+
+    @property
+    def targets(self) -> Labels | Values:
+        """What the targets are."""
+
+
+class TargetRule(NamedTuple):
+    """How stored targets are read."""
+
+    positive: int = -1  # code that counts as +1; -1: there is none
+    values: tuple[float, ...] = ()  # the number that each code stands for, where codes are not it
+    n_classes: int = 0  # above 2: y is the number of a row's class
+    class_weight: tuple[float, ...] = ()  # what each code's rows count; (): all count once
+
+    def read(self, target: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return y (n,) for stored targets (n,)."""
+        if self.positive >= 0:
+            return np.where(target == self.positive, 1.0, -1.0)
+        if self.values:
+            return np.asarray(self.values)[target.astype(np.int64)]
+        return target
+
+    def weigh(self, target: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return what rows with stored targets (n,) count by their class."""
+        if not self.class_weight:
+            return np.ones(len(target))
+        return np.asarray(self.class_weight)[target.astype(np.int64)]
+
+    def mean_square(self, targets: Labels | Values) -> float:
+        """Return the mean of y^2 over the rows that `targets` describes."""
+        if self.positive >= 0 or self.n_classes:
+            return 1.0
+        if isinstance(targets, Values):
+            return targets.mean**2 + targets.variance
+        return float(np.average(np.square(self.values), weights=targets.counts))
+
+
+def target_rule(
+    data: Targeted, loss: Loss, positive: str | None, class_weight: ClassWeight = None
+) -> TargetRule:
+    """Return the rule for a loss on a data set.
+
+    Labels are numbers for the squared loss unless one of them counts as +1; more than two of them
+    are classes, each to be told from the rest.
+
+    Raises
+    ------
+    BadInput
+        When labels are no numbers, are weighted and not in the data set, or are fewer than two.
+    """
+    targets = data.targets
+    if not isinstance(targets, Labels):
+        rule = TargetRule()
+    elif loss.takes_numbers and positive is None:
+        rule = _as_numbers(targets)
+    elif len(targets.labels) < 2:
+        raise BadInput(
+            f"All rows have the label {shown(targets) or 'none'}; a classifier needs two. Ingest "
+            "the data again, or use the loss squared."
+        )
+    elif positive is None and len(targets.labels) > 2:
+        rule = TargetRule(n_classes=len(targets.labels))
+    else:
+        rule = TargetRule(_positive_code(targets, positive))
+    return rule if class_weight is None else _weighted(rule, targets, class_weight)
+
+
+def _weighted(
+    rule: TargetRule, targets: Labels | Values, class_weight: Literal["balanced"] | dict[str, float]
+) -> TargetRule:
+    """Scale the classes' weights so that a row counts once on average."""
+    if not isinstance(targets, Labels) or not (rule.n_classes or rule.positive >= 0):
+        raise BadInput(
+            "Class weights need classes, but numbers are regressed on here. Leave `class_weight` "
+            "out, or name the label that counts as +1 with `positive`."
+        )
+    counts = np.asarray(targets.counts, float)
+    given = _balanced(rule, counts) if class_weight == "balanced" else _named(targets, class_weight)
+    scale = counts.sum() / float(counts @ given)
+    return rule._replace(class_weight=tuple((scale * given).tolist()))
+
+
+def _balanced(rule: TargetRule, counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return weights by which every class, or both sides, count the same in all."""
+    if rule.n_classes:
+        return 1.0 / np.maximum(counts, 1.0)
+    side = np.arange(len(counts)) == rule.positive
+    rows: NDArray[np.float64] = np.where(side, counts[side].sum(), counts[~side].sum())
+    return 1.0 / np.maximum(rows, 1.0)
+
+
+def _named(targets: Labels, weights: dict[str, float]) -> NDArray[np.float64]:
+    names = [label_text(label) for label in targets.labels]
+    given = {_as_label(name): weight for name, weight in weights.items()}
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        raise BadInput(
+            f'`class_weight` names "{unknown[0]}", but the data set has {shown(targets)}. '
+            "Name one of these."
+        )
+    return np.array([given.get(name, 1.0) for name in names])
+
+
+def _as_numbers(targets: Labels) -> TargetRule:
+    try:
+        return TargetRule(values=tuple(float(label) for label in targets.labels))
+    except ValueError:
+        raise BadInput(
+            f"The squared loss needs numbers, but the labels are {shown(targets)}. "
+            "Use another loss, or name the label that counts as +1 with `positive`."
+        ) from None
+
+
+def _positive_code(targets: Labels, positive: str | None) -> int:
+    names = [label_text(label) for label in targets.labels]
+    if positive is None:
+        return 1
+    wanted = _as_label(positive)
+    if wanted not in names:
+        raise BadInput(f'There is no label "{positive}"; the data set has {shown(targets)}.')
+    return names.index(wanted)
+
+
+def _as_label(text: str) -> str:
+    try:
+        return label_text(float(text))
+    except ValueError:
+        return text
+
+
+def label_text(label: float | str) -> str:
+    """Write a label as people do: 1 and not 1.0."""
+    if isinstance(label, str):
+        return label
+    return str(int(label)) if float(label).is_integer() else repr(float(label))
+
+
+def alike(unknown: str, known: Sequence[str]) -> str:
+    """Say which known label an unknown one is written like, in small letters and without dots."""
+    for label in known:
+        if _bare(label) == _bare(unknown):
+            return (
+                f'"{unknown}" and "{label}" differ by case, blanks or a dot at the end alone: '
+                "write them alike. "
+            )
+    return ""
+
+
+def _bare(label: str) -> str:
+    return label.casefold().strip().rstrip(".").rstrip()
+
+
+def shown(targets: Labels) -> str:
+    """Name the first few labels."""
+    names = [label_text(label) for label in targets.labels]
+    return ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")

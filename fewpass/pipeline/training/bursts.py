@@ -1,0 +1,260 @@
+"""Training by single rows and columns: an engine without windows and passes.
+
+Steps are made in bursts, whose random numbers follow from the seed and the burst's number, which
+is the cursor's epoch; a snapshot is taken between two bursts.  So a run that was stopped goes on to
+the same bits.  Everything happens in this process: a step is far too short to be sent anywhere.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.execution.span import Stopwatch, this_worker
+from fewpass.pipeline.memory import peak_memory_bytes
+from fewpass.pipeline.runs.engine import Training
+from fewpass.pipeline.runs.outcome import Event, TrainingResult
+from fewpass.pipeline.runs.packing import unpack_state
+from fewpass.pipeline.runs.saved import Content, Saved, require_array, unfit
+from fewpass.pipeline.runs.shapes import misfit
+from fewpass.pipeline.training.feature_data import feature_data, find_nu
+from fewpass.solvers.losses import Problem
+from fewpass.solvers.protocol import Certificate, ProblemStats
+from fewpass.solvers.simba.lazy import (
+    GROUPS,
+    LazyState,
+    SparseCopies,
+    first_lazy_state,
+    lazy_burst,
+    lazy_mean_of,
+)
+from fewpass.solvers.simba.simba import (
+    BURST,
+    Simba,
+    SimbaState,
+    dense_burst,
+    first_state,
+    mean_of,
+    uniforms,
+)
+from fewpass.solvers.simba.soft_margin import Found, SoftMargin, judge
+from fewpass.storage.columns import copy_bytes
+from fewpass.storage.snapshot import Snapshot
+
+POSITION_BYTES = 16  # where a row or a column begins and ends
+JUDGING = 3  # passes: margins, and two combinations of rows
+JUDGED_SHARE = 0.1  # of the time at most: large data are judged less often
+
+
+@dataclass(frozen=True)
+class FeatureResult(TrainingResult):
+    """What such a run hands on besides."""
+
+    nu: float
+    margin: float  # gamma
+    margin_bound: float  # no w, b and slack have a larger one
+    iterations: int
+    accesses: int  # values of the data that the method read, each as often as it did
+    pilot_accesses: int  # values read to find nu
+    mapped: bool  # whether rows and columns are mapped from files
+
+
+class BurstReport(NamedTuple):
+    """What a burst of steps did; the fields are those of a walk's SpanReport."""
+
+    rows: int
+    bytes_read: int
+    seconds: float
+    metrics: dict[str, float]
+    peak_memory: int
+    worker: str
+    stream: int = 0
+    windows: int = 0
+    read_s: float = 0.0
+    wait_s: float = 0.0
+    diverged: bool = False
+    arrived: bool = False
+
+
+class Bursts:
+    """An engine whose unit of work is a burst of steps; see `engine.Engine`.
+
+    Raises BadInput where tasks do not run in this process, and as `feature_data` does.
+    """
+
+    keeps_on_disk = False
+    classes = forecast = None
+
+    def __init__(self, training: Training) -> None:
+        self.plan, self._training = training.plan, training
+        assert isinstance(self.plan.solver, Simba), "chosen by the plan's method"
+        if not training.executor.near:
+            raise BadInput(
+                f"{self.plan.solver.kind} reads single rows and columns at random and runs in one "
+                "process. Leave `scheduler` and `workers` out, or choose another `solver`."
+            )
+        self._solver = self.plan.solver
+        self._data = feature_data(self.plan, training.dataset)
+        self._progress, self._checkpoints = training.progress, training.checkpoints
+        self.warnings: list[str] = []
+        self.least_wait = 0.0
+        self._is_opened = False
+        self._state: Any = None
+        self._found: Found | None = None  # of the state; None: to be judged
+
+    @property
+    def problem(self) -> Problem:
+        """Loss, lam and intercept."""
+        return self._data.problem
+
+    @property
+    def stats(self) -> ProblemStats:
+        """The data in numbers."""
+        return self._data.stats
+
+    # -- where it begins, and what is kept -------------------------------------------------------
+
+    def begin(self) -> None:
+        """Find nu where it is not given, and take the first state."""
+        before, nu = 0, self._solver.nu
+        if nu is None:
+            nu, before = find_nu(self._data, self._solver.pilot_passes)
+            self._count(before)
+        self._of = self._margin_problem(nu)
+        self._state = self._first_state(self._of, before)
+
+    def restore(self, snapshot: Snapshot, saved: Saved) -> None:  # noqa: ARG002
+        """Take the state of another session; BadInput when it is not one of this data's."""
+        require_array(snapshot, "coef", (self.stats.d,))
+        state = unpack_state((SimbaState, LazyState), snapshot, 0)
+        if found := misfit(state, self._first_state(self._margin_problem(1.0))):
+            raise unfit(snapshot, f"of its state, {found}")
+        if isinstance(state, LazyState) and not set(np.unique(state.group)) <= set(range(GROUPS)):
+            raise unfit(snapshot, f"group has other numbers than 0 to {GROUPS - 1}")
+        self._state, self._of = state, self._margin_problem(state.nu)
+
+    def go_on_from(self, saved: Saved) -> None:
+        """Take the state that a snapshot holds."""
+        self.restore(self._training.run.snapshots.load(saved.name), saved)
+
+    def content(self, certified: Certificate | None, *, finished: bool) -> Content:  # noqa: ARG002
+        """Return the state, and what it is worth."""
+        found = self._judged()
+        return Content([self._state], found.weights, found.certificate)
+
+    def result(self, shared: dict[str, Any]) -> TrainingResult:
+        """Return what came out."""
+        found, state = self._judged(), self._state
+        return FeatureResult(
+            **shared,
+            nu=state.nu,
+            margin=found.gamma,
+            margin_bound=found.bound,
+            iterations=state.t,
+            accesses=state.accesses,
+            pilot_accesses=state.before,
+            mapped=self._data.mapped,
+        )
+
+    def _first_state(self, of: SoftMargin, before: int = 0) -> SimbaState | LazyState:
+        if isinstance(self._data.copies, SparseCopies):
+            return first_lazy_state(of, self._data.y, before)
+        return first_state(of, before)
+
+    def _margin_problem(self, nu: float) -> SoftMargin:
+        stats = self.stats
+        return SoftMargin(
+            n=stats.n, d=stats.d, nu=nu, unit=stats.max_square**-0.5,
+            biased=self.plan.intercept != "none", iterations=self._solver.steps(stats.n),
+        )  # fmt: skip
+
+    # -- steps -----------------------------------------------------------------------------------
+
+    def go_on(self) -> Iterator[Event]:
+        """Make steps until the last one, or until the run is to stop."""
+        while not (self._checkpoints.finished or self._training.is_stopping()):
+            yield self._burst()
+            done = self._state.t >= self._of.iterations
+            if done or self._checkpoints.is_due(self):
+                yield from self._save(finished=done)
+
+    def rest(self) -> Iterator[Event]:
+        """Take a snapshot of where the training stands, if a step was made."""
+        if self._state.t and not self._checkpoints.is_current:
+            yield from self._save(finished=False)
+
+    def _burst(self) -> Event:
+        began, before = time.perf_counter(), self._state
+        self._count_opening()
+        steps = min(BURST, self._of.iterations - before.t)
+        self._found = None
+        self._state = self._do(self._stepped, steps)
+        state, data = self._state, self._data
+        values = state.accesses - before.accesses
+        report = BurstReport(
+            rows=steps,
+            bytes_read=values * data.value_bytes + 2 * steps * POSITION_BYTES,
+            seconds=time.perf_counter() - began,
+            metrics={"steps": state.t, "accesses": state.accesses},
+            peak_memory=peak_memory_bytes(),
+            worker=this_worker(),
+        )
+        self._progress.count(
+            report,
+            epoch=self._progress.cursor.epoch + 1,
+            rows_seen=state.t,
+            passes=state.accesses / max(1, data.values),
+        )
+        return self._progress.event("span", **report._asdict())
+
+    def _stepped(self, steps: int) -> SimbaState | LazyState:
+        """Return the state after so many steps, made in place."""
+        data, state = self._data, self._state
+        u = uniforms(self.plan.seed, self._progress.cursor.epoch, steps)
+        step: Any = lazy_burst if isinstance(data.copies, SparseCopies) else dense_burst
+        stepped: SimbaState | LazyState
+        stepped, _ = step(self._solver, self._of, data.copies, data.y, state, u)
+        return stepped
+
+    def _save(self, *, finished: bool) -> Iterator[Event]:
+        """Say what the state is worth, and take a snapshot."""
+        with (watch := Stopwatch()):
+            found = self._judged()
+        self.least_wait = watch.seconds / JUDGED_SHARE
+        self._count(JUDGING * self._data.values)
+        yield self._progress.event(
+            "certificate", objective=found.certificate.objective, gap=found.certificate.gap,
+            left_passes=None, margin=found.gamma, margin_bound=found.bound,
+        )  # fmt: skip
+        yield self._checkpoints.save(self, finished=finished)
+
+    def _judged(self) -> Found:
+        """Return what the state is worth: three passes over the rows, unless they were made."""
+        if self._found is None:
+            lazy = isinstance(self._state, LazyState)
+            mean = lazy_mean_of(self._state) if lazy else mean_of(self._state)
+            data = self._data
+            self._found = self._do(judge, self._of, data.problem, data.rows, data.y, mean)
+        return self._found
+
+    def _do(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Call a function where no signal reaches it."""
+        executor = self._training.executor
+        return executor.result(executor.submit_small("steps", function, *args))
+
+    def _count(self, values: int) -> None:
+        """Count the bytes of values that were read with their positions."""
+        read = self._progress.cursor.bytes_read + values * self._data.value_bytes
+        self._progress.advance(bytes_read=read)
+
+    def _count_opening(self) -> None:
+        """Count what making or checking rows and columns read, once a session that makes steps."""
+        if not self._is_opened:
+            self._is_opened = True
+            opened = copy_bytes(self._data.dataset)
+            self._progress.advance(bytes_read=self._progress.cursor.bytes_read + opened)

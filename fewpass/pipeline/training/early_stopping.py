@@ -1,0 +1,96 @@
+"""Held-out rows read after every epoch: the best model is kept, and no better one ends it all.
+
+Prechelt, "Early stopping - but when?" (1998), with patience for a criterion as scikit-learn has it.
+"""
+
+from __future__ import annotations
+
+from fewpass.pipeline.runs.engine import Training
+from fewpass.pipeline.runs.grid import Candidate, Choice
+from fewpass.pipeline.runs.model import sourced_weights, stored_weights
+from fewpass.pipeline.runs.outcome import Event
+from fewpass.pipeline.runs.saved import Saved
+from fewpass.pipeline.runs.validation import Point, Validation, extended
+from fewpass.pipeline.scoring.held_out import held_out_figures
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.sweeps import Sweeps
+from fewpass.solvers.protocol import Certificate, Weights
+from fewpass.storage.dataset import Dataset
+
+JUDGING_SHARE = 8  # of the budget: held-out rows are read chunk by chunk beside what is resident
+
+
+def within(plan: TrainingPlan) -> TrainingPlan:
+    """Return the plan with the budget that is left for training."""
+    if not plan.early_stopping:
+        return plan
+    return plan.model_copy(update={"memory": plan.memory - plan.memory // JUDGING_SHARE})
+
+
+class EarlyStopping:
+    """Keeps the best model of a training, and says when to end it.
+
+    Attributes
+    ----------
+    validation : Validation or None
+        What held-out rows said; None before they were read.
+    best : Weights or None
+        The model of the lowest point, features in the order of the source.
+    """
+
+    def __init__(self, training: Training, judges: Dataset) -> None:
+        self._training, self._judges = training, judges
+        self.validation: Validation | None = None
+        self.best: Weights | None = None
+
+    def restore(self, saved: Saved) -> None:
+        """Go on from what a snapshot knows."""
+        self.validation, self.best = saved.validation, saved.best
+
+    def begin_again(self) -> None:
+        """Wait as long as at first: the method begins again with smaller steps."""
+        if self.validation is not None:
+            self.validation = self.validation._replace(waited=0)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is time to end."""
+        patience = self._training.plan.n_iter_no_change
+        return self.validation is not None and self.validation.is_over(patience)
+
+    def judge(self, sweeps: Sweeps) -> Event | None:
+        """Read the held-out rows for the newest model; None where that is done."""
+        training, cursor = self._training, self._training.progress.cursor
+        if self.validation is not None and self.validation.sweeps == cursor.sweeps:
+            return None
+        (found,) = held_out_figures(
+            training.run.record(), training.dataset, self._judges, sweeps.solver, 1,
+            sweeps.heads[0], training.executor,
+        )  # fmt: skip
+        point = Point(cursor.passes, found.loss, found.error)
+        self.validation = extended(self.validation, point, cursor.sweeps, sweeps.proven())
+        if self.validation.is_at_best:
+            self.best = sourced_weights(sweeps.weights(), training.dataset)
+        return training.progress.event("validation", loss=found.loss, error=found.error)
+
+    def end(
+        self, sweeps: Sweeps, weights: Weights, certified: Certificate | None, lam: float
+    ) -> tuple[Weights, Certificate | None, Choice]:
+        """Return the best model, what is proven of it, and how it did; `weights` are the newest.
+
+        A pass is paid for a certificate where one is asked for and there is none.
+        """
+        self.judge(sweeps)
+        plan, dataset = self._training.plan, self._training.dataset
+        validation, best = self.validation, self.best
+        assert validation is not None, "it was judged"
+        assert best is not None, "one of the points is the lowest"
+        if validation.is_at_best:
+            best = weights
+        else:
+            certified = validation.certified
+        if certified is None and (plan.certify or plan.tol is not None):
+            certified = sweeps.certify(stored_weights(best, dataset))
+        proven = (certified.objective, certified.gap) if certified else ()
+        at = validation.best
+        return best, certified, Choice(lam, (Candidate(lam, at.loss, at.error, *proven),))

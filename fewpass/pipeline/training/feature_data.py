@@ -1,0 +1,150 @@
+"""Rows and columns at once, for methods that read single ones of both in any order."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.plan.job import stats_of
+from fewpass.pipeline.plan.problem import problem_of
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.sizes import format_bytes
+from fewpass.pipeline.streaming.targets import target_rule
+from fewpass.solvers.dual.sdca import Sdca
+from fewpass.solvers.dual.sdca_state import RUNNING, read_column
+from fewpass.solvers.kernels.rows import DenseRows, Rows, SparseRows
+from fewpass.solvers.kernels.scores import scores
+from fewpass.solvers.losses import Problem
+from fewpass.solvers.protocol import Block, ProblemStats, Walk
+from fewpass.solvers.simba.lazy import SparseCopies
+from fewpass.solvers.simba.simba import DenseCopies, Simba
+from fewpass.storage.columns import Arrays, copy_bytes, has_columns, load_columns, map_columns
+from fewpass.storage.dataset import Dataset
+
+BYTES_PER_ROW, BYTES_PER_COLUMN = 400, 100  # of the state, its trees and its copy in a snapshot
+PILOT = 31  # what a random generator is for
+
+
+class FeatureData(NamedTuple):
+    """What such a method works on."""
+
+    dataset: Dataset
+    problem: Problem
+    stats: ProblemStats
+    copies: DenseCopies | SparseCopies
+    rows: Rows
+    y: NDArray[np.float64]  # (n,) -1 and +1
+    mapped: bool  # from files; otherwise in memory
+
+    @property
+    def values(self) -> int:
+        """Numbers stored: what one pass reads."""
+        return self.dataset.manifest.nnz
+
+    @property
+    def value_bytes(self) -> int:
+        """Bytes of a number, with its position where it has one."""
+        manifest = self.dataset.manifest
+        position = manifest.index_dtype.itemsize if manifest.layout == "sparse" else 0
+        return np.dtype(manifest.dtype).itemsize + position
+
+
+def feature_data(plan: TrainingPlan, dataset: Dataset) -> FeatureData:
+    """Map the column copy of a data set, or make one in memory where it fits.
+
+    Raises
+    ------
+    BadInput
+        When plan and data set do not fit: targets, row weights, memory.
+    Damaged
+        When the copy, or a chunk, is not as it was written.
+    """
+    manifest = dataset.manifest
+    problem = problem_of(plan, manifest)
+    rule = target_rule(manifest, problem.loss, plan.positive)
+    if rule.n_classes:
+        raise BadInput(
+            f"simba tells two classes apart, but {dataset.folder.url} has {rule.n_classes} labels. "
+            "Name the one that counts as +1 with `positive`."
+        )
+    if manifest.has_weight:
+        raise BadInput(
+            f"simba knows no row weights, but {dataset.folder.url} has them. Choose sdca, or "
+            "ingest without `weight`."
+        )
+    if not manifest.norms.max_square:
+        raise BadInput(f"All rows of {dataset.folder.url} are empty: there is nothing to learn.")
+    mapped = has_columns(dataset)
+    arrays = map_columns(dataset) if mapped else _in_memory(plan, dataset)
+    y = np.ascontiguousarray(rule.read(arrays["target"]))
+    stats = stats_of(manifest, rule, seed=plan.seed)
+    copies, rows = _as_kernels_see(arrays)
+    return FeatureData(dataset, problem, stats, copies, rows, y, mapped)
+
+
+def _in_memory(plan: TrainingPlan, dataset: Dataset) -> Arrays:
+    """Make rows and columns in memory, unless they are too large for it."""
+    assert isinstance(plan.solver, Simba), "no other method asks"
+    most = memory_for(dataset)
+    if most > plan.memory and not plan.solver.beyond_memory:
+        raise BadInput(
+            f"Rows and columns of {dataset.folder.url} take {format_bytes(copy_bytes(dataset))} in "
+            f"memory, {format_bytes(most)} while they are made: more than `memory` "
+            f"{format_bytes(plan.memory)}. Make a copy on disk with `fewpass columns "
+            f"{dataset.folder.url}`, or force it with `solver.beyond_memory=true`."
+        )
+    return load_columns(dataset)
+
+
+def memory_for(dataset: Dataset) -> int:
+    """Bytes that it takes to hold a data set by row and by column, with a method's state."""
+    state = BYTES_PER_ROW * dataset.n_rows + BYTES_PER_COLUMN * dataset.n_features
+    return 2 * copy_bytes(dataset) + state
+
+
+def _as_kernels_see(arrays: Arrays) -> tuple[DenseCopies | SparseCopies, Rows]:
+    if "rows" in arrays:
+        return DenseCopies(arrays["rows"], arrays["columns"]), DenseRows(arrays["rows"])
+    rows, columns = (_sparse_rows(arrays, name) for name in ("rows", "columns"))
+    return SparseCopies(rows, columns), rows
+
+
+def _sparse_rows(arrays: Arrays, name: str) -> SparseRows:
+    indices = arrays[f"{name}/indices"]
+    unsigned = indices.view(f"u{indices.itemsize}")
+    return SparseRows(arrays[f"{name}/data"], unsigned, arrays[f"{name}/indptr"])
+
+
+class Pilot(NamedTuple):
+    """What a short training found."""
+
+    nu: float
+    accesses: int  # values read
+
+
+def find_nu(data: FeatureData, passes: int) -> Pilot:
+    """Train by dual coordinate ascent for a few passes; return nu = hinge loss / (R ||w||).
+
+    Raises
+    ------
+    BadInput
+        When the weights stay zero, as for a lam without bound.
+    """
+    solver, n = Sdca(), data.stats.n
+    (walk,) = solver.program(0)
+    assert isinstance(walk, Walk), "dual ascent walks"
+    state, kept = solver.init(data.problem, data.stats), np.zeros(n)
+    for k in range(passes):
+        order = np.random.default_rng([data.stats.seed, PILOT, k]).permutation(n)
+        block = Block(data.rows, data.y, np.ones(n), order, kept)
+        state = walk.step(data.problem, data.stats, state, block)
+        state = walk.join(data.problem, data.stats, [state])
+    w, b = read_column(state, RUNNING)
+    length = float(np.sqrt(data.stats.max_square) * np.linalg.norm(w))
+    if length == 0.0:
+        raise BadInput("The pilot's weights are zero. Choose a smaller `lam`, or give solver.nu.")
+    loss = np.maximum(0.0, 1.0 - data.y * scores(w, data.problem.intercept * b, data.rows)).mean()
+    return Pilot(float(loss) / length, (passes + 1) * data.values)

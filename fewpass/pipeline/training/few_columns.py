@@ -1,0 +1,86 @@
+"""Rows in memory with few columns: Newton's method at once, without what an engine prepares.
+
+Such a fit takes milliseconds; choosing a method, cutting windows and keeping a log would take as
+long again.  What it does not reach, and whatever is asked for beside a model and its proof, is the
+engine's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from fewpass.pipeline.plan.auto import FEW_COLUMNS
+from fewpass.pipeline.plan.job import stats_of
+from fewpass.pipeline.plan.problem import problem_of
+from fewpass.pipeline.runs.outcome import Convergence, Event, Trained
+from fewpass.pipeline.runs.saved import Cursor
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.streaming.buffers import row_view, unit_weights
+from fewpass.pipeline.streaming.targets import target_rule
+from fewpass.solvers.batch.newton_in_memory import minimise
+from fewpass.solvers.estimates.expected_passes import conditioning
+from fewpass.solvers.protocol import Block, Certificate, Weights
+from fewpass.storage.in_memory import MemoryDataset
+
+LEAST_PASSES, MOST_PASSES = 10, 60  # that are allowed; that are tried
+
+
+def train_few_columns(
+    plan: TrainingPlan,
+    dataset: MemoryDataset,
+    start_at: tuple[Weights, int] | None,
+    is_stopping: Callable[[], bool],
+    on_event: Callable[[Event], None],
+) -> Trained | None:
+    """Return a model whose certificate is as small as the plan asks for; None where it is not.
+
+    InterruptedError when it is to stop.
+    """
+    tol = plan.tol
+    if tol is None or not _is_asked_for(plan) or dataset.n_features > FEW_COLUMNS:
+        return None
+    manifest, problem = dataset.manifest, problem_of(plan, dataset.manifest)
+    rule = target_rule(manifest, problem.loss, plan.positive, plan.class_weight)
+    stats = stats_of(manifest, rule)
+    if rule.n_classes or conditioning(problem, stats) is None:
+        return None
+    table, (start, before) = dataset.table, start_at or (None, 0)
+    block = Block(
+        row_view(table), np.ascontiguousarray(rule.read(table.target)),
+        unit_weights(table, dataset, rule), np.arange(table.n_rows), np.empty(0),
+    )  # fmt: skip
+    began = time.perf_counter()
+
+    def told(kind: str, passes: float, **facts: object) -> None:
+        seconds, seen = time.perf_counter() - began, round(passes * table.n_rows)
+        cursor = Cursor(passes=passes, rows_seen=seen, seconds=seconds, rows_before=before)
+        on_event(Event(kind, cursor, facts))
+
+    def after_reading(passes: float, certified: Certificate | None) -> None:
+        if is_stopping():
+            raise InterruptedError("The training was given up before its end.")
+        if certified:
+            proven = {"objective": certified.objective, "gap": certified.gap}
+            told("certificate", passes, **proven, left_passes=None)
+
+    if start is not None and not problem.intercept:
+        start = start._replace(intercept=0.0)
+    told("start", 0.0, n_rows=table.n_rows, method="newton")
+    most = min(plan.passes, MOST_PASSES)
+    weights, certified, passes = minimise(problem, stats, block, tol, most, start, after_reading)
+    if certified.relative > tol:
+        return None
+    told("finish", passes)
+    return Trained(
+        weights, Cursor(passes=passes, rows_before=before), "newton", problem.lam, None, None,
+        certified, Convergence.of(tol, certified, finished=True).converged,
+    )  # fmt: skip
+
+
+def _is_asked_for(plan: TrainingPlan) -> bool:
+    """Whether nothing is but one model, by Newton's method or by any."""
+    more = plan.early_stopping or plan.held_out or plan.streams > 1
+    return plan.solver.kind in ("auto", "newton") and plan.passes >= LEAST_PASSES and not more

@@ -1,0 +1,86 @@
+"""What to do about a tolerance that a run missed, and which method would prove it."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from fewpass.pipeline.plan.auto import passes_of
+from fewpass.pipeline.plan.job import choice_of, make_job
+from fewpass.pipeline.runs.outcome import TrainingResult
+from fewpass.pipeline.settings.methods import Auto
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.solvers.registry import method_class
+from fewpass.storage.dataset import Dataset
+
+SOME_PROOF = 1e-2  # what is looked for where a plan asks for no tolerance
+ENOUGH = 100  # passes that the other method may make: how many were allowed does not matter
+
+
+class Prover(NamedTuple):
+    """A method that would prove what was not proven."""
+
+    method: str
+    tol: float
+    passes: float | None  # that it usually takes; None where that cannot be foreseen
+
+    @property
+    def sentence(self) -> str:
+        """Name it."""
+        usually = "" if self.passes is None else f", usually in about {self.passes:.0f} passes"
+        return f"`solver={self.method}` proves {self.tol:g}{usually}."
+
+
+def other_prover(plan: TrainingPlan, solver: str) -> Prover | None:
+    """Return the method that `auto` takes for a plan's tolerance.
+
+    Parameters
+    ----------
+    plan
+        As it stands in the run's record.
+    solver
+        The word of the method that was at work.
+
+    Returns
+    -------
+    Prover or None
+        None where it is the one that was at work, where the plan left the choice to `auto`, and
+        where the rows are stored nowhere.
+    """
+    if plan.source is not None or isinstance(plan.solver, Auto):
+        return None
+    tol = plan.tol or SOME_PROOF
+    asked = plan.model_copy(update={"solver": Auto(), "tol": tol, "passes": ENOUGH})
+    dataset = Dataset.open(plan.dataset)
+    choice = choice_of(asked, dataset)
+    assert choice is not None, "it was left to auto"
+    best = choice.methods[0]
+    if best.kind == solver:
+        return None
+    job = make_job(choice.plan(asked), dataset)
+    passes = passes_of(best, job.problem, job.stats, tol)
+    return Prover(best.kind, tol, None if math.isinf(passes) else passes)
+
+
+def what_helps(result: TrainingResult, prover: Prover | None) -> str:
+    """Say how far a run still was, which method proves its tolerance, and how to go on."""
+    said, left = [], result.left_passes
+    if left is not None:
+        said.append(
+            f"At the rate of its last three passes {result.solver} needs about {left:,.0f} more."
+        )
+    if prover is not None:
+        said.append(prover.sentence)
+    elif left is None:
+        said.append("No other method is known to prove it; rows or columns of one scale may help.")
+    said.append(
+        f"More passes from this model on: fewpass train with `start_from={result.run}`, more "
+        "`passes`, and a new run. Or a larger `tol` or `lam`: fewpass plan says what they change."
+    )
+    return " ".join(said)
+
+
+def goes_by_gradients(solver: str) -> bool:
+    """Whether what a method proves is the gradient's bound, and not a gap of dual variables."""
+    method = method_class(solver)()
+    return method.goal != "steps" and method.certify_pass is None

@@ -1,0 +1,428 @@
+"""A method's program over windows of rows, epoch by epoch.
+
+Here is decided when to certify, to save, to begin again and to fall back on another method; what
+goes over the data is in `sweeps.py`.  After every snapshot training goes on from what storage
+holds, so going on after a crash is what every training does all the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from fewpass.pipeline.calibration import Calibration
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.plan.advice import warnings
+from fewpass.pipeline.plan.auto import far_behind
+from fewpass.pipeline.plan.forecast import Forecast, forecast
+from fewpass.pipeline.plan.job import make_job, solver_of_job
+from fewpass.pipeline.plan.rate import Mark, left_passes, noted
+from fewpass.pipeline.runs.engine import Training
+from fewpass.pipeline.runs.grid import Choice, certificate_of, weights_of
+from fewpass.pipeline.runs.model import (
+    read_out,
+    sourced_weights,
+    weights_shape,
+    weights_to_start_at,
+)
+from fewpass.pipeline.runs.outcome import Event, TrainingResult
+from fewpass.pipeline.runs.run_snapshots import read_records
+from fewpass.pipeline.runs.saved import Content, Cursor, Saved, require_array
+from fewpass.pipeline.scoring.calibrating import calibrate
+from fewpass.pipeline.scoring.held_out import choose_lam
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.sizes import format_bytes
+from fewpass.pipeline.streaming.resident import let_go, rows_in_memory
+from fewpass.pipeline.streaming.row_state import RowStateInMemory
+from fewpass.pipeline.training.early_stopping import EarlyStopping, within
+from fewpass.pipeline.training.position import require_method, require_position
+from fewpass.pipeline.training.sweeps import Sweeps
+from fewpass.solvers.losses import Problem
+from fewpass.solvers.multi_model import MultiModel
+from fewpass.solvers.protocol import (
+    Certificate,
+    Diverged,
+    ProblemStats,
+    Reduce,
+    Solver,
+    State,
+    Sweep,
+    Walk,
+    Weights,
+)
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.snapshot import Snapshot
+
+MOST_RESTARTS = 30  # of every model
+
+
+def models_of(solver: Solver) -> int:
+    """Count the models that are trained together."""
+    return len(solver.tasks) if isinstance(solver, MultiModel) else 1
+
+
+class Passes:
+    """An engine whose unit of work is a walk or a reduction over windows; see `engine.Engine`.
+
+    Parameters
+    ----------
+    training
+        What it works for.
+    group
+        Which of the groups of classes it trains, where they are trained in several.
+    passes_before
+        Made for other groups.
+    """
+
+    least_wait = 0.0  # a snapshot asks nothing of the method
+
+    def __init__(self, training: Training, group: int = 0, passes_before: float = 0.0) -> None:
+        self._training = training
+        self._group, self._passes_before = group, passes_before
+        self._progress, self._checkpoints = training.progress, training.checkpoints
+        self._lams = training.plan.lam.values(training.dataset.n_rows)
+        self._early: EarlyStopping | None = None
+        if training.plan.early_stopping:
+            self._early = EarlyStopping(training, self._held_out())
+        self._beginning = False  # a method at given weights: no snapshot can stand for that yet
+        self._take_method(0)
+
+    def _take_method(self, number: int) -> None:
+        """Work with one of the methods that were chosen, or with the plan's own."""
+        training, methods = self._training, self._training.methods
+        self.plan: TrainingPlan = methods.plan(training.plan, number) if methods else training.plan
+        job, numbers = make_job(within(self.plan), training.dataset), training.run.row_state
+        if job.in_place and not training.executor.near:
+            raise BadInput(
+                f"A memory budget of {format_bytes(self.plan.memory)} has no room for copies of "
+                f"the state of {job.stats.d:,} columns, which tasks on workers need. Use more "
+                "`memory`, or train in this process (leave `scheduler` and `workers` out)."
+            )
+        stay = job.resident and training.executor.near
+        self._solver = solver_of_job(self.plan, job, self._group)
+        self._job = job._replace(
+            row_state_size=self._solver.row_state_size(job.stats),
+            row_state=RowStateInMemory(numbers) if stay else numbers,
+            rows=rows_in_memory(training.dataset, job.rule),
+        )
+        self._sweeps = Sweeps(
+            training.executor, self._progress, self._job, self._solver, training.is_stopping
+        )
+
+    @property
+    def problem(self) -> Problem:
+        """Loss, lam and intercept."""
+        return self._job.problem
+
+    @property
+    def stats(self) -> ProblemStats:
+        """The data in numbers."""
+        return self._job.stats
+
+    @property
+    def classes(self) -> int | None:
+        """How many classes have a model of their own."""
+        return self._job.rule.n_classes or None
+
+    @property
+    def forecast(self) -> Forecast:
+        """What the training is going to take."""
+        return forecast(self.plan, self._job)
+
+    @property
+    def warnings(self) -> list[str]:
+        """Why the training may not come to its end, in sentences."""
+        return warnings(self.plan, self._job, self.forecast)
+
+    @property
+    def _cursor(self) -> Cursor:
+        return self._progress.cursor
+
+    @property
+    def _spent(self) -> float:
+        """Passes made for these models."""
+        return self._cursor.passes - self._passes_before
+
+    # -- where it begins, and what is kept -------------------------------------------------------
+
+    def begin(self) -> None:
+        """Take the method's first state."""
+        self._progress.since_sweep()  # what was prepared is no sweep's time
+        self._sweeps.begin()
+
+    def restore(self, snapshot: Snapshot, saved: Saved) -> None:
+        """Take the states of another session; BadInput unless they are such of this plan."""
+        require_array(snapshot, "coef", weights_shape(self._job))
+        methods = self._training.methods
+        require_method(snapshot, saved, len(methods.methods) if methods else 1)
+        if saved.cursor.method > 0:
+            self._take_method(saved.cursor.method)
+        require_position(snapshot, saved, self._solver, self._job.windows)
+        self._sweeps.records = read_records(snapshot, self._job.windows.n_chunks)
+        self._progress.since_sweep()
+        if self._early:
+            self._early.restore(saved)
+        snapshot.arrays.clear()  # states are read again where they are needed: one copy at a time
+        self.go_on_from(saved)
+        self._sweeps.take_up()
+
+    def go_on_from(self, saved: Saved) -> None:
+        """Take the states that a snapshot holds, read where they are needed."""
+        self._sweeps.read(self._training.run, saved.name, saved.streams)
+
+    @property
+    def keeps_on_disk(self) -> bool:
+        """Whether every sweep may leave numbers per row on disk."""
+        return self._sweeps.keeps_on_disk
+
+    def content(self, certified: Certificate | None, *, finished: bool) -> Content:
+        """Fetch the newest states, and what else a snapshot of them holds."""
+        sweeps, lams = self._sweeps, self._lams
+        states = sweeps.states()
+        certified = certified or self._solver.certificate(states[0])
+        sweeps.flush_numbers(states)
+        if self._early:
+            weights, judges = self._weights(states, 0), None
+            choice, best = None, self._early.best
+            if finished:
+                judges, best = self._held_out(), None
+                weights, certified, choice = self._early.end(sweeps, weights, certified, lams[0])
+            return Content(
+                states, weights, certified, choice, sweeps.records,
+                self._calibrate(weights, judges), self._early.validation, best,
+            )  # fmt: skip
+        judges = self._judges() if finished else None
+        choice = self._choose(certified, judges)
+        k = lams.index(choice.lam) if choice else 0
+        weights = self._weights(states, k)
+        return Content(
+            states, weights, certificate_of(certified, len(lams), k), choice, sweeps.records,
+            self._calibrate(weights, judges),
+        )  # fmt: skip
+
+    def _weights(self, states: list[State], k: int) -> Weights:
+        """Read the model of the k-th lam out of the states, in the order of the source."""
+        dataset = self._training.dataset
+        if len(states) == 1 and self._solver.by_column:
+            return read_out(self._solver, states[0], dataset)
+        newest = self._sweeps.weights_of(states)
+        return sourced_weights(weights_of(newest, len(self._lams), k), dataset)
+
+    def _judges(self) -> Dataset | None:
+        """Return the held-out rows, if there are any, which are read from now on."""
+        if self._training.plan.held_out is None:
+            return None
+        self._training.executor.everywhere(let_go)  # other rows are read, within the same budget
+        return self._held_out()
+
+    def _held_out(self) -> Dataset:
+        """Open the held-out rows."""
+        training, place = self._training, self._training.plan.held_out
+        assert place is not None, "the plan names some"
+        return training.judges or Dataset.open(place, training.storage_options)
+
+    def _choose(self, certified: Certificate | None, judges: Dataset | None) -> Choice | None:
+        """Say which lam's model is handed on: the best on held-out rows, before the end any."""
+        lams, training = self._lams, self._training
+        if judges is None:
+            return Choice(lams[0]) if len(lams) > 1 else None
+        return choose_lam(
+            training.run.record(), training.dataset, judges, self._solver, lams,
+            self._sweeps.heads[0], certified, training.executor,
+        )  # fmt: skip
+
+    def _calibrate(self, weights: Weights, judges: Dataset | None) -> Calibration | None:
+        """Learn from held-out rows what probabilities the scores mean, where that is asked for."""
+        training, method = self._training, self.plan.calibrate
+        if method is None or judges is None:
+            return None
+        return calibrate(training.run.record(), judges, weights, method, training.executor)
+
+    def result(self, shared: dict[str, Any]) -> TrainingResult:
+        """Return what came out."""
+        return TrainingResult(**shared)
+
+    # -- epochs ----------------------------------------------------------------------------------
+
+    def go_on(self) -> Iterator[Event]:
+        """Train until the last snapshot is taken, or until the run is to stop."""
+        if self._checkpoints.newest is None and (start := self._start()) is not None:
+            self._progress.advance(rows_before=start[1])
+            yield from self._begin_at(start[0])
+        while not (self._checkpoints.finished or self._training.is_stopping()):
+            program = self._solver.program(self._cursor.epoch)
+            if self._cursor.sweep == len(program):
+                yield from self._close_epoch()
+                continue
+            yield from self._sweep(program[self._cursor.sweep])
+
+    def rest(self) -> Iterator[Event]:
+        """Take a snapshot of where the training stands, if it stands where one can be taken."""
+        if not self._beginning and not self._checkpoints.is_current:
+            yield self._save()
+
+    def _start(self) -> tuple[Weights, int] | None:
+        """Return the model to start from, if there is one, and the rows that it learnt from."""
+        if self.plan.start_from is not None:
+            return weights_to_start_at(self.plan.start_from, self._job)
+        return self._training.start_at
+
+    def _begin_at(self, weights: Weights) -> Iterator[Event]:
+        """Begin with the method's first epoch at given weights, which only the snapshot keeps."""
+        if self._job.problem.intercept == 0.0:
+            weights = weights._replace(intercept=0.0 * weights.intercept)
+        self._beginning = True
+        self._sweeps.begin_at(weights, self._cursor.rows_before)
+        certified, cursor = None, self._cursor
+        if self._solver.warm_start_pass is not None:
+            certified = self._absorb(self._solver.warm_start_pass)
+            self._progress.advance(passes=cursor.passes + 1.0, sweeps=cursor.sweeps + 1)
+            self._note(certified)
+        self._progress.advance(epoch=self._solver.warm_epoch, sweep=0)
+        self._beginning = False
+        yield self._save(certified, finished=self._is_enough(certified))
+        if certified:
+            yield self._certified(certified)
+
+    def _close_epoch(self) -> Iterator[Event]:
+        """Certify if that is due; then begin the next epoch or mark the run finished.
+
+        A method whose program certifies by itself goes on until it does, beyond the last pass.
+        """
+        program = self._solver.program(self._cursor.epoch)
+        if self._early:
+            if event := self._early.judge(self._sweeps):
+                yield event
+            if self._early.is_over:
+                yield self._save(finished=True)
+                return
+        if not any(isinstance(sweep, Reduce) for sweep in program):
+            yield from self._judge()
+        if why := self._why_fall_back():
+            yield from self._fall_back(why)
+        else:
+            self._progress.advance(epoch=self._cursor.epoch + 1, sweep=0)
+
+    def _judge(self) -> Iterator[Event]:
+        spent = self._spent >= self.plan.passes
+        if self._solver.certify_pass is not None:
+            certified = self._sweeps.proven()
+            if spent and not self._is_reached(certified):
+                certified = self._absorb(self._solver.certify_pass)
+        elif self.plan.tol is not None or (self.plan.certify and spent):
+            certified = self._sweeps.certify()
+        else:
+            certified = None
+        self._note(certified)
+        if certified:
+            yield self._certified(certified)
+        if spent or self._is_enough(certified):
+            if found := self._sweeps.learners():
+                told = [learner._asdict() for learner in found]
+                yield self._progress.event("learners", models=told)
+            yield self._save(certified, finished=True)
+
+    def _why_fall_back(self) -> str | None:
+        """Say why the other method that was chosen should go on, if it should."""
+        chosen, tol = self._training.methods, self.plan.tol
+        if chosen is None or tol is None or self._checkpoints.finished:
+            return None
+        if self._cursor.method + 1 == len(chosen.methods):
+            return None
+        most, marks = self.plan.passes, self._cursor.marks
+        return far_behind(chosen, self._job.problem, self._job.stats, tol, marks, most)
+
+    def _fall_back(self, why: str) -> Iterator[Event]:
+        """Go on with the other method, from the best weights."""
+        at = self._sweeps.weights()
+        self._progress.advance(method=self._cursor.method + 1, marks=())
+        self._take_method(self._cursor.method)
+        yield self._progress.event("switch", method=self._solver.kind, why=why)
+        yield from self._begin_at(at)
+
+    # -- sweeps ----------------------------------------------------------------------------------
+
+    def _sweep(self, sweep: Sweep) -> Iterator[Event]:
+        """Do one sweep of the method's program."""
+        if isinstance(sweep, Reduce):
+            certified = self._absorb(sweep)
+            yield from self._end_sweep(1.0, certified)
+            if certified:
+                yield self._certified(certified)
+            return
+        while (end := (yield from self._sweeps.walk(sweep, self._is_rest_due))) == "resting":
+            if self._training.is_stopping():
+                return
+            yield self._save()
+        if end == "diverged":
+            yield self._restart(sweep)
+        else:
+            yield from self._end_sweep(self._cursor.rows_in_sweep / self._job.stats.n)
+
+    def _absorb(self, sweep: Reduce) -> Certificate | None:
+        """Do a reduction; where its sum is beyond all bounds, the state from before is saved."""
+        try:
+            return self._sweeps.absorb(sweep)
+        except Diverged:
+            self._save()
+            raise
+
+    def _end_sweep(self, passes: float, certified: Certificate | None = None) -> Iterator[Event]:
+        """Count a sweep; take a snapshot if it is time for one, or the run has come to its end."""
+        cursor = self._cursor
+        self._progress.advance(
+            windows=(), rows_in_sweep=0, sweep=cursor.sweep + 1, sweeps=cursor.sweeps + 1,
+            passes=cursor.passes + passes,
+        )  # fmt: skip
+        self._note(certified)
+        enough = self._is_enough(certified)
+        if enough or self._checkpoints.is_due(self):
+            yield self._save(certified, finished=enough)
+
+    def _is_rest_due(self) -> bool:
+        return self._training.is_stopping() or self._checkpoints.is_due(self)
+
+    def _is_enough(self, certified: Certificate | None) -> bool:
+        """Whether to stop at a state with this certificate."""
+        spent = self._spent >= self.plan.passes
+        return certified is not None and (spent or self._is_reached(certified))
+
+    def _is_reached(self, certified: Certificate | None) -> bool:
+        """Whether the tolerance is certified."""
+        wanted = self.plan.tol
+        return wanted is not None and certified is not None and certified.relative <= wanted
+
+    def _restart(self, walk: Walk) -> Event:
+        """Begin again from the state that the method gives after an explosion."""
+        cursor = self._cursor
+        if cursor.restarts >= MOST_RESTARTS * models_of(self._solver):
+            raise Diverged(
+                f"The loss of {self._training.run.url} exploded {cursor.restarts + 1} times, the "
+                f"last time after {cursor.rows_seen} rows. Scale the features (`scale` of an "
+                "ingest), or raise `lam`."
+            )
+        metrics = self._sweeps.recover(walk)
+        if self._early:
+            self._early.begin_again()
+        self._progress.advance(
+            epoch=0, sweep=0, sweeps=cursor.sweeps + 1, restarts=cursor.restarts + 1, windows=(),
+            rows_in_sweep=0, passes=self._passes_before, marks=(),
+        )  # fmt: skip
+        self._save()
+        return self._progress.event("restart", **metrics)
+
+    def _save(self, certified: Certificate | None = None, *, finished: bool = False) -> Event:
+        return self._checkpoints.save(self, certified, finished=finished)
+
+    def _note(self, found: Certificate | None) -> None:
+        """Remember what is certified after so many passes, for the rate at which it falls."""
+        if found:
+            now = Mark.of(self._spent, found)
+            self._progress.advance(marks=noted(self._cursor.marks, now))
+
+    def _certified(self, found: Certificate) -> Event:
+        tol = self.plan.tol
+        left = None if tol is None else left_passes(self._cursor.marks, tol)
+        return self._progress.event(
+            "certificate", objective=found.objective, gap=found.gap, left_passes=left
+        )

@@ -1,0 +1,316 @@
+"""The sweeps of a training: walks and reductions, and the states that they carry on.
+
+States stay on the workers; here are handles: a state per stream inside a walk, else one for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import replace
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+
+from fewpass.pipeline.execution.executor import Executor
+from fewpass.pipeline.execution.reduce import ReduceReport, reduce
+from fewpass.pipeline.execution.span import Job, Stopwatch, told
+from fewpass.pipeline.execution.walk import Position, SpanReport, WalkDriver
+from fewpass.pipeline.runs.engine import Stopped
+from fewpass.pipeline.runs.outcome import Event
+from fewpass.pipeline.runs.progress import Progress
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.runs.run_snapshots import read_state
+from fewpass.pipeline.streaming.row_state import RowStateInMemory
+from fewpass.pipeline.training.state_tasks import absorb_sum, join_own_streams, join_streams
+from fewpass.solvers.multi_model import appraisal
+from fewpass.solvers.protocol import (
+    Certificate,
+    ChosenLearner,
+    Diverged,
+    Reduce,
+    Solver,
+    State,
+    Sum,
+    Walk,
+    Weights,
+    copy_state,
+    row_versions,
+    same,
+)
+from fewpass.storage.row_state import NOTHING_YET, Records, RowRecords
+
+#: How a walk came to rest: with all rows visited, before that, or because the loss exploded.
+End = Literal["whole", "resting", "diverged"]
+
+
+def require_finite(found: Certificate | None) -> None:
+    """Raise Diverged where an objective or a gap is no number: then nothing is proven."""
+    if found is not None and not np.isfinite([*found[:2], *np.ravel(found.models)]).all():
+        raise Diverged(
+            "The objective or its gap left the range of numbers. Scale the "
+            "features (`scale` of an ingest), or choose a `lam` neither so small nor so large."
+        )
+
+
+class Sweeps:
+    """Carries a method's states over a job's data, and counts what it did.
+
+    Attributes
+    ----------
+    executor, job, solver
+        Where, on what and by what method.
+    heads : list
+        Handles on the newest states.
+    records : RowRecords
+        Of the numbers per row on disk that the states go with.
+    """
+
+    def __init__(
+        self, executor: Executor, progress: Progress, job: Job, solver: Solver,
+        is_stopping: Callable[[], bool],
+    ) -> None:  # fmt: skip
+        self.job, self.solver = job, solver
+        self._is_stopping = is_stopping
+        self.executor, self._progress = executor, progress
+        self.heads: list[Any] = []
+        self.records = RowRecords(job.windows.n_chunks)
+        self._versions: tuple[int, ...] | None = None  # of the states; None: to be asked
+        self._paces: dict[str, int] = {}  # windows per span, as the last walk of a name found
+        self._between = Stopwatch()  # of joining, absorbing and certifying
+
+    # -- states ----------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Take the method's first state."""
+        job = self.job
+        self._take([self._do("state", self.solver.init, job.problem, job.stats)])
+
+    def begin_at(self, weights: Weights, rows_before: int) -> None:
+        """Take the method's state at given weights, which have learnt from so many rows."""
+        job = self.job
+        self.put(self.solver.start_at(job.problem, job.stats, weights, rows_before))
+
+    def read(self, run: RunFolder, snapshot: str, streams: int) -> None:
+        """Take the states of a snapshot, read where they are needed; those before are let go."""
+        self.heads = []
+        given = (run, snapshot, self.solver, self.job.problem, self.job.stats)
+        submit = partial(self.executor.submit, "state", read_state, *given)
+        self._take([submit(stream) for stream in range(streams)])
+
+    def take_up(self) -> None:
+        """Tell the method that another process left the states that were read."""
+        midway = bool(self._progress.cursor.windows)
+        taken_up = partial(self.solver.taken_up, midway=midway)
+        self._take([self._do("state", taken_up, head) for head in self.heads], self._versions)
+
+    def put(self, state: State) -> None:
+        """Take a state for all streams."""
+        self._take([self._do("state", same, state)])
+
+    def _take(self, heads: list[Any], versions: tuple[int, ...] | None = None) -> None:
+        """Take states; note which versions of numbers per row they go with, if that is known."""
+        self.heads, self._versions = heads, versions
+
+    def states(self) -> list[State]:
+        """Wait for the newest states, and fetch them."""
+        return [self.executor.result(head) for head in self.heads]
+
+    def ask(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
+        """Return function(*args) of handles, worked out on a worker."""
+        with self._between:
+            return self.executor.result(self.executor.submit_small(name, function, *args))
+
+    def _do(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
+        """Return a handle on function(*args) of handles."""
+        with self._between:
+            return self.executor.submit_small(name, function, *args)
+
+    def weights(self) -> Weights:
+        """Read the model out of the state after a sweep."""
+        found: Weights = self.ask("weights", self.solver.weights, self.heads[0])
+        return found
+
+    def weights_of(self, states: list[State]) -> Weights:
+        """Read the model out of one state, or of several inside a walk as if it ended there."""
+        if len(states) == 1:
+            return self.solver.weights(states[0])
+        cursor = self._progress.cursor
+        walk = self.solver.program(cursor.epoch)[cursor.sweep]
+        assert isinstance(walk, Walk), "only a walk has several states"
+        copies = [copy_state(s) for s in states]
+        return self.solver.weights(walk.join(self.job.problem, self.job.stats, copies))
+
+    # -- walks -----------------------------------------------------------------------------------
+
+    def walk(self, walk: Walk, is_due: Callable[[], bool]) -> Generator[Event, None, End]:
+        """Go on with a walk until it is over, or to where every stream rests as a snapshot is due.
+
+        Yields an event per span; returns how it ended.
+        """
+        number = self._progress.cursor.sweeps
+        pace = self._paces.get(walk.name, 1)
+        driver = WalkDriver(
+            self.executor, self.job, walk, number, self._positions(), pace, self._reading(walk)
+        )
+        for report in driver:
+            self.records.note(number, report.row_state)
+            yield self._count_span(report)
+            if report.diverged:
+                self._take([driver.positions[report.stream].state])
+                self._tell(walk.name, driver.watch)
+                return "diverged"
+            if is_due():
+                driver.rest()
+        self._take([p.state for p in driver.positions], self._versions)
+        self._paces[walk.name] = driver.span_windows
+        if not driver.finished:
+            self._progress.advance(windows=tuple(p.windows for p in driver.positions))
+            return "resting"
+        version = number if walk.row_state == "update" else NOTHING_YET
+        # in this process a task runs once, and what the walk left is nobody else's
+        join = join_own_streams if self.executor.near else join_streams
+        versions = self._versions if version == NOTHING_YET else (version,)
+        joined = self._do("join", join, self.job, walk, version, *self.heads)
+        self._take([joined], versions)
+        self._drop_numbers()
+        self._tell(walk.name, driver.watch)
+        return "whole"
+
+    def _positions(self) -> list[Position]:
+        """Where every stream goes on; after a join there is one state for all."""
+        windows = self._progress.cursor.windows or (0,) * self.job.windows.streams
+        last = len(self.heads) - 1
+        return [Position(self.heads[min(k, last)], done) for k, done in enumerate(windows)]
+
+    def _count_span(self, report: SpanReport) -> Event:
+        cursor = self._progress.cursor
+        self._progress.count(
+            report,
+            rows_seen=cursor.rows_seen + report.rows,
+            rows_in_sweep=cursor.rows_in_sweep + report.rows,
+        )
+        return self._progress.event("span", **told(report))
+
+    def recover(self, walk: Walk) -> dict[str, float]:
+        """Take the state that the method gives after an explosion; return its metrics."""
+        (lost,) = self.states()
+        state = walk.recover(self.job.problem, self.job.stats, lost)
+        self.put(state)
+        return walk.metrics(state)
+
+    # -- reductions ----------------------------------------------------------------------------
+
+    def absorb(self, sweep: Reduce) -> Certificate | None:
+        """Add up over all rows, give it to the state, and return what is proven then.
+
+        Raises Diverged when the sum is beyond all bounds, and Stopped when the training is to stop;
+        both keep the state from before.
+        """
+        submit, number = self._do, self._progress.cursor.sweeps
+        head = self.heads[0]
+        total = self._add_up(sweep.sum, submit("weights", sweep.at, head))
+        absorbed = submit("absorb", absorb_sum, self.job, sweep, head, total, number)
+        certified: Certificate | None = self.ask("certificate", self.solver.certificate, absorbed)
+        require_finite(certified)
+        self._take([absorbed])
+        self._drop_numbers()
+        self._tell(sweep.sum.name, self._adding)
+        return certified
+
+    def proven(self) -> Certificate | None:
+        """Return what the method itself has proven."""
+        found: Certificate | None = self.ask("certificate", self.solver.certificate, self.heads[0])
+        require_finite(found)
+        return found
+
+    def learners(self) -> tuple[ChosenLearner, ...]:
+        """Return whose weights the method hands on, where it runs several learners."""
+        found: tuple[ChosenLearner, ...] = self.ask("learners", self.solver.learners, self.heads[0])
+        return found
+
+    def certify(self, weights: Weights | None = None) -> Certificate:
+        """Pay a reduction for objective and certificate: of the newest weights, or of these.
+
+        They are as the rows are stored.
+        """
+        what, point, prove, given = appraisal(self.solver)
+        if weights is None:
+            at = self._do("weights", point, self.heads[0])
+        else:
+            at = self._do("weights", given, weights)
+        total = self._add_up(what, at, counts=False)
+        found: Certificate = self.ask("certificate", prove, self.job.problem, at, total)
+        require_finite(found)
+        self._tell(f"{what.name}, to certify", self._adding)
+        return found
+
+    # -- numbers per row ---------------------------------------------------------------------------
+
+    @property
+    def keeps_on_disk(self) -> bool:
+        """Whether every sweep may leave numbers per row on disk."""
+        return not isinstance(self.job.row_state, RowStateInMemory)
+
+    def flush_numbers(self, states: list[State]) -> None:
+        """Have on disk what goes with states: their versions, and what this sweep visited."""
+        if isinstance(self.job.row_state, RowStateInMemory):
+            versions = {version for state in states for version in row_versions(state)}
+            for version in versions | {self._progress.cursor.sweeps}:
+                self.records.note(version, self.job.row_state.flush(version))
+
+    def _drop_numbers(self) -> None:
+        """Let go of what no state after a sweep goes with."""
+        if self.records.is_empty and self.keeps_on_disk:
+            return
+        versions = self._versions_read()
+        self.records.keep_only(versions)
+        if isinstance(self.job.row_state, RowStateInMemory):
+            self.job.row_state.keep_only(versions)
+
+    def _versions_read(self) -> tuple[int, ...]:
+        """Return the versions of the numbers per row that the newest states go with."""
+        if self._versions is None:
+            self._versions = self.ask("version", row_versions, self.heads[0])
+        return self._versions
+
+    def _reading(self, walk: Walk) -> Callable[[Iterable[int]], Records] | None:
+        """Return what tells the records of what a walk reads; None where that is nothing."""
+        if walk.row_state == "none":
+            return None
+        versions = self._versions_read()
+        known = any(self.records.has(version) for version in versions)
+        return partial(self.records.of, versions) if known else None
+
+    def _add_up(self, what: Sum, at: Any, *, counts: bool = True) -> Any:
+        """Return a handle on the sum; `counts`: as a pass."""
+        number, self._adding = self._progress.cursor.sweeps, Stopwatch()
+        versions = self._versions_read() if what.row_state == "read" else ()
+
+        def count(report: ReduceReport) -> None:
+            self._progress.count(report)
+            event = self._progress.event("reduce", **told(report))
+            facts = {"rows": report.rows, "counts": counts}
+            self._progress.on_reduce(replace(event, facts=facts))
+            self.records.note(number, report.row_state)
+
+        def check() -> None:
+            # Spans under way go on beside a snapshot: it must not need what they write.
+            if self._is_stopping() and what.row_state != "write":
+                raise Stopped
+
+        with self._adding:
+            return reduce(
+                self.executor, self.job, what, at, count, number, versions, self.records, check
+            )
+
+    def _tell(self, name: str, asking: Stopwatch) -> None:
+        """Log where the driver's time went since the sweep before; see time_table.py."""
+        self._progress.event(
+            "sweep",
+            name=name,
+            seconds=self._progress.since_sweep(),
+            spans_s=asking.seconds,
+            between_s=self._between.seconds,
+        )
+        self._between = Stopwatch()

@@ -1,0 +1,395 @@
+"""A training run: a plan turned into events, snapshots and a model.
+
+A run is an iterator: it yields an event after every span, and the loop's body is the callback.
+What goes over the data is an engine's (engine.py); lease, clock, log, snapshots, the end and the
+result are the same for all.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from fewpass.pipeline.execution.executor import Executor
+from fewpass.pipeline.plan.auto import MethodChoice
+from fewpass.pipeline.plan.forecast import Forecast
+from fewpass.pipeline.plan.job import choice_of, is_grouped, make_job
+from fewpass.pipeline.plan.lam_path import with_lam_path
+from fewpass.pipeline.plan.memory import with_memory
+from fewpass.pipeline.plan.rate import left_passes
+from fewpass.pipeline.runs.checkpoints import Checkpoints
+from fewpass.pipeline.runs.engine import Engine, Stopped, Training
+from fewpass.pipeline.runs.lease import Lease
+from fewpass.pipeline.runs.model import weights_to_start_at
+from fewpass.pipeline.runs.outcome import Convergence, Event, TrainingResult, hinge_gap
+from fewpass.pipeline.runs.progress import Progress
+from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
+from fewpass.pipeline.runs.saved import Amount, Cursor, Saved
+from fewpass.pipeline.scoring.calibrating import require_calibratable
+from fewpass.pipeline.scoring.evaluate import evaluation_job
+from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
+from fewpass.pipeline.streaming.resident import let_go
+from fewpass.pipeline.training.class_groups import ClassGroups
+from fewpass.pipeline.training.early_stopping import within
+from fewpass.pipeline.training.passes import Passes
+from fewpass.solvers.kernels.compiling import Compiling
+from fewpass.solvers.losses import Problem
+from fewpass.solvers.protocol import ProblemStats, Weights
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.zarr_documents import import_ahead
+
+if TYPE_CHECKING:
+    from fewpass.pipeline.straight.first_rows import FirstRows
+
+logger = logging.getLogger(__name__)
+COMPILING = "Compiling kernels for %s: this is done once on a machine."
+
+
+def engine_of(training: Training, first: FirstRows | None) -> Engine:
+    """Return what goes over the data by the plan's method, all classes at once where they fit."""
+    if first is None and training.plan.solver.goal != "steps":
+        plan = training.methods.plan(training.plan) if training.methods else training.plan
+        if is_grouped(plan, make_job(within(plan), training.dataset)):
+            return ClassGroups(training)
+    return engine_class(training.plan, first)(training)
+
+
+def engine_class(plan: TrainingPlan, first: FirstRows | None) -> Callable[[Training], Engine]:
+    """Return what goes over the data by the plan's method, or straight through a source."""
+    if first is not None:
+        from fewpass.pipeline.straight.straight import Straight  # noqa: PLC0415 - and readers of text
+
+        return partial(Straight, first=first)
+    if plan.solver.goal == "steps":
+        from fewpass.pipeline.training.bursts import Bursts  # noqa: PLC0415 - kernels that others do without
+
+        return Bursts
+    return Passes
+
+
+def completed(
+    plan: TrainingPlan, dataset: Dataset, run: RunFolder, executor: Executor
+) -> TrainingPlan:
+    """Return a plan with what was left open as the run that is there already has it, or chosen.
+
+    That is lam, and the memory; other processes may have less of that than this one: where tasks
+    run there, it stays as it is.
+    """
+    if run.exists():
+        return as_begun(plan, run)
+    plan = with_lam_path(plan, dataset.manifest)
+    return with_memory(plan, dataset) if executor.near else plan
+
+
+def as_begun(plan: TrainingPlan, run: RunFolder) -> TrainingPlan:
+    """Return a plan with what was left open as the run has it."""
+    before, given = run.record().plan, plan.model_fields_set
+    known = {name: getattr(before, name) for name in ("lam", "memory") if name not in given}
+    return plan.model_copy(update=known)
+
+
+class TrainingRun:
+    """One training, new or continued; iterate over it, then ask for `result`.
+
+    Attributes
+    ----------
+    run : RunFolder
+        Where it lies.
+    methods : MethodChoice or None
+        Those in place of `auto`.
+    """
+
+    def __init__(
+        self,
+        run: RunFolder,
+        plan: TrainingPlan,
+        dataset: Dataset,
+        executor: Executor,
+        methods: MethodChoice | None = None,
+        storage_options: StorageOptions = None,
+        start_at: tuple[Weights, int] | None = None,
+        first: FirstRows | None = None,
+    ) -> None:
+        self.run, self.methods = run, methods
+        self._executor, self._stopping = executor, False
+        self._progress = Progress(run)
+        self._checkpoints = Checkpoints(run, dataset, self._progress, plan.snapshot_every)
+        training = Training(
+            run, plan, dataset, executor, methods, storage_options, self._progress,
+            self._checkpoints, lambda: self._stopping, start_at,
+        )  # fmt: skip
+        self._engine = engine_of(training, first)
+
+    @classmethod
+    def start(
+        cls,
+        plan: TrainingPlan,
+        url: str,
+        executor: Executor,
+        storage_options: StorageOptions = None,
+        start_at: tuple[Weights, int] | None = None,
+    ) -> TrainingRun:
+        """Begin a run at `url`, or go on with the one that is there if its plan is the same.
+
+        A new one starts at zero weights, at those of the plan's `start_from`, or at the weights
+        `start_at`, which are as the data set's rows are stored, and learnt from so many rows.
+
+        Raises PlanMismatch when another plan or other data lie there, BadInput when plan, data set
+        and executor do not fit, NotADataset when there is none (all are ValueErrors).
+        """
+        if plan.source is not None:
+            return cls._start_straight(plan, url, executor, storage_options)
+        dataset = Dataset.open(plan.dataset, storage_options)
+        judges = Dataset.open(plan.held_out, storage_options) if plan.held_out else None
+        found = {"dataset": dataset.folder.url, "held_out": judges.folder.url if judges else None}
+        plan = plan.model_copy(update=found)  # found from anywhere
+        run = RunFolder(url, storage_options)
+        plan = completed(plan, dataset, run, executor)
+        # Refuses what does not fit before anything is written.
+        methods = choice_of(plan, dataset)
+        made = cls(run, plan, dataset, executor, methods, storage_options, start_at)
+        if plan.start_from is not None and not run.exists():
+            chosen = methods.plan(plan) if methods else plan
+            weights_to_start_at(plan.start_from, make_job(chosen, dataset))
+        record = RunRecord.of(
+            plan, dataset.manifest, made.forecast, made.methods, dataset.schema, made.warnings
+        )
+        if judges:
+            evaluation_job(record, judges)
+        if judges and plan.calibrate:
+            require_calibratable(record, judges)
+        run.begin(record)
+        begun = run.record().methods  # an older version may have chosen otherwise
+        if begun == methods:
+            return made
+        return cls(run, plan, dataset, executor, begun, storage_options, start_at)
+
+    @classmethod
+    def _start_straight(
+        cls, plan: TrainingPlan, url: str, executor: Executor, storage_options: StorageOptions
+    ) -> TrainingRun:
+        """Begin, or go on with, a run that reads a source once; raises as `start` does."""
+        from fewpass.pipeline.straight.first_rows import FirstRows, found_from_anywhere  # noqa: PLC0415
+        from fewpass.pipeline.straight.known import choose_straight  # noqa: PLC0415
+
+        plan = found_from_anywhere(plan)
+        run, first = RunFolder(url, storage_options), FirstRows(plan)
+        if plan.held_out is not None:
+            plan = plan.model_copy(update={"held_out": Dataset.open(plan.held_out).folder.url})
+        dataset = first.dataset
+        plan = as_begun(plan, run) if run.exists() else with_lam_path(plan, dataset.manifest)
+        methods = choose_straight(plan, first)
+        made = cls(run, plan, dataset, executor, methods, storage_options, first=first)
+        record = RunRecord.of(
+            plan, dataset.manifest, None, made.methods, dataset.schema, made.warnings
+        )
+        run.begin(record)
+        begun = run.record().methods
+        if begun == methods:
+            return made
+        return cls(run, plan, dataset, executor, begun, storage_options, first=first)
+
+    @classmethod
+    def _resume_straight(
+        cls, run: RunFolder, record: RunRecord, executor: Executor, storage_options: StorageOptions
+    ) -> TrainingRun:
+        """Continue a run that reads a source once, from where its newest snapshot stands."""
+        from fewpass.pipeline.straight.first_rows import FirstRows, require_seekable  # noqa: PLC0415
+
+        require_seekable(record.plan)
+        first = FirstRows(record.plan)
+        run.require_data(record, first.dataset.manifest.fingerprint)
+        plan, methods = record.plan, record.methods
+        return cls(run, plan, first.dataset, executor, methods, storage_options, first=first)
+
+    @classmethod
+    def resume(
+        cls, url: str, executor: Executor, storage_options: StorageOptions = None
+    ) -> TrainingRun:
+        """Continue the run at `url` from its newest whole snapshot."""
+        run = RunFolder(url, storage_options)
+        record = run.record()
+        if record.plan.source is not None:
+            return cls._resume_straight(run, record, executor, storage_options)
+        dataset = Dataset.open(record.plan.dataset, storage_options)
+        run.require_data(record, dataset.manifest.fingerprint)
+        return cls(run, record.plan, dataset, executor, record.methods, storage_options)
+
+    def __iter__(self) -> Iterator[Event]:
+        mine = threading.get_ident()
+        with Lease(self.run.folder) as self._checkpoints.lease, self._listening() as compiling:
+            try:
+                yield from self._train(compiling)
+            finally:
+                # An iterator that was dropped is closed by whichever thread collects it, perhaps
+                # one that a span runs on: waiting there for spans would be for ever.
+                if threading.get_ident() == mine:
+                    self._executor.everywhere(let_go)
+
+    def stop(self) -> None:
+        """Ask the run to stop: after the span under way iteration takes a snapshot and ends.
+
+        The last event is `stop` then, unless all was done.  A signal handler may call this.  A sum
+        that writes numbers per row goes on to its end before; the first one of a training that
+        starts from another's weights is given up, and nothing of it is kept.
+        """
+        self._stopping = True
+
+    def hear(self, on_reduce: Callable[[Event], None]) -> None:
+        """Have a display told of every span of a reduction, which iteration does not yield.
+
+        Its kind is `reduce`, its facts are `rows`, and `counts`: whether as a pass.
+        """
+        self._progress.on_reduce = on_reduce
+
+    def _listening(self) -> Compiling:
+        """Return what hears of kernels that are compiled on the way."""
+        whose = f"{self.plan.solver.kind}, {self.problem.loss.name}"
+        return Compiling(lambda: logger.info(COMPILING, whose))
+
+    def _train(self, compiling: Compiling) -> Iterator[Event]:
+        yield self._pick_up()
+        with suppress(Stopped):
+            for number, event in enumerate(self._engine.go_on()):
+                yield event
+                if number == 0:  # kernels are there: what the next snapshot needs comes beside them
+                    import_ahead()
+        if compiling.kernels:
+            yield self._progress.event(
+                "compile", kernels=compiling.kernels, seconds=compiling.seconds
+            )
+        if self.finished:
+            yield self._progress.event("finish", **self._outcome())
+            return
+        yield from self._engine.rest()
+        name = self.newest.name if self.newest else None
+        yield self._progress.event("stop", snapshot=name)
+
+    def _pick_up(self) -> Event:
+        """Go on from the newest whole snapshot; from the method's first state if there is none."""
+        newest, damaged = self.run.snapshots.latest()
+        if newest is None:
+            self._engine.begin()
+        else:
+            self.run.require_own(newest)
+            saved = Saved.of(newest)
+            self._progress.continue_at(saved.cursor)
+            self._engine.restore(newest, saved)
+            self._checkpoints.newest = saved
+        self._executor.show_run(self.run.url)
+        return self._progress.event(
+            "resume" if newest else "start",
+            snapshot=newest.name if newest else None,
+            damaged=damaged,
+            finished=self.finished,
+            engine=self._executor.engine,
+            why=self._executor.why,
+            dashboard=self._executor.dashboard,
+            n_rows=self.stats.n,
+            method=self.plan.solver.kind,
+            memory=self.plan.memory,
+            **self._in_groups(),
+            chosen=self.methods.reason if self.methods else None,
+        )
+
+    def _in_groups(self) -> dict[str, Amount]:
+        """Tell of classes that are not trained all at once."""
+        foreseen, newest = self.forecast, self.newest
+        if foreseen is None or foreseen.groups == 1:
+            return {}
+        trained = newest.groups if newest else ()
+        return {
+            "groups": foreseen.groups,
+            "models": foreseen.models,
+            "groups_trained": len(trained),
+            "passes_before": sum(done.passes for done in trained),
+        }
+
+    # -- what can be asked of it -----------------------------------------------------------------
+
+    @property
+    def plan(self) -> TrainingPlan:
+        """The plan, with the method that is at work."""
+        return self._engine.plan
+
+    @property
+    def problem(self) -> Problem:
+        """Loss, lam and intercept."""
+        return self._engine.problem
+
+    @property
+    def stats(self) -> ProblemStats:
+        """The data in numbers."""
+        return self._engine.stats
+
+    @property
+    def forecast(self) -> Forecast | None:
+        """What the training is going to take, where that can be told."""
+        return self._engine.forecast
+
+    @property
+    def warnings(self) -> list[str]:
+        """Why the training may not come to its end, in sentences."""
+        return self._engine.warnings
+
+    @property
+    def cursor(self) -> Cursor:
+        """Where in the plan the run is, and what it took so far."""
+        return self._progress.cursor
+
+    @property
+    def newest(self) -> Saved | None:
+        """The newest whole snapshot, once the run was picked up; None where there is none yet."""
+        return self._checkpoints.newest
+
+    @property
+    def finished(self) -> bool:
+        """Whether all is done, and there is a result."""
+        return self._checkpoints.finished
+
+    @property
+    def result(self) -> TrainingResult:
+        """What came out; the run must be finished."""
+        saved, cursor = self._saved, self.cursor
+        choice, seen = saved.choice, saved.validation
+        shared = {
+            "run": self.run.url,
+            "snapshot": saved.name,
+            "solver": self.plan.solver.kind,
+            "loss": self.problem.loss.name,
+            "lam": choice.lam if choice else self.problem.lam,
+            "classes": self._engine.classes,
+            "candidates": choice.told()["candidates"] if choice else [],
+            "calibration": saved.calibration._asdict() if saved.calibration else None,
+            "stopped_early": seen and seen.is_over(self.plan.n_iter_no_change),
+            "passes_of_model": seen and seen.best.passes,
+            "passes": cursor.passes,
+            "rows_seen": cursor.rows_seen,
+            "seconds": cursor.seconds,
+            "bytes_read": cursor.bytes_read,
+            "peak_memory_bytes": self._progress.peak_memory,
+        }
+        return self._engine.result(shared | self._outcome())
+
+    @property
+    def _saved(self) -> Saved:
+        assert self.newest is not None, "nothing was saved yet"
+        return self.newest
+
+    def _outcome(self) -> dict[str, Any]:
+        certified, tol = self._saved.certified, self.plan.tol
+        convergence, left = Convergence.of(tol, certified, finished=self._saved.finished), None
+        if tol is not None and convergence.converged is False:
+            left = left_passes(self.cursor.marks, tol)
+        return {
+            "objective": certified.objective if certified else None,
+            "certificate": certified.gap if certified else None,
+            "hinge_certificate": hinge_gap(self.problem, certified),
+            "weights_sha256": self._saved.weights_sha256,
+            "left_passes": left,
+            **convergence._asdict(),
+        }

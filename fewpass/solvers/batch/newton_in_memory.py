@@ -1,0 +1,204 @@
+"""Newton's method for rows in memory, where a reading costs no more than its arithmetic.
+
+Most of that is H.  So it begins on every 32nd row and then on every 4th, until what a step promises
+is less than what the chance of the sample leaves open, (d + 1)/m of the objective.  (Not under the
+squared loss: there H of all rows is right everywhere, and one step is enough.)  On all rows the
+last H serves on, corrected by how the gradient changed along each step,
+
+    H <- H - (H s)(H s)^T / (s . H s) + y y^T / (s . y)        (BFGS; Nocedal and Wright, (6.19))
+
+and is added up anew over all rows only where the certificate falls slowly.  docs/methods.md,
+section 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.solvers.batch.newton import DECREASE, CurvedPart, add_squares, solved, whole_curvature
+from fewpass.solvers.gradient import (
+    RISE,
+    Bounds,
+    add_gradient,
+    certificate,
+    no_gradient,
+    whole_gradient,
+)
+from fewpass.solvers.losses import Problem
+from fewpass.solvers.protocol import Block, Certificate, ProblemStats, Weights
+
+SAMPLES = (32, 4)  # every how manieth row
+ENOUGH = 15  # rows of a sample per column, at least
+MOST_STEPS = 12  # on a sample
+MOST_HALVINGS = 30
+SLOW = 0.25  # of the gap left after a step: then H is added up anew
+FINE, EXACT, MOST_BEYOND = 1e-6, 1e-12, 3  # see `_is_done`
+LEAST_CURVATURE = 1e-12  # s . y over s . H s that a correction must have
+
+Vector = NDArray[np.float64]  # (d + 1,), the intercept last
+AfterReading = Callable[[float, Certificate | None], None]
+
+
+class Minimum(NamedTuple):
+    """The weights where it ended."""
+
+    weights: Weights
+    certificate: Certificate
+    passes: float  # rows read over rows
+
+
+class Point(NamedTuple):
+    """Weights, and what some rows have there."""
+
+    x: Vector
+    g: Vector
+    found: Certificate
+
+    @property
+    def weights(self) -> Weights:
+        """The same in two."""
+        return Weights(self.x[:-1].copy(), float(self.x[-1]))
+
+
+def minimise(
+    problem: Problem,
+    stats: ProblemStats,
+    block: Block,
+    tol: float,
+    most: float,
+    start: Weights | None = None,
+    after_reading: AfterReading = lambda _passes, _certified: None,
+) -> Minimum:
+    """Minimise until the certified relative gap is at most `tol`, in `most` passes or so.
+
+    Parameters
+    ----------
+    problem
+        With a smooth loss.
+    stats
+        Rows and columns count.
+    block
+        All rows, their weights' mean 1, in the order in which they lie.
+    start
+        A model to begin at; there are no samples then.
+    after_reading
+        Called after every reading with the passes so far and, of all rows, what is certified; what
+        it raises ends the search.
+    """
+    rows = _Readings(problem, stats, block, after_reading)
+    x, H = rows.sampled() if start is None else (np.append(*start), None)
+    here = rows.point(x)
+    bounds, beyond = Bounds().moved(here.found), 0 if start is None else MOST_BEYOND
+    while not _is_done(bounds, tol, beyond) and rows.passes < most:
+        H = rows.curvature(here.x) if H is None else H
+        there = _searched(rows, here, -solved(H.copy(), here.g), most)
+        if there is None:
+            break
+        before, bounds = bounds, bounds.moved(there.found)
+        slow = bounds.gap > SLOW * before.gap
+        H = None if slow or rows.few else corrected(H, there.x - here.x, there.g - here.g)
+        here, beyond = there, beyond + 1 if before.certificate.relative <= tol else 0
+    return Minimum(here.weights, bounds.certificate, rows.passes)
+
+
+def _is_done(bounds: Bounds, tol: float, beyond: int) -> bool:
+    """Whether the tolerance is reached and, where it is a fine one, up to three steps beyond.
+
+    Who asks for 1e-6 compares coefficients, which have half the digits of the objective.
+    """
+    left = bounds.certificate.relative
+    return left <= tol and (tol > FINE or left <= EXACT or beyond >= MOST_BEYOND)
+
+
+def _searched(rows: _Readings, here: Point, p: Vector, most: float) -> Point | None:
+    """Return the first of x + p, x + p/2, ... that is low enough; None where none is."""
+    slope, t = float(here.g @ p), 1.0
+    for _ in range(MOST_HALVINGS):
+        there, promised = rows.point(here.x + t * p), DECREASE * t * slope
+        if there.found.objective <= here.found.objective * (1.0 + RISE) + promised:
+            return there
+        if rows.passes >= most:
+            return None
+        t *= 0.5
+    return None
+
+
+def corrected(H: NDArray[np.float64], s: Vector, y: Vector) -> NDArray[np.float64] | None:
+    """Return H (d + 1, d + 1) as it has to be for H s = y; None where there is no curvature."""
+    Hs, sy = H @ s, float(s @ y)
+    sHs = float(s @ Hs)
+    if not sy > LEAST_CURVATURE * sHs:
+        return None
+    return H - np.outer(Hs, Hs / sHs) + np.outer(y, y / sy)
+
+
+class _Readings:
+    """Rows in memory, and how often they were read."""
+
+    def __init__(
+        self, problem: Problem, stats: ProblemStats, block: Block, tell: AfterReading
+    ) -> None:
+        self._problem, self._stats = problem, stats
+        self._block, self._tell = block, tell
+        self.passes = 0.0
+
+    @property
+    def few(self) -> bool:
+        """Whether rows are too few for a sample, and H costs nothing."""
+        return not self._is_enough(SAMPLES[-1])
+
+    def point(self, x: Vector, every: int = 1) -> Point:
+        """Return objective and gradient at x, of all rows or of every so manieth."""
+        block, at = self._read(every), Weights(x[:-1], float(x[-1]))
+        part = add_gradient(self._problem, at, block, no_gradient(at))
+        found = certificate(self._problem, at, part)
+        self._tell(self.passes, found if every == 1 else None)
+        return Point(x, np.append(*whole_gradient(self._problem, at, part)), found)
+
+    def curvature(self, x: Vector, every: int = 1) -> NDArray[np.float64]:
+        """Return H (d + 1, d + 1) at x, of all rows or of every so manieth."""
+        block, d = self._read(every), self._stats.d
+        H = np.zeros((d + 1, d + 1))
+        add_squares(H, x[:-1], float(x[-1]), self._problem, *block[:4])
+        n = block.order.shape[0]
+        lower = np.tril(whole_curvature(self._problem, CurvedPart(0.0, x[:-1], 0.0, n, H, n)))
+        self._tell(self.passes, None)
+        return lower + np.tril(lower, -1).T
+
+    def sampled(self) -> tuple[Vector, NDArray[np.float64] | None]:
+        """Return where samples end, and their H; zero and None where rows are too few for any."""
+        x, H = np.zeros(self._stats.d + 1), None
+        for every in () if self._problem.loss.is_quadratic else SAMPLES:
+            if self._is_enough(every):
+                x, H = self._on_sample(x, every)
+        return x, H
+
+    def _on_sample(self, x: Vector, every: int) -> tuple[Vector, NDArray[np.float64]]:
+        """Take steps on a sample while they promise more than its chance; undo one that rises."""
+        left_open = (self._stats.d + 1) * every / self._stats.n
+        here, H = self.point(x, every), self.curvature(x, every)
+        for _ in range(MOST_STEPS):
+            p = -solved(H.copy(), here.g)
+            promised = -float(here.g @ p)
+            if promised <= left_open * here.found.objective:
+                return here.x + p, H
+            there = self.point(here.x + p, every)
+            if not there.found.objective < here.found.objective:
+                break
+            here, H = there, self.curvature(there.x, every)
+        return here.x, H
+
+    def _is_enough(self, every: int) -> bool:
+        return self._stats.n >= every * ENOUGH * (self._stats.d + 1)
+
+    def _read(self, every: int) -> Block:
+        """Count a reading; return the rows."""
+        self.passes += 1.0 / every
+        if every == 1:
+            return self._block
+        few = np.ascontiguousarray(self._block.order[::every])  # or kernels are compiled for both
+        return self._block._replace(order=few)

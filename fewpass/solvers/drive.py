@@ -1,0 +1,179 @@
+"""A method driven over rows in memory, sweep by sweep, without storage, threads or Dask.
+
+`fewpass/pipeline/training` does the same out of core.  Trials, benchmarks and tests use this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.solvers.kernels.rows import DenseRows, Rows, SparseRows
+from fewpass.solvers.losses import Problem
+from fewpass.solvers.protocol import (
+    Block,
+    ColumnMoments,
+    Part,
+    ProblemStats,
+    Reduce,
+    Solver,
+    State,
+    Sum,
+    Sweep,
+    Walk,
+    row_versions,
+    rows_visited,
+    with_row_version,
+)
+
+#: Sweep and turn -> the rows to visit, or those of each window, where a method is to see windows.
+Orders = Callable[[int, int], NDArray[np.int64] | list[NDArray[np.int64]]]
+RowState = NDArray[np.float64]  # (n,), or (n, k) for k > 1 numbers a row; (0,) if none are kept
+
+NO_ROW_STATE = np.empty(0)
+ZEROS = -1  # the version of the numbers per row before any sweep wrote them
+
+
+class AfterSweep(NamedTuple):
+    """Where a run stands after a sweep."""
+
+    passes: float  # rows visited over rows
+    sweep: Sweep
+    state: State
+
+
+def block_of(X: Any, y: NDArray[np.float64]) -> Block:
+    """Return rows of an (n, d) NumPy array or SciPy CSR matrix, all of weight 1, in their order."""
+    rows: Rows
+    if isinstance(X, np.ndarray):
+        rows = DenseRows(np.ascontiguousarray(X))
+    else:
+        rows = SparseRows(X.data, X.indices.astype(np.uint32), X.indptr.astype(np.int64))
+    n = len(y)
+    return Block(rows, np.asarray(y, float), np.ones(n), np.arange(n), NO_ROW_STATE)
+
+
+def stats_of(X: Any, y: NDArray[np.float64], seed: int = 0) -> ProblemStats:
+    """Return what ingest would measure of these rows, sigma^2 exactly."""
+    from scipy.sparse.linalg import svds  # noqa: PLC0415 - a tenth of a second that trials need not
+
+    dense = isinstance(X, np.ndarray)
+    squares = (X**2).sum(axis=1) if dense else X.multiply(X).sum(axis=1).A1
+    n, d = X.shape
+    largest = float(svds(X, k=1, return_singular_vectors=False, random_state=0)[0])
+    return ProblemStats(
+        n=n, d=d, rows_kind=DenseRows if dense else SparseRows,
+        mean_square=float(squares.mean()), max_square=float(squares.max()), max_weight=1.0,
+        stream_rows=n, shuffled=True, target_square=float(np.mean(np.square(y))),
+        sigma_square=largest**2 / n, streams=1, seed=seed, columns=lambda: moments_of(X),
+    )  # fmt: skip
+
+
+def moments_of(X: Any) -> ColumnMoments:
+    """Return what ingest would measure of the columns of these rows."""
+    n, d = X.shape
+    if isinstance(X, np.ndarray):
+        count, squares = (X != 0.0).sum(axis=0), (X**2).sum(axis=0)
+    else:
+        count = np.bincount(X.indices, X.data != 0.0, d)
+        squares = np.bincount(X.indices, X.data**2, d)
+    return ColumnMoments(count / n, squares / np.maximum(count, 1))
+
+
+def permutations(n: int, seed: int = 0) -> Orders:
+    """Every turn through the rows is a new permutation."""
+    return lambda sweep, turn: np.random.default_rng([seed, sweep, turn]).permutation(n)
+
+
+def independent(n: int, seed: int = 0) -> Orders:
+    """Every row is drawn anew from all, as the theory assumes."""
+    return lambda sweep, turn: np.random.default_rng([seed, sweep, turn]).integers(n, size=n)
+
+
+def add_up(what: Sum, problem: Problem, at: Any, blocks: Sequence[Block]) -> Part:
+    """Return a reduction's sum over blocks, added at `at`."""
+    part = what.zero(at)
+    for block in blocks:
+        part = what.add(problem, at, block, part)
+    return part
+
+
+def sweeps(
+    solver: Solver,
+    problem: Problem,
+    stats: ProblemStats,
+    block: Block,
+    orders: Orders | None = None,
+) -> Iterator[AfterSweep]:
+    """Yield the state after every sweep, without end; the next sweep may work on it in place.
+
+    Every walk visits the rows of `block` in new permutations, unless `orders` gives them.  Where a
+    walk says that it diverged, the method begins again from the state that it gives.
+    """
+    drive = _Drive(problem, stats, block, orders or permutations(stats.n, stats.seed))
+    state, epoch, number, visited = solver.init(problem, stats), 0, 0, 0
+    while True:
+        diverged = False
+        for sweep in solver.program(epoch):
+            if isinstance(sweep, Reduce):
+                state, rows = drive.reduce(sweep, state, number), stats.n
+            else:
+                state, rows = drive.walk(sweep, state, number)
+                diverged = sweep.diverged(state)
+                state = sweep.recover(problem, stats, state) if diverged else state
+            number, visited = number + 1, visited + rows
+            drive.forget(state)
+            yield AfterSweep(visited / stats.n, sweep, state)
+            if diverged:
+                break
+        epoch = 0 if diverged else epoch + 1
+
+
+class _Drive:
+    """Rows in memory, and the versions of the numbers per row that a state may go with."""
+
+    def __init__(self, problem: Problem, stats: ProblemStats, block: Block, orders: Orders) -> None:
+        self._problem, self._stats, self._block = problem, stats, block
+        self._orders = orders
+        self._kept: dict[int, RowState] = {ZEROS: np.zeros(stats.n)}
+
+    def reduce(self, sweep: Reduce, state: State, number: int) -> State:
+        """Add up over all rows in their order; return the state that takes the sum in."""
+        values, use = NO_ROW_STATE, sweep.sum.row_state
+        if use == "write":
+            values = self._kept[number] = np.empty(self._stats.n)
+        elif use == "read":
+            values = self._row_state(state)
+        stored = self._block._replace(order=np.arange(self._stats.n), row_state=values)
+        total = add_up(sweep.sum, self._problem, sweep.at(state), [stored])
+        return sweep.absorb(self._problem, self._stats, state, total, number)
+
+    def walk(self, sweep: Walk, state: State, number: int) -> tuple[State, int]:
+        """Step through the rows in turns; return the state and how many rows were visited."""
+        values = NO_ROW_STATE if sweep.row_state == "none" else self._row_state(state)
+        if sweep.row_state == "update":
+            values = self._kept[number] = values.copy()
+        visited = turn = 0
+        while turn == 0 if sweep.rows is None else sweep.rows(state) > 0:
+            drawn = self._orders(number, turn)
+            for order in drawn if isinstance(drawn, list) else [drawn]:
+                window = self._block._replace(order=order, row_state=values)
+                visited += rows_visited(sweep, state, window)
+                state = sweep.step(self._problem, self._stats, state, window)
+                if sweep.diverged(state):
+                    return state, visited
+            turn += 1
+        state = sweep.join(self._problem, self._stats, [state])
+        return with_row_version(state, number) if sweep.row_state == "update" else state, visited
+
+    def forget(self, state: State) -> None:
+        """Let go of numbers per row that no state to come goes with."""
+        needed = (ZEROS, *row_versions(state))
+        self._kept = {version: self._kept[version] for version in self._kept if version in needed}
+
+    def _row_state(self, state: State) -> RowState:
+        (version,) = row_versions(state)
+        return self._kept[version]

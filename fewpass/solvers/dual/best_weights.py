@@ -1,0 +1,70 @@
+"""The best weights that dual methods have proven something of."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.solvers.dual.duality import lowered_gap
+from fewpass.solvers.protocol import Certificate, Method, State, Weights
+
+
+class BestWeights(NamedTuple):
+    """The best weights with a certificate; zeros before there are any."""
+
+    coef: NDArray[np.float64]  # (d,)
+    intercept: float = 0.0
+    objective: float = 0.0
+    gap: float = 0.0  # at most this far are they above the optimum
+    certified: bool = False  # whether there are any
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """What is proven of them."""
+        return Certificate(self.objective, self.gap) if self.certified else None
+
+    @property
+    def weights(self) -> Weights:
+        """The weights themselves."""
+        return Weights(self.coef, self.intercept)
+
+    def replaced(self, at: Weights, found: Certificate) -> BestWeights:
+        """Return others in their place; `coef` is written over."""
+        self.coef[:] = at.coef
+        return BestWeights(self.coef, at.intercept, found.objective, found.gap, certified=True)
+
+    def smaller_gap(self, at: Weights, found: Certificate) -> BestWeights:
+        """Return those with the smaller gap, each to the largest dual objective that is known."""
+        known = self.certificate
+        if known is None:
+            return self.replaced(at, found)
+        gap, own = lowered_gap(known, found), lowered_gap(found, known)
+        if gap < own:
+            return self._replace(gap=gap)
+        return self.replaced(at, found._replace(gap=own))
+
+
+def no_weights(d: int) -> BestWeights:
+    """Return what stands there before any weights have a certificate."""
+    return BestWeights(np.zeros(d))
+
+
+class DualMethod(Method):
+    """A method whose passes certify weights; its states have the `best` of them."""
+
+    def weights(self, state: State) -> Weights:
+        """Return the best certified weights; before there are any, `uncertified`."""
+        best: BestWeights = state.best
+        return best.weights if best.certified else self.uncertified(state)
+
+    @abstractmethod
+    def uncertified(self, state: State) -> Weights:
+        """Return what stands for the model before any weights have a certificate."""
+
+    def certificate(self, state: State) -> Certificate | None:
+        """Return what the passes so far proved: nothing before the second."""
+        best: BestWeights = state.best
+        return best.certificate

@@ -1,0 +1,171 @@
+"""SDCA with a proximal centre that moves with momentum: for rows of very different length.
+
+SDCA's steps (sdca.py), taken for the objective with r lam in place of lam and (r - 1) lam charged
+for the distance from a centre z.  That problem is r times better conditioned, and its answer is not
+the one asked for: the centre moves towards it after every pass, ahead with momentum (proximal.py).
+Every problem begins with r = 1, which is SDCA; r grows while the certified gap falls slowly.
+
+A pass also predicts every row by x, the weights that the pass before ended at, and so has P(x)
+exactly.  With v = w(a) under lam alone, and a the dual variables that it began with,
+
+    P(x) - D(a)  =  (1/n) sum_i weight_i [ phi(p_i) + phi*(-a_i) + a_i s_i p_i ]
+                    + (lam/2) ||x - v||^2,       p_i = x_i . x
+
+whatever z and r are: the certificate is the smallest P less the largest D, and costs no reading.
+
+Source: docs/methods.md, section 7.10.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, PositiveInt
+
+from fewpass.solvers.dual.duality import EVEN, GAP, GapPart
+from fewpass.solvers.dual.proximal import (
+    LONG,
+    MANY,
+    Growth,
+    PsdcaState,
+    Pull,
+    at_rest,
+    move_centre,
+    proven_at_x,
+    pulls,
+    watched,
+)
+from fewpass.solvers.dual.sdca import Sdca
+from fewpass.solvers.dual.sdca_state import (
+    START,
+    begin_pass,
+    end_adding,
+    keep_better,
+    newest_point,
+    read_column,
+)
+from fewpass.solvers.dual.sdca_streams import add_moves
+from fewpass.solvers.dual.warm_start import SLOPES_AS_DUALS, DualsPart, begin_at_duals
+from fewpass.solvers.estimates.expected_passes import conditioning, digits
+from fewpass.solvers.losses import Problem
+from fewpass.solvers.protocol import ExpectedPasses, ProblemStats, Reduce, State
+
+PER_ROOT = 0.7  # passes to expect, times the root of K and the digits
+MOST_K = 16.0  # from here to about a thousand K tells nothing
+FAR_K = 4096.0  # from here on r lam, at its largest, is too small a lam again
+
+
+class Psdca(Sdca):
+    """Dual coordinate ascent with a proximal centre: any loss, rows of any length, certified."""
+
+    states: ClassVar[tuple[type, ...]] = (PsdcaState,)
+    kind: Literal["psdca"] = "psdca"  # type: ignore[assignment]
+    grow_above: Annotated[float, Field(ge=0.0, le=1.0)] = 0.5
+    """The centre weighs more after a pass that left more than this share of the certified gap."""
+    grow_to: PositiveInt = 64
+    """r, how many times lam steps count on, at most; 1 is sdca."""
+    columns: Literal["auto", "alike", "apart"] = "auto"
+    """Whether the centre pulls all columns alike, or those of larger values harder: apart, where
+    there are more than 1000, the square of the longest row is 50 times the mean, and rows are
+    visited one by one."""
+
+    @property
+    def certify_pass(self) -> Reduce:
+        """The duality gap of the newest weights."""
+        return Reduce(GAP, newest_point, prove_newest_x)
+
+    @property
+    def warm_start_pass(self) -> Reduce:
+        """The dual variables that given weights stand for."""
+        return Reduce(SLOPES_AS_DUALS, partial(read_column, column=START), begin_centred)
+
+    def first_state(self, problem: Problem, stats: ProblemStats) -> PsdcaState:
+        """Return zero weights, from zero dual variables; ValueError for settings that do not go."""
+        if self.columns == "apart" and self.batch != "serial":
+            raise ValueError(
+                f"In {self.batch} batches columns are pulled alike. Leave solver.columns out, or "
+                "solver.batch."
+            )
+        if self.columns == "apart" and stats.columns is None:
+            raise ValueError(
+                "psdca pulls columns apart by what ingest measured of each, and nothing is known "
+                "of these. Leave solver.columns out, or ingest the rows."
+            )
+        begin = np.zeros(stats.d + 1 if stats.streams > 1 else 0)
+        plain = super().first_state(problem, stats)
+        z = np.zeros(stats.d + 1)
+        return PsdcaState(**plain._asdict(), z=z, begin=begin, h=self.first_pulls(problem, stats),
+                           pull=Pull())  # fmt: skip
+
+    def first_pulls(self, problem: Problem, stats: ProblemStats) -> NDArray[np.float64]:
+        """Return how hard the centre pulls each column; EVEN for all alike."""
+        heavy = stats.d > MANY and stats.max_square > LONG * stats.mean_square
+        one_by_one = self.batch == "serial"
+        apart = heavy and one_by_one if self.columns == "auto" else self.columns == "apart"
+        return pulls(problem, stats) if apart else EVEN
+
+    def expected_passes(self, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:
+        """Dual ascent whose conditioning is made better where it is bad; no theory covers it."""
+        known = conditioning(problem, stats)
+        if known is None or self.batch != "serial" or not tol < 1.0:
+            return ExpectedPasses()
+        K = known.slowness(stats.n)
+        per_digit = 1.0 + PER_ROOT * (math.sqrt(min(K, MOST_K)) + K / FAR_K)
+        return ExpectedPasses(usual=1.0 + digits(tol) * per_digit * stats.streams ** (1.0 / 3.0))
+
+    def metrics(self, state: PsdcaState) -> dict[str, float]:
+        """Return the losses of rows before their steps, and how much the centre weighs."""
+        sums = state.sums
+        visits = state.visits + sums.rows + sums.extra_visits
+        return {**state.monitor.metrics(), "r": state.pull.r, "visits": visits}
+
+    def regularisation(self, problem: Problem, state: PsdcaState) -> float:
+        """Return reg; lam where every column has its own."""
+        return problem.lam if state.by_column else state.pull.r * problem.lam
+
+    def column_gains(self, state: PsdcaState) -> NDArray[np.float64]:
+        """Return lam / reg of every column."""
+        return 1.0 / np.asarray(state.charged) if state.by_column else EVEN
+
+    def end_pass(  # type: ignore[override]
+        self, problem: Problem, stats: ProblemStats, states: list[PsdcaState]
+    ) -> PsdcaState:
+        """Add up what the streams found, certify x, and move the centre.
+
+        In the middle of a pass the result has the weights so far, to be looked at only.
+        """
+        state = states[0]
+        reg, pulled = state.charged, state.pulled
+        charge = reg if state.by_column else 1.0  # columns' own, beside the scale of the steps
+        if len(states) > 1:
+            duals = charge * (state.begin - pulled)
+            state = add_moves(states, self.combine, state.begin, duals, charge)
+        sums = state.sums
+        if sums.rows < stats.n:
+            return state
+        state.fresh[:] /= charge
+        state = end_adding(problem, state, reg, pulled)
+        total = GapPart(sums.loss_start, sums.gap_start, sums.rows)
+        found, first = proven_at_x(problem, stats, state, total), state.passes == 0
+        state = state if first else keep_better(state, found)
+        pull = watched(state.pull, found, Growth(self.grow_above, self.grow_to), first=first)
+        return begin_pass(move_centre(problem, stats, state, pull), len(states))
+
+
+def prove_newest_x(
+    problem: Problem, stats: ProblemStats, state: PsdcaState, total: GapPart, _sweep: int
+) -> PsdcaState:
+    """Take note of what a reduction proved of x between two passes."""
+    return keep_better(state, proven_at_x(problem, stats, state, total))
+
+
+def begin_centred(
+    problem: Problem, stats: ProblemStats, state: State, total: DualsPart, sweep: int
+) -> PsdcaState:
+    """Begin the first pass of a state at its weights' dual variables (warm_start.py)."""
+    begun: PsdcaState = begin_at_duals(problem, stats, state, total, sweep)  # type: ignore[assignment]
+    return at_rest(begun)

@@ -1,0 +1,277 @@
+"""Stochastic dual coordinate ascent: one dual variable per row, each step the best for its row.
+
+    for each row i:
+        p      <- w . x_i
+        delta  <- argmax over delta of D(a + delta e_i)     losses.py: dual_step, with curvature
+                                                            weight_i ||x_i||^2 / (lam n)
+        a_i    <- a_i + delta
+        w      <- w + weight_i delta s_i x_i / (lam n)
+
+There is no step size, and the dual objective D never falls.  Two vectors stand side by side: the
+weights w_t that the pass began with, and the running ones.  Every 16th pass adds up w(a) afresh
+from the rows' new dual variables, which replaces the running ones at the end of the pass, so that
+rounding never piles up.  A row's prediction by w_t, taken with that by the running weights,
+certifies w_t by the end of the pass without any reading of its own (duality.py).
+
+Several streams take steps of their own, each as if the others moved the weights `stretch` - 1
+times as far the same way; what they found is added up, shortened where it was too much (`combine`).
+
+Sources: Takac, Bijral, Richtarik and Srebro 2013, (14); Ma et al. 2015 for the streams.
+docs/methods.md, section 7.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import NonNegativeInt, PositiveInt
+
+from fewpass.solvers.dual.best_weights import DualMethod, no_weights
+from fewpass.solvers.dual.duality import EVEN, GAP, Centre, GapPart, constant_column, per_row
+from fewpass.solvers.dual.sdca_batches import Batch, curvatures, visit_batches
+from fewpass.solvers.dual.sdca_interleaved import walk_interleaved
+from fewpass.solvers.dual.sdca_state import (
+    RUNNING,
+    START,
+    AnyState,
+    PassSums,
+    SdcaState,
+    begin_pass,
+    count_rows,
+    end_adding,
+    go_interleaved,
+    keep_better,
+    newest_point,
+    prove_newest,
+    proven_at_start,
+    read_column,
+    running_gap,
+)
+from fewpass.solvers.dual.sdca_steps import NO_ROWS, visit_rows
+from fewpass.solvers.dual.sdca_streams import Combine, add_moves
+from fewpass.solvers.dual.shrinking import Stepping, revisit
+from fewpass.solvers.dual.warm_start import SLOPES_AS_DUALS, begin_at_duals
+from fewpass.solvers.estimates.expected_passes import conditioning, digits
+from fewpass.solvers.kernels.rows import side_by_side
+from fewpass.solvers.loss_monitor import LossSum, Tell, sections, untold
+from fewpass.solvers.losses import Problem
+from fewpass.solvers.needs import Needs
+from fewpass.solvers.protocol import (
+    Block,
+    ExpectedPasses,
+    Interleaved,
+    ProblemStats,
+    Reduce,
+    State,
+    Walk,
+    Weights,
+)
+
+PER_K = 1.5  # passes to expect, times K and the digits
+
+
+class Sdca(DualMethod):
+    """Dual coordinate ascent: no step size, any loss, and a certificate that costs no pass."""
+
+    needs: ClassVar[Needs] = Needs(numbers_per_row=1)
+    states: ClassVar[tuple[type, ...]] = (SdcaState,)
+    #: Most dual variables of the hinge sit at a bound: the others are worth more visits.
+    better: ClassVar[Mapping[str, Mapping[str, Any]]] = {"hinge": {"shrink_rounds": 100}}
+    kind: Literal["sdca"] = "sdca"
+    batch: Batch = "serial"
+    """Rows one by one, or in mini-batches whose steps are as they come (naive: it may diverge),
+    short enough on average by the rows' spectral norm (safe) or by their columns' counts (sparse),
+    or measured (aggressive)."""
+    batch_size: PositiveInt = 16
+    """Rows of a mini-batch."""
+    combine: Combine = "damped"
+    """What becomes of several streams' moves: added, shortened where that was too much; averaged;
+    or added after steps so short that it never is."""
+    shrink_rounds: NonNegativeInt = 0
+    """How often the rows of a window that moved are visited again at most, while they are in
+    memory: fewer passes for more arithmetic. The plain hinge has 100 rounds where nothing else is
+    set."""
+
+    @property
+    def certify_pass(self) -> Reduce:
+        """The duality gap of the newest weights."""
+        return Reduce(GAP, newest_point, prove_newest)
+
+    @property
+    def warm_start_pass(self) -> Reduce:
+        """The dual variables that given weights stand for."""
+        return Reduce(SLOPES_AS_DUALS, partial(read_column, column=START), begin_at_duals)
+
+    def row_state_size(self, stats: ProblemStats) -> int:
+        """The dual variable; of several streams, what it was and how it moved."""
+        return 1 if stats.streams == 1 else 2
+
+    def first_state(self, problem: Problem, stats: ProblemStats) -> State:
+        """Return zero weights, from zero dual variables; ValueError for batches visited again."""
+        if self.shrink_rounds and self.batch != "serial":
+            raise ValueError(
+                f"Rows are visited again one by one, not in {self.batch} batches. Leave "
+                "solver.shrink_rounds out, or solver.batch."
+            )
+        return SdcaState(
+            W=side_by_side(stats.rows_kind, stats.d + 1, 2), fresh=np.zeros(stats.d + 1),
+            best=no_weights(stats.d), centre=Centre(constant_column(problem, stats).unit),
+            shares=np.ones(self.row_state_size(stats)),
+            stretch=1.0 if self.combine == "average" else float(stats.streams), beta=0.0,
+            sums=PassSums(), monitor=LossSum(), passes=0, visits=0, unproven=0, row_version=-1,
+        )  # fmt: skip
+
+    def start_at(
+        self,
+        problem: Problem,
+        stats: ProblemStats,
+        weights: Weights,
+        rows_before: int,  # noqa: ARG002
+    ) -> State:
+        """Return given weights; the opening finds dual variables for them."""
+        state = self.init(problem, stats)
+        state.W[:-1, START] = weights.coef
+        centre = state.centre._replace(offset=weights.intercept)
+        return state._replace(centre=centre)
+
+    def taken_up(self, state: AnyState, *, midway: bool) -> AnyState:
+        """Have the first whole pass prove that the dual variables read go with the weights."""
+        return state._replace(unproven=state.unproven | (2 if midway else 1))
+
+    def expected_passes(self, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:
+        """Dual ascent row by row; theory for the gap (Shalev-Shwartz and Zhang 2013, Theorem 2)."""
+        known, serial = conditioning(problem, stats), self.batch == "serial" and stats.streams == 1
+        if known is None or not serial or not tol < 1.0:
+            return ExpectedPasses(None, None, 0.0)
+        worst = known.kappa / stats.n
+        return ExpectedPasses(
+            theory=(1.0 + worst) * math.log(stats.n * (1.0 + worst) / tol),
+            usual=1.0 + digits(tol) * (1.0 + PER_K * known.slowness(stats.n)),
+            reductions=0.0,
+        )
+
+    def program(self, epoch: int) -> tuple[Walk, ...]:
+        """One walk an epoch; the first may take the rows as they lie."""
+        return (
+            Walk(
+                name=f"walk-{self.kind}",
+                step=self.step_rows,
+                telling=self.step_rows,
+                join=self.end_pass,
+                order="stored" if epoch == 0 else "random",
+                metrics=self.metrics,
+                row_state="update",
+                interleaved=Interleaved(go_interleaved, self.step_interleaved)
+                if self._is_plain()
+                else None,
+            ),
+        )
+
+    def metrics(self, state: State) -> dict[str, float]:
+        """Return what the log is told of a pass that is being made."""
+        return running_gap(state)
+
+    def uncertified(self, state: State) -> Weights:
+        """Return the running weights."""
+        return read_column(state, RUNNING)
+
+    def regularisation(self, problem: Problem, state: State) -> float:  # noqa: ARG002
+        """Return what stands in lam's place in the steps of a pass."""
+        return problem.lam
+
+    def column_gains(self, state: State) -> NDArray[np.float64]:  # noqa: ARG002
+        """Return how much weights move column by column, beside the scale (sdca_steps.py: g)."""
+        return EVEN
+
+    def step_rows(
+        self, problem: Problem, stats: ProblemStats, state: AnyState, block: Block,
+        tell: Tell = untold,
+    ) -> AnyState:  # fmt: skip
+        """Visit the rows of one block."""
+        column = constant_column(problem, stats).value
+        inputs = (
+            state.W, state.W[:, RUNNING:], state.fresh, problem, column, state.centre.offset,
+            self._scale(problem, stats, state), state.stretch, float(state.adding), state.shares,
+            *block[:4], per_row(block),
+        )  # fmt: skip
+        if self.batch == "serial":
+            g = self.column_gains(state)
+            row_state = per_row(block)
+            before = state.shares[0] * row_state[:, 0]
+            rows, sums = block.order.shape[0], NO_ROWS
+            for part in sections(stats.stream_rows, rows, tell):
+                sums = visit_rows(*inputs[:13], block.order[part], row_state, g, sums)
+                tell(part.stop, state.monitor.add(part.stop, sums[2]))
+            state = count_rows(state, rows, *sums)
+            key = [stats.seed, state.passes, state.sums.rows]
+            how = Stepping(*inputs[1:9], g)
+            most = (
+                self.shrink_rounds if state.passes else 0
+            )  # from zero nearly all rows move at first
+            more = revisit(how, block, row_state, before, most, key) if most else 0
+            more += state.sums.extra_visits
+            return state._replace(sums=state.sums._replace(extra_visits=more))
+        known = curvatures(block, stats.d, column, self.batch, self.batch_size)
+        scratch = np.zeros(stats.d + 1)
+        beta, *sums = visit_batches(*inputs, self.batch_size, known, state.beta, scratch)
+        return count_rows(state._replace(beta=beta), block.order.shape[0], *sums)
+
+    def _scale(self, problem: Problem, stats: ProblemStats, state: State) -> float:
+        return 1.0 / (self.regularisation(problem, state) * stats.n)
+
+    def _is_plain(self) -> bool:
+        """Say whether every row is visited once and by itself."""
+        return self.batch == "serial" and self.shrink_rounds == 0
+
+    def step_interleaved(
+        self,
+        problems: list[Problem],
+        stats: ProblemStats,
+        models: list[AnyState],
+        W: NDArray[np.float64],
+        block: Block,
+        labels: list[int],
+        places: tuple[int, ...],
+    ) -> list[AnyState]:
+        """Visit the rows of one block with several models, see protocol.py: Interleaved."""
+        numbers = [
+            (
+                constant_column(problem, stats).value,
+                problem.intercept * state.centre.offset,
+                self._scale(problem, stats, state),
+                state.stretch,
+            )
+            for problem, state in zip(problems, models, strict=True)
+        ]
+        shares = np.array([state.shares for state in models])
+        sums = walk_interleaved(
+            problems[0].loss, numbers, shares, labels, places, W, block, per_row(block)
+        )
+        each = zip(models, sums, strict=True)
+        return [count_rows(state, block.order.shape[0], *own) for state, own in each]
+
+    def end_pass(self, problem: Problem, stats: ProblemStats, states: list[SdcaState]) -> SdcaState:
+        """Add up what the streams found, and begin the next pass from there.
+
+        In the middle of a pass the result has the weights so far, to be looked at only.
+        """
+        state = states[0]
+        if len(states) > 1:
+            state = add_moves(states, self.combine, state.W[:, START], state.W[:, START])
+        sums = state.sums
+        if sums.rows < stats.n:
+            return state
+        state = end_adding(problem, state)
+        if state.passes > 0:
+            total = GapPart(sums.loss_start, sums.gap_start, sums.rows)
+            state = keep_better(state, proven_at_start(problem, stats, state, total))
+        state.W[:, START] = state.W[:, RUNNING]
+        b = read_column(state, START).intercept
+        offset = constant_column(problem, stats).remains * b
+        state = state._replace(centre=state.centre._replace(offset=offset))
+        return begin_pass(state, len(states))

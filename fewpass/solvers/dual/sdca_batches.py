@@ -1,0 +1,248 @@
+"""Mini-batches of dual steps: all rows of a batch are predicted by the same weights.
+
+Moves that point the same way add up to more than each of them counted on.  So each row's step uses
+a curvature v_i / (lam n) that makes up for it:
+
+    naive       v_i = ||x_i||^2                              may circle or blow up: to compare with
+    safe        v_i = own ||x_i||^2 + shared                 D rises in expectation
+                own = 1 - r,  shared = r n_c sigma^2,  r = (b-1)/(n_c-1)
+    sparse      v_i = own ||x_i||^2 + r sum over j of        the same, without a spectral norm: good
+                m_j x_ij^2                                   for sparse rows, useless for dense ones
+    aggressive  v_i = rho, as measured on steps tried first  D never falls: what a batch gains is
+                                                             known exactly, and one that would lose
+                                                             is shortened
+
+Batches are drawn from the window in memory, so the number of rows n_c, sigma^2, the longest row and
+m_j, the number of rows with a value in column j, are the window's.
+`safe` is what Lemma 1 says before ||x_i|| is rounded up to the longest, and is the serial step at
+b = 1.  rho = ||sum of moves||^2 / sum of delta^2, clipped to what one row and a safe batch need;
+`beta`, its running geometric mean, is the curvature of the steps that are tried first.
+
+Source: Takac, Bijral, Richtarik and Srebro 2013, section 4 and Algorithm 2; docs/methods.md.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.solvers.dual.duality import EVEN, dual_variable, move_weights, store_step
+from fewpass.solvers.estimates.spectrum import SAMPLED_TOO_LOW, sigma_square
+from fewpass.solvers.kernels.dispatch import kernel
+from fewpass.solvers.kernels.rows import (
+    Rows,
+    add_vector,
+    clear,
+    count_values,
+    dot_both,
+    dot_vector,
+    norm2,
+    norm2_scaled,
+    prefetch_row,
+)
+from fewpass.solvers.kernels.shapes import (
+    Order,
+    PerColumn,
+    PerRow,
+    RowState,
+    Shares,
+    SideBySide,
+    Vector,
+)
+from fewpass.solvers.losses import Loss, Problem, conjugate, direction, dual_step, value
+from fewpass.solvers.protocol import Block
+
+Batch = Literal["serial", "naive", "safe", "sparse", "aggressive"]
+PerBatchRow = Vector  # (b,): of the rows of a batch
+NOTHING: NDArray[np.float64] = np.zeros(0)
+REMEMBERED = 0.95  # of log beta, from batch to batch
+
+
+class Curvatures(NamedTuple):
+    """What a window says of its batches.
+
+    v_i = own * square_i + shared + share * weight_i * sum over j of counts_j x_ij^2.
+    """
+
+    own: float
+    shared: float = 0.0
+    share: float = 0.0
+    counts: NDArray[np.float64] = NOTHING  # (d + 1,) rows with a value in each column
+    largest: float = 0.0  # v of the longest row
+    adaptive: bool = False  # v is measured, and `largest` its bound
+
+
+def curvatures(block: Block, d: int, column: float, kind: Batch, b: int) -> Curvatures:
+    """Work out the curvatures of batches of b rows of a block."""
+    n = block.order.shape[0]
+    if kind == "naive" or n == 1:
+        return Curvatures(1.0)
+    share = (min(b, n) - 1) / (n - 1)
+    own = 1.0 - share
+    if kind == "sparse":
+        return Curvatures(own, share=share, counts=column_counts(block, d))
+    longest = float(longest_row(block.rows, block.weight, block.order, column))
+    sampled = sigma_square(block.rows, block.weight, d, block.order)
+    sampled = SAMPLED_TOO_LOW * sampled + column**2 * float(np.mean(block.weight[block.order]))
+    shared = share * n * min(sampled, longest)
+    largest = own * longest + shared
+    return Curvatures(own, shared, largest=largest, adaptive=kind == "aggressive")
+
+
+def column_counts(block: Block, d: int) -> NDArray[np.float64]:
+    """Count the rows with a value in each column; the constant column has one in all."""
+    counts = np.zeros(d + 1)
+    count_rows_with_values(block.rows, block.order, counts[:d])
+    counts[d] = block.order.shape[0]
+    return counts
+
+
+@kernel
+def count_rows_with_values(rows: Rows, order: Order, counts: PerColumn) -> None:
+    """Add 1 to a column's count for every row with a value there."""
+    for i in order:
+        count_values(rows, i, counts)
+
+
+@kernel
+def curvature(
+    known: Curvatures, rows: Rows, i: int, weight: PerRow, square: float, column: float
+) -> float:
+    """v_i where it is not measured; `square` is weight_i ||x_i||^2, constant column included."""
+    v = known.own * square + known.shared
+    if known.share > 0.0:
+        d = known.counts.shape[0] - 1
+        common = norm2_scaled(rows, i, known.counts) + known.counts[d] * column * column
+        v += known.share * weight[i] * common
+    return v
+
+
+@kernel
+def longest_row(rows: Rows, weight: PerRow, order: Order, column: float) -> float:
+    """Largest weighted square of a row, constant column included."""
+    largest = 0.0
+    for i in order:
+        largest = max(largest, weight[i] * (norm2(rows, i) + column * column))
+    return largest
+
+
+@kernel
+def visit_batches(
+    W: SideBySide, running: SideBySide, anew: PerColumn, problem: Problem, column: float,
+    offset: float, scale: float, stretch: float, refresh: float, shares: Shares, rows: Rows,
+    y: PerRow, weight: PerRow, order: Order, row_state: RowState, batch: int, known: Curvatures,
+    beta: float, scratch: PerColumn,
+) -> tuple[float, float, float, float, float]:  # fmt: skip
+    """Step batches of rows in turn; `scratch` (d + 1,) is zero and is left so.
+
+    Returns beta and the four sums of `visit_rows`.
+    """
+    loss, d, shift = problem.loss, W.shape[0] - 1, problem.intercept * offset
+    a, p, square = np.empty(batch), np.empty(batch), np.empty(batch)
+    v, delta, sums = np.empty(batch), np.empty(batch), np.zeros(4)
+    for start in range(0, order.shape[0], batch):
+        chosen = order[start : start + batch]
+        for k in range(chosen.shape[0]):
+            i = chosen[k]
+            prefetch_row(rows, y, weight, order, start + k)
+            a[k], c, s = dual_variable(row_state, i, shares), weight[i], direction(loss, y[i])
+            p_start, p[k] = dot_both(rows, i, W)
+            p_start += column * W[d, 0] + shift
+            p[k] += column * W[d, 1] + shift
+            square[k] = c * (norm2(rows, i) + column * column)
+
+            dual = conjugate(loss, a[k], y[i])
+            phi_start, phi = value(loss, p_start, y[i]), value(loss, p[k], y[i])
+            sums[0] += c * phi_start
+            sums[1] += c * (phi_start + dual + a[k] * s * p_start)
+            sums[2] += c * phi
+            sums[3] += c * (phi + dual + a[k] * s * p[k])
+
+        if known.adaptive:
+            v[:] = beta if beta > 0.0 else known.largest
+            propose(loss, y, chosen, a, p, v, stretch * scale, delta)
+            own, together = squares(loss, rows, y, weight, chosen, delta, column, scratch)
+            rho = min(together / own, known.largest) if own > 0.0 else 0.0
+            for k in range(chosen.shape[0]):
+                v[k] = max(rho, square[k])
+            if rho > 0.0:
+                beta = rho if beta <= 0.0 else beta**REMEMBERED * rho ** (1.0 - REMEMBERED)
+        else:
+            for k in range(chosen.shape[0]):
+                v[k] = curvature(known, rows, chosen[k], weight, square[k], column)
+        propose(loss, y, chosen, a, p, v, stretch * scale, delta)
+        if known.adaptive:
+            own, together = squares(loss, rows, y, weight, chosen, delta, column, scratch)
+            q = stretch * scale
+            if gain(loss, y, weight, chosen, a, p, delta) < 0.5 * q * together:
+                shorten(weight, chosen, v, delta, together)
+
+        for k in range(chosen.shape[0]):
+            i = chosen[k]
+            unit = scale * weight[i] * direction(loss, y[i])
+            store_step(row_state, i, a[k], delta[k])
+            fresh = refresh * unit * (a[k] + delta[k])
+            move_weights(rows, i, stretch * unit * delta[k], fresh, column, running, anew, EVEN)
+    return beta, sums[0], sums[1], sums[2], sums[3]
+
+
+@kernel
+def propose(
+    loss: Loss, y: PerRow, chosen: Order, a: PerBatchRow, p: PerBatchRow, v: PerBatchRow,
+    scale: float, delta: PerBatchRow,
+) -> None:  # fmt: skip
+    """Fill delta with each row's best step under its curvature."""
+    for k in range(chosen.shape[0]):
+        delta[k] = dual_step(loss, a[k], p[k], y[chosen[k]], scale * v[k])
+
+
+@kernel
+def squares(
+    loss: Loss, rows: Rows, y: PerRow, weight: PerRow, chosen: Order, delta: PerBatchRow,
+    column: float, scratch: PerColumn,
+) -> tuple[float, float]:  # fmt: skip
+    """Weighted sum of delta^2, and the square of the rows' moves added up."""
+    own, together, d = 0.0, 0.0, scratch.shape[0] - 1
+    for k in range(chosen.shape[0]):
+        i = chosen[k]
+        step = weight[i] * direction(loss, y[i]) * delta[k]
+        own += weight[i] * delta[k] * delta[k]
+        add_vector(rows, i, step, scratch)
+        scratch[d] += step * column
+    for k in range(chosen.shape[0]):
+        i = chosen[k]
+        step = weight[i] * direction(loss, y[i]) * delta[k]
+        together += step * (dot_vector(rows, i, scratch) + column * scratch[d])
+    for k in range(chosen.shape[0]):
+        clear(rows, chosen[k], scratch)
+    scratch[d] = 0.0
+    return own, together
+
+
+@kernel
+def gain(
+    loss: Loss, y: PerRow, weight: PerRow, chosen: Order, a: PerBatchRow, p: PerBatchRow,
+    delta: PerBatchRow,
+) -> float:  # fmt: skip
+    """What the batch adds to n D, but for the square of its moves."""
+    total = 0.0
+    for k in range(chosen.shape[0]):
+        i = chosen[k]
+        moved = conjugate(loss, a[k] + delta[k], y[i])
+        change = conjugate(loss, a[k], y[i]) - moved
+        total += weight[i] * (change - delta[k] * direction(loss, y[i]) * p[k])
+    return total
+
+
+@kernel
+def shorten(
+    weight: PerRow, chosen: Order, v: PerBatchRow, delta: PerBatchRow, together: float
+) -> None:
+    """Take the share of the moves that, by concavity, cannot lower D."""
+    counted = 0.0
+    for k in range(chosen.shape[0]):
+        counted += weight[chosen[k]] * v[k] * delta[k] * delta[k]
+    for k in range(chosen.shape[0]):
+        delta[k] *= min(1.0, counted / together)

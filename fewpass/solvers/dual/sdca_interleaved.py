@@ -1,0 +1,120 @@
+"""The steps of SDCA over rows, for several models side by side: sdca_steps.py in lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.solvers.dual.duality import dual_variable, prefetch_resident, store_step
+from fewpass.solvers.dual.sdca_steps import best_step, row_sums
+from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
+from fewpass.solvers.kernels.rows import Rows, norm2, prefetch_row
+from fewpass.solvers.kernels.shapes import LaneVector, Matrix, Order, PerRow, RowState, WholeNumbers
+from fewpass.solvers.kernels.simd.interleaved import (
+    AllGroups,
+    EndToEnd,
+    add_lanes,
+    dot_both_lanes,
+    in_lanes,
+    lanes_for,
+    out_of_lanes,
+    targets_of,
+)
+from fewpass.solvers.kernels.simd.lanes import LaneWidth, any_lane, load, store
+from fewpass.solvers.losses import Loss
+from fewpass.solvers.protocol import Block
+
+ModelShares = Matrix  # (K, m): the Shares of every model
+Places = WholeNumbers  # (K,): which of all models each one is, by its numbers per row
+
+
+@kernel
+def visit_interleaved(
+    sums: EndToEnd, W: AllGroups, how: LaneWidth, loss: Loss, numbers: EndToEnd, labels: EndToEnd,
+    shares: ModelShares, places: Places, rows: Rows, y: PerRow, weight: PerRow, order: Order,
+    row_state: RowState,
+) -> None:  # fmt: skip
+    """visit_rows for K models in lanes, W (groups, d + 1, ..) as in interleaved.py.
+
+    For every group of lanes `sums` has 4 numbers of each, added to in place: what visit_rows
+    returns; `numbers` 4: the constant column's value, what it adds to predictions beside its
+    weight, scale and stretch; `labels` 1, as in protocol.py: Interleaved.  `shares` is (K, m), and
+    the numbers per row of model k are columns places[k] m and on of `row_state`.
+    """
+    L, models = how.width, shares.shape[0]
+    V, last = W.reshape(-1), order.shape[0] - 1
+    groups, length, width = W.shape
+    room = np.empty(2 * L)
+    for r in range(order.shape[0]):
+        i, next_row, c = order[r], order[min(r + 1, last)], weight[order[r]]
+        prefetch_row(rows, y, weight, order, r)
+        prefetch_resident(row_state, order, r)
+        square = norm2(rows, i)
+        for g in range(groups):
+            place, first = g * length * width, L * g
+            four = 4 * L * g  # where this group's four numbers stand
+            column, shift = load(numbers, four, how), load(numbers, four + L, how)
+            scale = load(numbers, four + 2 * L, how)
+            stretch = load(numbers, four + 3 * L, how)
+            target = targets_of(load(labels, L * g, how), y[i])
+            for lane in range(L):
+                k = min(first + lane, models - 1)
+                room[lane] = dual_variable(mine(row_state, shares, places, k), i, shares[k])
+            a, at = load(room, 0, how), place + (length - 1) * width
+            p_start, p = dot_both_lanes(rows, i, V, width, place, how)
+            p_start = p_start + (column * load(V, at, how) + shift)
+            p = p + (column * load(V, at + L, how) + shift)
+            found = row_sums(loss, a, target, c, p_start, p)
+            add_to(sums, four, found[0], how)
+            add_to(sums, four + L, found[1], how)
+            add_to(sums, four + 2 * L, found[2], how)
+            add_to(sums, four + 3 * L, found[3], how)
+            delta, step, _ = best_step(
+                loss, a, target, c, p, square + column * column, scale, stretch
+            )
+            store(room, L, delta)
+            for k in range(first, min(first + L, models)):
+                own = mine(row_state, shares, places, k)
+                store_step(own, i, room[k - first], room[L + k - first])
+            if any_lane(abs(step) > 0.0):
+                upcoming = (i, place + length * width) if g + 1 < groups else (next_row, 0)
+                add_lanes(rows, i, step, V, width, place + L, upcoming, how)
+                add_to(V, at + L, step * column, how)
+
+
+@part_of_kernels
+def mine(row_state: RowState, shares: ModelShares, places: Places, k: int) -> RowState:
+    """See the numbers per row of a model."""
+    m = shares.shape[1]
+    return row_state[:, places[k] * m : (places[k] + 1) * m]
+
+
+@part_of_kernels
+def add_to(V: EndToEnd, place: int, v: LaneVector, how: LaneWidth) -> None:
+    """V[place : place + width] += v."""
+    store(V, place, load(V, place, how) + v)
+
+
+def walk_interleaved(
+    loss: Loss,
+    numbers: Sequence[Sequence[float]],
+    shares: NDArray[np.float64],
+    labels: list[int],
+    places: tuple[int, ...],
+    W: NDArray[np.float64],
+    block: Block,
+    row_state: NDArray[np.float64],
+) -> list[list[float]]:
+    """Visit the rows of a block with several models; W and the numbers per row change.
+
+    Returns what visit_rows returns, model after model.
+    """
+    how = lanes_for(len(labels))
+    sums = in_lanes([(0.0,) * 4] * len(labels), how)
+    visit_interleaved(
+        sums, W, how, loss, in_lanes(numbers, how), in_lanes([(k,) for k in labels], how), shares,
+        np.array(places), *block[:4], row_state,
+    )  # fmt: skip
+    return out_of_lanes(sums, len(labels), how)

@@ -1,0 +1,87 @@
+"""The steps of SDCA over rows for one model; sdca_interleaved.py has them for several side by side.
+
+`row_sums` and `best_step` are the algorithm (sdca.py), for numbers and for lanes.
+"""
+
+from __future__ import annotations
+
+from fewpass.solvers.dual.duality import (
+    dual_variable,
+    move_weights,
+    prefetch_resident,
+    square_of,
+    store_step,
+)
+from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
+from fewpass.solvers.kernels.rows import Rows, dot_both, prefetch_row
+from fewpass.solvers.kernels.shapes import (
+    Number,
+    Order,
+    PerColumn,
+    PerRow,
+    RowState,
+    Shares,
+    SideBySide,
+)
+from fewpass.solvers.losses import Loss, Problem, conjugate, direction, dual_step, value
+
+#: Loss and bracket at START, the same at RUNNING before each step, summed over rows.
+RowSums = tuple[float, float, float, float]
+NO_ROWS: RowSums = (0.0, 0.0, 0.0, 0.0)
+
+
+@kernel
+def visit_rows(
+    W: SideBySide, running: SideBySide, anew: PerColumn, problem: Problem, column: float,
+    offset: float, scale: float, stretch: float, refresh: float, shares: Shares, rows: Rows,
+    y: PerRow, weight: PerRow, order: Order, row_state: RowState, g: PerColumn, so_far: RowSums,
+) -> RowSums:  # fmt: skip
+    """Take the best step for each row in turn; `running` sees W's column RUNNING.
+
+    `refresh` is 1 where w(a) is added up in `anew`, else 0.  Column j is charged 1 / (g_j scale n),
+    or all of them 1 / (scale n) if g is EVEN; `anew` goes by the scale alone.  Returns sums over
+    the rows, added to those `so_far`: cutting a block in two changes no bit.
+    """
+    loss, d, shift = problem.loss, W.shape[0] - 1, problem.intercept * offset
+    loss_start, gap_start, loss_running, gap_running = so_far
+    for r in range(order.shape[0]):
+        i = order[r]
+        prefetch_row(rows, y, weight, order, r)
+        prefetch_resident(row_state, order, r)
+        a, c = dual_variable(row_state, i, shares), weight[i]
+        p_start, p = dot_both(rows, i, W)
+        p_start += column * W[d, 0] + shift
+        p += column * W[d, 1] + shift
+        first, second, third, fourth = row_sums(loss, a, y[i], c, p_start, p)
+        loss_start += first
+        gap_start += second
+        loss_running += third
+        gap_running += fourth
+
+        square = square_of(rows, i, column, g)
+        delta, step, fresh = best_step(loss, a, y[i], c, p, square, scale, stretch)
+        store_step(row_state, i, a, delta)
+        move_weights(rows, i, step, refresh * fresh, column, running, anew, g)
+    return loss_start, gap_start, loss_running, gap_running
+
+
+@part_of_kernels
+def row_sums(
+    loss: Loss, a: Number, y: Number, c: float, p_start: Number, p: Number
+) -> tuple[Number, Number, Number, Number]:
+    """Return a row's weighted loss and bracket at START, and the same at RUNNING."""
+    s, dual = direction(loss, y), conjugate(loss, a, y)
+    phi_start, phi = value(loss, p_start, y), value(loss, p, y)
+    at_start = c * phi_start, c * (phi_start + dual + a * s * p_start)
+    return at_start[0], at_start[1], c * phi, c * (phi + dual + a * s * p)
+
+
+@part_of_kernels
+def best_step(
+    loss: Loss, a: Number, y: Number, c: float, p: Number, square: Number, scale: Number,
+    stretch: Number,
+) -> tuple[Number, Number, Number]:  # fmt: skip
+    """Return the best step of a dual variable, and what RUNNING and w(a) gain of the row."""
+    delta = dual_step(loss, a, p, y, stretch * scale * c * square)
+    unit = scale * c * direction(loss, y)
+    return delta, stretch * unit * delta, unit * (a + delta)

@@ -1,0 +1,97 @@
+"""Rows of a window that moved are visited again while they are in memory (`sdca`, `shrink_rounds`).
+
+Under the hinge most dual variables soon sit at a bound and stay there; what takes the passes are
+the few between.  A window's rows are all visited once, as in every pass.  Those whose dual variable
+moved are visited again and again, in new orders, until the sum of their brackets is below 0.3 of
+what it was in the first of these rounds, or `shrink_rounds` rounds are made.  The others are shrunk
+away, till the next pass looks at every row again: nothing is taken for granted from pass to pass,
+there is nothing to remember, and the certificate is what it was.  In the first pass nearly all rows
+move, for weights that are not worth it yet: each is visited once.
+
+Source: the shrinking of Hsieh et al. 2008, "A Dual Coordinate Descent Method for Large-scale Linear
+SVM", section 3.2, for windows; docs/methods.md, section 7.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.solvers.dual.duality import EVEN, move_weights, prefetch_resident, square_of
+from fewpass.solvers.kernels.dispatch import kernel
+from fewpass.solvers.kernels.rows import Rows, dot, prefetch_row
+from fewpass.solvers.kernels.shapes import Order, PerColumn, PerRow, RowState, SideBySide
+from fewpass.solvers.losses import Problem, conjugate, direction, dual_step, value
+from fewpass.solvers.protocol import Block
+
+ROUNDS = 37  # what a random generator is for
+FELL_TO = 0.3  # of the brackets' sum in the first round
+
+
+class Stepping(NamedTuple):
+    """What steps need beside the rows, as for the first visit."""
+
+    running: NDArray[np.float64]  # (d + 1, 1) weights
+    anew: NDArray[np.float64]  # (d + 1,) the fresh sum
+    problem: Problem
+    column: float
+    offset: float
+    scale: float
+    stretch: float
+    refresh: float  # 1 where the fresh sum is added up, else 0
+    g: NDArray[np.float64] = EVEN  # (d + 1,), see sdca_steps.py
+
+
+def revisit(
+    how: Stepping, block: Block, row_state: NDArray[np.float64], before: NDArray[np.float64],
+    most: int, key: list[int],
+) -> int:  # fmt: skip
+    """Go over the rows that moved, up to `most` times; returns how many visits that were.
+
+    `row_state` (n, k) are the rows' numbers after the first visit, `before` (n,) their first ones
+    before it.
+    """
+    moved = row_state[:, 0] != before if row_state.shape[1] == 1 else row_state[:, 1] != 0.0
+    awake = block.order[moved[block.order]]
+    random, first, rounds = np.random.default_rng([*key, ROUNDS]), 0.0, 0
+    while rounds < most and awake.shape[0] > 0:
+        again = block._replace(order=random.permutation(awake))
+        brackets = visit_again(*how, *again[:4], row_state)
+        first, rounds = first or brackets, rounds + 1
+        if rounds > 1 and brackets <= FELL_TO * first:
+            break
+    return rounds * int(awake.shape[0])
+
+
+@kernel
+def visit_again(
+    running: SideBySide, anew: PerColumn, problem: Problem, column: float, offset: float,
+    scale: float, stretch: float, refresh: float, g: PerColumn, rows: Rows, y: PerRow,
+    weight: PerRow, order: Order, row_state: RowState,
+) -> float:  # fmt: skip
+    """Take the best step for each row in turn, once more in the same pass.
+
+    Numbers kept per row add up to the dual variable; the last one takes the step.  Returns the sum
+    of the weighted brackets before the steps.
+    """
+    loss, d, last = problem.loss, anew.shape[0] - 1, row_state.shape[1] - 1
+    total, shift = 0.0, problem.intercept * offset
+    for r in range(order.shape[0]):
+        i = order[r]
+        prefetch_row(rows, y, weight, order, r)
+        prefetch_resident(row_state, order, r)
+        c, s, a = weight[i], direction(loss, y[i]), 0.0
+        for k in range(row_state.shape[1]):
+            a += row_state[i, k]
+        p = dot(rows, i, running) + column * running[d, 0] + shift
+        total += c * (value(loss, p, y[i]) + conjugate(loss, a, y[i]) + a * s * p)
+
+        q = stretch * scale * c * square_of(rows, i, column, g)
+        delta = dual_step(loss, a, p, y[i], q)
+        row_state[i, last] += delta
+        unit = scale * c * s
+        step, fresh = stretch * unit * delta, refresh * unit * delta
+        move_weights(rows, i, step, fresh, column, running, anew, g)
+    return total

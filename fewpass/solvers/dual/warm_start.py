@@ -1,0 +1,125 @@
+"""Dual variables for given weights: how dual coordinate ascent goes on from another model.
+
+At weights (w, b) every row's slope is a dual variable, a_i = -s_i phi'(x_i . w + b): near the
+optimum w(a) is then near w.  Far from it a may be much worse than zeros, as w(a) is -1/lam times a
+gradient.  So a share theta of it is taken.  D is concave and D(0) >= 0, hence
+
+    D(theta a)  >=  theta A - theta^2 B,      A = -(1/n) sum_i weight_i phi*(-a_i),
+                                              B = (lam/2) ||w(a)||^2 + what the intercept costs
+
+which is largest at theta = A / (2 B), if that is below 1, and never below 0.  With the intercept
+charged from a centre (duality.py) this says where to begin; charged lam_b from 0, what is proven of
+(w, b) itself.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.solvers.dual.duality import Centre, constant_column, per_row
+from fewpass.solvers.dual.sdca_state import SdcaState
+from fewpass.solvers.kernels.dispatch import kernel
+from fewpass.solvers.kernels.rows import Rows, add_vector, dot_vector, prefetch_row
+from fewpass.solvers.kernels.shapes import Order, PerColumn, PerRow, RowState
+from fewpass.solvers.losses import Problem, conjugate, direction, slope, value
+from fewpass.solvers.protocol import Block, Certificate, ProblemStats, Sum, Weights
+
+
+class DualsPart(NamedTuple):
+    """Sums over some rows, weighted; parts add."""
+
+    loss: float
+    worth: float  # of -phi*(-a)
+    V: NDArray[np.float64]  # (d,) of a s x
+    v_b: float  # of a s times the constant column
+    rows: int
+
+
+def no_duals(at: Weights) -> DualsPart:
+    """Return the sums over no rows."""
+    return DualsPart(0.0, 0.0, np.zeros_like(at.coef), 0.0, 0)
+
+
+def add_duals(problem: Problem, at: Weights, block: Block, part: DualsPart) -> DualsPart:
+    """Write the dual variables of one block's rows, and add up what goes with them."""
+    loss, worth, v_b = write_duals(
+        part.V,
+        *at,
+        problem,
+        *block[:4],  # type: ignore[arg-type]  # mypy loses its place after another starred tuple
+        per_row(block),
+    )
+    rows = part.rows + block.order.shape[0]
+    return DualsPart(part.loss + loss, part.worth + worth, part.V, part.v_b + v_b, rows)
+
+
+#: Slopes at some weights, kept as dual variables.
+SLOPES_AS_DUALS = Sum("reduce-duals", no_duals, add_duals, row_state="write")
+
+
+def begin_at_duals(
+    problem: Problem, stats: ProblemStats, state: SdcaState, total: DualsPart, sweep: int
+) -> SdcaState:
+    """Begin the first pass of a state at its weights' dual variables, as many of them as help.
+
+    The weights given are the best certified ones until a pass finds better ones.
+    """
+    n, b = total.rows, state.centre.offset
+    column = constant_column(problem, stats)
+    centre = column.remains * b
+    w = np.append(total.V, column.unit * total.v_b) / (problem.lam * n)
+    worth = (total.worth - total.v_b * centre) / n
+    theta = best_share(worth, 0.5 * problem.lam * float(w @ w))
+    given = Weights(state.W[:-1, 0].copy(), b)
+    best = state.best.replaced(given, proven_of_given(problem, given, total))
+    state.W[:, 0] = state.W[:, 1] = theta * w
+    state.shares[:] = 0.0
+    state.shares[0] = theta
+    return state._replace(
+        centre=Centre(column.unit, centre), best=best, passes=1, row_version=sweep
+    )
+
+
+def best_share(A: float, B: float) -> float:
+    """Return the theta in [0, 1] that makes theta A - theta^2 B largest."""
+    if A <= 0.0:
+        return 0.0
+    return min(1.0, 0.5 * A / B) if B > 0.0 else 1.0
+
+
+def proven_of_given(problem: Problem, at: Weights, total: DualsPart) -> Certificate:
+    """Return objective and gap of the weights that the slopes were taken at."""
+    n, (w, b) = total.rows, at
+    objective = total.loss / n + 0.5 * problem.lam * float(w @ w) + 0.5 * problem.lam_b * b * b
+    A = total.worth / n
+    B = 0.5 * float(total.V @ total.V) / (problem.lam * n * n)
+    B += 0.5 * (total.v_b / n) ** 2 / problem.lam_b
+    theta = best_share(A, B)
+    return Certificate(objective, max(0.0, objective - theta * A + theta * theta * B))
+
+
+@kernel
+def write_duals(
+    V: PerColumn, w: PerColumn, b: float, problem: Problem, rows: Rows, y: PerRow, weight: PerRow,
+    order: Order, row_state: RowState,
+) -> tuple[float, float, float]:  # fmt: skip
+    """V += sum of weighted a s x; returns the sums of losses, of -phi*(-a) and of a s.
+
+    A row's dual variable becomes the first of the numbers kept for it, the others 0.
+    """
+    loss, total, worth, v_b = problem.loss, 0.0, 0.0, 0.0
+    for r in range(order.shape[0]):
+        i = order[r]
+        prefetch_row(rows, y, weight, order, r)
+        p, s = dot_vector(rows, i, w) + problem.intercept * b, direction(problem.loss, y[i])
+        a = -s * slope(loss, p, y[i])
+        row_state[i, :] = 0.0
+        row_state[i, 0] = a
+        total += weight[i] * value(loss, p, y[i])
+        worth -= weight[i] * conjugate(loss, a, y[i])
+        v_b += weight[i] * a * s * problem.intercept
+        add_vector(rows, i, weight[i] * a * s, V)
+    return total, worth, v_b

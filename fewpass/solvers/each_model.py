@@ -1,0 +1,224 @@
+"""Sweeps of one model made sweeps of several: the text of every method knows of one alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from fewpass.solvers.kernels.simd.interleaved import pack, unpack
+from fewpass.solvers.losses import Problem
+from fewpass.solvers.models import EMPTY, Models, States, Tasks, as_model_sees, keep_numbers
+from fewpass.solvers.protocol import (
+    Block,
+    Interleaved,
+    Part,
+    ProblemStats,
+    Reduce,
+    State,
+    Sum,
+    Walk,
+    copy_state,
+    with_row_version,
+)
+
+# -- walks ------------------------------------------------------------------------------------
+
+
+def walk_each(multi: Models, walk: Walk) -> Walk:
+    """Make a walk of one model one of all."""
+    return walk._replace(
+        step=partial(step_each, multi, walk),
+        telling=None,
+        join=partial(join_each, multi, walk),
+        metrics=partial(mean_metrics, walk),
+        diverged=partial(any_diverged, walk),
+        recover=partial(recover_each, multi, walk),
+        rows=None if walk.rows is None else partial(most_rows, multi, walk.rows),
+        enter=partial(enter_each, walk)
+        if walk.interleaved is None
+        else partial(interleave, multi, walk, walk.interleaved),
+        leave=partial(deinterleave, walk.interleaved),
+    )
+
+
+def step_each(
+    multi: Models,
+    walk: Walk,
+    problem: Problem,
+    stats: ProblemStats,
+    state: States,
+    block: Block,
+) -> States:
+    """Carry every model over a block that still has rows to visit and has not converged."""
+    models = list(state.models)
+    if state.interleaved:
+        assert walk.interleaved is not None, "models go interleaved in walks that know how"
+        chosen, tasks = state.interleaved, [multi.tasks[k] for k in state.interleaved]
+        stepped = walk.interleaved.step(
+            [task.problem(problem) for task in tasks], stats, [models[k] for k in chosen], state.W,
+            block,
+            [task.label for task in tasks], chosen,
+        )  # fmt: skip
+        for k, model in zip(chosen, stepped, strict=True):
+            models[k] = model
+    for k, (task, model) in enumerate(zip(multi.tasks, state.models, strict=True)):
+        arrived = walk.rows is not None and walk.rows(model) <= 0
+        if not arrived and k not in state.interleaved and not multi.is_converged(model):
+            mine = as_model_sees(block, task, k, len(models))
+            models[k] = walk.step(task.problem(problem), stats, model, mine)
+            if walk.row_state == "update":
+                keep_numbers(block.row_state, k, mine.row_state)
+    return state._replace(models=tuple(models))
+
+
+def enter_each(walk: Walk, state: States) -> States:
+    """Copy every model's state as the walk of one would."""
+    return state._replace(models=tuple(walk.enter(model) for model in state.models))
+
+
+def interleave(multi: Models, walk: Walk, how: Interleaved, state: States) -> States:
+    """Copy a state; models that have not converged go interleaved where that pays and they can.
+
+    It pays for sparse rows, whose weights are (d, C) with the vectors side by side: for each value
+    of a row, what it touches then lies in a few cache lines for all models together.
+    """
+    chosen = [k for k, model in enumerate(state.models) if not multi.is_converged(model)]
+    going = [state.models[k] for k in chosen]
+    if len(going) < 2 or not how.fits(going):
+        return enter_each(walk, state)
+    weights = [how.weights(model) for model in going]
+    if not weights[0].flags.c_contiguous:
+        return enter_each(walk, state)
+    models = list(state.models)
+    for k, model in enumerate(models):
+        models[k] = copy_state(how.with_weights(model, EMPTY) if k in chosen else model)
+    return States(tuple(models), tuple(chosen), pack(weights))
+
+
+def deinterleave(how: Interleaved | None, state: States) -> States:
+    """Give models that went interleaved their own weights back."""
+    models = list(state.models)
+    if state.interleaved:
+        assert how is not None, "models go interleaved in walks that know how"
+        for k, W in zip(state.interleaved, unpack(state.W, len(state.interleaved)), strict=True):
+            models[k] = how.with_weights(models[k], W)
+    return States(tuple(models))
+
+
+def join_each(
+    multi: Models, walk: Walk, problem: Problem, stats: ProblemStats, states: list[States]
+) -> States:
+    """Join every model's streams."""
+    models = []
+    for task, *streams in zip(multi.tasks, *(state.models for state in states), strict=True):
+        converged = multi.is_converged(streams[0])
+        joined = streams[0] if converged else walk.join(task.problem(problem), stats, streams)
+        models.append(joined)
+    return States(tuple(models))
+
+
+def mean_metrics(walk: Walk, state: States) -> dict[str, float]:
+    """Return the means over the models."""
+    each = [walk.metrics(model) for model in state.models]
+    return {name: float(np.mean([metrics[name] for metrics in each])) for name in each[0]}
+
+
+def any_diverged(walk: Walk, state: States) -> bool:
+    """Say whether any model has: all begin again then, in step with each other."""
+    return any(walk.diverged(model) for model in state.models)
+
+
+def recover_each(
+    multi: Models, walk: Walk, problem: Problem, stats: ProblemStats, state: States
+) -> States:
+    """Let the models that diverged recover; the others begin as they did, with what they found.
+
+    A step that was shortened stays so: what one model loses gives no other its long step back.
+    """
+    models = []
+    for task, model in zip(multi.tasks, state.models, strict=True):
+        own = task.problem(problem)
+        if walk.diverged(model):
+            models.append(walk.recover(own, stats, model))
+        elif walk.again is not None:
+            models.append(walk.again(own, stats, model))
+        else:
+            models.append(multi.solver.init(own, stats))
+    return States(tuple(models))
+
+
+def most_rows(multi: Models, rows: Callable[[State], int], state: States) -> int:
+    """Return how many rows the model with the longest way wants."""
+    return max((rows(m) for m in state.models if not multi.is_converged(m)), default=0)
+
+
+# -- reductions ----------------------------------------------------------------------------------
+
+
+def sum_each(what: Sum, tasks: Tasks) -> Sum:
+    """Make a sum for one model one for all, taken at a tuple: None of models left out.
+
+    Its parts are tuples, too.
+    """
+    return what._replace(zero=partial(zero_each, what), add=partial(add_each, what, tasks))
+
+
+def zero_each(what: Sum, at: tuple[Any, ...]) -> tuple[Part, ...]:
+    """Return every model's sum over no rows."""
+    return tuple(() if own is None else what.zero(own) for own in at)
+
+
+def add_each(
+    what: Sum,
+    tasks: Tasks,
+    problem: Problem,
+    at: tuple[Any, ...],
+    block: Block,
+    parts: tuple[Part, ...],
+) -> tuple[Part, ...]:
+    """Add a block to every model's sum."""
+    added = list(parts)
+    for k, (task, own) in enumerate(zip(tasks, at, strict=True)):
+        if own is not None:
+            mine = as_model_sees(block, task, k, len(at))
+            added[k] = what.add(task.problem(problem), own, mine, parts[k])
+            if what.row_state == "write":
+                keep_numbers(block.row_state, k, mine.row_state)
+    return tuple(added)
+
+
+def reduce_each(multi: Models, reduce: Reduce) -> Reduce:
+    """Make a reduction of one model one of all."""
+    return Reduce(
+        sum_each(reduce.sum, multi.tasks),
+        partial(at_each, multi, reduce.at),
+        partial(absorb_each, multi, reduce),
+    )
+
+
+def at_each(multi: Models, at: Callable[[State], Any], state: States) -> tuple[Any, ...]:
+    """Return what every model's sum is taken at."""
+    return tuple(None if multi.is_converged(model) else at(model) for model in state.models)
+
+
+def absorb_each(
+    multi: Models,
+    reduce: Reduce,
+    problem: Problem,
+    stats: ProblemStats,
+    state: States,
+    total: tuple[Part, ...],
+    sweep: int,
+) -> States:
+    """Give every model its sum; what has converged has none, and follows the numbers per row."""
+    models = []
+    for task, model, part in zip(multi.tasks, state.models, total, strict=True):
+        if not multi.is_converged(model):
+            models.append(reduce.absorb(task.problem(problem), stats, model, part, sweep))
+        else:
+            written = reduce.sum.row_state == "write"
+            models.append(with_row_version(model, sweep) if written else model)
+    return States(tuple(models))

@@ -1,0 +1,160 @@
+"""Objective, gradient and certificate of any weights, as one reduce.
+
+f is lam-strongly convex in w and lam_b-strongly convex in b, so at any point, with any
+(sub)gradient (g, g_b) of f there,
+
+    f(w, b) - f* <= ||g||^2 / (2 lam) + g_b^2 / (2 lam_b)
+
+and, as no loss is below 0, f(w, b) - f* <= f(w, b); the smaller of the two is the certificate.
+The first is also the duality gap of the slopes where the loss is smooth; for the plain hinge it
+holds but does not go to zero (docs/methods.md, section 4).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
+from fewpass.solvers.kernels.rows import Rows, add_vector, dot_vector
+from fewpass.solvers.kernels.shapes import Number, Order, PerColumn, PerRow
+from fewpass.solvers.kernels.simd.lanes import Eight, broadcast, load, store, sum_lanes
+from fewpass.solvers.kernels.simd.row_blocks import TILE, add_eight, dot_eight, prefetch_eight
+from fewpass.solvers.losses import Problem, slope, value
+from fewpass.solvers.protocol import Block, Certificate, Sum, Weights
+
+RISE = 1e-12  # of an objective, relative; less is rounding
+
+
+class GradientPart(NamedTuple):
+    """Sums over some rows; parts add."""
+
+    loss: float  # sum of weighted losses
+    G: NDArray[np.float64]  # (d,) sum of weighted slopes times rows
+    g_b: float  # sum of weighted slopes times the constant column
+    rows: int
+
+
+def no_gradient(at: Weights) -> GradientPart:
+    """Return the sums over no rows."""
+    return GradientPart(0.0, np.zeros_like(at.coef), 0.0, 0)
+
+
+def add_gradient(problem: Problem, at: Weights, block: Block, part: GradientPart) -> GradientPart:
+    """Add one block's loss and gradient at the given weights; G is added to in place.
+
+    Where the block has room for it, its row state becomes the weighted slopes.
+    """
+    loss, g_b = add_slopes(part.G, at.coef, at.intercept, problem, *block)
+    rows = part.rows + block.order.shape[0]
+    return GradientPart(part.loss + loss, part.G, part.g_b + g_b, rows)
+
+
+#: The gradient at some weights, and the same with every row's slope kept.
+GRADIENT = Sum("reduce-gradient", no_gradient, add_gradient)
+GRADIENT_AND_SLOPES = GRADIENT._replace(row_state="write")
+
+
+def certificate(problem: Problem, at: Weights, total: GradientPart) -> Certificate:
+    """Turn the sums over all rows into objective and bound."""
+    w, b, n = at.coef, at.intercept, total.rows
+    g = total.G / n
+    g += problem.lam * w
+    with np.errstate(over="ignore", invalid="ignore"):  # weights beyond all bounds: inf or nan
+        square, error = float(w @ w), float(g @ g)
+    objective = total.loss / n + 0.5 * problem.lam * square + 0.5 * problem.lam_b * b * b
+    gap = error / (2.0 * problem.lam)
+    if problem.intercept:
+        gap += (total.g_b / n + problem.lam_b * b) ** 2 / (2.0 * problem.lam_b)
+    return Certificate(objective, min(gap, objective))
+
+
+class Bounds(NamedTuple):
+    """What gradients have proven of the newest weights that were kept."""
+
+    objective: float = 0.0
+    gap: float = 0.0  # at most this far are they above the optimum
+    lower: float = 0.0  # the optimum is not below
+
+    @property
+    def certificate(self) -> Certificate:
+        """The same without the lower bound."""
+        return Certificate(self.objective, self.gap)
+
+    def has_risen(self, objective: float) -> bool:
+        """Say whether an objective is above this one, beyond rounding, or no number."""
+        return not objective <= self.objective * (1.0 + RISE)
+
+    def moved(self, found: Certificate) -> Bounds:
+        """Return the bounds of other weights, the lower one known before counted in.
+
+        Objectives are sums over rows: what rounding can make of them is left as a gap.
+        """
+        lower = max(self.lower, found.objective * (1.0 - RISE) - found.gap)
+        gap = min(found.gap, found.objective * (1.0 + RISE) - lower)
+        return Bounds(found.objective, gap, lower)
+
+    def stayed(self, found: Certificate) -> Bounds:
+        """Return the bounds of the same weights, what was found elsewhere counted in."""
+        lower = self.moved(found).lower
+        gap = min(self.gap, self.objective * (1.0 + RISE) - lower)
+        return Bounds(self.objective, gap, lower)
+
+
+def whole_gradient(
+    problem: Problem, at: Weights, total: GradientPart, square: float = 1.0
+) -> Weights:
+    """Return the gradient of the objective, the intercept's derivative times `square`."""
+    g_b = total.g_b / total.rows + problem.lam_b * at.intercept
+    return Weights(total.G / total.rows + problem.lam * at.coef, square * g_b)
+
+
+@kernel
+def add_slopes(
+    G: PerColumn, w: PerColumn, b: float, problem: Problem, rows: Rows, y: PerRow, weight: PerRow,
+    order: Order, slopes: PerRow,
+) -> tuple[float, float]:  # fmt: skip
+    """G += sum of weighted slopes times rows; returns the sums of losses and of slopes.
+
+    `slopes` (n,) gets the weighted slopes of the rows visited; (0,) does not ask for them.
+    """
+    n = order.shape[0]
+    whole = n - n % TILE
+    how, p, target, c, g = Eight(), np.empty(TILE), np.empty(TILE), np.empty(TILE), np.empty(TILE)
+    losses, sums = broadcast(0.0, how), broadcast(0.0, how)
+    for start in range(0, whole, TILE):
+        for k in range(TILE):
+            target[k], c[k] = y[order[start + k]], weight[order[start + k]]
+            if k % 8 == 7:
+                prefetch_eight(rows, y, weight, order, start + k - 7)
+                dot_eight(rows, order, start + k - 7, w, p[k - 7 :])
+        for k in range(0, TILE, 8):
+            phi, change = losses_of(problem, b, load(p, k, how), load(target, k, how))
+            losses += load(c, k, how) * phi
+            change = load(c, k, how) * change
+            sums += change
+            store(g, k, change)
+        if slopes.shape[0] > 0:
+            for k in range(TILE):
+                slopes[order[start + k]] = g[k]
+        for k in range(0, TILE, 8):
+            add_eight(rows, order, start + k, g[k:], G)
+    all_losses, all_slopes = sum_lanes(losses), sum_lanes(sums)
+    for r in range(whole, n):
+        i = order[r]
+        phi, change = losses_of(problem, b, dot_vector(rows, i, w), y[i])
+        all_losses += weight[i] * phi
+        all_slopes += weight[i] * change
+        if slopes.shape[0] > 0:
+            slopes[i] = weight[i] * change
+        add_vector(rows, i, weight[i] * change, G)
+    return all_losses, problem.intercept * all_slopes
+
+
+@part_of_kernels
+def losses_of(problem: Problem, b: float, p: Number, y: Number) -> tuple[Number, Number]:
+    """Return loss and slope where the weights alone predict p: of a row, or of eight in lanes."""
+    p = p + problem.intercept * b
+    return value(problem.loss, p, y), slope(problem.loss, p, y)

@@ -1,0 +1,92 @@
+"""What numba compiles while somebody listens: kernels that the cache on disk does not hold yet."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import cache
+from threading import Lock, Timer
+from types import TracebackType
+from typing import Self
+
+from fewpass.solvers.kernels.llvm import compiler_events
+
+
+class Compiling(compiler_events.Listener):  # type: ignore[misc]
+    """Listens to all threads of this process while it is open.
+
+    Parameters
+    ----------
+    tell
+        Called once, by whichever thread compiles or by one of its own, when compiling has begun and
+        `after` seconds have gone.
+    after
+        Seconds.
+
+    Attributes
+    ----------
+    kernels : int
+        Compiled so far.
+    seconds : float
+        Spent on that, of all threads together.
+    """
+
+    def __init__(self, tell: Callable[[], None] = lambda: None, after: float = 0.0) -> None:
+        self.kernels, self.seconds = 0, 0.0
+        self._tell, self._after = tell, after
+        self._timer: Timer | None = None
+        self._lock = Lock()  # kernels are compiled one at a time, but told of by any thread
+        self._depth, self._began = 0, 0.0
+
+    def __enter__(self) -> Self:
+        compiler_events.register("numba:compile", self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        compiler_events.unregister("numba:compile", self)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    @property
+    def so_far(self) -> float:
+        """Seconds spent until now, on the kernel under way as well."""
+        with self._lock:
+            return self.seconds + (time.perf_counter() - self._began if self._depth else 0.0)
+
+    def on_start(self, event: compiler_events.Event) -> None:  # noqa: ARG002
+        """Take the time, and tell of the first one."""
+        with self._lock:
+            if self._depth == 0:
+                self._began = time.perf_counter()
+            self._depth += 1
+            first = self._timer is None and not self.kernels and self._depth == 1
+            if first and self._after:
+                self._timer = Timer(self._after, self._tell)
+                self._timer.daemon = True
+                self._timer.start()
+        if first and not self._after:
+            self._tell()
+
+    def on_end(self, event: compiler_events.Event) -> None:  # noqa: ARG002
+        """Count a kernel; kernels that it calls were compiled within."""
+        with self._lock:
+            self._depth -= 1
+            self.kernels += 1
+            if self._depth == 0:
+                self.seconds += time.perf_counter() - self._began
+
+
+def working_seconds() -> float:
+    """Return seconds of a clock that stands still, once looked at, while this process compiles."""
+    compiled = _whole_process().so_far
+    return time.perf_counter() - compiled
+
+
+@cache
+def _whole_process() -> Compiling:
+    return Compiling().__enter__()

@@ -1,0 +1,236 @@
+"""How numba is used here: `kernel` compiles, `by_type` chooses one body per type at compile time.
+
+Losses and rows are NamedTuple types.  A verb such as `dot` has one body per type, chosen by the
+type of its first argument: compiled code holds only the chosen body, and the same verb called
+from plain Python (`kernel.py_func`) picks it at run time, which makes plain Python the oracle of
+every kernel.
+
+Three traps of numba are handled here and nowhere else.  Its disk cache watches only the file a
+kernel stands in, so an edit of `rows.py` would leave the old `dot` inside every cached kernel:
+the cache folder is named by a digest of all sources beside the kernel and all solver sources.  It
+takes its folder from a process-wide setting, so that is changed only while a kernel is declared.
+And processes that miss a kernel at the same time would all compile it: one does, the others wait.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import hashlib
+import os
+import platform
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Any, Protocol, TypeVar, cast
+
+import numba
+import numpy as np
+from numba import config, types
+from numba.extending import overload, register_jitable
+
+from fewpass.solvers.kernels.llvm import Part, compiler_lock, give_environments
+from fewpass.solvers.kernels.loading import load_without_compiler
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+KERNELS = Path(__file__).parent
+SOLVERS = KERNELS.parent
+
+#: How functions are compiled that only kernels call.
+PART: dict[str, Any] = {"forceinline": True, "error_model": "numpy", "pipeline_class": Part}
+
+#: What LLVM may do to sums so that it can use SIMD; NaN and infinity keep their meaning.
+VECTORISED = {"reassoc", "contract"}
+
+#: What LLVM may do where the order of a sum stays: a * b + c is rounded once.
+FUSED = {"contract"}
+
+
+def sources_digest(folder: Path) -> str:
+    """Hex digest of what decides how the kernels of a folder are compiled: sources and versions.
+
+    Methods call each other, so all of solvers/ counts for each; kernels of other packages count on
+    their own folder and on this one.
+    """
+    digest = hashlib.sha256(f"{numba.__version__} {np.__version__} {platform.machine()}".encode())
+    for source in sorted({folder} if folder == SOLVERS else {folder, KERNELS}):
+        for path in sorted(source.rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def cache_folder(package: Path = SOLVERS) -> Path:
+    """Where compiled kernels lie: beside the user's other caches, or in a private temporary folder.
+
+    numba's cache is code that will be run, so a folder that somebody else can write to is refused.
+
+    Raises
+    ------
+    PermissionError
+        When neither place can be written.
+    """
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))  # noqa: PTH111
+    temporary = Path(gettempdir()) / f"fewpass-{os.getuid()}"
+    for base in (caches / "fewpass", temporary):
+        if not base.is_absolute():  # no home folder
+            continue
+        if base == temporary and base.is_symlink():  # anybody may have put it there
+            continue
+        folder = base / sources_digest(package)
+        try:
+            base.mkdir(parents=True, exist_ok=True, mode=0o700)
+            folder.mkdir(exist_ok=True, mode=0o700)
+        except OSError:
+            continue
+        if all(map(_is_private, (base, folder))) and os.access(folder, os.W_OK):
+            return folder
+    raise PermissionError(
+        f"No folder of this user's for compiled kernels: neither {caches} nor {temporary} can be "
+        "written. Set XDG_CACHE_HOME to a folder that can."
+    )
+
+
+def _is_private(folder: Path) -> bool:
+    """Whether a folder is this user's, and nobody else can write to it."""
+    found = folder.stat()
+    return found.st_uid == os.getuid() and not found.st_mode & 0o022
+
+
+_folder_of = cache(cache_folder)
+
+
+@contextmanager
+def _numba_cache(package: Path) -> Iterator[None]:
+    before = config.CACHE_DIR
+    config.CACHE_DIR = str(_folder_of(package))
+    try:
+        yield
+    finally:
+        config.CACHE_DIR = before
+
+
+def kernel(function: Function) -> Function:
+    """Compile `function`: releases the GIL, divides like C, is cached on disk across processes.
+
+    The plain Python body stays reachable as `function.py_func`.
+    """
+    folder = Path(function.__code__.co_filename).parent
+    package = SOLVERS if folder.is_relative_to(SOLVERS) else folder
+    with _numba_cache(package):
+        compiled = numba.njit(nogil=True, error_model="numpy", cache=True, no_cfunc_wrapper=True)(
+            function
+        )
+    load_without_compiler(compiled)
+    compile_or_load = compiled.compile
+
+    def compile_once(signature: Any) -> Any:
+        lock = _folder_of(package) / f"{function.__module__}.{function.__name__}.lock"
+        with _alone(lock), _nothing_collected():
+            entry = compile_or_load(signature)
+            give_environments(compiled)
+            return entry
+
+    compiled.compile = compile_once
+    return cast("Function", compiled)
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """Let no other process work under a lock; it ends with the process at the latest.
+
+    No two processes wait for each other, as kernels call each other in no circle.  Where a file
+    system knows no locks, several compile the same.
+    """
+    with compiler_lock, ExitStack() as opened:
+        with suppress(OSError):
+            fcntl.flock(opened.enter_context(lock.open("wb")), fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def _nothing_collected() -> Iterator[None]:
+    """Let Python look for no circular garbage meanwhile: a sixth of the time of compiling."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def part_of_kernels(function: Function) -> Function:
+    """Let kernels call `function`, compiled into them; called from plain Python it is itself."""
+    made = register_jitable(**PART)(function)
+    return cast("Function", made)
+
+
+def reading_part(function: Function) -> Function:
+    """As `part_of_kernels`, for what makes and returns no array: no references are counted."""
+    made = register_jitable(**PART, _nrt=False)(function)
+    return cast("Function", made)
+
+
+def called_by_kernels(function: Function) -> Function:
+    """Let kernels call `function`, which divides as Python does and is inlined where LLVM likes."""
+    made = register_jitable(pipeline_class=Part)(function)
+    return cast("Function", made)
+
+
+class Verb(Protocol):
+    """A function with one body per type of its first argument."""
+
+    __name__: str
+
+    def __call__(self, *args: Any) -> Any:
+        """Run the body that stands for the first argument's type."""
+
+    def register(
+        self, kind: type, *, fastmath: set[str] | None = None, arrays: bool = False
+    ) -> Callable[[Function], Function]:
+        """Make the decorated function the body for `kind`; `arrays`: it makes or returns some."""
+
+    def bodies(self) -> frozenset[type]:
+        """Return the types that have a body."""
+
+
+def by_type(generic: Callable[..., Any]) -> Verb:
+    """Turn a documented, bodiless function into a verb (see the module's docstring)."""
+    bodies: dict[type, Callable[..., Any]] = {}
+
+    def verb(*args: Any) -> Any:
+        body = bodies.get(type(args[0]))
+        if body is None:
+            known = ", ".join(sorted(kind.__name__ for kind in bodies))
+            raise TypeError(f"{generic.__name__} knows {known}, not {type(args[0]).__name__}.")
+        return body(*args)
+
+    def register(
+        kind: type, *, fastmath: set[str] | None = None, arrays: bool = False
+    ) -> Callable[[Function], Function]:
+        def keep(body: Function) -> Function:
+            bodies[kind] = body
+
+            def choose(first: Any, *_rest: Any) -> Callable[..., Any] | None:
+                fits = isinstance(first, types.BaseNamedTuple) and first.instance_class is kind
+                return body if fits else None
+
+            # Left to itself, LLVM calls `dot` with its arrays on the stack: +15 % for short rows.
+            # Counting references to the arrays that a body only looks at: a third, for short rows.
+            options = PART | {"fastmath": fastmath or False, "_nrt": arrays}
+            overload(verb, strict=False, jit_options=options)(choose)
+            return body
+
+        return keep
+
+    verb.__name__, verb.__doc__, verb.__module__ = (
+        generic.__name__,
+        generic.__doc__,
+        generic.__module__,
+    )
+    verb.register = register  # type: ignore[attr-defined]
+    verb.bodies = lambda: frozenset(bodies)  # type: ignore[attr-defined]
+    return cast("Verb", verb)

@@ -1,0 +1,56 @@
+"""Predictions of a linear function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.solvers.kernels.dispatch import kernel
+from fewpass.solvers.kernels.rows import Rows, count, dot_vector
+from fewpass.solvers.kernels.shapes import PerColumn, PerRow
+
+
+def scores(coef: NDArray[np.float64], intercept: float, rows: Rows) -> NDArray[np.float64]:
+    """Return x_i . coef + intercept for every row, (n,)."""
+    p: NDArray[np.float64] = all_dots(rows, coef)
+    p += intercept
+    return p
+
+
+class Ranking(NamedTuple):
+    """What several functions say of rows, all arrays (n,)."""
+
+    best: NDArray[np.int64]  # the function with the highest score
+    score: NDArray[np.float64]  # that score
+
+
+def rank(
+    coef: NDArray[np.float64],
+    intercept: NDArray[np.float64],
+    rows: Rows,
+    tell: Callable[[int, NDArray[np.float64]], None] = lambda _k, _p: None,
+) -> Ranking:
+    """Find every row's best of K functions, coef (K, d) and intercept (K,), one after the other.
+
+    `tell` gets each function's number and its scores of all rows (n,).
+    """
+    n = count(rows)
+    best, score = np.zeros(n, np.int64), np.full(n, -np.inf)
+    for k in range(len(coef)):
+        p = scores(coef[k], float(intercept[k]), rows)
+        tell(k, p)
+        best[p > score] = k
+        np.maximum(score, p, out=score)
+    return Ranking(best, score)
+
+
+@kernel
+def all_dots(rows: Rows, w: PerColumn) -> PerRow:
+    """Dot products of all rows with w."""
+    p = np.empty(count(rows))
+    for i in range(count(rows)):
+        p[i] = dot_vector(rows, i, w)
+    return p

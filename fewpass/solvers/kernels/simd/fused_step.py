@@ -1,0 +1,151 @@
+"""Adding a row and the next row's dot product in one go: for methods that step row by row.
+
+A step waits for its row's dot product, which waits for what the step before has added.  On dense
+rows one sweep over the weights does both; two would read them twice and wait for their own stores.
+The weights are there copied to where a cache line begins, each vector filled up with zeros to whole
+registers.  Sums run in lanes, in an order that is the same on every machine and for every sweep:
+it does not matter where a block of rows ends.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fewpass.solvers.kernels.dispatch import by_type, part_of_kernels
+from fewpass.solvers.kernels.rows import DenseRows, Rows, SparseRows, add, add_both, dot
+from fewpass.solvers.kernels.shapes import LaneVector, Matrix, SideBySide, Vector
+from fewpass.solvers.kernels.simd.lanes import (
+    Eight,
+    broadcast,
+    fma,
+    load,
+    load_first,
+    store,
+    sum_lanes,
+)
+
+AtHand = Matrix | Vector  # sparse rows: W itself; dense: its columns end to end, (2 length,)
+WIDTH = 8  # lanes
+SHORT = 256  # values; adding so few costs less than a branch that nobody foresees
+_LINE = 64  # bytes
+
+
+@by_type
+def at_hand(rows: Rows, W: SideBySide) -> AtHand:
+    """Weights W (d, 2), laid out for `move_then_dot`: a copy, or W itself."""
+
+
+@by_type
+def fetch(rows: Rows, V: AtHand, W: SideBySide) -> None:
+    """Copy W into V, which is what `at_hand` made of it."""
+
+
+@by_type
+def put_back(rows: Rows, V: AtHand, W: SideBySide) -> None:
+    """Copy V into W."""
+
+
+@by_type
+def move_then_dot(
+    rows: Rows, i: int, a: float | None, b: float | None, V: AtHand, to: int
+) -> float:
+    """W[:, 0] += a x_i and W[:, 1] += b x_i, but not where it is None; returns x_to . W[:, 0]."""
+
+
+@by_type
+def skipping_pays(rows: Rows) -> bool:
+    """Say whether a row that moves nothing is better left out than added with a = 0."""
+
+
+@skipping_pays.register(SparseRows)
+def _(rows: SparseRows) -> bool:
+    return True
+
+
+@skipping_pays.register(DenseRows)
+def _(rows: DenseRows) -> bool:
+    return rows.X.shape[1] > SHORT  # type: ignore[no-any-return]
+
+
+@at_hand.register(SparseRows, arrays=True)
+def _(rows: SparseRows, W: SideBySide) -> AtHand:
+    return W
+
+
+@fetch.register(SparseRows)
+def _(rows: SparseRows, V: AtHand, W: SideBySide) -> None:
+    pass
+
+
+@put_back.register(SparseRows)
+def _(rows: SparseRows, V: AtHand, W: SideBySide) -> None:
+    pass
+
+
+@move_then_dot.register(SparseRows)
+def _(rows: SparseRows, i: int, a: float | None, b: float | None, V: AtHand, to: int) -> float:
+    if a is not None:
+        if b is not None:
+            add_both(rows, i, a, b, V)
+        else:
+            add(rows, i, a, V)
+    return dot(rows, to, V)  # type: ignore[no-any-return]
+
+
+@at_hand.register(DenseRows, arrays=True)
+def _(rows: DenseRows, W: SideBySide) -> AtHand:
+    length = -(-W.shape[0] // WIDTH) * WIDTH
+    room = np.zeros(2 * length + _LINE // 8)
+    first = -room.ctypes.data % _LINE // 8
+    V = room[first : first + 2 * length]
+    fetch(rows, V, W)
+    return V
+
+
+@fetch.register(DenseRows)
+def _(rows: DenseRows, V: AtHand, W: SideBySide) -> None:
+    d, length = W.shape[0], V.shape[0] // 2
+    for j in range(d):
+        V[j], V[length + j] = W[j, 0], W[j, 1]
+
+
+@put_back.register(DenseRows)
+def _(rows: DenseRows, V: AtHand, W: SideBySide) -> None:
+    d, length = W.shape[0], V.shape[0] // 2
+    for j in range(d):
+        W[j, 0], W[j, 1] = V[j], V[length + j]
+
+
+@move_then_dot.register(DenseRows)
+def _(rows: DenseRows, i: int, a: float | None, b: float | None, V: AtHand, to: int) -> float:
+    X, d, how = rows.X, rows.X.shape[1], Eight()
+    at, next_at, whole = i * d, to * d, d - d % WIDTH
+    first, second = broadcast(0.0, how), broadcast(0.0, how)
+    for j in range(0, whole - WIDTH, 2 * WIDTH):
+        k = j + WIDTH
+        u = moved(load(X, at + j, how), a, b, V, j)
+        first = fma(load(X, next_at + j, how), u, first)
+        u = moved(load(X, at + k, how), a, b, V, k)
+        second = fma(load(X, next_at + k, how), u, second)
+    if whole % (2 * WIDTH) != 0:
+        j = whole - WIDTH
+        u = moved(load(X, at + j, how), a, b, V, j)
+        first = fma(load(X, next_at + j, how), u, first)
+    if whole < d:
+        u = moved(load_first(X, at + whole, d - whole, how), a, b, V, whole)
+        second = fma(load_first(X, next_at + whole, d - whole, how), u, second)
+    return sum_lanes(first + second)
+
+
+@part_of_kernels
+def moved(x: LaneVector, a: float | None, b: float | None, V: AtHand, j: int) -> LaneVector:
+    """Move the weights j and on by values of a row; returns those of column 0."""
+    how = Eight()
+    u = load(V, j, how)
+    if a is not None:
+        u = fma(a, x, u)
+        store(V, j, u)
+    if b is not None:
+        later = j + V.shape[0] // 2
+        store(V, later, fma(b, x, load(V, later, how)))
+    return u

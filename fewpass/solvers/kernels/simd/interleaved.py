@@ -1,0 +1,226 @@
+"""Verbs for several models side by side: a cache line serves eight of them.
+
+Models go in groups of lanes (lanes.py), eight or, where there are no more, four; the last group is
+filled up with copies of the last model.  W has shape (groups, d, C lanes): for a feature column 0
+of each model of a group, then column 1, ... .  It begins at a cache line, and so a row's value
+touches one line per group and column.  Each model's sums run in the order that they have alone,
+and have the same bits.
+
+Lines are asked for ahead: while a row is added, both columns are asked for of what comes next.  The
+weights of eight models rarely fit into the inner caches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.solvers.kernels.dispatch import FUSED, by_type, kernel, part_of_kernels
+from fewpass.solvers.kernels.prefetch import LINE, prefetch_line
+from fewpass.solvers.kernels.rows import Rows, SparseRows, positions
+from fewpass.solvers.kernels.shapes import Index, LaneVector, Matrix, SideBySide, Vector
+from fewpass.solvers.kernels.simd.lanes import (
+    Eight,
+    Four,
+    LaneWidth,
+    broadcast,
+    fma,
+    load,
+    store,
+    where,
+)
+
+GroupWeights = Matrix  # (d, C lanes): the weights of one group's models
+AllGroups = np.ndarray[tuple[int, int, int], np.dtype[np.float64]]  # (groups, d, C lanes)
+EndToEnd = Vector  # AllGroups as one vector, or what `in_lanes` makes of other numbers
+
+
+def lanes_for(models: int) -> LaneWidth:
+    """Return how many go in a group."""
+    return Four() if models <= Four().width else Eight()
+
+
+def lanes_taken(models: int) -> int:
+    """Return for how many models there is room in their groups."""
+    width = lanes_for(models).width
+    return -(-models // width) * width
+
+
+def pack(weights: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Lay models' weights (d, C) side by side, see above."""
+    (d, C), lanes = weights[0].shape, lanes_for(len(weights)).width
+    shape = lanes_taken(len(weights)) // lanes, d, C * lanes
+    W = from_line(math.prod(shape)).reshape(shape)
+    for g, group in enumerate(groups(weights)):
+        pack_models(W[g], group)
+    return W
+
+
+def unpack(W: NDArray[np.float64], models: int) -> list[NDArray[np.float64]]:
+    """Copy the models' weights (d, C) out of W."""
+    lanes = lanes_for(models).width
+    weights = [np.empty((W.shape[1], W.shape[2] // lanes)) for _ in range(models)]
+    for g, group in enumerate(groups(weights)):
+        unpack_models(W[g], group, min(lanes, models - g * lanes))
+    return weights
+
+
+def groups(
+    weights: Sequence[NDArray[np.float64]],
+) -> Iterator[tuple[NDArray[np.float64], ...]]:
+    """Yield groups of as many models as go in one, the last model standing in where they end."""
+    width, last = lanes_for(len(weights)).width, len(weights) - 1
+    for first in range(0, len(weights), width):
+        yield tuple(weights[min(first + lane, last)] for lane in range(width))
+
+
+@kernel
+def pack_models(W: GroupWeights, group: tuple[SideBySide, ...]) -> None:
+    """Copy a group's weights into its W, feature by feature: every line of memory is met once."""
+    L = len(group)
+    for j in range(W.shape[0]):
+        for lane in range(L):
+            own = group[lane]
+            for c in range(own.shape[1]):
+                W[j, c * L + lane] = own[j, c]
+
+
+@kernel
+def unpack_models(W: GroupWeights, group: tuple[SideBySide, ...], models: int) -> None:
+    """Copy the weights of a group's first models out of its W."""
+    L = len(group)
+    for j in range(W.shape[0]):
+        for lane in range(models):
+            own = group[lane]
+            for c in range(own.shape[1]):
+                own[j, c] = W[j, c * L + lane]
+
+
+def from_line(size: int) -> NDArray[np.float64]:
+    """Return room for numbers that begins at a cache line."""
+    room = np.empty(size + LINE // 8)
+    first = -room.ctypes.data % LINE // 8
+    return room[first : first + size]
+
+
+def in_lanes(numbers: Sequence[Sequence[float]], how: LaneWidth) -> NDArray[np.float64]:
+    """Lay the numbers of every model out for lanes: group by group, number by number."""
+    each, width = np.array(numbers, dtype=np.float64), how.width
+    groups = -(-len(each) // width)
+    each = np.concatenate([each, np.repeat(each[-1:], groups * width - len(each), axis=0)])
+    return each.reshape(groups, width, -1).transpose(0, 2, 1).ravel()
+
+
+def out_of_lanes(V: NDArray[np.float64], models: int, how: LaneWidth) -> list[list[float]]:
+    """Return the numbers of every model."""
+    groups = -(-models // how.width)
+    each = V.reshape(groups, -1, how.width).transpose(0, 2, 1)
+    found: list[list[float]] = each.reshape(groups * how.width, -1)[:models].tolist()
+    return found
+
+
+@part_of_kernels
+def targets_of(labels: LaneVector, y: float) -> LaneVector:
+    """Return what each model sees of a target: y itself, or its own class as +1, others as -1."""
+    side = where(abs(y - labels) > 0.0, -1.0, 1.0)
+    return where(labels < 0.0, y, side)
+
+
+@by_type
+def dot_lanes(
+    rows: Rows, i: int, V: EndToEnd, width: int, place: int, how: LaneWidth
+) -> LaneVector:
+    """x_i . W for every lane, W a column of a group.
+
+    V is all groups as one vector; features lie `width` numbers apart, the first one at `place`.
+    """
+
+
+@by_type
+def dot_both_lanes(  # type: ignore[empty-body]
+    rows: Rows, i: int, V: EndToEnd, width: int, place: int, how: LaneWidth
+) -> tuple[LaneVector, LaneVector]:
+    """dot_lanes for two columns side by side."""
+
+
+@by_type
+def add_lanes(
+    rows: Rows, i: int, a: LaneVector, V: EndToEnd, width: int, place: int,
+    upcoming: tuple[int, int], how: LaneWidth,
+) -> None:  # fmt: skip
+    """Add a[lane] x_i to a column; `upcoming` are the row and the place that come next."""
+
+
+@by_type
+def add_both_lanes(
+    rows: Rows, i: int, a: LaneVector, b: LaneVector, V: EndToEnd, width: int,
+    place: int, upcoming: tuple[int, int], how: LaneWidth,
+) -> None:  # fmt: skip
+    """add_lanes of a, and of b for the column after."""
+
+
+@dot_lanes.register(SparseRows, fastmath=FUSED)
+def _(rows: SparseRows, i: int, V: EndToEnd, width: int, place: int, how: LaneWidth) -> LaneVector:
+    total = broadcast(0.0, how)
+    for n in positions(rows, i):
+        at = np.int64(rows.indices[n]) * width + place
+        total = fma(np.float64(rows.data[n]), load(V, at, how), total)
+    return total
+
+
+@dot_both_lanes.register(SparseRows, fastmath=FUSED)
+def _(
+    rows: SparseRows, i: int, V: EndToEnd, width: int, place: int, how: LaneWidth
+) -> tuple[LaneVector, LaneVector]:
+    L = how.width
+    first, second = broadcast(0.0, how), broadcast(0.0, how)
+    for n in positions(rows, i):
+        at, x = np.int64(rows.indices[n]) * width + place, np.float64(rows.data[n])
+        first = fma(x, load(V, at, how), first)
+        second = fma(x, load(V, at + L, how), second)
+    return first, second
+
+
+@add_lanes.register(SparseRows, fastmath=FUSED)
+def _(
+    rows: SparseRows, i: int, a: LaneVector, V: EndToEnd, width: int, place: int,
+    upcoming: tuple[int, int], how: LaneWidth,
+) -> None:  # fmt: skip
+    ahead, last = pairs_of(rows, upcoming[0])
+    for n in positions(rows, i):
+        prefetch_both(V, np.int64(rows.indices[ahead]) * width + upcoming[1], how)
+        ahead = min(ahead + 1, last)
+        at = np.int64(rows.indices[n]) * width + place
+        store(V, at, fma(np.float64(rows.data[n]), a, load(V, at, how)))
+
+
+@add_both_lanes.register(SparseRows, fastmath=FUSED)
+def _(
+    rows: SparseRows, i: int, a: LaneVector, b: LaneVector, V: EndToEnd, width: int, place: int,
+    upcoming: tuple[int, int], how: LaneWidth,
+) -> None:  # fmt: skip
+    L = how.width
+    ahead, last = pairs_of(rows, upcoming[0])
+    for n in positions(rows, i):
+        prefetch_both(V, np.int64(rows.indices[ahead]) * width + upcoming[1], how)
+        ahead = min(ahead + 1, last)
+        at, x = np.int64(rows.indices[n]) * width + place, np.float64(rows.data[n])
+        store(V, at, fma(x, a, load(V, at, how)))
+        store(V, at + L, fma(x, b, load(V, at + L, how)))
+
+
+@part_of_kernels
+def pairs_of(rows: SparseRows, i: int) -> tuple[int, int]:
+    """Where a row's first and last pair stand; some pair where it has none."""
+    last = max(rows.indptr[i + 1] - 1, 0)
+    return min(rows.indptr[i], last), last
+
+
+@part_of_kernels
+def prefetch_both(V: EndToEnd, at: Index, how: LaneWidth) -> None:
+    """Ask for a feature's two columns."""
+    prefetch_line(V, at)
+    prefetch_line(V, at + how.width)

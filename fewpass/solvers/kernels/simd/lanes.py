@@ -1,0 +1,304 @@
+"""Several float64 that go through the same arithmetic at once, in one register of the processor.
+
+Compiled code sees lanes as vectors (llvm.py), plain Python sees an array.  The functions
+below, + - * /, comparisons and abs take lanes, numbers, or both, and every lane has the bits that
+the number would have alone: an algorithm written with them is one text for one model and for
+several side by side.  Their names are NumPy's where NumPy has one.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba.extending import overload
+
+from fewpass.solvers.kernels import llvm as vectors
+from fewpass.solvers.kernels.dispatch import PART, part_of_kernels
+from fewpass.solvers.kernels.llvm import Lanes, Mask, common, lane, with_lane
+from fewpass.solvers.kernels.shapes import Floats, Index, LaneVector, Number, Truth
+
+LEAST_MANTISSA = math.sqrt(0.5)
+MAGIC = 1.5 * 2.0**52  # added to a small number, it leaves the nearest whole one in the lowest bits
+
+
+class Two(NamedTuple):
+    """Two lanes at a time."""
+
+    width: int = 2
+
+
+class Four(NamedTuple):
+    """Four lanes at a time."""
+
+    width: int = 4
+
+
+class Eight(NamedTuple):
+    """Eight lanes at a time: a cache line."""
+
+    width: int = 8
+
+
+class Sixteen(NamedTuple):
+    """Sixteen lanes at a time: two cache lines."""
+
+    width: int = 16
+
+
+LaneWidth = Two | Four | Eight | Sixteen  # how many numbers go together
+
+
+_compiled = partial(overload, strict=False, jit_options=PART | {"_nrt": False})
+
+
+def _has_lanes(*kinds: Any) -> bool:
+    return isinstance(common(*kinds), Lanes)
+
+
+def _stand_for(operation: Any, inner: Any) -> None:
+    """Let kernels use an operator on lanes."""
+
+    @_compiled(operation)  # type: ignore[untyped-decorator]
+    def _(a: Any, b: Any) -> Any:
+        return (lambda a, b: inner(a, b, b, b)) if _has_lanes(a, b) else None
+
+
+def _compare_by(operation: Any, inner: Any) -> None:
+    """Let kernels compare lanes, with lanes or with a number."""
+
+    @_compiled(operation)  # type: ignore[untyped-decorator]
+    def _(a: Any, b: Any) -> Any:
+        return (lambda a, b: inner(a, b)) if _has_lanes(a, b) else None
+
+
+for _pair, _inner in (
+    ((operator.add, operator.iadd), vectors.add),
+    ((operator.sub, operator.isub), vectors.subtract),
+    ((operator.mul, operator.imul), vectors.multiply),
+    ((operator.truediv, operator.itruediv), vectors.divide),
+):
+    for _operation in _pair:
+        _stand_for(_operation, _inner)
+
+for _operation, _inner in (
+    (operator.gt, vectors.above),
+    (operator.lt, vectors.below),
+    (operator.ge, vectors.at_least),
+    (operator.le, vectors.at_most),
+):
+    _compare_by(_operation, _inner)
+
+
+@_compiled(operator.neg)  # type: ignore[untyped-decorator]
+def _(a: Any) -> Any:
+    return (lambda a: vectors.negate(a, a, a, a)) if _has_lanes(a) else None
+
+
+@_compiled(abs)  # type: ignore[untyped-decorator]
+def _(a: Any) -> Any:
+    return (lambda a: vectors.absolute(a, a, a, a)) if _has_lanes(a) else None
+
+
+@_compiled(operator.and_)  # type: ignore[untyped-decorator]
+def _(a: Any, b: Any) -> Any:
+    if isinstance(a, Mask) and a == b:
+        return lambda a, b: vectors.both(a, b)
+    return None
+
+
+def half(how: LaneWidth) -> int:
+    """Return half of how many go together, in compiled code a constant."""
+    return how.width // 2
+
+
+@_compiled(half)  # type: ignore[untyped-decorator]
+def _(how: Any) -> Any:
+    found = how.instance_class._field_defaults["width"] // 2
+    return lambda how: found  # noqa: ARG005
+
+
+def load(V: Floats, place: Index, how: LaneWidth) -> LaneVector:
+    """V[place : place + how.width], as lanes; V is float32 or float64, its rows end to end."""
+    return V.reshape(-1)[int(place) : int(place) + how.width].astype(np.float64)
+
+
+@_compiled(load)  # type: ignore[untyped-decorator]
+def _(V: Any, place: Any, how: Any) -> Any:
+    return lambda V, place, how: vectors.load(V, place, how)
+
+
+def load_first(V: Floats, place: Index, count: int, how: LaneWidth) -> LaneVector:
+    """Return the first `count` of them and zeros."""
+    found = np.zeros(how.width)
+    found[:count] = V.reshape(-1)[int(place) : int(place) + count]
+    return found
+
+
+@_compiled(load_first)  # type: ignore[untyped-decorator]
+def _(V: Any, place: Any, count: Any, how: Any) -> Any:
+    return lambda V, place, count, how: vectors.load_first(V, place, count, how)
+
+
+def store(V: Floats, place: Index, v: LaneVector) -> None:
+    """V[place : place + width] = v, its rows end to end."""
+    V.reshape(-1)[int(place) : int(place) + len(v)] = v
+
+
+@_compiled(store)  # type: ignore[untyped-decorator]
+def _(V: Any, place: Any, v: Any) -> Any:
+    return lambda V, place, v: vectors.store(V, place, v)
+
+
+def store_first(V: Floats, place: Index, count: int, v: LaneVector) -> None:
+    """V[place : place + count] = the first of v."""
+    V.reshape(-1)[int(place) : int(place) + count] = v[:count]
+
+
+@_compiled(store_first)  # type: ignore[untyped-decorator]
+def _(V: Any, place: Any, count: Any, v: Any) -> Any:
+    return lambda V, place, count, v: vectors.store_first(V, place, count, v)
+
+
+def broadcast(x: float, how: LaneWidth) -> LaneVector:
+    """x in every lane."""
+    return np.full(how.width, float(x))
+
+
+@_compiled(broadcast)  # type: ignore[untyped-decorator]
+def _(x: Any, how: Any) -> Any:
+    return lambda x, how: vectors.broadcast_number(x, how)
+
+
+def sum_lanes(v: LaneVector) -> float:
+    """Sum of the lanes, in an order that is the same everywhere."""
+    while len(v) > 1:
+        v = v[: len(v) // 2] + v[len(v) // 2 :]
+    return float(v[0])
+
+
+@_compiled(sum_lanes)  # type: ignore[untyped-decorator]
+def _(v: Any) -> Any:
+    return lambda v: vectors.sum_lanes(v)
+
+
+def fma(a: Number, b: Number, c: Number) -> Number:
+    """a b + c, rounded once where the processor can; plain Python rounds twice."""
+    return a * b + c
+
+
+@_compiled(fma)  # type: ignore[untyped-decorator]
+def _(a: Any, b: Any, c: Any) -> Any:
+    return lambda a, b, c: vectors.fma(a, b, c, c)
+
+
+def where(condition: Truth, a: Number, b: Number) -> Number:
+    """a where the condition holds, else b; compiled code has no branch for it."""
+    return np.where(condition, a, b) if np.ndim(condition) else (a if condition else b)
+
+
+@_compiled(where)  # type: ignore[untyped-decorator]
+def _(condition: Any, a: Any, b: Any) -> Any:
+    return lambda condition, a, b: vectors.select(condition, a, b)
+
+
+@part_of_kernels
+def maximum(x: Number, bound: Number) -> Number:
+    """Return the larger one of x and a bound; x where it is not a number."""
+    return where(x <= bound, bound, x)
+
+
+@part_of_kernels
+def minimum(x: Number, bound: Number) -> Number:
+    """Return the smaller one of x and a bound; x where it is not a number."""
+    return where(x > bound, bound, x)
+
+
+@part_of_kernels
+def clip(x: Number, low: Number, high: Number) -> Number:
+    """Return x, or the bound that it is beyond; x where it is not a number."""
+    return minimum(maximum(x, low), high)
+
+
+@part_of_kernels
+def full_like(x: Number, number: float) -> Number:
+    """A number in as many lanes as x has."""
+    return where(x > 0.0, number, number)
+
+
+def any_lane(mask: Truth) -> bool:
+    """Say whether a comparison holds in any lane."""
+    return bool(np.any(mask))
+
+
+@_compiled(any_lane)  # type: ignore[untyped-decorator]
+def _(mask: Any) -> Any:
+    if isinstance(mask, Mask):
+        return lambda mask: vectors.any_true(mask)
+    return lambda mask: mask
+
+
+def sqrt(x: Number) -> Number:
+    """Return the square root of x."""
+    return np.sqrt(x) if isinstance(x, np.ndarray) else math.sqrt(x)
+
+
+@_compiled(sqrt)  # type: ignore[untyped-decorator]
+def _(x: Any) -> Any:
+    return lambda x: vectors.square_root(x, x, x, x)
+
+
+def whole_power_of_two(x: Number) -> Number:
+    """2^k for x = MAGIC + k, k a whole number, -1022 <= k <= 1023."""
+    return np.ldexp(1.0, np.int64(x - MAGIC)) if isinstance(x, np.ndarray) else math.ldexp(
+        1.0, int(x - MAGIC)
+    )  # fmt: skip
+
+
+@_compiled(whole_power_of_two)  # type: ignore[untyped-decorator]
+def _(x: Any) -> Any:
+    return lambda x: vectors.power_of_two(x, x, x, x)
+
+
+def exponent(x: Number) -> Number:
+    """k of x = 2^k m, sqrt(1/2) <= m < sqrt(2), for x > 0; some finite number for x = 0."""
+    m, k = np.frexp(x)
+    found = np.where(m < LEAST_MANTISSA, k - 1.0, k)
+    return found if isinstance(x, np.ndarray) else float(found)
+
+
+@_compiled(exponent)  # type: ignore[untyped-decorator]
+def _(x: Any) -> Any:
+    return lambda x: vectors.exponent_of(x, x, x, x)
+
+
+def mantissa(x: Number) -> Number:
+    """m of x = 2^k m, sqrt(1/2) <= m < sqrt(2), for x > 0; some finite number for x = 0."""
+    return np.ldexp(x, -np.int64(exponent(x)))
+
+
+@_compiled(mantissa)  # type: ignore[untyped-decorator]
+def _(x: Any) -> Any:
+    return lambda x: vectors.mantissa_of(x, x, x, x)
+
+
+def power(x: Number, c: float) -> Number:
+    """x^c."""
+    return np.array([q**c for q in x]) if isinstance(x, np.ndarray) else x**c
+
+
+@_compiled(power)  # type: ignore[untyped-decorator]
+def _(x: Any, c: Any) -> Any:
+    if not isinstance(x, Lanes):
+        return lambda x, c: x**c
+    width = x.width
+
+    def each(x: Any, c: Any) -> Any:
+        for k in range(width):
+            x = with_lane(x, k, lane(x, k) ** c)
+        return x
+
+    return each

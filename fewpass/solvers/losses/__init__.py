@@ -1,0 +1,43 @@
+"""The losses: one file each, and a line of the registry."""
+
+from fewpass.solvers.losses.hinge import Hinge
+from fewpass.solvers.losses.logistic import Logistic
+from fewpass.solvers.losses.loss import (
+    Loss,
+    Problem,
+    conjugate,
+    curvature_at,
+    direction,
+    dual_step,
+    sgd_slope,
+    slope,
+    steps_exactly,
+    value,
+)
+from fewpass.solvers.losses.smoothed_hinge import SmoothedHinge
+from fewpass.solvers.losses.squared import Squared
+from fewpass.solvers.losses.squared_hinge import SquaredHinge
+from fewpass.solvers.registry import LOSSES as _WORDS
+from fewpass.solvers.registry import loss_class
+
+#: Every loss by its word.
+LOSSES: dict[str, type[Loss]] = {word: loss_class(word) for word in _WORDS}
+
+__all__ = [
+    "LOSSES",
+    "Hinge",
+    "Logistic",
+    "Loss",
+    "Problem",
+    "SmoothedHinge",
+    "Squared",
+    "SquaredHinge",
+    "conjugate",
+    "curvature_at",
+    "direction",
+    "dual_step",
+    "sgd_slope",
+    "slope",
+    "steps_exactly",
+    "value",
+]

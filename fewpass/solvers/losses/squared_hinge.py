@@ -1,0 +1,48 @@
+"""The squared hinge."""
+
+from __future__ import annotations
+
+import math
+
+from fewpass.solvers.kernels.shapes import Number
+from fewpass.solvers.kernels.simd.lanes import maximum, where
+from fewpass.solvers.losses.loss import Loss, NoParameters, inside, onto
+
+
+class SquaredHinge(Loss, NoParameters):
+    """max(0, 1 - z)^2 / 2."""
+
+    __slots__ = ()
+
+    name = "squared_hinge"
+    curvature = 1.0
+
+    def value(self, p: Number, y: Number) -> Number:
+        """max(0, 1 - z)^2 / 2."""
+        m = maximum(1.0 - y * p, 0.0)
+        return 0.5 * m * m
+
+    def slope(self, p: Number, y: Number) -> Number:
+        """-y max(0, 1 - z)."""
+        return -y * maximum(1.0 - y * p, 0.0)
+
+    def steps_exactly(self) -> bool:
+        """One long row with a step beyond 2 / ||x||^2 would throw the weights away."""
+        return True
+
+    def sgd_slope(self, p: Number, y: Number, q: Number) -> Number:
+        """-y max(0, 1 - z) / (1 + q): the slope where loss and step balance."""
+        return -y * maximum(1.0 - y * p, 0.0) / (q + 1.0)
+
+    def curvature_at(self, p: Number, y: Number) -> Number:
+        """1 where z < 1."""
+        return where(y * p < 1.0, 1.0, 0.0)
+
+    def conjugate(self, a: Number, y: Number) -> Number:
+        """a^2/2 - a for a >= 0."""
+        a = onto(a, math.inf)
+        return inside(a, math.inf, 0.5 * a * a - a)
+
+    def dual_step(self, a: Number, p: Number, y: Number, q: Number) -> Number:
+        """To (1 - z - a)/(1 + q) beyond a, not below 0."""
+        return maximum(a + (1.0 - y * p - a) / (q + 1.0), 0.0) - a

@@ -1,0 +1,221 @@
+"""Several models of one method, trained in the same passes: of several classes, of several lam.
+
+    for each window of rows
+        for each model k
+            state_k <- step(problem, state_k, the window as model k sees it)
+
+Rows are read, checked, decoded and permuted once for all models, and every model's state is the
+one that it would have had alone, bit for bit.  A window's rows are gone over once per model: the
+weights of one model stay in the processor's cache meanwhile.
+
+A `MultiModel` is a Solver like any other, made of one; what its models see is in models.py, how
+their sweeps go together in each_model.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fewpass.solvers.each_model import reduce_each, sum_each, walk_each
+from fewpass.solvers.gradient import GRADIENT, GradientPart, certificate
+from fewpass.solvers.kernels.rows import SparseRows
+from fewpass.solvers.kernels.simd.interleaved import lanes_taken
+from fewpass.solvers.losses import Problem
+from fewpass.solvers.models import Models, States, Tasks
+from fewpass.solvers.protocol import (
+    Certificate,
+    ChosenLearner,
+    ColumnMoments,
+    ExpectedPasses,
+    Goal,
+    ProblemStats,
+    Reduce,
+    Solver,
+    State,
+    Sum,
+    Sweep,
+    Walk,
+    Weights,
+    same,
+)
+
+
+@dataclass(frozen=True)
+class MultiModel(Models):
+    """A model per task, as a Solver."""
+
+    @property
+    def kind(self) -> str:
+        """Return the method's own word."""
+        return self.solver.kind
+
+    @property
+    def states(self) -> tuple[type, ...]:
+        """Return the types that a model's states have."""
+        return self.solver.states
+
+    @property
+    def goal(self) -> Goal:
+        """Return the method's own goal."""
+        return self.solver.goal
+
+    @property
+    def certify_pass(self) -> Reduce | None:
+        """Return the method's own certifying reduction, for all models."""
+        return (
+            None
+            if self.solver.certify_pass is None
+            else reduce_each(self, self.solver.certify_pass)
+        )
+
+    @property
+    def warm_start_pass(self) -> Reduce | None:
+        """Return the method's own reduction of a warm start, for all models."""
+        return (
+            None
+            if self.solver.warm_start_pass is None
+            else reduce_each(self, self.solver.warm_start_pass)
+        )
+
+    @property
+    def by_column(self) -> bool:
+        """Return that weights are not read by column: they are those of several states."""
+        return False
+
+    @property
+    def warm_epoch(self) -> int:
+        """Return the method's own."""
+        return self.solver.warm_epoch
+
+    def row_state_size(self, stats: ProblemStats) -> int:
+        """Return how many numbers all models together keep per row."""
+        return len(self.tasks) * self.solver.row_state_size(stats)
+
+    def init(self, problem: Problem, stats: ProblemStats) -> States:
+        """Return the states before the first row; ValueError when a setting does not fit."""
+        return States(tuple(self.solver.init(task.problem(problem), stats) for task in self.tasks))
+
+    def start_at(
+        self, problem: Problem, stats: ProblemStats, weights: Weights, rows_before: int
+    ) -> States:
+        """Let every model begin at its own weights, at its class's, or all at the same."""
+        coef, intercept = np.atleast_2d(weights.coef), np.atleast_1d(weights.intercept)
+        models = []
+        for k, task in enumerate(self.tasks):
+            row = k if len(coef) == len(self.tasks) else max(task.label, 0)
+            at = Weights(coef[row], float(intercept[row]))
+            models.append(self.solver.start_at(task.problem(problem), stats, at, rows_before))
+        return States(tuple(models))
+
+    def taken_up(self, state: States, *, midway: bool) -> States:
+        """Let every model that goes on take up what is its own."""
+        models = [
+            model if self.is_converged(model) else self.solver.taken_up(model, midway=midway)
+            for model in state.models
+        ]
+        return state._replace(models=tuple(models))
+
+    def widened(self, problem: Problem, state: States, d: int) -> States:
+        """Widen every model's."""
+        each = zip(self.tasks, state.models, strict=True)
+        models = tuple(self.solver.widened(task.problem(problem), s, d) for task, s in each)
+        return state._replace(models=models)
+
+    def remeasured(self, state: States, moments: ColumnMoments) -> States:
+        """Let every model know."""
+        models = tuple(self.solver.remeasured(s, moments) for s in state.models)
+        return state._replace(models=models)
+
+    def state_bytes(self, problem: Problem, stats: ProblemStats) -> int:
+        """Return what the arrays of all states take, filled-up lanes included."""
+        in_lanes = stats.rows_kind is SparseRows and any(
+            isinstance(sweep, Walk) and sweep.interleaved for sweep in self.solver.program(0)
+        )
+        models = lanes_taken(len(self.tasks)) if in_lanes else len(self.tasks)
+        return models * self.solver.state_bytes(problem, stats)
+
+    def expected_passes(self, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:
+        """Return what one model is expected to take."""
+        return self.solver.expected_passes(problem, stats, tol)
+
+    def program(self, epoch: int) -> tuple[Sweep, ...]:
+        """Return the method's sweeps, each for all models."""
+        sweeps = self.solver.program(epoch)
+        return tuple(
+            walk_each(self, sweep) if isinstance(sweep, Walk) else reduce_each(self, sweep)
+            for sweep in sweeps
+        )
+
+    def weights(self, state: States) -> Weights:
+        """Return coef (models, d) and intercept (models,)."""
+        return stacked([self.solver.weights(s) for s in state.models])
+
+    def certificate(self, state: States) -> Certificate | None:
+        """Return what is proven of all models, None while something is missing of one."""
+        return jointly([self.solver.certificate(s) for s in state.models])
+
+    def learners(self, state: States) -> tuple[ChosenLearner, ...]:
+        """Return every model's."""
+        return tuple(one for model in state.models for one in self.solver.learners(model))
+
+
+def stacked(weights: list[Weights]) -> Weights:
+    """Put the weights of models on top of each other."""
+    return Weights(np.array([w.coef for w in weights]), np.array([w.intercept for w in weights]))
+
+
+def jointly(certificates: list[Certificate | None]) -> Certificate | None:
+    """Return the mean objective and the largest gap, which holds for every model and their mean."""
+    known = [found for found in certificates if found is not None]
+    if len(known) < len(certificates):
+        return None
+    each = tuple((found.objective, found.gap) for found in known)
+    objective = float(np.mean([found.objective for found in known]))
+    return Certificate(objective, max(found.gap for found in known), each)
+
+
+# -- the gradient's certificate, for methods that have none of their own ------------------------
+
+
+class Appraisal(NamedTuple):
+    """A reduction that certifies the weights of any state."""
+
+    sum: Sum
+    at: Callable[[State], Any]
+    prove: Callable[[Problem, Any, Any], Certificate]
+    at_weights: Callable[[Weights], Any]  # the same of weights (d,), or (K, d) of several models
+
+
+def appraisal(solver: Solver) -> Appraisal:
+    """Return how the gradient certifies a method's newest weights."""
+    if not isinstance(solver, MultiModel):
+        return Appraisal(GRADIENT, solver.weights, certificate, same)
+    at = partial(weights_each, solver.solver)
+    prove = partial(certificate_each, solver.tasks)
+    return Appraisal(sum_each(GRADIENT, solver.tasks), at, prove, one_by_one)
+
+
+def weights_each(solver: Solver, state: States) -> tuple[Weights, ...]:
+    """Read every model out of a state, converged or not."""
+    return tuple(solver.weights(model) for model in state.models)
+
+
+def one_by_one(weights: Weights) -> tuple[Weights, ...]:
+    """Take the weights of several models apart, coef (K, d) and intercept (K,)."""
+    each = zip(weights.coef, weights.intercept, strict=True)
+    return tuple(Weights(coef, float(intercept)) for coef, intercept in each)
+
+
+def certificate_each(
+    tasks: Tasks, problem: Problem, at: tuple[Weights, ...], total: tuple[GradientPart, ...]
+) -> Certificate:
+    """Return what the gradients of all models prove."""
+    each = zip(tasks, at, total, strict=True)
+    found = jointly([certificate(task.problem(problem), w, part) for task, w, part in each])
+    assert found is not None, "every model's gradient proves something"
+    return found

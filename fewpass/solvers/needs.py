@@ -1,0 +1,47 @@
+"""What a method needs of a problem, declared by its class; what it cannot do is refused here."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from fewpass.solvers.losses import Problem
+
+
+class Needs(NamedTuple):
+    """What a method needs, and what it keeps."""
+
+    loss: Literal["any", "smooth", "hinge"] = "any"
+    """Losses that it takes; "hinge": the plain one alone."""
+    numbers_per_row: int = 0
+    """What it keeps beside the rows."""
+    one_stream: str = ""
+    """Why it cannot walk several streams, a clause; empty if it can."""
+    instead: str = "sdca"
+    """The method to take where it does not fit."""
+    most_columns: int | None = None
+    """Where it keeps a matrix of columns by columns."""
+
+
+def refuse_unfit(kind: str, needs: Needs, problem: Problem, d: int, streams: int) -> None:
+    """Raise ValueError where a method does not fit a problem with d columns, or so many streams."""
+    if needs.loss == "hinge" and problem.loss.name != "hinge":
+        raise ValueError(
+            f"{kind} is the hinge's own method: its steps and its certificate need slopes of 0 or "
+            "1. Use `loss=hinge`, or `solver=asgd` or sdca for other losses."
+        )
+    if needs.loss == "smooth" and not problem.loss.is_smooth:
+        raise ValueError(
+            "The hinge has a kink, and this method needs a smooth loss. Use the smoothed hinge "
+            "(`loss=smoothed_hinge` `smoothing=0.1`): its optimum is one of the hinge to half "
+            "of the smoothing."
+        )
+    if needs.one_stream and streams > 1:
+        raise ValueError(
+            f"{kind}{needs.one_stream} and cannot walk {streams} streams. Use `streams=1`, or "
+            f"`solver={needs.instead}`."
+        )
+    if needs.most_columns is not None and d > needs.most_columns:
+        raise ValueError(
+            f"{kind} keeps a matrix of columns by columns, and there are {d} columns, more than "
+            f"{needs.most_columns}. Take {needs.instead}."
+        )

@@ -1,0 +1,82 @@
+"""What steps follow from, before the first row: moments of columns, level and unit of targets."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.solvers.intercept import level
+from fewpass.solvers.kernels.dispatch import kernel
+from fewpass.solvers.kernels.rows import Rows, dot_vector
+from fewpass.solvers.kernels.shapes import Matrix, Order, PerColumn, PerRow
+from fewpass.solvers.losses import Problem, slope
+from fewpass.solvers.onepass.adagrad import G_START, INVERSE_SCALE, INVERSE_SHARE, G, W
+from fewpass.solvers.onepass.state import OnepassState
+from fewpass.solvers.onepass.streaming_newton import scaled
+from fewpass.solvers.protocol import Block, ColumnMoments, ProblemStats
+from fewpass.solvers.sgd.calibration import TRIAL_ROWS
+
+LEAST_SQUARE, MOST_SQUARE = 1e-280, 1e280  # of a column's values; beyond, it has no scale
+
+
+def begun(problem: Problem, stats: ProblemStats, state: OnepassState, block: Block) -> OnepassState:
+    """Read what is known of the columns; take level and unit of the targets from the first rows.
+
+    Slopes of rows learnt from before count in G as if they had been like those of the first rows.
+    """
+    assert stats.columns is not None, "the first state asks for it"
+    columns, moments = state.columns, stats.columns()
+    write_moments(columns, moments)
+    if state.newton.used:
+        mean_square = moments.share * moments.square
+        scaled(state.newton, np.sqrt(np.where(mean_square > 0.0, mean_square, 1.0)))
+    first = block._replace(order=block.order[:TRIAL_ROWS])
+    start = level(problem, first)
+    unit = unit_of(problem, stats, first, start)
+    if state.t == 0 and start:
+        columns[-1, W : W + 2] = start / problem.intercept
+    labelled_anew = state.t == 0 and not problem.loss.takes_numbers
+    w = np.ascontiguousarray(columns[:, W])
+    pull = 1.0 if labelled_anew else mean_square_slope(w, problem, *first[:4]) or 1.0
+    share = np.append(moments.share, 1.0)
+    columns[:, G] = columns[:, G + 1] = pull * (G_START + state.rows_before * share)
+    values = float(moments.share.sum()) + (problem.intercept != 0.0)
+    return state._replace(values_per_row=values or 1.0, unit=unit)
+
+
+def write_moments(columns: NDArray[np.float64], moments: ColumnMoments) -> None:
+    """Keep 1/f and 1/S of every column beside its weights; without a scale, it never moves."""
+    write_inverses(columns, moments.share, moments.square)
+
+
+@kernel
+def write_inverses(columns: Matrix, share: PerColumn, square: PerColumn) -> None:
+    """write_moments, in one go over the columns."""
+    for j in range(share.shape[0]):
+        known = LEAST_SQUARE < square[j] < MOST_SQUARE
+        columns[j, INVERSE_SCALE] = 1.0 / math.sqrt(square[j]) if known else 0.0
+        columns[j, INVERSE_SHARE] = 1.0 / share[j] if share[j] > 0.0 else 1.0
+    columns[-1, INVERSE_SHARE] = columns[-1, INVERSE_SCALE] = 1.0
+
+
+def unit_of(problem: Problem, stats: ProblemStats, first: Block, start: float) -> float:
+    """Return how far targets are from their level: what a step is counted in; 1 for labels."""
+    if not problem.loss.takes_numbers:
+        return 1.0
+    away = first.y[first.order] - start
+    return float(np.sqrt(np.mean(np.square(away)))) or math.sqrt(stats.target_square) or 1.0
+
+
+@kernel
+def mean_square_slope(
+    w: PerColumn, problem: Problem, rows: Rows, y: PerRow, weight: PerRow, order: Order
+) -> float:
+    """Mean over rows `order` of (c phi')^2 at weights w, the constant column's last."""
+    total, d = 0.0, w.shape[0] - 1
+    for r in range(order.shape[0]):
+        i = order[r]
+        p = dot_vector(rows, i, w[:d]) + problem.intercept * w[d]
+        total += (weight[i] * slope(problem.loss, p, y[i])) ** 2
+    return total / max(order.shape[0], 1)

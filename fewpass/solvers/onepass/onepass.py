@@ -1,0 +1,327 @@
+"""One pass of several learners over the same rows; the best by their progressive objectives.
+
+    for each row i, t = 1, 2, ...
+        every output k predicts the row; its loss counts with the weight (t/n)^5
+        both implicit AdaGrad learners (adagrad.py) and averaged SGD (sgd/) take their steps
+    J_k = mean of the losses so weighted + lam/2 ||w_k||^2 + lam_b/2 b_k^2
+    the model is the output with the smallest J
+
+Outputs are the last weights and the late-weighted average of AdaGrad at two step sizes, and the
+average of averaged SGD.  None of them is best everywhere: on unit rows under weak regularisation
+averaged SGD is, on columns of different scales AdaGrad.  What each predicts of rows that it has not
+seen says which (Blum, Kalai, Langford 1999).
+
+Nothing here can explode: an implicit step does not overshoot, and averaged SGD leaves the choice
+where it does.  docs/methods.md, section 3a.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import NonNegativeInt
+
+from fewpass.solvers.kernels.simd.interleaved import from_line, lanes_for, unpack
+from fewpass.solvers.kernels.simd.lanes import Two
+from fewpass.solvers.loss_monitor import Tell, sections, untold
+from fewpass.solvers.losses import Problem
+from fewpass.solvers.onepass.adagrad import ETAS, G_START, INVERSE_SHARE, RECORD, G, W
+from fewpass.solvers.onepass.beginning import begun, write_moments
+from fewpass.solvers.onepass.joining import join
+from fewpass.solvers.onepass.onepass_interleaved import (
+    EMPTY,
+    fill_lanes,
+    fit_together,
+    looking_at,
+    numbers_of,
+    walk_interleaved,
+    with_numbers_of,
+)
+from fewpass.solvers.onepass.state import (
+    NAMES,
+    NEWTON,
+    Lead,
+    OnepassState,
+    ProgressiveLosses,
+    ahead,
+    judged,
+    offer,
+    pace_of,
+)
+from fewpass.solvers.onepass.streaming_newton import (
+    MOST_WORK,
+    Proof,
+    first_summary,
+    no_summary,
+    suits,
+    take,
+)
+from fewpass.solvers.onepass.visit import ASGD, OUTPUTS, AveragedSgd, Clock, visit_rows
+from fewpass.solvers.protocol import (
+    Block,
+    Certificate,
+    ChosenLearner,
+    ColumnMoments,
+    Goal,
+    Interleaved,
+    Method,
+    ProblemStats,
+    Walk,
+    Weights,
+    as_sides,
+    copy_state,
+)
+from fewpass.solvers.sgd.averaged_sgd import Asgd, loss_of_zero
+from fewpass.solvers.sgd.state import scale_intercept
+
+SGD = Asgd()
+PIECE = 2048  # rows after which another output may be the one that losses are told of
+FIFTH = 6.0  # the sum of t^5 to t is about t^6 / 6
+
+
+class Onepass(Method):
+    """Several learners in one pass, and the best of them: for one look at each row."""
+
+    goal: ClassVar[Goal] = "passes"
+    states: ClassVar[tuple[type, ...]] = (OnepassState,)
+    most_work: ClassVar[float] = MOST_WORK
+    kind: Literal["onepass"] = "onepass"
+    newton_columns: NonNegativeInt = 512
+    """Streaming Newton runs beside the others for up to so many columns, where the loss is smooth
+    and a stream has 50 rows per column, and rows times squared columns are 2e10 at most; 0:
+    never."""
+
+    def first_state(self, problem: Problem, stats: ProblemStats) -> OnepassState:
+        """Start at zero weights; refuses data whose columns nothing is known of."""
+        if stats.columns is None:
+            raise ValueError(
+                "onepass scales its steps by what ingest measured of every column, and nothing is "
+                "known of these. Use `solver=asgd`, or ingest the rows."
+            )
+        return OnepassState(
+            columns=np.zeros((stats.d + 1, RECORD)), sgd=SGD.init(problem, stats),
+            newton=first_summary(stats.d) if self._runs_newton(problem, stats) else no_summary(),
+            progressive=ProgressiveLosses(np.zeros((2, OUTPUTS)), np.zeros(OUTPUTS + 1)), t=0,
+            rows_before=0, mass=0.0,
+            values_per_row=0.0, unit=1.0, chosen=ASGD, lead=Lead(), proof=Proof(),
+        )  # fmt: skip
+
+    def _runs_newton(self, problem: Problem, stats: ProblemStats) -> bool:
+        return stats.d <= self.newton_columns and suits(problem, stats)
+
+    def start_at(
+        self, problem: Problem, stats: ProblemStats, weights: Weights, rows_before: int
+    ) -> OnepassState:
+        """Return the state before the first row, at weights that have learnt from other rows.
+
+        They count as visited here: steps are as short as they would be by then, and averages
+        begin with these weights in the place of all before.
+        """
+        state: OnepassState = self.init(problem, stats)
+        state.columns[:, W] = state.columns[:, W + 1] = np.append(*weights)
+        newton, n = state.newton, rows_before + stats.stream_rows
+        if newton.used:
+            newton.w[:] = state.columns[:, W]
+        mass = n / FIFTH * (rows_before / n) ** FIFTH
+        return state._replace(
+            sgd=SGD.start_at(problem, stats, weights, rows_before),
+            newton=newton._replace(rows_before=rows_before), t=rows_before, rows_before=rows_before,
+            mass=mass, progressive=state.progressive._replace(mass_before=mass),
+        )  # fmt: skip
+
+    def widened(self, problem: Problem, state: OnepassState, d: int) -> OnepassState:
+        """Return the state with room for d columns; streaming Newton has none for more.
+
+        G begins as it would have at the first row; where targets are numbers, about so.
+        """
+        if state.newton.used:
+            return Method.widened(self, problem, state, d)  # type: ignore[no-any-return]
+        columns, known = np.zeros((d + 1, RECORD)), len(state.columns) - 1
+        columns[:known], columns[-1] = state.columns[:-1], state.columns[-1]
+        columns[known:-1, INVERSE_SHARE] = 1.0
+        pull = state.columns[-1, G : G + 2] / (G_START + state.t)  # the mean squared slope
+        columns[known:-1, G : G + 2] = G_START * (pull if problem.loss.takes_numbers else 1.0)
+        return state._replace(columns=columns, sgd=SGD.widened(problem, state.sgd, d))
+
+    def remeasured(self, state: OnepassState, moments: ColumnMoments) -> OnepassState:
+        """Return the state with 1/f and 1/S of these moments, once it has begun."""
+        if state.values_per_row:
+            write_moments(state.columns, moments)
+        return state
+
+    def program(self, epoch: int) -> tuple[Walk, ...]:
+        """One walk an epoch; the first may take the rows as they lie."""
+        return (
+            Walk(
+                name="walk-onepass",
+                step=self.step,
+                telling=self.step,
+                join=join,
+                order="stored" if epoch == 0 else "random",
+                metrics=progress,
+                enter=on_lines,
+                interleaved=Interleaved(
+                    fit_together, self.step_interleaved, numbers_of, with_numbers_of
+                ),
+            ),
+        )
+
+    def weights(self, state: OnepassState) -> Weights:
+        """Return the output that was ahead after the last block."""
+        return offer(state, state.chosen)
+
+    def certificate(self, state: OnepassState) -> Certificate | None:
+        """Return what the summed-up rows prove under the squared loss."""
+        proven = state.chosen == NEWTON and state.proof.gap >= 0.0
+        return Certificate(*state.proof) if proven else None
+
+    def learners(self, state: OnepassState) -> tuple[ChosenLearner, ...]:
+        """Return whose weights are ahead, and how far the next is behind."""
+        lead = state.lead
+        found = ChosenLearner(NAMES[state.chosen], lead.objective, NAMES[lead.runner_up], lead.by)
+        return (found,)
+
+    def step(
+        self, problem: Problem, stats: ProblemStats, state: OnepassState, block: Block,
+        tell: Tell = untold,
+    ) -> OnepassState:  # fmt: skip
+        """Visit the rows of one block, and say which output is ahead."""
+        if state.values_per_row == 0.0:
+            state = begun(problem, stats, state, block)
+        own, state, length = prepared(problem, stats, state, block)
+        for part in sections(stats.stream_rows, len(block.order)):
+            for piece in pieces(part):
+                rows = block._replace(order=block.order[piece])
+                state = visited(problem, own, stats, state, rows)
+                if piece.stop % PIECE == 0:
+                    state = state._replace(chosen=ahead(state))
+            tell(part.stop, state.progressive.told)
+        return judged(problem, state._replace(sgd=scale_intercept(state.sgd, length)))
+
+    def step_interleaved(
+        self,
+        problems: list[Problem],
+        stats: ProblemStats,
+        models: list[OnepassState],
+        W: NDArray[np.float64],
+        block: Block,
+        labels: list[int],
+        _places: tuple[int, ...],
+    ) -> list[OnepassState]:
+        """Visit the rows of one block with several models, see protocol.py: Interleaved."""
+        L = lanes_for(len(models)).width
+        seen = [block._replace(y=as_sides(block.y, label)) for label in labels]
+        states = [looking_at(state, W, k, L) for k, state in enumerate(models)]
+        if states[0].values_per_row == 0.0:
+            states = [
+                begun(problem, stats, state, own)
+                for problem, state, own in zip(problems, states, seen, strict=True)
+            ]
+            fill_lanes(W, len(models), L)
+        ready = [
+            prepared(problem, stats, state, own)
+            for problem, state, own in zip(problems, states, seen, strict=True)
+        ]
+        owns, states = [one[0] for one in ready], [one[1] for one in ready]
+        parts = sections(stats.stream_rows, len(block.order))  # sums round as those of one model do
+        for piece in (piece for part in parts for piece in pieces(part)):
+            rows = block._replace(order=block.order[piece])
+            states = visited_interleaved(problems, owns, stats, states, W, labels, rows)
+            if piece.stop % PIECE == 0:
+                states = [state._replace(chosen=ahead(state)) for state in states]
+        moved = []
+        numbers = unpack(W, len(models))  # judged where they lie apart: outputs are read by column
+        for problem, state, own, one in zip(problems, states, numbers, ready, strict=True):
+            sgd = scale_intercept(state.sgd, one[2])
+            done = judged(problem, with_numbers_of(state._replace(sgd=sgd), own))
+            moved.append(with_numbers_of(done, EMPTY))
+        return moved
+
+
+def prepared(
+    problem: Problem, stats: ProblemStats, state: OnepassState, block: Block
+) -> tuple[Problem, OnepassState, float]:
+    """Let averaged SGD prepare for a block: the problem as it sees it, and its column's length."""
+    own, sgd, length = SGD.prepared(problem, stats, state.sgd, block)
+    return own, state._replace(sgd=sgd), length
+
+
+def visited(
+    problem: Problem, own: Problem, stats: ProblemStats, state: OnepassState, rows: Block
+) -> OnepassState:
+    """Visit rows with all learners; `own` is the problem as averaged SGD sees it."""
+    sgd, sums = state.sgd, state.progressive.sums
+    before = sums.copy()
+    t, mass, scalars = visit_rows(
+        state.columns.reshape(-1), state.unit * np.array(ETAS), sums.reshape(-1),
+        Clock(state.t, state.mass), pace_of(stats, state), problem, sgd.W,
+        AveragedSgd(sgd.theta, sgd.bar, sgd.monitor), sgd.t0, sgd.gamma0, SGD.schedule(own), own,
+        loss_of_zero(own, stats), Two(), *rows[:4],
+    )  # fmt: skip
+    moved = state._replace(sgd=sgd._replace(**scalars._asdict(), t=t), t=t, mass=mass)
+    return with_losses_counted(problem, stats, moved, state, sums - before, rows)
+
+
+def visited_interleaved(
+    problems: list[Problem], owns: list[Problem], stats: ProblemStats,
+    states: list[OnepassState], W: NDArray[np.float64], labels: list[int], rows: Block,
+) -> list[OnepassState]:  # fmt: skip
+    """Visit rows with several models side by side in W."""
+    clock, sums, sgds = walk_interleaved(
+        problems, owns, [SGD.schedule(own) for own in owns], states, labels,
+        loss_of_zero(owns[0], stats), pace_of(stats, states[0]), W, rows,
+    )  # fmt: skip
+    moved = []
+    each = zip(problems, states, sums, sgds, labels, strict=True)
+    for problem, state, own_sums, sgd, label in each:
+        change = own_sums - state.progressive.sums
+        state.progressive.sums[:] = own_sums
+        own = state._replace(sgd=sgd, t=clock.t, mass=clock.mass)
+        seen = rows._replace(y=as_sides(rows.y, label)) if state.newton.used else rows
+        moved.append(with_losses_counted(problem, stats, own, state, change, seen))
+    return moved
+
+
+def with_losses_counted(
+    problem: Problem, stats: ProblemStats, moved: OnepassState, before: OnepassState,
+    change: NDArray[np.float64], rows: Block,
+) -> OnepassState:  # fmt: skip
+    """Let streaming Newton take the rows in, and count the losses of who was ahead before them."""
+    newton, output = moved.newton, before.chosen
+    if newton.used:
+        newton = take(problem, newton, rows, pace_of(stats, moved).horizon)
+    told = before.progressive.told
+    if output == NEWTON:
+        told = told.add(newton.rows - before.newton.rows, newton.losses - before.newton.losses)
+    else:
+        told = told.add(len(rows.order), float(change[1, output]))
+    progressive = moved.progressive._replace(told=told)
+    return moved._replace(newton=newton, progressive=progressive, proof=Proof())
+
+
+def pieces(part: slice) -> Iterator[slice]:
+    """Cut rows of a block after every 2048, where it is seen who is ahead, wherever `part` ends."""
+    start = part.start
+    while start < part.stop:
+        stop = min(part.stop, (start // PIECE + 1) * PIECE)
+        yield slice(start, stop)
+        start = stop
+
+
+def on_lines(state: OnepassState) -> OnepassState:
+    """Copy a state so that every column's record is one cache line, not parts of two.
+
+    A pass over imdb, 738,000 columns, takes 0.6 of what it does otherwise.
+    """
+    columns = from_line(state.columns.size).reshape(state.columns.shape)
+    columns[:] = state.columns
+    copied: OnepassState = copy_state(state._replace(columns=columns[:0]))
+    return copied._replace(columns=columns)
+
+
+def progress(state: OnepassState) -> dict[str, float]:
+    """Losses, before their own steps, of the output that was ahead."""
+    return state.progressive.told.metrics()

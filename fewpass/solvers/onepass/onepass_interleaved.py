@@ -1,0 +1,240 @@
+"""One reading of every row for all learners of several models side by side: visit.py in lanes."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
+from fewpass.solvers.kernels.rows import Rows, prefetch_row
+from fewpass.solvers.kernels.shapes import Order, PerRow, Truth, Vector
+from fewpass.solvers.kernels.simd.interleaved import (
+    AllGroups,
+    EndToEnd,
+    add_both_lanes,
+    add_lanes,
+    dot_both_lanes,
+    in_lanes,
+    lanes_for,
+    out_of_lanes,
+    targets_of,
+)
+from fewpass.solvers.kernels.simd.lanes import (
+    Eight,
+    LaneWidth,
+    Sixteen,
+    any_lane,
+    load,
+    store,
+    where,
+)
+from fewpass.solvers.loss_monitor import LossMonitor
+from fewpass.solvers.losses import Loss, Problem, value
+from fewpass.solvers.onepass.adagrad import ETAS, FOUND, RECORD, Place, longest
+from fewpass.solvers.onepass.state import OnepassState
+from fewpass.solvers.onepass.visit import (
+    ASGD,
+    OUTPUTS,
+    Clock,
+    Pace,
+    bounded,
+    late,
+    learn,
+    sgd_prediction,
+)
+from fewpass.solvers.protocol import Block
+from fewpass.solvers.sgd.interleaved_steps import (
+    SCALARS,
+    as_numbers,
+    flush_lanes,
+    load_five,
+    load_scalars,
+    store_scalars,
+    with_numbers,
+)
+from fewpass.solvers.sgd.schedule import Schedule, step_size
+from fewpass.solvers.sgd.state import SOUGHT, Average, Iterate, SgdState
+from fewpass.solvers.sgd.steps import (
+    FLUSH_ABOVE,
+    FLUSH_BETA_ABOVE,
+    StepScalars,
+    average,
+    row_step,
+    square_of,
+)
+
+COLUMNS = RECORD + 2  # numbers of a column: AdaGrad's record, and averaged SGD's two
+
+
+def fit_together(states: list[OnepassState]) -> bool:
+    """Say whether models can go interleaved: sparse rows, as many of them on."""
+    moments = {(s.t, s.rows_before, s.mass, s.values_per_row, s.sgd.t0) for s in states}
+    first = states[0].sgd
+    return len(moments) == 1 and first.t0 != SOUGHT and first.W.flags.c_contiguous
+
+
+def numbers_of(state: OnepassState) -> NDArray[np.float64]:
+    """Return all that a model has per column, (d + 1, 10)."""
+    own = np.zeros((len(state.columns), COLUMNS))
+    own[:, :RECORD], own[:-1, RECORD:] = state.columns, state.sgd.W
+    return own
+
+
+def with_numbers_of(state: OnepassState, W: NDArray[np.float64]) -> OnepassState:
+    """Return the state with these in place of its own."""
+    columns, both = np.ascontiguousarray(W[:, :RECORD]), np.ascontiguousarray(W[:-1, RECORD:])
+    return state._replace(columns=columns, sgd=state.sgd._replace(W=both))
+
+
+EMPTY = np.empty((0, 0))
+
+
+def looking_at(state: OnepassState, W: NDArray[np.float64], k: int, L: int) -> OnepassState:
+    """Return model k's state with its numbers where they stand in W, groups of L models."""
+    own = W[k // L, :, k % L :: L]
+    return state._replace(
+        columns=own[:, :RECORD], sgd=state.sgd._replace(W=own[:-1, RECORD:])
+    )  # fmt: skip
+
+
+def fill_lanes(W: NDArray[np.float64], models: int, L: int) -> None:
+    """Copy the last model's numbers to the lanes that no model has."""
+    for k in range(models, W.shape[0] * L):
+        W[k // L, :, k % L :: L] = W[(models - 1) // L, :, (models - 1) % L :: L]
+
+
+def walk_interleaved(
+    problems: list[Problem],
+    owns: list[Problem],
+    schedules: list[Schedule],
+    states: list[OnepassState],
+    labels: list[int],
+    least: float,
+    pace: Pace,
+    W: NDArray[np.float64],
+    block: Block,
+) -> tuple[Clock, list[NDArray[np.float64]], list[SgdState]]:
+    """Carry several models, all at one row, over a block; W as in interleaved.py changes.
+
+    `owns` are the problems as averaged SGD sees them.  Returns where the pass is, and of
+    every model its sums of losses and averaged SGD's state.
+    """
+    first, how = states[0], lanes_for(len(states))
+    twice = Sixteen() if isinstance(how, Eight) else Eight()
+    about = [
+        (p.lam, p.lam, p.lam_b, p.lam_b, *(s.unit * eta for eta in ETAS), label, label)
+        for p, s, label in zip(problems, states, labels, strict=True)
+    ]
+    of_sgd = [
+        (own.lam, own.intercept, own.lam_b, schedule.a, state.sgd.gamma0)
+        for own, schedule, state in zip(owns, schedules, states, strict=True)
+    ]
+    losses = in_lanes([s.progressive.sums.reshape(-1).tolist() for s in states], how)
+    scalars = in_lanes([as_numbers(s.sgd) for s in states], how)
+    t, mass = visit_interleaved(
+        W, losses, scalars, Clock(first.t, first.mass), pace, problems[0].loss,
+        problems[0].intercept, in_lanes(about, how), in_lanes(of_sgd, how), first.sgd.t0,
+        schedules[0].c, least, how, twice, *block[:4],
+    )  # fmt: skip
+    sums = [np.reshape(each, (2, OUTPUTS)) for each in out_of_lanes(losses, len(states), how)]
+    moved = out_of_lanes(scalars, len(states), how)
+    sgd = [with_numbers(state.sgd, t, q) for state, q in zip(states, moved, strict=True)]
+    return Clock(t, mass), sums, sgd
+
+
+@kernel
+def visit_interleaved(
+    W: AllGroups, losses: EndToEnd, scalars: EndToEnd, clock: Clock, pace: Pace, loss: Loss,
+    intercept: float, about: EndToEnd, of_sgd: EndToEnd, t0: int, c: float, least: float,
+    how: LaneWidth, twice: LaneWidth, rows: Rows, y: PerRow, weight: PerRow, order: Order,
+) -> tuple[int, float]:  # fmt: skip
+    """visit_rows for models in lanes, all at one row; W, losses and scalars change in place.
+
+    Of every model W has ten numbers per column, `losses` the ten of visit_rows, `scalars` the
+    eleven of averaged SGD; `about` has lam, lam_b, both steps and the label, each but the steps
+    twice, and `of_sgd` what visit_interleaved of sgd/ calls numbers.  Returns t and mass.
+    """
+    (t, mass), (horizon, root_n) = clock, pace
+    L, V, last = how.width, W.reshape(-1), order.shape[0] - 1
+    groups, columns, width = W.shape
+    most = longest(rows, order)
+    found = np.empty(FOUND * L * (most + 1))
+    for r in range(last + 1):
+        i, next_row = order[r], order[min(r + 1, last)]
+        prefetch_row(rows, y, weight, order, r)
+        t += 1
+        share, square = late(t, horizon), square_of(loss, rows, i)
+        for g in range(groups):
+            start = g * columns * width
+            lam, lam_b = load(about, 8 * L * g, twice), load(about, 8 * L * g + 2 * L, twice)
+            learn(
+                rows, i, targets_of(load(about, 8 * L * g + 6 * L, twice), y[i]), weight[i], share,
+                Problem(loss, lam, intercept, lam_b), load(about, 8 * L * g + 4 * L, twice),
+                root_n, mass, V, Place(start, width, start + width * (columns - 1)), losses,
+                2 * OUTPUTS * L * g, found, most, twice,
+            )  # fmt: skip
+
+            sgd_lam, sgd_intercept, sgd_lam_b, a, gamma0 = load_five(of_sgd, 5 * L * g, how)
+            problem = Problem(loss, sgd_lam, sgd_intercept, sgd_lam_b)
+            target, first = targets_of(load(about, 8 * L * g + 6 * L, how), y[i]), SCALARS * L * g
+            place = start + RECORD * L
+            at = load_scalars(scalars, first, how)
+            alive = at.monitor.diverged <= 0.0
+            s, s_bar = dot_both_lanes(rows, i, V, width, place, how)
+            p = sgd_prediction(at, problem, t, t0, s, s_bar)
+            monitor_alive(
+                losses, (2 * OUTPUTS * g + ASGD) * L, alive, weight[i], share,
+                value(loss, p, target), how,
+            )  # fmt: skip
+            gamma = step_size(Schedule(a, c), gamma0, t)
+            moved, k = row_step(at, problem, least, gamma, t, target, weight[i], s, square)
+            at = of_those(alive, moved, at)
+            alive = at.monitor.diverged <= 0.0
+            k = where(alive, k, 0.0)
+            if t <= t0 + 1:
+                add_lanes(rows, i, -k, V, width, place, (next_row, place), how)
+            else:
+                both = where(alive, at.bar.tau * k, 0.0)
+                add_both_lanes(rows, i, -k, both, V, width, place, (next_row, place), how)
+            at = of_those(alive, average(at, t, t0), at)
+            store_scalars(scalars, first, L, at)
+            if t == t0 + 1:  # bar <- theta
+                for lane in range(L):
+                    if scalars[first + 10 * L + lane] == 0.0:
+                        W[g, :, (COLUMNS - 1) * L + lane] = 0.0
+            if any_lane(at.theta.alpha > FLUSH_ABOVE) or any_lane(at.bar.beta > FLUSH_BETA_ABOVE):
+                flush_lanes(W[g, :, RECORD * L :], L, scalars, first)
+        mass += share
+    return t, mass
+
+
+@part_of_kernels
+def monitor_alive(
+    losses: Vector, first: int, alive: Truth, c: float, share: float, loss: Vector, how: LaneWidth
+) -> None:
+    """Count an output's losses of the models whose averaged SGD has not diverged."""
+    loss, L = bounded(c, loss), how.width
+    before, plain = load(losses, first, how), load(losses, first + OUTPUTS * L, how)
+    store(losses, first, where(alive, before + share * loss, before))
+    store(losses, first + OUTPUTS * L, where(alive, plain + loss, plain))
+
+
+@part_of_kernels
+def of_those(alive: Truth, new: StepScalars, old: StepScalars) -> StepScalars:
+    """Return the new scalars of some models, the old ones of all others."""
+    theta = Iterate(
+        where(alive, new.theta.b, old.theta.b), where(alive, new.theta.alpha, old.theta.alpha)
+    )
+    bar = Average(
+        where(alive, new.bar.b, old.bar.b),
+        where(alive, new.bar.tau, old.bar.tau),
+        where(alive, new.bar.beta, old.bar.beta),
+    )
+    monitor = LossMonitor(
+        where(alive, new.monitor.n_monitored, old.monitor.n_monitored),
+        where(alive, new.monitor.loss_sum, old.monitor.loss_sum),
+        where(alive, new.monitor.loss, old.monitor.loss),
+        where(alive, new.monitor.reference_loss, old.monitor.reference_loss),
+        where(alive, new.monitor.diverged, old.monitor.diverged),
+    )
+    return StepScalars(theta, where(alive, new.inverse, old.inverse), bar, monitor)

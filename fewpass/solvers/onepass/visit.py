@@ -1,0 +1,195 @@
+"""One reading of every row for all learners: what each predicts of it, then its step."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
+from fewpass.solvers.kernels.rows import Rows, add, add_both, dot_both, prefetch_row
+from fewpass.solvers.kernels.shapes import LaneVector, Number, Order, PerRow, SideBySide, Vector
+from fewpass.solvers.kernels.simd.lanes import LaneWidth, fma, half, load, store, where
+from fewpass.solvers.loss_monitor import LossMonitor, in_counts, in_numbers
+from fewpass.solvers.losses import Problem, slope, value
+from fewpass.solvers.onepass.adagrad import (
+    FOUND,
+    RECORD,
+    Place,
+    U,
+    W,
+    count_slope,
+    count_slopes,
+    implicit_slope,
+    longest,
+    move,
+    move_at,
+    predict,
+)
+from fewpass.solvers.sgd.schedule import Schedule, step_size
+from fewpass.solvers.sgd.state import Average, Iterate
+from fewpass.solvers.sgd.steps import (
+    FLUSH_ABOVE,
+    FLUSH_BETA_ABOVE,
+    StepScalars,
+    average,
+    flush,
+    flushed,
+    row_step,
+    square_of,
+)
+
+#: What learners have to offer: of AdaGrad the last weights and the late-weighted average at both
+#: step sizes, then averaged SGD's average.
+LAST, POLY, ASGD = 0, 2, 4
+OUTPUTS = 5
+MOST_LOSS = 1e100  # a sum of losses beyond it says no more, and an infinite one is no number
+
+
+class Clock(NamedTuple):
+    """Where a pass is."""
+
+    t: int  # rows visited
+    mass: float  # sum of (t/n)^5 over them
+
+
+class Pace(NamedTuple):
+    """What AdaGrad's steps and the late weights follow from, beside the columns' moments."""
+
+    horizon: float  # n of (t/n)^5: rows of the pass, and those learnt from before
+    root_n: float  # root of the mean number of values in a row, the constant one among them
+
+
+class AveragedSgd(NamedTuple):
+    """Averaged SGD's part of a pass, beside its vectors."""
+
+    theta: Iterate
+    bar: Average
+    monitor: LossMonitor
+
+
+@part_of_kernels
+def late(t: int, horizon: float) -> float:
+    """(t/n)^5."""
+    share = t / horizon
+    square = share * share
+    return square * square * share
+
+
+@part_of_kernels
+def bounded(c: float, loss: Number) -> Number:
+    """Return a row's loss as it counts."""
+    return c * where(loss <= MOST_LOSS, loss, MOST_LOSS)
+
+
+@part_of_kernels
+def hear(losses: Vector, output: int, c: float, share: float, loss: float) -> None:
+    """Count an output's loss before the row's step, late-weighted and as it is."""
+    loss = bounded(c, loss)
+    losses[output] += share * loss
+    losses[OUTPUTS + output] += loss
+
+
+@part_of_kernels
+def monitor_both(
+    losses: Vector, first: int, output: int, c: float, share: float, loss: LaneVector,
+    how: LaneWidth,
+) -> None:  # fmt: skip
+    """Count the losses of two outputs side by side; `first` is where their models' sums begin."""
+    loss, L = bounded(c, loss), half(how)
+    late_at, at = first + output * L, first + (OUTPUTS + output) * L
+    store(losses, late_at, fma(share, loss, load(losses, late_at, how)))
+    store(losses, at, loss + load(losses, at, how))
+
+
+@part_of_kernels
+def learn(
+    rows: Rows, i: int, target: Number, c: float, share: float, problem: Problem, etas: LaneVector,
+    root_n: float, mass: float, V: Vector, place: Place, losses: Vector, first: int, found: Vector,
+    most: int, how: LaneWidth,
+) -> None:  # fmt: skip
+    """Let both AdaGrad learners predict row i and take their steps; of several models those of all.
+
+    `found` is room for what is found of each value, of `most` at most; `losses` as in monitor_both.
+    """
+    loss, lam, intercept, lam_b = problem
+    L, constant = half(how), place.constant
+    p, average_u = predict(rows, i, V, place, how)
+    p += intercept * load(V, constant + W * L, how)
+    average_u += intercept * load(V, constant + U * L, how)
+    p_bar = p + average_u * (1.0 / mass if mass > 0.0 else 0.0)
+    monitor_both(losses, first, LAST, c, share, value(loss, p, target), how)
+    monitor_both(losses, first, POLY, c, share, value(loss, p_bar, target), how)
+
+    g0 = c * slope(loss, p, target)
+    a, q = count_slopes(rows, i, g0, etas, root_n, lam, V, place, found, how)
+    if intercept != 0.0:
+        da, dq = count_slope(intercept, g0, etas, root_n, lam_b, V, constant, found, most, how)
+        a, q = a + da, q + dq
+    g = implicit_slope(loss, c, a, q, target)
+    move(rows, i, g, mass, V, place, found, how)
+    if intercept != 0.0:
+        move_at(g, mass, V, constant, found, most, how)
+
+
+@part_of_kernels
+def sgd_prediction(
+    at: StepScalars, problem: Problem, t: int, t0: int, s: float, s_bar: float
+) -> float:
+    """What averaged SGD offers for row t: bar . x, and theta . x until averaging begins."""
+    b, tau, beta = at.bar
+    if t - 1 > t0:
+        return (tau * s + s_bar) / beta + problem.intercept * b
+    return s * at.inverse + problem.intercept * at.theta.b
+
+
+@kernel
+def visit_rows(
+    V: Vector, eta: Vector, losses: Vector, clock: Clock, pace: Pace, problem: Problem,
+    sgd_W: SideBySide, sgd: AveragedSgd, t0: int, gamma0: float, schedule: Schedule,
+    sgd_problem: Problem, least: float, how: LaneWidth, rows: Rows, y: PerRow, weight: PerRow,
+    order: Order,
+) -> tuple[int, float, AveragedSgd]:  # fmt: skip
+    """Visit rows `order` with all learners; V, losses and sgd_W change in place.
+
+    V is the columns' records, eta (2,), losses (10,): of every output the late-weighted sum of
+    its losses before each row's step, then the plain one.  t0 to least are averaged SGD's, see
+    steps.py; once it has diverged it is left alone.  Returns t, mass and averaged SGD's scalars.
+    """
+    loss = problem.loss
+    (t, mass), (horizon, root_n) = clock, pace
+    place, last = Place(0, RECORD, V.shape[0] - RECORD), order.shape[0] - 1
+    most = longest(rows, order)
+    found, etas = np.empty(FOUND * (most + 1)), load(eta, 0, how)
+    at = StepScalars(sgd.theta, 1.0 / sgd.theta.alpha, sgd.bar, in_numbers(sgd.monitor))
+    for r in range(last + 1):
+        i = order[r]
+        prefetch_row(rows, y, weight, order, r)
+        t += 1
+        target, c, share = y[i], weight[i], late(t, horizon)
+        learn(
+            rows, i, target, c, share, problem, etas, root_n, mass, V, place, losses, 0, found,
+            most, how,
+        )  # fmt: skip
+        mass += share
+
+        if at.monitor.diverged == 0.0:
+            s, s_bar = dot_both(rows, i, sgd_W)
+            p_sgd = sgd_prediction(at, sgd_problem, t, t0, s, s_bar)
+            hear(losses, ASGD, c, share, value(loss, p_sgd, target))
+            gamma = step_size(schedule, gamma0, t)
+            square = square_of(loss, rows, i)
+            at, k = row_step(at, sgd_problem, least, gamma, t, target, c, s, square)
+            if at.monitor.diverged > 0.0:
+                continue
+            if t <= t0 + 1:
+                add(rows, i, -k, sgd_W)
+            else:
+                add_both(rows, i, -k, at.bar.tau * k, sgd_W)
+            if t == t0 + 1:  # bar <- theta
+                sgd_W[:, 1] = 0.0
+            at = average(at, t, t0)
+            if at.theta.alpha > FLUSH_ABOVE or at.bar.beta > FLUSH_BETA_ABOVE:
+                flush(sgd_W, at.theta.alpha, at.bar.tau, at.bar.beta)
+                at = flushed(at)
+    return t, mass, AveragedSgd(at.theta, at.bar, in_counts(at.monitor))

@@ -1,0 +1,63 @@
+"""Which losses and methods there are: a word for each, and where its class is.
+
+A loss or a method is one file, and one line here (docs/extending.md).  Its class is imported when
+it is asked for, so plans and the command line know every word without numba.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from fewpass.solvers.losses.loss import Loss
+
+LOSSES = {
+    "hinge": "fewpass.solvers.losses.hinge:Hinge",
+    "squared_hinge": "fewpass.solvers.losses.squared_hinge:SquaredHinge",
+    "smoothed_hinge": "fewpass.solvers.losses.smoothed_hinge:SmoothedHinge",
+    "logistic": "fewpass.solvers.losses.logistic:Logistic",
+    "squared": "fewpass.solvers.losses.squared:Squared",
+    "huber": "fewpass.solvers.losses.huber:Huber",
+}
+
+METHODS = {
+    "sgd": "fewpass.solvers.sgd.averaged_sgd:Sgd",
+    "asgd": "fewpass.solvers.sgd.averaged_sgd:Asgd",
+    "onepass": "fewpass.solvers.onepass.onepass:Onepass",
+    "pegasos": "fewpass.solvers.dual.pegasos:Pegasos",
+    "s2gd": "fewpass.solvers.s2gd.s2gd:S2gd",
+    "s2gd+": "fewpass.solvers.s2gd.s2gd:S2gdPlus",
+    "svrg": "fewpass.solvers.s2gd.s2gd:Svrg",
+    "sdca": "fewpass.solvers.dual.sdca:Sdca",
+    "psdca": "fewpass.solvers.dual.psdca:Psdca",
+    "asdca": "fewpass.solvers.dual.asdca:Asdca",
+    "gd": "fewpass.solvers.batch.gd:Gd",
+    "agd": "fewpass.solvers.batch.agd:Agd",
+    "sag": "fewpass.solvers.sag:Sag",
+    "sag+": "fewpass.solvers.sag:SagPlus",
+    "lbfgs": "fewpass.solvers.batch.lbfgs:Lbfgs",
+    "newton": "fewpass.solvers.batch.newton:Newton",
+    "simba": "fewpass.solvers.simba.simba:Simba",
+}
+
+if TYPE_CHECKING:  # a checker cannot read dictionaries; at run time only their words are taken
+    LossName = str
+else:
+    LossName = Literal[tuple(LOSSES)]
+
+
+def loss_class(word: str) -> type[Loss]:
+    """Return the loss of that word; KeyError where there is none."""
+    found: type[Loss] = _imported(LOSSES[word])
+    return found
+
+
+def method_class(word: str) -> Any:
+    """Return the method of that word, a `protocol.Settings`; KeyError where none is."""
+    return _imported(METHODS[word])
+
+
+def _imported(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)

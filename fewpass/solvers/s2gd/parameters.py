@@ -1,0 +1,171 @@
+"""How many epochs, how many inner steps, which step size: S2GD's theory as numbers.
+
+Konecny and Richtarik 2013, Theorems 4 and 6, equations 20 to 28.  An epoch is one full gradient
+and t steps at random rows, t by the law of `inner_length` with nu = mu ("geometric") or nu = 0
+("uniform", for which mu need not be known).  After j epochs
+
+    E (f(x_j) - f*)  <=  c^j (f(x_0) - f*)
+
+Work is counted in gradients of single rows: n of a full gradient, and per inner step 2, or 1 when
+the rows' slopes at the anchor are kept.
+
+Theorem 4 asks for h < 1/(2L); its c is below 1 only where h < 1/(4L - 2 mu) (docs/methods.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+from fewpass.solvers.s2gd.inner_length import mean_inner_length
+
+Law = Literal["geometric", "uniform"]
+
+MOST_DIGITS = 100  # that an epoch is asked for; lengths go with 1/delta^2, which must stay finite
+LONGEST = 1e3  # times n + kappa: no best inner loop comes near it
+PRECISION = 1e-10  # of log m and log h
+
+
+class Curvature(NamedTuple):
+    """What the theory knows of a problem."""
+
+    L: float  # every row's loss is L-smooth, regularisation included
+    mu: float  # the mean loss is mu-strongly convex
+
+    @property
+    def kappa(self) -> float:
+        """L / mu."""
+        return self.L / self.mu
+
+
+class Epochs(NamedTuple):
+    """Parameters that reach an accuracy, and what they cost."""
+
+    j: int  # epochs
+    m: int  # largest number of inner steps
+    h: float  # step size
+    work: float  # gradients of single rows, at most
+
+
+class Optimum(NamedTuple):
+    """Parameters with the least expected work per digit gained."""
+
+    m: int
+    h: float
+    c: float  # what an epoch leaves of f - f*, at most
+    work: float  # expected gradients of single rows until f - f* is at most 1/e of what it was
+
+
+def rate(of: Curvature, m: float, h: float, nu: float) -> float:
+    """Return c of Theorem 4 for 0 <= nu <= mu; infinite where h >= 1/(2L)."""
+    L, mu = of
+    if not 2.0 * L * h < 1.0:
+        return math.inf
+    first = 1.0 / (m * h)  # rho^m / (beta h)
+    if nu > 0.0:
+        log_left = m * math.log1p(-nu * h)
+        first = nu * math.exp(log_left) / -math.expm1(log_left)
+    return (first / mu + 2.0 * (L - mu) * h) / (1.0 - 2.0 * L * h)
+
+
+def step_for(of: Curvature, delta: float) -> float:
+    """Return h of (24), with which an epoch can leave a share delta of f - f*."""
+    L, mu = _checked(of)
+    return 1.0 / (4.0 / delta * (L - mu) + 2.0 * L)
+
+
+def length_for(kappa: float, delta: float, law: Law) -> float:
+    """Return m of (25), before it is rounded up: c <= delta with the h of (24)."""
+    if law == "geometric":
+        logarithm = math.log(2.0 / delta + (2.0 * kappa - 1.0) / (kappa - 1.0))
+        return (4.0 * (kappa - 1.0) / delta + 2.0 * kappa) * logarithm
+    uniform = 8.0 * (kappa - 1.0) / delta**2 + 8.0 * kappa / delta
+    return uniform + 2.0 * kappa * kappa / (kappa - 1.0)
+
+
+def simple_length_for(kappa: float, delta: float, law: Law) -> float:
+    """Return m of (27): simpler than (25) and larger, for kappa >= 2."""
+    if law == "geometric":
+        return 6.0 * kappa / delta * math.log(5.0 / delta)
+    return 20.0 * kappa / delta**2
+
+
+def best_uniform(of: Curvature, delta: float) -> tuple[float, float]:
+    """Return (h, m) of (28), nu = 0: the smallest m, before rounding, with c <= delta."""
+    L, mu = _checked(of)
+    h = 1.0 / (4.0 / delta * (L - mu) + 4.0 * L)
+    return h, 8.0 * (of.kappa - 1.0) / delta**2 + 8.0 * of.kappa / delta
+
+
+def plan_with_epochs(
+    of: Curvature, n: int, eps: float, j: int, law: Law, gradients: int = 2
+) -> Epochs:
+    """Return Theorem 6's parameters for j epochs and their work, (23)."""
+    delta = eps ** (1.0 / j)
+    h, length = step_for(of, delta), length_for(of.kappa, delta, law)
+    if not math.isfinite(length):
+        raise ValueError(
+            f"No epoch is long enough for a condition number of {of.kappa:g}. Choose a larger "
+            "`lam`, or ingest with `scale`."
+        )
+    m = math.ceil(length)
+    return Epochs(j, m, h, j * (n + gradients * m))
+
+
+def plan_epochs(of: Curvature, n: int, eps: float, law: Law, gradients: int = 2) -> Epochs:
+    """Return the number of epochs with the least work such that E f - f* <= eps (f0 - f*).
+
+    No j beyond the search can win: j epochs cost j (n + gradients m(delta = 1)) at least.
+    """
+    if not 0.0 < eps < 1.0:
+        raise ValueError(f"eps is {eps}. Ask for a share between 0 and 1.")
+    least = n + gradients * length_for(_checked(of).kappa, 1.0, law)
+    j = 1 + int(-math.log10(eps) / MOST_DIGITS)
+    best, j = plan_with_epochs(of, n, eps, j, law, gradients), j + 1
+    while j * least < best.work:
+        best = min(best, plan_with_epochs(of, n, eps, j, law, gradients), key=_work)
+        j += 1
+    return best
+
+
+def best_parameters(of: Curvature, n: int, law: Law, gradients: int = 2) -> Optimum:
+    """Minimise (n + gradients xi(m, h)) / log(1/c) over h and m: problem (20), numerically.
+
+    What is minimised is minus its inverse, which is finite where c >= 1 too.
+    """
+    L, mu = _checked(of)
+    nu = mu if law == "geometric" else 0.0
+
+    def slowness(log_m: float, log_h: float) -> float:
+        m, h = math.exp(log_m), math.exp(log_h)
+        return math.log(rate(of, m, h, nu)) / (n + gradients * mean_inner_length(m, nu, h))
+
+    def best_log_m(log_h: float) -> float:
+        longest = math.log(LONGEST * (n + of.kappa))
+        return _minimum(lambda log_m: slowness(log_m, log_h), (0.0, longest))
+
+    largest = -math.log(4.0 * L - 2.0 * mu)  # log h at which c >= 1 for every m
+    smallest = largest - math.log(LONGEST * (n + of.kappa))
+    log_h = _minimum(lambda log_h: slowness(best_log_m(log_h), log_h), (smallest, largest))
+    m, h = max(1, round(math.exp(best_log_m(log_h)))), math.exp(log_h)
+    c = rate(of, m, h, nu)
+    return Optimum(m, h, c, (n + gradients * mean_inner_length(m, nu, h)) / -math.log(c))
+
+
+def _minimum(function: Callable[[float], float], bounds: tuple[float, float]) -> float:
+    from scipy.optimize import minimize_scalar  # noqa: PLC0415 - slow to load, and seldom asked for
+
+    options = {"xatol": PRECISION, "maxiter": 500}
+    found = minimize_scalar(function, bounds=bounds, method="bounded", options=options)
+    return float(found.x)
+
+
+def _checked(of: Curvature) -> Curvature:
+    if not 0.0 < of.mu < of.L < math.inf:
+        raise ValueError(f"L is {of.L} and mu {of.mu}. The theory needs 0 < mu < L.")
+    return of
+
+
+def _work(plan: Epochs) -> float:
+    return plan.work

@@ -1,0 +1,279 @@
+"""Stochastic average gradient (Le Roux, Schmidt and Bach 2012), its sums kept lazily.
+
+Every row keeps the slope a_i that it had when it was visited last, and D = sum a_i x_i is a
+gradient made of slopes of different age.  A visit makes its own slope new and steps along all:
+
+    D += (a' - a_i) x_i,    a_i = a',    w <- (1 - h lam) w - (h/N) D,      a' = phi'(w . x_i)
+
+N is n ("sag") or the number of rows seen so far ("sag+", whose first steps are not held back by
+rows that nobody has visited; Konecny and Richtarik 2013, section 7.4).
+
+Rows are drawn with replacement from those in memory: when every row comes once a pass, in whatever
+order, D answers a pass late and w swings without end (docs/methods.md, "SAG").  Where memory holds
+only a part of the rows at a time that cannot be helped, and h is at most 4/(n L_f), with which it
+converges, slowly.
+
+D and the decay touch every weight.  With w = P (v - S D) they cost two numbers,
+
+    a slope changes by c:   D += c x,   v += S c x               (w stays)
+    the step:               P <- (1 - h lam) P,   S <- S + h/(N P)
+
+so that a visit touches its row's non-zeros only, without a time stamp per weight.  v takes all
+over ("fold") once P falls below 1e-4, and after every pass.  D drifts by rounding: every twentieth
+pass a reduction makes all slopes and D anew, which also certifies the weights.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import PositiveFloat
+
+from fewpass.solvers.estimates.smoothness import refuse_long_step, smoothness
+from fewpass.solvers.gradient import GRADIENT_AND_SLOPES, GradientPart, certificate
+from fewpass.solvers.intercept import column_length, with_column
+from fewpass.solvers.kernels.dispatch import kernel
+from fewpass.solvers.kernels.rows import Rows, add_both, dot_both, paired_zeros, prefetch_row
+from fewpass.solvers.kernels.shapes import Order, PerRow, SideBySide
+from fewpass.solvers.loss_monitor import (
+    LISTEN_EVERY,
+    LossMonitor,
+    in_counts,
+    in_numbers,
+    listen,
+    smoothing,
+)
+from fewpass.solvers.losses import Problem, slope, value
+from fewpass.solvers.needs import Needs
+from fewpass.solvers.protocol import (
+    Block,
+    Certificate,
+    Method,
+    ProblemStats,
+    Reduce,
+    Sweep,
+    Walk,
+    Weights,
+)
+from fewpass.solvers.s2gd.inner_loop import fold
+
+FOLD_BELOW = 1e-4  # P
+RENEW_EVERY = 20  # passes
+LATE = 4.0  # h n L_f while not all rows can be drawn; swings grow from pi^2 on
+DRAWS = 23  # what a random generator is for
+
+
+class Scale(NamedTuple):
+    """What w = P (v - S D) needs beside v and D, and the same of the constant column."""
+
+    b: float = 0.0  # intercept
+    D_b: float = 0.0  # sum of slopes times the constant column
+    P: float = 1.0
+    S: float = 0.0
+
+
+class SagState(NamedTuple):
+    """Everything that changes but the slopes.  Columns of W: v and D; w = P (v - S D)."""
+
+    W: NDArray[np.float64]  # (d, 2)
+    scale: Scale
+    t: int  # rows visited
+    seen: int  # of them different ones
+    h: float  # step
+    monitor: LossMonitor
+    row_version: int  # which sweep's slopes D is the sum of
+    renewed: int  # 1 while the weights are those that the newest reduce was taken at
+    objective: float  # there
+    gap: float
+
+
+class Sag(Method):
+    """Stochastic average gradient; one stream."""
+
+    needs: ClassVar[Needs] = Needs(
+        loss="smooth",
+        numbers_per_row=1,
+        one_stream=" keeps one sum of slopes for all rows",
+        instead="s2gd",
+    )
+    states: ClassVar[tuple[type, ...]] = (SagState,)
+    kind: Literal["sag"] = "sag"
+    step: Literal["quarter", "safe"] | PositiveFloat = "quarter"
+    """h: 1/(4 L), 1/(16 L) as the theory asks, L the largest of the rows, or a number."""
+
+    def first_state(self, problem: Problem, stats: ProblemStats) -> SagState:
+        """Zero weights and slopes; ValueError for a step too long."""
+        h = self._first_step(problem, stats)
+        refuse_long_step(h, problem.lam)
+        return SagState(
+            paired_zeros(stats.rows_kind, stats.d), Scale(), t=0, seen=0, h=h,
+            monitor=LossMonitor(), row_version=-1, renewed=0, objective=0.0, gap=0.0,
+        )  # fmt: skip
+
+    @property
+    def warm_start_pass(self) -> Reduce:
+        """All slopes at given weights: without them D would be 0, and w decay meanwhile."""
+        return Reduce(GRADIENT_AND_SLOPES, self.weights, self.absorb)
+
+    def start_at(
+        self,
+        problem: Problem,
+        stats: ProblemStats,
+        weights: Weights,
+        rows_before: int,  # noqa: ARG002
+    ) -> SagState:
+        """Return given weights; the opening finds the slopes that go with them."""
+        state: SagState = self.init(problem, stats)
+        state.W[:, 0] = weights.coef
+        return state._replace(scale=Scale(weights.intercept), seen=stats.n)
+
+    def program(self, epoch: int) -> tuple[Sweep, ...]:
+        """One walk; every twentieth time a reduction makes the slopes anew."""
+        walk = Walk(
+            name=f"walk-{self.kind}",
+            step=self.step_rows,
+            join=folded,
+            order="random",
+            diverged=has_exploded,
+            recover=self.halve_step,
+            metrics=progressive_loss,
+            row_state="update",
+        )
+        renew = Reduce(GRADIENT_AND_SLOPES, self.weights, self.absorb)
+        return (walk, renew) if epoch % RENEW_EVERY == RENEW_EVERY - 1 else (walk,)
+
+    def weights(self, state: SagState) -> Weights:
+        """Read w out of a state."""
+        v, D = state.W[:, 0], state.W[:, 1]
+        return Weights(state.scale.P * (v - state.scale.S * D), state.scale.b)
+
+    def certificate(self, state: SagState) -> Certificate | None:
+        """Return what the newest reduce proved, until the weights move on."""
+        return Certificate(state.objective, state.gap) if state.renewed else None
+
+    def step_rows(
+        self, problem: Problem, stats: ProblemStats, state: SagState, block: Block
+    ) -> SagState:
+        """Visit as many rows of one block as it has; their slopes are changed in place."""
+        m = block.order.shape[0]
+        draws = np.random.default_rng([stats.seed, DRAWS, state.t]).integers(m, size=m)
+        block = block._replace(order=block.order[draws])
+        h = state.h if m == stats.n else min(state.h, self._longest_late_step(problem, stats))
+        length = column_length(problem, stats)
+        least, scale = value(problem.loss, 0.0, math.sqrt(stats.target_square)), state.scale
+        scale, t, seen, monitor = visit_rows(
+            state.W, scale._replace(b=scale.b / length, D_b=scale.D_b * length), state.t,
+            state.seen, state.monitor, with_column(problem, length), least, h, stats.n,
+            self._counts_all, *block,
+        )  # fmt: skip
+        scale = scale._replace(b=scale.b * length, D_b=scale.D_b / length)
+        return state._replace(scale=scale, t=t, seen=seen, monitor=monitor, renewed=0)
+
+    def absorb(
+        self,
+        problem: Problem,
+        stats: ProblemStats,  # noqa: ARG002
+        state: SagState,
+        total: GradientPart,
+        sweep: int,
+    ) -> SagState:
+        """Take over slopes that are all of the same age."""
+        at = self.weights(state)
+        found = certificate(problem, at, total)
+        state.W[:, 0], state.W[:, 1] = at.coef, total.G
+        return state._replace(
+            scale=Scale(at.intercept, total.g_b), row_version=sweep, renewed=1,
+            objective=found.objective, gap=found.gap,
+        )  # fmt: skip
+
+    def halve_step(self, problem: Problem, stats: ProblemStats, state: SagState) -> SagState:
+        """Start again from zero weights with half the step."""
+        begun: SagState = self.init(problem, stats)
+        return begun._replace(h=0.5 * state.h)
+
+    @property
+    def _counts_all(self) -> bool:
+        return True
+
+    def _longest_late_step(self, problem: Problem, stats: ProblemStats) -> float:
+        return LATE / (stats.n * smoothness(problem, stats, stats.sigma_square))
+
+    def _first_step(self, problem: Problem, stats: ProblemStats) -> float:
+        if not isinstance(self.step, str):
+            return self.step
+        share = 4.0 if self.step == "quarter" else 16.0
+        return 1.0 / (share * smoothness(problem, stats, stats.max_square * stats.max_weight))
+
+
+class SagPlus(Sag):
+    """SAG that divides by the rows seen so far: a faster first pass."""
+
+    kind: Literal["sag+"] = "sag+"  # type: ignore[assignment]
+
+    @property
+    def _counts_all(self) -> bool:
+        return False
+
+
+def has_exploded(state: SagState) -> bool:
+    """Say whether the loss before the step left all bounds."""
+    return bool(state.monitor.diverged)
+
+
+def progressive_loss(state: SagState) -> dict[str, float]:
+    """Running loss of the weights on rows before they were visited."""
+    return {**state.monitor.metrics(), "step": state.h}
+
+
+def folded(_problem: Problem, _stats: ProblemStats, states: list[SagState]) -> SagState:
+    """Fold after a pass, so that S and what rounding makes of it do not grow from pass to pass."""
+    (state,) = states
+    b, D_b, P, S = state.scale
+    fold(state.W, P, P * S)
+    return state._replace(scale=Scale(b, D_b))
+
+
+@kernel
+def visit_rows(
+    W: SideBySide, scale: Scale, t: int, seen: int, monitor: LossMonitor, problem: Problem,
+    least: float, h: float, n: int, counts_all: bool, rows: Rows, y: PerRow, weight: PerRow,
+    order: Order, slopes: PerRow,
+) -> tuple[Scale, int, int, LossMonitor]:  # fmt: skip
+    """Visit rows in their order; `least` is zero weights' mean loss, which the monitor needs.
+
+    A slope of 0 counts as that of a row not seen before, `seen` ending at n.  Returns (scale, t,
+    seen, monitor).
+    """
+    (b, D_b, P, S), watched = scale, in_numbers(monitor)
+    loss, lam, intercept, lam_b = problem
+    for r in range(order.shape[0]):
+        i = order[r]
+        prefetch_row(rows, y, weight, order, r)
+        s_v, s_D = dot_both(rows, i, W)
+        p = P * (s_v - S * s_D) + intercept * b
+
+        t += 1
+        if t % LISTEN_EVERY == 0:
+            rate = smoothing(watched.n_monitored + 1.0)
+            watched = listen(watched, rate, value(loss, p, y[i]), value(loss, 0.0, y[i]), least)
+            if watched.diverged > 0.0:
+                break
+
+        if slopes[i] == 0.0:
+            seen = min(seen + 1, n)
+        change = weight[i] * slope(loss, p, y[i]) - slopes[i]
+        if change != 0.0:
+            slopes[i] += change
+            add_both(rows, i, S * change, change, W)
+            D_b += intercept * change
+        N = n if counts_all else seen
+        P *= 1.0 - h * lam
+        S += h / (N * P)
+        b -= h * (lam_b * b + D_b / N)
+        if P < FOLD_BELOW:
+            fold(W, P, P * S)
+            P, S = 1.0, 0.0
+    return Scale(b, D_b, P, S), t, seen, in_counts(watched)

@@ -1,0 +1,277 @@
+"""Stochastic gradient descent with a decaying step, plain and averaged (Xu 2011, Algorithm 1).
+
+    for each row i, t = 1, 2, ...
+        gamma <- gamma0 (1 + a gamma0 t)^(-c)                                      (3)
+        theta <- (1 - lam gamma) theta - gamma weight_i phi'(theta . x_i, y_i) x_i   (2)
+                 with the squared hinge phi' / (1 + gamma weight_i ||x_i||^2) for phi'
+        bar   <- (1 - eta) bar + eta theta,   eta = 1 / (t - t0)  for t > t0         (6)
+
+Both theta and bar are dense after one step.  They are kept as
+
+    theta = u / alpha,    bar = (tau u + uh) / beta,    W = [u, uh]
+
+so that a row costs its non-zeros only.  alpha grows without bound and the read-out of bar cancels
+as it grows: once alpha passes 1e6 both vectors are written back ("flush"), at a t that depends on
+the schedule alone.
+
+Differs from the paper: u starts at theta_0 (not bar_0); tau uses its value before the step;
+flushing; the first step size is found on the first rows (calibration.py); the intercept is a
+scalar beside the weights with its own decay and, where the step is found, its own share of it
+(intercept.py); a pass whose loss explodes starts again with half the step; rows of the squared
+hinge take their own exact step, which no row is too long for.  docs/methods.md, section 3, tells
+the same at leisure.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, NonNegativeInt, PositiveFloat
+
+from fewpass.solvers.intercept import column_length, level, with_column
+from fewpass.solvers.kernels.rows import paired_zeros
+from fewpass.solvers.loss_monitor import LossMonitor, LossSum, Tell, sections, untold
+from fewpass.solvers.losses import Problem, value
+from fewpass.solvers.protocol import (
+    ENDLESS,
+    Block,
+    Goal,
+    Interleaved,
+    Method,
+    ProblemStats,
+    Walk,
+    Weights,
+    as_sides,
+)
+from fewpass.solvers.sgd.averaging_start import SOONEST, seek_start
+from fewpass.solvers.sgd.calibration import TRIAL_ROWS, calibrate
+from fewpass.solvers.sgd.interleaved_steps import at_one_row, walk_interleaved
+from fewpass.solvers.sgd.schedule import Schedule
+from fewpass.solvers.sgd.state import (
+    NEVER,
+    SOUGHT,
+    Average,
+    Iterate,
+    SgdState,
+    at_intercept,
+    has_exploded,
+    join_streams,
+    progressive_loss,
+    read_out,
+    scale_intercept,
+)
+from fewpass.solvers.sgd.steps import visit_rows
+
+
+class Sgd(Method):
+    """Plain SGD: the last iterate of one or more passes (c = 1)."""
+
+    goal: ClassVar[Goal] = "passes"
+    states: ClassVar[tuple[type, ...]] = (SgdState,)
+    by_column: ClassVar[bool] = True
+    kind: Literal["sgd"] = "sgd"
+    gamma0: Literal["calibrated", "paper", "curvature"] | PositiveFloat = "calibrated"
+    """First step: found on the first rows, 1/(max(1, q) M + lam), 1/(q M + lam), or a number."""
+    a: PositiveFloat | None = None
+    """Decay of the step; default lam."""
+    c: Annotated[float, Field(ge=0.0, le=1.0)] | None = None
+    """Power of the decay, 0 for a constant step; default 1 without averaging, else 2/3 (squared
+    loss) or 3/4."""
+
+    def first_state(self, problem: Problem, stats: ProblemStats) -> SgdState:
+        """Zero weights; refuses a step size that would turn the decay negative."""
+        gamma0 = self._first_step(problem, stats)
+        if problem.lam * gamma0 >= 1.0:
+            raise ValueError(
+                f"gamma0 = {gamma0:g} times lam = {problem.lam:g} is not below 1, so a step would "
+                "flip the sign of the weights. Lower gamma0, or leave it out to have it found."
+            )
+        t0 = self._averaging_start(stats)
+        return SgdState(
+            W=paired_zeros(stats.rows_kind, stats.d),
+            theta=Iterate(),
+            bar=Average(),
+            bar_loss=0.0,
+            monitor=LossMonitor(),
+            t=0,
+            t0=t0,
+            gamma0=gamma0,
+        )
+
+    def start_at(
+        self, problem: Problem, stats: ProblemStats, weights: Weights, rows_before: int
+    ) -> SgdState:
+        """Return the state before the first row, at weights that have learnt from other rows.
+
+        The step decays as if those rows had been visited here: a first step's size would throw
+        away what the weights know.
+        """
+        state: SgdState = self.init(problem, stats)
+        state.W[:] = weights.coef[:, None]
+        t0 = state.t0 if state.t0 in (SOUGHT, NEVER) else rows_before + state.t0
+        return at_intercept(state, weights.intercept)._replace(t=rows_before, t0=t0)
+
+    def widened(self, _problem: Problem, state: SgdState, d: int) -> SgdState:
+        """Return the state with room for d columns: both vectors are 0 where no row was."""
+        W = np.zeros((d, 2), order="C" if state.W.flags.c_contiguous else "F")
+        W[: len(state.W)] = state.W
+        return state._replace(W=W)
+
+    def program(self, epoch: int) -> tuple[Walk, ...]:
+        """One walk an epoch; the first may take the rows as they lie."""
+        return (
+            Walk(
+                name=f"walk-{self.kind}",
+                step=self.step,
+                telling=self.step,
+                join=join_streams,
+                order="stored" if epoch == 0 else "random",
+                diverged=has_exploded,
+                recover=self.halve_step,
+                again=self.keep_step,
+                metrics=progressive_loss,
+                interleaved=Interleaved(at_one_row, self.step_interleaved),
+            ),
+        )
+
+    def weights(self, state: SgdState) -> Weights:
+        """The average once averaging has begun, else the last iterate."""
+        return read_out(state)[1]
+
+    def step(
+        self, problem: Problem, stats: ProblemStats, state: SgdState, block: Block,
+        tell: Tell = untold,
+    ) -> SgdState:  # fmt: skip
+        """Visit the rows of one block."""
+        problem, state, length = self.prepared(problem, stats, state, block)
+        for part in sections(stats.stream_rows, len(block.order), tell):
+            order = block.order[part]
+            state = self._visit(problem, stats, state, block._replace(order=order))
+            tell(part.stop, LossSum(*state.monitor[:2]))
+            if has_exploded(state):
+                break
+        return scale_intercept(state, length)
+
+    def step_interleaved(
+        self,
+        problems: list[Problem],
+        stats: ProblemStats,
+        models: list[SgdState],
+        W: NDArray[np.float64],
+        block: Block,
+        labels: list[int],
+        _places: tuple[int, ...],
+    ) -> list[SgdState]:
+        """Visit the rows of one block with several models, see protocol.py: Interleaved."""
+        ready = [
+            self.prepared(problem, stats, state, block._replace(y=as_sides(block.y, label)))
+            for problem, state, label in zip(problems, models, labels, strict=True)
+        ]
+        own, states, lengths = zip(*ready, strict=True)
+        schedules = [self.schedule(problem) for problem in problems]
+        least = loss_of_zero(problems[0], stats)
+        stepped = walk_interleaved(list(own), schedules, list(states), labels, least, W, block)
+        each = zip(stepped, lengths, strict=True)
+        return [scale_intercept(state, length) for state, length in each]
+
+    def prepared(
+        self, problem: Problem, stats: ProblemStats, state: SgdState, block: Block
+    ) -> tuple[Problem, SgdState, float]:
+        """Return problem and state with the constant column's own length, and that length.
+
+        Before the first row its step is found, too.
+        """
+        length = column_length(problem, stats) if self.gamma0 == "calibrated" else 1.0
+        problem = with_column(problem, length)
+        state = scale_intercept(state, 1.0 / length)
+        if self.gamma0 == "calibrated" and (state.t == 0 or state.gamma0 == 0.0):
+            state = self._begin(problem, stats, state, block)
+        return problem, state, length
+
+    def _begin(
+        self, problem: Problem, stats: ProblemStats, state: SgdState, block: Block
+    ) -> SgdState:
+        """Start the intercept at the targets' level and find the first step, on the first rows."""
+        first = block._replace(order=block.order[:TRIAL_ROWS])
+        start = level(problem, first)
+        if state.gamma0 == 0.0:
+            square, shifted = largest_square(problem, stats), first._replace(y=first.y - start)
+            gamma0 = calibrate(problem, self.schedule(problem), square, stats, shifted)
+            state = state._replace(gamma0=gamma0)
+        if state.t > 0:  # at another model's weights: the intercept is where it belongs
+            return state
+        return at_intercept(state, start / (problem.intercept or 1.0))
+
+    def _visit(
+        self, problem: Problem, stats: ProblemStats, state: SgdState, block: Block
+    ) -> SgdState:
+        schedule = self.schedule(problem)
+        least = loss_of_zero(problem, stats)
+        start = 0
+        if state.t0 == SOUGHT:
+            latest = max(SOONEST, stats.stream_rows // 2)
+            state, start = seek_start(state, schedule, problem, least, latest, *block[:4])
+        return visit_rows(state, schedule, problem, least, start, *block[:4])
+
+    def halve_step(self, problem: Problem, stats: ProblemStats, state: SgdState) -> SgdState:
+        """Start again from zero weights with half the first step."""
+        begun: SgdState = self.init(problem, stats)
+        return begun._replace(gamma0=0.5 * state.gamma0)
+
+    def keep_step(self, problem: Problem, stats: ProblemStats, state: SgdState) -> SgdState:
+        """Start again from zero weights with the first step that is known."""
+        begun: SgdState = self.init(problem, stats)
+        return begun._replace(gamma0=state.gamma0)
+
+    def schedule(self, problem: Problem) -> Schedule:
+        """Return how the step decays."""
+        c = self._default_power(problem) if self.c is None else self.c
+        return Schedule(self.a or problem.lam, c)
+
+    def _default_power(self, _problem: Problem) -> float:
+        return 1.0
+
+    def _averaging_start(self, _stats: ProblemStats) -> int:
+        return NEVER
+
+    def _first_step(self, problem: Problem, stats: ProblemStats) -> float:
+        if self.gamma0 == "calibrated":
+            return 0.0
+        if not isinstance(self.gamma0, str):
+            return self.gamma0
+        q = problem.loss.curvature
+        bound = 1.0 if math.isinf(q) else max(1.0, q) if self.gamma0 == "paper" else q
+        return 1.0 / (bound * largest_square(problem, stats) + problem.lam)
+
+
+class Asgd(Sgd):
+    """Averaged SGD: the mean of the iterates after t0; near the optimum after one pass."""
+
+    kind: Literal["asgd"] = "asgd"  # type: ignore[assignment]
+    average_from: Literal["auto"] | Annotated[float, Field(ge=0.0, lt=1.0)] | NonNegativeInt = 0.1
+    """t0: a fraction of the first pass (1,000 rows where its end is not known), a row count, or
+    "auto": when a decaying average wins."""
+
+    def _default_power(self, problem: Problem) -> float:
+        return 2.0 / 3.0 if problem.loss.is_quadratic else 0.75
+
+    def _averaging_start(self, stats: ProblemStats) -> int:
+        if self.average_from == "auto":
+            return SOUGHT
+        if isinstance(self.average_from, int):
+            return self.average_from
+        known = stats.stream_rows != ENDLESS
+        return int(float(self.average_from) * stats.stream_rows) if known else TRIAL_ROWS
+
+
+def loss_of_zero(problem: Problem, stats: ProblemStats) -> float:
+    """Return the mean loss of zero weights, or about that."""
+    return float(value(problem.loss, 0.0, math.sqrt(stats.target_square)))
+
+
+def largest_square(problem: Problem, stats: ProblemStats) -> float:
+    """M: the largest ||x||^2, the constant column and the largest row weight counted in."""
+    return (stats.max_square + problem.intercept**2) * stats.max_weight or 1.0

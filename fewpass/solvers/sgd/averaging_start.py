@@ -1,0 +1,78 @@
+"""Where averaging starts, where that is looked for (Xu 2011, section 2.3).
+
+    for each row i, t = 1, 2, ...
+        compare the losses of theta and bar on the row, both smoothed
+        theta <- its step                                           (3) and (2), as ever
+        bar   <- (1 - eta) bar + eta theta,   eta = 1/100           (6) with a constant eta
+        stop at the first t >= 100 where bar predicts better, or at `latest`
+
+The steps are those of steps.py, by the same functions.  What (6) averages from then on begins anew.
+"""
+
+from __future__ import annotations
+
+from fewpass.solvers.kernels.dispatch import kernel
+from fewpass.solvers.kernels.rows import Rows, add_both, dot_both
+from fewpass.solvers.kernels.shapes import Order, PerRow, SideBySide
+from fewpass.solvers.loss_monitor import EMA_RATE, LossMonitor, in_counts, in_numbers, smoothing
+from fewpass.solvers.losses import Problem, value
+from fewpass.solvers.sgd.schedule import Schedule, step_size
+from fewpass.solvers.sgd.state import SOUGHT, Average, Iterate, SgdState
+from fewpass.solvers.sgd.steps import (
+    FLUSH_ABOVE,
+    FLUSH_BETA_ABOVE,
+    StepScalars,
+    flush,
+    flushed,
+    mixed_in,
+    monitored,
+    move,
+    prediction,
+    square_of,
+)
+
+SOONEST = 100  # rows that are waited for at least
+
+
+def seek_start(
+    state: SgdState, schedule: Schedule, problem: Problem, least: float, latest: int,
+    *rows: *tuple[Rows, PerRow, PerRow, Order],
+) -> tuple[SgdState, int]:  # fmt: skip
+    """Step until averaging starts or the rows end.  Returns (state, rows visited)."""
+    theta, bar, bar_loss, monitor, t, t0, visited = step_and_compare(
+        state.W, state.theta, state.bar, state.bar_loss, state.monitor, state.t, state.gamma0,
+        schedule, problem, least, latest, *rows,
+    )  # fmt: skip
+    moved = state._replace(theta=theta, bar=bar, bar_loss=bar_loss, monitor=monitor, t=t, t0=t0)
+    return moved, visited
+
+
+@kernel
+def step_and_compare(
+    W: SideBySide, theta: Iterate, bar: Average, bar_loss: float, monitor: LossMonitor, t: int,
+    gamma0: float, schedule: Schedule, problem: Problem, least: float, latest: int, rows: Rows,
+    y: PerRow, weight: PerRow, order: Order,
+) -> tuple[Iterate, Average, float, LossMonitor, int, int, int]:  # fmt: skip
+    """Take these steps; W changes in place."""
+    at = StepScalars(theta, 1.0 / theta.alpha, bar, in_numbers(monitor))
+    loss, r, t0 = problem.loss, 0, SOUGHT
+    while r < order.shape[0] and t0 == SOUGHT and at.monitor.diverged == 0.0:
+        i = order[r]
+        r += 1
+        t += 1
+        s, s_bar = dot_both(rows, i, W)
+        p = prediction(at, problem, s)
+        p_bar = (at.bar.tau * s + s_bar) / at.bar.beta + problem.intercept * at.bar.b
+        rate = smoothing(t)
+        at = monitored(at, loss, least, rate, p, y[i])
+        bar_loss += rate * (value(loss, p_bar, y[i]) - bar_loss)
+        gamma, square = step_size(schedule, gamma0, t), square_of(loss, rows, i)
+        at, k = move(at, problem, gamma, p, y[i], weight[i], square)
+        add_both(rows, i, -k, at.bar.tau * k, W)
+        at = mixed_in(at, EMA_RATE)
+        if at.theta.alpha > FLUSH_ABOVE or at.bar.beta > FLUSH_BETA_ABOVE:
+            flush(W, at.theta.alpha, at.bar.tau, at.bar.beta)
+            at = flushed(at)
+        if t >= SOONEST and (bar_loss < at.monitor.loss or t >= latest):
+            t0 = t
+    return at.theta, at.bar, bar_loss, in_counts(at.monitor), t, t0, r

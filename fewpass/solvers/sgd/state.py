@@ -1,0 +1,88 @@
+"""What averaged SGD carries from row to row, and what is read out of it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.solvers.loss_monitor import LossMonitor
+from fewpass.solvers.losses import Problem
+from fewpass.solvers.protocol import ProblemStats, Weights
+
+NEVER = 1 << 62  # t0 of plain SGD: no row is late enough
+SOUGHT = -1  # t0 while averaging_start.py looks for it
+
+
+class Iterate(NamedTuple):
+    """What theta = u / alpha needs beside u."""
+
+    b: float = 0.0  # its intercept
+    alpha: float = 1.0
+
+
+class Average(NamedTuple):
+    """What bar = (tau u + uh) / beta needs beside u and uh."""
+
+    b: float = 0.0  # its intercept
+    tau: float = 0.0
+    beta: float = 1.0
+
+
+class SgdState(NamedTuple):
+    """Everything that changes."""
+
+    W: NDArray[np.float64]  # (d, 2) columns u and uh
+    theta: Iterate
+    bar: Average  # while t0 is sought, of iterates that count the less the older they are
+    bar_loss: float  # of that average on rows before their steps, smoothed like the iterate's
+    monitor: LossMonitor
+    t: int  # rows visited
+    t0: int  # averaging starts after it; SOUGHT, NEVER or a row count
+    gamma0: float  # 0 until the first block calibrates it
+
+
+def scale_intercept(state: SgdState, factor: float) -> SgdState:
+    """Return the state with its intercepts counted in other units."""
+    return state._replace(
+        theta=state.theta._replace(b=factor * state.theta.b),
+        bar=state.bar._replace(b=factor * state.bar.b),
+    )
+
+
+def at_intercept(state: SgdState, b: float) -> SgdState:
+    """Return the state with this intercept, on average, too."""
+    return state._replace(theta=state.theta._replace(b=b), bar=state.bar._replace(b=b))
+
+
+def read_out(state: SgdState) -> tuple[Weights, Weights]:
+    """Return theta and bar; bar is theta until averaging begins."""
+    u, uh, bar = state.W[:, 0], state.W[:, 1], state.bar
+    theta = Weights(u / state.theta.alpha, state.theta.b)
+    if not state.t > state.t0 >= 0:
+        return theta, theta
+    return theta, Weights((bar.tau * u + uh) / bar.beta, bar.b)
+
+
+def has_exploded(state: SgdState) -> bool:
+    """Say whether the pass is lost: the loss before the step left all bounds."""
+    return bool(state.monitor.diverged)
+
+
+def progressive_loss(state: SgdState) -> dict[str, float]:
+    """Running loss of the iterate on rows that it had not seen, smoothed and summed."""
+    return {**state.monitor.metrics(), "gamma0": state.gamma0, "t0": state.t0}
+
+
+def join_streams(_problem: Problem, _stats: ProblemStats, states: list[SgdState]) -> SgdState:
+    """Average the streams' iterates and averages; one stream stays as it is, bit for bit."""
+    if len(states) == 1:
+        return states[0]
+    first = states[0]
+    thetas, bars = zip(*(read_out(s) for s in states), strict=True)
+    first.W[:, 0] = np.mean([theta.coef for theta in thetas], axis=0)
+    first.W[:, 1] = np.mean([bar.coef for bar in bars], axis=0)
+    b = float(np.mean([theta.intercept for theta in thetas]))
+    b_bar = float(np.mean([bar.intercept for bar in bars]))
+    return first._replace(theta=Iterate(b), bar=Average(b_bar))

@@ -1,0 +1,185 @@
+"""The steps of averaged SGD over rows, for one model; interleaved_steps.py has several.
+
+`row_step` and `average` are the algorithm (averaged_sgd.py), for both and, by their parts, for
+averaging_start.py; what differs is only how rows and weights meet.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
+from fewpass.solvers.kernels.rows import Rows, norm2, prefetch_row
+from fewpass.solvers.kernels.shapes import Number, Order, PerRow, SideBySide
+from fewpass.solvers.kernels.simd.fused_step import (
+    at_hand,
+    fetch,
+    move_then_dot,
+    put_back,
+    skipping_pays,
+)
+from fewpass.solvers.kernels.simd.lanes import fma
+from fewpass.solvers.loss_monitor import (
+    LISTEN_EVERY,
+    LossMonitor,
+    in_counts,
+    in_numbers,
+    listen,
+    smoothing,
+)
+from fewpass.solvers.losses import Loss, Problem, sgd_slope, steps_exactly, value
+from fewpass.solvers.sgd.schedule import Schedule, step_size
+from fewpass.solvers.sgd.state import Average, Iterate, SgdState
+
+FLUSH_ABOVE = 1e6  # alpha: the relative error of bar is about 1e-16 alpha
+FLUSH_BETA_ABOVE = 1e200  # the decaying average's divisor grows like 0.99^-t
+
+
+class StepScalars(NamedTuple):
+    """What a row's step changes besides W, counts of the monitor as numbers."""
+
+    theta: Iterate
+    inverse: float  # 1 / alpha
+    bar: Average
+    monitor: LossMonitor
+
+
+def visit_rows(
+    state: SgdState, schedule: Schedule, problem: Problem, least: float, start: int,
+    *rows: *tuple[Rows, PerRow, PerRow, Order],
+) -> SgdState:  # fmt: skip
+    """Algorithm 1 over rows order[start:]; t0 is known, `least` is zero weights' mean loss."""
+    theta, bar, monitor, t = step_rows(
+        state.W, state.theta, state.bar, state.monitor, state.t, state.t0, state.gamma0, schedule,
+        problem, least, start, *rows,
+    )  # fmt: skip
+    return state._replace(theta=theta, bar=bar, monitor=monitor, t=t)
+
+
+@kernel
+def step_rows(
+    W: SideBySide, theta: Iterate, bar: Average, monitor: LossMonitor, t: int, t0: int,
+    gamma0: float, schedule: Schedule, problem: Problem, least: float, start: int, rows: Rows,
+    y: PerRow, weight: PerRow, order: Order,
+) -> tuple[Iterate, Average, LossMonitor, int]:  # fmt: skip
+    """Take the steps; W changes in place.  Returns (theta, bar, monitor, t)."""
+    at = StepScalars(theta, 1.0 / theta.alpha, bar, in_numbers(monitor))
+    V, last, skips = at_hand(rows, W), order.shape[0] - 1, skipping_pays(rows)
+    upcoming = step_size(schedule, gamma0, t + 1)  # known a row ahead: what waits for it is long
+    s = move_then_dot(rows, 0, None, None, V, order[start]) if start <= last else 0.0
+    for r in range(start, last + 1):
+        i, after = order[r], order[min(r + 1, last)]
+        prefetch_row(rows, y, weight, order, r)
+        t += 1
+        gamma, upcoming = upcoming, step_size(schedule, gamma0, t + 1)
+        square = square_of(problem.loss, rows, i)
+        at, k = row_step(at, problem, least, gamma, t, y[i], weight[i], s, square)
+        if at.monitor.diverged > 0.0:
+            break
+        if skips and k == 0.0:
+            s = move_then_dot(rows, i, None, None, V, after)
+        elif t <= t0 + 1:
+            s = move_then_dot(rows, i, -k, None, V, after)
+        else:
+            s = move_then_dot(rows, i, -k, at.bar.tau * k, V, after)
+        at = average(at, t, t0)
+        flushes = at.theta.alpha > FLUSH_ABOVE or at.bar.beta > FLUSH_BETA_ABOVE
+        if flushes or t == t0 + 1:
+            put_back(rows, V, W)
+            if t == t0 + 1:  # bar <- theta
+                W[:, 1] = 0.0
+            if flushes:
+                flush(W, at.theta.alpha, at.bar.tau, at.bar.beta)
+                at = flushed(at)
+            fetch(rows, V, W)
+            s = move_then_dot(rows, 0, None, None, V, after)
+    put_back(rows, V, W)
+    return at.theta, at.bar, in_counts(at.monitor), t
+
+
+@part_of_kernels
+def square_of(loss: Loss, rows: Rows, i: int) -> float:
+    """Return ||x_i||^2 where steps need it, else 0."""
+    return norm2(rows, i) if steps_exactly(loss) else 0.0
+
+
+@part_of_kernels
+def row_step(
+    at: StepScalars, problem: Problem, least: float, gamma: Number, t: int, y: Number,
+    weight: float, s: Number, square: float,
+) -> tuple[StepScalars, Number]:  # fmt: skip
+    """Take one row's step, s = u . x: (3) and (2) of averaged_sgd.py, for numbers or lanes.
+
+    `square` is ||x||^2 where the loss has exact steps, else anything.
+    Returns the scalars after it and what u loses of the row.  Where it says that the pass has
+    diverged, the rest of it has no meaning.
+    """
+    p = prediction(at, problem, s)
+    if t % LISTEN_EVERY == 0:
+        at = monitored(at, problem.loss, least, smoothing(at.monitor.n_monitored + 1.0), p, y)
+    return move(at, problem, gamma, p, y, weight, square)
+
+
+@part_of_kernels
+def prediction(at: StepScalars, problem: Problem, s: Number) -> Number:
+    """theta . x, for s = u . x."""
+    return fma(s, at.inverse, problem.intercept * at.theta.b)
+
+
+@part_of_kernels
+def monitored(
+    at: StepScalars, loss: Loss, least: float, rate: Number, p: Number, y: Number
+) -> StepScalars:
+    """Take in the loss of a row before its step."""
+    monitor = listen(at.monitor, rate, value(loss, p, y), value(loss, 0.0, y), least)
+    return StepScalars(at.theta, at.inverse, at.bar, monitor)
+
+
+@part_of_kernels
+def move(
+    at: StepScalars, problem: Problem, gamma: Number, p: Number, y: Number, weight: float,
+    square: float,
+) -> tuple[StepScalars, Number]:  # fmt: skip
+    """theta <- (1 - lam gamma) theta - gamma weight slope(p, y) x, (2)."""
+    loss, lam, intercept, lam_b = problem
+    (b, alpha), inverse, bar, monitor = at
+    change = sgd_slope(loss, p, y, gamma * weight * (square + intercept * intercept))
+    g = weight * change
+    alpha /= 1.0 - lam * gamma
+    inverse = 1.0 / alpha  # divided before the next dot product, for which all else waits
+    b -= gamma * (lam_b * b + intercept * g)
+    after = StepScalars(Iterate(b, alpha), inverse, bar, monitor)
+    return after, alpha * gamma * weight * change  # all but the slope is known before it
+
+
+@part_of_kernels
+def average(at: StepScalars, t: int, t0: int) -> StepScalars:
+    """Bring the average up to row t, (6), after the row's share was added with the old tau."""
+    if t == t0 + 1:
+        bar = Average(at.theta.b, at.inverse, 0.0 * at.bar.beta + 1.0)
+        return StepScalars(at.theta, at.inverse, bar, at.monitor)
+    return mixed_in(at, 1.0 / (t - t0)) if t > t0 else at
+
+
+@part_of_kernels
+def mixed_in(at: StepScalars, eta: float) -> StepScalars:
+    """bar <- (1 - eta) bar + eta theta."""
+    b, tau, beta = at.bar
+    beta /= 1.0 - eta
+    tau += eta * beta * at.inverse
+    b += eta * (at.theta.b - b)
+    return StepScalars(at.theta, at.inverse, Average(b, tau, beta), at.monitor)
+
+
+@part_of_kernels
+def flushed(at: StepScalars) -> StepScalars:
+    """Return the scalars after theta and bar were written back into W."""
+    return StepScalars(Iterate(at.theta.b, 1.0), 1.0, Average(at.bar.b, 0.0, 1.0), at.monitor)
+
+
+@kernel
+def flush(W: SideBySide, alpha: float, tau: float, beta: float) -> None:
+    """Write theta and bar back into W, for alpha = beta = 1 and tau = 0."""
+    for j in range(W.shape[0]):
+        W[j, 1] = (tau * W[j, 0] + W[j, 1]) / beta
+        W[j, 0] /= alpha

@@ -1,0 +1,80 @@
+"""Binary trees in arrays: sums and maxima of leaves that change one at a time, for kernels.
+
+Node 1 is the root, node v has the children 2 v and 2 v + 1, leaf i is node m + i with m a power of
+two.  A parent is always made of its children anew, so a tree is a function of its leaves: nothing
+drifts, and a tree built from the leaves has the bits of one kept up to date.
+"""
+
+from __future__ import annotations
+
+from fewpass.solvers.kernels.dispatch import called_by_kernels
+from fewpass.solvers.kernels.shapes import Vector
+
+Tree = Vector  # (2 m,): its nodes, number 0 without a use
+
+
+def leaves_for(n: int) -> int:
+    """Return m, the power of two at or above n."""
+    return 1 << max(0, n - 1).bit_length()
+
+
+@called_by_kernels
+def build(sums: Tree) -> None:
+    """Make all parents of a tree of sums."""
+    for v in range(sums.shape[0] // 2 - 1, 0, -1):
+        sums[v] = sums[2 * v] + sums[2 * v + 1]
+
+
+@called_by_kernels
+def build_largest(tops: Tree) -> None:
+    """Make all parents of a tree of maxima."""
+    for v in range(tops.shape[0] // 2 - 1, 0, -1):
+        tops[v] = max(tops[2 * v], tops[2 * v + 1])
+
+
+@called_by_kernels
+def put(sums: Tree, i: int, value: float) -> None:
+    """Change a leaf of a tree of sums."""
+    v = sums.shape[0] // 2 + i
+    sums[v] = value
+    v >>= 1
+    while v > 0:
+        sums[v] = sums[2 * v] + sums[2 * v + 1]
+        v >>= 1
+
+
+@called_by_kernels
+def put_largest(tops: Tree, i: int, value: float) -> None:
+    """Change a leaf of a tree of maxima; above a parent that stays nothing changes."""
+    v = tops.shape[0] // 2 + i
+    tops[v] = value
+    v >>= 1
+    while v > 0:
+        top = max(tops[2 * v], tops[2 * v + 1])
+        if top == tops[v]:
+            break
+        tops[v] = top
+        v >>= 1
+
+
+@called_by_kernels
+def find(sums: Tree, target: float) -> int:
+    """Return the leaf at which running sums of leaves exceed the target, never one that is 0."""
+    m, v = sums.shape[0] // 2, 1
+    while v < m:
+        v *= 2
+        if sums[v + 1] > 0.0 and target >= sums[v]:
+            target -= sums[v]
+            v += 1
+    return v - m
+
+
+@called_by_kernels
+def find_largest(tops: Tree) -> int:
+    """Return the leaf with the largest value, of equals the first."""
+    m, v = tops.shape[0] // 2, 1
+    while v < m:
+        v *= 2
+        if tops[v] != tops[v // 2]:
+            v += 1
+    return v - m

@@ -1,0 +1,235 @@
+"""Making a column copy in bounded memory: chunks -> files by row, spill by range -> by column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.storage.codec import checksum
+from fewpass.storage.columns import (
+    KEY,
+    ColumnsManifest,
+    RawArray,
+    by_row,
+    copy_bytes,
+    copy_folder,
+    file_checksum,
+    row_indices,
+    shapes,
+)
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.folder import Folder
+from fewpass.storage.table import DenseTable, SparseTable, Table, concatenate
+
+SPILL = ".spill"
+SORT_BYTES = 64  # of memory per value of a range that is being sorted
+
+Share = Callable[[float], None]  # takes the share of the work that is done
+
+
+def write_columns(dataset: Dataset, memory: int, tell: Share = lambda _: None) -> int:
+    """Make the copy, or make it again; until this returns there is none.
+
+    Parameters
+    ----------
+    dataset
+        On this machine.
+    memory
+        Bytes that may be taken, beyond 16 per column and one chunk's rows.
+    tell
+        Called with the share that is done, after every chunk.
+
+    Returns
+    -------
+    int
+        Bytes of the copy.
+
+    Raises
+    ------
+    ValueError
+        When the data set is not on this machine: files elsewhere cannot be mapped.
+    """
+    folder = copy_folder(dataset)
+    if not folder.is_local:
+        raise ValueError(
+            f"{dataset.folder.url} is not on this machine, and a column copy is for mapping files "
+            "into memory. Copy the data set here first, or train with enough `memory`."
+        )
+    folder.delete(KEY)
+    folder.delete_tree()
+    write = _write_dense if dataset.manifest.layout == "dense" else _write_sparse
+    checksums = write(dataset, folder, memory, tell)
+    folder.delete_tree(SPILL)
+    arrays = {
+        name: RawArray(dtype=dtype.name, shape=shape, crc32c=checksums[name])  # type: ignore[arg-type]
+        for name, (dtype, shape) in shapes(dataset).items()
+    }
+    folder.sync(list(arrays))
+    manifest = ColumnsManifest(dataset=dataset.manifest.fingerprint, arrays=arrays)
+    folder.write(KEY, manifest.sealed())
+    return copy_bytes(dataset)
+
+
+class RawFile:
+    """A file that arrays are appended to, its checksum kept."""
+
+    def __init__(self, folder: Folder, name: str) -> None:
+        path = folder.local_path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.name, self.checksum = name, 0
+        self._file = path.open("wb")
+
+    def append(self, array: NDArray[Any]) -> None:
+        """Write an array's numbers at the end."""
+        data = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
+        self.checksum = checksum(data, self.checksum)
+        self._file.write(data)
+
+    def close(self) -> int:
+        """Close the file; return its checksum."""
+        self._file.close()
+        return self.checksum
+
+
+class _RawFiles:
+    """Several of them, by name."""
+
+    def __init__(self, folder: Folder, *names: str) -> None:
+        self._files = {name: RawFile(folder, name) for name in names}
+
+    def append(self, name: str, array: NDArray[Any]) -> None:
+        self._files[name].append(array)
+
+    def close(self) -> dict[str, int]:
+        return {name: file.close() for name, file in self._files.items()}
+
+
+# -- dense ----------------------------------------------------------------------------------------
+
+
+def _write_dense(dataset: Dataset, folder: Folder, memory: int, tell: Share) -> dict[str, int]:
+    """Write rows as they come, and each column's share of them at its place."""
+    n, itemsize = dataset.n_rows, np.dtype(dataset.manifest.dtype).itemsize
+    files = _RawFiles(folder, "rows", "target")
+    path = folder.local_path("columns")
+    with path.open("wb") as columns:
+        start = 0
+        for table in _groups(dataset, memory // 4):
+            assert isinstance(table, DenseTable), "the data set is dense"
+            files.append("rows", table.X)
+            files.append("target", table.target)
+            for j, share in enumerate(np.ascontiguousarray(table.X.T)):
+                columns.seek((j * n + start) * itemsize)
+                columns.write(share.tobytes())
+            start += table.n_rows
+            tell(start / n)
+    return files.close() | {"columns": file_checksum(folder, "columns")}
+
+
+def _groups(dataset: Dataset, most_bytes: int) -> Any:
+    """Yield the rows of chunks put together: the more, the longer the runs of a column's values."""
+    row_bytes = dataset.n_features * np.dtype(dataset.manifest.dtype).itemsize + 8
+    chunks = max(1, most_bytes // (row_bytes * dataset.manifest.chunk_rows))
+    for first in range(0, dataset.n_chunks, chunks):
+        together = range(first, min(first + chunks, dataset.n_chunks))
+        yield concatenate([dataset.read_chunk(k) for k in together])
+
+
+# -- sparse ---------------------------------------------------------------------------------------
+
+
+def _write_sparse(dataset: Dataset, folder: Folder, memory: int, tell: Share) -> dict[str, int]:
+    """Read all chunks twice: for the rows and the columns' lengths, then for the columns."""
+    counts, checksums = _write_rows(dataset, folder, lambda share: tell(share / 3.0))
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    most = max(1, memory // SORT_BYTES)
+    bounds = ranges(indptr, most)
+    _partition(dataset, folder, bounds, lambda share: tell((1.0 + share) / 3.0))
+    files = _RawFiles(folder, "columns/data", "columns/indices", "columns/indptr")
+    for g in range(len(bounds) - 1):
+        _write_range(dataset, folder, g, bounds[g + 1] - bounds[g] == 1, most, files)
+        tell((2.0 + (g + 1) / (len(bounds) - 1)) / 3.0)
+    files.append("columns/indptr", indptr)
+    return checksums | files.close()
+
+
+def ranges(indptr: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """Cut columns into ranges of at most `most` values, or of one column; return the bounds."""
+    bounds, d = [0], len(indptr) - 1
+    while bounds[-1] < d:
+        start = bounds[-1]
+        stop = int(np.searchsorted(indptr, indptr[start] + most, side="right")) - 1
+        bounds.append(min(d, max(stop, start + 1)))
+    return np.array(bounds)
+
+
+def _write_rows(
+    dataset: Dataset, folder: Folder, tell: Share
+) -> tuple[NDArray[np.int64], dict[str, int]]:
+    counts, values = np.zeros(dataset.n_features, np.int64), 0
+    files = _RawFiles(folder, "rows/data", "rows/indices", "rows/indptr", "target")
+    files.append("rows/indptr", np.zeros(1, np.int64))
+    for k in range(dataset.n_chunks):
+        table = _sparse(dataset.read_chunk(k))
+        parts = by_row(table) | {"rows/indptr": table.indptr[1:] + values, "target": table.target}
+        for name, part in parts.items():
+            files.append(name, part)
+        np.add.at(counts, table.indices, 1)
+        values += table.nnz
+        tell((k + 1) / dataset.n_chunks)
+    return counts, files.close()
+
+
+def _partition(dataset: Dataset, folder: Folder, bounds: NDArray[np.int64], tell: Share) -> None:
+    """Append every value, with its row and column, to the file of its range."""
+    kind, start = _record(dataset), 0
+    for k in range(dataset.n_chunks):
+        table = _sparse(dataset.read_chunk(k))
+        which = np.searchsorted(bounds, table.indices, side="right") - 1
+        order = np.argsort(which, kind="stable")
+        records = np.empty(table.nnz, kind)
+        records["row"] = row_indices(table, start)[order]
+        records["column"] = table.indices[order]
+        records["value"] = table.data[order]
+        ends = np.searchsorted(which[order], np.arange(len(bounds)))
+        for g in np.flatnonzero(np.diff(ends)):
+            path = folder.local_path(f"{SPILL}/{g:06d}")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("ab") as file:
+                records[ends[g] : ends[g + 1]].tofile(file)
+        start += table.n_rows
+        tell((k + 1) / dataset.n_chunks)
+
+
+def _write_range(
+    dataset: Dataset, folder: Folder, g: int, alone: bool, most: int, files: _RawFiles
+) -> None:
+    """Sort a range's values by column, rows ascending; one column alone is sorted as it comes."""
+    path = folder.local_path(f"{SPILL}/{g:06d}")
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        while (records := np.fromfile(file, _record(dataset), most if alone else -1)).size:
+            order = slice(None) if alone else np.argsort(records["column"], kind="stable")
+            files.append("columns/data", records["value"][order])
+            files.append("columns/indices", records["row"][order])
+    path.unlink()
+
+
+def _record(dataset: Dataset) -> np.dtype[Any]:
+    types = shapes(dataset)
+    return np.dtype(
+        [
+            ("row", types["columns/indices"][0]),
+            ("column", types["rows/indices"][0]),
+            ("value", types["rows/data"][0]),
+        ]
+    )
+
+
+def _sparse(table: Table) -> SparseTable:
+    assert isinstance(table, SparseTable), "the data set is sparse"
+    return table

@@ -1,0 +1,281 @@
+"""Data sets on disk: opening one and reading its chunks, every byte checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from fewpass.storage.column_order import ColumnOrder, is_order
+from fewpass.storage.folder import Damaged, Folder, NotADataset
+from fewpass.storage.layout import SPARSE_PARTS, chunk_parts, chunk_templates, root_keys
+from fewpass.storage.manifest import COLUMN_ORDER, KEY, Manifest, UnknownVersion, read_manifest
+from fewpass.storage.objects import RESTORE, fault, get, get_array, get_chunk, require_keys
+from fewpass.storage.schema import KEY as SCHEMA
+from fewpass.storage.schema import Schema
+from fewpass.storage.table import Table, cut
+from fewpass.storage.table_buffer import Room, TableBuffer
+from fewpass.storage.writer import DatasetWriter
+
+__all__ = ["Dataset", "DatasetWriter", "TableBuffer"]
+
+
+class Dataset:
+    """A committed data set.
+
+    Use `Dataset.open`. Pickling carries the address and the fingerprint only; unpickling opens the
+    set again and raises ValueError when another one has taken its place.
+
+    Attributes
+    ----------
+    in_memory : bool
+        Whether the rows are in this process, decoded.
+    """
+
+    in_memory = False
+
+    def __init__(self, folder: Folder, manifest: Manifest) -> None:
+        self.folder = folder
+        self.manifest = manifest
+        self._parts = chunk_parts(manifest.layout, manifest.has_weight)
+
+    @classmethod
+    def open(cls, url: str | Folder, storage_options: dict[str, Any] | None = None) -> Dataset:
+        """Open a data set by its address.
+
+        Raises
+        ------
+        NotADataset
+            When there is no manifest, or one of another format.
+        Damaged
+            When the manifest is not as it was written.
+        """
+        folder = url if isinstance(url, Folder) else Folder(url, storage_options)
+        try:
+            manifest = read_manifest(folder.read(KEY))
+            _require_objects(manifest)
+        except FileNotFoundError as error:
+            raise NotADataset(
+                f"{folder.url} holds no data set: it has no {KEY}. Check the address, or make the "
+                "data set with `fewpass ingest`; run an ingest that was interrupted again."
+            ) from error
+        except UnknownVersion as error:
+            raise NotADataset(
+                f"{folder.address(KEY)} cannot be read: {error}. Use the version of fewpass that "
+                "wrote it, or ingest the source again."
+            ) from error
+        except ValueError as error:
+            raise Damaged(f"{folder.address(KEY)} is damaged: {error}. {RESTORE}") from error
+        return cls(folder, manifest)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (self.folder, self.manifest.fingerprint)
+
+    def __repr__(self) -> str:
+        return f"Dataset({self.folder.url!r}, {self.n_rows} x {self.n_features})"
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the set."""
+        return self.manifest.n_rows
+
+    @property
+    def n_features(self) -> int:
+        """Columns of the set."""
+        return self.manifest.n_features
+
+    @property
+    def n_chunks(self) -> int:
+        """Chunks that the rows are in."""
+        return self.manifest.n_chunks
+
+    @cached_property
+    def column_order(self) -> ColumnOrder:
+        """How the columns lie: what `read_into` and `read_stored` see, nobody outside.
+
+        Raises
+        ------
+        Damaged
+            As for `read_into`, or when it is no order of the columns.
+        """
+        if COLUMN_ORDER not in self.manifest.columns:
+            return ColumnOrder()
+        source = self._column(COLUMN_ORDER)
+        if not is_order(source, self.n_features):
+            raise Damaged(
+                f"columns/{COLUMN_ORDER} of {self.folder.url} is no order of its "
+                f"{self.n_features} columns. Do not use this data set; ingest the source again."
+            )
+        return ColumnOrder(source)
+
+    @cached_property
+    def schema(self) -> Schema | None:
+        """The columns that the rows came with; None where nothing is known of them.
+
+        Raises
+        ------
+        Damaged
+            When it is missing, is not as it was written, or has other features than the set.
+        """
+        if not self.manifest.has_schema:
+            return None
+        raw = get(self.folder, SCHEMA, self.manifest.objects[SCHEMA])
+        try:
+            schema = Schema.model_validate_json(raw)
+        except ValidationError as error:
+            raise Damaged(
+                f"{self.folder.address(SCHEMA)} is no schema: {error}. {RESTORE}"
+            ) from error
+        if schema.n_features != self.n_features:
+            raise Damaged(
+                f"{self.folder.address(SCHEMA)} has {schema.n_features} features, where "
+                f"{self.n_features} were expected. {RESTORE}"
+            )
+        return schema
+
+    def read_chunk(self, k: int) -> Table:
+        """Return the rows of chunk `k` in memory of their own, columns as in the source."""
+        return self.column_order.sourced_rows(self.read_stored(k))
+
+    def read_stored(self, k: int) -> Table:
+        """Return the rows of chunk `k` in memory of their own, columns in stored order."""
+        chunks = self.manifest.chunks
+        buffer = TableBuffer(self.manifest, chunks.rows[k], chunks.nnz[k])
+        self.read_into(k, buffer)
+        return buffer.table()
+
+    def sample(self, n: int) -> Table:
+        """Return n rows of the first chunk, or all of it, columns in stored order."""
+        return cut(self.read_stored(0), 0, min(n, self.manifest.chunks.rows[0]))
+
+    def read_into(self, k: int, buffer: Room) -> int:
+        """Append the rows of chunk `k` to the buffer, which stays as it was when that fails.
+
+        Columns are in stored order.
+
+        Several threads may read at once, each into a buffer of its own; the interpreter is free
+        while bytes are read, checked and decompressed.
+
+        Returns
+        -------
+        int
+            Bytes read from the store.
+
+        Raises
+        ------
+        Damaged
+            When an object is missing, or has another length or checksum than the manifest says.
+        """
+        chunks = self.manifest.chunks
+        rows, nnz = chunks.rows[k], chunks.nnz[k]
+        room = buffer.room(rows, nnz)
+        n_bytes = 0
+        for name, key in self._parts.items():
+            stored = chunks.objects[key][k]
+            if stored is None:
+                continue
+            padded = 0 if name in SPARSE_PARTS else self._full_size(room[name])
+            buffer.fetch_s += get_chunk(
+                self.folder, key.format(chunk=k), stored, room[name], buffer.scratch, padded
+            )
+            n_bytes += stored.length
+        if self.manifest.layout == "sparse":
+            self._require_rows(k, room["indptr"], room["indices"])
+        buffer.keep(rows, nnz)
+        return n_bytes
+
+    def prefetch(self, k: int) -> None:
+        """Say that chunk `k` is about to be read: a disk fetches while others are decoded."""
+        for key in self._parts.values():
+            if self.manifest.chunks.objects[key][k] is not None:
+                self.folder.prefetch(key.format(chunk=k))
+
+    def column(self, name: str) -> NDArray[np.float64]:
+        """Statistic `name` of every feature: ``count``, ``max_abs``, ``mean``, ``variance``, ...
+
+        In the order of the source, like all that leaves a data set.
+
+        Returns
+        -------
+        numpy.ndarray
+            (n_features,) float64.
+
+        Raises
+        ------
+        KeyError
+            When the set does not have it.
+        Damaged
+            As for `read_into`.
+        """
+        known = [each for each in self.manifest.columns if each != COLUMN_ORDER]
+        if name not in known:
+            raise KeyError(f"{self.folder.url} has no column statistic {name!r}, but {known}.")
+        return self._column(name)
+
+    def _column(self, name: str) -> NDArray[Any]:
+        layout, objects = self.manifest.columns[name], self.manifest.objects
+        return get_array(self.folder, f"columns/{name}", layout, objects)
+
+    def verify(self, on_read: Callable[[int], None] = lambda _: None) -> Iterator[str]:
+        """Read every object and yield a sentence for each that is not as it was written.
+
+        `on_read` is told the bytes of each once it was read.
+        """
+        every = [self.manifest.objects]
+        every += [self.manifest.chunks.objects_of(k) for k in range(self.n_chunks)]
+        for objects in every:
+            for key, stored in objects.items():
+                problem = fault(self.folder, key, stored)
+                on_read(stored.length)
+                if problem is not None:
+                    yield problem
+
+    def _full_size(self, out: NDArray[Any]) -> int:
+        """Items of a chunk as Zarr stores it: the last one is filled up."""
+        return self.manifest.chunk_rows * (out.shape[1] if out.ndim == 2 else 1)
+
+    def _require_rows(self, k: int, indptr: NDArray[Any], indices: NDArray[Any]) -> None:
+        """Refuse positions that would let compiled code read or write outside its arrays."""
+        ends = (
+            indptr[0] == 0
+            and indptr[-1] == indices.size
+            and bool((indptr[1:] >= indptr[:-1]).all())
+        )
+        unsigned = indices.view(f"u{indices.itemsize}")  # what is negative becomes too large
+        if not ends or (indices.size and int(unsigned.max()) >= self.n_features):
+            raise Damaged(
+                f"Chunk {k} of {self.folder.url} points outside its {self.n_features} columns or "
+                f"its {indices.size} values. Do not use this data set; ingest the source again."
+            )
+
+
+def _require_objects(manifest: Manifest) -> None:
+    """Every chunk has every array, but the values of rows that have none."""
+    columns = {f"columns/{name}": layout for name, layout in manifest.columns.items()}
+    require_keys(columns, manifest.objects)
+    inside = tuple(f"{prefix}/" for prefix in columns)
+    outside = {key for key in manifest.objects if not key.startswith(inside)}
+    objects = manifest.chunks.objects
+    templates = chunk_templates(manifest.layout, manifest.has_weight)
+    if outside != set(root_keys(manifest)) or list(objects) != templates:
+        raise ValueError("it names other objects than its layout has")
+    for key, column in objects.items():
+        may_lack = key in (SPARSE_PARTS["data"], SPARSE_PARTS["indices"])
+        for stored, nnz in zip(column, manifest.chunks.nnz, strict=True):
+            if (stored is None) != (may_lack and nnz == 0):
+                raise ValueError("it has chunks without the objects they need")
+
+
+def _reopen(folder: Folder, fingerprint: str) -> Dataset:
+    dataset = Dataset.open(folder)
+    found = dataset.manifest.fingerprint
+    if found != fingerprint:
+        raise ValueError(
+            f"{folder.url} now holds data set {found[:12]}, but {fingerprint[:12]} was meant. "
+            "Put the old one back, or start anew with the new one."
+        )
+    return dataset

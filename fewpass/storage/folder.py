@@ -1,0 +1,283 @@
+"""A folder of objects under any address that is followed: a local path, memory://, s3://, ...
+
+Everything the package stores goes through here, so this is where "whole or not at all" is kept:
+an object either has all the bytes of one `write`, or is as it was before.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fewpass.storage.addresses import local_path, require_no_secrets
+from fewpass.storage.local_files import LinkFound, LocalFiles, NoFile
+from fewpass.storage.redaction import without_secrets
+from fewpass.storage.remote_files import RemoteFiles
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer  # collections.abc has it from Python 3.12
+
+PROBE = ".fewpass-write-test"
+
+
+class Damaged(OSError):  # noqa: N818  users read the name, and it says enough
+    """An object that is missing or short, or whose checksum does not fit; named by its address."""
+
+
+class NotADataset(ValueError):  # noqa: N818  likewise
+    """A place that holds no data set, or one whose format this version cannot read."""
+
+
+class Folder:
+    """Objects below one address, each named by a key such as ``"X/c/0/0"``.
+
+    A folder need not exist: it comes into being with the first object. Instances can be pickled;
+    storage options travel along, but are never shown.
+
+    Parameters
+    ----------
+    url
+        A path (made absolute), or an address that `fewpass.storage.addresses` allows: ``file://``,
+        ``memory://``, ``s3://bucket/name``, ...  The folder may be reached through symbolic links;
+        inside of it none is followed.
+    storage_options
+        What fsspec hands to that file system (endpoint, credentials); none by default.
+
+    Attributes
+    ----------
+    url : str
+        The absolute path or the address, without a trailing slash.
+    is_local : bool
+        Whether the objects are files of this machine.
+
+    Raises
+    ------
+    BadAddress
+        When the address is of a protocol that is not allowed, or carries a password or a query.
+    """
+
+    def __init__(
+        self, url: str | os.PathLike[str], storage_options: dict[str, Any] | None = None
+    ) -> None:
+        self.storage_options = dict(storage_options or {})
+        path = local_path(os.fspath(url))
+        self.is_local = path is not None
+        if path is not None:
+            self.url = str(path)
+            self._files: LocalFiles | RemoteFiles = LocalFiles(path)
+        else:
+            self.url = _trimmed(require_no_secrets(os.fspath(url)))
+            self._files = RemoteFiles(self.url, self.storage_options)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.url!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if isinstance(self._files, LocalFiles) and self._files.top != self._files.root:
+            top = type(self)(str(self._files.top), self.storage_options)
+            return top.child, (self._files.root.relative_to(self._files.top).as_posix(),)
+        return type(self), (self.url, self.storage_options)
+
+    @property
+    def name(self) -> str:
+        """The last part of the address."""
+        return self.url.rpartition("/")[2]
+
+    def address(self, key: str = "") -> str:
+        """Full address of an object, for messages."""
+        return self._files.address(key)
+
+    def child(self, name: str) -> Folder:
+        """Return the folder `name` inside this one; it is not reached through links, either."""
+        made = type(self)(f"{self.url}/{_checked(name)}", self.storage_options)
+        if isinstance(self._files, LocalFiles):
+            made._files = LocalFiles(Path(made.url), self._files.top)  # noqa: SLF001 - our own
+        return made
+
+    def local_path(self, key: str = "") -> Path:
+        """Path of an object on this machine.
+
+        Raises
+        ------
+        ValueError
+            When the folder is not local.
+        Damaged
+            When a symbolic link inside the folder leads there.
+        """
+        if not isinstance(self._files, LocalFiles):
+            raise ValueError(f"{self.url} is not on this machine. Use a local path here.")  # noqa: TRY004
+        with self._named(key):
+            return self._files.path(_checked(key))
+
+    def read(self, key: str) -> bytes:
+        """Return all bytes of an object.
+
+        Raises
+        ------
+        FileNotFoundError, PermissionError
+            When it is not there; when it is, or may be, but must not be read.
+        """
+        with self._named(key):
+            return self._files.read(_checked(key))
+
+    def read_into(self, key: str, *buffers: memoryview) -> int:
+        """Copy an object's first bytes into buffers of bytes, one after the other.
+
+        Returns
+        -------
+        int
+            The number of bytes that the object has, which may be more or fewer than were asked for.
+        """
+        with self._named(key):
+            return self._files.read_into(_checked(key), *buffers)
+
+    def prefetch(self, key: str) -> None:
+        """Say that an object is about to be read, so that a slow disk can begin."""
+        self._files.prefetch(_checked(key))
+
+    def write(self, key: str, data: Buffer, *, durable: bool = True) -> None:
+        """Write an object, whole or not at all.
+
+        Parameters
+        ----------
+        key, data
+            The object's name and its bytes.
+        durable
+            Whether it survives a power cut once this returns (the default). Objects written
+            without cost less; `sync` makes many of them durable at once.
+        """
+        with self._named(key):
+            self._files.write(_checked(key), data, durable=durable)
+
+    def create(self, key: str, data: Buffer) -> bool:
+        """Write an object where there is none; False when there is one, which stays as it is."""
+        with self._named(key):
+            try:
+                self._files.create(_checked(key), data)
+            except FileExistsError:
+                return False
+        return True
+
+    def sync(self, keys: Collection[str]) -> None:
+        """Make objects durable; FileNotFoundError names the first that is not there."""
+        for key in keys:
+            with self._named(key):
+                self._files.sync(_checked(key))
+        with self._named(""):
+            self._files.sync_directories(keys)
+
+    def append_line(self, key: str, text: str) -> None:
+        """Append a line of text to an object, created when absent; for one writer only."""
+        with self._named(key):
+            self._files.append(_checked(key), f"{text}\n".encode())
+
+    def exists(self, key: str) -> bool:
+        """Whether the object is there."""
+        try:
+            self.size(key)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def size(self, key: str) -> int:
+        """Return the number of bytes an object has; FileNotFoundError when it is not there."""
+        with self._named(key):
+            return self._files.size(_checked(key))
+
+    def list(self, prefix: str = "") -> list[str]:
+        """Return the keys of all objects below the folder `prefix`, at any depth, sorted."""
+        with self._named(prefix):
+            return sorted(self._files.list(_checked(prefix)))
+
+    def delete(self, key: str) -> None:
+        """Remove an object; nothing happens when it is not there."""
+        with self._named(key):
+            self._files.delete(_checked(key))
+
+    def delete_tree(self, prefix: str = "") -> None:
+        """Remove every object below the folder `prefix`; nothing happens when there is none."""
+        with self._named(prefix):
+            self._files.delete_tree(_checked(prefix))
+
+    def delete_partials(self) -> None:
+        """Remove what writers left that were killed in the middle of a `write`."""
+        with self._named(""):
+            self._files.delete_partials()
+
+    def require_writable(self) -> None:
+        """Write and remove a small object, so that a long job fails now and not at its end.
+
+        Raises
+        ------
+        PermissionError
+            When nothing can be written here.
+        """
+        try:
+            self.write(PROBE, b"", durable=False)
+            self.delete(PROBE)
+        except (PermissionError, FileExistsError, NotADirectoryError, FileNotFoundError) as error:
+            raise PermissionError(
+                f"Nothing can be written to {self.url} ({error}). "
+                "Choose another folder, or have its permissions changed."
+            ) from error
+
+    @contextmanager
+    def _named(self, key: str) -> Iterator[None]:
+        """Let every storage error name the object by its full address."""
+        try:
+            yield
+        except (NoFile, IsADirectoryError, BlockingIOError) as error:
+            raise NoFile(f"{self.address(key)} is no file. Check the address.") from error
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise FileNotFoundError(
+                f"{self.address(key)} does not exist. Check the address."
+            ) from error
+        except PermissionError as error:
+            raise PermissionError(
+                f"{self.address(key)} may not be accessed ({error}). "
+                "Check the permissions or the credentials."
+            ) from error
+        except LinkFound as error:
+            raise Damaged(
+                f"{error} is a symbolic link, and none is followed inside of a folder. Put what it "
+                "leads to in its place."
+            ) from error
+        except OSError as error:
+            raise _described(error, self.address(key)) from error
+        except ValueError:
+            raise
+        except Exception as error:
+            if self.is_local:
+                raise
+            # every store has its own errors: no credentials, no such host, ...
+            raise OSError(
+                f"{self.address(key)} cannot be reached ({without_secrets(str(error))}). "
+                "Check the network and the credentials."
+            ) from error
+
+
+def _described(error: OSError, address: str) -> OSError:
+    advice = "Check the storage, then run the same command again."
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        advice = "Free some space or choose another place, then run the same command again."
+    text = error.strerror or str(error)
+    if error.errno is None:
+        return OSError(f"{address}: {text}. {advice}")
+    return OSError(error.errno, f"{text}. {advice}", address)
+
+
+def _trimmed(url: str) -> str:
+    return url.rstrip("/") if not url.endswith("://") else url
+
+
+def _checked(key: str) -> str:
+    """Refuse keys that would leave the folder: manifests from elsewhere name keys too."""
+    if key.startswith("/") or ".." in key.split("/") or "\\" in key or "\0" in key:
+        raise ValueError(
+            f"{key!r} is not the name of an object below a folder. Use names like 'a/b'."
+        )
+    return key.rstrip("/")

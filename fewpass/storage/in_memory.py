@@ -1,0 +1,133 @@
+"""Rows that somebody holds in memory, seen as a data set of one chunk; nothing is copied."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.folder import Folder
+from fewpass.storage.manifest import (
+    ChunkTable,
+    Labels,
+    Manifest,
+    Norms,
+    Scaling,
+    Shuffle,
+    Values,
+    Weights,
+)
+from fewpass.storage.table import DenseTable, SparseTable, Table, take
+from fewpass.storage.table_buffer import Room
+
+
+class MemoryDataset(Dataset):
+    """A data set whose rows are in this process.
+
+    Parameters
+    ----------
+    table
+        The rows.  Those of a sparse one are canonical: indices ascending and distinct in a row.
+    n_features
+        Columns.
+    targets
+        What the targets are: labels, whose positions are stored, or numbers.
+    """
+
+    in_memory = True
+
+    def __init__(self, table: Table, n_features: int, targets: Labels | Values) -> None:
+        super().__init__(nowhere(), manifest_of(table, n_features, targets))
+        self.table = table
+
+    def read_stored(self, k: int) -> Table:
+        """Return the rows; there is one chunk."""
+        assert k == 0, "there is one chunk"
+        return self.table
+
+    def read_into(self, k: int, buffer: Room) -> int:
+        """Copy the rows; 0 bytes are read from a store."""
+        arrays = self.read_stored(k)._asdict()
+        for name, room in buffer.room(self.table.n_rows, self.table.nnz).items():
+            room[:] = arrays[name]
+        buffer.keep(self.table.n_rows, self.table.nnz)
+        return 0
+
+    def sample(self, n: int) -> Table:
+        """Return n rows at random, as they may lie sorted; the same for the same number."""
+        if n >= self.n_rows:
+            return self.table
+        return take(self.table, np.random.default_rng(0).choice(self.n_rows, n, replace=False))
+
+
+@cache
+def nowhere() -> Folder:
+    """Return the folder of rows that are in none."""
+    return Folder("memory://rows")
+
+
+def manifest_of(table: Table, n_features: int, targets: Labels | Values) -> Manifest:
+    """Say of rows what ingest would have measured, statistics of the columns left out."""
+    n, nnz, squares = table.n_rows, table.nnz, row_squares(table)
+    dense = isinstance(table, DenseTable)
+    with np.errstate(over="ignore"):
+        fourth = float(np.mean(squares * squares))
+    if not np.isfinite(fourth):
+        raise ValueError(
+            "A row is so long that the fourth power of its norm is no number any more. Scale the "
+            "columns before (StandardScaler), or remove such rows."
+        )
+    norms = Norms(
+        mean_square=float(squares.mean()), max_square=float(squares.max()), mean_fourth=fourth
+    )
+    chunks = ChunkTable(
+        rows=(n,),
+        nnz=(nnz,),
+        target_sum=(float(table.target.sum()),),
+        max_square=(norms.max_square,),
+        sum_square=(float(squares.sum()),),
+        objects={},
+    )
+    return Manifest.model_construct(  # validated as they were given, and no document to read
+        layout="dense" if dense else "sparse",
+        n_rows=n,
+        n_features=n_features,
+        nnz=nnz,
+        dtype=(table.X if isinstance(table, DenseTable) else table.data).dtype.name,
+        chunk_rows=n,
+        has_weight=table.weight is not None,
+        targets=targets,
+        norms=norms,
+        weights=_weights(table.weight),
+        scaling=Scaling(),
+        shuffle=Shuffle(seed=None),
+        sources=(),
+        bad_rows={},
+        versions={},
+        columns={},
+        objects={},
+        chunks=chunks,
+    )
+
+
+def _weights(weight: NDArray[np.float64] | None) -> Weights | None:
+    if weight is None:
+        return None
+    return Weights(total=float(weight.sum()), maximum=float(weight.max()))
+
+
+def row_squares(table: Table) -> NDArray[np.float64]:
+    """Return ||x||^2 of every row, (n,)."""
+    if isinstance(table, DenseTable):
+        squares: NDArray[np.float64] = np.einsum("ij,ij->i", table.X, table.X, dtype=np.float64)
+        return squares
+    return _sums_by_row(table)
+
+
+def _sums_by_row(table: SparseTable) -> NDArray[np.float64]:
+    squares = np.zeros(table.nnz + 1)  # one more, where the last rows are empty
+    np.square(table.data, out=squares[:-1], dtype=np.float64)
+    sums = np.add.reduceat(squares, table.indptr[:-1])
+    return np.where(np.diff(table.indptr) > 0, sums, 0.0)

@@ -1,0 +1,95 @@
+"""Where the arrays of a data set lie: the keys of their objects and their Zarr metadata."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from fewpass.storage import schema
+from fewpass.storage.manifest import FORMAT, Layout, Manifest
+from fewpass.storage.table import index_dtype
+from fewpass.storage.zarr_documents import array_document, group_document, vector_document
+
+FLOAT64 = np.dtype(np.float64)
+INDPTR = np.dtype(np.int64)
+ROWS = "rows/{chunk:06d}"
+
+DENSE_PARTS = {"X": "X/c/{chunk}/0"}
+SPARSE_PARTS = {
+    "data": ROWS + "/data/c/0",
+    "indices": ROWS + "/indices/c/0",
+    "indptr": ROWS + "/indptr/c/0",
+}
+ROW_PARTS = {"target": "target/c/{chunk}", "weight": "weight/c/{chunk}"}
+
+
+def chunk_parts(layout: Layout, has_weight: bool) -> dict[str, str]:
+    """Return the arrays that a chunk has a piece of, each with its key, the chunk left open."""
+    rows = dict(ROW_PARTS)
+    if not has_weight:
+        del rows["weight"]
+    return (DENSE_PARTS if layout == "dense" else SPARSE_PARTS) | rows
+
+
+def chunk_templates(layout: Layout, has_weight: bool) -> list[str]:
+    """Return the keys of all objects of a chunk, the chunk left open."""
+    documents = [f"{ROWS}/zarr.json"] if layout == "sparse" else []
+    if layout == "sparse":
+        documents += [f"{ROWS}/{name}/zarr.json" for name in SPARSE_PARTS]
+    return documents + list(chunk_parts(layout, has_weight).values())
+
+
+def chunk_documents(
+    k: int, shape: tuple[int, int], nnz: int, dtype: np.dtype[Any]
+) -> dict[str, bytes]:
+    """Zarr metadata of chunk `k` of a sparse set: one matrix in anndata's encoding."""
+    rows, n_features = shape
+    group = ROWS.format(chunk=k)
+    arrays = {
+        "data": (nnz, dtype),
+        "indices": (nnz, index_dtype(n_features)),
+        "indptr": (rows + 1, INDPTR),
+    }
+    documents = {f"{group}/zarr.json": _matrix_document(shape)}
+    for name, (length, kind) in arrays.items():
+        documents[f"{group}/{name}/zarr.json"] = vector_document(length, kind)
+    return documents
+
+
+@lru_cache(maxsize=4)  # all chunks of a set but the last have one shape
+def _matrix_document(shape: tuple[int, int]) -> bytes:
+    encoding = {"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": list(shape)}
+    return group_document(encoding)
+
+
+def root_keys(manifest: Manifest) -> list[str]:
+    """Return the keys of `root_documents`, and of the schema, if there is one."""
+    rows = "X" if manifest.layout == "dense" else "rows"
+    nodes = [rows, "columns", "target", *(["weight"] if manifest.has_weight else [])]
+    keys = ["zarr.json", *(f"{node}/zarr.json" for node in nodes)]
+    return [*keys, schema.KEY] if manifest.has_schema else keys
+
+
+def root_documents(
+    version: int,
+    layout: Layout,
+    shape: tuple[int, int],
+    chunk_rows: int,
+    dtype: np.dtype[Any],
+    has_weight: bool,
+) -> dict[str, bytes]:
+    """Zarr metadata of everything that belongs to no chunk, but the columns."""
+    n_rows, n_features = shape
+    documents = {
+        "zarr.json": group_document({"format": FORMAT, "version": version}),
+        "columns/zarr.json": group_document(),
+    }
+    if layout == "dense":
+        documents["X/zarr.json"] = array_document(shape, (chunk_rows, n_features), dtype)
+    else:
+        documents["rows/zarr.json"] = group_document()
+    for name in ("target", "weight") if has_weight else ("target",):
+        documents[f"{name}/zarr.json"] = array_document((n_rows,), (chunk_rows,), FLOAT64)
+    return documents

@@ -1,0 +1,267 @@
+"""What a data set says of itself; `docs/format.md` describes every field and every statistic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Annotated, Any, Final, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from fewpass.storage import schema
+from fewpass.storage.objects import ArrayLayout, Stored
+from fewpass.storage.seal import seal, unseal
+from fewpass.storage.table import index_dtype
+
+FORMAT: Final = "fewpass-dataset"
+#: Sets whose columns are renumbered; a reader that knows none but the first would misread them.
+FORMAT_VERSION: Final = 2
+#: Sets that know the columns of their source; earlier readers would take them by position.
+FORMAT_WITH_SCHEMA: Final = 3
+#: All others are written as before.
+FORMAT_IN_SOURCE_ORDER: Final = 1
+KNOWN_VERSIONS: Final = (FORMAT_IN_SOURCE_ORDER, FORMAT_VERSION, FORMAT_WITH_SCHEMA)
+KEY = "manifest.json"
+COLUMN_ORDER: Final = "source"  # the array below columns/ that says which column is stored where
+
+Layout = Literal["dense", "sparse"]
+Natural = Annotated[int, Field(ge=0)]
+Positive = Annotated[int, Field(ge=1)]
+
+
+class Part(BaseModel):
+    """A part of a manifest: what was once written does not change."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Labels(Part):
+    """Targets are classes: a row's stored target is the position of its label."""
+
+    kind: Literal["labels"] = "labels"
+    labels: tuple[str, ...] | tuple[float, ...]
+    counts: tuple[Natural, ...]  # rows that have each label
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Labels:
+        if len(set(self.labels)) != len(self.labels) or len(self.counts) != len(self.labels):
+            raise ValueError("its labels are not distinct, or have not one count each")
+        return self
+
+
+class Values(Part):
+    """Targets are numbers, stored as they are."""
+
+    kind: Literal["values"] = "values"
+    mean: float
+    variance: float  # divided by n
+    minimum: float
+    maximum: float
+
+
+Targets = Annotated[Labels | Values, Field(discriminator="kind")]
+
+
+class Norms(Part):
+    """Moments of the rows' norms, each row counted once."""
+
+    mean_square: float  # mean of ||x||^2
+    max_square: float
+    mean_fourth: float  # mean of ||x||^4
+
+
+class Weights(Part):
+    """Row weights."""
+
+    total: float
+    maximum: float
+
+
+class Scaling(Part):
+    """How the features were scaled before they were stored."""
+
+    kind: Literal["none", "maxabs", "unit-rows", "standard"] = "none"
+    digest: str = ""  # of columns/scale and columns/shift; empty for none and unit-rows
+
+
+class Shuffle(Part):
+    """Whether the rows lie in one random order."""
+
+    seed: int | None = None  # None: in the order of the source
+
+
+class Source(Part):
+    """A file that rows came from."""
+
+    name: str
+    bytes: Natural | None = None
+
+
+class ChunkRecord(Part):
+    """What is known of one chunk once it is written; as JSON it lets an ingest continue."""
+
+    rows: Positive
+    nnz: Natural
+    target_sum: float
+    max_square: float  # largest ||x||^2
+    sum_square: float  # sum of ||x||^2
+    sum_fourth: float  # sum of ||x||^4
+    objects: dict[str, Stored]  # by key
+
+
+class ChunkTable(Part):
+    """One entry per chunk in every column."""
+
+    rows: tuple[Positive, ...]
+    nnz: tuple[Natural, ...]
+    target_sum: tuple[float, ...]
+    max_square: tuple[float, ...]
+    sum_square: tuple[float, ...]
+    objects: dict[str, tuple[Stored | None, ...]]  # by key with {chunk} left open; None: no object
+
+    @model_validator(mode="after")
+    def _same_lengths(self) -> ChunkTable:
+        columns: list[Sequence[Any]] = [self.nnz, self.target_sum, self.max_square]
+        columns += [self.sum_square, *self.objects.values()]
+        if any(len(column) != len(self.rows) for column in columns):
+            raise ValueError("the chunk table's columns have different lengths")
+        return self
+
+    def objects_of(self, k: int) -> dict[str, Stored]:
+        """Return the objects of chunk `k`, by key."""
+        every = ((key.format(chunk=k), column[k]) for key, column in self.objects.items())
+        return {key: stored for key, stored in every if stored is not None}
+
+
+class Manifest(Part):
+    """Everything a data set says of itself, and the proof that it is complete."""
+
+    format: Literal["fewpass-dataset"] = FORMAT
+    version: Literal[1, 2, 3] = FORMAT_IN_SOURCE_ORDER
+    layout: Layout
+    n_rows: Positive
+    n_features: Positive
+    nnz: Natural  # values stored: for a dense set n_rows * n_features
+    dtype: Literal["float32", "float64"]
+    chunk_rows: Positive
+    has_weight: bool
+    targets: Targets
+    norms: Norms
+    weights: Weights | None
+    scaling: Scaling
+    shuffle: Shuffle
+    sources: tuple[Source, ...]
+    bad_rows: dict[str, Natural]  # rows skipped at ingest, by source
+    versions: dict[str, str]
+    columns: dict[str, ArrayLayout]  # statistics of the features and their order, below columns/
+    objects: dict[str, Stored]  # all objects that belong to no chunk, but this manifest
+    chunks: ChunkTable
+    fingerprint: str = ""  # SHA-256 of all of the above, as written
+
+    @model_validator(mode="after")
+    def _adds_up(self) -> Manifest:
+        full, last = divmod(self.n_rows, self.chunk_rows)
+        rows = (self.chunk_rows,) * full + ((last,) if last else ())
+        if self.chunks.rows != rows or sum(self.chunks.nnz) != self.nnz:
+            raise ValueError("the chunks do not add up to the rows and values of the data set")
+        if self.has_weight != (self.weights is not None):
+            raise ValueError("has_weight and weights contradict each other")
+        if format_version(self.columns, has_schema=self.has_schema) != self.version:
+            raise ValueError("its version and its columns contradict each other")
+        if COLUMN_ORDER in self.columns:
+            self._orders_columns(self.columns[COLUMN_ORDER])
+        return self
+
+    def _orders_columns(self, order: ArrayLayout) -> None:
+        expected = (self.index_dtype.name, (self.n_features,))
+        if self.layout == "dense" or (order.dtype, order.shape) != expected:
+            raise ValueError("its columns are in an order that they cannot have")
+
+    @property
+    def n_chunks(self) -> int:
+        """Chunks that the rows are in."""
+        return len(self.chunks.rows)
+
+    @property
+    def has_schema(self) -> bool:
+        """Whether the columns of the source are known."""
+        return schema.KEY in self.objects
+
+    @property
+    def index_dtype(self) -> np.dtype[Any]:
+        """Type of the column indices of a sparse set."""
+        return index_dtype(self.n_features)
+
+    def sealed(self) -> bytes:
+        """Bytes of ``manifest.json``."""
+        return seal(self.model_dump(mode="json", exclude={"fingerprint"}))
+
+
+def format_version(
+    columns: Mapping[str, ArrayLayout], *, has_schema: bool = False
+) -> Literal[1, 2, 3]:
+    """Return the version that a set with these arrays below ``columns/`` is written in."""
+    if has_schema:
+        return FORMAT_WITH_SCHEMA
+    return FORMAT_VERSION if COLUMN_ORDER in columns else FORMAT_IN_SOURCE_ORDER
+
+
+class UnknownVersion(ValueError):  # noqa: N818  a Damaged file is something else
+    """A sealed document of another kind or of a format that this version does not know."""
+
+
+@lru_cache(maxsize=4)
+def read_manifest(raw: bytes) -> Manifest:
+    """Manifest from the bytes of ``manifest.json``; the last few are remembered.
+
+    Raises
+    ------
+    UnknownVersion
+        When another kind or version of document was written.
+    ValueError
+        When a byte differs from what was written.
+    """
+    document = unseal(raw)
+    found, version = document.get("format"), document.get("version")
+    if found != FORMAT or version not in KNOWN_VERSIONS:
+        raise UnknownVersion(
+            f"it is {found!r} version {version!r}, where {FORMAT!r} version "
+            f"{', '.join(map(str, KNOWN_VERSIONS[:-1]))} or {KNOWN_VERSIONS[-1]} was expected"
+        )
+    try:
+        return Manifest.model_validate(document)
+    except ValidationError as error:
+        raise ValueError(f"it does not follow the format ({_first(error)})") from error
+
+
+def _first(error: ValidationError) -> str:
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"]))
+    return f"{where}: {first['msg']}" if where else str(first["msg"])
+
+
+def norms(records: Sequence[ChunkRecord]) -> Norms:
+    """Combine the chunks' sums; exactly rounded, so in whatever order they were written."""
+    n = sum(record.rows for record in records)
+    return Norms(
+        mean_square=math.fsum(record.sum_square for record in records) / n,
+        max_square=max(record.max_square for record in records),
+        mean_fourth=math.fsum(record.sum_fourth for record in records) / n,
+    )
+
+
+def chunk_table(records: Sequence[ChunkRecord], templates: Sequence[str]) -> ChunkTable:
+    """Return the records, in the order of their chunks, as columns."""
+    return ChunkTable(
+        rows=tuple(record.rows for record in records),
+        nnz=tuple(record.nnz for record in records),
+        target_sum=tuple(record.target_sum for record in records),
+        max_square=tuple(record.max_square for record in records),
+        sum_square=tuple(record.sum_square for record in records),
+        objects={
+            key: tuple(r.objects.get(key.format(chunk=k)) for k, r in enumerate(records))
+            for key in templates
+        },
+    )

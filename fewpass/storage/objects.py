@@ -1,0 +1,270 @@
+"""Objects whose length and checksum are on record, and arrays made of them."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from fewpass.storage import codec
+from fewpass.storage.folder import Damaged, Folder
+from fewpass.storage.ordered import ordered_map
+from fewpass.storage.zarr_documents import array_document
+
+CHUNK_BYTES = 16 << 20  # most that one chunk of a column or of a snapshot's array may decode to
+ENCODERS = 2  # chunks of an array that are compressed at a time
+MOST_AXES = 32
+MOST_ITEMS = 1 << 48
+MOST_COMPRESSION = 256  # times; LZ4 cannot do more than 255
+
+Length = Annotated[int, Field(ge=0)]
+DtypeName = Literal[
+    "float32", "float64", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
+    "uint64",
+]  # fmt: skip
+
+
+class Stored(NamedTuple):
+    """What is on record of one object."""
+
+    length: Length  # bytes
+    crc32c: Annotated[int, Field(ge=0, lt=1 << 32)]  # of the content: see `content`
+
+
+class ArrayLayout(BaseModel):
+    """How an array lies in chunks."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    dtype: DtypeName
+    shape: tuple[Length, ...]
+    chunk_shape: tuple[Annotated[int, Field(ge=1)], ...]
+
+    @classmethod
+    def of(cls, array: NDArray[Any]) -> ArrayLayout:
+        """Lay an array out in chunks of at most 16 MiB."""
+        chunks = codec.chunk_shape(array.shape, array.itemsize, CHUNK_BYTES)
+        fields = {"dtype": array.dtype.name, "shape": array.shape, "chunk_shape": chunks}
+        return cls.model_validate(fields)
+
+    @model_validator(mode="after")
+    def _possible(self) -> ArrayLayout:
+        if len(self.shape) != len(self.chunk_shape) or len(self.shape) > MOST_AXES:
+            raise ValueError("shape and chunk_shape have different lengths or too many axes")
+        if math.prod(max(1, length) for length in self.shape) > MOST_ITEMS:
+            raise ValueError(f"shape {self.shape} is larger than any array")
+        return self
+
+    @property
+    def chunk_bytes(self) -> int:
+        """Bytes of one decoded chunk."""
+        return math.prod(self.chunk_shape) * np.dtype(self.dtype).itemsize
+
+    @property
+    def n_chunks(self) -> int:
+        """Chunks that the array has; none when it is empty."""
+        return math.prod(codec.chunk_grid(self.shape, self.chunk_shape))
+
+    def chunks(self, prefix: str) -> Iterator[tuple[str, tuple[slice, ...]]]:
+        """Yield the keys of the chunks, each with the part of the array that it holds."""
+        for index in product(*map(range, codec.chunk_grid(self.shape, self.chunk_shape))):
+            axes = zip(index, self.chunk_shape, self.shape, strict=True)
+            part = tuple(slice(i * c, min(i * c + c, length)) for i, c, length in axes)
+            yield "/".join([prefix, "c", *map(str, index)]), part
+
+
+def content(key: str, data: memoryview | bytes) -> memoryview:
+    """Return the bytes of an object that its checksum on record covers.
+
+    Those of a chunk without the checksum at their end: over both, CRC-32C is a constant.
+    """
+    view = memoryview(data)
+    return view if key.endswith(".json") else view[: -codec.TRAILER_BYTES]
+
+
+def put(folder: Folder, key: str, data: bytes) -> Stored:
+    """Write an object, to be made durable by ``folder.sync``, and return what to put on record."""
+    folder.write(key, data, durable=False)
+    return Stored(len(data), codec.checksum(content(key, data)))
+
+
+def put_array(folder: Folder, prefix: str, array: NDArray[Any]) -> dict[str, Stored]:
+    """Write an array below `prefix` and return all its objects."""
+    layout = ArrayLayout.of(array)
+    document = array_document(layout.shape, layout.chunk_shape, array.dtype)
+    objects = {f"{prefix}/zarr.json": put(folder, f"{prefix}/zarr.json", document)}
+
+    def encoded(chunk: tuple[str, tuple[slice, ...]]) -> tuple[str, bytes]:
+        key, part = chunk
+        return key, codec.encode(_padded(array[part], layout.chunk_shape))
+
+    with ThreadPoolExecutor(ENCODERS) as pool:
+        for key, body in ordered_map(pool, encoded, layout.chunks(prefix), ENCODERS):
+            objects[key] = put(folder, key, body)
+    return objects
+
+
+def _padded(part: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    if part.shape == shape:
+        return part
+    whole = np.zeros(shape, part.dtype)
+    whole[tuple(slice(length) for length in part.shape)] = part
+    return whole
+
+
+def get_array(
+    folder: Folder, prefix: str, layout: ArrayLayout, objects: Mapping[str, Stored]
+) -> NDArray[Any]:
+    """Read an array, all its bytes checked; memory is taken only as the objects' lengths justify.
+
+    Raises
+    ------
+    Damaged
+        When an object is missing or wrong, or the layout is larger than its objects can be.
+    """
+    for key, _ in layout.chunks(prefix):
+        _require_room(folder, key, layout, objects[key])
+    out = np.empty(layout.shape, layout.dtype)
+    chunk = np.empty(layout.chunk_shape if layout.n_chunks else 0, layout.dtype)
+    for key, part in layout.chunks(prefix):
+        get_chunk(folder, key, objects[key], chunk, np.empty(objects[key].length, np.uint8))
+        out[part] = chunk[tuple(slice(axis.stop - axis.start) for axis in part)]
+    return out
+
+
+def _require_room(folder: Folder, key: str, layout: ArrayLayout, stored: Stored) -> None:
+    if layout.chunk_bytes > MOST_COMPRESSION * stored.length:
+        raise Damaged(
+            f"{folder.address(key)} cannot hold {layout.chunk_bytes} bytes in {stored.length}. "
+            "Do not use it."
+        )
+    require_length(folder, key, stored)
+
+
+def require_keys(arrays: Mapping[str, ArrayLayout], objects: Mapping[str, Stored]) -> None:
+    """Refuse records that lack an object of these arrays, by prefix, or have another below them.
+
+    Raises
+    ------
+    ValueError
+        With the first difference; shapes of any size cost nothing to refuse.
+    """
+    n_chunks = sum(layout.n_chunks for layout in arrays.values())
+    below = {key for key in objects if any(key.startswith(f"{prefix}/") for prefix in arrays)}
+    if len(below) != n_chunks + len(arrays):
+        raise ValueError(
+            f"it has {len(below)} objects of arrays, whose shapes make {n_chunks + len(arrays)}"
+        )
+    for prefix, layout in arrays.items():
+        for key in (f"{prefix}/zarr.json", *(key for key, _ in layout.chunks(prefix))):
+            if key not in below:
+                raise ValueError(f"it has no record of {key}")
+
+
+def require_length(folder: Folder, key: str, stored: Stored) -> None:
+    """Raise Damaged unless the object is there with the length on record."""
+    try:
+        found = folder.size(key)
+    except FileNotFoundError as error:
+        raise missing(folder, key) from error
+    if found != stored.length:
+        raise wrong_length(folder, key, found, stored)
+
+
+def get_chunk(
+    folder: Folder,
+    key: str,
+    stored: Stored,
+    out: NDArray[Any],
+    scratch: NDArray[np.uint8],
+    padded: int = 0,
+) -> float:
+    """Read one chunk of an array into `out`; return the seconds that the store took.
+
+    Parameters
+    ----------
+    folder, key, stored
+        The object and what is on record of it.
+    out, padded
+        As in `codec.decode_into`.
+    scratch
+        Memory for the encoded bytes, at least as many as are on record.
+
+    Raises
+    ------
+    Damaged
+        When the object is missing, or differs in length or checksum from what is on record.
+    """
+    parts = codec.plain_parts(out, stored.length, padded)
+    raw, began = scratch[: stored.length], time.perf_counter()
+    try:
+        found = folder.read_into(key, *(part.data for part in parts or (raw,)))
+    except FileNotFoundError as error:
+        raise missing(folder, key) from error
+    if found != stored.length:
+        raise wrong_length(folder, key, found, stored)
+    fetched = time.perf_counter() - began
+    try:
+        if parts:
+            codec.check_plain(parts, stored.crc32c)
+        else:
+            codec.decode_into(raw, out, padded, stored.crc32c)
+    except ValueError as error:
+        raise Damaged(
+            f"{folder.address(key)} is damaged: {error}, by what {folder.address('manifest.json')} "
+            f"has on record. {RESTORE}"
+        ) from error
+    return fetched
+
+
+def get(folder: Folder, key: str, stored: Stored) -> bytes:
+    """Read an object; Damaged when it is missing or not what is on record."""
+    try:
+        data = folder.read(key)
+    except FileNotFoundError as error:
+        raise missing(folder, key) from error
+    if len(data) != stored.length:
+        raise wrong_length(folder, key, len(data), stored)
+    found, own = codec.checksum(content(key, data)), stored.crc32c
+    if not key.endswith(".json"):
+        own = int.from_bytes(data[-codec.TRAILER_BYTES :], "little")
+    if {found} != {own, stored.crc32c}:
+        raise Damaged(
+            f"{folder.address(key)} is damaged: its checksum is {found:08x}, where it ends with "
+            f"{own:08x} and {folder.address('manifest.json')} has {stored.crc32c:08x}. {RESTORE}"
+        )
+    return data
+
+
+def fault(folder: Folder, key: str, stored: Stored) -> str | None:
+    """Read an object and say what is wrong with it, if anything."""
+    try:
+        get(folder, key, stored)
+    except Damaged as error:
+        return str(error)
+    return None
+
+
+RESTORE = "Restore it from a copy, or make it again from its source."
+
+
+def missing(folder: Folder, key: str, advice: str = RESTORE) -> Damaged:
+    """Return the error for an object on record that is not there."""
+    return Damaged(f"{folder.address(key)} is missing. {advice}")
+
+
+def wrong_length(
+    folder: Folder, key: str, found: int, stored: Stored, advice: str = RESTORE
+) -> Damaged:
+    """Return the error for an object that is too short or too long."""
+    return Damaged(
+        f"{folder.address(key)} is damaged: it has {found} bytes, where {stored.length} were "
+        f"expected. {advice}"
+    )

@@ -1,0 +1,108 @@
+"""Objects in anything that fsspec reaches: one put writes one object."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from fewpass.storage.addresses import open_store, protocol_of, require_writable
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer  # collections.abc has it from Python 3.12
+
+
+class RemoteFiles:
+    """The remote half of `Folder`; see there for the meaning of the methods."""
+
+    def __init__(self, url: str, storage_options: dict[str, Any]) -> None:
+        self._url, self._protocol = url, protocol_of(url)
+        self._fs, root = open_store(url, storage_options)
+        self._root = root.rstrip("/")
+
+    def address(self, key: str) -> str:
+        """Name the object for people."""
+        return f"{self._url}/{key}" if key else self._url
+
+    def read(self, key: str) -> bytes:
+        """Return the bytes of the object."""
+        data: bytes = self._fs.cat_file(self._path(key))
+        return data
+
+    def read_into(self, key: str, *buffers: memoryview) -> int:
+        """Fill the buffers from the object, one after the other; return the object's size."""
+        data, done = memoryview(self.read(key)), 0
+        for buffer in buffers:
+            part = data[done : done + len(buffer)]
+            buffer[: len(part)] = part
+            done += len(part)
+        return len(data)
+
+    def prefetch(self, key: str) -> None:
+        """Do nothing: fetching twice would cost more than waiting."""
+
+    def write(self, key: str, data: Buffer, *, durable: bool) -> None:  # noqa: ARG002  a put is durable
+        """Put the object."""
+        self._writable().pipe_file(self._path(key), bytes(data))
+
+    def create(self, key: str, data: Buffer) -> None:
+        """Put the object unless there is one; the store decides between two who try."""
+        store = self._writable()
+        store.invalidate_cache()
+        store.pipe_file(self._path(key), bytes(data), mode="create")
+
+    def sync(self, key: str) -> None:
+        """Check that the object is there: a put that returned is durable."""
+        self.size(key)
+
+    def sync_directories(self, keys: Iterable[str]) -> None:
+        """Do nothing: object stores have no directories."""
+
+    def append(self, key: str, data: bytes) -> None:
+        """Read, extend, put: object stores cannot append."""
+        self._writable()
+        before = b""
+        with contextlib.suppress(FileNotFoundError):
+            before = self.read(key)
+        self.write(key, before + data, durable=True)
+
+    def size(self, key: str) -> int:
+        """Return the size of the object in bytes."""
+        # Another process may have written since this one last listed.
+        self._fs.invalidate_cache()
+        found = self._fs.info(self._path(key))
+        if found["type"] != "file":
+            raise FileNotFoundError(key)
+        return int(found["size"])
+
+    def list(self, prefix: str) -> list[str]:
+        """Return the objects below `prefix`."""
+        self._fs.invalidate_cache()
+        try:
+            found = self._fs.find(self._path(prefix))
+        except FileNotFoundError:
+            return []
+        start = len(self._root) + 1
+        return [path[start:] for path in found if path[: start - 1] == self._root]
+
+    def delete(self, key: str) -> None:
+        """Delete the object."""
+        with contextlib.suppress(FileNotFoundError):
+            self._writable().rm_file(self._path(key))
+
+    def delete_tree(self, prefix: str) -> None:
+        """Delete every object below `prefix`."""
+        store = self._writable()
+        store.invalidate_cache()
+        with contextlib.suppress(FileNotFoundError):
+            store.rm(self._path(prefix), recursive=True)
+
+    def delete_partials(self) -> None:
+        """Do nothing: a put leaves no partial object."""
+
+    def _writable(self) -> Any:
+        require_writable(self._protocol)
+        return self._fs
+
+    def _path(self, key: str) -> str:
+        return f"{self._root}/{key}" if key else self._root

@@ -1,0 +1,221 @@
+"""Numbers that a method keeps per row: float64, one object per chunk, in versions.
+
+A version belongs to one sweep over the data.  Objects of an older version are never written again,
+so whatever a snapshot names by its version stays as it was until that version is let go.
+
+An object is bound to its place twice.  Its checksum covers its key, so that one at another place is
+refused by itself; and whoever goes on from a snapshot has that snapshot's records: length and
+checksum of each object that it goes with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.storage.codec import TRAILER_BYTES, checksum, decode_into, encode
+from fewpass.storage.folder import Damaged, Folder
+from fewpass.storage.objects import Stored, missing, wrong_length
+
+NOTHING_YET = -1  # the version before the first: every number is 0
+ARRAY = "rows."  # and the version: the array of a snapshot that has the version's records
+GO_BACK = (
+    "Delete the newest snapshot, and its folder with it, to go on from the one before, "
+    "or train again."
+)
+
+
+class StoredRowState(NamedTuple):
+    """What is on record of the numbers of a chunk's rows."""
+
+    chunk: int
+    stored: Stored
+
+
+Records = Mapping[tuple[int, int], Stored]  # by version and chunk
+NO_RECORDS: Records = {}
+
+
+class RowStateStore:
+    """Versions ``000000``, ``000001``, ... in one folder; one writer per version and chunk."""
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+
+    def write(self, version: int, chunk: int, values: NDArray[np.float64]) -> Stored:
+        """Write the numbers of a chunk's rows, and return what to put on record.
+
+        `sync` makes them durable.
+        """
+        key = _key(version, chunk)
+        data = encode(values, _bound_to(key))
+        self.folder.write(key, data, durable=False)
+        return Stored(len(data), int.from_bytes(data[-TRAILER_BYTES:], "little"))
+
+    def sync(self, version: int) -> None:
+        """Make what was written of a version survive a power cut."""
+        self.folder.sync(self.folder.list(f"{version:06d}"))
+
+    def read_into(
+        self, version: int, chunk: int, out: NDArray[np.float64], stored: Stored | None
+    ) -> int:
+        """Fill `out` (rows of the chunk,) from a version and return the bytes read.
+
+        Raises
+        ------
+        Damaged
+            When the object is missing, not what is on record, or another chunk's or version's; or
+            when nothing is on record.
+        """
+        if version == NOTHING_YET:
+            out[:] = 0.0
+            return 0
+        key = _key(version, chunk)
+        if stored is None:
+            raise Damaged(f"{self.folder.address(key)} is on no record. {GO_BACK}")
+        raw = self._read(key, stored)
+        try:
+            decode_into(raw, out, expected=stored.crc32c, before=_bound_to(key))
+        except ValueError as error:
+            raise self._damaged(key, error) from error
+        return len(raw)
+
+    def fault(self, version: int, chunk: int, stored: Stored) -> str | None:
+        """Read an object and say what is wrong with it, if anything."""
+        key = _key(version, chunk)
+        try:
+            raw = self._read(key, stored)
+        except Damaged as error:
+            return str(error)
+        found = checksum(raw[:-TRAILER_BYTES], _bound_to(key))
+        if {found, int.from_bytes(raw[-TRAILER_BYTES:], "little")} == {stored.crc32c}:
+            return None
+        told = f"its checksum is {found:08x}, where {stored.crc32c:08x} was expected"
+        return str(self._damaged(key, ValueError(told)))
+
+    def _read(self, key: str, stored: Stored) -> bytes:
+        try:
+            raw = self.folder.read(key)
+        except FileNotFoundError as error:
+            raise missing(self.folder, key, GO_BACK) from error
+        if len(raw) != stored.length:
+            raise wrong_length(self.folder, key, len(raw), stored, GO_BACK)
+        return raw
+
+    def _damaged(self, key: str, error: ValueError) -> Damaged:
+        return Damaged(
+            f"{self.folder.address(key)} is damaged, or the numbers of other rows or of another "
+            f"time: {error}. {GO_BACK}"
+        )
+
+    def versions(self) -> list[int]:
+        """Return the versions of which anything is there, oldest first."""
+        heads = {key.partition("/")[0] for key in self.folder.list()}
+        return sorted(int(head) for head in heads if head.isdecimal())
+
+    def keep_only(self, versions: Collection[int]) -> None:
+        """Delete all other versions."""
+        for version in self.versions():
+            if version not in versions:
+                self.folder.delete_tree(f"{version:06d}")
+
+
+class RowRecords:
+    """What is on record of the objects of some versions: in each, a line per chunk.
+
+    Parameters
+    ----------
+    n_chunks
+        Of the data set.
+    tables
+        By version, (n_chunks, 2) length and checksum; length 0 where there is no object.
+    """
+
+    def __init__(
+        self, n_chunks: int, tables: Mapping[int, NDArray[np.uint32]] | None = None
+    ) -> None:
+        self._n_chunks = n_chunks
+        self._tables = dict(tables or {})
+
+    @classmethod
+    def read(cls, n_chunks: int, arrays: Mapping[str, NDArray[Any]]) -> RowRecords:
+        """Read a snapshot's records, those of a data set with so many chunks.
+
+        Raises
+        ------
+        ValueError
+            When an array has not the shape and type of records, or no version for its name.
+        """
+        tables = {}
+        for name, table in arrays.items():
+            if name.startswith(ARRAY):
+                version = name.removeprefix(ARRAY)
+                found = table.dtype.name, table.shape, version.isdecimal()
+                if found != ("uint32", (n_chunks, 2), True):
+                    raise ValueError(
+                        f"array {name} is {table.dtype} {table.shape}, where the records of a "
+                        f"sweep, uint32 {(n_chunks, 2)}, were expected"
+                    )
+                tables[int(version)] = table
+        return cls(n_chunks, tables)
+
+    def arrays(self, versions: Collection[int]) -> dict[str, NDArray[np.uint32]]:
+        """Return the arrays that a snapshot keeps them in."""
+        every = sorted(self._tables.items())
+        return {f"{ARRAY}{version:06d}": table for version, table in every if version in versions}
+
+    def note(self, version: int, written: Iterable[StoredRowState]) -> None:
+        """Put on record what was written of a version."""
+        for chunk, stored in written:
+            if version not in self._tables:
+                self._tables[version] = np.zeros((self._n_chunks, 2), np.uint32)
+            self._tables[version][chunk] = stored
+
+    def of(self, versions: Collection[int], chunks: Iterable[int]) -> Records:
+        """Return what is on record of some chunks in some versions."""
+        known = [(version, self._tables[version]) for version in versions if self.has(version)]
+        if not known:
+            return NO_RECORDS
+        numbers = list(chunks)
+        return {
+            (version, chunk): Stored(*line)
+            for version, table in known
+            for chunk, line in zip(numbers, table[numbers].tolist(), strict=True)
+            if line[0]
+        }
+
+    def every(self) -> Iterator[tuple[int, int, Stored]]:
+        """Yield version, chunk and record of each object."""
+        for version, table in sorted(self._tables.items()):
+            for chunk in np.flatnonzero(table[:, 0]).tolist():
+                yield version, chunk, Stored(*table[chunk].tolist())
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is on record."""
+        return not self._tables
+
+    def has(self, version: int) -> bool:
+        """Whether anything of a version is on record."""
+        return version in self._tables
+
+    def missing(self, version: int) -> int:
+        """Return of how many chunks a version has no object on record."""
+        table = self._tables.get(version)
+        return self._n_chunks if table is None else int(np.count_nonzero(table[:, 0] == 0))
+
+    def keep_only(self, versions: Collection[int]) -> None:
+        """Forget all other versions."""
+        self._tables = {v: table for v, table in self._tables.items() if v in versions}
+
+
+def _key(version: int, chunk: int) -> str:
+    return f"{version:06d}/{chunk:06d}"
+
+
+def _bound_to(key: str) -> int:
+    """Return the checksum before the first byte of an object: its key's."""
+    return checksum(key.encode())

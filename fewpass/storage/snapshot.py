@@ -1,0 +1,243 @@
+"""Snapshots: named arrays and numbers, of which a reader only ever sees whole ones."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from fewpass.storage.folder import Damaged, Folder
+from fewpass.storage.objects import (
+    RESTORE,
+    ArrayLayout,
+    DtypeName,
+    Stored,
+    fault,
+    get,
+    get_array,
+    missing,
+    put,
+    put_array,
+    require_keys,
+)
+from fewpass.storage.seal import seal, unseal
+from fewpass.storage.zarr_documents import group_document
+
+FORMAT: Final = "fewpass-snapshot"
+FORMAT_VERSION: Final = 1
+KEY = "manifest.json"
+ROOT = "zarr.json"  # of the snapshot's Zarr group, whose attributes are the snapshot's
+ARRAYS = "arrays/zarr.json"
+MOST_MANIFEST_BYTES = 16 << 20
+ARRAY_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.\-]*$"
+
+
+class SnapshotManifest(BaseModel):
+    """What a snapshot says of itself."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: Literal["fewpass-snapshot"] = FORMAT
+    version: Literal[1] = FORMAT_VERSION
+    arrays: dict[Annotated[str, Field(pattern=ARRAY_NAME)], ArrayLayout]
+    objects: dict[str, Stored]  # all objects of the snapshot, but this manifest
+    fingerprint: str = Field(default="", exclude=True)  # SHA-256 of all of the above, as written
+
+    @model_validator(mode="after")
+    def _has_groups(self) -> SnapshotManifest:
+        inside = tuple(f"arrays/{name}/" for name in self.arrays)
+        outside = {key for key in self.objects if not key.startswith(inside)}
+        if outside != {ROOT, ARRAYS}:
+            raise ValueError(f"it has {sorted(outside)}, where {[ROOT, ARRAYS]} were expected")
+        return self
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One snapshot, loaded."""
+
+    name: str
+    attributes: dict[str, Any]  # JSON values
+    arrays: dict[str, NDArray[Any]]
+    address: str = ""
+
+
+class SnapshotStore:
+    """Snapshots ``000001``, ``000002``, ... in one folder, for one writer at a time."""
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+
+    def save(self, attributes: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:
+        """Write a snapshot, its manifest last, and return its name.
+
+        Parameters
+        ----------
+        attributes
+            JSON values; numbers must be finite.
+        arrays
+            Numbers or booleans of any shape, by name: letters, digits and ``_ . -``.
+
+        Raises
+        ------
+        ValueError
+            When an attribute or an array cannot be stored.
+        OSError
+            When writing fails; older snapshots stay as they are.
+        """
+        root = _root_document(attributes)
+        native = {name: _storable(name, array) for name, array in arrays.items()}
+        name = f"{self._last() + 1:06d}"
+        folder = self.folder.child(name)
+        objects = {ROOT: put(folder, ROOT, root)}
+        objects[ARRAYS] = put(folder, ARRAYS, group_document())
+        for key, array in native.items():
+            objects.update(put_array(folder, f"arrays/{key}", array))
+        layouts = {key: ArrayLayout.of(array) for key, array in native.items()}
+        manifest = SnapshotManifest(arrays=layouts, objects=objects)
+        folder.sync(objects)
+        folder.write(KEY, seal(manifest.model_dump(mode="json")))
+        return name
+
+    def names(self) -> list[str]:
+        """Return the names of all complete snapshots, oldest first."""
+        return _whole(self.folder.list())
+
+    def load(self, name: str, wanted: Callable[[str], bool] = lambda _name: True) -> Snapshot:
+        """Read a snapshot, of its arrays those whose names are wanted; all that is read is checked.
+
+        Raises
+        ------
+        Damaged
+            When an object is missing or not as it was written, or the manifest asks for more memory
+            than its objects can fill.
+        """
+        folder = self.folder.child(name)
+        manifest = _read_manifest(folder)
+        attributes = _attributes(folder, manifest.objects[ROOT])
+        for key, stored in manifest.objects.items():
+            if key.endswith("/zarr.json"):
+                get(folder, key, stored)
+        arrays = {
+            key: get_array(folder, f"arrays/{key}", layout, manifest.objects)
+            for key, layout in manifest.arrays.items()
+            if wanted(key)
+        }
+        return Snapshot(name, attributes, arrays, folder.url)
+
+    def attributes(self, name: str) -> dict[str, Any]:
+        """Read a snapshot's attributes only; Damaged as in `load`."""
+        folder = self.folder.child(name)
+        return _attributes(folder, _read_manifest(folder).objects[ROOT])
+
+    def latest(self) -> tuple[Snapshot | None, list[str]]:
+        """Return the newest whole snapshot, and a sentence on each newer one that is damaged."""
+        problems: list[str] = []
+        for name in reversed(self.names()):
+            try:
+                return self.load(name), problems
+            except Damaged as error:
+                problems.append(str(error))
+        return None, problems
+
+    def verify(self, name: str) -> list[str]:
+        """Read every object of a snapshot and return a sentence for each that is damaged."""
+        folder = self.folder.child(name)
+        try:
+            objects = _read_manifest(folder).objects
+        except Damaged as error:
+            return [str(error)]
+        found = (fault(folder, key, stored) for key, stored in objects.items())
+        return [problem for problem in found if problem is not None]
+
+    def prune(self, keep: int) -> None:
+        """Delete what is older than the newest `keep` whole snapshots, and what was never finished.
+
+        Snapshots that are damaged do not count as kept.
+        """
+        if keep < 1:
+            raise ValueError(f"prune was asked to keep {keep} snapshots. Keep at least one.")
+        keys = self.folder.list()
+        whole = _whole(keys)
+        old, kept = whole.copy(), 0
+        while old and kept < keep:
+            kept += not self.verify(old.pop())
+        for name in old:
+            # without its manifest it is no snapshot, however little of the rest gets deleted
+            self.folder.delete(f"{name}/{KEY}")
+        for name in sorted(_begun(keys).difference(whole[len(old) :])):
+            self.folder.delete_tree(name)
+
+    def _last(self) -> int:
+        """Highest number in use: a number is not used again, whatever became of its snapshot."""
+        return max((int(name) for name in _begun(self.folder.list())), default=0)
+
+
+def _begun(keys: Iterable[str]) -> set[str]:
+    """Return the names of snapshots of which anything is there."""
+    return {key.split("/")[0] for key in keys if key.partition("/")[0].isdecimal() and "/" in key}
+
+
+def _whole(keys: Iterable[str]) -> list[str]:
+    """Return the names of snapshots that have a manifest, oldest first."""
+    heads = (key.split("/") for key in keys)
+    return sorted(p[0] for p in heads if len(p) == 2 and p[1] == KEY and p[0].isdecimal())
+
+
+def _root_document(attributes: Mapping[str, Any]) -> bytes:
+    try:
+        return group_document(attributes)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"The attributes of a snapshot cannot be stored as JSON ({error}). "
+            "Use text, true or false, whole and finite numbers, lists and objects."
+        ) from error
+
+
+def _storable(name: str, array: NDArray[Any]) -> NDArray[Any]:
+    if not re.fullmatch(ARRAY_NAME, name):
+        raise ValueError(f"A snapshot's array is called {name!r}. Use letters, digits and _ . -")
+    array = np.asarray(array)
+    if array.dtype.name not in get_args(DtypeName):
+        raise ValueError(
+            f"Array {name!r} of a snapshot has type {array.dtype}. "
+            f"Store one of {get_args(DtypeName)}."
+        )
+    return array
+
+
+def _attributes(folder: Folder, stored: Stored) -> dict[str, Any]:
+    try:
+        document = json.loads(get(folder, ROOT, stored), parse_constant=_not_finite)
+        found: dict[str, Any] = dict(document["attributes"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise Damaged(f"{folder.address(ROOT)} is no Zarr group ({error}). {RESTORE}") from error
+    return found
+
+
+def _not_finite(text: str) -> float:
+    raise ValueError(f"it has the number {text}")
+
+
+def _read_manifest(folder: Folder) -> SnapshotManifest:
+    try:
+        size = folder.size(KEY)
+        if size > MOST_MANIFEST_BYTES:
+            raise Damaged(
+                f"{folder.address(KEY)} has {size} bytes, more than any manifest. {RESTORE}"
+            )
+        manifest = SnapshotManifest.model_validate(unseal(folder.read(KEY)))
+        require_keys({f"arrays/{name}": a for name, a in manifest.arrays.items()}, manifest.objects)
+    except FileNotFoundError as error:
+        raise missing(folder, KEY) from error
+    except ValueError as error:
+        raise Damaged(
+            f"{folder.address(KEY)} is damaged or of another format: {error}. {RESTORE}"
+        ) from error
+    return manifest

@@ -1,0 +1,330 @@
+"""Writing a data set: chunks in any order, the manifest last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.storage import codec
+from fewpass.storage.column_order import ColumnOrder, is_order
+from fewpass.storage.folder import Folder
+from fewpass.storage.layout import (
+    SPARSE_PARTS,
+    chunk_documents,
+    chunk_parts,
+    chunk_templates,
+    root_documents,
+)
+from fewpass.storage.manifest import (
+    COLUMN_ORDER,
+    KEY,
+    ChunkRecord,
+    Labels,
+    Layout,
+    Manifest,
+    Scaling,
+    Shuffle,
+    Source,
+    Values,
+    Weights,
+    chunk_table,
+    format_version,
+    norms,
+    read_manifest,
+)
+from fewpass.storage.objects import ArrayLayout, Stored, put, put_array, require_length
+from fewpass.storage.schema import KEY as SCHEMA
+from fewpass.storage.schema import Schema
+from fewpass.storage.table import DenseTable, Table, index_dtype
+
+BLOCK_ITEMS = 1 << 16  # numbers squared at a time, so that they stay in the processor's cache
+
+
+class DatasetWriter:
+    """Writes the chunks of one data set and commits it.
+
+    Chunks may be written by several threads or processes, each by one of them; writing one again
+    replaces it. Until `commit` returns, nothing is there that a reader would open.
+
+    Parameters
+    ----------
+    folder
+        Where to; it must not hold a data set yet.
+    layout, n_features, n_rows, chunk_rows, dtype, has_weight
+        As in the manifest; every chunk but the last has `chunk_rows` rows.
+
+    Raises
+    ------
+    FileExistsError
+        When the folder holds a data set.
+    ValueError
+        When there are no rows or no features.
+    """
+
+    def __init__(
+        self,
+        folder: Folder,
+        layout: Layout,
+        n_features: int,
+        n_rows: int,
+        chunk_rows: int,
+        dtype: Literal["float32", "float64"],
+        has_weight: bool,
+    ) -> None:
+        if min(n_features, n_rows, chunk_rows) < 1:
+            raise ValueError(
+                f"A data set of {n_rows} rows and {n_features} features in chunks of {chunk_rows} "
+                "rows cannot be stored. Give at least one of each."
+            )
+        if folder.exists(KEY):
+            raise FileExistsError(
+                f"{folder.url} already holds a data set. Choose another place, or delete it first."
+            )
+        self.folder = folder
+        self.layout: Layout = layout
+        self.n_rows, self.n_features, self.chunk_rows = n_rows, n_features, chunk_rows
+        self.dtype: Literal["float32", "float64"] = dtype
+        self.has_weight = has_weight
+        self._columns: dict[str, ArrayLayout] = {}
+        self._objects: dict[str, Stored] = {}
+
+    @property
+    def n_chunks(self) -> int:
+        """Chunks that the rows take."""
+        return -(-self.n_rows // self.chunk_rows)
+
+    def rows_of(self, k: int) -> int:
+        """Return how many rows chunk `k` has."""
+        return min(self.chunk_rows, self.n_rows - k * self.chunk_rows)
+
+    def write_chunk(self, k: int, table: Table) -> ChunkRecord:
+        """Write rows ``k * chunk_rows`` and following.
+
+        Returns
+        -------
+        ChunkRecord
+            What `commit` needs to know of the chunk.
+
+        Raises
+        ------
+        ValueError
+            When the table is not what the writer was told to expect, or has values that are not
+            finite or too large to square.
+        """
+        self._require_fitting(k, table)
+        with np.errstate(over="ignore", invalid="ignore"):  # refused just below
+            squares = row_squares(table)
+            sum_fourth = np.square(squares).sum()
+        record = ChunkRecord(
+            rows=table.n_rows,
+            nnz=table.nnz,
+            target_sum=_finite(k, table.target.sum()),
+            max_square=_finite(k, squares.max()),
+            sum_square=_finite(k, squares.sum()),
+            sum_fourth=_finite(k, sum_fourth),
+            objects={},
+        )
+        return record.model_copy(update={"objects": self._put_chunk(k, table)})
+
+    def write_columns(self, columns: Mapping[str, NDArray[Any]]) -> None:
+        """Write statistics of the features: arrays of `n_features` numbers, stored as float64.
+
+        Raises
+        ------
+        ValueError
+            When one has another length.
+        """
+        for name, values in columns.items():
+            if values.shape != (self.n_features,):
+                raise ValueError(
+                    f"Column statistic {name!r} has shape {values.shape}, where "
+                    f"({self.n_features},) was expected. Hand over one number per feature."
+                )
+            self._put_column(name, np.ascontiguousarray(values, np.float64))
+
+    def write_column_order(self, order: ColumnOrder) -> None:
+        """Write the order that the columns of all chunks are stored in; none where it is theirs.
+
+        Raises
+        ------
+        ValueError
+            When it is of other columns, or the set is dense: its columns stay where they are.
+        """
+        if order.source is None:
+            return
+        if self.layout == "dense" or not is_order(order.source, self.n_features):
+            raise ValueError(
+                f"An order of {order.source.size} columns was given for a {self.layout} set of "
+                f"{self.n_features}. Give one of all columns of a sparse set."
+            )
+        self._put_column(COLUMN_ORDER, order.source)
+
+    def _put_column(self, name: str, array: NDArray[Any]) -> None:
+        self._columns[name] = ArrayLayout.of(array)
+        self._objects.update(put_array(self.folder, f"columns/{name}", array))
+
+    def commit(
+        self,
+        records: Sequence[ChunkRecord],
+        *,
+        targets: Labels | Values,
+        weights: Weights | None = None,
+        scaling: Scaling | None = None,
+        shuffle: Shuffle | None = None,
+        sources: Sequence[Source] = (),
+        bad_rows: Mapping[str, int] | None = None,
+        versions: Mapping[str, str] | None = None,
+        schema: Schema | None = None,
+    ) -> Manifest:
+        """Make everything durable, then write the manifest: from now on this is a data set.
+
+        Parameters
+        ----------
+        records
+            One per chunk, in the order of the chunks.
+        targets, weights, scaling, shuffle, sources, bad_rows, versions
+            As in the manifest.
+        schema
+            The columns of the source, where they are known.
+
+        Raises
+        ------
+        ValueError
+            When the records are not those of all chunks, or the schema has other features.
+        Damaged
+            When an object on record is not there any more.
+        """
+        self._require_all(records)
+        shape = (self.n_rows, self.n_features)
+        dtype = np.dtype(self.dtype)
+        version = format_version(self._columns, has_schema=schema is not None)
+        documents = root_documents(
+            version, self.layout, shape, self.chunk_rows, dtype, self.has_weight
+        )
+        objects = {key: put(self.folder, key, data) for key, data in documents.items()}
+        objects |= self._objects
+        if schema is not None:
+            objects[SCHEMA] = self._put_schema(schema)
+        manifest = Manifest(
+            version=version,
+            layout=self.layout,
+            n_rows=self.n_rows,
+            n_features=self.n_features,
+            nnz=sum(record.nnz for record in records),
+            dtype=self.dtype,
+            chunk_rows=self.chunk_rows,
+            has_weight=self.has_weight,
+            targets=targets,
+            norms=norms(records),
+            weights=weights,
+            scaling=scaling or Scaling(),
+            shuffle=shuffle or Shuffle(),
+            sources=tuple(sources),
+            bad_rows=dict(bad_rows or {}),
+            versions=dict(versions or {}),
+            columns=self._columns,
+            objects=objects,
+            chunks=chunk_table(records, chunk_templates(self.layout, self.has_weight)),
+        )
+        self._make_durable(objects, records)
+        raw = manifest.sealed()
+        self.folder.write(KEY, raw)
+        return read_manifest(raw)
+
+    def _put_schema(self, schema: Schema) -> Stored:
+        if schema.n_features != self.n_features:
+            raise ValueError(
+                f"A schema of {schema.n_features} features was given for a data set of "
+                f"{self.n_features}. Give one of these columns."
+            )
+        return put(self.folder, SCHEMA, schema.written())
+
+    def _make_durable(self, objects: Mapping[str, Stored], records: Sequence[ChunkRecord]) -> None:
+        every = dict(objects)
+        for record in records:
+            every |= record.objects
+        for key, stored in every.items():
+            require_length(self.folder, key, stored)
+        self.folder.delete_partials()
+        self.folder.sync(every)
+
+    def _put_chunk(self, k: int, table: Table) -> dict[str, Stored]:
+        objects: dict[str, Stored] = {}
+        if self.layout == "sparse":
+            shape = (table.n_rows, self.n_features)
+            documents = chunk_documents(k, shape, table.nnz, np.dtype(self.dtype))
+            objects = {key: put(self.folder, key, data) for key, data in documents.items()}
+        for name, template in chunk_parts(self.layout, self.has_weight).items():
+            part = getattr(table, name)
+            if part.size:
+                key = template.format(chunk=k)
+                objects[key] = put(self.folder, key, codec.encode(self._as_stored(name, part)))
+        return objects
+
+    def _as_stored(self, name: str, part: NDArray[Any]) -> NDArray[Any]:
+        """Fill the last chunk of an array up with zeros: Zarr's chunks all have one shape."""
+        missing = self.chunk_rows - part.shape[0]
+        if name in SPARSE_PARTS or not missing:
+            return part
+        return np.concatenate([part, np.zeros((missing, *part.shape[1:]), part.dtype)])
+
+    def _require_fitting(self, k: int, table: Table) -> None:
+        found: dict[str, Any] = {"rows": table.n_rows, "weights": table.weight is not None}
+        expected: dict[str, Any] = {"rows": self.rows_of(k), "weights": self.has_weight}
+        if isinstance(table, DenseTable):
+            found |= {"layout": "dense", "dtype": table.X.dtype, "features": table.X.shape[1]}
+            expected |= {"features": self.n_features}
+        else:
+            found |= {"layout": "sparse", "dtype": table.data.dtype, "indices": table.indices.dtype}
+            expected |= {"indices": index_dtype(self.n_features)}
+        expected |= {"layout": self.layout, "dtype": np.dtype(self.dtype)}
+        if found != expected:
+            raise ValueError(
+                f"Chunk {k} has {found}, where {expected} was expected. Convert it first."
+            )
+
+    def _require_all(self, records: Sequence[ChunkRecord]) -> None:
+        rows = [record.rows for record in records]
+        if rows != [self.rows_of(k) for k in range(self.n_chunks)]:
+            raise ValueError(
+                f"{len(rows)} chunks with {sum(rows)} rows were handed over, where {self.n_chunks} "
+                f"with {self.n_rows} were expected. Write every chunk, then commit them in order."
+            )
+
+
+def row_squares(table: Table) -> NDArray[np.float64]:
+    """||x||^2 of every row, (n,), summed in double precision."""
+    if isinstance(table, DenseTable):
+        return _dense_squares(table.X)
+    squares = np.zeros(table.n_rows)
+    filled = np.flatnonzero(np.diff(table.indptr))
+    ends = np.append(table.indptr[filled], table.nnz)
+    start = 0
+    while start < filled.size:
+        stop = max(start + 1, int(np.searchsorted(ends, ends[start] + BLOCK_ITEMS)) - 1)
+        values = table.data[ends[start] : ends[stop]].astype(np.float64)
+        np.square(values, out=values)
+        squares[filled[start:stop]] = np.add.reduceat(values, ends[start:stop] - ends[start])
+        start = stop
+    return squares
+
+
+def _dense_squares(X: NDArray[Any]) -> NDArray[np.float64]:
+    squares = np.empty(X.shape[0])
+    step = max(1, BLOCK_ITEMS // X.shape[1])
+    for start in range(0, X.shape[0], step):
+        block = X[start : start + step].astype(np.float64)
+        np.einsum("ij,ij->i", block, block, out=squares[start : start + step])
+    return squares
+
+
+def _finite(k: int, number: np.floating) -> float:
+    if not np.isfinite(number):
+        raise ValueError(
+            f"Chunk {k} has values that are not finite, or too large to square. "
+            "Remove or scale them before they are stored."
+        )
+    return float(number)

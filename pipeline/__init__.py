@@ -1,1 +1,0 @@
-"""Streaming, training, certificates, snapshots and estimators; users import `fewpass`."""

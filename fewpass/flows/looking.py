@@ -169,6 +169,7 @@ def _of_dataset(path: str) -> dict[str, Any]:
         "stored_bytes": chunk_bytes(manifest),
         "sources": [source.name for source in manifest.sources],
         "columns": _columns(dataset.schema),
+        "hashed_columns_named": len(dataset.hashed_names) or None,
         "skipped_rows": sum(manifest.bad_rows.values()),
         "fingerprint": manifest.fingerprint,
     }

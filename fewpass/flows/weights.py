@@ -43,7 +43,7 @@ def run_weights(
 
 
 def _names(model: Model, source: str | None) -> Mapping[int, str]:
-    """Return names of hashed columns by the text that they are hashed from."""
+    """Return names of hashed columns by more of the text than the model remembers."""
     if source is None:
         return NO_NAMES
     if model.record.columns is not None:

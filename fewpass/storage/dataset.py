@@ -12,6 +12,9 @@ from pydantic import ValidationError
 
 from fewpass.storage.column_order import ColumnOrder, is_order
 from fewpass.storage.folder import Damaged, Folder, NotADataset
+from fewpass.storage.hashed_names import KEY as NAMES
+from fewpass.storage.hashed_names import HashedNames
+from fewpass.storage.hashed_names import read as read_names
 from fewpass.storage.layout import SPARSE_PARTS, chunk_parts, chunk_templates, root_keys
 from fewpass.storage.manifest import COLUMN_ORDER, KEY, Manifest, UnknownVersion, read_manifest
 from fewpass.storage.objects import RESTORE, fault, get, get_array, get_chunk, require_keys
@@ -136,6 +139,23 @@ class Dataset:
                 f"{self.n_features} were expected. {RESTORE}"
             )
         return schema
+
+    @cached_property
+    def hashed_names(self) -> HashedNames:
+        """Names of columns that names were hashed to; empty where none are known.
+
+        Raises
+        ------
+        Damaged
+            When they are missing, or not as they were written.
+        """
+        if NAMES not in self.manifest.objects:
+            return {}
+        raw = get(self.folder, NAMES, self.manifest.objects[NAMES])
+        try:
+            return read_names(raw, self.n_features)
+        except ValueError as error:
+            raise Damaged(f"{self.folder.address(NAMES)}: {error}. {RESTORE}") from error
 
     def read_chunk(self, k: int) -> Table:
         """Return the rows of chunk `k` in memory of their own, columns as in the source."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fewpass.storage import schema
+from fewpass.storage import hashed_names, schema
 from fewpass.storage.manifest import FORMAT, Layout, Manifest
 from fewpass.storage.table import index_dtype
 from fewpass.storage.zarr_documents import array_document, group_document, vector_document
@@ -65,11 +65,11 @@ def _matrix_document(shape: tuple[int, int]) -> bytes:
 
 
 def root_keys(manifest: Manifest) -> list[str]:
-    """Return the keys of `root_documents`, and of the schema, if there is one."""
+    """Return the keys of `root_documents`, of the schema and of names, if there are any."""
     rows = "X" if manifest.layout == "dense" else "rows"
     nodes = [rows, "columns", "target", *(["weight"] if manifest.has_weight else [])]
     keys = ["zarr.json", *(f"{node}/zarr.json" for node in nodes)]
-    return [*keys, schema.KEY] if manifest.has_schema else keys
+    return keys + [key for key in (schema.KEY, hashed_names.KEY) if key in manifest.objects]
 
 
 def root_documents(

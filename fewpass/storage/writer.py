@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from fewpass.storage import codec
 from fewpass.storage.column_order import ColumnOrder, is_order
 from fewpass.storage.folder import Folder
+from fewpass.storage.hashed_names import KEY as NAMES
+from fewpass.storage.hashed_names import HashedNames, written
 from fewpass.storage.layout import (
     SPARSE_PARTS,
     chunk_documents,
@@ -178,6 +180,7 @@ class DatasetWriter:
         bad_rows: Mapping[str, int] | None = None,
         versions: Mapping[str, str] | None = None,
         schema: Schema | None = None,
+        hashed_names: HashedNames | None = None,
     ) -> Manifest:
         """Make everything durable, then write the manifest: from now on this is a data set.
 
@@ -189,6 +192,8 @@ class DatasetWriter:
             As in the manifest.
         schema
             The columns of the source, where they are known.
+        hashed_names
+            Names of columns that names were hashed to, where some are known.
 
         Raises
         ------
@@ -208,6 +213,8 @@ class DatasetWriter:
         objects |= self._objects
         if schema is not None:
             objects[SCHEMA] = self._put_schema(schema)
+        if hashed_names:
+            objects[NAMES] = put(self.folder, NAMES, written(hashed_names))
         manifest = Manifest(
             version=version,
             layout=self.layout,

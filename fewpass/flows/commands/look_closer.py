@@ -73,7 +73,7 @@ def weights(
     csv
         Print them as CSV.
     names
-        Vowpal Wabbit text that hashed columns are named by: the first 4 MB of it.
+        Vowpal Wabbit text whose first 4 MB name hashed columns that the model has no names of.
     """
     from fewpass.flows.weights import run_weights
 

@@ -34,6 +34,7 @@ from fewpass.pipeline.ingestion.partitioned import (
 )
 from fewpass.pipeline.ingestion.progress import Progress, Ticker
 from fewpass.pipeline.ingestion.reading import (
+    hashed_names_of,
     in_dtype_of,
     raw_bytes,
     schema_of,
@@ -54,6 +55,7 @@ from fewpass.storage.columns import has_columns
 from fewpass.storage.columns_writer import write_columns
 from fewpass.storage.dataset import Dataset, DatasetWriter
 from fewpass.storage.folder import Folder
+from fewpass.storage.hashed_names import HashedNames
 from fewpass.storage.manifest import KEY, Shuffle
 from fewpass.storage.manifest import Source as SourceRecord
 from fewpass.storage.schema import Schema
@@ -124,6 +126,7 @@ class _Ingest:
     ) -> None:
         self.threads = threads
         self.ticker = Ticker(progress)
+        self.names: HashedNames = {}
         self.partitioned_again: str | None = None
         self.like = Dataset.open(plan.like, plan.storage_options) if plan.like else None
         self.plan = plan = in_dtype_of(self.like, plan)
@@ -165,6 +168,7 @@ class _Ingest:
         return None if None in found else [dataset for dataset in found if dataset]
 
     def _make(self) -> list[Dataset]:
+        self.names = self.like.hashed_names if self.like else hashed_names_of(self.source)
         try:
             partitioned = self._resumed()
             if partitioned is not None:
@@ -257,6 +261,7 @@ class _Ingest:
             bad_rows=partitioned.n_skipped,
             versions=_versions(),
             schema=self._schema(),
+            hashed_names=self.names,
         )
         return Dataset.open(target.folder)
 

@@ -13,7 +13,9 @@ from fewpass.pipeline.sources import Expected, open_source
 from fewpass.pipeline.sources.opening import is_table
 from fewpass.pipeline.sources.source import Source
 from fewpass.pipeline.sources.streams import COMPRESSIONS
+from fewpass.pipeline.sources.vw import VowpalWabbitSource
 from fewpass.storage.dataset import Dataset
+from fewpass.storage.hashed_names import HashedNames
 from fewpass.storage.schema import Schema
 
 #: A line of text may take this share of the memory: it is copied a few times, by several threads.
@@ -74,6 +76,14 @@ def schema_of(source: Source, options: SourceOptions) -> Schema | None:
         return None
     reading = source.schema.reading | unusual(options)
     return source.schema.model_copy(update={"reading": reading})
+
+
+def hashed_names_of(source: Source) -> HashedNames:
+    """Return names of columns that names are hashed to; empty where no names are.
+
+    To be asked before rows are read: standard input has its beginning until then.
+    """
+    return source.hashed_names() if isinstance(source, VowpalWabbitSource) else {}
 
 
 def stamps(source: Source) -> list[Any]:

@@ -44,7 +44,7 @@ def largest_weights(
     label
         Class of a model of several; None of a model of one score.
     names_of
-        Names of some columns, where the model has none.
+        Names of columns, where the model itself has none.
 
     Raises
     ------
@@ -57,11 +57,12 @@ def largest_weights(
     columns = model.record.columns
     recipe = recipe_in(columns)
     names = recipe.outputs if recipe else columns.feature_names if columns else None
+    hashed = {**names_of, **model.record.hashed_names}
     in_source = _per_unit(recipe, plain) if recipe else plain
     order = np.argsort(-np.abs(weights), kind="stable")[:top]
     return [
         NamedWeight(
-            names[j] if names else names_of.get(j, f"x{j}"),
+            names[j] if names else hashed.get(j, f"x{j}"),
             float(weights[j]),
             float(in_source[j]) if np.isfinite(in_source[j]) else None,
         )

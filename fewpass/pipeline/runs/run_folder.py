@@ -14,7 +14,7 @@ from functools import cache, cached_property
 from importlib.metadata import version
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from fewpass.pipeline.errors import BadInput, PlanMismatch
 from fewpass.pipeline.plan.auto import MethodChoice
@@ -22,6 +22,7 @@ from fewpass.pipeline.plan.forecast import Forecast
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.storage.folder import Damaged, Folder
+from fewpass.storage.hashed_names import HashedNames, require_columns
 from fewpass.storage.manifest import Labels, Manifest, Scaling, Values
 from fewpass.storage.row_state import RowStateStore
 from fewpass.storage.schema import Schema
@@ -50,6 +51,8 @@ class RunRecord(BaseModel):
     scaling: Scaling
     columns: Schema | None = None
     """The columns of that data set's source; None where nothing is known of them."""
+    hashed_names: HashedNames = Field(default_factory=dict)
+    """Names of columns that names were hashed to, as far as that data set knows them."""
     versions: dict[str, str]
     forecast: Forecast | None = None
     """What the training was going to take; None where nothing was foreseen."""
@@ -62,6 +65,7 @@ class RunRecord(BaseModel):
     def _fits_together(self) -> RunRecord:
         if self.columns is not None and self.columns.n_features != self.n_features:
             raise ValueError("its columns are not as many as its features")
+        require_columns(self.hashed_names, self.n_features)
         return self
 
     def method(self, number: int = 0) -> str:
@@ -79,6 +83,7 @@ class RunRecord(BaseModel):
         methods: MethodChoice | None = None,
         columns: Schema | None = None,
         warnings: Sequence[str] = (),
+        hashed_names: HashedNames | None = None,
     ) -> RunRecord:
         """Return the record of a run that is about to begin on a data set."""
         return cls(
@@ -90,6 +95,7 @@ class RunRecord(BaseModel):
             targets=manifest.targets,
             scaling=manifest.scaling,
             columns=columns,
+            hashed_names=hashed_names or {},
             versions=dict(versions_here()),
             forecast=foreseen,
             warnings=tuple(warnings),

@@ -14,7 +14,14 @@ from fewpass.pipeline.sources import vw_kernel as grammar
 from fewpass.pipeline.sources.exact import parse_exactly
 from fewpass.pipeline.sources.rejection import SKIP_ADVICE, refuse_or_list, shown
 from fewpass.pipeline.sources.source import LISTED, Expected, Parsed, Piece
-from fewpass.pipeline.sources.streams import Address, Text, described, line_pieces, sample
+from fewpass.pipeline.sources.streams import (
+    Address,
+    Text,
+    described,
+    first_lines,
+    line_pieces,
+    sample,
+)
 from fewpass.pipeline.sources.vw_kernel import Counts, Space, parse_rows
 from fewpass.storage.schema import Schema
 from fewpass.storage.table import SparseTable, index_dtype, n_bytes
@@ -80,6 +87,14 @@ class VowpalWabbitSource:
         """Bytes of all rows in memory, from the first file's first lines."""
         stored = sum(file.bytes or 0 for file in self.files)
         return int(self._per_byte * self._whole * stored / max(1, self.files[0].bytes or 0))
+
+    def hashed_names(self) -> dict[int, str]:
+        """Names of the columns that the commonest features of the first lines are hashed to."""
+        from fewpass.pipeline.sources.vw_names import LOOKED_AT, remembered_names  # noqa: PLC0415 - Arrow
+
+        assert self.n_features is not None, "2^bits"
+        text = first_lines(self._addresses[0], self._longest_line, LOOKED_AT)
+        return remembered_names(text.bytes.tobytes(), self.n_features)
 
     def pieces(self, piece_bytes: int) -> Iterator[Piece]:
         """Pieces of whole lines."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,9 @@ from fewpass.pipeline.sources.source import LONGEST_LINE
 from fewpass.pipeline.sources.streams import find, first_lines
 
 #: Bytes that are looked at, and names that a column is given at most.
-_LOOKED_AT, _LISTED = 4 << 20, 3
+LOOKED_AT, _LISTED = 4 << 20, 3
+#: Of what a data set remembers: so many names, of which a column shows so many characters.
+_REMEMBERED, _SHOWN = 20_000, 100
 _BLANKS = re.compile(rb"[\x00-\x20]+")
 
 
@@ -41,16 +43,29 @@ def names_in(source: str, n_features: int) -> dict[int, str]:
             f"The model has {n_features:,} columns, and names are hashed to 2^bits. Leave `names` "
             "out: its rows were no Vowpal Wabbit text."
         )
-    text = first_lines(find([source])[0], LONGEST_LINE, _LOOKED_AT)
+    text = first_lines(find([source])[0], LONGEST_LINE, LOOKED_AT)
     counts = Counter(_features(text.bytes.tobytes()))
     if not counts:
         raise BadInput(f"{source}: no line has a feature behind a |. Name Vowpal Wabbit's text.")
-    often = [name for name, _ in counts.most_common()]
-    columns = hashes(pa.array(often, pa.large_binary()), "") & np.int64(n_features - 1)
+    return _by_column([name for name, _ in counts.most_common()], n_features)
+
+
+def remembered_names(text: bytes, n_features: int) -> dict[int, str]:
+    """Return names of columns as `names_in`, of the features that lines have most often.
+
+    At most 20,000, as they are remembered with every model.
+    """
+    often = Counter(_features(text)).most_common(_REMEMBERED)
+    found = _by_column([name for name, _ in often], n_features)
+    return {column: name[:_SHOWN] for column, name in found.items()}
+
+
+def _by_column(names: Sequence[bytes], n_features: int) -> dict[int, str]:
+    columns = hashes(pa.array(names, pa.large_binary()), "") & np.int64(n_features - 1)
     found: dict[int, list[str]] = defaultdict(list)
-    for name, column in zip(often, columns.tolist(), strict=True):
+    for name, column in zip(names, columns.tolist(), strict=True):
         found[column].append(name.decode("utf-8", "backslashreplace"))
-    return {column: _joined(names) for column, names in found.items()}
+    return {column: _joined(several) for column, several in found.items()}
 
 
 def _features(text: bytes) -> Iterator[bytes]:

@@ -19,7 +19,13 @@ import numpy as np
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.ingestion.column_statistics import ColumnStatistics
 from fewpass.pipeline.ingestion.layout import laid_out
-from fewpass.pipeline.ingestion.reading import LINES_SHARE, raw_bytes, schema_of, stamps
+from fewpass.pipeline.ingestion.reading import (
+    LINES_SHARE,
+    hashed_names_of,
+    raw_bytes,
+    schema_of,
+    stamps,
+)
 from fewpass.pipeline.ingestion.scaling import Scaler, needs_columns, resolved
 from fewpass.pipeline.ingestion.target_map import LabelEncoder, TargetMap
 from fewpass.pipeline.plan.mixing import Mixing, advice
@@ -44,6 +50,7 @@ from fewpass.pipeline.straight.reading import (
 )
 from fewpass.pipeline.streaming.windows import OVERHEAD_BYTES
 from fewpass.storage.addresses import local_path
+from fewpass.storage.hashed_names import HashedNames
 from fewpass.storage.in_memory import MemoryDataset
 from fewpass.storage.manifest import Labels, Shuffle, Values, Weights
 from fewpass.storage.objects import ArrayLayout
@@ -61,10 +68,11 @@ class RowsOfSource(MemoryDataset):
 
     def __init__(
         self, table: Table, n_features: int, targets: Labels | Values, scaler: Scaler,
-        schema: Schema | None, place: str, **known: Any,
+        schema: Schema | None, names: HashedNames, place: str, **known: Any,
     ) -> None:  # fmt: skip
         super().__init__(table, n_features, targets)
         self._known_schema, self._scaler, self.place = schema, scaler, place
+        self._names = names
         parts = scaler.columns()
         layouts = {name: ArrayLayout.of(part) for name, part in parts.items()}
         self.manifest = self.manifest.model_copy(
@@ -75,6 +83,11 @@ class RowsOfSource(MemoryDataset):
     def schema(self) -> Schema | None:
         """The columns of the source."""
         return self._known_schema
+
+    @property
+    def hashed_names(self) -> HashedNames:
+        """Names of columns that names were hashed to."""
+        return self._names
 
     def sample(self, n: int) -> Table:
         """Return n of the rows that are here at random, the same for the same number."""
@@ -113,6 +126,7 @@ class FirstRows:
         self.plan, self.asked = plan, plan.source
         self.threads = threads or len(os.sched_getaffinity(0))
         self.source = self._opened()
+        self.names = hashed_names_of(self.source)
         self.raw = Raw(self.source, self.threads, plan.memory - OVERHEAD_BYTES)
         self._rest = self.raw.pieces()
         self._pieces: list[RawPiece] = []
@@ -210,7 +224,7 @@ class FirstRows:
         known = self._known_of_all(rows, read)
         self._pieces.clear()
         schema = schema_of(self.source, self.asked.options)
-        return RowsOfSource(rows, width, targets, scaler, schema, plan.dataset, **known)
+        return RowsOfSource(rows, width, targets, scaler, schema, self.names, plan.dataset, **known)
 
     def _known_of_all(self, rows: Table, read: int) -> dict[str, Any]:
         """Say of all rows what the first ones let expect."""

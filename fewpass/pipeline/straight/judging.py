@@ -19,7 +19,9 @@ def judges_of(training: Training, first: FirstRows, width: int) -> Dataset | Non
     table, data, fixed = first.intake.judges.table(), first.dataset, first.intake.fixed
     if table is None:
         return None
-    return RowsOfSource(table, width, fixed.targets, fixed.scaler, data.schema, data.place)
+    return RowsOfSource(
+        table, width, fixed.targets, fixed.scaler, data.schema, data.hashed_names, data.place
+    )
 
 
 def record_of(training: Training, width: int) -> Any:

@@ -156,8 +156,9 @@ class TrainingRun:
             chosen = methods.plan(plan) if methods else plan
             weights_to_start_at(plan.start_from, make_job(chosen, dataset))
         record = RunRecord.of(
-            plan, dataset.manifest, made.forecast, made.methods, dataset.schema, made.warnings
-        )
+            plan, dataset.manifest, made.forecast, made.methods, dataset.schema, made.warnings,
+            dataset.hashed_names,
+        )  # fmt: skip
         if judges:
             evaluation_job(record, judges)
         if judges and plan.calibrate:
@@ -185,8 +186,9 @@ class TrainingRun:
         methods = choose_straight(plan, first)
         made = cls(run, plan, dataset, executor, methods, storage_options, first=first)
         record = RunRecord.of(
-            plan, dataset.manifest, None, made.methods, dataset.schema, made.warnings
-        )
+            plan, dataset.manifest, None, made.methods, dataset.schema, made.warnings,
+            dataset.hashed_names,
+        )  # fmt: skip
         run.begin(record)
         begun = run.record().methods
         if begun == methods:

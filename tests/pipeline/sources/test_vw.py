@@ -1,6 +1,7 @@
 """Vowpal Wabbit's text: its grammar, by hand and against plain Python."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from sklearn.utils import murmurhash3_32
 from fewpass.flows.cli import main
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.sources import SourceOptions, open_source
-from fewpass.pipeline.sources.vw_names import names_in
+from fewpass.pipeline.sources.vw_names import names_in, remembered_names
+from fewpass.storage.dataset import Dataset
 from fewpass.storage.table import concatenate
 
 LINES = """\
@@ -130,19 +132,33 @@ def test_columns_are_named_by_what_is_hashed_to_them(tmp_path):
         names_in(str(path), 3)
 
 
-def test_weights_are_named_by_the_text(tmp_path, capsys):
-    source, run = str(tmp_path / "rows.vw"), str(tmp_path / "run")
+@pytest.mark.parametrize("straight", [False, True])
+def test_a_run_alone_knows_names_of_the_text(tmp_path, capsys, straight):
+    """Others are named by more text; neither changes a weight."""
+    source, run, rows = str(tmp_path / "rows.vw"), str(tmp_path / "run"), tmp_path / "set"
     (tmp_path / "rows.vw").write_text(("1 |words red n1\n-1 |words blue n2\n") * 50)
-    assert main(["ingest", source, str(tmp_path / "set"), "--hash-bits", "16", "-q"]) == 0
-    words = ["train", str(tmp_path / "set"), run, "--passes", "1", "--scheduler", "none", "-q"]
-    assert main(words) == 0
+    told = ["--hash-bits", "16", "-q"]
+    if not straight:
+        assert main(["ingest", source, str(rows), *told]) == 0
+        assert not list(Dataset.open(str(rows)).verify())
+        source, told = str(rows), ["-q"]
+    assert main(["train", source, run, "--passes", "1", "--scheduler", "none", *told]) == 0
+    shutil.rmtree(rows, ignore_errors=True)
+    (tmp_path / "rows.vw").write_text("1 |words other blue\n")
     found = []
-    for names in ([], ["--names", source]):
+    for names in ([], ["--names", str(tmp_path / "rows.vw")]):
         capsys.readouterr()
         assert main(["weights", run, *names, "--json"]) == 0
         found.append(json.loads(capsys.readouterr().out)["weights"])
-    by_name = {weight["feature"]: weight["weight"] for weight in found[1]}
+    by_name = {weight["feature"]: weight["weight"] for weight in found[0]}
     assert {*by_name} == {"words^red", "words^n1", "words^blue", "words^n2"}
     assert by_name["words^red"] > 0 > by_name["words^blue"]
-    assert [weight["weight"] for weight in found[0]] == [weight["weight"] for weight in found[1]]
-    assert all(weight["feature"][0] == "x" for weight in found[0])
+    assert found[0] == found[1]
+
+
+def test_names_that_are_remembered_are_few_and_short():
+    many = b"1 |a " + b" ".join(b"f%d" % k for k in range(30_000))
+    names = remembered_names(many + b"\n1 |a f29999 " + b"y" * 1000 + b"\n", 1 << 20)
+    assert len(names) < 20_001
+    assert names[column("a", "f29999")].startswith("a^f29999")
+    assert max(map(len, names.values())) <= 100

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -13,12 +14,13 @@ from fewpass.pipeline.plan.problem import problem_of
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.streaming.targets import target_rule
+from fewpass.solvers.drive import NO_ROW_STATE, sweeps
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.dual.sdca_state import RUNNING, read_column
 from fewpass.solvers.kernels.rows import DenseRows, Rows, SparseRows
 from fewpass.solvers.kernels.scores import scores
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.protocol import Block, ProblemStats, Walk
+from fewpass.solvers.protocol import Block, ProblemStats
 from fewpass.solvers.simba.lazy import SparseCopies
 from fewpass.solvers.simba.simba import DenseCopies, Simba
 from fewpass.storage.columns import Arrays, copy_bytes, has_columns, load_columns, map_columns
@@ -133,16 +135,14 @@ def find_nu(data: FeatureData, passes: int) -> Pilot:
     BadInput
         When the weights stay zero, as for a lam without bound.
     """
-    solver, n = Sdca(), data.stats.n
-    (walk,) = solver.program(0)
-    assert isinstance(walk, Walk), "dual ascent walks"
-    state, kept = solver.init(data.problem, data.stats), np.zeros(n)
-    for k in range(passes):
-        order = np.random.default_rng([data.stats.seed, PILOT, k]).permutation(n)
-        block = Block(data.rows, data.y, np.ones(n), order, kept)
-        state = walk.step(data.problem, data.stats, state, block)
-        state = walk.join(data.problem, data.stats, [state])
-    w, b = read_column(state, RUNNING)
+    n, seed = data.stats.n, data.stats.seed
+    block = Block(data.rows, data.y, np.ones(n), np.arange(n), NO_ROW_STATE)
+    walks = sweeps(
+        Sdca(), data.problem, data.stats, block,
+        lambda sweep, _: np.random.default_rng([seed, PILOT, sweep]).permutation(n),
+    )  # fmt: skip
+    *_, last = islice(walks, passes)
+    w, b = read_column(last.state, RUNNING)
     length = float(np.sqrt(data.stats.max_square) * np.linalg.norm(w))
     if length == 0.0:
         raise BadInput("The pilot's weights are zero. Choose a smaller `lam`, or give solver.nu.")

@@ -14,13 +14,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.ingest_plan import CODE_BYTES
 from fewpass.solvers.kernels.dispatch import kernel
+from fewpass.solvers.kernels.shapes import Bytes, Index, Vector, WholeNumbers
 
 NUMBERS = 6  # columns 1 .. 6
 #: Different values of each category, from device types to single pages.
@@ -98,7 +99,9 @@ def write_clicks(
 
 
 @kernel
-def write_rows(out: Any, first: Any, rows: Any, seed: Any, columns: Any, vocabulary: Any) -> Any:
+def write_rows(
+    out: Bytes, first: int, rows: int, seed: int, columns: int, vocabulary: Vector
+) -> tuple[int, int]:
     """Write rows first <= i < first + rows as text; return (bytes, clicks)."""
     found = np.empty(vocabulary.shape[0], np.int64)
     numbers = np.empty(NUMBERS, np.int64)
@@ -131,7 +134,9 @@ def write_rows(out: Any, first: Any, rows: Any, seed: Any, columns: Any, vocabul
 
 
 @kernel
-def draw_categories(found: Any, i: Any, seed: Any, columns: Any, vocabulary: Any) -> Any:
+def draw_categories(
+    found: WholeNumbers, i: int, seed: int, columns: int, vocabulary: Vector
+) -> int:
     """Put the columns of one row's categories into `found`, ascending and each once."""
     count = 0
     for f in range(vocabulary.shape[0]):
@@ -152,7 +157,7 @@ def draw_categories(found: Any, i: Any, seed: Any, columns: Any, vocabulary: Any
 
 
 @kernel
-def mix(x: Any) -> Any:
+def mix(x: np.uint64) -> np.uint64:
     """Turn a counter into 64 random bits (the finaliser of SplitMix64; Steele et al. 2014)."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -160,7 +165,7 @@ def mix(x: Any) -> Any:
 
 
 @kernel
-def uniform(seed: Any, purpose: Any, i: Any, j: Any) -> Any:
+def uniform(seed: int, purpose: int, i: Index, j: Index) -> float:
     """Return a number in [0, 1) that depends on the arguments only."""
     step = np.uint64(0x9E3779B97F4A7C15)
     x = mix(np.uint64(seed) * step + np.uint64(purpose))
@@ -170,7 +175,7 @@ def uniform(seed: Any, purpose: Any, i: Any, j: Any) -> Any:
 
 
 @kernel
-def hidden_weight(seed: Any, purpose: Any, i: Any, j: Any) -> Any:
+def hidden_weight(seed: int, purpose: int, i: Index, j: Index) -> float:
     """Return a number of mean 0 and variance 1: a hidden weight."""
     total = 0.0
     for k in range(3):
@@ -179,7 +184,7 @@ def hidden_weight(seed: Any, purpose: Any, i: Any, j: Any) -> Any:
 
 
 @kernel
-def write_column(out: Any, at: Any, column: Any) -> Any:
+def write_column(out: Bytes, at: int, column: Index) -> int:
     """Write a space, the number of a column and a colon."""
     out[at] = 32
     digits = 1
@@ -195,7 +200,7 @@ def write_column(out: Any, at: Any, column: Any) -> Any:
 
 
 @kernel
-def write_thousandths(out: Any, at: Any, thousandths: Any) -> Any:
+def write_thousandths(out: Bytes, at: int, thousandths: Index) -> int:
     """Write a number below 1 with three decimals."""
     out[at], out[at + 1] = 48, 46
     out[at + 2] = 48 + thousandths // 100

@@ -15,6 +15,7 @@ from fewpass.pipeline.encoding.recipe import AnyColumn, Recipe
 from fewpass.pipeline.encoding.text import Ragged
 from fewpass.pipeline.errors import BadInput
 from fewpass.solvers.kernels.dispatch import kernel
+from fewpass.solvers.kernels.shapes import Floats, Vector, WholeNumbers
 from fewpass.storage.table import index_dtype
 
 if TYPE_CHECKING:
@@ -67,8 +68,18 @@ class Encoded(NamedTuple):
         return data, indices, indptr
 
 
+Columns = NDArray[np.integer]  # (nnz,)
+
+
 @kernel
-def _put_slot(at: Any, first: Any, column: Any, value: Any, indices: Any, data: Any) -> None:
+def _put_slot(
+    at: WholeNumbers,
+    first: int,
+    column: WholeNumbers,
+    value: Vector,
+    indices: Columns,
+    data: Floats,
+) -> None:
     for i in range(at.size):
         if value[i] != 0.0:
             indices[at[i]] = first + column[i]
@@ -78,7 +89,13 @@ def _put_slot(at: Any, first: Any, column: Any, value: Any, indices: Any, data: 
 
 @kernel
 def _put_ragged(
-    at: Any, first: Any, starts: Any, column: Any, value: Any, indices: Any, data: Any
+    at: WholeNumbers,
+    first: int,
+    starts: WholeNumbers,
+    column: WholeNumbers,
+    value: Vector,
+    indices: Columns,
+    data: Floats,
 ) -> None:
     for i in range(at.size):
         for k in range(starts[i], starts[i + 1]):

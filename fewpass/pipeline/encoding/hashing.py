@@ -12,24 +12,24 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
+from fewpass.solvers.kernels.shapes import Bytes, Index, Vector, WholeNumbers
 
-Bytes = NDArray[np.uint8]
 Signs = NDArray[np.float64]
 _MASK = 0xFFFFFFFF
 
 
 @part_of_kernels
-def _rotated(word: Any, by: int) -> Any:
+def _rotated(word: np.int64, by: int) -> np.int64:
     return ((word << by) | (word >> (32 - by))) & _MASK
 
 
 @part_of_kernels
-def _scrambled(word: Any) -> Any:
+def _scrambled(word: np.int64) -> np.int64:
     return (_rotated((word * 0xCC9E2D51) & _MASK, 15) * 0x1B873593) & _MASK
 
 
 @part_of_kernels
-def murmur3(text: Bytes, begin: Any, end: Any) -> Any:
+def murmur3(text: Bytes, begin: Index, end: Index) -> np.int64:
     """Return the hash of text[begin:end], 0 <= hash < 2^32, as int64."""
     size, found = end - begin, np.int64(0)
     for at in range(begin, begin + size // 4 * 4, 4):
@@ -47,13 +47,13 @@ def murmur3(text: Bytes, begin: Any, end: Any) -> Any:
 
 
 @part_of_kernels
-def _signed(found: Any) -> Any:
+def _signed(found: np.int64) -> np.int64:
     """Return a hash as the signed number of 32 bits that it is."""
     return found - (found >> 31 << 32)
 
 
 @kernel
-def _hash_cells(text: Any, ends: Any, prefix: Any, out: Any) -> None:
+def _hash_cells(text: Bytes, ends: WholeNumbers, prefix: Bytes, out: WholeNumbers) -> None:
     """Hash prefix + cell for every cell text[ends[i]:ends[i + 1]]."""
     room = np.empty(prefix.size + 64, np.uint8)
     room[: prefix.size] = prefix
@@ -69,7 +69,7 @@ def _hash_cells(text: Any, ends: Any, prefix: Any, out: Any) -> None:
 
 
 @kernel
-def _as_slots(codes: Any, mask: Any, value: Any) -> None:
+def _as_slots(codes: WholeNumbers, mask: int, value: Vector) -> None:
     """Turn hashes into columns, in their place, and signs."""
     for i in range(codes.size):
         value[i] = -1.0 if codes[i] < 0 else 1.0

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.encoding.hashing import buffers_of, murmur3
 from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
+from fewpass.solvers.kernels.shapes import Byte, Bytes, Vector, WholeNumbers
 
 #: More slots would make the weights of the words too large to keep.
 MOST_TEXT_BITS = 22
@@ -34,17 +35,17 @@ class Ragged(NamedTuple):
 
 
 @part_of_kernels
-def _lowered(c: Any) -> Any:
+def _lowered(c: Byte) -> Byte:
     return c + 32 if 65 <= c <= 90 else c
 
 
 @part_of_kernels
-def _in_token(c: Any) -> Any:
-    return 48 <= c <= 57 or 97 <= c <= 122 or c >= 128
+def _in_token(c: Byte) -> bool:
+    return bool(48 <= c <= 57 or 97 <= c <= 122 or c >= 128)
 
 
 @kernel
-def _tokens(text: Any, begin: Any, end: Any, room: Any, codes: Any) -> Any:
+def _tokens(text: Bytes, begin: int, end: int, room: Bytes, codes: WholeNumbers) -> int:
     """Hash the words of text[begin:end] and every two neighbours; return how many there are."""
     n, start, before = 0, 0, -1
     for at in range(begin, end + 1):
@@ -65,7 +66,7 @@ def _tokens(text: Any, begin: Any, end: Any, room: Any, codes: Any) -> Any:
 
 
 @kernel
-def _characters(text: Any, begin: Any, end: Any, room: Any, codes: Any) -> Any:
+def _characters(text: Bytes, begin: int, end: int, room: Bytes, codes: WholeNumbers) -> int:
     """Hash the runs of 3 to 5 characters of UTF-8 in text[begin:end]; return how many there are."""
     n, size = 0, end - begin
     for k in range(size):
@@ -88,8 +89,14 @@ def _characters(text: Any, begin: Any, end: Any, room: Any, codes: Any) -> Any:
 
 @kernel
 def _encode(
-    text: Any, ends: Any, bits: Any, weights: Any, characters: Any, starts: Any, out: Any
-) -> Any:
+    text: Bytes,
+    ends: WholeNumbers,
+    bits: int,
+    weights: Vector,
+    characters: bool,
+    starts: WholeNumbers,
+    out: tuple[WholeNumbers, Vector],
+) -> int:
     """Fill (column, value) rows of `out`; starts (n + 1,)."""
     longest = 0
     for i in range(ends.size - 1):

@@ -17,7 +17,6 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import require_distinct, require_same
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sources.charsets import charset_of
-from fewpass.pipeline.sources.decimals import Bytes
 from fewpass.pipeline.sources.delimited_rows import DelimitedRows
 from fewpass.pipeline.sources.dense_rows import refuse_text_settings
 from fewpass.pipeline.sources.dialect import Dialect
@@ -26,6 +25,7 @@ from fewpass.pipeline.sources.rejection import shown
 from fewpass.pipeline.sources.source import Expected, Piece
 from fewpass.pipeline.sources.streams import Address, Text, described, text_pieces
 from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
+from fewpass.solvers.kernels.shapes import Byte, Bytes
 
 _DATA = re.compile(rb"^[ \t]*@data[ \t]*\r?\n", re.IGNORECASE | re.MULTILINE)
 _QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
@@ -194,12 +194,12 @@ def _bare(word: str) -> str:
 
 
 @part_of_kernels
-def _is_blank(c: Any) -> Any:
+def _is_blank(c: Byte) -> bool:
     return c in (32, 9, 13)
 
 
 @part_of_kernels
-def _put_quoted(text: Any, at: Any, out: Any, n: Any) -> Any:
+def _put_quoted(text: Bytes, at: int, out: Bytes, n: int) -> tuple[int, int]:
     """Write the quoted cell at text[at] with double quotes; return behind it in text and out."""
     quote, out[n] = text[at], _DOUBLE
     at, n = at + 1, n + 1
@@ -218,7 +218,7 @@ def _put_quoted(text: Any, at: Any, out: Any, n: Any) -> Any:
 
 
 @part_of_kernels
-def _put_bare(text: Any, at: Any, out: Any, n: Any) -> Any:
+def _put_bare(text: Bytes, at: int, out: Bytes, n: int) -> tuple[int, int]:
     """Write what stands before the next comma or line end, without blanks behind it."""
     end = n
     while text[at] not in (_NEWLINE, _COMMA):
@@ -231,7 +231,7 @@ def _put_bare(text: Any, at: Any, out: Any, n: Any) -> Any:
 
 
 @kernel
-def _plain(text: Any, out: Any) -> Any:
+def _plain(text: Bytes, out: Bytes) -> int:
     """Write whole lines as CSV (RFC 4180), comments as empty ones; return how much that is."""
     at, n, begins = 0, 0, True
     while at < text.size:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from fewpass.pipeline.sources.decimals import Bytes
 from fewpass.pipeline.sources.dialect import Dialect
 from fewpass.solvers.kernels.dispatch import kernel
+from fewpass.solvers.kernels.shapes import Bytes
 
 #: That tell whether cells stand between blanks.
 _LINES = 100
@@ -16,7 +14,7 @@ _TAB, _NEWLINE, _RETURN, _SPACE = 9, 10, 13, 32
 
 
 @kernel
-def _put_tabs(text: Any, quote: Any, out: Any) -> Any:
+def _put_tabs(text: Bytes, quote: int, out: Bytes) -> int:
     """Copy text with one tab for every run of blanks inside a line; return how much that is."""
     n, waits, begun, quoted = 0, False, False, False
     for at in range(text.size):

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.kernels.dispatch import kernel
+from fewpass.solvers.kernels.shapes import Bytes, Index
 
-Bytes = NDArray[np.uint8]
 #: A place in text: unsigned, since numba would test signed ones for counting from the end.
 Position = Any
 STEP = np.uint64(1)
@@ -102,7 +102,7 @@ def _subnormal(mantissa: np.uint64, shift: np.int64) -> np.uint64:
 
 
 @kernel
-def eisel_lemire(mantissa: np.uint64, exponent: Any) -> np.uint64:
+def eisel_lemire(mantissa: np.uint64, exponent: Index) -> np.uint64:
     """Bits of the double nearest to mantissa 10^exponent; infinity's bits on overflow."""
     if mantissa == _U0 or exponent < _LOWEST:
         return _U0
@@ -135,7 +135,7 @@ def eisel_lemire(mantissa: np.uint64, exponent: Any) -> np.uint64:
 
 
 @kernel
-def _rounded(mantissa: np.uint64, exponent: Any, cut: bool) -> tuple[int, float]:
+def _rounded(mantissa: np.uint64, exponent: Index, cut: bool) -> tuple[int, float]:
     """Status and value of mantissa 10^exponent; `cut`: digits were left off the mantissa."""
     bits = eisel_lemire(mantissa, exponent)
     if cut and bits != eisel_lemire(mantissa + _U1, exponent):
@@ -146,7 +146,7 @@ def _rounded(mantissa: np.uint64, exponent: Any, cut: bool) -> tuple[int, float]
 
 
 @kernel
-def _first_digits(text: Bytes, at: Position, end: Position) -> tuple[np.uint64, Any, bool]:
+def _first_digits(text: Bytes, at: Position, end: Position) -> tuple[np.uint64, int, bool]:
     """First 19 significant digits of text[at:end], the exponent they lack, and if more follow."""
     mantissa, kept, exponent = _U0, 0, 0
     fraction, cut = False, False
@@ -166,7 +166,7 @@ def _first_digits(text: Bytes, at: Position, end: Position) -> tuple[np.uint64, 
 
 
 @kernel
-def _exponent(text: Bytes, at: Position) -> tuple[Any, Position]:
+def _exponent(text: Bytes, at: Position) -> tuple[np.int64, Position]:
     """Number after an `e` at text[at - 1], and where it ends: at `at` when there is none."""
     start = at
     negative = text[at] == _MINUS
@@ -178,7 +178,7 @@ def _exponent(text: Bytes, at: Position) -> tuple[Any, Position]:
             value = value * 10 + np.int64(text[at]) - _ZERO
         at += STEP
     if at == digits:
-        return 0, start
+        return np.int64(0), start
     return (-value if negative else value), at
 
 

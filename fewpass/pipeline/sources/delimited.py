@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sources import delimited_kernel as grammar
-from fewpass.pipeline.sources.decimals import Bytes
 from fewpass.pipeline.sources.delimited_kernel import Counts, Rules, Space, parse_cells
 from fewpass.pipeline.sources.delimited_layout import (
     Layout,
@@ -34,6 +33,7 @@ from fewpass.pipeline.sources.streams import (
     sample,
     text_pieces,
 )
+from fewpass.solvers.kernels.shapes import Bytes
 from fewpass.storage.schema import Schema
 from fewpass.storage.table import DenseTable, n_bytes
 

@@ -9,7 +9,7 @@ more than reading one.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +21,11 @@ from fewpass.pipeline.sources.decimals import (
     PLAIN_DIGITS,
     STEP,
     TENS,
-    Bytes,
     Position,
 )
 from fewpass.pipeline.sources.exact import Known, number
 from fewpass.solvers.kernels.dispatch import kernel
+from fewpass.solvers.kernels.shapes import Byte, Bytes
 
 #: What a column is used for.
 DROPPED, FEATURE, TARGET, TEXT_TARGET, WEIGHT = range(5)
@@ -86,13 +86,13 @@ class Counts(NamedTuple):
 
 
 @kernel
-def _is_blank(c: Any, delimiter: int) -> bool:
+def _is_blank(c: Byte, delimiter: int) -> bool:
     blank = c == _SPACE or c == _TAB or c == _RETURN  # noqa: PLR1714 -- `in` builds a set
     return bool(blank and c != delimiter)
 
 
 @kernel
-def _ends_cell(c: Any, delimiter: int) -> bool:
+def _ends_cell(c: Byte, delimiter: int) -> bool:
     return bool(c == delimiter or c == _NEWLINE)  # noqa: PLR1714, SIM109
 
 

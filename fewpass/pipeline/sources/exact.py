@@ -13,8 +13,9 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.pipeline.sources.decimals import HARD, INFINITE, OK, Bytes, Position, decimal
+from fewpass.pipeline.sources.decimals import HARD, INFINITE, OK, Position, decimal
 from fewpass.solvers.kernels.dispatch import kernel
+from fewpass.solvers.kernels.shapes import Bytes
 
 _NUMBER = re.compile(rb"[-+]?[\d.]+(?:[eE][-+]?\d+)?")
 _FEW = 64

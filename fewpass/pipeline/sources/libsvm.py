@@ -11,12 +11,12 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import refuse_nameless
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sources import libsvm_kernel as grammar
-from fewpass.pipeline.sources.decimals import Bytes
 from fewpass.pipeline.sources.exact import count_byte, parse_exactly
 from fewpass.pipeline.sources.libsvm_kernel import Counts, Rules, Space, parse_rows
 from fewpass.pipeline.sources.rejection import SKIP_ADVICE, refuse_or_list, shown
 from fewpass.pipeline.sources.source import LISTED, Expected, Parsed, Piece
 from fewpass.pipeline.sources.streams import Address, Text, described, line_pieces, sample
+from fewpass.solvers.kernels.shapes import Bytes
 from fewpass.storage.schema import Schema
 from fewpass.storage.table import SparseTable, n_bytes
 

@@ -13,7 +13,7 @@ first way of `decimals`) are read where they stand, in `parse_rows`.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +25,11 @@ from fewpass.pipeline.sources.decimals import (
     PLAIN_DIGITS,
     STEP,
     TENS,
-    Bytes,
     Position,
 )
 from fewpass.pipeline.sources.exact import Known, number
 from fewpass.solvers.kernels.dispatch import kernel
+from fewpass.solvers.kernels.shapes import Byte, Bytes, Index
 
 #: What can be wrong with a row (0: nothing).
 (
@@ -87,12 +87,12 @@ class Counts(NamedTuple):
 
 
 @kernel
-def _is_end(c: Any) -> bool:
+def _is_end(c: Byte) -> bool:
     return bool(c <= _SPACE or c == _HASH)  # control characters are then found to be no entry
 
 
 @kernel
-def _is_blank(c: Any) -> bool:
+def _is_blank(c: Byte) -> bool:
     return bool(c == _SPACE or c == _TAB or c == _RETURN)  # noqa: PLR1714, SIM109 -- `in` costs a set
 
 
@@ -142,7 +142,7 @@ def _behind_qid(text: Bytes, at: Position) -> Position:
 
 
 @kernel
-def _index_fault(digits: Any, c: Any, column: Any, last: Any, width: int) -> int:
+def _index_fault(digits: Index, c: Byte, column: Index, last: Index, width: int) -> int:
     """What is wrong with an index of so many digits, with `c` behind it."""
     if digits == 0:
         return BAD_INDEX
@@ -156,7 +156,7 @@ def _index_fault(digits: Any, c: Any, column: Any, last: Any, width: int) -> int
 
 
 @kernel
-def _value_fault(status: int, c: Any, missing_is_zero: bool) -> int:
+def _value_fault(status: int, c: Byte, missing_is_zero: bool) -> int:
     """What is wrong with a value with `c` behind it."""
     if status == JUNK or not _is_end(c):
         return BAD_VALUE

@@ -18,6 +18,7 @@ from fewpass.pipeline.sources.dialect import RETURN, Dialect
 from fewpass.pipeline.sources.exact import count_byte
 from fewpass.pipeline.sources.streams import Text
 from fewpass.solvers.kernels.dispatch import kernel
+from fewpass.solvers.kernels.shapes import Bytes, WholeNumbers
 
 
 class Rows(NamedTuple):
@@ -28,7 +29,9 @@ class Rows(NamedTuple):
 
 
 @kernel
-def _study(text: Any, delimiter: Any, quote: Any, lines: Any, cells: Any) -> Any:
+def _study(
+    text: Bytes, delimiter: int, quote: int, lines: WholeNumbers, cells: WholeNumbers
+) -> tuple[int, int]:
     """Note every row; return how many there are and where the last whole one ends."""
     n, line, end, begins = 0, 0, 0, 0
     found, quoted, at_start = 1, False, True
@@ -59,7 +62,9 @@ def _study(text: Any, delimiter: Any, quote: Any, lines: Any, cells: Any) -> Any
 
 
 @kernel
-def _drop_returns(text: Any, delimiter: Any, quote: Any, out: Any, dropped: Any) -> Any:
+def _drop_returns(
+    text: Bytes, delimiter: int, quote: int, out: Bytes, dropped: WholeNumbers
+) -> tuple[int, int]:
     """Copy text without rows that have a bare return outside quotes; their line ends stay."""
     n, line, begins, begin = 0, 0, 0, 0
     quoted, at_start, bare, found, closed = False, True, False, 0, -2

@@ -5,7 +5,7 @@ Read as if they did, they would take the rows behind them into the cell, and say
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
@@ -15,6 +15,7 @@ from fewpass.pipeline.sources.exact import count_byte
 from fewpass.pipeline.sources.source import Piece
 from fewpass.pipeline.sources.streams import Address, Text, first_lines
 from fewpass.solvers.kernels.dispatch import kernel
+from fewpass.solvers.kernels.shapes import Bytes
 
 _SPACE, _NEWLINE = 32, 10
 #: Bytes that tell whether quotes are text.
@@ -35,7 +36,9 @@ class Evidence(NamedTuple):
 
 
 @kernel
-def _weigh(text: Any, delimiter: Any, quote: Any, n_delimiters: Any) -> Any:  # noqa: C901
+def _weigh(  # noqa: C901
+    text: Bytes, delimiter: int, quote: int, n_delimiters: int
+) -> tuple[int, int, int, int, int, int]:
     n_opened, n_unclosed, n_long, n_stray, first, taken = 0, 0, 0, 0, -1, 0
     line, begins, found = 0, 0, 0
     quoted, at_start, skip, closed = False, True, False, False

@@ -20,10 +20,10 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.sources.blanks import by_tabs
 from fewpass.pipeline.sources.charsets import as_utf8, peekable
-from fewpass.pipeline.sources.decimals import Bytes
 from fewpass.pipeline.sources.exact import count_byte
 from fewpass.pipeline.sources.source import Piece, SourceFile
 from fewpass.pipeline.sources.standard_input import STANDARD_INPUT, WORDS, StandardInput
+from fewpass.solvers.kernels.shapes import Bytes
 from fewpass.storage.addresses import READ_ONLY, open_store, protocol_of
 from fewpass.storage.redaction import without_secrets
 

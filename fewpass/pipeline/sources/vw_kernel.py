@@ -9,15 +9,16 @@ modulo 2^bits; features that share one are added up.  A line of blanks is no row
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.encoding.hashing import murmur3
-from fewpass.pipeline.sources.decimals import OK, Bytes
+from fewpass.pipeline.sources.decimals import OK, Position
 from fewpass.pipeline.sources.exact import Known, number
 from fewpass.solvers.kernels.dispatch import kernel
+from fewpass.solvers.kernels.shapes import Bytes, Index, Vector, WholeNumbers
 
 #: What can be wrong with a row (0: nothing).
 BAD_LABEL, BAD_WEIGHT, NO_BAR, BAD_VALUE, MISSING_LABEL = range(1, 6)
@@ -48,28 +49,28 @@ class Counts(NamedTuple):
 
 
 @kernel
-def _behind_token(text: Bytes, at: Any) -> Any:
+def _behind_token(text: Bytes, at: Position) -> Position:
     while text[at] > _SPACE and text[at] != _BAR:
         at += 1
     return at
 
 
 @kernel
-def _behind_name(text: Bytes, at: Any) -> Any:
+def _behind_name(text: Bytes, at: Position) -> Position:
     while text[at] > _SPACE and text[at] != _BAR and text[at] != _COLON:
         at += 1
     return at
 
 
 @kernel
-def _behind_blanks(text: Bytes, at: Any) -> Any:
+def _behind_blanks(text: Bytes, at: Position) -> Position:
     while text[at] <= _SPACE and text[at] != _NEWLINE:
         at += 1
     return at
 
 
 @kernel
-def _ordered(indices: Any, data: Any, begin: Any, end: Any) -> Any:
+def _ordered(indices: WholeNumbers, data: Vector, begin: Index, end: Index) -> Index:
     """Sort the entries of a row by column, add up those of the same; return the new end."""
     order = np.argsort(indices[begin:end], kind="mergesort")
     columns, values = indices[begin:end][order], data[begin:end][order]
@@ -84,7 +85,9 @@ def _ordered(indices: Any, data: Any, begin: Any, end: Any) -> Any:
 
 
 @kernel
-def _head(text: Bytes, at: Any, known: Known, hard: Any, n_hard: Any) -> Any:
+def _head(
+    text: Bytes, at: Position, known: Known, hard: WholeNumbers, n_hard: int
+) -> tuple[float, float, int, Position, Position, int]:
     """Read what stands before the first bar: label, importance (nan: none), and what is wrong."""
     label, weight, numbers, fault, where = np.nan, np.nan, 0, 0, at
     while text[at] != _NEWLINE and text[at] != _BAR and fault == 0:
@@ -103,7 +106,9 @@ def _head(text: Bytes, at: Any, known: Known, hard: Any, n_hard: Any) -> Any:
 
 
 @kernel
-def _scaled(text: Bytes, behind: Any, known: Known, hard: Any, n_hard: Any) -> Any:
+def _scaled(
+    text: Bytes, behind: Position, known: Known, hard: WholeNumbers, n_hard: int
+) -> tuple[float, Position, int]:
     """Read the number behind a name, 1 where there is none; `behind` is -1 where it is none."""
     if text[behind] != _COLON:
         return 1.0, behind, n_hard
@@ -115,8 +120,15 @@ def _scaled(text: Bytes, behind: Any, known: Known, hard: Any, n_hard: Any) -> A
 
 @kernel
 def _namespace(
-    text: Bytes, at: Any, mask: Any, space: Space, nnz: Any, known: Known, hard: Any, n_hard: Any
-) -> Any:
+    text: Bytes,
+    at: Position,
+    mask: int,
+    space: Space,
+    nnz: Index,
+    known: Known,
+    hard: WholeNumbers,
+    n_hard: int,
+) -> tuple[Index, Position, bool, int]:
     """Read a namespace, from behind its bar on; a position of -1 is told where a value is bad."""
     behind = _behind_name(text, at)
     size = behind - at
@@ -140,7 +152,7 @@ def _namespace(
 
 @kernel
 def parse_rows(
-    text: Bytes, bits: int, unlabelled: bool, space: Space, known: Known, hard: Any
+    text: Bytes, bits: int, unlabelled: bool, space: Space, known: Known, hard: WholeNumbers
 ) -> Counts:
     """Parse whole lines; a row that is bad is left out and noted."""
     mask = (1 << bits) - 1

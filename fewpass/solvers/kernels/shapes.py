@@ -41,3 +41,7 @@ PerRow = Vector  # (n,): targets, weights of rows, slopes; (0,) of slopes that a
 Order = WholeNumbers  # (m,): the rows to visit
 RowState = Matrix  # (n, k): the k numbers kept of every row
 Shares = Vector  # (k,): how much each of them counts in the row's dual variable
+
+# Of text.
+Bytes = NDArray[np.uint8]  # (size,)
+Byte = Any  # one of them, np.uint8: a checker takes what stands at a place for an array

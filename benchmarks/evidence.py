@@ -24,6 +24,7 @@ from fewpass.pipeline.execution.reduce import MOST_SPANS
 from testing.results import EVIDENCE, Row, shown, table
 
 PAGE = EVIDENCE.with_name("evidence.md")
+SHOWN = ("4", "6")  # digits of the tolerances that are tabulated
 
 
 class Part(NamedTuple):
@@ -163,18 +164,24 @@ def raw_rows(rows: list[Row]) -> str:
 
 
 def forecasts(rows: list[Row]) -> str:
-    """Tabulate passes foreseen and found."""
-    digits = list(rows[0]["passes"])
+    """Tabulate passes foreseen and found, both values of lam side by side."""
+    lams = list(dict.fromkeys(row["lam"] for row in rows))
+    found = {(row["set"], row["loss"], row["lam"]): row["passes"] for row in rows}
     cells = [
         [
-            row["set"], of_words(row["loss"]), str(row["lam"]), f"{row['K']:.2g}",
-            *(f"{told:.0f} / {'-' if found is None else f'{found:.0f}'}"
-              for told, found in row["passes"].values()),
+            key[0], of_words(key[1]),
+            *(foreseen_and_found(found[*key, lam][digits]) for lam in lams for digits in SHOWN),
         ]
-        for row in rows
+        for key in dict.fromkeys(key[:2] for key in found)
     ]  # fmt: skip
-    head = ("set", "loss", "lam", "K", *(f"1e-{d}" for d in digits))
-    return table(head, cells, ("set", "loss", "lam"))
+    head = ("set", "loss", *(f"lam {lam}, 1e-{digits}" for lam in lams for digits in SHOWN))
+    return table(head, cells, ("set", "loss"))
+
+
+def foreseen_and_found(passes: tuple[float, float | None]) -> str:
+    """One cell; a dash where a tolerance was not reached."""
+    foreseen, found = passes
+    return f"{foreseen:.0f} / {'-' if found is None else f'{found:.0f}'}"
 
 
 def auto(rows: list[Row]) -> str:
@@ -270,34 +277,26 @@ def raw_data(rows: list[Row]) -> str:
 
 
 def public_sets(rows: list[Row]) -> str:
-    """Tabulate what the default method comes to on every public set."""
+    """Tabulate what the default method comes to on every public set, a set per row."""
+    about = {row["set"]: row for row in rows}
+    problems = list(dict.fromkeys((row["lam"], row["loss"]) for row in rows))
+    found = {(row["set"], row["lam"], row["loss"]): row for row in rows}
     cells = [
         [
-            row["set"], f"{row['rows']:,}", f"{row['columns']:,}", row["lam"],
-            of_words(row["loss"]), row["solver"],
-            " / ".join("-" if p is None else f"{p:.0f}" for p in row["passes"]),
-            "nothing" if row["relative"] is None else f"{row['relative']:.1e}",
-            f"{row['seconds']:.1f}",
+            name, f"{row['rows']:,}", f"{row['columns']:,}",
+            *(method_and_passes(found.get((name, *problem))) for problem in problems),
         ]
-        for row in rows
+        for name, row in about.items()
     ]  # fmt: skip
-    head = ("set", "rows", "columns", "lam", "loss", "method", "passes", "certified", "s")
-    return table(head, cells, ("set", "lam", "loss", "method"))
+    head = ("set", "rows", "columns", *(f"{lam}, {of_words(loss)}" for lam, loss in problems))
+    return table(head, cells, ("set", *head[3:]))
 
 
-def psdca_ways(rows: list[Row]) -> str:
-    """Tabulate readings of the rows, of every way to go over them."""
-    passes = {(row["set"], row["lam"], row["loss"], row["method"]): row["passes"] for row in rows}
-    problems = dict.fromkeys(key[:3] for key in passes)
-    names = list(dict.fromkeys(row["method"] for row in rows))
-    cells = [
-        [
-            key[0], key[1], of_words(key[2]),
-            *(" / ".join(str(p or "-") for p in passes.get((*key, m), ())) for m in names),
-        ]
-        for key in problems
-    ]  # fmt: skip
-    return table(("set", "lam", "loss", *names), cells, ("set", "lam", "loss"))
+def method_and_passes(row: Row | None) -> str:
+    """One cell; a dash where a tolerance was not reached."""
+    if row is None:
+        return ""
+    return f"{row['solver']} " + " / ".join("-" if p is None else f"{p:.0f}" for p in row["passes"])
 
 
 def in_order(rows: list[Row]) -> str:
@@ -367,7 +366,7 @@ PARTS = (
     Part("auto", "The method that `auto` takes", ("set", "loss", "method", "tol"), auto),
     Part("raw-data", "Rows of very different length", ("set", "loss", "lam", "method"), raw_data),
     Part("psdca-ways", "Other ways to go over the rows", ("set", "loss", "lam", "method"),
-         psdca_ways),
+         lambda _: ""),
     Part("public-sets", "Every public set as it lies", ("set", "loss", "lam"), public_sets),
     Part("sorted", "Rows that lie sorted", ("memory",), in_order),
     Part("memory", "Memory: flat in the size of the input", ("size", "step"), memory),

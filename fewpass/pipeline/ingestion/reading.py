@@ -11,9 +11,8 @@ from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.source_options import SourceOptions, unusual
 from fewpass.pipeline.sources import Expected, open_source
 from fewpass.pipeline.sources.opening import is_table
-from fewpass.pipeline.sources.source import Source
+from fewpass.pipeline.sources.source import HashesNames, Source
 from fewpass.pipeline.sources.streams import COMPRESSIONS
-from fewpass.pipeline.sources.vw import VowpalWabbitSource
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.hashed_names import HashedNames
 from fewpass.storage.schema import Schema
@@ -83,7 +82,7 @@ def hashed_names_of(source: Source) -> HashedNames:
 
     To be asked before rows are read: standard input has its beginning until then.
     """
-    return source.hashed_names() if isinstance(source, VowpalWabbitSource) else {}
+    return source.hashed_names() if isinstance(source, HashesNames) else {}
 
 
 def stamps(source: Source) -> list[Any]:

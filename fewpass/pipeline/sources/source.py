@@ -10,6 +10,7 @@ from typing import (
     Literal,
     NamedTuple,
     Protocol,
+    runtime_checkable,
 )
 
 from fewpass.storage.schema import Schema
@@ -128,3 +129,11 @@ class Source(Protocol):
         BadInput
             The first bad row, unless the options say to skip such rows.
         """
+
+
+@runtime_checkable
+class HashesNames(Protocol):
+    """A source whose columns are hashes of names."""
+
+    def hashed_names(self) -> dict[int, str]:
+        """Return the names of columns that the first lines have most often."""

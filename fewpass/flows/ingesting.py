@@ -10,11 +10,13 @@ from typing import Any
 from fewpass.flows.bars import work_display
 from fewpass.flows.console import Terminal, columns_table, facts_table, format_seconds
 from fewpass.flows.errors import Interrupted
+from fewpass.flows.flags import in_flags
 from fewpass.flows.ingest_progress import ingest_display
 from fewpass.flows.options import Ingest, Output, PlanSource, Reading
+from fewpass.flows.printing import printable
 from fewpass.flows.settings import as_toml, as_values, ingest_settings
 from fewpass.pipeline.ingestion.phases import ingest
-from fewpass.pipeline.ingestion.reading import column_kinds
+from fewpass.pipeline.ingestion.reading import first_look
 from fewpass.pipeline.ingestion.result import IngestResult
 from fewpass.pipeline.matching import left_out_sentence
 from fewpass.pipeline.memory import peak_memory_bytes
@@ -41,14 +43,15 @@ def run_ingest(
     terminal = Terminal(output)
     plan = ingest_settings(sources, dataset, options, reading, plan_source)
     if plan_source.dry_run:
-        column = {"column": column_kinds(plan) or plan.options.column}
+        found = first_look(plan)
+        column = {"column": found.kinds or plan.options.column}
         plan = plan.model_copy(update={"options": plan.options.model_copy(update=column)})
-        terminal.result(as_values(plan), as_toml(plan))
+        remarks = "".join(f"# {in_flags(printable(note))}\n" for note in found.notes)
+        terminal.result(as_values(plan), remarks + as_toml(plan))
         return 0
     terminal.plan(as_toml(plan))
     result = ingest_shown(terminal, plan)
-    if result.encoded and not output.json:
-        terminal.result({}, columns_table(dict(result.encoded)))
+    show_columns(terminal, result)
     terminal.result(ingest_facts(result), facts_table("Data set", _shown(result)))
     return 0
 
@@ -96,6 +99,12 @@ def ingest_shown(terminal: Terminal, plan: IngestPlan) -> IngestResult:
     for row in result.skipped_rows[:SKIPPED_SHOWN]:
         terminal.say(f"Skipped {row}", style="yellow")
     return result
+
+
+def show_columns(terminal: Terminal, result: IngestResult) -> None:
+    """Tell people what became of every column; in JSON it is among the facts."""
+    if result.encoded and not terminal.output.json:
+        terminal.result({}, columns_table(dict(result.encoded)))
 
 
 def ingest_facts(result: IngestResult) -> dict[str, Any]:

@@ -74,9 +74,11 @@ def _straight(terminal: Terminal, source: str, plan: TrainingPlan) -> int:
     """Tell what learning straight from a source takes."""
     from fewpass.pipeline.straight.forecast import foresee  # noqa: PLC0415 - and readers of text
 
-    _, choice, foreseen = foresee(plan)
+    _, choice, foreseen, notes = foresee(plan)
     facts = {"source": source} | foreseen.model_dump()
-    facts |= {"chosen": choice.reason if choice else None}
+    facts |= {"chosen": choice.reason if choice else None, "notes": notes}
+    for note in notes:
+        terminal.say(note, style="yellow")
     terminal.result(facts, facts_table("Forecast", shown_straight(foreseen)))
     if choice:
         terminal.explain(f"Chosen: {choice.reason}.")

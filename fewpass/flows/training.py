@@ -13,6 +13,7 @@ from fewpass.flows.cluster import engine_for_training
 from fewpass.flows.console import (
     Terminal,
     as_fixed,
+    columns_table,
     facts_table,
     format_seconds,
     or_dash,
@@ -120,7 +121,7 @@ def straight_words(dataset: str, reading: Reading, straight: Straight) -> dict[s
 
 def _kept(terminal: Terminal, source: str, words: dict[str, Any], training: Training) -> str:
     """Ingest a source into the data set that is to be kept, and return where that lies."""
-    from fewpass.flows.ingesting import ingest_shown  # noqa: PLC0415 - only here
+    from fewpass.flows.ingesting import ingest_shown, show_columns  # noqa: PLC0415 - only here
 
     keep = words.pop("keep")
     options = {name: words.pop(name) for name in SourceOptions.model_fields if name in words}
@@ -128,7 +129,9 @@ def _kept(terminal: Terminal, source: str, words: dict[str, Any], training: Trai
     shared = {name: getattr(training, name) for name in ("memory", "seed")}
     words |= {name: value for name, value in shared.items() if value is not None}
     words |= {"sources": (source,), "dataset": keep, "options": source_options(options)}
-    return ingest_shown(terminal, checked(IngestPlan, words)).dataset
+    result = ingest_shown(terminal, checked(IngestPlan, words))
+    show_columns(terminal, result)
+    return result.dataset
 
 
 def run_resume(run: str, where: Where, output: Output, *, require_tol: bool = False) -> int:
@@ -176,13 +179,17 @@ def _follow(
         ):
             asked.training = training = begin(executor)
             at_work = training.plan
-            for sentence in training.warnings:
+            told = (*training.notes, *training.warnings)
+            for sentence in told:
                 terminal.say(sentence, style="yellow")
             with display(terminal, training.plan) as show:
                 training.hear(show)
                 for event in training:
                     asked.picked_up = True
                     show(event)
+            for sentence in training.notes:  # of later rows, maybe
+                if sentence not in told:
+                    terminal.say(sentence, style="yellow")
             if training.finished:
                 return training.result
         raise asked.interrupted()
@@ -205,7 +212,8 @@ def _report(
     terminal: Terminal, result: TrainingResult, plan: TrainingPlan, *, require_tol: bool
 ) -> int:
     """Print what came out; ToleranceMissed where it is not what is required."""
-    shown: list[RenderableType] = [facts_table("Run", _shown(result))]
+    shown: list[RenderableType] = [columns_table(result.encoded)] if result.encoded else []
+    shown.append(facts_table("Run", _shown(result)))
     if result.candidates:
         shown.append(candidate_table(result))
     terminal.result(asdict(result), Group(*shown))

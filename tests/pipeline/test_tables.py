@@ -12,6 +12,7 @@ import pytest
 
 from fewpass import from_run
 from fewpass.flows.cli import main
+from fewpass.flows.flags import in_flags
 from fewpass.pipeline.encoding.fitting import Rules, fitted
 from fewpass.pipeline.encoding.recipe import Recipe
 from fewpass.pipeline.encoding.schema import recipe_in
@@ -217,6 +218,7 @@ def test_the_plan_can_be_printed_and_edited(work, tmp_path, capsys):
     assert main(["ingest", source, data, "--label", "bought", "--dry-run"]) == 0
     plan = capsys.readouterr().out
     assert 'city = "category"' in plan
+    assert plan.startswith("# Column 'user' looks like an index or an id")
     (tmp_path / "plan.toml").write_text(plan.replace('user = "number"', 'user = "drop"'))
     config = ["--config", str(tmp_path / "plan.toml")]
     assert main(["ingest", source, data, *config, "--json"]) == 0
@@ -234,6 +236,20 @@ def test_what_looks_like_an_id_is_told(work, tmp_path, capsys):
     assert "Column 'user' looks like an index or an id" in captured.err
     assert "--drop 'user'" in captured.err
     assert "category of 3 values" in captured.out
+
+
+def test_a_training_straight_from_a_table_says_what_an_ingest_says(work, tmp_path, capsys):
+    folder, _ = work
+    told = []
+    for command in ("ingest", "train"):
+        words = [str(folder / "train.csv"), str(tmp_path / command), "--label", "bought", "--json"]
+        assert main([command, *words]) == 0
+        captured = capsys.readouterr()
+        result = json.loads(captured.out)
+        assert all(in_flags(note) in captured.err for note in result["notes"])
+        told.append((result["encoded"], result["notes"]))
+    assert told[0] == told[1]
+    assert "looks like an index" in told[0][1][0]
 
 
 def test_a_later_file_with_new_words_trains_on(work, tmp_path):

@@ -1,4 +1,4 @@
-"""What somebody should look at after an ingest: columns and targets that look like others."""
+"""What somebody should look at: columns and targets that look like others."""
 
 from __future__ import annotations
 
@@ -9,21 +9,29 @@ from fewpass.pipeline.ingestion.target_map import FEW_LABELS
 from fewpass.pipeline.ingestion.units import remedy, unlike_columns
 from fewpass.pipeline.matching import listed
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.sources.delimited import DelimitedSource
-from fewpass.pipeline.sources.encoded import EncodedSource
-from fewpass.pipeline.sources.parquet import ParquetSource
 from fewpass.pipeline.sources.source import Source
 from fewpass.pipeline.streaming.targets import alike, label_text
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import Labels, Values
 
 
-def notes_on(source: Source, targets: Labels | Values, *, guessed: bool) -> Iterator[str]:
-    """Yield sentences; `guessed`: nobody said whether targets are labels."""
-    if isinstance(source, EncodedSource | DelimitedSource | ParquetSource):
-        yield from source.notes
+def notes_on(
+    source: Source, targets: Labels | Values, *, guessed: bool, whole: bool = True
+) -> Iterator[str]:
+    """Yield sentences on columns and targets.
+
+    Parameters
+    ----------
+    source, targets
+        Rows, and what is known of their targets.
+    guessed
+        Nobody said whether targets are labels.
+    whole
+        The labels of all rows were counted.
+    """
+    yield from getattr(source, "notes", ())  # which readers of tables have
     if isinstance(targets, Labels) and len(targets.labels) <= FEW_LABELS:
-        yield from _of_one_row(targets)
+        yield from _of_one_row(targets) if whole else ()
         yield from _written_twice(targets)
     if not guessed or not isinstance(targets, Labels) or len(targets.labels) <= FEW_LABELS:
         return
@@ -62,14 +70,19 @@ def _written_twice(targets: Labels) -> Iterator[str]:
         yield f"Two labels may be one. {sentence.strip()}"
 
 
-def notes_on_scaling(dataset: Dataset, plan: IngestPlan) -> Iterator[str]:
-    """Yield what became of columns of very different sizes, or a sentence of what would help."""
-    kind = dataset.manifest.scaling.kind
-    if kind == "standard" and plan.scale == "auto":
+def note_on_standardising(asked: str, kind: str) -> Iterator[str]:
+    """Say that columns were standardised, where nobody said that they should be."""
+    if kind == "standard" and asked == "auto":
         yield (
             f"Columns differ in size by more than a factor of {UNLIKE:g}, so all were "
             "standardised. Say `scale=none` to leave them as they are."
         )
+
+
+def notes_on_scaling(dataset: Dataset, plan: IngestPlan) -> Iterator[str]:
+    """Yield what became of columns of very different sizes, or a sentence of what would help."""
+    kind = dataset.manifest.scaling.kind
+    yield from note_on_standardising(plan.scale, kind)
     encoded = dataset.schema is not None and dataset.schema.encoding is not None
     apart = None if encoded or kind == "unit-rows" else unlike_columns(dataset)
     if apart is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.ingestion.layout import laid_out, laid_out_like
@@ -45,19 +45,27 @@ def source_of(plan: IngestPlan, like: Dataset | None) -> Source:
     return laid_out(opened, options, plan.layout, plan.scale)
 
 
-def column_kinds(plan: IngestPlan) -> dict[str, str]:
-    """Return what an ingest would take every column for; none where rows are numbers.
+class FirstLook(NamedTuple):
+    """What an ingest makes of a table by its first rows."""
+
+    kinds: dict[str, str]  # by column, as the setting `column` has it; none where rows are numbers
+    notes: tuple[str, ...]  # what somebody should look at
+
+
+def first_look(plan: IngestPlan) -> FirstLook:
+    """Look at the first rows, if they are of a table.
 
     Raises BadInput where `ingest` does, before it has read all rows.
     """
     if not is_table(plan.sources, plan.options, plan.storage_options):
-        return {}
+        return FirstLook({}, ())
     from fewpass.pipeline.sources.encoded import EncodedSource  # noqa: PLC0415 - Arrow, and SciPy
 
     like = Dataset.open(plan.like, plan.storage_options) if plan.like else None
     counted = plan.options.model_copy(update={"idf": "sample"})  # kinds do not depend on it
     source = source_of(plan.model_copy(update={"options": counted}), like)
-    return source.kinds if isinstance(source, EncodedSource) else {}
+    kinds = source.kinds if isinstance(source, EncodedSource) else {}
+    return FirstLook(kinds, tuple(getattr(source, "notes", ())))
 
 
 def in_dtype_of(like: Dataset | None, plan: IngestPlan) -> IngestPlan:

@@ -85,6 +85,8 @@ class TrainingResult:
     seconds: float
     bytes_read: int
     peak_memory_bytes: int  # of the largest process that took part
+    encoded: dict[str, str]  # of a source: columns, and what became of each; none of plain numbers
+    notes: tuple[str, ...]  # of a source: what somebody should look at
 
     @property
     def convergence(self) -> Convergence:

@@ -19,6 +19,7 @@ import numpy as np
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.ingestion.column_statistics import ColumnStatistics
 from fewpass.pipeline.ingestion.layout import laid_out
+from fewpass.pipeline.ingestion.notes import note_on_standardising, notes_on
 from fewpass.pipeline.ingestion.reading import (
     LINES_SHARE,
     hashed_names_of,
@@ -147,6 +148,15 @@ class FirstRows:
             lambda how: open_source(self.asked.sources, how, None, expected),
             self.asked.options, "auto", self.asked.scale,
         )  # fmt: skip
+
+    def notes(self) -> tuple[str, ...]:
+        """Say what somebody should look at, as an ingest does, by what was read so far."""
+        targets, kind = self.dataset.manifest.targets, self.dataset.manifest.scaling.kind
+        guessed = self.asked.task == "auto"
+        return (
+            *notes_on(self.source, targets, guessed=guessed, whole=self.whole),
+            *note_on_standardising(self.asked.scale, kind),
+        )
 
     # -- reading -----------------------------------------------------------------------------------
 

@@ -64,6 +64,7 @@ class Foreseen(NamedTuple):
     plan: TrainingPlan
     choice: MethodChoice | None
     forecast: StraightForecast
+    notes: tuple[str, ...]  # what somebody should look at
 
 
 def foresee(plan: TrainingPlan) -> Foreseen:
@@ -94,7 +95,7 @@ def foresee(plan: TrainingPlan) -> Foreseen:
         seconds=None if _is_endless(first) else known.n * max(step_s, read_s / rows),
     )
     first.close()
-    return Foreseen(plan, choice, forecast)
+    return Foreseen(plan, choice, forecast, first.notes())
 
 
 def _numbers(plan: TrainingPlan, known: Known, first: FirstRows) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from fewpass.pipeline.encoding.schema import told_columns
 from fewpass.pipeline.execution.executor import Executor
 from fewpass.pipeline.plan.auto import MethodChoice
 from fewpass.pipeline.plan.forecast import Forecast
@@ -114,7 +115,7 @@ class TrainingRun:
         start_at: tuple[Weights, int] | None = None,
         first: FirstRows | None = None,
     ) -> None:
-        self.run, self.methods = run, methods
+        self.run, self.methods, self._first = run, methods, first
         self._executor, self._stopping = executor, False
         self._progress = Progress(run)
         self._checkpoints = Checkpoints(run, dataset, self._progress, plan.snapshot_every)
@@ -339,6 +340,11 @@ class TrainingRun:
         return self._engine.warnings
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What somebody should look at of a source, by what was read so far; none of data sets."""
+        return self._first.notes() if self._first else ()
+
+    @property
     def cursor(self) -> Cursor:
         """Where in the plan the run is, and what it took so far."""
         return self._progress.cursor
@@ -374,6 +380,8 @@ class TrainingRun:
             "seconds": cursor.seconds,
             "bytes_read": cursor.bytes_read,
             "peak_memory_bytes": self._progress.peak_memory,
+            "encoded": dict(told_columns(self._first.dataset.schema)) if self._first else {},
+            "notes": self.notes,
         }
         return self._engine.result(shared | self._outcome())
 

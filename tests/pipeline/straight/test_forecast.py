@@ -44,7 +44,7 @@ def test_a_source_that_the_first_rows_are_all_of_is_counted(source):
 
 
 def test_the_method_is_chosen_as_the_training_chooses_it(source):
-    plan, choice, told = foresee(plan_of(source, solver={"kind": "auto"}))
+    plan, choice, told, _ = foresee(plan_of(source, solver={"kind": "auto"}))
     assert told.solver == plan.solver.kind == choice.methods[0].kind == "onepass"
 
 

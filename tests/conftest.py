@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,11 @@ ONE_SERVER = (
 )
 #: What takes minutes begins first, so that no process is left with it at the end.
 LONG = ("test_deployments.py", *ONE_SERVER, "test_operations_page.py", "test_promises.py")
+
+
+def pytest_configure():
+    """Signals are as in a terminal: in the background Ctrl-C is ignored, by what is started, too."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(optionalhook=True)  # without xdist there is no such hook

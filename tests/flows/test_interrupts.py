@@ -59,11 +59,10 @@ def finished(command, run, words):
 
 
 def begin(words):
-    """Start a process in a group of its own, whose signals are as in a terminal."""
+    """Start a process in a group of its own."""
     return subprocess.Popen(
         [FEWPASS, *words],
         stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )  # fmt: skip
 
 
@@ -134,7 +133,7 @@ def test_a_signal_before_anything_was_trained_promises_nothing(dataset, tmp_path
     run = tmp_path / "run"
     program = (
         "import signal, sys\n"
-        "from flows import cli, training\n"
+        "from fewpass.flows import cli, training\n"
         "begin = training.TrainingRun.start\n"
         "def interrupted(*given):\n"
         "    signal.raise_signal(signal.SIGTERM)\n"

@@ -118,15 +118,6 @@ def test_cancelling_is_seen_when_the_server_is_back():
     assert not was_cancelled(ask, 0.01)
 
 
-@pytest.fixture
-def ctrl_c():
-    """Have Ctrl-C heard: a suite in the background ignores it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("ctrl_c")
 def test_a_run_that_is_ending_gets_no_second_signal(monkeypatch):
     """It would end all at once, while a snapshot is taken or a pass is brought to its end."""
     sent = []

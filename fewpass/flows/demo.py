@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import shutil
 import time
@@ -21,7 +22,7 @@ from fewpass.flows.training import certificate_sentence, train_shown
 from fewpass.flows.weights import weights_table
 from fewpass.pipeline.clicks import ClickFile, columns_for, write_clicks
 from fewpass.pipeline.ingestion.result import IngestResult
-from fewpass.pipeline.memory import peak_memory_bytes
+from fewpass.pipeline.memory import peak_memory_bytes, release_freed_memory
 from fewpass.pipeline.reporting.largest_weights import largest_weights
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.outcome import TrainingResult
@@ -201,6 +202,9 @@ class Demo:
         return trained
 
     def _head(self, title: str, text: str, command: str = "") -> None:
+        """Say what comes next, and begin it without what the step before has left in memory."""
+        gc.collect()  # the state of a training lies in circles
+        release_freed_memory()
         self.terminal.say()
         self.terminal.say(title, style="bold")
         if text:

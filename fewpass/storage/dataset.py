@@ -215,7 +215,7 @@ class Dataset:
                 self.folder.prefetch(key.format(chunk=k))
 
     def column(self, name: str) -> NDArray[np.float64]:
-        """Statistic `name` of every feature: ``count``, ``max_abs``, ``mean``, ``variance``, ...
+        """Statistic `name` of every feature: ``count``, ``mean``, ``variance``, ...
 
         In the order of the source, like all that leaves a data set.
 

@@ -29,8 +29,7 @@ from fewpass.pipeline.estimators.parameters import (
     strength,
     strengths,
 )
-from fewpass.pipeline.ingestion.column_statistics import ColumnStatistics
-from fewpass.pipeline.ingestion.scaling import Scaler, needs_columns, scaled, unscaled
+from fewpass.pipeline.ingestion.scaling import Scaler, measured, scaled, unscaled
 from fewpass.pipeline.reporting.live import progress
 from fewpass.pipeline.runs.outcome import Trained
 from fewpass.pipeline.settings.ingest_plan import ScalingKind
@@ -228,11 +227,9 @@ def tell(model: Any, found: Trained, plan: TrainingPlan, n_rows: int) -> None:
 
 def fitted_scaler(kind: ScalingKind, table: Table, n_features: int) -> Scaler:
     """Return the scaling of a kind that suits these rows; each counts once, whatever its weight."""
-    if not needs_columns(kind):
-        return Scaler(kind)
-    layout = "dense" if isinstance(table, DenseTable) else "sparse"
-    columns = ColumnStatistics(layout, n_features)
-    columns.add(table)
+    columns = measured(kind, "dense" if isinstance(table, DenseTable) else "sparse", n_features)
+    if columns is not None:
+        columns.add(table)
     return Scaler.fitted(kind, columns, n_features)
 
 

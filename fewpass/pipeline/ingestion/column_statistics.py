@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.prefetch import prefetch_line
 from fewpass.solvers.kernels.shapes import Floats
-from fewpass.storage.table import DenseTable, Integers, SparseTable, Table
+from fewpass.storage.table import DenseTable, Integers, Table
 
 Vector = NDArray[np.float64]
-Records = Any  # (d,) records of count, mean, deviation and largest: no type has their fields
-Statistics = NDArray[np.float64]  # (4, d): the same, one after the other
-NAMES = ("count", "max_abs", "mean", "variance")
+Records = Any  # (d,) records of mean, deviation and count: no type has their fields
+Statistics = NDArray[np.float64]  # (3, d): count, mean and deviation, one after the other
+NAMES = ("count", "mean", "variance")
 
 #: Columns asked for ahead of the one that is counted.
 AHEAD = 16
@@ -45,12 +45,11 @@ def _add_sparse(columns: Records, data: Floats, indices: Integers) -> None:
             mean = column.mean + step / column.count
             column.mean = mean
             column.deviation += step * (x - mean)
-        column.largest = max(column.largest, abs(x))
 
 
 @kernel
 def _add_dense(columns: Statistics, n_before: float, X: Floats) -> None:
-    count, mean, deviation, largest = columns
+    count, mean, deviation = columns
     for i in range(X.shape[0]):
         share = 1.0 / (n_before + i + 1.0)
         for j in range(X.shape[1]):
@@ -59,14 +58,13 @@ def _add_dense(columns: Statistics, n_before: float, X: Floats) -> None:
             mean[j] += step * share
             deviation[j] += step * (x - mean[j])
             count[j] += x != 0.0
-            largest[j] = max(largest[j], abs(x))
 
 
 class ColumnStatistics:
     """Running statistics of the columns of all rows added so far.
 
-    Those of sparse rows take 24 bytes a column (28 of float64, 4 more beyond 2^32 rows): one record
-    per column, as access is random. Those of dense rows lie a statistic after the other.
+    Those of sparse rows take 20 bytes a column (24 beyond 2^32 rows): one record per column, as
+    access is random. Those of dense rows lie a statistic after the other.
 
     Parameters
     ----------
@@ -79,7 +77,7 @@ class ColumnStatistics:
     def __init__(self, layout: str, n_features: int) -> None:
         self.dense = layout == "dense"
         self._columns: NDArray[Any] = (
-            np.zeros((4, n_features)) if self.dense else np.zeros(n_features, _record("u4", "f4"))
+            np.zeros((3, n_features)) if self.dense else np.zeros(n_features, _record("u4"))
         )
         self.n_rows = 0
 
@@ -88,17 +86,13 @@ class ColumnStatistics:
         if isinstance(table, DenseTable):
             _add_dense(self._columns, float(self.n_rows), table.X)
         else:
-            self._make_room_for(table)
+            self._count_in_64_bits_beyond(self.n_rows + table.n_rows)
             _add_sparse(self._columns, table.data, table.indices)
         self.n_rows += table.n_rows
 
-    def _make_room_for(self, table: SparseTable) -> None:
-        """Count in 64 bits, or keep float64 values, from the first table on that needs it."""
-        count = "u4" if self.n_rows + table.n_rows <= MOST_ROWS else "u8"
-        largest = max(self._columns.dtype["largest"], table.data.dtype)
-        wanted = _record(count, largest)
-        if wanted != self._columns.dtype:
-            self._columns = self._columns.astype(wanted)
+    def _count_in_64_bits_beyond(self, n_rows: int) -> None:
+        if n_rows > MOST_ROWS:
+            self._columns = self._columns.astype(_record("u8"), copy=False)
 
     def widen(self, n_features: int) -> None:
         """Make room for columns up to `n_features` (sparse layout)."""
@@ -109,21 +103,20 @@ class ColumnStatistics:
             self._columns = np.concatenate([self._columns, more])
 
     def columns(self, n_features: int) -> dict[str, Vector]:
-        """Return `count` of non-zeros, `max_abs`, `mean`, `variance`, each (n_features,)."""
+        """Return `count` of non-zeros, `mean` and `variance`, each (n_features,)."""
         return {name: self.column(name, n_features) for name in NAMES}
 
     def column(self, name: str, n_features: int) -> Vector:
         """Return one of them, new: with one after the other, few are in memory."""
         if self.dense:
-            found = dict(zip(("count", "mean", "deviation", "max_abs"), self._columns, strict=True))
+            found = dict(zip(("count", "mean", "deviation"), self._columns, strict=True))
             if name == "variance":
                 return self._variance(found["deviation"].copy())
             return np.array(found[name])
         self.widen(n_features)
         columns = self._columns[:n_features]
-        if name in ("count", "max_abs"):
-            field = "largest" if name == "max_abs" else name
-            return np.array(columns[field], np.float64)
+        if name == "count":
+            return np.array(columns["count"], np.float64)
         mean = np.array(columns["mean"])
         if name == "mean":
             mean *= columns["count"]
@@ -143,7 +136,6 @@ class ColumnStatistics:
         return deviation
 
 
-def _record(count: str, largest: Any) -> np.dtype[Any]:
-    """What is kept of a column of sparse rows: the largest value is exact in the rows' own type."""
-    fields = [("mean", "f8"), ("deviation", "f8"), ("count", count), ("largest", largest)]
-    return np.dtype(fields)
+def _record(count: str) -> np.dtype[Any]:
+    """What is kept of a column of sparse rows."""
+    return np.dtype([("mean", "f8"), ("deviation", "f8"), ("count", count)])

@@ -22,11 +22,10 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.ingestion import held
 from fewpass.pipeline.ingestion.buckets import Buckets, Grouped, Keys, RowKind, buckets_needed
 from fewpass.pipeline.ingestion.chunking import Selection
-from fewpass.pipeline.ingestion.column_statistics import ColumnStatistics
 from fewpass.pipeline.ingestion.frequency_order import ColumnCounts
 from fewpass.pipeline.ingestion.held import HeldRows
 from fewpass.pipeline.ingestion.partitioned import Partitioned
-from fewpass.pipeline.ingestion.scaling import Scaler, needs_columns, resolved
+from fewpass.pipeline.ingestion.scaling import Measured, Scaler, measured, resolved
 from fewpass.pipeline.ingestion.target_map import LabelEncoder
 from fewpass.pipeline.settings.ingest_plan import IngestPlan, ScalingKind
 from fewpass.pipeline.sizes import format_bytes
@@ -44,9 +43,9 @@ PARTITION = 1
 #: Skipped rows that are kept with their reason; all are counted.
 LISTED = 20
 
-#: Memory per column: running statistics (24), one of them as it is stored (8) and before it is put
+#: Memory per column: running statistics (20), one of them as it is stored (8) and before it is put
 #: into the order of the source (8), and that order, both ways (8).
-BYTES_PER_COLUMN = 48
+BYTES_PER_COLUMN = 44
 
 TRAINING, TEST = 0, 1
 
@@ -93,7 +92,7 @@ class Partitioner:
         self.path = path
         self.rows: tuple[HeldRows, ...] | tuple[Buckets, ...] = ()
         self.scale: ScalingKind | None = None  # the first rows decide on `auto`
-        self.columns: ColumnStatistics | None = None
+        self.columns: Measured | None = None
         renumbers = source.layout == "sparse" and plan.column_order == "frequency"
         groups = 2 if plan.test_fraction else 1
         self.counts = [ColumnCounts() for _ in range(groups)] if renumbers else []
@@ -211,8 +210,7 @@ class Partitioner:
         asked = self.plan.scale if self.plan.like is None else "none"
         encoded = self.source.schema is not None and self.source.schema.encoding is not None
         self.scale = resolved(asked, first, encoded=encoded)
-        if needs_columns(self.scale):
-            self.columns = ColumnStatistics(self.source.layout, self.source.n_features or 0)
+        self.columns = measured(self.scale, self.source.layout, self.source.n_features or 0)
 
     def _add(self, share: Share, target: NDArray[np.float64], pool: Executor) -> None:
         number, table = share.group, share.table

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.ingestion.column_statistics import ColumnStatistics
+from fewpass.pipeline.ingestion.largest_values import LargestValues
 from fewpass.pipeline.settings.ingest_plan import ScalingKind
 from fewpass.solvers.protocol import Weights
 from fewpass.storage.codec import checksum
@@ -24,6 +25,7 @@ from fewpass.storage.manifest import Scaling
 from fewpass.storage.table import DenseTable, SparseTable, Table
 
 Vector = NDArray[np.float64]
+Measured = ColumnStatistics | LargestValues
 
 #: Sizes of columns further apart than this factor are of different units.
 UNLIKE = 100.0
@@ -40,13 +42,13 @@ class Scaler:
         self.kind, self.scale, self.shift = kind, scale, shift
 
     @classmethod
-    def fitted(cls, kind: ScalingKind, columns: ColumnStatistics | None, n_features: int) -> Scaler:
-        """Scaling of `kind` to the training rows' column statistics (None: kind needs none)."""
+    def fitted(cls, kind: ScalingKind, columns: Measured | None, n_features: int) -> Scaler:
+        """Scaling of `kind` to what was `measured` of the training rows' columns."""
         if columns is None:
             return cls(kind)
+        if isinstance(columns, LargestValues):
+            return cls(kind, _reciprocal(columns.values(n_features)))
         found = columns.columns(n_features)
-        if kind == "maxabs":
-            return cls(kind, _reciprocal(found["max_abs"]))
         _require_squares(found["variance"])
         # Below this the deviation of a constant column is only the rounding of its mean.
         deviation = np.sqrt(found["variance"])
@@ -162,9 +164,11 @@ def resolved(kind: ScalingKind | Literal["auto"], first: Table, *, encoded: bool
     return "standard" if largest > UNLIKE * deviation[varies].min() else "none"
 
 
-def needs_columns(kind: ScalingKind) -> bool:
-    """Whether the training rows' columns must be known before the first row can be scaled."""
-    return kind in ("maxabs", "standard")
+def measured(kind: ScalingKind, layout: str, n_features: int) -> Measured | None:
+    """Return what takes in all training rows before the first can be scaled; None: nothing does."""
+    if kind == "maxabs":
+        return LargestValues(n_features)
+    return ColumnStatistics(layout, n_features) if kind == "standard" else None
 
 
 def scaled(weights: Weights, scaler: Scaler) -> Weights:

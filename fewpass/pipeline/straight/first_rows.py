@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.ingestion.column_statistics import ColumnStatistics
 from fewpass.pipeline.ingestion.layout import laid_out
 from fewpass.pipeline.ingestion.notes import note_on_standardising, notes_on
 from fewpass.pipeline.ingestion.reading import (
@@ -27,7 +26,7 @@ from fewpass.pipeline.ingestion.reading import (
     schema_of,
     stamps,
 )
-from fewpass.pipeline.ingestion.scaling import Scaler, needs_columns, resolved
+from fewpass.pipeline.ingestion.scaling import Scaler, measured, resolved
 from fewpass.pipeline.ingestion.target_map import LabelEncoder, TargetMap
 from fewpass.pipeline.plan.mixing import Mixing, advice
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -278,11 +277,10 @@ class FirstRows:
                 "Give `n_features`, or choose the scaling unit-rows or none."
             )
         width = self.source.n_features or 0
-        if not needs_columns(kind):
-            return Scaler.fitted(kind, None, width)
-        columns = ColumnStatistics(self.source.layout, width)
-        for table in tables:
-            columns.add(table)
+        columns = measured(kind, self.source.layout, width)
+        if columns is not None:
+            for table in tables:
+                columns.add(table)
         return Scaler.fitted(kind, columns, width)
 
     def _expected_rows(self, learnt: int, seen: int) -> int:

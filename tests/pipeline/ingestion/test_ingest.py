@@ -254,7 +254,6 @@ def test_statistics_are_those_of_the_stored_rows(tmp_path, small, layout):
     got = stored(result.dataset)
     exact = got.X.astype(np.float64)
     np.testing.assert_array_equal(got.set.column("count"), (exact != 0).sum(0))
-    np.testing.assert_array_equal(got.set.column("max_abs"), np.abs(exact).max(0))
     np.testing.assert_allclose(got.set.column("mean"), exact.mean(0), rtol=1e-12)
     np.testing.assert_allclose(got.set.column("variance"), exact.var(0), rtol=1e-9)
     squares = (exact**2).sum(1)
@@ -413,7 +412,7 @@ def test_bad_input_is_refused(tmp_path):
 
 def test_too_many_columns_for_the_memory(tmp_path):
     (tmp_path / "wide.svm").write_text("1 1:1\n-1 900000:1\n")
-    with pytest.raises(BadInput, match=r"900000 columns take 43\.2 MB.*Give at least 139 MB"):
+    with pytest.raises(BadInput, match=r"900000 columns take 39\.6 MB.*Give at least 136 MB"):
         ingest(plan(tmp_path / "wide.svm", tmp_path / "set", memory="128MB"))
     result = ingest(plan(tmp_path / "wide.svm", tmp_path / "set", memory="140MB"))
     assert result.features == 900000

@@ -1,0 +1,147 @@
+"""What more threads bring: the same work with 1, 2, 4, ... of them, on as many cores.
+
+    python -m benchmarks.threads FOLDER --size 600MB --threads 1,2,4,8,16
+
+The demo's click log is ingested, walked, summed over and certified, each time by a process that is
+kept to so many cores and told of so many threads.  Starting the process is not counted: an ingest
+tells its own seconds, a training those of every sweep, and the first of several sweeps, which fills
+the memory and compiles, is left out.  In the table: wall seconds, in brackets CPU seconds of the
+process and the efficiency, which is the time of the first number of threads over K times that of K.
+All models and data sets are the same bits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+from fewpass.pipeline.clicks import write_clicks
+from fewpass.pipeline.sizes import parse_bytes
+
+COMMAND = "from fewpass.flows.cli import command_line; command_line()"
+FIT = """
+import json, sys, time
+from sklearn.datasets import make_classification
+from fewpass import LinearClassifier
+X, y = make_classification(400_000, 50, n_informative=20, random_state=0)
+source, labels = (X, y) if sys.argv[1] == "rows" else (sys.argv[1], None)
+seconds = []
+for _ in range(2):
+    model, began = LinearClassifier(lam=1e-4, tol=1e-3, memory="2GiB"), time.perf_counter()
+    model.fit(source, labels)
+    seconds.append(time.perf_counter() - began)
+print(json.dumps({"seconds": seconds[-1]}))
+"""
+ROOMY, SHORT = "4GiB", "256MB"
+
+
+class Took(NamedTuple):
+    """Seconds of a piece of work, and processor seconds of the whole process."""
+
+    wall_s: float
+    cpu_s: float
+
+
+def told(command: list[str], cores: list[int]) -> tuple[dict[str, Any], float]:
+    """Run a process on some cores; return the JSON object that it prints, and its CPU seconds."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", *command], stdout=subprocess.PIPE,
+        preexec_fn=partial(os.sched_setaffinity, 0, cores),
+    )  # fmt: skip
+    assert child.stdout is not None
+    found = child.stdout.read()
+    _, status, used = os.wait4(child.pid, 0)
+    if status:
+        raise SystemExit(f"{command} ended with status {os.waitstatus_to_exitcode(status)}.")
+    return json.loads(found), used.ru_utime + used.ru_stime
+
+
+def ingested(folder: Path, cores: list[int]) -> Took:
+    """From text to a data set, its rows held in memory."""
+    words = ["ingest", f"{folder}/clicks.svm", f"{folder}/data", "--overwrite", "--memory", ROOMY]
+    found, cpu = told([COMMAND, *words, "-q", "--json", "--threads", str(len(cores))], cores)
+    return Took(found["seconds"], cpu)
+
+
+def sweeps(folder: Path, cores: list[int], *words: str) -> tuple[list[float], float]:
+    """Train; return the seconds of every sweep."""
+    run = folder / "run"
+    shutil.rmtree(run, ignore_errors=True)
+    command = ["train", f"{folder}/data", str(run), *words, "--scheduler", "none"]
+    _, cpu = told([COMMAND, *command, "-q", "--json", "--threads", str(len(cores))], cores)
+    events = map(json.loads, (run / "log.jsonl").read_text().splitlines())
+    return [event["seconds"] for event in events if event["event"] == "sweep"], cpu
+
+
+def gathered(folder: Path, cores: list[int], memory: str) -> Took:
+    """Sum up a gradient over all rows: a later one of L-BFGS's."""
+    words = ["--solver", "lbfgs", "--passes", "12", "--memory", memory]
+    found, cpu = sweeps(folder, cores, *words)
+    return Took(median(found[1:]), cpu)
+
+
+def walked(folder: Path, cores: list[int], streams: int) -> tuple[Took, Took]:
+    """A later walk of averaged SGD in streams, and the certificate at the end."""
+    words = ["--solver", "asgd", "--passes", "4", "--streams", str(streams), "--memory", ROOMY]
+    (*walks, certificate), cpu = sweeps(folder, cores, *words, "--certify")
+    return Took(median(walks[1:]), cpu), Took(certificate, cpu)
+
+
+def fitted(cores: list[int], source: str) -> Took:
+    """Fit an estimator to a certified 1e-3: the second of two fits."""
+    found, cpu = told([FIT, source], cores)
+    return Took(found["seconds"], cpu)
+
+
+def measured(folder: Path, cores: list[int], streams: int) -> dict[str, Took]:
+    """Do all work on some cores."""
+    found = {"ingest": ingested(folder, cores)}
+    found["gather, rows in memory"] = gathered(folder, cores, ROOMY)
+    found[f"gather, {SHORT}"] = gathered(folder, cores, SHORT)
+    walk, certificate = walked(folder, cores, streams)
+    found |= {f"walk, {streams} streams": walk, "certificate": certificate}
+    found["estimator, a data set"] = fitted(cores, f"{folder}/data")
+    return found | {"estimator, rows in memory": fitted(cores, "rows")}
+
+
+def row(name: str, found: dict[int, Took]) -> str:
+    """Tell a piece of work: seconds, in brackets CPU seconds and efficiency."""
+    first, *_ = found
+    cells = []
+    for threads, took in found.items():
+        efficiency = found[first].wall_s * first / (took.wall_s * threads)
+        cells.append(f"{took.wall_s:.3g} ({took.cpu_s:.1f}, {efficiency:.0%})")
+    return f"| {name} | {' | '.join(cells)} |"
+
+
+def main() -> None:
+    """Measure, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--size", default="600MB")
+    parser.add_argument("--threads", default="1,2,4,8,16")
+    arguments = parser.parse_args()
+    allowed = sorted(os.sched_getaffinity(0))
+    threads = [int(word) for word in arguments.threads.split(",")]
+    if max(threads) > len(allowed):
+        raise SystemExit(f"This machine has {len(allowed)} cores: ask for no more --threads.")
+    folder = arguments.folder.absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    write_clicks(folder / "clicks.svm", parse_bytes(arguments.size))
+    measured(folder, allowed, max(threads))  # compiles
+    found = {k: measured(folder, allowed[:k], max(threads)) for k in threads}
+    print(f"| work | {' | '.join(map(str, threads))} |\n|---|{'---:|' * len(threads)}")
+    for name in found[threads[0]]:
+        print(row(name, {k: each[name] for k, each in found.items()}))
+
+
+if __name__ == "__main__":
+    main()

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fewpass.solvers.kernels.simd.interleaved import pack, unpack
+from fewpass.solvers.loss_monitor import Tell, ToldTogether, untold
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.models import EMPTY, Models, States, Tasks, as_model_sees, keep_numbers
 from fewpass.solvers.protocol import (
@@ -31,7 +32,7 @@ def walk_each(multi: Models, walk: Walk) -> Walk:
     """Make a walk of one model one of all."""
     return walk._replace(
         step=partial(step_each, multi, walk),
-        telling=None,
+        telling=None if walk.telling is None else partial(step_each, multi, walk),
         join=partial(join_each, multi, walk),
         metrics=partial(mean_metrics, walk),
         diverged=partial(any_diverged, walk),
@@ -51,27 +52,52 @@ def step_each(
     stats: ProblemStats,
     state: States,
     block: Block,
+    tell: Tell = untold,
 ) -> States:
     """Carry every model over a block that still has rows to visit and has not converged."""
-    models = list(state.models)
+    models, alone = list(state.models), going_alone(multi, walk, state)
+    still = [model for k, model in enumerate(models) if k not in {*state.interleaved, *alone}]
+    together = together_with(walk, still, len(models))
+    hear = untold if tell is untold else together.hear
     if state.interleaved:
         assert walk.interleaved is not None, "models go interleaved in walks that know how"
         chosen, tasks = state.interleaved, [multi.tasks[k] for k in state.interleaved]
         stepped = walk.interleaved.step(
             [task.problem(problem) for task in tasks], stats, [models[k] for k in chosen], state.W,
             block,
-            [task.label for task in tasks], chosen,
+            [task.label for task in tasks], chosen, hear,
         )  # fmt: skip
         for k, model in zip(chosen, stepped, strict=True):
             models[k] = model
-    for k, (task, model) in enumerate(zip(multi.tasks, state.models, strict=True)):
-        arrived = walk.rows is not None and walk.rows(model) <= 0
-        if not arrived and k not in state.interleaved and not multi.is_converged(model):
-            mine = as_model_sees(block, task, k, len(models))
-            models[k] = walk.step(task.problem(problem), stats, model, mine)
-            if walk.row_state == "update":
-                keep_numbers(block.row_state, k, mine.row_state)
+    for k in alone:
+        task = multi.tasks[k]
+        mine = as_model_sees(block, task, k, len(models))
+        own = (task.problem(problem), stats, models[k], mine)
+        models[k] = walk.step(*own) if walk.telling is None else walk.telling(*own, hear)
+        if walk.row_state == "update":
+            keep_numbers(block.row_state, k, mine.row_state)
+    together.tell(tell)
     return state._replace(models=tuple(models))
+
+
+def going_alone(multi: Models, walk: Walk, state: States) -> list[int]:
+    """Return which models step beside those that go interleaved."""
+    return [
+        k
+        for k, model in enumerate(state.models)
+        if k not in state.interleaved
+        and not (walk.rows is not None and walk.rows(model) <= 0)
+        and not multi.is_converged(model)
+    ]
+
+
+def together_with(walk: Walk, still: list[State], models: int) -> ToldTogether:
+    """Return who hears the losses of all models: of some that stand still what they had."""
+    if walk.telling is None:
+        return ToldTogether(models)
+    had = [walk.metrics(model) for model in still]
+    sums = [sum(one[name] for one in had) for name in ("n_monitored", "loss_sum")]
+    return ToldTogether(models, *sums)
 
 
 def enter_each(walk: Walk, state: States) -> States:
@@ -163,7 +189,10 @@ def sum_each(what: Sum, tasks: Tasks) -> Sum:
 
     Its parts are tuples, too.
     """
-    return what._replace(zero=partial(zero_each, what), add=partial(add_each, what, tasks))
+    add = partial(add_each, what, tasks)
+    return what._replace(
+        zero=partial(zero_each, what), add=add, telling=None if what.telling is None else add
+    )
 
 
 def zero_each(what: Sum, at: tuple[Any, ...]) -> tuple[Part, ...]:
@@ -178,15 +207,20 @@ def add_each(
     at: tuple[Any, ...],
     block: Block,
     parts: tuple[Part, ...],
+    tell: Tell = untold,
+    every: int = 0,
 ) -> tuple[Part, ...]:
     """Add a block to every model's sum."""
-    added = list(parts)
+    added, together = list(parts), ToldTogether(len(at))
+    telling = what.telling if tell is not untold else None
     for k, (task, own) in enumerate(zip(tasks, at, strict=True)):
         if own is not None:
             mine = as_model_sees(block, task, k, len(at))
-            added[k] = what.add(task.problem(problem), own, mine, parts[k])
+            given = (task.problem(problem), own, mine, parts[k])
+            added[k] = telling(*given, together.hear, every) if telling else what.add(*given)
             if what.row_state == "write":
                 keep_numbers(block.row_state, k, mine.row_state)
+    together.tell(tell)
     return tuple(added)
 
 

@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 
 from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
 from fewpass.solvers.kernels.rows import Rows, add_vector, dot_vector
-from fewpass.solvers.kernels.shapes import Number, Order, PerColumn, PerRow
+from fewpass.solvers.kernels.shapes import LaneVector, Number, Order, PerColumn, PerRow, Vector
 from fewpass.solvers.kernels.simd.lanes import Eight, broadcast, load, store, sum_lanes
 from fewpass.solvers.kernels.simd.row_blocks import TILE, add_eight, dot_eight, prefetch_eight
+from fewpass.solvers.loss_monitor import Tell, untold
 from fewpass.solvers.losses import Problem, slope, value
-from fewpass.solvers.protocol import Block, Certificate, Sum, Weights
+from fewpass.solvers.protocol import Block, Certificate, Part, Sum, Weights
 
 RISE = 1e-12  # of an objective, relative; less is rounding
 
@@ -42,18 +43,35 @@ def no_gradient(at: Weights) -> GradientPart:
     return GradientPart(0.0, np.zeros_like(at.coef), 0.0, 0)
 
 
-def add_gradient(problem: Problem, at: Weights, block: Block, part: GradientPart) -> GradientPart:
+def add_gradient(
+    problem: Problem, at: Weights, block: Block, part: GradientPart, tell: Tell = untold,
+    every: int = 0,
+) -> GradientPart:  # fmt: skip
     """Add one block's loss and gradient at the given weights; G is added to in place.
 
     Where the block has room for it, its row state becomes the weighted slopes.
     """
-    loss, g_b = add_slopes(part.G, at.coef, at.intercept, problem, *block)
-    rows = part.rows + block.order.shape[0]
-    return GradientPart(part.loss + loss, part.G, part.g_b + g_b, rows)
+    return GradientPart(*added(part, at.coef, at.intercept, problem, block, tell, every))
+
+
+def added(
+    part: Part, w: NDArray[np.float64], b: float, problem: Problem, block: Block, tell: Tell,
+    every: int,
+) -> tuple[float, NDArray[np.float64], float, int]:  # fmt: skip
+    """Return the first fields of a part with a block's share; tell the losses inside it."""
+    loss, G, g_b, before = part[:4]
+    rows, tiles = block.order.shape[0], max(1, every // TILE)
+    inside = np.empty(0 if tell is untold else (rows - 1) // (tiles * TILE))
+    more, slopes = add_slopes(G, w, b, problem, *block, tiles, inside)
+    for k, so_far in enumerate(inside.tolist()):
+        stop = (k + 1) * tiles * TILE
+        tell(stop, (before + stop, loss + so_far))
+    tell(rows, (before + rows, loss + more))
+    return loss + more, G, g_b + slopes, before + rows
 
 
 #: The gradient at some weights, and the same with every row's slope kept.
-GRADIENT = Sum("reduce-gradient", no_gradient, add_gradient)
+GRADIENT = Sum("reduce-gradient", no_gradient, add_gradient, telling=add_gradient)
 GRADIENT_AND_SLOPES = GRADIENT._replace(row_state="write")
 
 
@@ -114,13 +132,14 @@ def whole_gradient(
 @kernel
 def add_slopes(
     G: PerColumn, w: PerColumn, b: float, problem: Problem, rows: Rows, y: PerRow, weight: PerRow,
-    order: Order, slopes: PerRow,
+    order: Order, slopes: PerRow, tiles: int, inside: Vector,
 ) -> tuple[float, float]:  # fmt: skip
     """G += sum of weighted slopes times rows; returns the sums of losses and of slopes.
 
     `slopes` (n,) gets the weighted slopes of the rows visited; (0,) does not ask for them.
+    `inside` gets the losses so far after every so many tiles of TILE rows, while it has room.
     """
-    n = order.shape[0]
+    n, told = order.shape[0], 0
     whole = n - n % TILE
     how, p, target, c, g = Eight(), np.empty(TILE), np.empty(TILE), np.empty(TILE), np.empty(TILE)
     losses, sums = broadcast(0.0, how), broadcast(0.0, how)
@@ -141,6 +160,7 @@ def add_slopes(
                 slopes[order[start + k]] = g[k]
         for k in range(0, TILE, 8):
             add_eight(rows, order, start + k, g[k:], G)
+        told = noted(inside, told, start + TILE == (told + 1) * tiles * TILE, losses)
     all_losses, all_slopes = sum_lanes(losses), sum_lanes(sums)
     for r in range(whole, n):
         i = order[r]
@@ -151,6 +171,15 @@ def add_slopes(
             slopes[i] = weight[i] * change
         add_vector(rows, i, weight[i] * change, G)
     return all_losses, problem.intercept * all_slopes
+
+
+@part_of_kernels
+def noted(inside: Vector, told: int, is_due: bool, losses: LaneVector) -> int:
+    """Note the losses so far where they are due and asked for; return how many times they were."""
+    if is_due and told < inside.shape[0]:
+        inside[told] = sum_lanes(losses)
+        told += 1
+    return told
 
 
 @part_of_kernels

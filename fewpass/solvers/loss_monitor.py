@@ -34,12 +34,35 @@ class LossSum(NamedTuple):
         return {"loss_sum": self.loss_sum, "n_monitored": self.n_monitored}
 
 
-#: Hears the losses so far, after so many rows of a block.
-Tell = Callable[[int, LossSum], None]
+#: Hears the losses so far, after so many rows of a block; of several models their means.
+Tell = Callable[[int, tuple[float, float]], None]
 
 
-def untold(_rows: int, _so_far: LossSum) -> None:
+def untold(_rows: int, _so_far: tuple[float, float]) -> None:
     """Keep nothing of it."""
+
+
+class ToldTogether:
+    """Hears the losses of several models, after the same rows each, and tells their mean."""
+
+    def __init__(self, models: int, n_monitored: float = 0.0, loss_sum: float = 0.0) -> None:
+        self._models, self._others = models, (n_monitored, loss_sum)  # of models that do not step
+        self._sums: dict[int, tuple[float, float]] = {}
+
+    def hear(self, rows: int, so_far: tuple[float, float]) -> None:
+        """Add up what one of them has lost so far; a `Tell`."""
+        n_monitored, loss_sum = self._sums.get(rows, self._others)
+        self._sums[rows] = (n_monitored + so_far[0], loss_sum + so_far[1])
+
+    def tell(self, tell: Tell) -> None:
+        """Hand the means on, in the order of rows."""
+        for rows, (n_monitored, loss_sum) in self._sums.items():
+            tell(rows, (n_monitored / self._models, loss_sum / self._models))
+
+
+def section_rows(pass_rows: int) -> int:
+    """Rows after which losses are told."""
+    return max(LEAST_SECTION, -(-pass_rows // SECTIONS))
 
 
 def sections(pass_rows: int, rows: int, tell: Tell | None = None) -> Iterator[slice]:
@@ -48,7 +71,7 @@ def sections(pass_rows: int, rows: int, tell: Tell | None = None) -> Iterator[sl
     A call of a kernel takes as long as 800 short rows: for who is `untold` it stays whole.  Without
     `tell` it is cut for everybody, as the sums of `onepass` round by section.
     """
-    size = max(1, rows) if tell is untold else max(LEAST_SECTION, -(-pass_rows // SECTIONS))
+    size = max(1, rows) if tell is untold else section_rows(pass_rows)
     return (slice(start, min(start + size, rows)) for start in range(0, rows, size))
 
 

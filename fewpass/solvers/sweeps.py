@@ -92,7 +92,8 @@ class Interleaved(NamedTuple):
 
     `step` gets the models' problems, states (their weights left empty), their weights W, labels
     (the class that counts as +1, -1 where targets are taken as they are), and which of all models
-    they are: where their numbers per row stand in the block's.  It changes W and these in place.
+    they are: where their numbers per row stand in the block's.  It changes W and these in place,
+    and tells the losses of all together.
     Every model comes to the bits that it would come to alone.
     """
 
@@ -106,6 +107,7 @@ class Interleaved(NamedTuple):
             Block,
             list[int],
             tuple[int, ...],
+            Tell,
         ],
         list[State],
     ]
@@ -160,6 +162,8 @@ class Sum(NamedTuple):
     zero: Callable[[Any], Part]  # of what `add` is taken at
     add: Callable[[Problem, Any, Block, Part], Part]
     row_state: RowStateUse = "none"  # "write": `add` fills block.row_state
+    #: `add` for who wants to hear the losses inside a block, too, after every so many rows.
+    telling: Callable[[Problem, Any, Block, Part, Tell, int], Part] | None = None
 
 
 class Reduce(NamedTuple):

@@ -9,20 +9,24 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from fewpass.pipeline.execution.executor import Executor
 from fewpass.pipeline.execution.span import (
     Job,
+    LossSoFar,
     Stopwatch,
     cost_of,
     is_small,
+    note,
     row_state_source,
     stored_by,
     window_reader,
 )
 from fewpass.pipeline.memory import return_freed_memory
 from fewpass.pipeline.streaming.windows import Window
+from fewpass.solvers.loss_monitor import section_rows
 from fewpass.solvers.protocol import Part, Sum, add_parts
 from fewpass.storage.row_state import NO_RECORDS, Records, RowRecords, StoredRowState
 
@@ -49,6 +53,7 @@ class ReduceReport(NamedTuple):
     step_s: float = 0.0
     ahead: bool = False
     row_state: tuple[StoredRowState, ...] = ()
+    losses: tuple[LossSoFar, ...] = ()  # the losses inside it, where the sum tells them
 
 
 def reduce_span(
@@ -72,15 +77,22 @@ def reduce_span(
     ]
     reader = window_reader(job, (roomy(max(sizes[0])), roomy(max(sizes[1]))), row_state)
     reader.ahead = ahead
-    rows, part, stepping = 0, what.zero(at), Stopwatch()
+    rows, part, stepping, losses = 0, what.zero(at), Stopwatch(), list[LossSoFar]()
+    every = section_rows(job.stats.n)
     for window, (block, places) in zip(windows, reader.blocks(windows), strict=True):
-        rows += block.order.shape[0]
+        before, rows = rows, rows + block.order.shape[0]
         with stepping:
-            part = what.add(job.problem, at, block, part)
+            if what.telling is None:
+                part = what.add(job.problem, at, block, part)
+            else:
+                tell = partial(note, losses, before)
+                part = what.telling(job.problem, at, block, part, tell, every)
         if row_state is not None and what.row_state == "write":
             row_state.write(sweep, window, places, block)
     cost = cost_of(reader, began, stepping)
-    return part, ReduceReport(rows=rows, **cost, row_state=stored_by(row_state))
+    return part, ReduceReport(
+        rows=rows, **cost, row_state=stored_by(row_state), losses=tuple(losses)
+    )
 
 
 def reduce(

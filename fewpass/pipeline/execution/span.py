@@ -46,6 +46,21 @@ def is_small(job: Job) -> bool:
     return job.dataset.manifest.nnz <= SMALL_VALUES
 
 
+class LossSoFar(NamedTuple):
+    """Losses of rows before they were learnt from, after some rows of a span."""
+
+    rows: int  # visited in the span
+    n_monitored: (
+        float  # rows whose loss was taken, since the walk began, or the span of a reduction
+    )
+    loss_sum: float  # over them
+
+
+def note(losses: list[LossSoFar], before: int, rows: int, so_far: tuple[float, float]) -> None:
+    """Keep what is told of the losses after so many rows of a block, beside those before it."""
+    losses.append(LossSoFar(before + rows, *so_far))
+
+
 def told(report: Any) -> dict[str, Any]:
     """Return a span's report as the log tells it: without the records of what it wrote."""
     return {name: value for name, value in report._asdict().items() if name != "row_state"}

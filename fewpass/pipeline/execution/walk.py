@@ -15,9 +15,11 @@ from typing import Any, NamedTuple
 from fewpass.pipeline.execution.executor import Executor
 from fewpass.pipeline.execution.span import (
     Job,
+    LossSoFar,
     Stopwatch,
     cost_of,
     is_small,
+    note,
     row_state_source,
     stored_by,
     window_reader,
@@ -31,7 +33,6 @@ from fewpass.pipeline.streaming.windows import (
     windows_between,
     windows_per_turn,
 )
-from fewpass.solvers.loss_monitor import LossSum
 from fewpass.solvers.protocol import State, Walk, row_versions, rows_visited
 from fewpass.storage.row_state import NO_RECORDS, Records, StoredRowState
 
@@ -39,14 +40,6 @@ SPAN_SECONDS = 1.0  # what a span should take: a thousand times what Dask asks f
 FASTER = 16  # times as many windows, at most, in a span as in the one before
 ENDLESS = 1 << 62  # windows of a walk whose end its own state knows
 SPANS_SUBMITTED = 2  # per stream: one runs, one waits for its result
-
-
-class LossSoFar(NamedTuple):
-    """Losses of rows before they were learnt from, after some rows of a span."""
-
-    rows: int  # visited in the span
-    n_monitored: int  # rows whose loss was taken, since the walk began
-    loss_sum: float  # over them
 
 
 class SpanReport(NamedTuple):
@@ -107,7 +100,7 @@ def walk_span(
                 if walk.telling is None:
                     state = walk.step(job.problem, job.stats, state, block)
                 else:
-                    tell = partial(_note, losses, before)
+                    tell = partial(note, losses, before)
                     state = walk.telling(job.problem, job.stats, state, block, tell)
             if walk.diverged(state):
                 break
@@ -120,10 +113,6 @@ def walk_span(
         arrived=walk.rows is not None and walk.rows(state) <= 0, row_state=stored_by(row_state),
         losses=tuple(losses),
     )  # fmt: skip
-
-
-def _note(losses: list[LossSoFar], before: int, rows: int, so_far: LossSum) -> None:
-    losses.append(LossSoFar(before + rows, *so_far))
 
 
 def windows_to_visit(

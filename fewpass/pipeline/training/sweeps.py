@@ -285,6 +285,8 @@ class Sweeps:
     def _add_up(self, what: Sum, at: Any, *, counts: bool = True) -> Any:
         """Return a handle on the sum; `counts`: as a pass."""
         number, self._adding = self._progress.cursor.sweeps, Stopwatch()
+        if not counts:  # a look at weights that are done is no part of how they learnt
+            what = what._replace(telling=None)
         versions = self._versions_read() if what.row_state == "read" else ()
 
         def count(report: ReduceReport) -> None:

@@ -22,11 +22,12 @@ from numpy.typing import NDArray
 
 from fewpass.solvers.batch.batch_method import BatchMethod, Trial
 from fewpass.solvers.estimates.expected_passes import conditioning, digits
-from fewpass.solvers.gradient import RISE, Bounds, add_slopes
+from fewpass.solvers.gradient import RISE, Bounds, added
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.rows import Rows, add_vector, dot_vector, prefetch_row
 from fewpass.solvers.kernels.shapes import LowerTriangle, Order, PerColumn, PerRow
 from fewpass.solvers.kernels.simd.row_blocks import add_four_squares
+from fewpass.solvers.loss_monitor import Tell, untold
 from fewpass.solvers.losses import Problem, curvature_at
 from fewpass.solvers.needs import Needs
 from fewpass.solvers.protocol import (
@@ -98,20 +99,19 @@ def no_curvature(at: CurvedPoint) -> CurvedPart:
     return CurvedPart(0.0, np.zeros(d), 0.0, 0, np.zeros((d + 1, d + 1)), 0)
 
 
-def add_curvature(problem: Problem, at: CurvedPoint, block: Block, part: CurvedPart) -> CurvedPart:
+def add_curvature(
+    problem: Problem, at: CurvedPoint, block: Block, part: CurvedPart, tell: Tell = untold,
+    every: int = 0,
+) -> CurvedPart:  # fmt: skip
     """Add one block's loss, gradient and curvature at the given weights, in place."""
-    loss, g_b = add_slopes(part.G, at.coef, at.intercept, problem, *block)
-    rows = block.order.shape[0]
+    whole = added(part, at.coef, at.intercept, problem, block, tell, every)
     few = np.ascontiguousarray(block.order[:: at.thinned])  # one kernel, whatever is left out
     add_squares(part.H, at.coef, at.intercept, problem, *block[:3], few)
-    return CurvedPart(
-        part.loss + loss, part.G, part.g_b + g_b, part.rows + rows, part.H,
-        part.H_rows + few.shape[0],
-    )  # fmt: skip
+    return CurvedPart(*whole, part.H, part.H_rows + few.shape[0])
 
 
 #: Objective, gradient and H at some weights.
-CURVED = Sum("reduce-curvature", no_curvature, add_curvature)
+CURVED = Sum("reduce-curvature", no_curvature, add_curvature, telling=add_curvature)
 
 
 class Newton(BatchMethod):

@@ -237,6 +237,7 @@ class Sdca(DualMethod):
         block: Block,
         labels: list[int],
         places: tuple[int, ...],
+        tell: Tell = untold,
     ) -> list[AnyState]:
         """Visit the rows of one block with several models, see protocol.py: Interleaved."""
         numbers = [
@@ -249,9 +250,16 @@ class Sdca(DualMethod):
             for problem, state in zip(problems, models, strict=True)
         ]
         shares = np.array([state.shares for state in models])
+        before = [sum(state.monitor[k] for state in models) for k in range(2)]
+
+        def tell_all(rows: int, lost: float) -> None:
+            tell(rows, (before[0] + rows * len(models), before[1] + lost))
+
+        parts = sections(stats.stream_rows, len(block.order), tell)
         sums = walk_interleaved(
-            problems[0].loss, numbers, shares, labels, places, W, block, per_row(block)
-        )
+            problems[0].loss, numbers, shares, labels, places, W, block, per_row(block), parts,
+            tell_all,
+        )  # fmt: skip
         each = zip(models, sums, strict=True)
         return [count_rows(state, block.order.shape[0], *own) for state, own in each]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,15 +106,20 @@ def walk_interleaved(
     W: NDArray[np.float64],
     block: Block,
     row_state: NDArray[np.float64],
+    parts: Iterable[slice],
+    tell: Callable[[int, float], None],
 ) -> list[list[float]]:
     """Visit the rows of a block with several models; W and the numbers per row change.
 
-    Returns what visit_rows returns, model after model.
+    `tell` hears the losses of all models after each part of the block.  Returns what visit_rows
+    returns, model after model.
     """
     how = lanes_for(len(labels))
     sums = in_lanes([(0.0,) * 4] * len(labels), how)
-    visit_interleaved(
-        sums, W, how, loss, in_lanes(numbers, how), in_lanes([(k,) for k in labels], how), shares,
-        np.array(places), *block[:4], row_state,
-    )  # fmt: skip
+    given = (in_lanes(numbers, how), in_lanes([(k,) for k in labels], how), shares)
+    for part in parts:
+        visit_interleaved(
+            sums, W, how, loss, *given, np.array(places), *block[:3], block.order[part], row_state
+        )
+        tell(part.stop, float(np.sum(out_of_lanes(sums, len(labels), how), axis=0)[2]))
     return out_of_lanes(sums, len(labels), how)

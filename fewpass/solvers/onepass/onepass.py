@@ -210,6 +210,7 @@ class Onepass(Method):
         block: Block,
         labels: list[int],
         _places: tuple[int, ...],
+        tell: Tell = untold,
     ) -> list[OnepassState]:
         """Visit the rows of one block with several models, see protocol.py: Interleaved."""
         L = lanes_for(len(models)).width
@@ -226,12 +227,17 @@ class Onepass(Method):
             for problem, state, own in zip(problems, states, seen, strict=True)
         ]
         owns, states = [one[0] for one in ready], [one[1] for one in ready]
-        parts = sections(stats.stream_rows, len(block.order))  # sums round as those of one model do
-        for piece in (piece for part in parts for piece in pieces(part)):
-            rows = block._replace(order=block.order[piece])
-            states = visited_interleaved(problems, owns, stats, states, W, labels, rows)
-            if piece.stop % PIECE == 0:
-                states = [state._replace(chosen=ahead(state)) for state in states]
+        for part in sections(stats.stream_rows, len(block.order)):  # rounds as one model does
+            for piece in pieces(part):
+                rows = block._replace(order=block.order[piece])
+                states = visited_interleaved(problems, owns, stats, states, W, labels, rows)
+                if piece.stop % PIECE == 0:
+                    states = [state._replace(chosen=ahead(state)) for state in states]
+            known = [state.progressive.told for state in states]
+            tell(
+                part.stop,
+                (sum(one.n_monitored for one in known), sum(one.loss_sum for one in known)),
+            )
         moved = []
         numbers = unpack(W, len(models))  # judged where they lie apart: outputs are read by column
         for problem, state, own, one in zip(problems, states, numbers, ready, strict=True):

@@ -164,6 +164,7 @@ class Sgd(Method):
         block: Block,
         labels: list[int],
         _places: tuple[int, ...],
+        tell: Tell = untold,
     ) -> list[SgdState]:
         """Visit the rows of one block with several models, see protocol.py: Interleaved."""
         ready = [
@@ -173,7 +174,10 @@ class Sgd(Method):
         own, states, lengths = zip(*ready, strict=True)
         schedules = [self.schedule(problem) for problem in problems]
         least = loss_of_zero(problems[0], stats)
-        stepped = walk_interleaved(list(own), schedules, list(states), labels, least, W, block)
+        parts = sections(stats.stream_rows, len(block.order), tell)
+        stepped = walk_interleaved(
+            list(own), schedules, list(states), labels, least, W, block, parts, tell
+        )
         each = zip(stepped, lengths, strict=True)
         return [scale_intercept(state, length) for state, length in each]
 

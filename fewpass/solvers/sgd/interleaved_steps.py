@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from fewpass.solvers.kernels.simd.interleaved import (
     targets_of,
 )
 from fewpass.solvers.kernels.simd.lanes import LaneWidth, any_lane, load, store
-from fewpass.solvers.loss_monitor import LossMonitor, in_counts, in_numbers
+from fewpass.solvers.loss_monitor import LossMonitor, Tell, in_counts, in_numbers, untold
 from fewpass.solvers.losses import Loss, Problem
 from fewpass.solvers.protocol import Block
 from fewpass.solvers.sgd.schedule import Schedule, step_size
@@ -148,9 +148,14 @@ def walk_interleaved(
     least: float,
     W: NDArray[np.float64],
     block: Block,
+    parts: Iterable[slice],
+    tell: Tell,
 ) -> list[SgdState]:
-    """Carry several models, all at one row, over a block; W as in interleaved.py changes."""
-    first, loss, c = states[0], problems[0].loss, schedules[0].c
+    """Carry several models, all at one row, over a block; W as in interleaved.py changes.
+
+    Their losses are told after each of its parts.
+    """
+    first, t, loss, c = states[0], states[0].t, problems[0].loss, schedules[0].c
     how = lanes_for(len(states))
     scalars = in_lanes([as_numbers(state) for state in states], how)
     numbers = in_lanes(
@@ -160,12 +165,28 @@ def walk_interleaved(
         ],
         how,
     )
-    t = visit_interleaved(
-        scalars, first.t, first.t0, loss, numbers, in_lanes([(k,) for k in labels], how), c, least,
-        W, how, *block[:4],
-    )  # fmt: skip
+    sides = in_lanes([(k,) for k in labels], how)
+    for part in parts:
+        t = visit_interleaved(
+            scalars, t, first.t0, loss, numbers, sides, c, least, W, how, *block[:3],
+            block.order[part],
+        )  # fmt: skip
+        if tell is not untold:
+            seen, lost, diverged = monitored(scalars, len(states), how)
+            tell(part.stop, (seen, lost))
+            if diverged:
+                break
     moved = out_of_lanes(scalars, len(states), how)
     return [with_numbers(state, t, q) for state, q in zip(states, moved, strict=True)]
+
+
+def monitored(
+    scalars: NDArray[np.float64], models: int, how: LaneWidth
+) -> tuple[float, float, float]:
+    """Return the rows whose loss was taken, their losses and the explosions, of all models."""
+    found = np.array(out_of_lanes(scalars, models, how))[:, [6, 7, 10]].sum(axis=0)
+    seen, lost, diverged = found.tolist()
+    return seen, lost, diverged
 
 
 def as_numbers(state: SgdState) -> list[float]:

@@ -11,10 +11,20 @@ from fewpass.solvers import loss_monitor
 from testing.datasets import make
 
 
-@pytest.mark.parametrize("layout", ["dense", "sparse"])
-@pytest.mark.parametrize("solver", ["asgd", "onepass", "sdca", "psdca"])
-def test_a_pass_is_told_in_a_hundred_points_and_more(tmp_path, monkeypatch, solver, layout):
-    data = make(tmp_path / "data", n=6000, d=30, layout=layout, chunk_rows=1500).folder.url
+@pytest.mark.parametrize(
+    ("solver", "layout", "classes"),
+    [
+        *((solver, "dense", 2) for solver in ("asgd", "onepass", "sdca", "psdca", "newton")),
+        *((solver, "sparse", 3) for solver in ("asgd", "onepass", "sdca")),  # side by side
+        ("sdca", "dense", 3),  # one after the other
+        ("newton", "sparse", 3),
+    ],
+)
+def test_a_pass_is_told_in_a_hundred_points_and_more(
+    tmp_path, monkeypatch, solver, layout, classes
+):
+    how = {"layout": layout, "classes": classes}
+    data = make(tmp_path / "data", n=6000, d=30, chunk_rows=1500, **how).folder.url
     curves, bits = {}, set()
     for rows in (16, 10**9):
         monkeypatch.setattr(loss_monitor, "LEAST_SECTION", rows)

@@ -22,7 +22,8 @@ from fewpass.solvers.losses import Logistic, Problem
 from fewpass.solvers.kernels.rows import DenseRows
 X = np.ones((3, 2), np.float32)
 add_slopes(np.zeros(2), np.zeros(2), 0.0, Problem(Logistic(), 1.0, 0.0, 1.0), DenseRows(X),
-           np.ones(3), np.ones(3), np.arange(3), np.zeros(3))
+           np.ones(3), np.ones(3), np.arange(3), np.zeros(3),
+           1, np.zeros(0))
 stats = add_slopes.stats
 whole = "numba.np.arraymath" in sys.modules
 print(json.dumps([sum(stats.cache_hits.values()), sum(stats.cache_misses.values()), whole]))

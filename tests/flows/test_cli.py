@@ -536,7 +536,7 @@ def test_meter_tells_the_loss_since_the_last_line():
 
 def test_history_counts_once_what_a_crash_made_twice():
     def logged(event, rows, **facts):
-        return {"event": event, "rows_seen": rows} | facts
+        return {"event": event, "rows_seen": rows, "passes": 0.0} | facts
 
     def stepped(seen, rows, loss_sum):
         metrics = {"loss_sum": loss_sum, "n_monitored": seen}

@@ -184,9 +184,8 @@ def monitored(
     scalars: NDArray[np.float64], models: int, how: LaneWidth
 ) -> tuple[float, float, float]:
     """Return the rows whose loss was taken, their losses and the explosions, of all models."""
-    found = np.array(out_of_lanes(scalars, models, how))[:, [6, 7, 10]].sum(axis=0)
-    seen, lost, diverged = found.tolist()
-    return seen, lost, diverged
+    each = scalars.reshape(-1, SCALARS, how.width).swapaxes(0, 1).reshape(SCALARS, -1)[:, :models]
+    return float(each[6].sum()), float(each[7].sum()), float(each[10].sum())
 
 
 def as_numbers(state: SgdState) -> list[float]:

@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 LEARNING = ("rows", "passes", "average", "since last", "rows/s", "MB/s", "memory", "left")
 TO_TOL = "passes to tol"  # at the rate of the last three passes
 PROVING = ("passes", "objective", "above optimum", TO_TOL, "rows/s", "MB/s", "memory", "left")
-WIDTHS = {"rows": 13, "passes": 8, "memory": 10, "MB/s": 8, "left": 8}
+#: All columns of either table take 80 letters: as many as what a pipe leads to is taken to have.
+WIDTHS = {
+    "rows": 13, "passes": 7, "average": 11, "since last": 11, "objective": 11, "rows/s": 11,
+    "MB/s": 7, "memory": 8, "left": 8,
+}  # fmt: skip
 WIDTH = 14  # of the others
 SPARED = ("MB/s", "memory", "since last", "rows", "left", "rows/s", TO_TOL)  # in this order
 ENGINES = {"threads": "threads of this process", "dask": "Dask"}
@@ -44,9 +48,7 @@ def training_display(terminal: Terminal, plan: TrainingPlan) -> Iterator[Show]:
         return
     meter = Meter(plan.passes, plan.tol)
     proves = plan.tol is not None or plan.solver.goal == "tolerance"
-    columns: tuple[str, ...] = PROVING if proves else LEARNING
-    if terminal.err.is_terminal:
-        columns = fitting(columns, terminal.err.width)
+    columns = fitting(PROVING if proves else LEARNING, terminal.err.width)
     if terminal.live:
         columns = tuple(column for column in columns if column != "left")  # beside the bar
         with Live(console=terminal.err, refresh_per_second=4, transient=False) as live:
@@ -78,7 +80,7 @@ class _Panel:
         _tell(self._terminal, event)
 
     def _draw(self, numbers: Numbers, *, ended: bool) -> Group:
-        table = Table(box=None, padding=(0, 2, 0, 0))
+        table = Table(box=None, padding=(0, 1, 0, 0))
         for name in self._columns:
             table.add_column(name, justify="right", header_style="dim", no_wrap=True)
         table.add_row(*cells(self._columns, numbers))

@@ -55,6 +55,15 @@ def liblinear(path: str) -> np.ndarray:
     return sign * np.array(model.w[: X.shape[1] + 1])
 
 
+def snapml(path: str) -> np.ndarray:
+    """Snap ML's own reader, its dual logistic regression on two threads."""
+    from snapml import LogisticRegression
+    from snapml.Loaders import load_from_svmlight_format
+
+    rows = load_from_svmlight_format(path)
+    return of(LogisticRegression(regularizer=10.0, n_jobs=2, fit_intercept=True).fit(rows))
+
+
 def polars_sgd(path: str) -> np.ndarray:
     """polars' reader, SGDClassifier."""
     import polars as pl

@@ -73,14 +73,37 @@ def peer(train: str, test: str, name: str) -> Work:
 def vowpal_wabbit(train: str, test: str) -> Work:
     """Vowpal Wabbit as it is told to learn: text of its own form, one pass, 2^22 weights."""
     program = [sys.executable, "-m", "vowpalwabbit", "--quiet"]
-    learn = ["--loss_function", "logistic", "-b", "22", "-d", train.replace(".svm", ".vw")]
+    learn = ["--loss_function", "logistic", "-b", "22", "-d", in_vw_form(train)]
 
     def scores(folder: Path) -> np.ndarray:
-        told = ["-t", "-i", f"{folder}/vw", "-d", test.replace(".svm", ".vw"), "-p", f"{folder}/p"]
+        told = ["-t", "-i", f"{folder}/vw", "-d", in_vw_form(test), "-p", f"{folder}/p"]
         subprocess.run([*program, *told], check=True, cwd=ROOT)
         return np.loadtxt(f"{folder}/p")
 
     return work(lambda folder: [[*program, *learn, "-f", f"{folder}/vw"]], scores, test)
+
+
+class Cold:
+    """One of the above, by a file that the page cache was told to forget before every turn."""
+
+    def __init__(self, of: str, train: str, test: str, **options: str) -> None:
+        self._run: Work = globals()[of](train, test, **options)
+        self._files = [path for path in map(Path, (train, in_vw_form(train))) if path.exists()]
+
+    def __call__(self) -> dict[str, Any]:
+        return self._run()
+
+    def before(self) -> None:
+        """Forget what is read."""
+        from benchmarks.suite.streaming import forget_file
+
+        for path in self._files:
+            forget_file(path)
+
+
+def in_vw_form(path: str) -> str:
+    """Return where the same rows lie as Vowpal Wabbit wants them."""
+    return path.removesuffix(".svm") + ".vw"
 
 
 def work(

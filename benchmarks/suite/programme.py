@@ -25,12 +25,14 @@ SKLEARN = {
     "squared": {"Ridge": "ridge"},
 }  # fmt: skip
 STORED, STRAIGHT = "fewpass ingest, train", "fewpass train, straight from the file"
+COLD = (STORED, STRAIGHT, "Vowpal Wabbit", "polars, SGDClassifier")  # from a cold disk, too
 FILE_MB = (60, 600)
 FILE_PEERS = {
     True: {
         "LIBLINEAR -s 7": "liblinear",
         "scikit-learn, SGDClassifier": "scikit_learn_sgd",
         "scikit-learn, LogisticRegression": "scikit_learn_logistic",
+        "Snap ML's reader, LogisticRegression": "snapml",
     },
     False: {
         "polars, SGDClassifier": "polars_sgd",
@@ -106,6 +108,12 @@ class Programme:
             Contestant(peer, "file_to_model:peer", at | {"name": function}, 2)
             for peer, function in FILE_PEERS[train.suffix == ".svm"].items()
         ]
+        everyone += [
+            Contestant(f"{each.name}, cold", "file_to_model:Cold",
+                       each.options | {"of": each.make.partition(":")[2]}, 2)
+            for each in everyone
+            if each.name in COLD
+        ]  # fmt: skip
         return Contest(
             f"file-to-model {name}", f"From a file to a model: {title}", "made",
             tuple(everyone), targets, "MB", train.stat().st_size / 1e6, turns,

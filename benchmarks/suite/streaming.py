@@ -58,8 +58,14 @@ def forget(folder: str) -> None:
     """Drop a folder's files from the system's page cache."""
     for path in Path(folder).rglob("*"):
         if path.is_file():
-            with path.open("rb") as file:
-                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            forget_file(path)
+
+
+def forget_file(path: Path) -> None:
+    """Drop a file from the system's page cache; what is not on the disk yet is written first."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 class Streamed:

@@ -27,9 +27,10 @@ from fewpass.pipeline.ingestion.held import HeldRows
 from fewpass.pipeline.ingestion.partitioned import Partitioned
 from fewpass.pipeline.ingestion.scaling import Measured, Scaler, measured, resolved
 from fewpass.pipeline.ingestion.target_map import LabelEncoder
+from fewpass.pipeline.memory import release_freed_memory
 from fewpass.pipeline.settings.ingest_plan import IngestPlan, ScalingKind
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.sources.source import Parsed, Piece, Source
+from fewpass.pipeline.sources.source import HashesNames, Parsed, Piece, Source
 from fewpass.storage.column_order import ColumnOrder
 from fewpass.storage.ordered import ordered_map
 from fewpass.storage.table import SparseTable, Table, n_bytes
@@ -139,6 +140,7 @@ class Partitioner:
             self._await_copies(0)
         for rows in self.rows:
             rows.finish()
+        release_freed_memory()
         self._refuse_empty()
         n_features = self.source.n_features or self.max_index + 1
         scaler = None
@@ -282,13 +284,17 @@ class Partitioner:
         need = n_features * BYTES_PER_COLUMN
         if need > self.plan.memory_for_rows:
             least = format_bytes(self.plan.memory + need - self.plan.memory_for_rows)
+            schema = self.source.schema
+            hashed = isinstance(self.source, HashesNames) or (schema and schema.encoding)
+            fewer = ", or hash to fewer columns (`hash_bits`)" if hashed else ""
             raise BadInput(
                 f"The statistics of {n_features} columns take {format_bytes(need)}, more than "
-                f"the memory has room for. Give at least {least}."
+                f"the memory has room for. Give at least {least}{fewer}."
             )
 
 
 def _in_flight(plan: IngestPlan, threads: int) -> int:
-    """How many pieces are parsed at a time."""
-    fits = plan.memory_for_rows // 4 // (PIECE_COPIES * PIECE_BYTES)
-    return min(max(2, fits), threads + 2)
+    """How many pieces are parsed at a time: two at least, where they fit at all."""
+    piece = PIECE_COPIES * PIECE_BYTES
+    least = 2 if plan.memory_for_rows >= 2 * piece else 1
+    return min(max(least, plan.memory_for_rows // 4 // piece), threads + 2)

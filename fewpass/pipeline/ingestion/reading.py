@@ -11,7 +11,7 @@ from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.source_options import SourceOptions, unusual
 from fewpass.pipeline.sources import Expected, open_source
 from fewpass.pipeline.sources.opening import is_table
-from fewpass.pipeline.sources.source import HashesNames, Source
+from fewpass.pipeline.sources.source import HashesNames, Source, sample_memory
 from fewpass.pipeline.sources.streams import COMPRESSIONS
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.hashed_names import HashedNames
@@ -35,6 +35,7 @@ def source_of(plan: IngestPlan, like: Dataset | None) -> Source:
         like.schema if like else None,
         f"the data set {plan.like}",
         plan.memory_for_rows // LINES_SHARE,
+        sample_memory(plan.memory),
     )
 
     def opened(how: SourceOptions) -> Source:

@@ -49,7 +49,8 @@ class IngestPlan(Described):
     """Sources, and the data set to make of them.
 
     The same plan on the same sources gives the same data set, byte for byte, with any number of
-    threads and any memory (memory below 16 chunks makes the chunks smaller).
+    threads and any memory.  But memory below 16 chunks makes the chunks smaller, and memory below
+    256 MiB may make the sample smaller that decides how a table's columns are encoded.
     """
 
     model_config = ADDRESSED

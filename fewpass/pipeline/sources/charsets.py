@@ -12,6 +12,7 @@ from fewpass.pipeline.sources.rejection import shown
 #: What UTF-16 begins with, either way round.
 UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _READ_BYTES = 1 << 16
+_RETURN, _NEWLINE = b"\r", b"\n"
 
 
 def as_utf8(stream: BinaryIO, charset: str | None, where: str) -> BinaryIO:
@@ -34,6 +35,31 @@ def peekable(stream: BinaryIO) -> io.BufferedReader:
     """Return a stream whose first bytes can be looked at, also where it cannot go back."""
     found: Any = stream if hasattr(stream, "peek") else io.BufferedReader(cast("Any", stream))
     return cast("io.BufferedReader", found)
+
+
+def with_line_feeds(stream: BinaryIO) -> BinaryIO:
+    """Return text with line feeds, where lines end in carriage returns alone, as on old Macs."""
+    peeked = peekable(stream)
+    head = peeked.peek(_READ_BYTES)
+    if _NEWLINE in head or _RETURN not in head[:-1]:  # the last may be half of both
+        return cast("BinaryIO", peeked)
+    return cast("BinaryIO", io.BufferedReader(_LineFeeds(peeked), _READ_BYTES))
+
+
+class _LineFeeds(io.RawIOBase):
+    """A stream with line feeds for carriage returns."""
+
+    def __init__(self, stream: io.BufferedReader) -> None:
+        super().__init__()
+        self._stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, out: Any) -> int:
+        found = self._stream.read(len(out)).replace(_RETURN, _NEWLINE)
+        out[: len(found)] = found
+        return len(found)
 
 
 def _decoded(stream: BinaryIO, charset: str, where: str) -> BinaryIO:

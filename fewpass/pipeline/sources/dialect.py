@@ -45,7 +45,7 @@ def split_line(line: str, dialect: Dialect) -> list[str]:
         if "\r" in line:
             raise BadInput(
                 f"A line that begins with {shown(line)} holds carriage returns alone, which end no "
-                "line. Write line feeds, for example by tr '\\r' '\\n'."
+                "line where others end in line feeds. Write these, for example by tr '\\r' '\\n'."
             ) from error
         raise BadInput(
             f"A line that begins with {shown(line)} cannot be taken apart ({error}). "

@@ -82,7 +82,8 @@ class EncodedSource:
         self.has_weight = self._columns.weight is not None
         self._used = used_columns(self._columns)
         known = recipe_in(expected.schema)
-        sample = sampled(rows, self._used, LOOK_BYTES if known else SAMPLE_BYTES)
+        most = LOOK_BYTES if known else SAMPLE_BYTES
+        sample = sampled(rows, self._used, most, expected.sample_memory)
         self._target_written = self._written(sample)
         self.recipe = known or self._fitted(sample)
         if options.idf == "exact" and known is None:

@@ -34,6 +34,25 @@ def lines_in(text: Any) -> tuple[list[bytes], Any]:
     return [lines[k] for k in numbers], np.array(numbers, np.int64)
 
 
+def without_members(text: Any, names: Sequence[str]) -> tuple[bytes, tuple[str, ...]]:
+    """Return lines without the members of these names, and which of them there were."""
+    found: dict[str, None] = {}
+    lines = []
+    for line in np.ascontiguousarray(text).tobytes().split(b"\n"):
+        try:
+            row = json.loads(line)
+        except ValueError:  # blank, or told of later
+            row = None
+        if isinstance(row, dict):
+            here = [name for name in names if name in row]
+            found |= dict.fromkeys(here)
+            left = {name: value for name, value in row.items() if name not in here}
+            lines.append(json.dumps(left).encode() if here else line)
+        else:
+            lines.append(line)
+    return b"\n".join(lines), tuple(found)
+
+
 def first_clash(error: Exception) -> int | None:
     """Return which of the lines that are not blank Arrow stopped at, if it says so."""
     found = _ROW.search(str(error))

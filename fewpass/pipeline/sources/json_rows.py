@@ -17,7 +17,14 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.sources.arrow_rows import cells_of, flat, flat_table
 from fewpass.pipeline.sources.dense_rows import refuse_text_settings
-from fewpass.pipeline.sources.json_faults import explained, first_clash, lines_in, read_json, unfit
+from fewpass.pipeline.sources.json_faults import (
+    explained,
+    first_clash,
+    lines_in,
+    read_json,
+    unfit,
+    without_members,
+)
 from fewpass.pipeline.sources.raw_rows import Cells
 from fewpass.pipeline.sources.rejection import SKIP_ADVICE
 from fewpass.pipeline.sources.source import Expected, Piece
@@ -86,11 +93,15 @@ class JsonRows:
         self._longest_line = expected.longest_line
         self._skips = options.on_bad_row == "skip"
         head = first_lines(addresses[0], self._longest_line, HEAD_BYTES)
+        self._dropped = _dropped(options, expected)
+        self._unread: tuple[str, ...] = ()  # of these, what clashes keep us from reading
         self._schema = self._inferred(np.ascontiguousarray(head.bytes), addresses[0].name)
+        kept = [field for field in self._schema if field.name not in self._dropped]
+        self._wanted = pa.schema(kept)
         found = flat(self._schema)
         require_distinct(found.names, addresses[0].name)
-        self.names: tuple[str, ...] = tuple(found.names)
-        self.types = tuple(map(str, found.types))
+        self.names: tuple[str, ...] = (*found.names, *self._unread)
+        self.types = (*map(str, found.types), *("any" for _ in self._unread))
         self._others: set[str] = set()
 
     @property
@@ -114,6 +125,10 @@ class JsonRows:
             return _wider(read_json(head, None, "infer"))
         except pa.ArrowInvalid as error:
             clash = error
+        if self._dropped and not self._unread:
+            left, self._unread = without_members(head, self._dropped)
+            if self._unread:
+                return self._inferred(left, name)
         lines, numbers = lines_in(head)
         at = first_clash(clash)
         if not at:
@@ -129,19 +144,19 @@ class JsonRows:
     def _read(self, text: Any) -> tuple[Any, list[tuple[int, str, str]], Any]:
         """Read lines: their table, what is wrong with others, and the numbers of good ones."""
         try:
-            table = read_json(text, self._schema, "infer")
+            table = read_json(text, self._schema, "ignore" if self._unread else "infer")
         except pa.ArrowInvalid as error:
             clashing = [name.replace("/", ".") for name in _CLASHING.findall(str(error))]
         else:
             self._others.update(set(flat(table.schema).names) - set(self.names))
             return table, [], None
         lines, numbers = lines_in(text)
-        bad = unfit(lines, self._schema)
-        if not bad:  # others than known members clash
+        bad = unfit(lines, self._wanted)
+        if not bad:  # others than members that are wanted clash
             self._others.update(set(clashing) - set(self.names))
-        faults = [(int(numbers[k]), *explained(lines[k], self._schema)) for k in bad]
+        faults = [(int(numbers[k]), *explained(lines[k], self._wanted)) for k in bad]
         left = np.delete(np.arange(len(lines)), bad)
-        table = read_json(_joined(lines[k] for k in left), self._schema, "ignore")
+        table = read_json(_joined(lines[k] for k in left), self._wanted, "ignore")
         return table, faults, numbers[left]
 
     def expands_to(self) -> float:
@@ -164,6 +179,16 @@ class JsonRows:
 
         told = tuple((piece.first_line + line, fact, advice) for line, fact, advice in faults)
         return found._replace(lines=lines, faults=told)
+
+
+def _dropped(options: SourceOptions, expected: Expected) -> tuple[str, ...]:
+    """Return the names of members that nobody wants, whatever they hold."""
+    names = [name for name in options.drop if isinstance(name, str)]
+    names += [name for name, kind in options.column.items() if kind == "drop"]
+    known = expected.schema
+    if known is not None and known.names is not None:
+        names += [known.names[k] for k in known.dropped]
+    return tuple(names)
 
 
 def _joined(lines: Iterable[bytes]) -> bytes:

@@ -16,6 +16,7 @@ from fewpass.pipeline.sources.raw_rows import RawRows
 from fewpass.pipeline.sources.source import Expected, Source
 from fewpass.pipeline.sources.stray_quotes import in_address
 from fewpass.pipeline.sources.streams import Address, find, first_lines, opened
+from fewpass.pipeline.sources.title import refuse_title
 from fewpass.storage.schema import Schema
 
 _LOOKED_AT = 1 << 16
@@ -26,6 +27,7 @@ _LIBSVM_LINE = re.compile(  # times of day have colons, too, but other cells bes
 )
 _VW_LINE = re.compile(rb"[-+.\deE \t]*('\S*)?\|[^\s|]*([ \t]\|?[^\s|]*)+$")
 _JSON_IN_ONE = re.compile(rb"\s*(\[\s*[{\[]|\[\s*$|\{\s*$)")
+_MARKDOWN_RULE = re.compile(rb"[-:| \t]*---[-:| \t]*")  # below the names of the columns
 _NUMBER = re.compile(rb"\s*[-+]?[\d.]+(e[-+]?\d+)?\s*(#.*)?", re.IGNORECASE)
 
 
@@ -67,6 +69,8 @@ def open_source(
         addresses = [address._replace(spaced=True) for address in addresses]
         options = options.model_copy(update={"delimiter": "\t"})
     if word == "csv":
+        if not addresses[0].spaced:
+            refuse_title(addresses[0], options, expected.longest_line)
         first = in_address(addresses[0], options, expected.longest_line)
         addresses = [address._replace(quotes=first.quotes) for address in addresses]
     if word not in TABLES:
@@ -215,6 +219,11 @@ def _guess_text(head: bytes, name: str) -> Format:
         head = head[: 1 + max(map(head.rfind, (b" ", b"\t", b"\n", b",")))] or head
     lines = [line for line in head.splitlines() if line.strip() and not line.startswith(b"#")]
     first = lines[0].strip() if lines else b""
+    if len(lines) > 1 and b"|" in lines[1] and _MARKDOWN_RULE.fullmatch(lines[1].strip()):
+        raise BadInput(
+            f"{name}: the file is a table in Markdown, and rows of cells were expected. Write "
+            "these alone, for example by sed '2d; s/^|//; s/|$//'."
+        )
     if _JSON_IN_ONE.match(first):
         raise BadInput(
             f"{name}: the file is one JSON document, and JSON lines were expected. Write an object "

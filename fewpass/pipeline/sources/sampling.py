@@ -15,13 +15,12 @@ from fewpass.pipeline.memory import release_freed_memory
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sources.columns import Columns, choose
 from fewpass.pipeline.sources.raw_rows import RawRows
-from fewpass.pipeline.sources.source import Expected
+from fewpass.pipeline.sources.source import SAMPLE_MEMORY, Expected
 
 #: Of the first rows: bytes as they are written, and rows drawn of them, that decide on a recipe;
-#: of tables so wide that their cells take more memory than that, fewer rows.
+#: of tables so wide that their cells take more memory than they may, fewer rows.
 SAMPLE_BYTES = 64 << 20
 SAMPLE_ROWS = 100_000
-SAMPLE_MEMORY = 64 << 20
 SAMPLE_SEED = 0
 #: Of the first rows: bytes that tell whether a table is more than numbers.
 LOOK_BYTES = 1 << 20
@@ -50,8 +49,11 @@ def used_columns(columns: Columns) -> list[int]:
     return [k for k in (*columns.features, columns.label, columns.weight) if k is not None]
 
 
-def sampled(rows: RawRows, used: Sequence[int], most: int) -> Any:
-    """Draw rows of the first `most` bytes: an Arrow table of the columns `used`."""
+def sampled(rows: RawRows, used: Sequence[int], most: int, memory: int = SAMPLE_MEMORY) -> Any:
+    """Draw rows of the first `most` bytes: an Arrow table of the columns `used`.
+
+    While they are drawn they take `memory` bytes at most, but for those of a piece.
+    """
     names = rows.names or tuple(f"x{k}" for k in range(len(rows.types)))
     parts: list[Any] = []
     faults: list[tuple[int, str, str]] = []
@@ -63,7 +65,7 @@ def sampled(rows: RawRows, used: Sequence[int], most: int) -> Any:
         parts.append(_thinned(table, rate))
         faults += cells.faults[:1]
         read += piece.n_bytes
-        if _is_too_large(parts):
+        while _is_too_large(parts, memory):
             parts, rate = [_thinned(part, 0.5) for part in parts], rate / 2
         if read >= most:
             break
@@ -78,9 +80,9 @@ def sampled(rows: RawRows, used: Sequence[int], most: int) -> Any:
     return found
 
 
-def _is_too_large(parts: Sequence[Any]) -> bool:
+def _is_too_large(parts: Sequence[Any], memory: int) -> bool:
     rows, taken = (sum(of) for of in zip(*((p.num_rows, p.nbytes) for p in parts), strict=True))
-    return bool(rows > 2 * SAMPLE_ROWS or taken > SAMPLE_MEMORY)
+    return bool(rows > 2 * SAMPLE_ROWS or (taken > memory and rows > len(parts)))
 
 
 def _thinned(table: Any, rate: float) -> Any:

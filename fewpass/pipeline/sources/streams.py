@@ -19,7 +19,7 @@ import numpy as np
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.sources.blanks import by_tabs
-from fewpass.pipeline.sources.charsets import as_utf8, peekable
+from fewpass.pipeline.sources.charsets import as_utf8, peekable, with_line_feeds
 from fewpass.pipeline.sources.exact import count_byte
 from fewpass.pipeline.sources.source import Piece, SourceFile
 from fewpass.pipeline.sources.standard_input import STANDARD_INPUT, WORDS, StandardInput
@@ -307,7 +307,8 @@ def _lines_of(address: Address) -> Iterator[tuple[BinaryIO, BinaryIO]]:
         peeked = peekable(stream)
         _require_text(peeked.peek(max(map(len, _NO_TEXT))), address.name)
         try:
-            yield as_utf8(cast("BinaryIO", peeked), address.charset, address.name), stored
+            text = as_utf8(cast("BinaryIO", peeked), address.charset, address.name)
+            yield with_line_feeds(text), stored
         except LineTooLong as error:
             raise BadInput(
                 f"{address.name}: a line is longer than the {format_bytes(*error.args)} that the "

@@ -32,7 +32,7 @@ from fewpass.pipeline.plan.mixing import Mixing, advice
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.sources import Expected, open_source
-from fewpass.pipeline.sources.source import Source
+from fewpass.pipeline.sources.source import Source, sample_memory
 from fewpass.pipeline.sources.standard_input import STANDARD_INPUT, WORDS, is_standard_input
 from fewpass.pipeline.straight.aside import Judges
 from fewpass.pipeline.straight.moments import RunningMoments, Sums
@@ -142,7 +142,7 @@ class FirstRows:
                 f"A memory budget of {format_bytes(self.plan.memory)} is too small to read text "
                 f"by. Use more than {format_bytes(OVERHEAD_BYTES)} (`memory`)."
             )
-        expected = Expected(longest_line=room)
+        expected = Expected(longest_line=room, sample_memory=sample_memory(self.plan.memory))
         return laid_out(
             lambda how: open_source(self.asked.sources, how, None, expected),
             self.asked.options, "auto", self.asked.scale,

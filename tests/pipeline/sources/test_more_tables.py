@@ -4,6 +4,7 @@ import bz2
 import gzip
 import json
 import lzma
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -23,6 +24,7 @@ from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.sources import json_rows
 from fewpass.pipeline.sources.delimited import DelimitedSource
 from fewpass.pipeline.sources.encoded import EncodedSource
+from fewpass.pipeline.sources.sampling import sampled
 from tests.pipeline.sources.test_tables import read, source_of, table
 
 COMPRESS = {
@@ -428,3 +430,73 @@ def test_files_of_a_glob_are_read_by_name_or_told_apart(tmp_path, kind, encode):
     wide = several(tmp_path / "wide", kind, [halves[0], halves[1].assign(c=1)])
     with pytest.raises(BadInput, match=r"part-1\.\w+: its columns differ .*: it has 'c' besides"):
         read(source_of(wide, **how))
+
+
+def test_a_sample_is_as_large_as_the_memory_allows(tmp_path):
+    """Rows of it are rows of the table, in their order, from the first to the last."""
+    frame = pd.DataFrame({f"x{k}": np.arange(2000) + 2000 * k for k in range(50)}).assign(y=1)
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    source = source_of(tmp_path / "rows.csv", encode="always")
+    small = sampled(source._rows, range(50), 1 << 30, memory=1 << 16)
+    assert 1 << 14 < small.nbytes <= 1 << 16
+    found = small.to_pandas().astype(int)
+    at = found["x0"].to_numpy()
+    assert (np.diff(at) > 0).all()
+    assert at[0] < 200
+    assert at[-1] > 1800
+    pd.testing.assert_frame_equal(found, frame.loc[at, [*found]].reset_index(drop=True))
+
+
+# -- what is no table as it stands -----------------------------------------------------------------
+
+
+def test_lines_that_end_in_returns_alone_are_lines(tmp_path):
+    frame = pd.DataFrame(
+        {"word": ["a", "b", "a"] * 40, "x": np.arange(120), "y": ["no", "yes"] * 60}
+    )
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    frame.to_csv(tmp_path / "old.csv", index=False, lineterminator="\r")
+    expected, found = (read(source_of(tmp_path / name)) for name in ("rows.csv", "old.csv"))
+    np.testing.assert_array_equal(found[0], expected[0])
+    assert found[1:] == expected[1:]
+
+
+@pytest.mark.parametrize(
+    "title", ["Visits of the shop\n", "Visits\n\nby me, today\n", "Visits,,\n"]
+)
+def test_a_title_before_a_table_is_refused_with_the_line_that_it_begins_in(tmp_path, title):
+    table = "word,x,y\n" + "a,1,no\nb,2,yes\n" * 20
+    (tmp_path / "rows.csv").write_text(title + table)
+    with pytest.raises(BadInput, match=r"line 1: 'Visits") as refused:
+        source_of(tmp_path / "rows.csv")
+    begins = int(re.search(r"begins in line (\d+) with 3 cells", str(refused.value))[1])
+    assert (title + table).splitlines(keepends=True)[begins - 1 :] == table.splitlines(True)
+
+
+def test_what_looks_like_a_title_and_is_none_is_read(tmp_path):
+    """A first row with gaps, a name of two lines."""
+    rows = "a,1,no\nb,2,yes\n" * 20
+    ways = {"a,,\n": {"label": -1, "header": False}, '"wo\nrd",x,y\n': {}}
+    for head, options in ways.items():
+        (tmp_path / "rows.csv").write_text(head + rows)
+        source = source_of(tmp_path / "rows.csv", on_bad_row="skip", **options)
+        assert len(read(source)[0]) == 40
+
+
+def test_a_table_in_markdown_is_refused(tmp_path):
+    (tmp_path / "rows.md").write_text("| word | x | y |\n|---|--:|---|\n| a | 1 | no |\n")
+    with pytest.raises(BadInput, match="a table in Markdown"):
+        source_of(tmp_path / "rows.md")
+
+
+@pytest.mark.parametrize("how", [{"drop": ("odd",)}, {"column": {"odd": "drop"}}])
+@pytest.mark.parametrize("head", [1 << 10, 1 << 24])
+def test_members_that_are_dropped_may_hold_anything(tmp_path, monkeypatch, how, head):
+    """Among the lines that tell what members there are, and behind these."""
+    monkeypatch.setattr(json_rows, "HEAD_BYTES", head)
+    rows = [{"odd": 1 if k < 60 else {"a": "b"}, "w": "ab"[k % 2], "y": k % 2} for k in range(90)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(BadInput, match="line 61: column 'odd' holds"):
+        read(source_of(tmp_path / "rows.jsonl"))
+    X, y, skipped = read(source_of(tmp_path / "rows.jsonl", **how))
+    assert (len(X), X.any(axis=1).all(), y, skipped) == (90, True, [0, 1] * 45, 0)

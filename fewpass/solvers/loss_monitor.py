@@ -16,7 +16,8 @@ EMA_RATE = 0.01
 LISTEN_EVERY = 8  # rows between two that are asked for their loss before the step
 EXPLODED = 10.0  # a smoothed loss this many times that of zero weights is a lost pass
 SECTIONS = 128  # of a pass, after each of which the losses so far are told
-LEAST_SECTION = 1024  # rows: a call of a kernel takes the time of some hundred
+LEAST_SECTION = 1024  # rows: a call of a kernel takes the time of some hundred ...
+MOST_AT_ONCE = 16  # ... of one model; side by side so many models have sections as much shorter
 
 
 class LossSum(NamedTuple):
@@ -60,18 +61,20 @@ class ToldTogether:
             tell(rows, (n_monitored / self._models, loss_sum / self._models))
 
 
-def section_rows(pass_rows: int) -> int:
-    """Rows after which losses are told."""
-    return max(LEAST_SECTION, -(-pass_rows // SECTIONS))
+def section_rows(pass_rows: int, models: int = 1) -> int:
+    """Rows after which losses are told, of models that one call of a kernel carries."""
+    return max(LEAST_SECTION // min(models, MOST_AT_ONCE), -(-pass_rows // SECTIONS))
 
 
-def sections(pass_rows: int, rows: int, tell: Tell | None = None) -> Iterator[slice]:
+def sections(
+    pass_rows: int, rows: int, tell: Tell | None = None, models: int = 1
+) -> Iterator[slice]:
     """Cut a block of so many rows where its losses are to be told.
 
     A call of a kernel takes as long as 800 short rows: for who is `untold` it stays whole.  Without
     `tell` it is cut for everybody, as the sums of `onepass` round by section.
     """
-    size = max(1, rows) if tell is untold else section_rows(pass_rows)
+    size = max(1, rows) if tell is untold else section_rows(pass_rows, models)
     return (slice(start, min(start + size, rows)) for start in range(0, rows, size))
 
 

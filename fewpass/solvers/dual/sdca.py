@@ -255,7 +255,7 @@ class Sdca(DualMethod):
         def tell_all(rows: int, lost: float) -> None:
             tell(rows, (before[0] + rows * len(models), before[1] + lost))
 
-        parts = sections(stats.stream_rows, len(block.order), tell)
+        parts = sections(stats.stream_rows, len(block.order), tell, len(models))
         sums = walk_interleaved(
             problems[0].loss, numbers, shares, labels, places, W, block, per_row(block), parts,
             tell_all,

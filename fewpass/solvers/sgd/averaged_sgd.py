@@ -174,7 +174,7 @@ class Sgd(Method):
         own, states, lengths = zip(*ready, strict=True)
         schedules = [self.schedule(problem) for problem in problems]
         least = loss_of_zero(problems[0], stats)
-        parts = sections(stats.stream_rows, len(block.order), tell)
+        parts = sections(stats.stream_rows, len(block.order), tell, len(models))
         stepped = walk_interleaved(
             list(own), schedules, list(states), labels, least, W, block, parts, tell
         )

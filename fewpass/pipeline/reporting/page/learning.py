@@ -12,7 +12,8 @@ from fewpass.pipeline.reporting.time_table import PARTS, pass_of
 from fewpass.pipeline.sizes import format_bytes
 
 A_MOMENT_S = 0.05  # compiling that is worth a word
-EARLY = 20.0  # the last point of a curve, over the first, from which on the start is worth a look
+EARLY = 20.0  # a curve whose first part in so many has ...
+MUCH = 0.25  # ... so much of its fall is worth a look from the start
 WINDOW = 20  # points of a curve that are averaged
 
 
@@ -45,10 +46,20 @@ def _losses(history: History, n_rows: int) -> str:
         Line(f"mean of {WINDOW} sections", [(x / n_rows, y) for x, y in recent], 1),
         Line("mean since the start", [(p.rows / n_rows, p.average or 0.0) for p in known], 2),
     ]
-    across: Kind = "log" if known[-1].rows > EARLY * known[0].rows else "linear"
+    across: Kind = "log" if _falls_early(each) else "linear"
     drawn = chart(lines, "passes over the data", "loss", x=across)
     note = f"Of rows before they were learnt from: {len(known)} points."
     return card("Loss", drawn, note)
+
+
+def _falls_early(curve: list[tuple[int, float]]) -> bool:
+    """Say whether much of what the loss of sections falls by is in the beginning."""
+    first = [loss for rows, loss in curve if EARLY * rows <= curve[-1][0]]
+    if len(first) < 2:
+        return False
+    end = sum(loss for _, loss in curve[-WINDOW:]) / len(curve[-WINDOW:])
+    early = sum(first[len(first) // 2 :]) / len(first[len(first) // 2 :])
+    return first[0] - early > MUCH * (first[0] - end) > 0.0
 
 
 def _certificates(history: History, tol: float | None) -> str:

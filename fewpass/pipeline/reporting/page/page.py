@@ -111,7 +111,7 @@ def _written(figure: float | None, style: str) -> str | None:
 
 
 def _nobody(how: Reproduction) -> str:
-    said = "No rows were held out. Name a data set that the model has not learnt from: "
+    said = "No rows were held out. This looks at a data set that the model has not learnt from."
     shown = preformatted(how.judged)
     return section("On held-out rows", card("Not known", shown, said))
 
@@ -203,7 +203,7 @@ def _facts(told: Told) -> str:
         "chosen": report.chosen,
         "objective": None if report.objective is None else f"{report.objective:.8g}",
         "relative gap": None if report.relative_gap is None else f"{report.relative_gap:.3g}",
-        "rows visited": f"{report.rows_seen:,}",
+        "rows visited": f"{report.rows_seen:,}" if report.rows_seen else None,
         "weights that are not 0": f"{nonzero:,} of {weights.coef.size:,}",
         "restarts": report.restarts,
         "resumed": report.resumed,

@@ -35,11 +35,15 @@ pre:hover > .md-code__nav, pre:focus-within > .md-code__nav { opacity: 1 }
 .md-grid { max-width: 76rem }
 .md-typeset table:not([class]) th { min-width: 0 }
 .md-typeset table:not([class]) :is(th, td) { padding: .5em .8em }
+.md-typeset code .whole { white-space: nowrap; word-break: normal; overflow-wrap: normal }
 """
 #: How much a search prefers a page: terms are looked up, what was decided or changed seldom is.
 SEARCH = {"glossary.md": 3.0, "changelog.md": 0.3, "decisions.md": 0.3, "alternatives.md": 0.3}
 #: A term of the glossary: a heading on the site, as searches find headings first.
 TERM = re.compile(r"^\*\*([^*]+)\.\*\* ", re.MULTILINE)
+#: What a text shows as code, and a word of it: broken in its middle it would be another word.
+CODE = re.compile(r"<code>([^<\n]+)</code>")
+WORD = re.compile(r"(?<!\S)\S{2,28}(?!\S)")
 #: A link, and whether its text is the file's own name.
 LINK = re.compile(r"(\[[\w./-]+\.md)?\]\(([^)\s#]*)(#[^)\s]*)?\)")
 
@@ -72,6 +76,16 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     if here == "glossary.md":
         markdown = TERM.sub(r"### \1\n\n", markdown)
     return LINK.sub(link, markdown)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Keep options and other names whole, on narrow screens and in narrow cells, too."""
+    return CODE.sub(_whole_words, html)
+
+
+def _whole_words(code: re.Match[str]) -> str:
+    words = WORD.sub(r'<span class="whole">\g<0></span>', code[1])
+    return f"<code>{words}</code>"
 
 
 def title(path: str) -> str:

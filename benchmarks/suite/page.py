@@ -20,6 +20,7 @@ from benchmarks.suite.words import (
     CHAIN,
     COPIES,
     LINES,
+    PROFILES,
     RANDOM,
     REASONS,
     SECTIONS,
@@ -216,9 +217,8 @@ def section(part: str, held: list[Held], figure: str) -> str:
         for name in names
     ]  # fmt: skip
     title = f"## {part.capitalize().replace('-', ' ')}"
-    return "\n\n".join(
-        [title, SECTIONS[part], f"    {COMMAND} {part}", figure, table(head, rows, ("",))]
-    )
+    words = [title, SECTIONS[part], f"    {COMMAND} {part}", figure, table(head, rows, ("",))]
+    return "\n\n".join([*words, *([PROFILES[part]] if part in PROFILES else [])])
 
 
 def contestants(held: Held) -> Held:

@@ -13,15 +13,18 @@ START = """\
 fewpass: linear models on data larger than memory
 
   fewpass ingest FILE DATA --label NAME --test-fraction 0.2
-                                     read a table once; hold out
-                                     a fifth of its rows
-  fewpass train DATA RUN --tol 1e-4  train until that is proven
-  fewpass evaluate RUN DATA-test     test on the rows held out
-  fewpass predict RUN FILE OUT.csv   predict raw rows
-  fewpass report RUN --html          make a page to look at
+      read a table once; hold out a fifth of its rows
+  fewpass train DATA RUN --tol 1e-4
+      train until that is proven
+  fewpass evaluate RUN DATA-test
+      test on the rows held out
+  fewpass predict RUN FILE OUT.csv
+      predict raw rows
+  fewpass report RUN --html
+      make a page to look at
 
-  fewpass demo                       all this on generated data
-  fewpass --help                     all commands
+  fewpass demo      all this on generated data
+  fewpass --help    all commands
 """
 MOST_LOOKED_AT = 1000  # names in the folder
 MOST_TOLD = 6
@@ -86,7 +89,7 @@ def _after_training(run: Path) -> Step:
         return Step(f"fewpass predict {name} FILE OUT.csv", "predict new rows with a model")
     if held_out is not None and held_out.parent == run.resolve().parent and held_out.is_dir():
         command = f"fewpass evaluate {name} {quote(held_out.name)}"
-        return Step(command, f"a model; fewpass report {name} --html makes a page of it")
+        return Step(command, "a model; fewpass report --html makes a page of it")
     return Step(f"fewpass report {name} --html", "a model; this makes a page of it")
 
 

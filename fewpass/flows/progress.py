@@ -212,7 +212,10 @@ def _begun(event: Event) -> Iterator[str]:
     """Yield what was decided before a training began."""
     facts = event.facts
     if facts["memory"] > TrainingPlan.model_fields["memory"].default:
-        yield f"May use up to {format_bytes(facts['memory'])} of memory (--memory)."
+        yield (
+            f"May use up to {format_bytes(facts['memory'])} of memory. For the same bits on every "
+            f"machine: --memory {facts['memory']}."
+        )
     if groups := facts.get("groups"):
         yield (
             f"{facts['models']} classes in {groups} groups, one after the other: together they do "

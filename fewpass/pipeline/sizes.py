@@ -1,4 +1,4 @@
-"""Amounts of memory as people write them: `256MB` is 256,000,000 bytes, `1GiB` is 2^30."""
+"""Amounts as people write them, mostly memory: `256MB` is 256,000,000 bytes, `1GiB` is 2^30."""
 
 from __future__ import annotations
 
@@ -46,6 +46,11 @@ def format_bytes(count: float) -> str:
         count, power = count / 1000, power + 1
     unit = ("B", "kB", "MB", "GB", "TB", "PB")[power]
     return f"{count:.3g} {unit}" if power else f"{count:.0f} {unit}"
+
+
+def format_passes(count: float) -> str:
+    """Write a number of passes, in whole ones."""
+    return "1 pass" if round(count) == 1 else f"{count:,.0f} passes"
 
 
 #: A pydantic field that takes what `parse_bytes` takes and holds bytes.

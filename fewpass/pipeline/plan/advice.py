@@ -11,6 +11,7 @@ from fewpass.pipeline.plan.forecast import Forecast
 from fewpass.pipeline.plan.ill_conditioned import HEAVY_TAIL, UNIT_ROWS, Columns, ill_conditioned
 from fewpass.pipeline.plan.job import streaming, with_method_chosen
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.sizes import format_passes
 from fewpass.solvers.estimates.expected_passes import (
     Conditioning,
     conditioning,
@@ -73,7 +74,7 @@ def _out_of_reach(plan: TrainingPlan, tol: float, job: Job, foreseen: Forecast) 
         if usual <= plan.passes:
             allows = f"and `passes` allows {plan.passes}, which may be too few"
         yield (
-            f"A certificate of {tol:g} usually takes about {usual:.0f} passes here, {allows}. "
+            f"A certificate of {tol:g} usually takes about {format_passes(usual)} here, {allows}. "
             "Raise it, ask for a larger `tol`, or see what fewpass plan advises."
         )
     elif plan.solver.kind == "pegasos":
@@ -127,7 +128,7 @@ def _shorter(
     assert plan.tol is not None
     usual, (kind, best) = foreseen.usual_passes, best_method(job.problem, job.stats, plan.tol)
     if usual is not None and best <= BETTER * usual:
-        yield f"`solver={kind}` usually takes about {best:.0f} passes to {plan.tol:g}."
+        yield f"`solver={kind}` usually takes about {format_passes(best)} to {plan.tol:g}."
     if min(best, usual or best) > MANY_PASSES:
         yield from _cures(plan.tol, job, known, best)
 
@@ -142,7 +143,8 @@ def _cures(tol: float, job: Job, known: Conditioning, best: float) -> Iterator[s
         scaled = job.stats._replace(mean_square=square, max_square=square, sigma_square=square)
         kind, passes = best_method(job.problem, scaled, tol)
         if passes <= BETTER * best:
-            yield f"Ingested with `scale={scale}`, {kind} usually takes about {passes:.0f} passes."
+            usual = format_passes(passes)
+            yield f"Ingested with `scale={scale}`, {kind} usually takes about {usual}."
     lam = lam_for(FEW_PASSES, known, job.stats.n, tol)
     if lam is not None:
         yield (

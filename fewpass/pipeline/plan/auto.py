@@ -26,6 +26,7 @@ from pydantic import BaseModel, ConfigDict
 from fewpass.pipeline.plan.rate import Marks, left_passes, rate
 from fewpass.pipeline.settings.methods import Method
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.sizes import format_passes
 from fewpass.solvers.estimates.expected_passes import conditioning
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ProblemStats
@@ -111,7 +112,7 @@ def choose(
     if not fitting:
         return where_memory_is_short(wanted, fits, fits_in_groups)
     usual = [passes_of(one, problem, stats, plan.tol) for one in fitting]
-    reason = f"{fitting[0].kind}, usually about {usual[0]:.0f} passes to {plan.tol:g}"
+    reason = f"{fitting[0].kind}, usually about {format_passes(usual[0])} to {plan.tol:g}"
     if len(fitting) > 1:
         reason += f"; {fitting[1].kind} about {usual[1]:.0f}"
     return MethodChoice(methods=tuple(fitting), reason=reason)

@@ -12,6 +12,7 @@ from html import escape
 from typing import Any
 
 from fewpass.pipeline.runs.outcome import Event
+from fewpass.pipeline.sizes import format_passes
 
 FIRST_S = 1.0  # what is done by then shows nothing
 NOTEBOOK_EVERY_S = 0.5
@@ -67,7 +68,7 @@ class Numbers:
                 f", objective {told['objective']:.6g}, at most {told['gap']:.2g} above the optimum"
             )
             if (left := told["left_passes"]) is not None:
-                self._proven += f", about {left:,.0f} passes to the tolerance"
+                self._proven += f", about {format_passes(left)} to the tolerance"
         elif event.kind == "validation":
             self._held_out = f", held-out loss {told['loss']:.6g}"
 

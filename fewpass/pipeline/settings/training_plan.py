@@ -86,7 +86,8 @@ class TrainingPlan(Described):
     memory: ByteSize = 1 << 30
     """Memory to use at most beyond what the libraries take, such as 256MB [default: 1.07 GB; more
     where the state, or rows that stay in memory, need it: up to half of what the process may
-    use]."""
+    use]. How rows are read depends on it: the same memory gives the same bits on every
+    machine."""
     streams: PositiveInt = 1
     """Disjoint parts of the data walked at the same time and averaged."""
     snapshot_every: PositiveFloat = 30.0

@@ -10,6 +10,7 @@ from fewpass.pipeline.plan.job import choice_of, make_job
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.settings.methods import Auto
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.sizes import format_passes
 from fewpass.solvers.registry import method_class
 from fewpass.storage.dataset import Dataset
 
@@ -27,7 +28,7 @@ class Prover(NamedTuple):
     @property
     def sentence(self) -> str:
         """Name it."""
-        usually = "" if self.passes is None else f", usually in about {self.passes:.0f} passes"
+        usually = "" if self.passes is None else f", usually in about {format_passes(self.passes)}"
         return f"`solver={self.method}` proves {self.tol:g}{usually}."
 
 

@@ -209,6 +209,13 @@ def is_text(kind: Any) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
+def is_single(kind: Any) -> bool:
+    """Say whether a cell of an Arrow type is one number, or the lack of one."""
+    types = pa.types
+    is_number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
+    return bool(is_number or types.is_boolean(kind) or types.is_null(kind) or is_span(kind))
+
+
 def is_span(kind: Any) -> bool:
     """Say whether an Arrow type is one of spans of time, or of times of a day."""
     return bool(pa.types.is_duration(kind) or pa.types.is_time(kind))

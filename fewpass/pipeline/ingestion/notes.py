@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from fewpass.pipeline.ingestion.scaling import UNLIKE
 from fewpass.pipeline.ingestion.target_map import FEW_LABELS
@@ -41,11 +42,25 @@ def notes_on(
             f"The targets are {n} different whole numbers and were taken for labels. "
             "If they are amounts, say `task=regression`."
         )
+    elif _are_dates(targets.labels):
+        yield (
+            f"The labels are {n} different dates, each a class of its own. To predict when, make "
+            "them numbers: days since the first one."
+        )
     elif sum(targets.counts) < 2 * n:
         yield (
             f"The labels are {n} different words, most of them of a single row. "
             "Check `label`, and the delimiter of a CSV file (`delimiter`)."
         )
+
+
+def _are_dates(labels: Sequence[Any]) -> bool:
+    """Say whether words are dates, all of them."""
+    import pyarrow as pa  # noqa: PLC0415 - for many words alone
+
+    from fewpass.pipeline.encoding.inference import held_in  # noqa: PLC0415 - as above
+
+    return held_in("label", pa.array(labels, pa.large_string())).kind == "date"
 
 
 def _of_one_row(targets: Labels) -> Iterator[str]:

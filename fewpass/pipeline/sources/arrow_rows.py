@@ -57,8 +57,18 @@ def flat_table(table: Any) -> Any:
 def cells_of(piece: Piece, table: Any, names: Sequence[str], used: Sequence[int]) -> Cells:
     """Return the columns `used`, of those names, of a table."""
     table = flat_table(table)
-    columns = tuple(table.column(names[k]).combine_chunks() for k in used)
+    columns = tuple(_as_text(table.column(names[k]).combine_chunks()) for k in used)
     return Cells(columns, table.num_rows, numbered(piece, table.num_rows))
+
+
+def _as_text(cells: Any) -> Any:
+    """Return bytes as the text that some writers mean by them, where they are UTF-8."""
+    if not (pa.types.is_binary(cells.type) or pa.types.is_large_binary(cells.type)):
+        return cells
+    try:
+        return cells.cast(pa.large_string())
+    except pa.ArrowInvalid:
+        return cells
 
 
 def require_alike(looks: Sequence[tuple[str, Any]]) -> None:

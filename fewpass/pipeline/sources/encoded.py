@@ -12,7 +12,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fewpass.pipeline.encoding.applying import encode
-from fewpass.pipeline.encoding.cells import Written, is_text, read_numbers, words_of
+from fewpass.pipeline.encoding.cells import (
+    Written,
+    is_single,
+    is_text,
+    read_numbers,
+    words_of,
+)
 from fewpass.pipeline.encoding.column_recipe import ColumnRecipe
 from fewpass.pipeline.encoding.fitting import Rules, fitted
 from fewpass.pipeline.encoding.inference import held_in
@@ -85,6 +91,9 @@ class EncodedSource:
         most = LOOK_BYTES if known else SAMPLE_BYTES
         sample = sampled(rows, self._used, most, expected.sample_memory)
         self._target_written = self._written(sample)
+        if (weight := self._columns.weight) is not None:
+            kind = sample.schema.field(name_of(self._columns, weight)).type
+            self._require_single(weight, kind, "weight", "numbers")
         self.recipe = known or self._fitted(sample)
         if options.idf == "exact" and known is None:
             self.recipe = self._with_exact_idf()
@@ -164,11 +173,20 @@ class EncodedSource:
         cells = sample.column(name_of(self._columns, label)).combine_chunks().drop_null()
         if pa.types.is_dictionary(cells.type):
             return None
+        self._require_single(label, cells.type, "label", "numbers or words")
         _, bad = read_numbers(cells) if is_text(cells.type) else (None, None)
         if bad is None or bad.mean() <= 0.5:
             return "plain"
         held = held_in(name_of(self._columns, label), cells)
         return held.written if held.kind == "number" else None
+
+    def _require_single(self, k: int, kind: Any, setting: str, wanted: str) -> None:
+        """Refuse a label or weight whose cells are neither numbers nor text."""
+        if not (is_text(kind) or is_single(kind)):
+            raise BadInput(
+                f"{self.files[0].name}: the {setting}, {self._columns.title(k)}, holds {kind} "
+                f"values, {wanted} were expected. Name another column (`{setting}`)."
+            )
 
     def _remarkable(self, sample: Any) -> Iterator[str]:
         """Yield a sentence for every column that most people would have something else made of."""

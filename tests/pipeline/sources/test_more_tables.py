@@ -1,6 +1,7 @@
 """ARFF, other charsets, cells between blanks, maps; and what becomes of text."""
 
 import bz2
+import datetime as dt
 import gzip
 import json
 import lzma
@@ -500,3 +501,27 @@ def test_members_that_are_dropped_may_hold_anything(tmp_path, monkeypatch, how, 
         read(source_of(tmp_path / "rows.jsonl"))
     X, y, skipped = read(source_of(tmp_path / "rows.jsonl", **how))
     assert (len(X), X.any(axis=1).all(), y, skipped) == (90, True, [0, 1] * 45, 0)
+
+
+@pytest.mark.parametrize("others", [{"word": ["a", "b"]}, {"x": [1.5, 2.5]}])
+def test_targets_that_are_numbers_or_words_are_taken_and_others_refused(tmp_path, others):
+    day = dt.date(2026, 1, 1)
+    targets = {
+        "flag": ([False, True], [0.0, 1.0]), "word": (["no", "yes"], ["no", "yes"]),
+        "day": ([day, day], None), "list": ([[1.0], [2.0]], None),
+    }  # fmt: skip
+    for name, (cells, labels) in targets.items():
+        table = pa.table({**{key: value * 20 for key, value in others.items()}, "y": cells * 20})
+        pa.parquet.write_table(table, tmp_path / f"{name}.parquet")
+        if labels is None:
+            with pytest.raises(BadInput, match=r"the label, column .y., holds .* values, numbers"):
+                source_of(tmp_path / f"{name}.parquet")
+        else:
+            assert read(source_of(tmp_path / f"{name}.parquet"))[1] == labels * 20
+
+
+def test_bytes_that_are_text_are_words(tmp_path):
+    """Some writers of Parquet call words bytes."""
+    table = pa.table({"w": [b"a", "gr\u00f6\u00dfe".encode()] * 20, "y": [0, 1] * 20})
+    pa.parquet.write_table(table, tmp_path / "rows.parquet")
+    assert source_of(tmp_path / "rows.parquet").recipe.outputs[:2] == ["w=a", "w=größe"]

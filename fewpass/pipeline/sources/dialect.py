@@ -10,7 +10,7 @@ from fewpass.pipeline.sources.rejection import shown
 
 RETURN = 13
 _QUOTE, _NO_BYTE = ord('"'), 256
-_DELIMITERS = ",;|\t"
+DELIMITERS = ",;|\t"
 
 
 class Dialect(NamedTuple):
@@ -32,7 +32,7 @@ class Dialect(NamedTuple):
 
 def find_delimiter(line: str, extension: str) -> str:
     """Return what most likely stands between the cells of a line."""
-    return "\t" if extension == ".tsv" else max(_DELIMITERS, key=line.count)
+    return "\t" if extension == ".tsv" else max(DELIMITERS, key=line.count)
 
 
 def split_line(line: str, dialect: Dialect) -> list[str]:

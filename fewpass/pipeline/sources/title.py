@@ -7,7 +7,7 @@ from collections import Counter
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sources.delimited_layout import names_columns, without_comments
-from fewpass.pipeline.sources.dialect import find_delimiter
+from fewpass.pipeline.sources.dialect import DELIMITERS
 from fewpass.pipeline.sources.rejection import shown
 from fewpass.pipeline.sources.streams import Address, first_lines
 
@@ -27,17 +27,11 @@ def refuse_title(address: Address, options: SourceOptions, longest: int) -> None
     head = without_comments(whole)
     text = head.bytes[:_BYTES].tobytes().decode("utf-8", "replace")
     title, *lines = text.split("\n")[:_LINES]
-    delimiter = options.delimiter or find_delimiter("".join(lines), address.extension)
+    delimiter = options.delimiter or _delimiter(title, lines)
+    usual, _ = _usual(lines, delimiter)
     rows = [[cell.strip() for cell in line.split(delimiter)] for line in lines]
-    usual = Counter(map(len, rows)).most_common(1)[0][0] if rows else 0
     names = next((k for k, row in enumerate(rows) if len(row) == usual and all(row)), None)
-    goes_on = title.count('"') % 2 == 1  # a quoted cell, in the next line
-    if (
-        usual < 2
-        or names is None
-        or goes_on
-        or not _is_title(title.split(delimiter), rows[names], options)
-    ):
+    if names is None or not _is_title(title.strip(), delimiter, rows[names], options):
         return
     line = whole.lines - head.lines + 1
     begins = line + 1 + names
@@ -48,9 +42,26 @@ def refuse_title(address: Address, options: SourceOptions, longest: int) -> None
     )
 
 
-def _is_title(cells: list[str], names: list[str], options: SourceOptions) -> bool:
-    """Say whether a line is the title of a table, and not a row of it with gaps."""
-    if len(cells) == 1:
-        return True
-    alone = bool(cells[0].strip()) and not any(map(str.strip, cells[1:]))
-    return alone and len(cells) > 2 and options.header is None and names_columns(names)
+def _delimiter(title: str, lines: list[str]) -> str:
+    """Return what stands in a first line or, where nothing does, in most lines as often."""
+    there = [one for one in DELIMITERS if one in title]
+    if there:
+        return max(there, key=title.count)
+    return max(DELIMITERS, key=lambda one: _usual(lines, one)[1])
+
+
+def _usual(lines: list[str], delimiter: str) -> tuple[int, int]:
+    """Return how many cells most lines have, and how many lines these are; none of one cell."""
+    counts = Counter(line.count(delimiter) + 1 for line in lines if delimiter in line)
+    return counts.most_common(1)[0] if counts else (0, 0)
+
+
+def _is_title(line: str, delimiter: str, names: list[str], options: SourceOptions) -> bool:
+    """Say whether a line is the title of a table, and not a row of it with gaps, or half of one."""
+    if line.count('"') % 2:  # a quoted cell goes on in the next line
+        return False
+    first, *others = line.split(delimiter)
+    if not others:
+        return not any(one in line for one in DELIMITERS)
+    alone = bool(first.strip()) and not any(map(str.strip, others))
+    return alone and len(others) > 1 and options.header is None and names_columns(names)

@@ -462,11 +462,13 @@ def test_lines_that_end_in_returns_alone_are_lines(tmp_path):
     assert found[1:] == expected[1:]
 
 
-@pytest.mark.parametrize(
-    "title", ["Visits of the shop\n", "Visits\n\nby me, today\n", "Visits,,\n"]
-)
-def test_a_title_before_a_table_is_refused_with_the_line_that_it_begins_in(tmp_path, title):
+@pytest.mark.parametrize("delimiter", ",;")
+@pytest.mark.parametrize("title", ["Visits of the shop\n", "Visits\n\nby me\n", "Visits,,\n"])
+def test_a_title_before_a_table_is_refused_with_the_line_that_it_begins_in(
+    tmp_path, title, delimiter
+):
     table = "word,x,y\n" + "a,1,no\nb,2,yes\n" * 20
+    table, title = (text.replace(",", delimiter) for text in (table, title))
     (tmp_path / "rows.csv").write_text(title + table)
     with pytest.raises(BadInput, match=r"line 1: 'Visits") as refused:
         source_of(tmp_path / "rows.csv")
@@ -475,11 +477,16 @@ def test_a_title_before_a_table_is_refused_with_the_line_that_it_begins_in(tmp_p
 
 
 def test_what_looks_like_a_title_and_is_none_is_read(tmp_path):
-    """A first row with gaps, a name of two lines."""
+    """A first row with gaps, a name of two lines, decimal commas as many as delimiters."""
     rows = "a,1,no\nb,2,yes\n" * 20
-    ways = {"a,,\n": {"label": -1, "header": False}, '"wo\nrd",x,y\n': {}}
-    for head, options in ways.items():
-        (tmp_path / "rows.csv").write_text(head + rows)
+    tables = {
+        "a,,\n" + rows: {"label": -1, "header": False},
+        '"wo\nrd",x,y\n' + rows: {},
+        "w;x;y\n" + "a;1,5;0,5\nb;2,5;1,5\n" * 20: {},
+        "x;y\n" + "1,5;0,5\n2,5;1,5\n" * 20: {},
+    }
+    for text, options in tables.items():
+        (tmp_path / "rows.csv").write_text(text)
         source = source_of(tmp_path / "rows.csv", on_bad_row="skip", **options)
         assert len(read(source)[0]) == 40
 

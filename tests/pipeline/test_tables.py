@@ -194,6 +194,30 @@ def test_weights_have_names(work, capsys):
     assert "takes the columns of a table, which it encodes" in capsys.readouterr().err
 
 
+def test_what_speaks_for_a_class_has_a_positive_weight_whatever_the_sign_of_its_hash(
+    tmp_path, capsys
+):
+    rng = np.random.default_rng(0)
+    sides = {
+        "no": ["cold", "dull", "grey", "loud", "rude", "slow"],
+        "yes": ["fine", "glad", "good", "kind", "warm", "well"],
+    }
+    rows = [
+        f"{label},{' '.join(rng.choice(words, 5))},{rng.choice(words)}"
+        for label, words in ((label, sides[label]) for label in rng.choice(list(sides), 600))
+    ]
+    (tmp_path / "t.csv").write_text("\n".join(["said,text,word", *rows]))
+    data, run = str(tmp_path / "d"), str(tmp_path / "r")
+    columns = ["--column", "text=text", "--column", "word=hash", "--label", "said"]
+    assert main(["ingest", str(tmp_path / "t.csv"), data, *columns, "-q"]) == 0
+    assert main(["train", data, run, "--tol", "1e-2", "-q"]) == 0
+    assert main(["weights", run, "--json", "--top", "200"]) == 0
+    told = {one["feature"]: one["weight"] for one in json.loads(capsys.readouterr().out)["weights"]}
+    for label, words in sides.items():
+        found = [told[f"{column}{word}"] for column in ("text: ", "word=") for word in words]
+        assert all((weight > 0.0) == (label == "yes") for weight in found), told
+
+
 def test_weights_in_units_of_the_source(tmp_path, capsys):
     """y = 3 x - 2 z, whatever is done to x and z on the way."""
     rng = np.random.default_rng(0)

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 from pydantic import Field
 
 from fewpass.pipeline.encoding.cells import words_of
@@ -62,6 +63,14 @@ class Hashed(ColumnRecipe):
         for value, code in zip(reversed(self.examples), reversed(self._codes), strict=True):
             names[abs(code) % (1 << self.bits)] = f"{self.name}={value}"
         return [*names, f"{self.name} is missing"]
+
+    @property
+    def signs(self) -> NDArray[np.float64]:
+        """Return the signs of the examples that columns are named by, 1 for the others."""
+        signs = np.ones(self.width)
+        for code in reversed(self._codes):
+            signs[abs(code) % (1 << self.bits)] = -1.0 if code < 0 else 1.0
+        return signs
 
     @property
     def width(self) -> int:

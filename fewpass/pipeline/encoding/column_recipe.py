@@ -53,6 +53,11 @@ class ColumnRecipe(BaseModel):
         return len(self.outputs)
 
     @property
+    def signs(self) -> NDArray[np.float64]:
+        """Return what each output column (width,) is where it stands for what it is named by."""
+        return np.ones(self.width)
+
+    @property
     def told(self) -> str:
         """Say in a few words what becomes of the column."""
         raise NotImplementedError

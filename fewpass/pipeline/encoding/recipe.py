@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from fewpass.pipeline.encoding.category_recipe import Category, Hashed
@@ -62,6 +64,11 @@ class Recipe(BaseModel):
     def outputs(self) -> list[str]:
         """Return the names of the output columns (d,)."""
         return [name for part in self.parts for name in part.outputs]
+
+    @property
+    def signs(self) -> NDArray[np.float64]:
+        """Return 1 (d,); -1 where an output column falls with what it is named by."""
+        return np.concatenate([part.signs for part in self.parts])
 
     @property
     def n_outputs(self) -> int:

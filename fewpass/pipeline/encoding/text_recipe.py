@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pydantic import Field
 
 from fewpass.pipeline.encoding.cells import Floats, words_of
@@ -42,11 +43,22 @@ class Text(ColumnRecipe):
     def outputs(self) -> list[str]:
         """Return a name per column: that of the example that is hashed to it, or its number."""
         names = [f"{self.name}#{k}" for k in range(1 << self.bits)]
-        codes = hashes(pa.array(self.examples, pa.large_string()), "")
-        slots = (codes & ((1 << self.bits) - 1)).tolist()
+        slots = (self._codes & ((1 << self.bits) - 1)).tolist()
         for example, slot in zip(reversed(self.examples), reversed(slots), strict=True):
             names[slot] = f"{self.name}: {example}"
         return names
+
+    @property
+    def signs(self) -> Floats:
+        """Return the signs of the examples that columns are named by, 1 for the others."""
+        signs = np.ones(self.width)
+        for code in self._codes[::-1].tolist():
+            signs[code & ((1 << self.bits) - 1)] = -1.0 if code < 0 else 1.0
+        return signs
+
+    @property
+    def _codes(self) -> NDArray[np.int64]:
+        return hashes(pa.array(self.examples, pa.large_string()), "")
 
     @property
     def width(self) -> int:

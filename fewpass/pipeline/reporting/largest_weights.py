@@ -26,7 +26,8 @@ class NamedWeight(NamedTuple):
     """One weight of a model."""
 
     feature: str
-    weight: float  # of the feature as it was trained on: scaled, standardised, one of a category
+    weight: float  # of the feature as it was trained on: scaled, standardised, one of a category;
+    # of a value that is hashed to it with the sign of its hash
     per_unit: float | None  # of the column as its source has it; None: it is bent, or no number
 
 
@@ -56,6 +57,8 @@ def largest_weights(
     plain = unscaled(model.weights, scaler).coef[_row(model, label)]
     columns = model.record.columns
     recipe = recipe_in(columns)
+    if recipe:
+        weights = weights * recipe.signs
     names = recipe.outputs if recipe else columns.feature_names if columns else None
     hashed = {**names_of, **model.record.hashed_names}
     in_source = _per_unit(recipe, plain) if recipe else plain

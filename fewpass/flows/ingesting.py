@@ -23,10 +23,13 @@ from fewpass.pipeline.memory import peak_memory_bytes
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.sizes import format_bytes, parse_bytes
 from fewpass.pipeline.streaming.targets import label_text
+from fewpass.solvers.kernels.compiling import Compiling
 from fewpass.storage.columns import copy_folder
 from fewpass.storage.columns_writer import write_columns
 from fewpass.storage.dataset import Dataset
 
+A_WHILE_S = 2.0  # of compiling, after which people wonder
+COMPILING = "Compiling kernels: this is done once on a machine."
 LABELS_SHOWN = 10
 SKIPPED_SHOWN = 10
 
@@ -83,7 +86,10 @@ def run_columns(dataset: str, memory: str, output: Output) -> int:
 def ingest_shown(terminal: Terminal, plan: IngestPlan) -> IngestResult:
     """Ingest with a display of how far it is, and tell of skipped rows."""
     try:
-        with ingest_display(terminal) as show:
+        with (
+            Compiling(lambda: terminal.say(COMPILING), A_WHILE_S),
+            ingest_display(terminal) as show,
+        ):
             result = ingest(plan, progress=show)
     except KeyboardInterrupt:
         raise Interrupted(

@@ -4,10 +4,10 @@
 
 The demo's click log is ingested, walked, summed over and certified, each time by a process that is
 kept to so many cores and told of so many threads.  Starting the process is not counted: an ingest
-tells its own seconds, a training those of every sweep, and the first of several sweeps, which fills
-the memory and compiles, is left out.  In the table: wall seconds, in brackets CPU seconds of the
-process and the efficiency, which is the time of the first number of threads over K times that of K.
-All models and data sets are the same bits.
+tells its own seconds, a training those of every sweep.  Of several the least is taken, as whatever
+else happens on a machine only takes time.  In the table: wall seconds, in brackets CPU seconds of
+the last process and the efficiency, which is the time of the first number of threads over K times
+that of K.  All models and data sets are the same bits.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
-from statistics import median
 from typing import Any, NamedTuple
 
 from fewpass.pipeline.clicks import write_clicks
@@ -34,13 +33,14 @@ from fewpass import LinearClassifier
 X, y = make_classification(400_000, 50, n_informative=20, random_state=0)
 source, labels = (X, y) if sys.argv[1] == "rows" else (sys.argv[1], None)
 seconds = []
-for _ in range(2):
+for _ in range(4):
     model, began = LinearClassifier(lam=1e-4, tol=1e-3, memory="2GiB"), time.perf_counter()
     model.fit(source, labels)
     seconds.append(time.perf_counter() - began)
-print(json.dumps({"seconds": seconds[-1]}))
+print(json.dumps({"seconds": min(seconds)}))
 """
 ROOMY, SHORT = "4GiB", "256MB"
+REPEATED = 3  # ingests
 COLUMNS = 1 << 18  # whatever the size, so that the short memory has room for a gradient
 
 
@@ -68,8 +68,9 @@ def told(command: list[str], cores: list[int]) -> tuple[dict[str, Any], float]:
 def ingested(folder: Path, cores: list[int]) -> Took:
     """From text to a data set, its rows held in memory."""
     words = ["ingest", f"{folder}/clicks.svm", f"{folder}/data", "--overwrite", "--memory", ROOMY]
-    found, cpu = told([COMMAND, *words, "-q", "--json", "--threads", str(len(cores))], cores)
-    return Took(found["seconds"], cpu)
+    words += ["-q", "--json", "--threads", str(len(cores))]
+    runs = [told([COMMAND, *words], cores) for _ in range(REPEATED)]
+    return Took(min(found["seconds"] for found, _ in runs), runs[-1][1])
 
 
 def sweeps(folder: Path, cores: list[int], *words: str) -> tuple[list[float], float]:
@@ -83,21 +84,21 @@ def sweeps(folder: Path, cores: list[int], *words: str) -> tuple[list[float], fl
 
 
 def gathered(folder: Path, cores: list[int], memory: str) -> Took:
-    """Sum up a gradient over all rows: a later one of gradient descent's."""
+    """Sum up a gradient over all rows: one of gradient descent's."""
     words = ["--solver", "gd", "--passes", "12", "--memory", memory]
     found, cpu = sweeps(folder, cores, *words)
-    return Took(median(found[1:]), cpu)
+    return Took(min(found), cpu)
 
 
 def walked(folder: Path, cores: list[int], streams: int) -> tuple[Took, Took]:
-    """A later walk of averaged SGD in streams, and the certificate at the end."""
-    words = ["--solver", "asgd", "--passes", "4", "--streams", str(streams), "--memory", ROOMY]
-    (*walks, certificate), cpu = sweeps(folder, cores, *words, "--certify")
-    return Took(median(walks[1:]), cpu), Took(certificate, cpu)
+    """Walks of averaged SGD in streams, and a certificate after each."""
+    words = ["--solver", "asgd", "--passes", "8", "--streams", str(streams), "--memory", ROOMY]
+    found, cpu = sweeps(folder, cores, *words, "--tol", "1e-12")
+    return Took(min(found[::2]), cpu), Took(min(found[1::2]), cpu)
 
 
 def fitted(cores: list[int], source: str) -> Took:
-    """Fit an estimator to a certified 1e-3: the second of two fits."""
+    """Fit an estimator to a certified 1e-3."""
     found, cpu = told([FIT, source], cores)
     return Took(found["seconds"], cpu)
 

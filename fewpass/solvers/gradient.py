@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
+from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels, reading_part
 from fewpass.solvers.kernels.rows import Rows, add_vector, dot_vector
 from fewpass.solvers.kernels.shapes import LaneVector, Number, Order, PerColumn, PerRow, Vector
 from fewpass.solvers.kernels.simd.lanes import Eight, broadcast, load, store, sum_lanes
@@ -173,7 +173,7 @@ def add_slopes(
     return all_losses, problem.intercept * all_slopes
 
 
-@part_of_kernels
+@reading_part
 def noted(inside: Vector, told: int, is_due: bool, losses: LaneVector) -> int:
     """Note the losses so far where they are due and asked for; return how many times they were."""
     if is_due and told < inside.shape[0]:

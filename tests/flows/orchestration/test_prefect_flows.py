@@ -86,7 +86,7 @@ def test_ingest_train_evaluate_predict(prefect_server, flow_runner, sources):
 
 
 def test_a_method_of_reductions_alone_shows_how_it_converged(prefect_server, flow_runner, tmp_path):
-    """No loss on the way, but certificates: a table and a picture of these."""
+    """Certificates, in a table and a picture, beside the losses inside its reductions."""
     dataset = make(tmp_path / "set", n=2000).folder.url
     trained = flow_runner.result(
         "train", dataset=dataset, run=tmp_path / "run", solver__kind="lbfgs", tol="1e-6",
@@ -94,7 +94,7 @@ def test_a_method_of_reductions_alone_shows_how_it_converged(prefect_server, flo
     )  # fmt: skip
     shown = prefect_server.artifacts(prefect_server.run_of(str(tmp_path / "run")))
     kinds = {re.sub(r".*-run-[0-9a-f]{8}-", "", key): a for key, a in shown.items()}
-    assert set(kinds) == {"progress", "convergence", "above-optimum", "card"}
+    assert set(kinds) == {"progress", "convergence", "above-optimum", "loss", "card"}
     rows = json.loads(kinds["convergence"]["data"])
     assert rows[-1]["objective"] == f"{trained['objective']:.6g}"
     assert [row["passes"] for row in rows] == list(range(1, len(rows) + 1))

@@ -143,7 +143,7 @@ def convergence_rows(history: History, n_rows: int) -> list[dict[str, Any]]:
          "at most above optimum": _six(c.gap)}
         for c in history.certificates
     ]  # fmt: skip
-    return sorted(rows, key=lambda row: (row["rows"], row["passes"]))
+    return sorted(rows, key=lambda row: (row["passes"], bool(row["objective"])))
 
 
 def _six(number: float | None) -> str:

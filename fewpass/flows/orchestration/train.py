@@ -91,7 +91,7 @@ def make_passes(session: Session, stage: Stage, show: Callable[[Event], None]) -
 def show_run(run: RunFolder) -> None:
     """Draw the loss curve and write the model's card, in the run folder and for Prefect's pages."""
     report = draw_report(run)
-    if report.image is not None:  # a method of reductions alone has no loss on the way
+    if report.image is not None:  # inner loops tell no loss on the way
         show_image(run.url, "loss", run.folder.read(IMAGE), f"loss of {run.url}")
     if report.convergence is not None:
         image = run.folder.read(CONVERGENCE)

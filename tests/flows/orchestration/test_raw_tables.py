@@ -31,6 +31,11 @@ def predicted_alone(run, source, out):
     return pd.read_parquet(out)
 
 
+def require_equal(found, expected):
+    """Every bit of every prediction."""
+    pd.testing.assert_frame_equal(found, expected, check_exact=True)
+
+
 @pytest.fixture
 def rows(tmp_path):
     frame = people(1500)
@@ -67,12 +72,12 @@ def test_flows_give_the_bits_of_the_command_line(flow_runner, rows):
         pd.read_parquet(folder / "p.parquet"),
         predicted(run, folder / "raw.csv", folder / "own.parquet"),
     )
-    pd.testing.assert_frame_equal(by_flow, by_command)
+    require_equal(by_flow, by_command)
     # The run folder is all that a process needs.
     shutil.move(folder / "run", folder / "moved")
     shutil.rmtree(folder / "d")
     alone = predicted_alone(folder / "moved", folder / "raw.csv", folder / "alone.parquet")
-    pd.testing.assert_frame_equal(alone, by_command)
+    require_equal(alone, by_command)
 
 
 def test_after_a_refresh_raw_rows_are_predicted_alike(flow_runner, rows):
@@ -95,9 +100,7 @@ def test_after_a_refresh_raw_rows_are_predicted_alike(flow_runner, rows):
     assert published(str(store)).run_in(str(store)) == second
     ran("predict", run=store, inputs=folder / "raw.csv", out=folder / "p.parquet", memory=MEMORY)
     by_flow = pd.read_parquet(folder / "p.parquet")
-    pd.testing.assert_frame_equal(
-        by_flow, predicted(second, folder / "raw.csv", folder / "own.parquet")
-    )
+    require_equal(by_flow, predicted(second, folder / "raw.csv", folder / "own.parquet"))
     # Rows that are encoded first, like the published model's, are predicted alike.
     labelled = pd.read_csv(folder / "raw.csv").assign(bought="no")
     labelled.to_csv(folder / "labelled.csv", index=False)
@@ -105,8 +108,8 @@ def test_after_a_refresh_raw_rows_are_predicted_alike(flow_runner, rows):
     like = ["--like", generation, "--no-shuffle", "--memory", MEMORY, "-q"]
     assert main(["ingest", str(folder / "labelled.csv"), str(folder / "encoded"), *like]) == 0
     encoded = predicted(second, folder / "encoded", folder / "encoded.parquet")
-    pd.testing.assert_frame_equal(by_flow, encoded)
+    require_equal(by_flow, encoded)
     shutil.copytree(second, folder / "alone")
     shutil.rmtree(store)
     alone = predicted_alone(folder / "alone", folder / "raw.csv", folder / "alone.parquet")
-    pd.testing.assert_frame_equal(alone, by_flow)
+    require_equal(alone, by_flow)

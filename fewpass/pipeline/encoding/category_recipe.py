@@ -67,10 +67,7 @@ class Hashed(ColumnRecipe):
     @property
     def signs(self) -> NDArray[np.float64]:
         """Return the signs of the examples that columns are named by, 1 for the others."""
-        signs = np.ones(self.width)
-        for code in reversed(self._codes):
-            signs[abs(code) % (1 << self.bits)] = -1.0 if code < 0 else 1.0
-        return signs
+        return self.signs_of([abs(code) % (1 << self.bits) for code in self._codes], self._codes)
 
     @property
     def width(self) -> int:

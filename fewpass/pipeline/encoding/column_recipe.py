@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -56,6 +57,13 @@ class ColumnRecipe(BaseModel):
     def signs(self) -> NDArray[np.float64]:
         """Return what each output column (width,) is where it stands for what it is named by."""
         return np.ones(self.width)
+
+    def signs_of(self, slots: Sequence[int], codes: Sequence[int]) -> NDArray[np.float64]:
+        """Return the signs (width,) of hashes, the first of each slot; 1 where there is none."""
+        signs = np.ones(self.width)
+        for slot, code in zip(reversed(slots), reversed(codes), strict=True):
+            signs[slot] = -1.0 if code < 0 else 1.0
+        return signs
 
     @property
     def told(self) -> str:

@@ -51,10 +51,8 @@ class Text(ColumnRecipe):
     @property
     def signs(self) -> Floats:
         """Return the signs of the examples that columns are named by, 1 for the others."""
-        signs = np.ones(self.width)
-        for code in self._codes[::-1].tolist():
-            signs[code & ((1 << self.bits) - 1)] = -1.0 if code < 0 else 1.0
-        return signs
+        slots = (self._codes & ((1 << self.bits) - 1)).tolist()
+        return self.signs_of(slots, self._codes.tolist())
 
     @property
     def _codes(self) -> NDArray[np.int64]:

@@ -96,11 +96,7 @@ class ColumnStatistics:
 
     def widen(self, n_features: int) -> None:
         """Make room for columns up to `n_features` (sparse layout)."""
-        have = self._columns.shape[0]
-        if n_features > have:
-            room = max(n_features, have + have // 2)
-            more = np.zeros(room - have, self._columns.dtype)
-            self._columns = np.concatenate([self._columns, more])
+        self._columns = with_room(self._columns, n_features)
 
     def columns(self, n_features: int) -> dict[str, Vector]:
         """Return `count` of non-zeros, `mean` and `variance`, each (n_features,)."""
@@ -134,6 +130,15 @@ class ColumnStatistics:
         np.maximum(deviation, 0.0, out=deviation)
         deviation /= max(self.n_rows, 1)
         return deviation
+
+
+def with_room(columns: NDArray[Any], n_features: int) -> NDArray[Any]:
+    """Return what is kept by column with zeros for more; half as many again, as more will come."""
+    have = columns.shape[0]
+    if n_features <= have:
+        return columns
+    more = np.zeros(max(n_features - have, have // 2), columns.dtype)
+    return np.concatenate([columns, more])
 
 
 def _record(count: str) -> np.dtype[Any]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.pipeline.ingestion.column_statistics import with_room
 from fewpass.storage.table import DenseTable, Table
 
 
@@ -34,11 +35,7 @@ class LargestValues:
 
     def widen(self, n_features: int) -> None:
         """Make room for columns up to `n_features` (sparse layout)."""
-        have = self._largest.size
-        if n_features > have:
-            room = max(n_features, have + have // 2)
-            more = np.zeros(room - have, self._largest.dtype)
-            self._largest = np.concatenate([self._largest, more])
+        self._largest = with_room(self._largest, n_features)
 
     def values(self, n_features: int) -> NDArray[np.float64]:
         """Return them, (n_features,), new."""

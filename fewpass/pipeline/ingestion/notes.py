@@ -10,7 +10,7 @@ from fewpass.pipeline.ingestion.target_map import FEW_LABELS
 from fewpass.pipeline.ingestion.units import remedy, unlike_columns
 from fewpass.pipeline.matching import listed
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.sources.source import Source
+from fewpass.pipeline.sources.source import Source, notes_of
 from fewpass.pipeline.streaming.targets import alike, label_text
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import Labels, Values
@@ -30,7 +30,7 @@ def notes_on(
     whole
         The labels of all rows were counted.
     """
-    yield from getattr(source, "notes", ())  # which readers of tables have
+    yield from notes_of(source)
     if isinstance(targets, Labels) and len(targets.labels) <= FEW_LABELS:
         yield from _of_one_row(targets) if whole else ()
         yield from _written_twice(targets)

@@ -11,7 +11,7 @@ from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.source_options import SourceOptions, unusual
 from fewpass.pipeline.sources import Expected, open_source
 from fewpass.pipeline.sources.opening import is_table
-from fewpass.pipeline.sources.source import HashesNames, Source, sample_memory
+from fewpass.pipeline.sources.source import HashesNames, Source, notes_of, sample_memory
 from fewpass.pipeline.sources.streams import COMPRESSIONS
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.hashed_names import HashedNames
@@ -66,7 +66,7 @@ def first_look(plan: IngestPlan) -> FirstLook:
     counted = plan.options.model_copy(update={"idf": "sample"})  # kinds do not depend on it
     source = source_of(plan.model_copy(update={"options": counted}), like)
     kinds = source.kinds if isinstance(source, EncodedSource) else {}
-    return FirstLook(kinds, tuple(getattr(source, "notes", ())))
+    return FirstLook(kinds, tuple(notes_of(source)))
 
 
 def in_dtype_of(like: Dataset | None, plan: IngestPlan) -> IngestPlan:

@@ -146,3 +146,8 @@ class HashesNames(Protocol):
 
     def hashed_names(self) -> dict[int, str]:
         """Return the names of columns that the first lines have most often."""
+
+
+def notes_of(source: Source) -> Sequence[str]:
+    """Return what somebody should look at; readers of tables have such sentences."""
+    return getattr(source, "notes", ())

@@ -185,7 +185,10 @@ def monitored(
 ) -> tuple[float, float, float]:
     """Return the rows whose loss was taken, their losses and the explosions, of all models."""
     each = scalars.reshape(-1, SCALARS, how.width).swapaxes(0, 1).reshape(SCALARS, -1)[:, :models]
-    return float(each[6].sum()), float(each[7].sum()), float(each[10].sum())
+    monitors = LossMonitor(*each[-len(LossMonitor._fields) :])  # what comes last
+    told = monitors.n_monitored, monitors.loss_sum, monitors.diverged
+    n_monitored, loss_sum, diverged = (float(np.sum(of_all)) for of_all in told)
+    return n_monitored, loss_sum, diverged
 
 
 def as_numbers(state: SgdState) -> list[float]:

@@ -32,7 +32,8 @@ from testing.prefect_server import (
 )
 
 FEWPASS = str(Path(sys.executable).with_name("fewpass"))
-LONG = {"passes": 60, "lam": "10/n", "memory": "97MB", "snapshot_every": 0.3}
+# Three deaths must fit in between its first snapshot and its end, on a fast machine, too.
+LONG = {"passes": 300, "lam": "10/n", "memory": "97MB", "snapshot_every": 0.1}
 SCHEDULED_EVERY = 10
 pytestmark = pytest.mark.timeout(900)  # processes that take their time when the machine is loaded
 
@@ -128,7 +129,9 @@ class Place:
         """Wait until that snapshot is whole; the pid of the process that trains."""
         manifest = self.folder / run / f"snapshots/{snapshot:06d}/manifest.json"
         wait_for(manifest.exists, 90, str(manifest))
-        return holder_of(Folder(str(self.folder / run))).pid
+        holder = holder_of(Folder(str(self.folder / run)))
+        assert holder is not None, f"{run} ended before it could be disturbed: LONG is too short"
+        return holder.pid
 
 
 @pytest.fixture(scope="module")
@@ -291,7 +294,7 @@ def test_a_dead_server_costs_its_view_of_a_run_not_the_run(place):
     usual, killed = longest_silence(log), time.time()
     kill(place.server.process)
     newest = max(int(p.name) for p in (place.folder / "endless/snapshots").iterdir())
-    place.walking("endless", newest + 8)  # with nobody to tell of it
+    place.walking("endless", newest + 24)  # with nobody to tell of it
     assert longest_silence(log, killed) < usual + 2.0
     place.server.start()
     run = place.server.run_of("/endless")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import shutil
 import time
@@ -203,7 +202,6 @@ class Demo:
 
     def _head(self, title: str, text: str, command: str = "") -> None:
         """Say what comes next, and begin it without what the step before has left in memory."""
-        gc.collect()  # the state of a training lies in circles
         release_freed_memory()
         self.terminal.say()
         self.terminal.say(title, style="bold")

@@ -37,28 +37,41 @@ def peekable(stream: BinaryIO) -> io.BufferedReader:
     return cast("io.BufferedReader", found)
 
 
-def with_line_feeds(stream: BinaryIO) -> BinaryIO:
-    """Return text with line feeds, where lines end in carriage returns alone, as on old Macs."""
+def with_line_feeds(stream: BinaryIO, where: str) -> BinaryIO:
+    """Return text with line feeds, where lines end in carriage returns alone, as on old Macs.
+
+    Raises
+    ------
+    BadInput
+        While reading: a line feed after all, so that one of both is part of a cell.
+    """
     peeked = peekable(stream)
     head = peeked.peek(_READ_BYTES)
     if _NEWLINE in head or _RETURN not in head[:-1]:  # the last may be half of both
         return cast("BinaryIO", peeked)
-    return cast("BinaryIO", io.BufferedReader(_LineFeeds(peeked), _READ_BYTES))
+    return cast("BinaryIO", io.BufferedReader(_LineFeeds(peeked, where), _READ_BYTES))
 
 
 class _LineFeeds(io.RawIOBase):
     """A stream with line feeds for carriage returns."""
 
-    def __init__(self, stream: io.BufferedReader) -> None:
+    def __init__(self, stream: io.BufferedReader, where: str) -> None:
         super().__init__()
-        self._stream = stream
+        self._stream, self._where, self._lines = stream, where, 0
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, out: Any) -> int:
-        found = self._stream.read(len(out)).replace(_RETURN, _NEWLINE)
-        out[: len(found)] = found
+        found = self._stream.read(len(out))
+        self._lines += found.count(_RETURN)
+        if _NEWLINE in found:
+            raise BadInput(
+                f"{self._where}: {self._lines:,} carriage returns stand before or near the first "
+                "line feed, so what ends a line cannot be told. Take out those that end none: "
+                "tr -d '\\r' where line feeds end the lines."
+            )
+        out[: len(found)] = found.replace(_RETURN, _NEWLINE)
         return len(found)
 
 

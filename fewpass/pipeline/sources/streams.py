@@ -308,7 +308,7 @@ def _lines_of(address: Address) -> Iterator[tuple[BinaryIO, BinaryIO]]:
         _require_text(peeked.peek(max(map(len, _NO_TEXT))), address.name)
         try:
             text = as_utf8(cast("BinaryIO", peeked), address.charset, address.name)
-            yield with_line_feeds(text), stored
+            yield with_line_feeds(text, address.name), stored
         except LineTooLong as error:
             raise BadInput(
                 f"{address.name}: a line is longer than the {format_bytes(*error.args)} that the "

@@ -93,6 +93,19 @@ def as_begun(plan: TrainingPlan, run: RunFolder) -> TrainingPlan:
     return plan.model_copy(update=known)
 
 
+class StopRequest:
+    """Whether somebody asked for the end; without a lock, as a signal handler may ask.
+
+    It refers to nothing, so that a training whose run is dropped gives back its memory at once.
+    """
+
+    made = False
+
+    def __call__(self) -> bool:
+        """Return whether it was made."""
+        return self.made
+
+
 class TrainingRun:
     """One training, new or continued; iterate over it, then ask for `result`.
 
@@ -116,12 +129,12 @@ class TrainingRun:
         first: FirstRows | None = None,
     ) -> None:
         self.run, self.methods, self._first = run, methods, first
-        self._executor, self._stopping = executor, False
+        self._executor, self._stop_request = executor, StopRequest()
         self._progress = Progress(run)
         self._checkpoints = Checkpoints(run, dataset, self._progress, plan.snapshot_every)
         training = Training(
             run, plan, dataset, executor, methods, storage_options, self._progress,
-            self._checkpoints, lambda: self._stopping, start_at,
+            self._checkpoints, self._stop_request, start_at,
         )  # fmt: skip
         self._engine = engine_of(training, first)
 
@@ -240,7 +253,7 @@ class TrainingRun:
         that writes numbers per row goes on to its end before; the first one of a training that
         starts from another's weights is given up, and nothing of it is kept.
         """
-        self._stopping = True
+        self._stop_request.made = True
 
     def hear(self, on_reduce: Callable[[Event], None]) -> None:
         """Have a display told of every span of a reduction, which iteration does not yield.

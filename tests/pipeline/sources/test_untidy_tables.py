@@ -107,6 +107,7 @@ def test_numbers_that_count_time_are_no_ids_and_may_be_dates(tmp_path):
         ("t.csv", "a,b,y\n1,'x, y',2\n", "line 2: the row has 4 cells, 3 were expected"),
         ("t.csv", "a,b,y\n", "there are no rows"),
         ("t.csv", "a,b,y\r1,2,3\r\n4,5,6\r\n", "carriage returns"),
+        ("t.csv", "a,b,y\r" + "1,2,3\r" * 20_000 + "4,5,6\n", "20,001 carriage returns"),
         ("t.json", '[{"a": 1, "y": 2},\n{"a": 1, "y": 2}]', "one JSON document"),
         ("t.json", '{\n"a": [1, 2]}', "one JSON document"),
     ],

@@ -1,6 +1,8 @@
 """Training runs: the same bits wherever they run, however often they are interrupted."""
 
+import gc
 import json
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -161,6 +163,25 @@ def test_an_iterator_that_is_dropped_may_be_collected_by_a_thread_that_a_span_ru
     assert train(plan, tmp_path / "run", executor).weights_sha256 == (
         train(plan, tmp_path / "quiet").weights_sha256
     )
+
+
+@pytest.mark.parametrize("solver", ["asgd", "sdca", "s2gd"])
+def test_a_training_that_is_dropped_gives_back_its_state_at_once(tmp_path, solver):
+    """Not at Python's next search for circles: a notebook's next training needs that memory."""
+    run = TrainingRun.start(
+        plan_for(make(tmp_path / "set"), solver={"kind": solver}, passes=2),
+        str(tmp_path / "run"), InProcess(),
+    )  # fmt: skip
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in run:
+            pass
+        engine = weakref.ref(run._engine)
+        del run, _
+        assert engine() is None
+    finally:
+        gc.enable()
 
 
 def test_a_damaged_newest_snapshot_is_named_and_passed_over(tmp_path):

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import psutil
 
 PROJECT = Path(__file__).parents[2]
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
 MOST_MEMORY = 300 << 20  # bytes that a case may take beyond what the starter has
 
 

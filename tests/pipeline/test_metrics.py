@@ -21,6 +21,7 @@ from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
 from testing.datasets import make
+from testing.prefect_server import wait_for
 
 PROJECT = Path(__file__).parents[2]
 
@@ -86,8 +87,7 @@ def test_they_are_on_the_pages_port(store, tmp_path):
     thread = threading.Thread(target=lambda: _until_cancelled(loop, serving))
     thread.start()
     try:
-        while not urls:
-            pass
+        wait_for(lambda: urls, 60, "the server of the page")
         answer = httpx.get(f"{urls[0]}/metrics")
         assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
         (run,) = runs_at([store])

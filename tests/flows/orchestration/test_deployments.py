@@ -20,6 +20,7 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.folder import Folder
 from testing.datasets import make
+from testing.far_away import far_away
 from testing.prefect_server import (
     PREFECT,
     PROJECT,
@@ -32,8 +33,10 @@ from testing.prefect_server import (
 )
 
 FEWPASS = str(Path(sys.executable).with_name("fewpass"))
-# Three deaths must fit in between its first snapshot and its end, on a fast machine, too.
-LONG = {"passes": 300, "lam": "10/n", "memory": "97MB", "snapshot_every": 0.1}
+LONG = {"passes": 80, "lam": "10/n", "memory": "97MB", "snapshot_every": 0.1}  # rows do not fit
+#: Seconds for which a training waits for each of the twelve objects that a pass reads: on any
+#: machine it lasts half a minute, in which it can be disturbed, and hardly computes.
+SLOW = 0.05
 SCHEDULED_EVERY = 10
 pytestmark = pytest.mark.timeout(900)  # processes that take their time when the machine is loaded
 
@@ -41,11 +44,11 @@ pytestmark = pytest.mark.timeout(900)  # processes that take their time when the
 class Place:
     """A server with our deployments, data, and what the long training comes to in peace."""
 
-    def __init__(self, server, folder):
-        self.server, self.folder = server, folder
+    def __init__(self, server, folder, rows):
+        self.server, self.folder, self.rows = server, folder, rows
         self.store = folder / "store"
-        self.dataset = make(self.store / "data", n=20000, d=40, chunk_rows=200).folder.url
-        plan = TrainingPlan(dataset=self.dataset, **LONG)
+        near = make(self.store / "data", n=9000, d=40, chunk_rows=1500).folder.url
+        plan = TrainingPlan(dataset=near, **LONG)
         training = TrainingRun.start(plan, str(folder / "quiet"), InProcess())
         for _ in training:
             pass
@@ -75,7 +78,7 @@ class Place:
 
     def start_ad_hoc(self, run):
         """Have a worker run the long training into folder/run."""
-        plan = {"dataset": self.dataset, **LONG}
+        plan = {"dataset": self.rows.url, **LONG}
         asked = {"parameters": {"plan": plan, "run": str(self.folder / run)}}
         self.server.ask(f"deployments/{self.deployment('ad-hoc')['id']}/create_flow_run", asked)
 
@@ -93,7 +96,8 @@ class Place:
         return self.server.ask(f"flow_runs/{run['id']}")["state"]["name"]
 
     def trained(self, run, seconds=120):
-        """Wait for the end of a training; its last line in the log."""
+        """Have a training wait no longer for its rows; its last line in the log."""
+        self.rows.wait = 0.0
         log = self.folder / run / "log.jsonl"
 
         def finished():
@@ -108,12 +112,14 @@ class Place:
         before = (
             max((int(p.name) for p in snapshots.iterdir()), default=0) if snapshots.exists() else 0
         )
+        self.rows.wait = SLOW
         self.start_ad_hoc(run)
         return self.walking(run, before + 2)
 
     def run_alone(self, run, **settings):
         """`prefect run` of the long training, without a worker; its process, on its way."""
-        words = {"dataset": self.dataset, "run": self.folder / run, **LONG, **settings}
+        self.rows.wait = SLOW
+        words = {"dataset": self.rows.url, "run": self.folder / run, **LONG, **settings}
         process = start(
             [PREFECT, "run", "train", *(f"-p{word}" for word in words_for(words))],
             self.server.environment, self.folder / f"{run}.log",
@@ -130,17 +136,19 @@ class Place:
         manifest = self.folder / run / f"snapshots/{snapshot:06d}/manifest.json"
         wait_for(manifest.exists, 90, str(manifest))
         holder = holder_of(Folder(str(self.folder / run)))
-        assert holder is not None, f"{run} ended before it could be disturbed: LONG is too short"
+        assert holder is not None, f"{run} ended before it could be disturbed"
         return holder.pid
 
 
 @pytest.fixture(scope="module")
 def place(prefect_server, tmp_path_factory):
-    place = Place(prefect_server, tmp_path_factory.mktemp("deployments"))
-    place.deploy()
-    yield place
-    for worker in place.workers:
-        stop(worker)
+    folder = tmp_path_factory.mktemp("deployments")
+    with far_away(folder / "store/data") as rows:
+        place = Place(prefect_server, folder, rows)
+        place.deploy()
+        yield place
+        for worker in place.workers:
+            stop(worker)
 
 
 @pytest.fixture(scope="module")
@@ -294,7 +302,7 @@ def test_a_dead_server_costs_its_view_of_a_run_not_the_run(place):
     usual, killed = longest_silence(log), time.time()
     kill(place.server.process)
     newest = max(int(p.name) for p in (place.folder / "endless/snapshots").iterdir())
-    place.walking("endless", newest + 24)  # with nobody to tell of it
+    place.walking("endless", newest + 8)  # with nobody to tell of it
     assert longest_silence(log, killed) < usual + 2.0
     place.server.start()
     run = place.server.run_of("/endless")
@@ -310,6 +318,7 @@ def test_a_dead_server_costs_its_view_of_a_run_not_the_run(place):
 
 def require_quiet_end(place, alone):
     """What ran on comes to the model of the quiet one, though its flow may end as failed."""
+    place.rows.wait = 0.0
     status = alone.wait(120)
     if status != 0:
         assert status == 1

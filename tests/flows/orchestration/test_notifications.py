@@ -15,16 +15,20 @@ from testing.receiver import receiver
 
 #: A flow that is alive and gets no further.
 STALLS = """
-import time
+import threading
 from prefect import flow
 from fewpass.flows.orchestration.stalling import StallWatch, tell_prefect
 
 @flow(name="train", flow_run_name="stuck")
 def stuck():
-    with StallWatch(tell_prefect, floor_s=1.0, looks_every_s=0.1) as watch:
+    told = threading.Event()
+    def tell(silence):
+        tell_prefect(silence)
+        told.set()
+    with StallWatch(tell, floor_s=1.0, looks_every_s=0.1) as watch:
         for _ in range(5):
             watch.progressed()
-        time.sleep(3)
+        assert told.wait(60)
 
 stuck()
 """
@@ -114,12 +118,12 @@ def test_nowhere_and_to_nobody_is_refused(prefect_server):
 
 def test_a_silence_is_told_once_and_again_after_progress():
     told = []
-    with StallWatch(told.append, floor_s=0.1, looks_every_s=0.02) as watch:
+    with StallWatch(told.append, floor_s=0.5, looks_every_s=0.02) as watch:
         for _ in range(4):
             watch.progressed()
-        wait_for(lambda: told, 10, "the first silence")
+        wait_for(lambda: told, 60, "the first silence")
         time.sleep(0.2)
         assert len(told) == 1
         watch.progressed()
-        wait_for(lambda: len(told) == 2, 10, "the second one")
+        wait_for(lambda: len(told) == 2, 60, "the second one")
     assert all(silence.is_stalled for silence in told)

@@ -82,7 +82,7 @@ def test_flows_side_by_side_and_a_server_that_is_killed(server, tmp_path):
         )
         return len(found) == 2 * RUNS
 
-    wait_for(completed, 30, "all runs on record")
+    wait_for(completed, 90, "all runs on record")
     log = server.log.read_text()
     assert "database is locked" not in log
     assert not list(server.home.glob("*.db"))  # no SQLite beside it

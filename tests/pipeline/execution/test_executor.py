@@ -95,7 +95,7 @@ def test_works_wait_for_what_they_are_given(scheduler):
 def test_each_thread_has_work(scheduler):
     together = threading.Barrier(4)
     with threads(scheduler) as executor:
-        waits = [executor.submit("wait", together.wait, 20.0) for _ in range(4)]
+        waits = [executor.submit("wait", together.wait, 60.0) for _ in range(4)]
         assert sorted(executor.result(one) for one in waits) == [0, 1, 2, 3]
 
 
@@ -111,7 +111,7 @@ def test_an_error_reaches_all_that_depends_on_it(scheduler):
 
 
 def wait_for(happened):
-    end = time.monotonic() + 20.0
+    end = time.monotonic() + 60.0
     while not happened():
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -142,13 +142,13 @@ def test_no_work_begins_after_the_end_nor_is_waited_for(scheduler):
 
     def held():
         begun.append(None)
-        go_on.wait(20.0)
+        go_on.wait(60.0)
 
     with threads(scheduler, 1) as executor:
         works = [executor.submit("held", held) for _ in range(3)]
         after = executor.submit("after", add, works[2])
         wait_for(lambda: begun)
-        threading.Timer(0.2, go_on.set).start()
+        works[1].result.add_done_callback(lambda _: go_on.set())  # as soon as it is given up
         executor.close()  # waits for what has begun
     assert executor.result(works[0]) is None
     for never in (works[1], works[2], after):
@@ -164,12 +164,12 @@ def test_what_has_not_begun_is_given_up_where_a_training_ends(scheduler):
 
     def held():
         begun.set()
-        go_on.wait(20.0)
+        go_on.wait(60.0)
 
     with threads(scheduler, 1) as executor:
         first, second = (executor.submit("held", held) for _ in range(2))
-        assert begun.wait(20.0)
-        threading.Timer(0.2, go_on.set).start()
+        assert begun.wait(60.0)
+        second.result.add_done_callback(lambda _: go_on.set())  # as soon as it is given up
         executor.everywhere(lambda: let_go.append(go_on.is_set()))
         assert let_go == [True]
         assert executor.result(first) is None
@@ -179,13 +179,15 @@ def test_what_has_not_begun_is_given_up_where_a_training_ends(scheduler):
 
 
 def test_a_task_that_dask_loses_is_not_waited_for_in_vain():
+    go_on = threading.Event()
     with threads("local", 1) as executor:
-        executor.submit("busy", time.sleep, 0.5)
+        executor.submit("busy", go_on.wait, 60.0)
         lost = executor.submit("lost", add, 1)
         for task in executor._tasks:
             task.cancel()
         with pytest.raises(ConnectionError, match="Start it again"):
             executor.result(lost)
+        go_on.set()
 
 
 def test_spans_are_tasks_of_dask_under_their_names():
@@ -194,9 +196,12 @@ def test_spans_are_tasks_of_dask_under_their_names():
         for k in range(3):
             executor.result(executor.submit("span", add, k))
         executor.result(executor.submit_small("sum", add, 1))
-        time.sleep(0.5)  # the scheduler hears of the last one after us
-        seen = [task["key"].split("-")[0] for task in executor._client.get_task_stream(start=0)]
-    assert seen == ["span"] * 3
+
+        def seen():
+            return [task["key"].split("-")[0] for task in executor._client.get_task_stream(start=0)]
+
+        wait_for(lambda: len(seen()) >= 3)  # the scheduler hears of the last one after us
+        assert seen() == ["span"] * 3
 
 
 PLAIN = """

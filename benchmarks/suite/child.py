@@ -19,14 +19,14 @@ MEASURED = ("wall_s", "cpu_s", "peak_rss")
 
 
 def main() -> None:
-    """Make ready, do the work once, then once per line of input; answer each with a line."""
+    """Do the work, or a small one like it, once; then once per line, and answer with a line."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what libraries print is no answer
     warnings.simplefilter("ignore")  # of solvers that were told to stop early
     module, _, function = sys.argv[1].partition(":")
     make = getattr(import_module(f"benchmarks.suite.{module}"), function)
     work = make(**json.loads(sys.argv[2]))
-    work()
+    getattr(work, "rehearse", work)()
     imported = getattr(work, "imported", 0) or psutil.Process().memory_info().rss
     answers.write(json.dumps({"imported": imported}) + "\n")
     for _ in sys.stdin:

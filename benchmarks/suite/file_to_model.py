@@ -23,20 +23,20 @@ TEST_SHARE = 0.1
 Work = Callable[[], dict[str, Any]]
 
 
-def ours(train: str, test: str) -> Work:
+def ours(train: str, test: str, memory: str = MEMORY) -> Work:
     """`fewpass ingest`, then `fewpass train`."""
 
     def commands(folder: Path) -> list[list[str]]:
         ingest = ["ingest", train, f"{folder}/set", *read_as(train)]
         return [ingest, ["train", f"{folder}/set", f"{folder}/run", "--lam", "10/n"]]
 
-    return by_fewpass(commands, test)
+    return by_fewpass(commands, test, memory)
 
 
-def straight(train: str, test: str) -> Work:
+def straight(train: str, test: str, memory: str = MEMORY) -> Work:
     """`fewpass train` from the file, without a data set."""
     words = ["train", train, "{}/run", "--lam", "10/n", *read_as(train)]
-    return by_fewpass(lambda folder: [[word.format(folder) for word in words]], test)
+    return by_fewpass(lambda folder: [[word.format(folder) for word in words]], test, memory)
 
 
 def read_as(train: str) -> list[str]:
@@ -44,7 +44,7 @@ def read_as(train: str) -> list[str]:
     return ["--scale", "none", *([] if train.endswith(".svm") else ["--label", "y"])]
 
 
-def by_fewpass(commands: Callable[[Path], list[list[str]]], test: str) -> Work:
+def by_fewpass(commands: Callable[[Path], list[list[str]]], test: str, memory: str) -> Work:
     """Commands of ours, the model in the folder's `run`."""
 
     def scores(folder: Path) -> np.ndarray:
@@ -55,7 +55,7 @@ def by_fewpass(commands: Callable[[Path], list[list[str]]], test: str) -> Work:
         return margins(test, np.append(found.coef, found.intercept))
 
     return work(
-        lambda folder: [[*FEWPASS, *words, "--memory", MEMORY, "-q"] for words in commands(folder)],
+        lambda folder: [[*FEWPASS, *words, "--memory", memory, "-q"] for words in commands(folder)],
         scores, test,
     )  # fmt: skip
 
@@ -99,6 +99,17 @@ class Cold:
 
         for path in self._files:
             forget_file(path)
+
+
+class Large:
+    """One of the above by a large file; it is made ready by a small one of the same form."""
+
+    def __init__(self, of: str, train: str, test: str, small: list[str], **options: str) -> None:
+        self._run: Work = globals()[of](train, test, **options)
+        self.rehearse: Work = globals()[of](*small, **options)
+
+    def __call__(self) -> dict[str, Any]:
+        return self._run()
 
 
 def in_vw_form(path: str) -> str:

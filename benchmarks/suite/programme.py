@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.suite import file_to_model, reading
+from benchmarks.suite import reading
 from benchmarks.suite.accuracy import AccuracyContest
 from benchmarks.suite.contest import Contest, Contestant, Target
+from benchmarks.suite.file_contests import FILE_MB, TITLES, FileContest
 from benchmarks.suite.sector import sector_set
 from benchmarks.suite.streaming import BUDGET_MB, stored
 from benchmarks.suite.workloads import DENSE, MADE, SPARSE, prepare, shape
@@ -24,22 +25,6 @@ SKLEARN = {
     "squared_hinge": {"LinearSVC": "linear_svc"},
     "squared": {"Ridge": "ridge"},
 }  # fmt: skip
-STORED, STRAIGHT = "fewpass ingest, train", "fewpass train, straight from the file"
-COLD = (STORED, STRAIGHT, "Vowpal Wabbit", "polars, SGDClassifier")  # from a cold disk, too
-FILE_MB = (60, 600)
-FILE_PEERS = {
-    True: {
-        "LIBLINEAR -s 7": "liblinear",
-        "scikit-learn, SGDClassifier": "scikit_learn_sgd",
-        "scikit-learn, LogisticRegression": "scikit_learn_logistic",
-        "Snap ML's reader, LogisticRegression": "snapml",
-    },
-    False: {
-        "polars, SGDClassifier": "polars_sgd",
-        "pandas, SGDClassifier": "pandas_sgd",
-        "dask-ml Incremental": "dask_ml_sgd",
-    },
-}
 RAW = ("counts", "imdb-raw", "mnist")  # rows as they lie, or in units that were not chosen for us
 ASGD_TARGETS = {
     **dict.fromkeys(
@@ -78,46 +63,8 @@ class Programme:
     def file_to_model(self) -> Iterator[Contest]:
         """Whole processes: text in, a model out."""
         for size in (1,) if self._quick else FILE_MB:
-            turns = min(self._turns, 3 if size < 100 else 1)  # what comes first is done twice
-            train, test = file_to_model.click_files(self._folder, size * 1_000_000)
-            yield self._of_file(f"clicks {size} MB", "LIBSVM text, a click log", train, test, turns)
-            tables = file_to_model.table_files(self._folder, size * 1_000_000)
-            for kind, name in (("csv", "CSV"), ("parquet", "Parquet")):
-                title = f"{name}, 54 columns of numbers"
-                yield self._of_file(f"{name} {size} MB", title, *tables[kind], turns)
-
-    def _of_file(self, name: str, title: str, train: Path, test: Path, turns: int) -> Contest:
-        at = {"train": str(train), "test": str(test)}
-        everyone = [
-            Contestant(STORED, "file_to_model:ours", at, 2),
-            Contestant(STRAIGHT, "file_to_model:straight", at, 2),
-        ]
-        if train.suffix == ".svm":
-            everyone.append(Contestant("Vowpal Wabbit", "file_to_model:vowpal_wabbit", at, 2))
-            targets: tuple[Target, ...] = (
-                Target(14, STORED, "Vowpal Wabbit", 0.7, "wall_s"),
-                Target(14, STORED, "scikit-learn, SGDClassifier", 4.0, "wall_s"),
-                Target(14, STRAIGHT, "Vowpal Wabbit", 1 / 0.7, "wall_s"),
-            )
-        else:
-            targets = (
-                Target(15, STORED, "polars, SGDClassifier", 1.0, "wall_s"),
-                Target(15, STRAIGHT, "polars, SGDClassifier", 1.0, "wall_s"),
-            )
-        everyone += [
-            Contestant(peer, "file_to_model:peer", at | {"name": function}, 2)
-            for peer, function in FILE_PEERS[train.suffix == ".svm"].items()
-        ]
-        everyone += [
-            Contestant(f"{each.name}, cold", "file_to_model:Cold",
-                       each.options | {"of": each.make.partition(":")[2]}, 2)
-            for each in everyone
-            if each.name in COLD
-        ]  # fmt: skip
-        return Contest(
-            f"file-to-model {name}", f"From a file to a model: {title}", "made",
-            tuple(everyone), targets, "MB", train.stat().st_size / 1e6, turns,
-        )  # fmt: skip
+            for kind in TITLES:
+                yield FileContest(self._folder, kind, size).contest(self._turns)
 
     def _place(self, name: str) -> Path:
         return prepare(name, self._folder, quick=self._quick)

@@ -19,7 +19,12 @@ from fewpass.flows.commands import everyday, look_closer, others
 from fewpass.flows.errors import UsageError, exit_status, sentence
 from fewpass.flows.flags import in_flags
 from fewpass.flows.log_lines import json_line, wants_json
-from fewpass.flows.printing import ending_quietly, formatted_traceback, printable
+from fewpass.flows.printing import (
+    between_words,
+    ending_quietly,
+    formatted_traceback,
+    printable,
+)
 from fewpass.flows.signals import Interrupts, end_at_once, handling
 
 app = App(
@@ -136,6 +141,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if "--debug" in tokens:
                 sys.stderr.write(formatted_traceback(error))
             said = in_flags(sentence(told))
-            line = json_line("error", said) if wants_json(tokens) else f"fewpass: {said}"
+            line = (
+                json_line("error", said)
+                if wants_json(tokens)
+                else between_words(f"fewpass: {said}")
+            )
             sys.stderr.write(f"{line}\n")
             return exit_status(told)

@@ -44,8 +44,8 @@ class Terminal:
 
     def __init__(self, output: Output) -> None:
         self.output = output
-        self.err = Screen(stderr=True, quiet=output.quiet, highlight=False)
-        self.out = Screen(quiet=output.quiet, highlight=False)
+        self.err = Screen(stderr=True, quiet=output.quiet, highlight=False, emoji=False)
+        self.out = Screen(quiet=output.quiet, highlight=False, emoji=False)
         if not output.debug:  # our own messages say what the cluster's log would, and how to go on
             cluster_logs.level = "critical"
 
@@ -62,18 +62,25 @@ class Terminal:
             sys.stderr.flush()
 
     def say(self, text: str = "", style: str | None = None) -> None:
-        """Tell something on standard error, as it is; what is in yellow or red is a warning."""
+        """Tell something on standard error; what is in yellow or red is a warning.
+
+        A terminal's lines are broken between words: a number or a path that is cut cannot be read.
+        """
+        self._say(text, style, as_it_is=not self.err.is_terminal)
+
+    def command(self, text: str) -> None:
+        """Tell a command on standard error, as it is: it is there to be copied."""
+        self._say(f"  $ {text}", "cyan", as_it_is=True)
+
+    def explain(self, text: str) -> None:
+        """Tell more than a line on standard error, broken between words wherever it goes."""
+        self._say(text, None, as_it_is=False)
+
+    def _say(self, text: str, style: str | None, *, as_it_is: bool) -> None:
         if self.output.log_format == "json":
             self.log("warning" if style in WARNINGS else "info", Line(text, {}))
             return
-        self.err.print(in_flags(printable(text)), style=style, markup=False, soft_wrap=True)
-
-    def explain(self, text: str) -> None:
-        """Tell more than a line on standard error, broken between words."""
-        if self.output.log_format == "json":
-            self.say(text)
-            return
-        self.err.print(in_flags(printable(text)), markup=False)
+        self.err.print(in_flags(printable(text)), style=style, markup=False, soft_wrap=as_it_is)
 
     def show(self, shown: RenderableType) -> None:
         """Show a table on standard error, on the way to a result."""

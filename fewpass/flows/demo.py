@@ -190,12 +190,12 @@ class Demo:
         wanted = {"sources": (str(self.visits),), "dataset": str(self.table), "options": options}
         made = ingest_shown(self.terminal, checked(IngestPlan, wanted | {"memory": self.memory}))
         self.terminal.show(columns_table(dict(made.encoded)))
-        self.terminal.say(f"  $ fewpass train {self.table} {self.table_run} --tol 1e-4", "cyan")
+        self.terminal.command(f"fewpass train {self.table} {self.table_run} --tol 1e-4")
         plan = checked(
             TrainingPlan, {"dataset": str(self.table), "tol": 1e-4, "memory": self.memory}
         )
         trained = train_shown(self.terminal, plan, str(self.table_run), Execution())
-        self.terminal.say(f"  $ fewpass weights {self.table_run} --top {TOP}", style="cyan")
+        self.terminal.command(f"fewpass weights {self.table_run} --top {TOP}")
         model = load_model(RunFolder(str(self.table_run)))
         self.terminal.show(weights_table([(None, w) for w in largest_weights(model, TOP)]))
         return trained
@@ -208,7 +208,7 @@ class Demo:
         if text:
             self.terminal.explain(text)
         if command:
-            self.terminal.say(f"  $ {command}", style="cyan")
+            self.terminal.command(command)
 
 
 def run_demo(folder: str, size: str, memory: str, seed: int, output: Output) -> int:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import re
+import shutil
 import signal
 import sys
+import textwrap
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -37,6 +40,15 @@ def printable(text: str) -> str:
 def without_control(text: str) -> str:
     """Write out the characters that a terminal would obey."""
     return _OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def between_words(text: str) -> str:
+    """Break what goes to standard error between words, if that is a terminal."""
+    if not sys.stderr.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    lines = (textwrap.wrap(line, width, break_on_hyphens=False) for line in text.splitlines())
+    return "\n".join(itertools.chain.from_iterable(lines))
 
 
 def formatted_traceback(error: BaseException) -> str:

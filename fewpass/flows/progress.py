@@ -51,8 +51,11 @@ def training_display(terminal: Terminal, plan: TrainingPlan) -> Iterator[Show]:
     columns = fitting(PROVING if proves else LEARNING, terminal.err.width)
     if terminal.live:
         columns = tuple(column for column in columns if column != "left")  # beside the bar
-        with Live(console=terminal.err, refresh_per_second=4, transient=False) as live:
+        live = Live(console=terminal.err, refresh_per_second=4, transient=False)
+        try:
             yield _Panel(terminal, meter, columns, live, plan.tol).show
+        finally:
+            live.stop()
     else:
         yield _Lines(terminal, meter, columns).show
 
@@ -69,13 +72,14 @@ class _Panel:
         tol: float | None,
     ) -> None:
         self._terminal, self._meter, self._columns, self._live = terminal, meter, columns, live
-        self._engine, self._tol, self._often = "", tol, Every(REDRAW_S)
+        self._tol, self._often = tol, Every(REDRAW_S)
 
     def show(self, event: Event) -> None:
         self._meter.take(event)
-        if event.kind in ("start", "resume"):
-            self._engine = engine_line(event)
-        if event.kind in REDRAWN or (event.kind in OFTEN and self._often.due()):
+        if event.kind in ("start", "resume") and _begin(self._terminal, event):
+            self._live.start()
+        redrawn = event.kind in REDRAWN or (event.kind in OFTEN and self._often.due())
+        if self._live.is_started and redrawn:
             self._live.update(self._draw(self._meter.read(), ended=event.kind == "finish"))
         _tell(self._terminal, event)
 
@@ -85,8 +89,8 @@ class _Panel:
             table.add_column(name, justify="right", header_style="dim", no_wrap=True)
         table.add_row(*cells(self._columns, numbers))
         drawn = bar(1.0) if ended else bar(numbers.fraction, numbers.left_s)
-        lines = [certificate_line(numbers, self._tol), self._engine]
-        return Group(table, drawn, *(line(text, "dim") for text in lines if text))
+        certified = certificate_line(numbers, self._tol)
+        return Group(table, drawn, *([line(certified, "dim")] if certified else []))
 
 
 class _Lines:
@@ -101,14 +105,10 @@ class _Lines:
     def show(self, event: Event) -> None:
         self._meter.take(event)
         if event.kind in ("start", "resume"):
-            self._begin(event)
+            _begin(self._terminal, event)
         elif self._wanted(event):
             self._line()
         _tell(self._terminal, event)
-
-    def _begin(self, event: Event) -> None:
-        if not event.facts.get("finished"):
-            self._terminal.say(engine_line(event))
 
     def _wanted(self, event: Event) -> bool:
         if event.kind == "finish":
@@ -146,8 +146,7 @@ class _StepLines:
     def show(self, event: Event) -> None:
         if event.kind in ("start", "resume"):
             self._steps = self._solver.steps(event.facts["n_rows"])
-            if not event.facts.get("finished"):
-                self._terminal.say(engine_line(event))
+            _begin(self._terminal, event)
         elif event.kind == "span":
             self._step(event.facts["metrics"])
         _tell(self._terminal, event)
@@ -157,6 +156,14 @@ class _StepLines:
         self._tell(told["steps"] / self._steps, said)
         if not self._terminal.live and self._intervals.due():
             self._terminal.say(f"step {said}")
+
+
+def _begin(terminal: Terminal, event: Event) -> bool:
+    """Say what a training runs on; return False where it is finished and nothing runs."""
+    if event.facts.get("finished"):
+        return False
+    terminal.say(engine_line(event))
+    return True
 
 
 def engine_line(event: Event) -> str:

@@ -25,12 +25,16 @@ from fewpass.pipeline.runs.model import Model, load_model
 from fewpass.pipeline.scoring.evaluate import Evaluation, evaluate
 from fewpass.pipeline.scoring.evaluate_classes import ClassFigures
 from fewpass.pipeline.scoring.probabilities import caution, probabilities_of
-from fewpass.pipeline.scoring.reliability import BINS, Reliability
+from fewpass.pipeline.scoring.reliability import BINS
 from fewpass.pipeline.settings.matching import Matching as Rules
 from fewpass.pipeline.sizes import format_bytes, parse_bytes
 from fewpass.pipeline.straight.telling import is_source
 from fewpass.storage.dataset import Dataset
 
+NO_DIAGRAM = (
+    "No diagram is drawn, as matplotlib is not installed. Install it with pip install "
+    "'fewpass[plots]'."
+)
 MOST_CLASSES = 20  # that are shown one by one; --json has all
 
 
@@ -47,17 +51,18 @@ def run_evaluate(
     terminal = Terminal(output)
     judge = _on_files if is_source(dataset) else _on_data_set
     found = judge(terminal, run, dataset, with_reliability, memory, reading, where)
-    evaluation, reliability, image = found
+    evaluation, probabilities = found
     if evaluation.left_out:
         terminal.say(left_out_sentence(evaluation.left_out), style="yellow")
     shown: list[RenderableType] = [facts_table(f"{run} on {dataset}", _shown(evaluation))]
     if evaluation.classes:
         shown.append(class_table(evaluation.classes))
     facts = evaluation_facts(evaluation)
-    if reliability is not None:
-        told = DrawnReliability(reliability, image)
-        facts["reliability"] = told_reliability(told)
-        shown.append(reliability_table(told))
+    if probabilities is not None:
+        if probabilities.image is None:
+            terminal.say(NO_DIAGRAM)
+        facts["reliability"] = told_reliability(probabilities)
+        shown.append(reliability_table(probabilities))
     terminal.result(facts, Group(*shown))
     return 0
 
@@ -70,7 +75,7 @@ def _on_data_set(
     memory: str | None,
     reading: Reading,
     where: Where,
-) -> tuple[Evaluation, Reliability | None, str]:
+) -> tuple[Evaluation, DrawnReliability | None]:
     others = set(given(reading)) - set(Rules.model_fields)
     if others:
         flags = ", ".join(option_names()[name] for name in sorted(others))
@@ -85,7 +90,7 @@ def _on_data_set(
         evaluation = _evaluated(terminal, *judging)
         if with_reliability:
             found = draw_reliability(*judging)
-    return evaluation, found and found.figures, found.image if found else ""
+    return evaluation, found
 
 
 def _on_files(
@@ -96,14 +101,14 @@ def _on_files(
     memory: str | None,
     reading: Reading,
     where: Where,
-) -> tuple[Evaluation, Reliability | None, str]:
+) -> tuple[Evaluation, DrawnReliability | None]:
     from fewpass.pipeline.scoring.evaluate_rows import (  # noqa: PLC0415 - Arrow, for files
         evaluate_rows,
         require_here,
     )
 
     require_here(execution(where))
-    model, image = load_model(run_at(run)), ""
+    model = load_model(run_at(run))
     terminal.say(f"Snapshot {model.snapshot} of {run}")
     with work_display(terminal, "Evaluating") as show:
         found = evaluate_rows(
@@ -116,9 +121,10 @@ def _on_files(
         )
     if found.skipped:
         terminal.say(f"{found.skipped:,} rows were left out (--on-bad-row skip).", style="yellow")
-    if found.reliability is not None:
-        image = draw(model, found.reliability, Path(dataset).name)
-    return found.evaluation, found.reliability, image
+    if found.reliability is None:
+        return found.evaluation, None
+    image = draw(model, found.reliability, Path(dataset).name)
+    return found.evaluation, DrawnReliability(found.reliability, image)
 
 
 def told_reliability(found: DrawnReliability) -> dict[str, Any]:

@@ -103,6 +103,29 @@ def test_the_certificate_is_told_on_its_way_to_the_tolerance():
     )
 
 
+def test_a_finished_training_draws_no_table():
+    terminal = terminal_of(80)
+    done = STARTED | {"finished": True, "snapshot": "000001"}
+    with training_display(terminal, TrainingPlan(dataset="d", tol=1e-6)) as show:
+        show(Event("resume", Cursor(passes=3.0), done))
+        show(Event("finish", Cursor(passes=3.0), {}))
+    assert lines_of(terminal) == [
+        "The training is finished (snapshot 000001): nothing is left to do.",
+    ]
+
+
+def test_a_terminal_breaks_sentences_between_words_and_commands_nowhere():
+    terminal = terminal_of(20)
+    terminal.say("at most 5.21e-05 above the optimum")
+    terminal.command("fewpass report run --html")
+    assert [line.rstrip() for line in lines_of(terminal)] == [
+        "at most 5.21e-05", "above the optimum", "  $ fewpass report run --html",
+    ]  # fmt: skip
+    piped = terminal_of(20, is_terminal=False)
+    piped.say("at most 5.21e-05 above the optimum")
+    assert lines_of(piped) == ["at most 5.21e-05 above the optimum"]
+
+
 @pytest.mark.parametrize("work", [ingest, predict, lambda terminal: train(terminal, tol=1e-6)])
 @pytest.mark.parametrize("output", [Output(), Output(log_format="json")])
 def test_nothing_is_redrawn_where_no_terminal_is(work, output):

@@ -27,8 +27,8 @@ def source_of(plan: IngestPlan, like: Dataset | None) -> Source:
     if like is not None:
         if options.n_features not in (None, like.n_features):
             raise BadInput(
-                f"n_features is {options.n_features}, but the data set given as `like` has "
-                f"{like.n_features}. Leave n_features out."
+                f"`n_features={options.n_features}` is given, but the data set given as `like` has "
+                f"{like.n_features}. Leave it out."
             )
         options = options.model_copy(update={"n_features": like.n_features})
     expected = Expected(

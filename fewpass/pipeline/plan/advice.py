@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.execution.span import Job
 from fewpass.pipeline.ingestion.units import remedy, unlike_columns
+from fewpass.pipeline.plan.auto import method
 from fewpass.pipeline.plan.clustering import clustering_warning
 from fewpass.pipeline.plan.forecast import Forecast
 from fewpass.pipeline.plan.ill_conditioned import HEAVY_TAIL, UNIT_ROWS, Columns, ill_conditioned
-from fewpass.pipeline.plan.job import streaming, with_method_chosen
+from fewpass.pipeline.plan.job import make_job, streaming, with_method_chosen
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_passes
 from fewpass.solvers.estimates.expected_passes import (
@@ -93,8 +95,17 @@ def _not_foreseen(plan: TrainingPlan, tol: float, job: Job, foreseen: Forecast) 
     most = "one pass" if plan.passes == 1 else f"{plan.passes} passes"
     yield (
         f"Whether {foreseen.solver} comes to a certificate of {tol:g} in {most} cannot be "
-        f"foreseen. `solver={kind}` usually takes about {best:.0f}."
+        f"foreseen. `solver={kind}` usually takes about {best:.0f}{_if_it_fits(kind, plan, job)}."
     )
+
+
+def _if_it_fits(kind: str, plan: TrainingPlan, job: Job) -> str:
+    """Say so where a method needs more memory than there is; nothing where it fits."""
+    try:
+        make_job(plan.model_copy(update={"solver": method(kind)}), job.dataset)
+    except BadInput:
+        return ", but needs more `memory`"
+    return ""
 
 
 def advice(plan: TrainingPlan, job: Job, foreseen: Forecast) -> list[str]:

@@ -144,10 +144,11 @@ def _verdict(plan: RefreshPlan, loss: float, loss_before: float | None) -> tuple
     """Say whether a loss is good enough to publish, and why."""
     if loss_before is None:
         return True, "it is the first model"
-    against = f"{loss_before:.6g} + {plan.margin:g}"
+    more = f" and the margin of {plan.margin:g}" if plan.margin else ""
+    against = f"{loss_before:.6g} of the model published before{more}"
     if loss <= loss_before + plan.margin:
         return True, f"its loss {loss:.6g} is at most {against}"
-    return False, f"its loss {loss:.6g} is above {against}: the model published before is kept"
+    return False, f"its loss {loss:.6g} is above {against}, which is kept"
 
 
 def require_judge(plan: RefreshPlan) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from fewpass.pipeline.execution.executor import Executor
+from fewpass.pipeline.reporting.drawing import can_draw
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.reliability import Reliability, reliability
 from fewpass.pipeline.settings.matching import BY_NAME, Matching
@@ -14,10 +15,10 @@ RELIABILITY = "report/reliability.png"
 
 
 class DrawnReliability(NamedTuple):
-    """Figures, and where the diagram lies."""
+    """Figures, and where the diagram lies; None where nothing draws it."""
 
     figures: Reliability
-    image: str
+    image: str | None
 
 
 def draw_reliability(
@@ -31,8 +32,10 @@ def draw_reliability(
     return DrawnReliability(figures, draw(model, figures, dataset.folder.name))
 
 
-def draw(model: Model, figures: Reliability, judged_on: str) -> str:
-    """Draw the diagram into the run's folder; return where it lies."""
+def draw(model: Model, figures: Reliability, judged_on: str) -> str | None:
+    """Draw the diagram into the run's folder; return where it lies, None without matplotlib."""
+    if not can_draw():
+        return None
     from fewpass.pipeline.reporting.pictures import reliability_diagram  # noqa: PLC0415 - matplotlib
 
     folder, several = model.run.folder, model.weights.coef.ndim == 2

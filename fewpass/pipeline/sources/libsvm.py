@@ -63,8 +63,8 @@ _MESSAGES = {
         "Sort the entries of each row,",
     ),
     grammar.TOO_WIDE: (
-        "{found} lies beyond the {width} features that were asked for",
-        "Leave such values out (`unknown_features=ignore`), or give another width (`n_features`),",
+        "{found} lies beyond the {width} features that there are",
+        "Leave such values out (`unknown_features=ignore`), or give more (`n_features`),",
     ),
     grammar.BAD_VALUE: (
         "the value in {found} is not a number",

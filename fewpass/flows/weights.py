@@ -60,7 +60,7 @@ def weights_table(found: Sequence[tuple[str | None, NamedWeight]]) -> Table:
     for name in ["class"] * several + ["feature"]:
         table.add_column(name, style="cyan", overflow="fold")
     table.add_column("weight", justify="right")
-    units = any(weight.per_unit is not None for _, weight in found)
+    units = any(weight.per_unit not in (None, weight.weight) for _, weight in found)
     if units:
         table.add_column("per unit of the source", justify="right")
     for of, weight in found:

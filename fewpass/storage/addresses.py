@@ -25,6 +25,8 @@ READ_ONLY = ("http", "https")
 SETTING = "FEWPASS_PROTOCOLS"
 
 _LOCAL = ("file", "local")
+#: What brings a protocol, by its first letters.
+_LIBRARIES = {"s3": "'fewpass[s3]'", "http": "aiohttp", "g": "gcsfs", "ab": "adlfs", "az": "adlfs"}
 #: Options by which a file system opens another one inside, whatever its own protocol is.
 _INNER = ("protocol", "target_protocol", "target_options", "fo", "fs", "remote_protocol",
           "remote_options")  # fmt: skip
@@ -80,7 +82,7 @@ def open_store(
     except ImportError as error:
         raise BadAddress(
             f"{without_secrets(url)} needs a library that is not installed ({error}). "
-            "Install it; for s3:// that is `pip install 'fewpass[s3]'`."
+            f"Install it{_installed_by(protocol)}."
         ) from error
     except ValueError as error:
         raise BadAddress(
@@ -88,6 +90,12 @@ def open_store(
             "Check the address."
         ) from None  # the cause would repeat the address
     return store, path
+
+
+def _installed_by(protocol: str) -> str:
+    """Say how what a protocol needs is installed, if that is known."""
+    known = (library for start, library in _LIBRARIES.items() if protocol.startswith(start))
+    return "".join(f": pip install {library}" for library in known)
 
 
 def protocol_of(url: str) -> str:

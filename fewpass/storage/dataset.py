@@ -63,8 +63,8 @@ class Dataset:
             _require_objects(manifest)
         except FileNotFoundError as error:
             raise NotADataset(
-                f"{folder.url} holds no data set: it has no {KEY}. Check the address, or make the "
-                "data set with `fewpass ingest`; run an ingest that was interrupted again."
+                f"{folder.url} holds no data set: {_lacking(folder)}. Check the address, or "
+                "make the data set with `fewpass ingest`; run an ingest that was interrupted again."
             ) from error
         except UnknownVersion as error:
             raise NotADataset(
@@ -271,6 +271,11 @@ class Dataset:
                 f"Chunk {k} of {self.folder.url} points outside its {self.n_features} columns or "
                 f"its {indices.size} values. Do not use this data set; ingest the source again."
             )
+
+
+def _lacking(folder: Folder) -> str:
+    """Say what a place without a manifest is like: most often its name is mistyped."""
+    return f"it has no {KEY}" if folder.list() else "there is nothing"
 
 
 def _require_objects(manifest: Manifest) -> None:

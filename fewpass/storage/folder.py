@@ -247,7 +247,7 @@ class Folder:
                 "leads to in its place."
             ) from error
         except OSError as error:
-            raise _described(error, self.address(key)) from error
+            raise described(error, self.address(key)) from error
         except ValueError:
             raise
         except Exception as error:
@@ -260,7 +260,8 @@ class Folder:
             ) from error
 
 
-def _described(error: OSError, address: str) -> OSError:
+def described(error: OSError, address: str) -> OSError:
+    """Return an error of the storage with its place, and what to do."""
     advice = "Check the storage, then run the same command again."
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         advice = "Free some space or choose another place, then run the same command again."

@@ -6,15 +6,14 @@ import shlex
 import sys
 
 from fewpass.flows import cli
-from fewpass.pipeline.clicks import columns_for, write_clicks
+from fewpass.pipeline.clicks import write_clicks
 from fewpass.pipeline.visits import write_visits
 from tests.conftest import PROJECT
 
 
 def test_the_commands_of_the_page_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    made = write_clicks(tmp_path / "clicks.svm", 1_000_000)
-    assert columns_for(made.bytes) <= 8192
+    write_clicks(tmp_path / "clicks.svm", 1_000_000)
     write_visits(tmp_path / "visits.csv", 3000)
     (tmp_path / "visits-folder").mkdir()
     for name in ("a.csv", "b.csv"):

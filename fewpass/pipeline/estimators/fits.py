@@ -94,7 +94,8 @@ def parts_of(model: Any, table: Table, at: Weights | None) -> tuple[Table, Table
 def kernels_of(model: Any) -> str:
     """Return whose kernels a fit may have to compile."""
     kind = model.solver.get("kind") if isinstance(model.solver, Mapping) else model.solver
-    return f"{kind}, loss {model.loss}"
+    chosen = "" if kind == "auto" else f"{kind}, "
+    return f"{chosen}loss {model.loss}"
 
 
 def held_out_share(model: Any) -> float:

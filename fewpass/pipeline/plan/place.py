@@ -37,7 +37,7 @@ def place_for(asked: Execution, seconds: float) -> Place:
     if _is_asked(asked):
         return Place(asked, "asked for")
     engine = NONE if seconds < LONG_SECONDS else LOCAL
-    return Place(_at(asked, engine), f"about {seconds:.2g} s of work")
+    return Place(_at(asked, engine), f"about {_shown(seconds)} of work")
 
 
 def rough_seconds(plan: TrainingPlan, manifest: Manifest) -> float:
@@ -62,3 +62,8 @@ def _is_asked(place: Execution) -> bool:
 
 def _at(asked: Execution, scheduler: str) -> Execution:
     return asked.model_copy(update={"scheduler": scheduler})
+
+
+def _shown(seconds: float) -> str:
+    """Write a rough duration: two digits, minutes where there are many seconds."""
+    return f"{seconds:.2g} s" if seconds < 95.0 else f"{seconds / 60.0:,.0f} minutes"

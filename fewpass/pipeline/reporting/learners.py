@@ -16,8 +16,10 @@ def learners_sentence(models: Sequence[dict[str, Any]]) -> str | None:
         return None
     if len(models) > 1:
         counts = Counter(model["learner"] for model in models).most_common()
-        each = ", ".join(f"{count} of {learner}" for learner, count in counts)
-        return f"{each}, by their progressive objectives"
+        each = [f"{learner} for {count} models" for learner, count in counts]
+        if len(counts) == 1:
+            each = [f"{counts[0][0]} for all {len(models)} models"]
+        return f"{', '.join(each)}, by their progressive objectives"
     (one,) = models
     return (
         f"{one['learner']}, progressive objective {one['objective']:.6g}; "

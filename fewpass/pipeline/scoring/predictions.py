@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import errno
 import io
 import re
+import secrets
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import IO, Any, Protocol
 
 import numpy as np
@@ -19,7 +21,8 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.storage.addresses import open_store, require_no_secrets
+from fewpass.storage.addresses import local_path, open_store, require_no_secrets
+from fewpass.storage.folder import described
 
 Batch = Mapping[str, NDArray[Any]]
 COPY_BYTES = 1 << 20
@@ -65,14 +68,39 @@ def open_predictions(
         raise BadInput(
             f'Predictions cannot be written to "{url}". End it in .parquet, .csv or .npy.'
         )
+    here = local_path(url)
+    opened = _stored(url, storage_options) if here is None else _beside(here)
+    with opened as target, tempfile.TemporaryFile() as scratch:
+        writer = WRITERS[kind](target, columns, scratch)
+        yield writer
+        writer.close()
+
+
+@contextlib.contextmanager
+def _beside(path: Path) -> Iterator[IO[bytes]]:
+    """Write beside a file of this machine, and then in its place: on its disk, and no other."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "There is no such folder", str(path.parent))
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+    try:
+        with partial.open("xb") as target:
+            yield target
+        partial.replace(path)
+    except OSError as error:
+        if error.filename in (None, str(partial)):
+            raise described(error, str(path)) from error
+        raise
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _stored(url: str, storage_options: dict[str, Any] | None) -> Iterator[IO[bytes]]:
     system, path = open_store(url, storage_options, writing=True)
     require_no_secrets(url)
     target = system.open(path, "wb", autocommit=False)
     try:
-        with tempfile.TemporaryFile() as scratch:
-            writer = WRITERS[kind](target, columns, scratch)
-            yield writer
-            writer.close()
+        yield target
         target.close()
     except BaseException:
         with contextlib.suppress(ValueError):  # closed by a writer that failed while closing

@@ -40,5 +40,7 @@ def test_averaged_sgd_alone_has_no_learners(tmp_path):
 
 def test_of_many_models_learners_are_counted():
     models = [{"learner": name, "objective": 1.0, "runner_up": "c", "lead": 0.1} for name in "aab"]
-    assert learners_sentence(models) == "2 of a, 1 of b, by their progressive objectives"
+    assert learners_sentence(models) == (
+        "a for 2 models, b for 1 models, by their progressive objectives"
+    )
     assert np.all([name in learners_sentence(models[:1]) for name in ("a", "c", "0.1")])

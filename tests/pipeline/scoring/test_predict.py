@@ -1,5 +1,6 @@
 """Predictions out of core: every row, in its order, scaled like the training rows."""
 
+import errno
 import re
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.scoring import room
 from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows
 from fewpass.pipeline.scoring.predict import predict
+from fewpass.pipeline.scoring.predictions import open_predictions
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -184,3 +186,21 @@ def test_labels_that_a_spreadsheet_would_run_are_defused_on_request(spam, tmp_pa
     plain = {"=1+2", "-1"}
     assert found.pop(("csv", True)) == {"'=1+2", "-1"}
     assert all(labels == plain for labels in found.values())
+
+
+def test_a_file_that_cannot_be_finished_is_not_there(tmp_path):
+    """A full disk is told of by the file's own name; what was there before stays."""
+    path = tmp_path / "scores.csv"
+    path.write_text("as it was")
+    full = OSError(errno.ENOSPC, "No space left on device")
+    with (
+        pytest.raises(OSError, match="Free some space") as told,
+        open_predictions(str(path), ["score"]) as out,
+    ):
+        out.write({"score": np.zeros(3)})
+        raise full
+    assert told.value.filename == str(path)
+    assert [p.name for p in tmp_path.iterdir()] == ["scores.csv"]
+    assert path.read_text() == "as it was"
+    with pytest.raises(FileNotFoundError, match="no such folder"):
+        open_predictions(str(tmp_path / "absent/scores.csv"), ["score"]).__enter__()

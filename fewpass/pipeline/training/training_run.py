@@ -16,31 +16,25 @@ from typing import TYPE_CHECKING, Any
 
 from fewpass.pipeline.encoding.schema import told_columns
 from fewpass.pipeline.execution.executor import Executor
-from fewpass.pipeline.plan.auto import MethodChoice
 from fewpass.pipeline.plan.forecast import Forecast
-from fewpass.pipeline.plan.job import choice_of, is_grouped, make_job
-from fewpass.pipeline.plan.lam_path import with_lam_path
-from fewpass.pipeline.plan.memory import with_memory
+from fewpass.pipeline.plan.job import is_grouped, make_job
 from fewpass.pipeline.plan.rate import left_passes
 from fewpass.pipeline.runs.checkpoints import Checkpoints
 from fewpass.pipeline.runs.engine import Engine, Stopped, Training
 from fewpass.pipeline.runs.lease import Lease
-from fewpass.pipeline.runs.model import weights_to_start_at
 from fewpass.pipeline.runs.outcome import Convergence, Event, TrainingResult, hinge_gap
 from fewpass.pipeline.runs.progress import Progress
-from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
+from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.runs.saved import Amount, Cursor, Saved
-from fewpass.pipeline.scoring.calibrating import require_calibratable
-from fewpass.pipeline.scoring.evaluate import evaluation_job
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
 from fewpass.pipeline.streaming.resident import let_go
 from fewpass.pipeline.training.class_groups import ClassGroups
 from fewpass.pipeline.training.early_stopping import within
 from fewpass.pipeline.training.passes import Passes
+from fewpass.pipeline.training.prepared import Prepared, prepare, prepared_again
 from fewpass.solvers.kernels.compiling import Compiling
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ProblemStats, Weights
-from fewpass.storage.dataset import Dataset
 from fewpass.storage.zarr_documents import import_ahead
 
 if TYPE_CHECKING:
@@ -72,27 +66,6 @@ def engine_class(plan: TrainingPlan, first: FirstRows | None) -> Callable[[Train
     return Passes
 
 
-def completed(
-    plan: TrainingPlan, dataset: Dataset, run: RunFolder, executor: Executor
-) -> TrainingPlan:
-    """Return a plan with what was left open as the run that is there already has it, or chosen.
-
-    That is lam, and the memory; other processes may have less of that than this one: where tasks
-    run there, it stays as it is.
-    """
-    if run.exists():
-        return as_begun(plan, run)
-    plan = with_lam_path(plan, dataset.manifest)
-    return with_memory(plan, dataset) if executor.near else plan
-
-
-def as_begun(plan: TrainingPlan, run: RunFolder) -> TrainingPlan:
-    """Return a plan with what was left open as the run has it."""
-    before, given = run.record().plan, plan.model_fields_set
-    known = {name: getattr(before, name) for name in ("lam", "memory") if name not in given}
-    return plan.model_copy(update=known)
-
-
 class StopRequest:
     """Whether somebody asked for the end; without a lock, as a signal handler may ask.
 
@@ -119,15 +92,12 @@ class TrainingRun:
 
     def __init__(
         self,
-        run: RunFolder,
-        plan: TrainingPlan,
-        dataset: Dataset,
+        begins: Prepared,
         executor: Executor,
-        methods: MethodChoice | None = None,
         storage_options: StorageOptions = None,
         start_at: tuple[Weights, int] | None = None,
-        first: FirstRows | None = None,
     ) -> None:
+        run, plan, dataset, methods, first, _ = begins
         self.run, self.methods, self._first = run, methods, first
         self._executor, self._stop_request = executor, StopRequest()
         self._progress = Progress(run)
@@ -155,85 +125,25 @@ class TrainingRun:
         Raises PlanMismatch when another plan or other data lie there, BadInput when plan, data set
         and executor do not fit, NotADataset when there is none (all are ValueErrors).
         """
-        if plan.source is not None:
-            return cls._start_straight(plan, url, executor, storage_options)
-        dataset = Dataset.open(plan.dataset, storage_options)
-        judges = Dataset.open(plan.held_out, storage_options) if plan.held_out else None
-        found = {"dataset": dataset.folder.url, "held_out": judges.folder.url if judges else None}
-        plan = plan.model_copy(update=found)  # found from anywhere
-        run = RunFolder(url, storage_options)
-        plan = completed(plan, dataset, run, executor)
-        # Refuses what does not fit before anything is written.
-        methods = choice_of(plan, dataset)
-        made = cls(run, plan, dataset, executor, methods, storage_options, start_at)
-        if plan.start_from is not None and not run.exists():
-            chosen = methods.plan(plan) if methods else plan
-            weights_to_start_at(plan.start_from, make_job(chosen, dataset))
+        begins = prepare(plan, url, storage_options, near=executor.near)
+        made, dataset = cls(begins, executor, storage_options, start_at), begins.dataset
         record = RunRecord.of(
-            plan, dataset.manifest, made.forecast, made.methods, dataset.schema, made.warnings,
-            dataset.hashed_names,
+            begins.plan, dataset.manifest, made.forecast, made.methods, dataset.schema,
+            made.warnings, dataset.hashed_names,
         )  # fmt: skip
-        if judges:
-            evaluation_job(record, judges)
-        if judges and plan.calibrate:
-            require_calibratable(record, judges)
-        run.begin(record)
-        begun = run.record().methods  # an older version may have chosen otherwise
-        if begun == methods:
+        begins.require_fit(record)
+        made.run.begin(record)
+        begun = made.run.record().methods  # an older version may have chosen otherwise
+        if begun == begins.methods:
             return made
-        return cls(run, plan, dataset, executor, begun, storage_options, start_at)
-
-    @classmethod
-    def _start_straight(
-        cls, plan: TrainingPlan, url: str, executor: Executor, storage_options: StorageOptions
-    ) -> TrainingRun:
-        """Begin, or go on with, a run that reads a source once; raises as `start` does."""
-        from fewpass.pipeline.straight.first_rows import FirstRows, found_from_anywhere  # noqa: PLC0415
-        from fewpass.pipeline.straight.known import choose_straight  # noqa: PLC0415
-
-        plan = found_from_anywhere(plan)
-        run, first = RunFolder(url, storage_options), FirstRows(plan)
-        if plan.held_out is not None:
-            plan = plan.model_copy(update={"held_out": Dataset.open(plan.held_out).folder.url})
-        dataset = first.dataset
-        plan = as_begun(plan, run) if run.exists() else with_lam_path(plan, dataset.manifest)
-        methods = choose_straight(plan, first)
-        made = cls(run, plan, dataset, executor, methods, storage_options, first=first)
-        record = RunRecord.of(
-            plan, dataset.manifest, None, made.methods, dataset.schema, made.warnings,
-            dataset.hashed_names,
-        )  # fmt: skip
-        run.begin(record)
-        begun = run.record().methods
-        if begun == methods:
-            return made
-        return cls(run, plan, dataset, executor, begun, storage_options, first=first)
-
-    @classmethod
-    def _resume_straight(
-        cls, run: RunFolder, record: RunRecord, executor: Executor, storage_options: StorageOptions
-    ) -> TrainingRun:
-        """Continue a run that reads a source once, from where its newest snapshot stands."""
-        from fewpass.pipeline.straight.first_rows import FirstRows, require_seekable  # noqa: PLC0415
-
-        require_seekable(record.plan)
-        first = FirstRows(record.plan)
-        run.require_data(record, first.dataset.manifest.fingerprint)
-        plan, methods = record.plan, record.methods
-        return cls(run, plan, first.dataset, executor, methods, storage_options, first=first)
+        return cls(begins._replace(methods=begun), executor, storage_options, start_at)
 
     @classmethod
     def resume(
         cls, url: str, executor: Executor, storage_options: StorageOptions = None
     ) -> TrainingRun:
         """Continue the run at `url` from its newest whole snapshot."""
-        run = RunFolder(url, storage_options)
-        record = run.record()
-        if record.plan.source is not None:
-            return cls._resume_straight(run, record, executor, storage_options)
-        dataset = Dataset.open(record.plan.dataset, storage_options)
-        run.require_data(record, dataset.manifest.fingerprint)
-        return cls(run, record.plan, dataset, executor, record.methods, storage_options)
+        return cls(prepared_again(url, storage_options), executor, storage_options)
 
     def __iter__(self) -> Iterator[Event]:
         mine = threading.get_ident()

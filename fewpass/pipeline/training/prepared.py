@@ -1,0 +1,110 @@
+"""What a training begins with or goes on with: its plan, data and method.
+
+What was left open is chosen here, and what does not fit refused before anything is written.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from fewpass.pipeline.plan.auto import MethodChoice
+from fewpass.pipeline.plan.job import choice_of, make_job
+from fewpass.pipeline.plan.lam_path import with_lam_path
+from fewpass.pipeline.plan.memory import with_memory
+from fewpass.pipeline.runs.model import weights_to_start_at
+from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
+from fewpass.pipeline.scoring.calibrating import require_calibratable
+from fewpass.pipeline.scoring.evaluate import evaluation_job
+from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
+from fewpass.storage.dataset import Dataset
+
+if TYPE_CHECKING:
+    from fewpass.pipeline.straight.first_rows import FirstRows
+
+
+class Prepared(NamedTuple):
+    """A training that can begin."""
+
+    run: RunFolder
+    plan: TrainingPlan
+    dataset: Dataset
+    methods: MethodChoice | None  # those in place of `auto`
+    first: FirstRows | None = None  # of a source that is read once
+    judges: Dataset | None = None  # held out, where a data set is trained on
+
+    def require_fit(self, record: RunRecord) -> None:
+        """Refuse weights to start from, and held-out rows, that are not of this training."""
+        if self.plan.start_from is not None and not self.run.exists():
+            chosen = self.methods.plan(self.plan) if self.methods else self.plan
+            weights_to_start_at(self.plan.start_from, make_job(chosen, self.dataset))
+        if self.judges is not None:
+            evaluation_job(record, self.judges)
+            if self.plan.calibrate:
+                require_calibratable(record, self.judges)
+
+
+def prepare(
+    plan: TrainingPlan, url: str, storage_options: StorageOptions, *, near: bool
+) -> Prepared:
+    """Make ready a plan for a new run at `url`, or for the one that is there already.
+
+    `near` says whether its tasks run in this process, whose memory it may count on then.
+    """
+    if plan.source is not None:
+        return _straight(plan, RunFolder(url, storage_options))
+    dataset = Dataset.open(plan.dataset, storage_options)
+    judges = Dataset.open(plan.held_out, storage_options) if plan.held_out else None
+    found = {"dataset": dataset.folder.url, "held_out": judges.folder.url if judges else None}
+    plan = plan.model_copy(update=found)  # found from anywhere
+    run = RunFolder(url, storage_options)
+    if run.exists():
+        plan = _as_begun(plan, run)
+    else:
+        plan = with_lam_path(plan, dataset.manifest)
+        plan = with_memory(plan, dataset) if near else plan
+    return Prepared(run, plan, dataset, choice_of(plan, dataset), judges=judges)
+
+
+def _straight(plan: TrainingPlan, run: RunFolder) -> Prepared:
+    """Make ready a plan that reads a source once."""
+    from fewpass.pipeline.straight.first_rows import FirstRows, found_from_anywhere  # noqa: PLC0415 - and readers of text
+    from fewpass.pipeline.straight.known import choose_straight  # noqa: PLC0415
+
+    plan = found_from_anywhere(plan)
+    first = FirstRows(plan)
+    if plan.held_out is not None:
+        plan = plan.model_copy(update={"held_out": Dataset.open(plan.held_out).folder.url})
+    dataset = first.dataset
+    plan = _as_begun(plan, run) if run.exists() else with_lam_path(plan, dataset.manifest)
+    return Prepared(run, plan, dataset, choose_straight(plan, first), first)
+
+
+def _as_begun(plan: TrainingPlan, run: RunFolder) -> TrainingPlan:
+    """Return a plan with what was left open as the run has it.
+
+    That is lam, and the memory, of which other processes may have less than this one.
+    """
+    before, given = run.record().plan, plan.model_fields_set
+    known = {name: getattr(before, name) for name in ("lam", "memory") if name not in given}
+    return plan.model_copy(update=known)
+
+
+def prepared_again(url: str, storage_options: StorageOptions) -> Prepared:
+    """Make ready the run at `url` to go on, with the data it began with."""
+    run = RunFolder(url, storage_options)
+    record = run.record()
+    if record.plan.source is not None:
+        return _straight_again(run, record)
+    dataset = Dataset.open(record.plan.dataset, storage_options)
+    run.require_data(record, dataset.manifest.fingerprint)
+    return Prepared(run, record.plan, dataset, record.methods)
+
+
+def _straight_again(run: RunFolder, record: RunRecord) -> Prepared:
+    """Make ready a run that reads a source once, to go on from where its newest snapshot stands."""
+    from fewpass.pipeline.straight.first_rows import FirstRows, require_seekable  # noqa: PLC0415
+
+    require_seekable(record.plan)
+    first = FirstRows(record.plan)
+    run.require_data(record, first.dataset.manifest.fingerprint)
+    return Prepared(run, record.plan, first.dataset, record.methods, first)

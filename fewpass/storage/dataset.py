@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from fewpass.storage.addresses import local_path
 from fewpass.storage.column_order import ColumnOrder, is_order
 from fewpass.storage.folder import Damaged, Folder, NotADataset
 from fewpass.storage.hashed_names import KEY as NAMES
@@ -275,7 +276,9 @@ class Dataset:
 
 def _lacking(folder: Folder) -> str:
     """Say what a place without a manifest is like: most often its name is mistyped."""
-    return f"it has no {KEY}" if folder.list() else "there is nothing"
+    here = local_path(folder.url)
+    missing = here is not None and not here.exists()
+    return "there is nothing" if missing else f"it has no {KEY}"
 
 
 def _require_objects(manifest: Manifest) -> None:

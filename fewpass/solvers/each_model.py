@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fewpass.solvers.kernels.simd.interleaved import pack, unpack
+from fewpass.solvers.kernels.simd.interleaved import pack, taken_apart
 from fewpass.solvers.loss_monitor import Tell, ToldTogether, untold
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.models import EMPTY, Models, States, Tasks, as_model_sees, keep_numbers
@@ -125,11 +125,12 @@ def interleave(multi: Models, walk: Walk, how: Interleaved, state: States) -> St
 
 
 def deinterleave(how: Interleaved | None, state: States) -> States:
-    """Give models that went interleaved their own weights back."""
+    """Give models that went interleaved their own weights back, where they lay side by side."""
     models = list(state.models)
     if state.interleaved:
         assert how is not None, "models go interleaved in walks that know how"
-        for k, W in zip(state.interleaved, unpack(state.W, len(state.interleaved)), strict=True):
+        apart = taken_apart(state.W, len(state.interleaved))
+        for k, W in zip(state.interleaved, apart, strict=True):
             models[k] = how.with_weights(models[k], W)
     return States(tuple(models))
 

@@ -88,6 +88,11 @@ class MultiModel(Models):
         return False
 
     @property
+    def spare_copies(self) -> int:
+        """Return the method's own."""
+        return self.solver.spare_copies
+
+    @property
     def warm_epoch(self) -> int:
         """Return the method's own."""
         return self.solver.warm_epoch

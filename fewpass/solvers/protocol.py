@@ -24,6 +24,7 @@ from fewpass.solvers.states import (
     Part,
     State,
     add_parts,
+    add_to_part,
     array_bytes,
     copy_state,
     row_versions,
@@ -71,6 +72,7 @@ __all__ = [
     "Walk",
     "Weights",
     "add_parts",
+    "add_to_part",
     "array_bytes",
     "as_sides",
     "copy_state",
@@ -161,6 +163,8 @@ class Method(Settings):
     """The epoch that follows `start_at`; above 0 where the first ones seek a start."""
     by_column: ClassVar[bool] = False
     """See Solver; here for the methods whose weights are made of all of a state."""
+    spare_copies: ClassVar[int] = 5
+    """See Solver; here for the methods that add up vectors, such as gradients."""
 
     @property
     def certify_pass(self) -> Reduce | None:
@@ -275,6 +279,14 @@ class Solver(Protocol):
         """Return whether a column's weight is read out of that column's row of the state's W.
 
         W is its one array then, and `weights` of a state with some rows of W are those columns'.
+        """
+
+    @property
+    def spare_copies(self) -> int:
+        """Return for how many states memory is kept beside two for every stream.
+
+        A span is given one and makes one.  The others are for what is read out of them, and for
+        sums over the rows that are as large as weights, of which a dozen may exist at a time.
         """
 
     def row_state_size(self, stats: ProblemStats, /) -> int:

@@ -43,6 +43,17 @@ def _add_values(left: Any, right: Any) -> Any:
     return add_parts(left, right) if isinstance(left, tuple) else left + right
 
 
+def add_to_part(left: Part, right: Part) -> Part:
+    """Return the same sums as `add_parts`, in the arrays of `left`, which nobody else needs."""
+    return _each_field(_add_to_value, left, right)
+
+
+def _add_to_value(left: Any, right: Any) -> Any:
+    if isinstance(left, tuple):
+        return add_to_part(left, right)
+    return np.add(left, right, out=left) if isinstance(left, np.ndarray) else left + right
+
+
 def array_bytes(state: State) -> int:
     """Return what the arrays of a state take."""
     return sum(

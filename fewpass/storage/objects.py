@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from fewpass.storage import codec
+from fewpass.storage.end_to_end import EndToEnd
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.ordered import ordered_map
 from fewpass.storage.zarr_documents import array_document
@@ -48,7 +49,7 @@ class ArrayLayout(BaseModel):
     chunk_shape: tuple[Annotated[int, Field(ge=1)], ...]
 
     @classmethod
-    def of(cls, array: NDArray[Any]) -> ArrayLayout:
+    def of(cls, array: NDArray[Any] | EndToEnd) -> ArrayLayout:
         """Lay an array out in chunks of at most 16 MiB."""
         chunks = codec.chunk_shape(array.shape, array.itemsize, CHUNK_BYTES)
         fields = {"dtype": array.dtype.name, "shape": array.shape, "chunk_shape": chunks}
@@ -95,7 +96,7 @@ def put(folder: Folder, key: str, data: bytes) -> Stored:
     return Stored(len(data), codec.checksum(content(key, data)))
 
 
-def put_array(folder: Folder, prefix: str, array: NDArray[Any]) -> dict[str, Stored]:
+def put_array(folder: Folder, prefix: str, array: NDArray[Any] | EndToEnd) -> dict[str, Stored]:
     """Write an array below `prefix` and return all its objects."""
     layout = ArrayLayout.of(array)
     document = array_document(layout.shape, layout.chunk_shape, array.dtype)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from fewpass.storage.end_to_end import EndToEnd
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.objects import (
     RESTORE,
@@ -74,7 +75,9 @@ class SnapshotStore:
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
 
-    def save(self, attributes: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:
+    def save(
+        self, attributes: Mapping[str, Any], arrays: Mapping[str, NDArray[Any] | EndToEnd]
+    ) -> str:
         """Write a snapshot, its manifest last, and return its name.
 
         Parameters
@@ -200,10 +203,10 @@ def _root_document(attributes: Mapping[str, Any]) -> bytes:
         ) from error
 
 
-def _storable(name: str, array: NDArray[Any]) -> NDArray[Any]:
+def _storable(name: str, array: NDArray[Any] | EndToEnd) -> NDArray[Any] | EndToEnd:
     if not re.fullmatch(ARRAY_NAME, name):
         raise ValueError(f"A snapshot's array is called {name!r}. Use letters, digits and _ . -")
-    array = np.asarray(array)
+    array = array if isinstance(array, EndToEnd) else np.asarray(array)
     if array.dtype.name not in get_args(DtypeName):
         raise ValueError(
             f"Array {name!r} of a snapshot has type {array.dtype}. "

@@ -6,6 +6,7 @@ Spans are fixed by the data set, and so is the tree that adds them.
 
 from __future__ import annotations
 
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +28,7 @@ from fewpass.pipeline.execution.span import (
 from fewpass.pipeline.memory import return_freed_memory
 from fewpass.pipeline.streaming.windows import Window
 from fewpass.solvers.loss_monitor import section_rows
-from fewpass.solvers.protocol import Part, Sum, add_parts
+from fewpass.solvers.protocol import Part, Sum, add_parts, add_to_part
 from fewpass.storage.row_state import NO_RECORDS, Records, RowRecords, StoredRowState
 
 SPAN_VALUES = 1e8  # values at most that a span adds up, in a few tenths of a second ...
@@ -35,6 +36,7 @@ SMALL_SPAN_VALUES = 4e6  # ... unless there are fewer than 16 spans of at least 
 READ_TOGETHER = 1e6  # values; a thread's hand-over costs more than a smaller chunk's sum
 MOST_SPANS = 64  # few sums wait for their neighbour, however much is read
 LEAST_SPANS = 16  # so that as many workers find work
+SPANS_AHEAD = 2  # of those that the processor's cores work on
 SHORT_SPAN_VALUES = 2e7  # a tenth of a second: Dask's way with a task would show beside it
 
 
@@ -117,30 +119,46 @@ def reduce(
     step, n_chunks, ahead = chunks_per_span(job), job.windows.n_chunks, read_ahead(executor, job)
     given = (job, what, at, sweep, versions, ahead)
     submit = executor.submit_small if is_short(job, step) else executor.submit
-    spans: deque[Any] = deque()
-    for first in range(0, n_chunks, step):
+
+    def submitted(first: int) -> tuple[Any, Any]:
         check()
         stop = min(first + step, n_chunks)
         known = records.of(versions, range(first, stop)) if records else NO_RECORDS
         result = submit(what.name, reduce_span, *given, first, stop, known)
-        spans.append((executor.item("part", result, 0), executor.item("report", result, 1)))
+        span = executor.item("part", result, 0), executor.item("report", result, 1)
         if what.name not in executor.compiled:
-            executor.result(spans[0][1])
+            executor.result(span[1])
             executor.compiled.add(what.name)
-    del result
+        return span
+
+    # in this process a task runs once, and a part that is added is nobody else's
+    add = add_to_part if executor.near else add_parts
+    todo = deque(range(0, n_chunks, step))
+    most = spans_at_once(executor) or len(todo)
+    spans: deque[tuple[Any, Any]] = deque()
     stack: list[tuple[int, Any]] = []  # subtree sizes and sums, as in binary counting
-    while spans:
+    while todo or spans:
+        while todo and len(spans) < most:
+            spans.append(submitted(todo.popleft()))
         total, report = spans.popleft()
         on_report(executor.result(report))
         check()
         size = 1
         while stack and stack[-1][0] == size:
-            size, total = 2 * size, executor.submit_small("add", add_parts, stack.pop()[1], total)
+            size, total = 2 * size, executor.submit_small("add", add, stack.pop()[1], total)
         stack.append((size, total))
     total = stack.pop()[1]
     while stack:
-        total = executor.submit_small("add", add_parts, stack.pop()[1], total)
+        total = executor.submit_small("add", add, stack.pop()[1], total)
     return total
+
+
+def spans_at_once(executor: Executor) -> int:
+    """Return how many spans are begun before the first one's part is added; 0: all of them.
+
+    In this process all parts that are not added yet share its memory.
+    """
+    return (os.cpu_count() or 1) + SPANS_AHEAD if executor.near else 0
 
 
 def is_short(job: Job, step: int) -> bool:

@@ -70,7 +70,7 @@ class SpanReport(NamedTuple):
 class Position(NamedTuple):
     """How far one stream of a walk is."""
 
-    state: Any  # handle on the state after `windows` windows
+    state: Any  # handle on the state after `windows` windows; None while a span goes on from there
     windows: int
     arrived: bool = False
 
@@ -186,7 +186,8 @@ class WalkDriver:
                 report: SpanReport = self._executor.result(handle)
             done = self.positions[stream].windows + report.windows
             arrived = report.arrived or done == self._lengths[stream]
-            self.positions[stream] = Position(state, done, arrived)
+            kept = state if report.diverged or not self._under_way(stream) else None
+            self.positions[stream] = Position(kept, done, arrived)
             self._adapt(report)
             if report.diverged:
                 self._resting = True
@@ -213,13 +214,17 @@ class WalkDriver:
         """Keep every stream busy; while the first span compiles, nothing else runs."""
         compiling = not any(p.windows for p in self.positions) and self.span_windows == 1
         for stream in range(len(self.positions)):
-            ahead = sum(1 for s, _, _ in self._pending if s == stream)
+            ahead = self._under_way(stream)
             length = 0 if self.positions[stream].arrived else self._lengths[stream]
             while ahead < SPANS_SUBMITTED and self._submitted[stream] < length:
                 if compiling and self._pending:
                     return
                 self._submit_span(stream)
                 ahead += 1
+
+    def _under_way(self, stream: int) -> int:
+        """Return how many spans of a stream are under way."""
+        return sum(1 for s, _, _ in self._pending if s == stream)
 
     def _submit_span(self, stream: int) -> None:
         first = self._submitted[stream]
@@ -233,6 +238,8 @@ class WalkDriver:
         state = self._executor.item("state", result, 0)
         self._pending.append((stream, state, self._executor.item("report", result, 1)))
         self._submitted[stream], self._heads[stream] = stop, state
+        # who keeps no handle on a state has it gone as soon as the span that it was given to ends
+        self.positions[stream] = self.positions[stream]._replace(state=None)
 
     def _records(self, stream: int, first: int, stop: int) -> Records:
         """Return what is on record of the chunks of a span's windows, visited or not."""

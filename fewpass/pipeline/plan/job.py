@@ -239,10 +239,9 @@ def bytes_of_models(plan: TrainingPlan, job: Job) -> int:
 def bytes_of_states(solver: Solver, problem: Problem, stats: ProblemStats) -> int:
     """Bytes of the method's arrays with all their copies.
 
-    Per stream what a span is given and its own copy; once a snapshot's copies, compressed bytes,
-    read-out and the sums of a gradient.
+    Per stream what a span is given and its own copy; once what the method says of the rest.
     """
-    return solver.state_bytes(problem, stats) * (2 * stats.streams + 5)
+    return solver.state_bytes(problem, stats) * (2 * stats.streams + solver.spare_copies)
 
 
 def stats_of(

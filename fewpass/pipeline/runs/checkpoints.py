@@ -77,12 +77,11 @@ class Checkpoints:
         assert self.lease is not None, "the run is under way"
         self.lease.check()
         with (watch := Stopwatch()):
-            if self.newest is not None:  # there may be no room for two models' weights
-                self.newest = self.newest.without_weights()
             content, cursor = keeper.content(certified, finished=finished), self._progress.cursor
             self.newest = save(self._run, self._dataset, cursor, content, finished=finished)
             self._last = (time.perf_counter(), cursor.sweeps)
             del content  # nothing holds on to states that are read again
             if not finished:
+                self.newest = self.newest.without_weights()  # the state has them
                 keeper.go_on_from(self.newest)
         return self._progress.event("snapshot", name=self.newest.name, seconds=watch.seconds)

@@ -20,10 +20,12 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.runs.saved import read_attributes, unfit
 from fewpass.solvers.models import States
 from fewpass.solvers.protocol import State
+from fewpass.storage.end_to_end import EndToEnd
 from fewpass.storage.snapshot import Snapshot
 
 Numbers = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]
+Packed = dict[str, NDArray[Any] | EndToEnd]
 TURNED = ".T"
 
 
@@ -38,12 +40,16 @@ class ModelNumbers(BaseModel):
 _MODELS = TypeAdapter(list[ModelNumbers])
 
 
-def pack_states(states: list[State]) -> tuple[list[Numbers], Arrays]:
-    """Return the numbers of every stream's state, and all arrays by `STREAM.FIELD`."""
+def pack_states(states: list[State]) -> tuple[list[Numbers], Packed]:
+    """Return the numbers of every stream's state, and all arrays by `STREAM.FIELD`.
+
+    They are the states' own: nothing is copied.
+    """
     told: list[Numbers] = []
-    arrays: Arrays = {}
+    arrays: Packed = {}
     for stream, state in enumerate(states):
-        numbers, own = _pack_models(state) if isinstance(state, States) else _pack(state)
+        own: Packed
+        numbers, own = _pack_models(state) if isinstance(state, States) else _pack(state)  # type: ignore[assignment]
         told.append(numbers)
         arrays |= {f"{stream}.{name}": array for name, array in own.items()}
     return told, arrays
@@ -139,7 +145,7 @@ def from_named_fields(kind: type, fields: Mapping[str, Any], within: str = "") -
     return kind(**values)
 
 
-def _pack_models(states: States) -> tuple[Numbers, Arrays]:
+def _pack_models(states: States) -> tuple[Numbers, Packed]:
     models, parts = [], dict[str, list[NDArray[Any]]]()
     for state in states.models:
         numbers, arrays = _pack(state)
@@ -147,10 +153,11 @@ def _pack_models(states: States) -> tuple[Numbers, Arrays]:
         models.append(numbers | {"shapes": shapes})
         for name, array in arrays.items():
             parts.setdefault(name, []).append(array.ravel())
-    return {"models": models}, {name: np.concatenate(each) for name, each in parts.items()}
+    return {"models": models}, {name: EndToEnd(each) for name, each in parts.items()}
 
 
 def _unpack_models(kind: type, models: list[ModelNumbers], arrays: Arrays) -> States:
+    """Rebuild the states of models; their arrays are parts of those that were read."""
     states, done = [], dict.fromkeys(arrays, 0)
     for name, array in arrays.items():
         if array.ndim != 1:
@@ -161,7 +168,7 @@ def _unpack_models(kind: type, models: list[ModelNumbers], arrays: Arrays) -> St
             if name not in arrays:
                 raise ValueError(f"there is no array {name}")
             first, size = done[name], math.prod(shape)
-            own[name] = arrays[name][first : first + size].reshape(shape).copy()
+            own[name] = arrays[name][first : first + size].reshape(shape)
             done[name] = first + size
         states.append(_unpack(kind, numbers, own))
     for name, array in arrays.items():

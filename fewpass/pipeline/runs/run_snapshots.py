@@ -11,7 +11,7 @@ import numpy as np
 from fewpass.pipeline.runs.packing import pack_states, state_name, unpack_state, versions_in
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import Content, Cursor, Saved, unfit
-from fewpass.pipeline.runs.shapes import example_state, misfit
+from fewpass.pipeline.runs.shapes import examples_of, misfit
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ProblemStats, Solver, State
 from fewpass.storage.dataset import Dataset
@@ -92,8 +92,8 @@ def read_state(
     """
     snapshot = run.snapshots.load(name, lambda array: array.startswith(f"{stream}."))
     state = unpack_state(solver.states, snapshot, stream)
-    example = example_state(solver, problem, stats, snapshot.attributes["state"])
-    if found := misfit(state, example):
+    examples = examples_of(solver, problem, stats, snapshot.attributes["state"])
+    if found := misfit(state, examples):
         raise unfit(snapshot, f"of the state of stream {stream}, {found}")
     return state
 

@@ -8,7 +8,8 @@ look where it writes, so nothing that comes out of a file gets past here unseen.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,27 +20,34 @@ from fewpass.solvers.models import States
 from fewpass.solvers.multi_model import MultiModel
 from fewpass.solvers.protocol import ProblemStats, Solver, State, Weights
 
+Examples = Sequence[Callable[[], State]]  # one for each model
 MOST = 1 << 62  # of whole numbers: what compiled code can still count on from
 LEAST = {"row_version": -1, "t0": -1, "thinned": 1}  # of whole numbers; of all others 0
 
 
-def example_state(solver: Solver, problem: Problem, stats: ProblemStats, kind: str) -> State:
-    """Return a state of the type that is called `kind`, as the method would begin with it."""
+def examples_of(solver: Solver, problem: Problem, stats: ProblemStats, kind: str) -> Examples:
+    """Say how every model's state of the type `kind` is made, as the method begins with it."""
+    if not isinstance(solver, MultiModel):
+        return [partial(_example, solver, problem, stats, kind)]
+    return [
+        partial(_example, solver.solver, task.problem(problem), stats, kind)
+        for task in solver.tasks
+    ]
+
+
+def _example(solver: Solver, problem: Problem, stats: ProblemStats, kind: str) -> State:
     first = solver.init(problem, stats)
-    if type(models_of(first)[0]).__name__ == kind:
+    if type(first).__name__ == kind:
         return first
-    models = len(solver.tasks) if isinstance(solver, MultiModel) else 0
-    coef = np.zeros((models, stats.d)) if models else np.zeros(stats.d)
-    intercept = np.zeros(models) if models else 0.0
-    return solver.start_at(problem, stats, Weights(coef, intercept), 0)
+    return solver.start_at(problem, stats, Weights(np.zeros(stats.d), 0.0), 0)
 
 
-def misfit(state: State, example: State) -> str | None:
-    """Say how a state differs in kind from one of the method's own, if it does."""
-    found, expected = models_of(state), models_of(example)
-    if len(found) != len(expected):
-        return f"it has the states of {len(found)} models, where {len(expected)} were expected"
-    each = (_misfits(*pair) for pair in zip(found, expected, strict=True))
+def misfit(state: State, examples: Examples) -> str | None:
+    """Say how a state differs in kind from the method's own, if it does; one is made at a time."""
+    found = models_of(state)
+    if len(found) != len(examples):
+        return f"it has the states of {len(found)} models, where {len(examples)} were expected"
+    each = (_misfits(own, example()) for own, example in zip(found, examples, strict=True))
     return next((sentence for model in each for sentence in model), None)
 
 

@@ -30,7 +30,7 @@ from fewpass.pipeline.runs.model import read_out
 from fewpass.pipeline.runs.outcome import Event, TrainingResult
 from fewpass.pipeline.runs.packing import unpack_state
 from fewpass.pipeline.runs.saved import Content, Saved, SourcePosition, require_array, unfit
-from fewpass.pipeline.runs.shapes import example_state, misfit
+from fewpass.pipeline.runs.shapes import examples_of, misfit
 from fewpass.pipeline.scoring.calibrating import calibrate
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
@@ -123,8 +123,8 @@ class Straight:
             self._first.go_on_counting(self._sums)
         state = unpack_state(self._solver.states, snapshot, 0)
         kind = snapshot.attributes["state"]
-        example = example_state(self._solver, self.problem, self.stats, kind)
-        if found := misfit(state, example):
+        examples = examples_of(self._solver, self.problem, self.stats, kind)
+        if found := misfit(state, examples):
             raise unfit(snapshot, f"of the state, {found}")
         self._state = state
         self._position = Position(at.pieces, at.windows, at.of_pieces, at.of_windows)

@@ -132,7 +132,7 @@ class Bursts:
         """Take the state of another session; BadInput when it is not one of this data's."""
         require_array(snapshot, "coef", (self.stats.d,))
         state = unpack_state((SimbaState, LazyState), snapshot, 0)
-        if found := misfit(state, self._first_state(self._margin_problem(1.0))):
+        if found := misfit(state, [lambda: self._first_state(self._margin_problem(1.0))]):
             raise unfit(snapshot, f"of its state, {found}")
         if isinstance(state, LazyState) and not set(np.unique(state.group)) <= set(range(GROUPS)):
             raise unfit(snapshot, f"group has other numbers than 0 to {GROUPS - 1}")

@@ -104,7 +104,7 @@ class ClassGroups:
             raise unfit(snapshot, f"{len(self._done)} of {len(self._groups)} groups are trained")
         number = min(len(self._done), len(self._groups) - 1)
         self._take_group(number)
-        self._own.newest = saved
+        self._own.newest = saved.without_weights()
         self._passes.restore(snapshot, saved)
         self._coef[:], self._intercept[:] = saved.weights.coef, saved.weights.intercept
 

@@ -246,9 +246,8 @@ class Passes:
 
     def go_on(self) -> Iterator[Event]:
         """Train until the last snapshot is taken, or until the run is to stop."""
-        if self._checkpoints.newest is None and (start := self._start()) is not None:
-            self._progress.advance(rows_before=start[1])
-            yield from self._begin_at(start[0])
+        if self._checkpoints.newest is None and self._starts_elsewhere():
+            yield from self._begin()
         while not (self._checkpoints.finished or self._training.is_stopping()):
             program = self._solver.program(self._cursor.epoch)
             if self._cursor.sweep == len(program):
@@ -267,12 +266,25 @@ class Passes:
             return weights_to_start_at(self.plan.start_from, self._job)
         return self._training.start_at
 
-    def _begin_at(self, weights: Weights) -> Iterator[Event]:
-        """Begin with the method's first epoch at given weights, which only the snapshot keeps."""
+    def _starts_elsewhere(self) -> bool:
+        """Take the state at the model to start from; say whether there is one."""
+        start = self._start()
+        if start is None:
+            return False
+        weights, rows_before = start
+        self._progress.advance(rows_before=rows_before)
+        self._take_weights(weights)
+        return True
+
+    def _take_weights(self, weights: Weights) -> None:
+        """Take the method's state at given weights, which only a snapshot is going to keep."""
         if self._job.problem.intercept == 0.0:
             weights = weights._replace(intercept=0.0 * weights.intercept)
         self._beginning = True
         self._sweeps.begin_at(weights, self._cursor.rows_before)
+
+    def _begin(self) -> Iterator[Event]:
+        """Begin with the method's first epoch, now that it has its state at given weights."""
         certified, cursor = None, self._cursor
         if self._solver.warm_start_pass is not None:
             certified = self._absorb(self._solver.warm_start_pass)
@@ -337,8 +349,10 @@ class Passes:
         at = self._sweeps.weights()
         self._progress.advance(method=self._cursor.method + 1, marks=())
         self._take_method(self._cursor.method)
+        self._take_weights(at)
+        del at  # the state has them
         yield self._progress.event("switch", method=self._solver.kind, why=why)
-        yield from self._begin_at(at)
+        yield from self._begin()
 
     # -- sweeps ----------------------------------------------------------------------------------
 

@@ -153,6 +153,7 @@ class Sweeps:
         driver = WalkDriver(
             self.executor, self.job, walk, number, self._positions(), pace, self._reading(walk)
         )
+        self.heads = []  # the driver has them, and lets go of a state when the next one is there
         for report in driver:
             self.records.note(number, report.row_state)
             yield self._count_span(report)

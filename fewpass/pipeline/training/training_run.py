@@ -205,7 +205,7 @@ class TrainingRun:
             saved = Saved.of(newest)
             self._progress.continue_at(saved.cursor)
             self._engine.restore(newest, saved)
-            self._checkpoints.newest = saved
+            self._checkpoints.newest = saved if saved.finished else saved.without_weights()
         self._executor.show_run(self.run.url)
         return self._progress.event(
             "resume" if newest else "start",

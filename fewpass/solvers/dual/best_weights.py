@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,9 @@ def no_weights(d: int) -> BestWeights:
 
 class DualMethod(Method):
     """A method whose passes certify weights; its states have the `best` of them."""
+
+    #: What a pass proves are sums of numbers: weights are added up where a warm start begins.
+    spare_copies: ClassVar[int] = 2
 
     def weights(self, state: State) -> Weights:
         """Return the best certified weights; before there are any, `uncertified`."""

@@ -59,13 +59,23 @@ def pack(weights: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     return W
 
 
-def unpack(W: NDArray[np.float64], models: int) -> list[NDArray[np.float64]]:
-    """Copy the models' weights (d, C) out of W."""
+def unpack(W: NDArray[np.float64], models: int) -> Iterator[NDArray[np.float64]]:
+    """Yield copies of the models' weights (d, C), a group's at a time."""
     lanes = lanes_for(models).width
-    weights = [np.empty((W.shape[1], W.shape[2] // lanes)) for _ in range(models)]
-    for g, group in enumerate(groups(weights)):
-        unpack_models(W[g], group, min(lanes, models - g * lanes))
-    return weights
+    shape = W.shape[1], W.shape[2] // lanes
+    for g, first in enumerate(range(0, models, lanes)):
+        group = tuple(np.empty(shape) for _ in range(lanes))
+        unpack_models(W[g], group, lanes)
+        yield from group[: models - first]
+
+
+def taken_apart(W: NDArray[np.float64], models: int) -> list[NDArray[np.float64]]:
+    """Return the models' weights (d, C), which take W's own memory: W is written over."""
+    lanes = lanes_for(models).width
+    apart = W.reshape(len(W) * lanes, W.shape[1], -1)
+    for g, group in enumerate(W):
+        unpack_models(group.copy(), tuple(apart[g * lanes : (g + 1) * lanes]), lanes)
+    return list(apart[:models])
 
 
 def groups(

@@ -1,0 +1,37 @@
+"""Many vectors that are stored as one, without laying them end to end in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class EndToEnd:
+    """What a snapshot needs of an array: a type, a length, and any part of it.
+
+    Parameters
+    ----------
+    parts
+        Vectors of one type, at least one.
+    """
+
+    def __init__(self, parts: Sequence[NDArray[Any]]) -> None:
+        self._parts = parts
+        self._ends = [0, *accumulate(len(part) for part in parts)]
+        self.dtype, self.itemsize = parts[0].dtype, parts[0].itemsize
+        self.shape = (self._ends[-1],)
+
+    def __getitem__(self, places: tuple[slice, ...]) -> NDArray[Any]:
+        """Return the numbers at start <= k < stop, copied where they come from several parts."""
+        start, stop = places[0].start, places[0].stop  # it has one axis
+        each = zip(self._parts, pairwise(self._ends), strict=True)
+        found = [
+            part[max(start, first) - first : stop - first]
+            for part, (first, end) in each
+            if first < stop and start < end
+        ]
+        return found[0] if len(found) == 1 else np.concatenate(found or [self._parts[0][:0]])

@@ -1,0 +1,62 @@
+"""The states of many classes: all copies of them stay within the memory that is kept for them."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from fewpass.pipeline.execution import reduce, walk
+from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.plan.forecast import memory_of
+from fewpass.pipeline.plan.job import make_job
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.storage import objects
+from fewpass.storage.table import SparseTable
+from testing.datasets import write
+from testing.interruptions import trained
+
+N, D, NNZ, CLASSES = 1_000, 30_000, 10, 16
+BESIDE = 2_000_000  # bytes of the log, of records and of what Python itself makes
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    random = np.random.default_rng(5)
+    columns = np.sort(random.integers(0, D // NNZ, (N, NNZ)) * NNZ + np.arange(NNZ), axis=1)
+    values = random.standard_normal(N * NNZ).astype(np.float32)
+    starts = NNZ * np.arange(N + 1, dtype=np.int64)
+    labels = np.arange(N) % float(CLASSES)
+    table = SparseTable(values, columns.ravel().astype(np.int32), starts, labels, None)
+    return write(tmp_path_factory.mktemp("classes") / "set", table, D, 50)
+
+
+@pytest.fixture(autouse=True)
+def as_if_large(monkeypatch):
+    """Many spans with snapshots between them, and sums of many parts on two cores."""
+    monkeypatch.setattr(walk, "SPAN_SECONDS", 1e-9)
+    monkeypatch.setattr(reduce, "SPAN_VALUES", 1.0)
+    monkeypatch.setattr(reduce.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(objects, "CHUNK_BYTES", 1 << 18)
+
+
+def peak_of(plan, folder):
+    tracemalloc.start()
+    try:
+        trained(plan, folder, InProcess(threads=2))
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("solver", "vectors"), [("sdca", 4), ("psdca", 5)], ids=["sdca", "psdca"])
+def test_it_takes_what_is_kept_and_not_half_of_it(dataset, tmp_path, solver, vectors):
+    fields = {"dataset": dataset.folder.url, "memory": 10**9, "lam": "1/n", "passes": 2}
+    plan = TrainingPlan.model_validate(fields | {"solver": {"kind": solver}, "snapshot_every": 0.2})
+    trained(plan, tmp_path / "first", InProcess(threads=2))  # what compiling takes is no state
+    warm = plan.model_copy(update={"start_from": str(tmp_path / "first"), "passes": 1})
+    trained(warm, tmp_path / "second", InProcess(threads=2))
+    told = memory_of(plan, make_job(plan, dataset))
+    assert told["state_bytes"] == pytest.approx(4 * 8 * vectors * CLASSES * D, rel=1e-3)
+    peaks = [peak_of(plan, tmp_path / "cold"), peak_of(warm, tmp_path / "warm")]
+    assert max(peaks) < told["state_bytes"] + told["window_bytes"] + BESIDE
+    assert max(peaks) > told["state_bytes"] / 2

@@ -138,9 +138,7 @@ class MultiModel(Models):
 
     def state_bytes(self, problem: Problem, stats: ProblemStats) -> int:
         """Return what the arrays of all states take, filled-up lanes included."""
-        in_lanes = stats.rows_kind is SparseRows and any(
-            isinstance(sweep, Walk) and sweep.interleaved for sweep in self.solver.program(0)
-        )
+        in_lanes = stats.rows_kind is SparseRows and goes_interleaved(self.solver)
         models = lanes_taken(len(self.tasks)) if in_lanes else len(self.tasks)
         return models * self.solver.state_bytes(problem, stats)
 
@@ -167,6 +165,11 @@ class MultiModel(Models):
     def learners(self, state: States) -> tuple[ChosenLearner, ...]:
         """Return every model's."""
         return tuple(one for model in state.models for one in self.solver.learners(model))
+
+
+def goes_interleaved(solver: Solver) -> bool:
+    """Say whether several models of a method step side by side, over sparse rows."""
+    return any(isinstance(sweep, Walk) and sweep.interleaved for sweep in solver.program(0))
 
 
 def stacked(weights: list[Weights]) -> Weights:

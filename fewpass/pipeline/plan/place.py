@@ -10,11 +10,15 @@ from typing import NamedTuple
 
 from fewpass.pipeline.plan.forecast import stored_bytes
 from fewpass.pipeline.settings.execution import LOCAL, NONE, Execution
+from fewpass.pipeline.settings.methods import Auto, Method
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.solvers.kernels.simd.interleaved import lanes_taken
+from fewpass.solvers.multi_model import goes_interleaved
 from fewpass.storage.manifest import Labels, Manifest
 
 LONG_SECONDS = 30.0  # from here on Dask
 BYTES_PER_SECOND = 2e8  # of chunks as they are stored, for one model: a rough middle of methods
+SIDE_BY_SIDE = 0.25  # of one model's time, where eight go side by side over sparse rows
 USUAL_PASSES = 20  # to a tolerance, whose forecast would have to read rows
 
 
@@ -46,9 +50,23 @@ def rough_seconds(plan: TrainingPlan, manifest: Manifest) -> float:
     No row is read for it, nor does it ask which method `auto` takes: a factor of three is enough.
     """
     passes = plan.passes if plan.tol is None else min(plan.passes, USUAL_PASSES)
+    return passes * times_one_model(plan, manifest) * seconds_of_pass(manifest)
+
+
+def times_one_model(plan: TrainingPlan, manifest: Manifest) -> float:
+    """Estimate how many times as long as one model all of a plan's models take together."""
     classes = len(manifest.targets.labels) if isinstance(manifest.targets, Labels) else 1
     models = len(plan.lam.factors) * (classes if classes > 2 and plan.positive is None else 1)
-    return passes * models * seconds_of_pass(manifest)
+    if models == 1 or manifest.layout == "dense" or not _goes_interleaved(plan.solver):
+        return models
+    return max(1.0, SIDE_BY_SIDE * lanes_taken(models))
+
+
+def _goes_interleaved(solver: Method | Auto) -> bool:
+    """Say whether models go side by side over sparse rows; most methods that `auto` takes do."""
+    if isinstance(solver, Auto):
+        return True
+    return solver.goal != "steps" and goes_interleaved(solver)
 
 
 def seconds_of_pass(manifest: Manifest) -> float:

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from fewpass.pipeline.execution.executor import open_executor
 from fewpass.pipeline.execution.threads import InProcess
-from fewpass.pipeline.plan.place import place_of, rough_seconds
+from fewpass.pipeline.plan.place import place_of, rough_seconds, times_one_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -255,6 +255,21 @@ def test_models_of_classes_and_lam_count(tmp_path):
     grid = TrainingPlan(dataset="x", solver={"kind": "asgd"}, lam="1/n,2/n", held_out="y")
     found = [rough_seconds(plan, made) for plan in (one, three, grid)]
     assert [seconds / found[0] for seconds in found] == pytest.approx([1, 3, 6])
+
+
+def test_models_side_by_side_count_less_than_one_by_one(tmp_path):
+    """Over sparse rows, for methods that step several at once; more models never take less."""
+    sparse = manifest(tmp_path / "set", 300, layout="sparse", nnz=4, classes=20)
+
+    def times(solver, **fields):
+        plan = TrainingPlan(dataset="x", solver=solver, **fields)
+        return times_one_model(plan, sparse)
+
+    one, all_of_them = times({"kind": "sdca"}, positive="a"), times({"kind": "sdca"})
+    few = times({"kind": "sdca"}, positive="a", lam="1/n,2/n,3/n,4/n,5/n", held_out="y")
+    assert one == 1 < few < 5 < all_of_them < 20 / 2
+    assert times({"kind": "asgd"}) == times({"kind": "psdca"}) == times({"kind": "auto"})
+    assert times({"kind": "gd"}) == times({"kind": "sdca", "shrink_rounds": 3}) == 20
 
 
 def test_the_engine_is_told_on_the_screen_in_the_log_and_by_plan(fewpass, tmp_path):

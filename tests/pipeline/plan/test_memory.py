@@ -63,7 +63,7 @@ def test_what_was_given_or_is_not_there_is_not_taken(wide):
     assert with_memory(given, wide, 1 << 40) == given
     plan = plan_for(wide, lam=GRID)
     assert with_memory(plan, wide, DEFAULT // 2) == plan
-    less = 3 * DEFAULT // 2  # than is needed: that will be refused
+    less = DEFAULT + (1 << 20)  # than is needed: that will be refused
     assert with_memory(plan, wide, less).memory == less
 
 

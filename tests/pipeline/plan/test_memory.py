@@ -8,7 +8,7 @@ from fewpass.pipeline.plan.job import make_job, with_method_chosen
 from fewpass.pipeline.plan.memory import with_memory
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training import training_run
+from fewpass.pipeline.training import prepared
 from fewpass.pipeline.training.training_run import TrainingRun
 from testing.datasets import make
 
@@ -70,7 +70,7 @@ def test_what_was_given_or_is_not_there_is_not_taken(wide):
 def test_the_same_command_on_another_machine_is_the_same_plan(wide, tmp_path, monkeypatch):
     plan, url = plan_for(wide), str(tmp_path / "run")
     widened = lambda p, _: p.model_copy(update={"memory": 3 * DEFAULT})  # noqa: E731
-    monkeypatch.setattr(training_run, "with_memory", widened)
+    monkeypatch.setattr(prepared, "with_memory", widened)
     for _ in TrainingRun.start(plan, url, InProcess()):
         pass
     assert RunFolder(url).record().plan.memory == 3 * DEFAULT

@@ -27,6 +27,7 @@ from fewpass.flows.printing import (
 )
 from fewpass.flows.signals import Interrupts, end_at_once, handling
 
+OPTIONS = Group.create_default_parameters("Options")
 app = App(
     name="fewpass",
     help=(
@@ -34,6 +35,7 @@ app = App(
         "how good it is."
     ),
     version=lambda: version("fewpass"),
+    group_parameters=OPTIONS,
     default_parameter=Parameter(negative=(), show_default=False),
     suppress_keyboard_interrupt=False,
     result_action="return_value",
@@ -42,6 +44,7 @@ app = App(
 EVERYDAY = Group("Everyday", sort_key=1)
 LOOKING = Group("Look closer", sort_key=2)
 OTHERS = Group("Less often", sort_key=3)
+HELP = Group("Help", sort_key=4)
 GROUPS: dict[Group, tuple[Callable[..., int], ...]] = {
     EVERYDAY: (
         everyday.ingest, everyday.train, everyday.resume, everyday.evaluate, everyday.predict,
@@ -76,6 +79,10 @@ FRAME_VALUES = 70_000
 for group, members in GROUPS.items():
     for position, command in enumerate(members):
         app.command(command, group=group, sort_key=position, usage=USAGES.get(command))
+
+
+for flag in ("--help", "--version"):
+    app[flag].group = HELP
 
 
 @app.command(group=OTHERS, sort_key=9)

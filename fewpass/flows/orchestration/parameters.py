@@ -177,7 +177,9 @@ def _matches(name: str, known: list[Named]) -> list[Named]:
 def _near(name: str, known: list[Named]) -> list[str]:
     """Return the names that are nearest to a wrong one."""
     names = {short_name(n.path, known) for n in known}
-    ends = {n.rpartition(".")[2]: n for n in names} | {n: n for n in names}
+    ends = {n.rpartition(".")[2]: n for n in names}
+    kinds = (n.removesuffix(".kind") for n in names if n.endswith(".kind"))
+    ends |= {n.rpartition(".")[2]: n for n in kinds}  # solver=sgd
     near = get_close_matches(name.rpartition(".")[2], ends, n=3, cutoff=0.6)
     return list(dict.fromkeys(ends[n] for n in near))
 

@@ -87,8 +87,12 @@ def _row(model: Model, label: str | None) -> int | slice:
         raise BadInput(f"The model has {len(classes)} classes. Name one: {', '.join(classes[:20])}")
     if label is None:
         return slice(None)
+    if not classes:
+        raise BadInput(f"The model has one score and no class {label!r}. Leave the class out.")
     if label not in classes:
-        raise BadInput(f"The model has no scores of a class {label!r}. It has {list(classes)}.")
+        raise BadInput(
+            f"The model has no scores of a class {label!r}. It has {', '.join(classes[:20])}."
+        )
     return classes.index(label)
 
 

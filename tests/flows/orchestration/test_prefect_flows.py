@@ -218,6 +218,16 @@ def test_settings_are_known_without_importing_their_methods():
         assert {"kind", *setting_names(kind)} == set(method_class(kind).model_fields), kind
 
 
+def test_a_mistyped_name_is_answered_with_the_words_that_are_used():
+    from fewpass.flows.orchestration.named import described
+    from fewpass.flows.orchestration.parameters import _near
+    from fewpass.flows.orchestration.signatures import REQUESTS
+
+    known = described(REQUESTS["train"])
+    assert _near("solvr", known) == ["solver"]
+    assert _near("solver.gama0", known) == ["solver.gamma0"]
+
+
 @pytest.mark.parametrize("name", FLOWS)
 def test_a_name_means_the_same_with_and_without_the_methods_settings(name):
     from fewpass.flows.orchestration.named import described, short_name

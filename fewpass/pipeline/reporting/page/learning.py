@@ -120,7 +120,8 @@ def _sweep(one: dict[str, Any]) -> str:
         if seconds >= 0.002 * one["seconds"]
     ]
     told = "; ".join(f"{name}: {PARTS[name]}" for name, _, _ in shown)
-    title = f"{pass_of(one['name'])}: {one['passes']:.4g} passes, {one['seconds']:.2f} s"
+    passes = f"{one['passes']:.4g} {'pass' if one['passes'] == 1 else 'passes'}"
+    title = f"{pass_of(one['name'])}: {passes}, {one['seconds']:.2f} s"
     return card(title, bars(shown), f"{told}.")
 
 

@@ -179,7 +179,8 @@ def _labels(targets: Labels | Values) -> str:
         (label, float(count), f"{count:,}")
         for label, count in zip(map(label_text, targets.labels), targets.counts, strict=True)
     ]
-    return card(f"{len(rows)} labels", bars(sorted(rows, key=lambda r: -r[1])[:MOST_LABELS]))
+    shown = "" if len(rows) <= MOST_LABELS else f", the {MOST_LABELS} with the most rows"
+    return card(f"{len(rows)} labels{shown}", bars(sorted(rows, key=lambda r: -r[1])[:MOST_LABELS]))
 
 
 def _columns(model: Model) -> str:

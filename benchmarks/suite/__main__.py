@@ -43,7 +43,8 @@ def main() -> None:
             print(f"{time.perf_counter() - began:5.0f} s  {contest.name}", flush=True)
             at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             load = os.getloadavg()[0]
-            held = {"run": run, "at": at, "quick": chosen.quick, "load": load, **contest.held()}
+            found = contest.held(rehearsed=not chosen.quick)
+            held = {"run": run, "at": at, "quick": chosen.quick, "load": load, **found}
             append(chosen.results, held | {"machine": machine(), "versions": versions()})
             show(held)
 

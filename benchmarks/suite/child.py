@@ -1,4 +1,7 @@
-"""The process of one contestant: python -m benchmarks.suite.child MODULE:FUNCTION OPTIONS."""
+"""The process of one contestant: python -m benchmarks.suite.child MODULE:FUNCTION OPTIONS REHEARSE.
+
+REHEARSE, true or false: whether the work, or a small one like it, is done before it counts.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +22,15 @@ MEASURED = ("wall_s", "cpu_s", "peak_rss")
 
 
 def main() -> None:
-    """Do the work, or a small one like it, once; then once per line, and answer with a line."""
+    """Make ready, rehearse, then do the work once per line of input; answer each with a line."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what libraries print is no answer
     warnings.simplefilter("ignore")  # of solvers that were told to stop early
     module, _, function = sys.argv[1].partition(":")
     make = getattr(import_module(f"benchmarks.suite.{module}"), function)
     work = make(**json.loads(sys.argv[2]))
-    getattr(work, "rehearse", work)()
+    if json.loads(sys.argv[3]):
+        getattr(work, "rehearse", work)()
     imported = getattr(work, "imported", 0) or psutil.Process().memory_info().rss
     answers.write(json.dumps({"imported": imported}) + "\n")
     for _ in sys.stdin:

@@ -1,8 +1,8 @@
 """Contestants that do the same work in turns, each in a process of its own.
 
 A contestant is a function that makes everything ready and returns another one, the work.  Its
-process makes it ready, does the work once (which compiles and fills caches), and then once per
-turn; turns go round, so that whatever else happens on the machine happens to all.
+process makes it ready, rehearses the work (which compiles and fills caches), and then does it once
+per turn; turns go round, so that whatever else happens on the machine happens to all.
 """
 
 from __future__ import annotations
@@ -54,10 +54,13 @@ class Contest(NamedTuple):
     count: float = 0.0  # how many of them
     turns: int = 7
 
-    def held(self) -> dict[str, Any]:
-        """Run it; returns its results, JSON values."""
+    def held(self, *, rehearsed: bool = True) -> dict[str, Any]:
+        """Run it; returns its results, JSON values.
+
+        Without a rehearsal the first turn compiles and fills caches.
+        """
         with ExitStack() as stack:
-            all_ = [stack.enter_context(running(c)) for c in self.contestants]
+            all_ = [stack.enter_context(running(c, rehearsed)) for c in self.contestants]
             for process in all_:
                 process.ready = process.answer()
             for _ in range(self.turns):
@@ -83,7 +86,7 @@ class LostError(RuntimeError):
 class Running:
     """A contestant's process."""
 
-    def __init__(self, contestant: Contestant) -> None:
+    def __init__(self, contestant: Contestant, rehearsed: bool) -> None:
         self.contestant = contestant
         threads = str(contestant.threads)
         limits = dict.fromkeys(
@@ -92,7 +95,7 @@ class Running:
         )
         command = [sys.executable, "-m", "benchmarks.suite.child", contestant.make]
         self._process = subprocess.Popen(
-            [*command, json.dumps(contestant.options)],
+            [*command, json.dumps(contestant.options), json.dumps(rehearsed)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,
             env={**os.environ, **limits},
         )  # fmt: skip
@@ -123,9 +126,9 @@ class Running:
 
 
 @contextmanager
-def running(contestant: Contestant) -> Iterator[Running]:
+def running(contestant: Contestant, rehearsed: bool) -> Iterator[Running]:
     """Start a contestant; it is ready once it has answered."""
-    process = Running(contestant)
+    process = Running(contestant, rehearsed)
     try:
         yield process
     finally:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 
 from fewpass.flows import cli
-from testing.prefect_server import FlowRunner, Server, migrated_database, stop
+from testing.prefect_server import migrated_database
 
 #: The same operations in the same order: equal bits, compared with ==.
 EXACT = 0.0
@@ -130,19 +130,3 @@ def prefect_database(tmp_path_factory):
     """Prefect's database as it is at first, made once for all processes of the suite."""
     own = tmp_path_factory.getbasetemp()
     return migrated_database(own.parent if "PYTEST_XDIST_WORKER" in os.environ else own)
-
-
-@pytest.fixture(scope="session")
-def prefect_server(tmp_path_factory, prefect_database):
-    """One Prefect server for all tests that need one: a start costs many seconds."""
-    server = Server(tmp_path_factory.mktemp("prefect-home"), prefect_database).start()
-    yield server
-    stop(server.process)
-
-
-@pytest.fixture(scope="session")
-def flow_runner(prefect_server):
-    """One process that runs flows against that server."""
-    runner = FlowRunner(prefect_server.environment, prefect_server.home / "flows.log")
-    yield runner
-    runner.close()

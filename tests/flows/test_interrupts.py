@@ -12,6 +12,7 @@ import pytest
 from fewpass.flows import cli
 from fewpass.pipeline.runs.run_folder import RunFolder
 from testing.datasets import make
+from testing.far_away import far_away
 
 FEWPASS = str(Path(sys.executable).with_name("fewpass"))
 NO_DASK = ["--scheduler", "none"]
@@ -19,22 +20,26 @@ KEPT, NOTHING = "goes on from its snapshot", "Nothing was kept"
 NOT_BEGUN = "Nothing was trained; the same command again goes on"
 STRAY = "more"  # a sweep that has just begun
 
+LITTLE = ["--memory", "97MB"]  # the rows do not fit
 METHODS = {
-    "walk": ["--solver", "asgd", "--passes", "40", "--certify"],
-    "reduce": ["--solver", "gd", "--passes", "200", "--tol", "1e-12", "--lam", "1e-5"],
-    "duals": ["--solver", "sdca", "--passes", "40", "--tol", "1e-12", "--lam", "1e-5"],
+    "walk": ["--solver", "asgd", "--passes", "20", "--certify", *LITTLE],
+    "reduce": ["--solver", "gd", "--passes", "20", "--tol", "1e-12", "--lam", "1e-5", *LITTLE],
+    "duals": ["--solver", "sdca", "--passes", "20", "--tol", "1e-12", "--lam", "1e-5", *LITTLE],
     "simba": ["--solver", "simba", "--set", "solver.iterations=3000"],
 }
 
 
 @pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
+def rows(tmp_path_factory):
+    """A data set that may come slowly."""
     folder = tmp_path_factory.mktemp("interrupts")
-    return make(folder / "set", n=60000, d=50, chunk_rows=500, layout="sparse").folder.url
+    make(folder / "set", n=20000, d=50, chunk_rows=2000, layout="sparse")
+    with far_away(folder / "set") as rows:
+        yield rows
 
 
 @pytest.fixture(scope="module")
-def quiet(dataset, tmp_path_factory):
+def quiet(rows, tmp_path_factory):
     """What each method comes to when nothing disturbs it; trained once, when first asked for."""
     found = {}
 
@@ -42,7 +47,7 @@ def quiet(dataset, tmp_path_factory):
         if method not in found:
             run = str(tmp_path_factory.mktemp("quiet") / method)
             words = [*METHODS[method], *place(method)]
-            found[method] = finished(["train", dataset, run], run, words)
+            found[method] = finished(["train", rows.url, run], run, words)
         return found[method]
 
     return sha256_of
@@ -58,8 +63,9 @@ def finished(command, run, words):
     return next(e for e in RunFolder(run).events() if e["event"] == "finish")["weights_sha256"]
 
 
-def begin(words):
-    """Start a process in a group of its own."""
+def begin(words, rows):
+    """Start a process in a group of its own, whose rows come slowly: it lasts."""
+    rows.wait = 0.02
     return subprocess.Popen(
         [FEWPASS, *words],
         stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, start_new_session=True,
@@ -70,6 +76,13 @@ def wait_for_event(process, run, kinds):
     while not any(event["event"] in kinds for event in RunFolder(str(run)).events()):
         assert process.poll() is None, process.communicate()[1]
         time.sleep(0.002)
+
+
+def end(process, rows):
+    """What a process said until its end; from now on rows come at once."""
+    said = process.communicate(timeout=120)[1]
+    rows.wait = 0.0
+    return said
 
 
 def last_line(said):
@@ -90,15 +103,15 @@ def last_line(said):
     ],
 )
 def test_the_first_signal_takes_a_snapshot(
-    dataset, quiet, tmp_path, method, where, after, number, status
+    rows, quiet, tmp_path, method, where, after, number, status
 ):
     run = tmp_path / "run"
-    process = begin(["train", dataset, str(run), *METHODS[method], *place(method, where)])
+    process = begin(["train", rows.url, str(run), *METHODS[method], *place(method, where)], rows)
     wait_for_event(process, run, [after])
     os.killpg(process.pid, number) if "--workers" in where and number == signal.SIGINT else (
         process.send_signal(number)
     )
-    said = process.communicate(timeout=120)[1]
+    said = end(process, rows)
     assert process.returncode == status, said
     newest, _ = RunFolder(str(run)).snapshots.latest()
     line = last_line(said)
@@ -110,13 +123,13 @@ def test_the_first_signal_takes_a_snapshot(
 
 
 @pytest.mark.parametrize("where", [NO_DASK, [], ["--workers", "2"]])
-def test_a_second_signal_stops_at_once_and_says_what_there_is(dataset, quiet, tmp_path, where):
+def test_a_second_signal_stops_at_once_and_says_what_there_is(rows, quiet, tmp_path, where):
     run = tmp_path / "run"
-    process = begin(["train", dataset, str(run), *METHODS["walk"], *where])
+    process = begin(["train", rows.url, str(run), *METHODS["walk"], *where], rows)
     wait_for_event(process, run, ["start"])
     process.send_signal(signal.SIGINT)
     process.send_signal(signal.SIGTERM)
-    said = process.communicate(timeout=120)[1]
+    said = end(process, rows)
     assert process.returncode in (130, 143), said
     newest, _ = RunFolder(str(run)).snapshots.latest()
     if NOT_BEGUN in last_line(said):  # both came between the log's first line and the first event
@@ -129,7 +142,7 @@ def test_a_second_signal_stops_at_once_and_says_what_there_is(dataset, quiet, tm
     assert finished(["resume", str(run)], str(run), NO_DASK) == quiet("walk")
 
 
-def test_a_signal_before_anything_was_trained_promises_nothing(dataset, tmp_path):
+def test_a_signal_before_anything_was_trained_promises_nothing(rows, tmp_path):
     run = tmp_path / "run"
     program = (
         "import signal, sys\n"
@@ -141,7 +154,7 @@ def test_a_signal_before_anything_was_trained_promises_nothing(dataset, tmp_path
         "training.TrainingRun.start = interrupted\n"
         "sys.exit(cli.main(sys.argv[1:]))\n"
     )
-    words = ["train", dataset, str(run), *METHODS["walk"], *NO_DASK]
+    words = ["train", rows.url, str(run), *METHODS["walk"], *NO_DASK]
     done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True)
     assert done.returncode == 143
     assert last_line(done.stderr) == (

@@ -32,7 +32,6 @@ def expected_failures(estimator):
 @parametrize_with_checks(
     [
         LinearClassifier(),
-        LinearClassifier(loss="squared_hinge"),  # a further smooth loss goes the same way
         LinearClassifier(loss="hinge"),
         LinearClassifier(tol=None),
         LinearClassifier(solver="asgd", tol=None),

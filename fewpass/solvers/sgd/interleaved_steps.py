@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
 from fewpass.solvers.kernels.rows import Rows, prefetch_row
-from fewpass.solvers.kernels.shapes import Number, Order, PerRow
+from fewpass.solvers.kernels.shapes import Matrix, Number, Order, PerRow, Vector, WholeNumbers
 from fewpass.solvers.kernels.simd.interleaved import (
     AllGroups,
     EndToEnd,
@@ -45,15 +45,19 @@ SCALARS = 11  # numbers of StepScalars
 def visit_interleaved(
     scalars: EndToEnd, t: int, t0: int, loss: Loss, numbers: EndToEnd, labels: EndToEnd, c: float,
     least: float, W: AllGroups, how: LaneWidth, rows: Rows, y: PerRow, weight: PerRow, order: Order,
+    ends: WholeNumbers, curve: Matrix,
 ) -> int:  # fmt: skip
     """step_rows for models in lanes, all at row t, W as in interleaved.py; returns t.
 
     For every group of lanes `scalars` has 11 numbers of each, changed in place; `numbers` 5: lam,
     intercept, lam_b, and the schedule's a and gamma0; `labels` 1, as in protocol.py: Interleaved.
+    After `ends` rows, which rise, `curve` gets the rows whose loss was taken and their losses, of
+    each lane; zeros where it does not come so far, as one of them exploded.
     """
     L = how.width
     V, last = W.reshape(-1), order.shape[0] - 1
     groups, d, width = W.shape
+    noted = 0
     for r in range(order.shape[0]):
         i, next_row = order[r], order[min(r + 1, last)]
         prefetch_row(rows, y, weight, order, r)
@@ -83,7 +87,19 @@ def visit_interleaved(
             store_scalars(scalars, first, L, at)
             if any_lane(at.theta.alpha > FLUSH_ABOVE) or any_lane(at.bar.beta > FLUSH_BETA_ABOVE):
                 flush_lanes(W[g], L, scalars, first)
+        if noted < ends.shape[0] and r + 1 == ends[noted]:
+            note_losses(curve[noted], L, scalars)
+            noted += 1
     return t
+
+
+@part_of_kernels
+def note_losses(point: Vector, L: int, scalars: EndToEnd) -> None:
+    """Keep n_monitored and loss_sum of every lane."""
+    lanes = point.shape[0] // 2
+    for k in range(lanes):
+        first = k // L * SCALARS * L + k % L
+        point[k], point[lanes + k] = scalars[first + 6 * L], scalars[first + 7 * L]
 
 
 @part_of_kernels
@@ -166,29 +182,17 @@ def walk_interleaved(
         how,
     )
     sides = in_lanes([(k,) for k in labels], how)
-    for part in parts:
-        t = visit_interleaved(
-            scalars, t, first.t0, loss, numbers, sides, c, least, W, how, *block[:3],
-            block.order[part],
-        )  # fmt: skip
-        if tell is not untold:
-            seen, lost, diverged = monitored(scalars, len(states), how)
-            tell(part.stop, (seen, lost))
-            if diverged:
-                break
+    ends = np.array([] if tell is untold else [part.stop for part in parts], np.int64)
+    curve = np.zeros((len(ends), 2 * len(sides)))
+    t = visit_interleaved(
+        scalars, t, first.t0, loss, numbers, sides, c, least, W, how, *block[:4], ends, curve
+    )
+    of_all = curve.reshape(len(ends), 2, len(sides))[:, :, : len(states)].sum(axis=2)
+    for end, (seen, lost) in zip(ends.tolist(), of_all.tolist(), strict=True):
+        if seen:
+            tell(end, (seen, lost))
     moved = out_of_lanes(scalars, len(states), how)
     return [with_numbers(state, t, q) for state, q in zip(states, moved, strict=True)]
-
-
-def monitored(
-    scalars: NDArray[np.float64], models: int, how: LaneWidth
-) -> tuple[float, float, float]:
-    """Return the rows whose loss was taken, their losses and the explosions, of all models."""
-    each = scalars.reshape(-1, SCALARS, how.width).swapaxes(0, 1).reshape(SCALARS, -1)[:, :models]
-    monitors = LossMonitor(*each[-len(LossMonitor._fields) :])  # what comes last
-    told = monitors.n_monitored, monitors.loss_sum, monitors.diverged
-    n_monitored, loss_sum, diverged = (float(np.sum(of_all)) for of_all in told)
-    return n_monitored, loss_sum, diverged
 
 
 def as_numbers(state: SgdState) -> list[float]:

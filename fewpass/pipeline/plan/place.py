@@ -17,7 +17,8 @@ from fewpass.solvers.multi_model import goes_interleaved
 from fewpass.storage.manifest import Labels, Manifest
 
 LONG_SECONDS = 30.0  # from here on Dask
-BYTES_PER_SECOND = 2e8  # of chunks as they are stored, for one model: a rough middle of methods
+#: Of chunks as they are stored, for one model: a rough middle of methods.
+BYTES_PER_SECOND = {"sparse": 2e8, "dense": 8e8}
 SIDE_BY_SIDE = 0.25  # of one model's time, where eight go side by side over sparse rows
 USUAL_PASSES = 20  # to a tolerance, whose forecast would have to read rows
 
@@ -71,7 +72,7 @@ def _goes_interleaved(solver: Method | Auto) -> bool:
 
 def seconds_of_pass(manifest: Manifest) -> float:
     """Estimate how long it takes to read all rows for one model."""
-    return stored_bytes(manifest) / BYTES_PER_SECOND
+    return stored_bytes(manifest) / BYTES_PER_SECOND[manifest.layout]
 
 
 def _is_asked(place: Execution) -> bool:

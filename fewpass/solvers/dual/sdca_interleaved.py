@@ -34,19 +34,20 @@ Places = WholeNumbers  # (K,): which of all models each one is, by its numbers p
 def visit_interleaved(
     sums: EndToEnd, W: AllGroups, how: LaneWidth, loss: Loss, numbers: EndToEnd, labels: EndToEnd,
     shares: ModelShares, places: Places, rows: Rows, y: PerRow, weight: PerRow, order: Order,
-    row_state: RowState,
+    row_state: RowState, ends: WholeNumbers, curve: Matrix,
 ) -> None:  # fmt: skip
     """visit_rows for K models in lanes, W (groups, d + 1, ..) as in interleaved.py.
 
     For every group of lanes `sums` has 4 numbers of each, added to in place: what visit_rows
     returns; `numbers` 4: the constant column's value, what it adds to predictions beside its
     weight, scale and stretch; `labels` 1, as in protocol.py: Interleaved.  `shares` is (K, m), and
-    the numbers per row of model k are columns places[k] m and on of `row_state`.
+    the numbers per row of model k are columns places[k] m and on of `row_state`.  After `ends`
+    rows, which rise, `curve` gets the losses of each lane.
     """
     L, models = how.width, shares.shape[0]
     V, last = W.reshape(-1), order.shape[0] - 1
     groups, length, width = W.shape
-    room = np.empty(2 * L)
+    room, noted = np.empty(2 * L), 0
     for r in range(order.shape[0]):
         i, next_row, c = order[r], order[min(r + 1, last)], weight[order[r]]
         prefetch_row(rows, y, weight, order, r)
@@ -82,6 +83,10 @@ def visit_interleaved(
                 upcoming = (i, place + length * width) if g + 1 < groups else (next_row, 0)
                 add_lanes(rows, i, step, V, width, place + L, upcoming, how)
                 add_to(V, at + L, step * column, how)
+        if noted < ends.shape[0] and r + 1 == ends[noted]:
+            for k in range(groups * L):
+                curve[noted, k] = sums[k // L * 4 * L + 2 * L + k % L]
+            noted += 1
 
 
 @part_of_kernels
@@ -117,9 +122,12 @@ def walk_interleaved(
     how = lanes_for(len(labels))
     sums = in_lanes([(0.0,) * 4] * len(labels), how)
     given = (in_lanes(numbers, how), in_lanes([(k,) for k in labels], how), shares)
-    for part in parts:
-        visit_interleaved(
-            sums, W, how, loss, *given, np.array(places), *block[:3], block.order[part], row_state
-        )
-        tell(part.stop, float(np.sum(out_of_lanes(sums, len(labels), how), axis=0)[2]))
+    ends = np.array([part.stop for part in parts], np.int64)
+    curve = np.zeros((len(ends), len(given[1])))
+    visit_interleaved(
+        sums, W, how, loss, *given, np.array(places), block.rows, block.y, block.weight,
+        block.order, row_state, ends, curve,
+    )  # fmt: skip
+    for end, lost in zip(ends.tolist(), curve[:, : len(labels)].sum(axis=1).tolist(), strict=True):
+        tell(end, lost)
     return out_of_lanes(sums, len(labels), how)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -264,6 +265,13 @@ def _several(given: Address | Sequence[Address]) -> Sequence[Address]:
     return [given] if isinstance(given, str | os.PathLike) else given
 
 
+def _meant(name: str, kind: type[BaseModel]) -> str:
+    """Say which setting was probably meant: its name has the same beginning, or is near."""
+    known = [*kind.model_fields]
+    near = [one for one in known if name.startswith(one)] or get_close_matches(name, known, n=1)
+    return f" Did you mean {near[0]}?" if near else ""
+
+
 def _valid(kind: type[Settings], values: dict[str, Any]) -> Settings:
     """Make settings; BadInput names the one that is wrong."""
     try:
@@ -271,4 +279,6 @@ def _valid(kind: type[Settings], values: dict[str, Any]) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"]) or kind.__name__
+        if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
+            raise BadInput(f'There is no setting "{name}".{_meant(name, kind)}') from error
         raise BadInput(f"{name}: {first['msg'].removeprefix('Value error, ')}") from error

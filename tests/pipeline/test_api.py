@@ -36,6 +36,8 @@ def test_from_files_to_predictions(tmp_path, rng):
 def test_wrong_settings_are_named(tmp_path):
     with pytest.raises(BadInput, match="colour"):
         fewpass.train(tmp_path, tmp_path / "run", colour="red")
+    with pytest.raises(BadInput, match=r'no setting "tolerance"\. Did you mean tol\?'):
+        fewpass.train("d", "r", tolerance=1e-3)
     with pytest.raises(BadInput, match="memory is 1"):
         fewpass.ingest("rows.csv", tmp_path / "set", memory="1MB")
     with pytest.raises(AttributeError, match="'fewpass' has no attribute 'fit'"):

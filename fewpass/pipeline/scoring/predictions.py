@@ -87,11 +87,12 @@ def _beside(path: Path) -> Iterator[IO[bytes]]:
             yield target
         partial.replace(path)
     except OSError as error:
-        if error.filename in (None, str(partial)):
+        if error.filename is None or Path(error.filename) == partial:
             raise described(error, str(path)) from error
         raise
     finally:
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # gone, or a disk that nothing is removed from
+            partial.unlink()
 
 
 @contextlib.contextmanager

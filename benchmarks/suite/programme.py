@@ -314,7 +314,7 @@ class Programme:
     def latency(self) -> Iterator[Contest]:
         """A fit of rows in memory, small sets and larger ones, beside scikit-learn's estimators."""
         for rows, columns in ((100, 10),) if self._quick else LATENCY_SIZES:
-            for layout in ("dense", "sparse"):
+            for layout in self._one("S1", ("dense", "sparse")):
                 size = {"rows": rows, "columns": columns, "layout": layout}
                 everyone, targets = [], []
                 for loss, peers in SKLEARN.items():

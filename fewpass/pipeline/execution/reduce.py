@@ -28,7 +28,7 @@ from fewpass.pipeline.execution.span import (
 from fewpass.pipeline.memory import return_freed_memory
 from fewpass.pipeline.streaming.windows import Window
 from fewpass.solvers.loss_monitor import section_rows
-from fewpass.solvers.protocol import Part, Sum, add_parts, add_to_part
+from fewpass.solvers.protocol import Part, Sum, add_parts, add_to_part, array_bytes
 from fewpass.storage.row_state import NO_RECORDS, Records, RowRecords, StoredRowState
 
 SPAN_VALUES = 1e8  # values at most that a span adds up, in a few tenths of a second ...
@@ -37,6 +37,7 @@ READ_TOGETHER = 1e6  # values; a thread's hand-over costs more than a smaller ch
 MOST_SPANS = 64  # few sums wait for their neighbour, however much is read
 LEAST_SPANS = 16  # so that as many workers find work
 SPANS_AHEAD = 2  # of those that the processor's cores work on
+SMALL_PARTS_BYTES = 1 << 24  # of parts that are not added yet: so much is always there
 SHORT_SPAN_VALUES = 2e7  # a tenth of a second: Dask's way with a task would show beside it
 
 
@@ -134,11 +135,11 @@ def reduce(
     # in this process a task runs once, and a part that is added is nobody else's
     add = add_to_part if executor.near else add_parts
     todo = deque(range(0, n_chunks, step))
-    most = spans_at_once(executor) or len(todo)
+    most, parts = spans_at_once(executor, job, what, at) if executor.near else (len(todo),) * 2
     spans: deque[tuple[Any, Any]] = deque()
     stack: list[tuple[int, Any]] = []  # subtree sizes and sums, as in binary counting
     while todo or spans:
-        while todo and len(spans) < most:
+        while todo and len(spans) < max(1, min(most, parts - len(stack))):
             spans.append(submitted(todo.popleft()))
         total, report = spans.popleft()
         on_report(executor.result(report))
@@ -153,12 +154,19 @@ def reduce(
     return total
 
 
-def spans_at_once(executor: Executor) -> int:
-    """Return how many spans are begun before the first one's part is added; 0: all of them.
+def spans_at_once(executor: Executor, job: Job, what: Sum, at: Any) -> tuple[int, int]:
+    """Return how many spans are begun at most, and for how many parts there is room.
 
     In this process all parts that are not added yet share its memory.
     """
-    return (os.cpu_count() or 1) + SPANS_AHEAD if executor.near else 0
+    size = executor.result(executor.submit_small("part", part_bytes, what, at))
+    room = max(job.sum_bytes, SMALL_PARTS_BYTES)
+    return (os.cpu_count() or 1) + SPANS_AHEAD, room // max(1, size)
+
+
+def part_bytes(what: Sum, at: Any) -> int:
+    """Return what the arrays of a part take."""
+    return array_bytes(what.zero(at))
 
 
 def is_short(job: Job, step: int) -> bool:

@@ -82,8 +82,8 @@ def make_job(plan: TrainingPlan, dataset: Dataset) -> Job:
 
 def _with_windows(plan: TrainingPlan, job: Job) -> Job:
     """Return a job with windows that leave room for the states of its models; BadInput if none."""
-    manifest, stats = job.dataset.manifest, job.stats
-    row_state_size = solver_of_job(plan, job).row_state_size(stats)
+    manifest, stats, solver = job.dataset.manifest, job.stats, solver_of_job(plan, job)
+    row_state_size = solver.row_state_size(stats)
     state_bytes = bytes_of_models(plan, job)
     windows = plan_windows(
         manifest,
@@ -99,6 +99,7 @@ def _with_windows(plan: TrainingPlan, job: Job) -> Job:
     return job._replace(
         windows=windows,
         row_state_size=row_state_size,
+        sum_bytes=0 if job.in_place else spare_bytes(solver, job.problem, stats),
         resident=fits or job.dataset.in_memory,
     )
 
@@ -241,7 +242,13 @@ def bytes_of_states(solver: Solver, problem: Problem, stats: ProblemStats) -> in
 
     Per stream what a span is given and its own copy; once what the method says of the rest.
     """
-    return solver.state_bytes(problem, stats) * (2 * stats.streams + solver.spare_copies)
+    given = 2 * stats.streams * solver.state_bytes(problem, stats)
+    return given + spare_bytes(solver, problem, stats)
+
+
+def spare_bytes(solver: Solver, problem: Problem, stats: ProblemStats) -> int:
+    """Bytes beside the states of streams: of what is read out of them, and of sums."""
+    return solver.spare_copies * solver.state_bytes(problem, stats)
 
 
 def stats_of(

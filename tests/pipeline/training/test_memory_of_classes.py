@@ -32,10 +32,10 @@ def dataset(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def as_if_large(monkeypatch):
-    """Many spans with snapshots between them, and sums of many parts on two cores."""
+    """Many spans with snapshots between them, and sums of many parts as on many cores."""
     monkeypatch.setattr(walk, "SPAN_SECONDS", 1e-9)
     monkeypatch.setattr(reduce, "SPAN_VALUES", 1.0)
-    monkeypatch.setattr(reduce.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(reduce.os, "cpu_count", lambda: 32)
     monkeypatch.setattr(objects, "CHUNK_BYTES", 1 << 18)
 
 

@@ -83,7 +83,7 @@ def sweeps(folder: Path, cores: list[int], *words: str) -> tuple[list[float], fl
     return [event["seconds"] for event in events if event["event"] == "sweep"], cpu
 
 
-def gathered(folder: Path, cores: list[int], memory: str) -> Took:
+def reduced(folder: Path, cores: list[int], memory: str) -> Took:
     """Sum up a gradient over all rows: one of gradient descent's."""
     words = ["--solver", "gd", "--passes", "12", "--memory", memory]
     found, cpu = sweeps(folder, cores, *words)
@@ -106,8 +106,8 @@ def fitted(cores: list[int], source: str) -> Took:
 def measured(folder: Path, cores: list[int], streams: int) -> dict[str, Took]:
     """Do all work on some cores."""
     found = {"ingest": ingested(folder, cores)}
-    found["gather, rows in memory"] = gathered(folder, cores, ROOMY)
-    found[f"gather, {SHORT}"] = gathered(folder, cores, SHORT)
+    found["reduction, rows in memory"] = reduced(folder, cores, ROOMY)
+    found[f"reduction, {SHORT}"] = reduced(folder, cores, SHORT)
     walk, certificate = walked(folder, cores, streams)
     found |= {f"walk, {streams} streams": walk, "certificate": certificate}
     found["estimator, a data set"] = fitted(cores, f"{folder}/data")

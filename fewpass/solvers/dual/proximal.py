@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.dual.best_weights import BestWeights
-from fewpass.solvers.dual.duality import EVEN, Centre, GapPart, constant_column, gap_certificate
+from fewpass.solvers.dual.duality import Centre, GapPart, constant_column, gap_certificate
 from fewpass.solvers.dual.sdca_state import (
     RUNNING,
     START,
@@ -52,6 +52,7 @@ from fewpass.solvers.protocol import Certificate, ProblemStats
 ANY = sys.float_info.max  # what no objective exceeds, for infinity is not stored
 LONG = 50.0  # square of the longest row over the mean, from which on columns are pulled apart
 MANY = 1000  # columns, likewise; up to there `newton` is at hand
+ALIKE: NDArray[np.float64] = np.zeros(0)  # h where the centre pulls all columns alike
 POWER = 2.0 / 3.0  # of a column's mean square, in h
 
 PerColumnOrAll = NDArray[np.float64] | float  # (d + 1,), or a number that stands for all columns
@@ -69,7 +70,7 @@ class Pull(NamedTuple):
     dual_v: float = 0.0  # v's entry of the constant column there
 
     def charged(self, h: NDArray[np.float64]) -> PerColumnOrAll:
-        """Return reg / lam, of every column where h is not EVEN."""
+        """Return reg / lam, of every column where h is not ALIKE."""
         return 1.0 + (self.r - 1) * h if len(h) else float(self.r)
 
 
@@ -94,7 +95,7 @@ class PsdcaState(NamedTuple):
     row_version: int
     z: NDArray[np.float64]  # (d + 1,) the centre
     begin: NDArray[np.float64]  # (d + 1,) w where the pass began; (0,) for one stream
-    h: NDArray[np.float64]  # (d + 1,) how hard the centre pulls each column; EVEN: all alike
+    h: NDArray[np.float64]  # (d + 1,) how hard the centre pulls each column; none if ALIKE
     pull: Pull
 
     @property
@@ -162,16 +163,16 @@ def pulls(problem: Problem, stats: ProblemStats) -> NDArray[np.float64]:
     """Return h: m_j^(2/3) for the mean square m_j of column j, constant column included.
 
     It is scaled so that sum m_j / h_j = sum m_j: a typical row's ||x||^2 / reg falls with r as it
-    does where h_j = 1 everywhere, which is EVEN and returned where nothing is known of columns.
+    does where h_j = 1 everywhere, which is ALIKE and returned where nothing is known of columns.
     """
     if stats.columns is None:
-        return EVEN
+        return ALIKE
     moments = stats.columns()
     m = np.append(moments.share * moments.square, constant_column(problem, stats).value ** 2)
     with np.errstate(over="ignore", invalid="ignore"):
         h = np.where(m > 0.0, m, 1.0) ** POWER
         h *= float((m / h).sum()) / float(m.sum() or 1.0)
-    return h if np.isfinite(h).all() and h.all() else EVEN
+    return h if np.isfinite(h).all() and h.all() else ALIKE
 
 
 def momentum(alpha: float, q: float) -> tuple[float, float]:

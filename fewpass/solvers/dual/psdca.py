@@ -26,8 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
 
-from fewpass.solvers.dual.duality import EVEN, GAP, GapPart
+from fewpass.solvers.dual.duality import GAP, Gains, GapPart
 from fewpass.solvers.dual.proximal import (
+    ALIKE,
     LONG,
     MANY,
     Growth,
@@ -102,11 +103,11 @@ class Psdca(Sdca):
                            pull=Pull())  # fmt: skip
 
     def first_pulls(self, problem: Problem, stats: ProblemStats) -> NDArray[np.float64]:
-        """Return how hard the centre pulls each column; EVEN for all alike."""
+        """Return how hard the centre pulls each column; ALIKE for all alike."""
         heavy = stats.d > MANY and stats.max_square > LONG * stats.mean_square
         one_by_one = self.batch == "serial"
         apart = heavy and one_by_one if self.columns == "auto" else self.columns == "apart"
-        return pulls(problem, stats) if apart else EVEN
+        return pulls(problem, stats) if apart else ALIKE
 
     def expected_passes(self, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:
         """Dual ascent whose conditioning is made better where it is bad; no theory covers it."""
@@ -127,9 +128,9 @@ class Psdca(Sdca):
         """Return reg; lam where every column has its own."""
         return problem.lam if state.by_column else state.pull.r * problem.lam
 
-    def column_gains(self, state: PsdcaState) -> NDArray[np.float64]:
-        """Return lam / reg of every column."""
-        return 1.0 / np.asarray(state.charged) if state.by_column else EVEN
+    def column_gains(self, state: PsdcaState) -> Gains:
+        """Return lam / reg of every column; None where it is the same for all."""
+        return 1.0 / np.asarray(state.charged) if state.by_column else None
 
     def end_pass(  # type: ignore[override]
         self, problem: Problem, stats: ProblemStats, states: list[PsdcaState]

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from pydantic import NonNegativeInt, PositiveInt
 
 from fewpass.solvers.dual.best_weights import DualMethod, no_weights
-from fewpass.solvers.dual.duality import EVEN, GAP, Centre, GapPart, constant_column, per_row
+from fewpass.solvers.dual.duality import GAP, Centre, Gains, GapPart, constant_column, per_row
 from fewpass.solvers.dual.sdca_batches import Batch, curvatures, visit_batches
 from fewpass.solvers.dual.sdca_interleaved import walk_interleaved
 from fewpass.solvers.dual.sdca_state import (
@@ -184,9 +184,9 @@ class Sdca(DualMethod):
         """Return what stands in lam's place in the steps of a pass."""
         return problem.lam
 
-    def column_gains(self, state: State) -> NDArray[np.float64]:  # noqa: ARG002
+    def column_gains(self, state: State) -> Gains:  # noqa: ARG002
         """Return how much weights move column by column, beside the scale (sdca_steps.py: g)."""
-        return EVEN
+        return None
 
     def step_rows(
         self, problem: Problem, stats: ProblemStats, state: AnyState, block: Block,

@@ -28,7 +28,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.dual.duality import EVEN, dual_variable, move_weights, store_step
+from fewpass.solvers.dual.duality import dual_variable, move_weights, store_step
 from fewpass.solvers.estimates.spectrum import SAMPLED_TOO_LOW, sigma_square
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.rows import (
@@ -184,7 +184,7 @@ def visit_batches(
             unit = scale * weight[i] * direction(loss, y[i])
             store_step(row_state, i, a[k], delta[k])
             fresh = refresh * unit * (a[k] + delta[k])
-            move_weights(rows, i, stretch * unit * delta[k], fresh, column, running, anew, EVEN)
+            move_weights(rows, i, stretch * unit * delta[k], fresh, column, running, anew, None)
     return beta, sums[0], sums[1], sums[2], sums[3]
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from fewpass.solvers.dual.duality import (
+    Gains,
     dual_variable,
     move_weights,
     prefetch_resident,
@@ -34,12 +35,12 @@ NO_ROWS: RowSums = (0.0, 0.0, 0.0, 0.0)
 def visit_rows(
     W: SideBySide, running: SideBySide, anew: PerColumn, problem: Problem, column: float,
     offset: float, scale: float, stretch: float, refresh: float, shares: Shares, rows: Rows,
-    y: PerRow, weight: PerRow, order: Order, row_state: RowState, g: PerColumn, so_far: RowSums,
+    y: PerRow, weight: PerRow, order: Order, row_state: RowState, g: Gains, so_far: RowSums,
 ) -> RowSums:  # fmt: skip
     """Take the best step for each row in turn; `running` sees W's column RUNNING.
 
     `refresh` is 1 where w(a) is added up in `anew`, else 0.  Column j is charged 1 / (g_j scale n),
-    or all of them 1 / (scale n) if g is EVEN; `anew` goes by the scale alone.  Returns sums over
+    or all of them 1 / (scale n) if g is None; `anew` goes by the scale alone.  Returns sums over
     the rows, added to those `so_far`: cutting a block in two changes no bit.
     """
     loss, d, shift = problem.loss, W.shape[0] - 1, problem.intercept * offset

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.dual.duality import EVEN, move_weights, prefetch_resident, square_of
+from fewpass.solvers.dual.duality import Gains, move_weights, prefetch_resident, square_of
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.rows import Rows, dot, prefetch_row
 from fewpass.solvers.kernels.shapes import Order, PerColumn, PerRow, RowState, SideBySide
@@ -41,7 +41,7 @@ class Stepping(NamedTuple):
     scale: float
     stretch: float
     refresh: float  # 1 where the fresh sum is added up, else 0
-    g: NDArray[np.float64] = EVEN  # (d + 1,), see sdca_steps.py
+    g: Gains = None  # see sdca_steps.py
 
 
 def revisit(
@@ -68,7 +68,7 @@ def revisit(
 @kernel
 def visit_again(
     running: SideBySide, anew: PerColumn, problem: Problem, column: float, offset: float,
-    scale: float, stretch: float, refresh: float, g: PerColumn, rows: Rows, y: PerRow,
+    scale: float, stretch: float, refresh: float, g: Gains, rows: Rows, y: PerRow,
     weight: PerRow, order: Order, row_state: RowState,
 ) -> float:  # fmt: skip
     """Take the best step for each row in turn, once more in the same pass.

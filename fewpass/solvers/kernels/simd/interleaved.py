@@ -70,12 +70,21 @@ def unpack(W: NDArray[np.float64], models: int) -> Iterator[NDArray[np.float64]]
 
 
 def taken_apart(W: NDArray[np.float64], models: int) -> list[NDArray[np.float64]]:
-    """Return the models' weights (d, C), which take W's own memory: W is written over."""
-    lanes = lanes_for(models).width
-    apart = W.reshape(len(W) * lanes, W.shape[1], -1)
-    for g, group in enumerate(W):
-        unpack_models(group.copy(), tuple(apart[g * lanes : (g + 1) * lanes]), lanes)
-    return list(apart[:models])
+    """Return the models' weights (d, C), which take W's own memory: W is written over.
+
+    The first group goes out of the way, each other one to where the one before it lay, and the
+    first to the place that is left.
+    """
+    lanes, last = lanes_for(models).width, len(W) - 1
+    apart = W.reshape(len(W), lanes, W.shape[1], -1)
+    first = np.empty(apart.shape[1:])
+    unpack_models(W[0], tuple(first), lanes)
+    for g in range(last):
+        unpack_models(W[g + 1], tuple(apart[g]), lanes)
+    if last:
+        apart[last] = first
+        first = apart[last]
+    return [*first, *apart[:last].reshape(-1, *apart.shape[2:])][:models]
 
 
 def groups(

@@ -164,8 +164,11 @@ def loss(scores: np.ndarray, y: np.ndarray) -> float:
     return float(np.logaddexp(0.0, -y * scores).mean())
 
 
-def click_files(folder: Path, size: int) -> tuple[Path, Path]:
-    """Write the demo's click log of about that size, and a tenth as many rows to test on."""
+def click_files(folder: Path, size: int, memory: str | None = None) -> tuple[Path, Path]:
+    """Write the demo's click log of about that size, and a tenth as many rows to test on.
+
+    As in the demo, categories are hashed to no more columns than `memory` can train.
+    """
     from fewpass.pipeline.clicks import BATCH_ROWS as BATCH
     from fewpass.pipeline.clicks import (
         MOST_ROW_BYTES,
@@ -174,15 +177,17 @@ def click_files(folder: Path, size: int) -> tuple[Path, Path]:
         write_clicks,
         write_rows,
     )
+    from fewpass.pipeline.sizes import parse_bytes
 
     train, test = (folder / f"clicks-{size}-{name}.svm" for name in ("train", "test"))
     if not test.with_suffix(".vw").exists():
-        made = write_clicks(train, size)
+        d = columns_for(size, parse_bytes(memory) if memory else None)
+        made = write_clicks(train, size, columns=d)
         buffer, first = np.empty(BATCH * MOST_ROW_BYTES, np.uint8), made.rows
         with test.open("wb") as out:
             while first < made.rows * (1.0 + TEST_SHARE):
-                columns, words = columns_for(size), np.array(VOCABULARY, np.float64)
-                length, _ = write_rows(buffer, first, BATCH, 0, columns, words)
+                words = np.array(VOCABULARY, np.float64)
+                length, _ = write_rows(buffer, first, BATCH, 0, d, words)
                 out.write(buffer[:length].data)
                 first += BATCH
         for path in (train, test):

@@ -9,10 +9,10 @@ or learns the rows while it reads the file, and keeps none; Python's bytecode is
 Wabbit reads text of its own form, which is made beforehand, in one pass into 2^22 weights;
 SGDClassifier takes one averaged epoch with its own steps, LIBLINEAR and LogisticRegression go on
 to their default tolerance, and so does Snap ML on two threads. Files come from the page cache;
-"cold": it was told to forget them before every turn. Of 6 GB fewpass has 256 MB to use; whom such
-a file takes more than ten minutes or all the memory of the machine is left out. Wall seconds; in
-brackets CPU seconds, the peak of memory in MB, and the mean logistic loss of rows that no one has
-learnt from.""",
+"cold": it was told to forget them before every turn. Of 6 GB fewpass has 256 MB to use, and the
+click log's words are hashed to as many columns as that has room for; of those who hold all rows in
+memory only polars takes part. Wall seconds; in brackets CPU seconds, the peak of memory in MB, and
+the mean logistic loss of rows that no one has learnt from.""",
     "one-pass": """One pass of averaged SGD over rows in memory, one thread. scikit-learn's
 SGDClassifier with `average=True`, float32, one epoch, input checks off; "shuffled" is its
 default. Steps are given on both sides: nothing is searched. "Random order" is the order that

@@ -37,6 +37,7 @@ READ_TOGETHER = 1e6  # values; a thread's hand-over costs more than a smaller ch
 MOST_SPANS = 64  # few sums wait for their neighbour, however much is read
 LEAST_SPANS = 16  # so that as many workers find work
 SPANS_AHEAD = 2  # of those that the processor's cores work on
+PARTS_IN_HAND = 2  # the one waited for, and one that is being added to another
 SMALL_PARTS_BYTES = 1 << 24  # of parts that are not added yet: so much is always there
 SHORT_SPAN_VALUES = 2e7  # a tenth of a second: Dask's way with a task would show beside it
 
@@ -161,7 +162,7 @@ def spans_at_once(executor: Executor, job: Job, what: Sum, at: Any) -> tuple[int
     """
     size = executor.result(executor.submit_small("part", part_bytes, what, at))
     room = max(job.sum_bytes, SMALL_PARTS_BYTES)
-    return (os.cpu_count() or 1) + SPANS_AHEAD, room // max(1, size)
+    return (os.cpu_count() or 1) + SPANS_AHEAD, room // max(1, size) - PARTS_IN_HAND
 
 
 def part_bytes(what: Sum, at: Any) -> int:

@@ -77,13 +77,15 @@ def taken_apart(W: NDArray[np.float64], models: int) -> list[NDArray[np.float64]
     """
     lanes, last = lanes_for(models).width, len(W) - 1
     apart = W.reshape(len(W), lanes, W.shape[1], -1)
-    first = np.empty(apart.shape[1:])
-    unpack_models(W[0], tuple(first), lanes)
+    # an array of a model each: of that size the allocator has some that were in use before
+    first = tuple(np.empty(apart.shape[2:]) for _ in range(lanes))
+    unpack_models(W[0], first, lanes)
     for g in range(last):
         unpack_models(W[g + 1], tuple(apart[g]), lanes)
     if last:
-        apart[last] = first
-        first = apart[last]
+        for kept, model in zip(apart[last], first, strict=True):
+            kept[...] = model
+        first = tuple(apart[last])
     return [*first, *apart[:last].reshape(-1, *apart.shape[2:])][:models]
 
 

@@ -33,6 +33,15 @@ def random_table(
     return SparseTable(X.ravel(), indices.ravel().astype(np.int32), indptr, target, weight)
 
 
+def wide_table(n, d, nnz, target, seed=5):
+    """Sparse rows of many columns, each value in a stretch of its own; `target` of the values."""
+    rng = np.random.default_rng(seed)
+    columns = np.sort(rng.integers(0, d // nnz, (n, nnz)) * nnz + np.arange(nnz), axis=1)
+    values = rng.standard_normal(n * nnz).astype(np.float32)
+    starts = nnz * np.arange(n + 1, dtype=np.int64)
+    return SparseTable(values, columns.ravel().astype(np.int32), starts, target(values), None)
+
+
 def write(url, table, d, chunk_rows, *, targets="labels", shuffled=True):
     """Store a table as a data set and open it."""
     layout = "dense" if isinstance(table, DenseTable) else "sparse"

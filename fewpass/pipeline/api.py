@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.errors import BadInput, did_you_mean
 from fewpass.pipeline.execution.executor import open_executor
 from fewpass.pipeline.ingestion import phases
 from fewpass.pipeline.ingestion.result import IngestResult
@@ -267,9 +266,8 @@ def _several(given: Address | Sequence[Address]) -> Sequence[Address]:
 
 def _meant(name: str, kind: type[BaseModel]) -> str:
     """Say which setting was probably meant: its name has the same beginning, or is near."""
-    known = [*kind.model_fields]
-    near = [one for one in known if name.startswith(one)] or get_close_matches(name, known, n=1)
-    return f" Did you mean {near[0]}?" if near else ""
+    longer = [known for known in kind.model_fields if name.startswith(known)]
+    return did_you_mean(longer[0] if longer else name, kind.model_fields)
 
 
 def _valid(kind: type[Settings], values: dict[str, Any]) -> Settings:

@@ -35,6 +35,11 @@ class NoFile(FileNotFoundError):  # noqa: N818  users read the message, not the 
     """What is there is a directory, a pipe or a device."""
 
 
+def beside(path: Path) -> Path:
+    """Return a new name beside a file, to write what is going to take its place."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(6)}{PARTIAL}")
+
+
 class LocalFiles:
     """The local half of `Folder`; see there for the meaning of the methods.
 
@@ -136,7 +141,7 @@ class LocalFiles:
     def write(self, key: str, data: Buffer, *, durable: bool) -> None:
         """Write beside the file, then rename over it."""
         path = self.path(key)
-        partial = path.parent / f".{path.name}.{secrets.token_hex(6)}{PARTIAL}"
+        partial = beside(path)
         try:
             with _create(partial) as file:
                 _write_all(file.fileno(), memoryview(data).cast("B"))
@@ -153,7 +158,7 @@ class LocalFiles:
         """Write beside the file, then link it there: the system refuses where one is."""
         path = self.path(key)
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.parent / f".{path.name}.{secrets.token_hex(6)}{PARTIAL}"
+        partial = beside(path)
         try:
             with partial.open("xb", buffering=0) as file:
                 _write_all(file.fileno(), memoryview(data).cast("B"))

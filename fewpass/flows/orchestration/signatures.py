@@ -8,11 +8,11 @@ functions have parameters and words, and nothing to do.
 from __future__ import annotations
 
 from collections.abc import Callable
-from difflib import get_close_matches
 from typing import Any
 
 from pydantic import Field, NonNegativeInt, PositiveInt
 
+from fewpass.pipeline.errors import did_you_mean
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.matching import BY_NAME, Matching
@@ -161,7 +161,6 @@ REQUESTS = {made.__name__: made for made in _ALL}
 def request_named(name: str) -> Callable[..., Any]:
     """Return what can be asked of a flow; ValueError where there is none of that name."""
     if name not in REQUESTS:
-        near = get_close_matches(name, REQUESTS, n=1)
-        meant = f" Did you mean {near[0]}?" if near else ""
+        meant = did_you_mean(name, REQUESTS)
         raise ValueError(f'There is no flow "{name}".{meant} There are {", ".join(REQUESTS)}.')
     return REQUESTS[name]

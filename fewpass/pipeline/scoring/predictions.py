@@ -7,7 +7,6 @@ import csv
 import errno
 import io
 import re
-import secrets
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 from fewpass.pipeline.errors import BadInput
 from fewpass.storage.addresses import local_path, open_store, require_no_secrets
 from fewpass.storage.folder import described
+from fewpass.storage.local_files import beside
 
 Batch = Mapping[str, NDArray[Any]]
 COPY_BYTES = 1 << 20
@@ -63,8 +63,7 @@ def open_predictions(
         sys.stdout.flush()
         return
     kind = PurePosixPath(url).suffix
-    writers = {".parquet": _Parquet, ".csv": _Csv, ".npy": _Npy}
-    if kind not in writers:
+    if kind not in WRITERS:
         raise BadInput(
             f'Predictions cannot be written to "{url}". End it in .parquet, .csv or .npy.'
         )
@@ -81,7 +80,7 @@ def _beside(path: Path) -> Iterator[IO[bytes]]:
     """Write beside a file of this machine, and then in its place: on its disk, and no other."""
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "There is no such folder", str(path.parent))
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+    partial = beside(path)
     try:
         with partial.open("xb") as target:
             yield target

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union
 
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError, core_schema
 
+from fewpass.pipeline.errors import did_you_mean
 from fewpass.solvers.registry import METHODS, method_class
 
 if TYPE_CHECKING:
@@ -38,13 +38,12 @@ def settings_class(kind: str) -> type[BaseModel]:
     if kind == "auto":
         return Auto
     if kind not in METHODS:
-        near = get_close_matches(kind, KINDS, n=1)
         raise PydanticCustomError(
             "method",
             "there is no method {kind}.{near} Methods are {known}.",
             {
                 "kind": f'"{kind}"',
-                "near": f" Did you mean {near[0]}?" if near else "",
+                "near": did_you_mean(kind, KINDS),
                 "known": ", ".join(KINDS),
             },
         )

@@ -2,7 +2,6 @@
 
 import tracemalloc
 
-import numpy as np
 import pytest
 
 from fewpass.pipeline.errors import BadInput
@@ -16,8 +15,7 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.streaming.windows import OVERHEAD_BYTES
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage import objects
-from fewpass.storage.table import SparseTable
-from testing.datasets import write
+from testing.datasets import wide_table, write
 from testing.interruptions import trained
 
 N, D, NNZ = 4_000, 300_000, 10
@@ -28,12 +26,7 @@ ROOMY = 10**9
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory):
-    random = np.random.default_rng(5)
-    columns = np.sort(random.integers(0, D // NNZ, (N, NNZ)) * NNZ + np.arange(NNZ), axis=1)
-    values = random.standard_normal(N * NNZ).astype(np.float32)
-    starts = NNZ * np.arange(N + 1, dtype=np.int64)
-    sides = (values[::NNZ] > 0.0).astype(float)
-    table = SparseTable(values, columns.ravel().astype(np.int32), starts, sides, None)
+    table = wide_table(N, D, NNZ, lambda values: (values[::NNZ] > 0.0).astype(float))
     return write(tmp_path_factory.mktemp("wide") / "set", table, D, 200)
 
 

@@ -11,8 +11,7 @@ from fewpass.pipeline.plan.forecast import memory_of
 from fewpass.pipeline.plan.job import make_job
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.storage import objects
-from fewpass.storage.table import SparseTable
-from testing.datasets import write
+from testing.datasets import wide_table, write
 from testing.interruptions import trained
 
 N, D, NNZ, CLASSES = 1_000, 30_000, 10, 16
@@ -21,12 +20,7 @@ BESIDE = 2_000_000  # bytes of the log, of records and of what Python itself mak
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory):
-    random = np.random.default_rng(5)
-    columns = np.sort(random.integers(0, D // NNZ, (N, NNZ)) * NNZ + np.arange(NNZ), axis=1)
-    values = random.standard_normal(N * NNZ).astype(np.float32)
-    starts = NNZ * np.arange(N + 1, dtype=np.int64)
-    labels = np.arange(N) % float(CLASSES)
-    table = SparseTable(values, columns.ravel().astype(np.int32), starts, labels, None)
+    table = wide_table(N, D, NNZ, lambda _: np.arange(N) % float(CLASSES))
     return write(tmp_path_factory.mktemp("classes") / "set", table, D, 50)
 
 

@@ -21,7 +21,7 @@ from fewpass.pipeline.execution.reduce import ReduceReport
 from fewpass.pipeline.matching import left_out_sentence
 from fewpass.pipeline.refresh.publishing import run_at
 from fewpass.pipeline.reporting.reliability_report import DrawnReliability, draw, draw_reliability
-from fewpass.pipeline.runs.model import Model, load_model
+from fewpass.pipeline.runs.model import Model, load_model, within
 from fewpass.pipeline.scoring.evaluate import Evaluation, evaluate
 from fewpass.pipeline.scoring.evaluate_classes import ClassFigures
 from fewpass.pipeline.scoring.probabilities import caution, probabilities_of
@@ -169,8 +169,9 @@ def _judging(
     model = load_model(run_at(run))
     data = Dataset.open(dataset)
     terminal.say(f"Snapshot {model.snapshot} of {run}")
+    limited = within(model, parse_bytes(memory) if memory else None)
     with engine_for_pass(execution(where), data) as executor:
-        yield _within(model, memory), data, executor, checked(Rules, given(matching))
+        yield limited, data, executor, checked(Rules, given(matching))
 
 
 def _evaluated(
@@ -194,14 +195,6 @@ def rows_display(
             show(rows / n_rows, f"{rows:,} of {n_rows:,} rows")
 
         yield count
-
-
-def _within(model: Model, memory: str | None) -> Model:
-    """Give a model's plan another memory budget."""
-    if memory is None:
-        return model
-    plan = model.record.plan.model_copy(update={"memory": parse_bytes(memory)})
-    return model._replace(record=model.record.model_copy(update={"plan": plan}))
 
 
 def evaluation_facts(evaluation: Evaluation) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from fewpass.pipeline.refresh import generations
 from fewpass.pipeline.refresh.publishing import Publication, run_at
 from fewpass.pipeline.reporting.html import ShownResult
 from fewpass.pipeline.reporting.live import progress
-from fewpass.pipeline.runs.model import Model
+from fewpass.pipeline.runs.model import Model, within
 from fewpass.pipeline.runs.model import load_model as model_of
 from fewpass.pipeline.runs.outcome import Event, TrainingResult
 from fewpass.pipeline.scoring import evaluate as evaluation
@@ -25,7 +25,7 @@ from fewpass.pipeline.scoring import predict as prediction
 from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows, require_here
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.settings.matching import BY_NAME, Matching
+from fewpass.pipeline.settings.matching import Matching
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import SourceReading
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -40,25 +40,33 @@ ANYWHERE = Execution()
 
 
 def ingest(sources: Address | Sequence[Address], dataset: Address, **settings: Any) -> IngestResult:
-    """Make a data set of files, as `fewpass ingest` does; at once if it is there already.
+    """Make a data set from files, as `fewpass ingest` does.
+
+    If the same call has made it before, it returns at once.
 
     Parameters
     ----------
     sources
-        Files, folders, globs or addresses: CSV, Parquet, JSON lines, Arrow IPC, LIBSVM, Vowpal
-        Wabbit's text, NPY, NPZ.
+        A file, folder, glob or address, or a list of them: CSV, Parquet, JSON lines, Arrow IPC,
+        ARFF, LIBSVM, Vowpal Wabbit text, NPY, NPZ.
     dataset
         Folder or address of the data set.
     **settings
         Fields of `IngestPlan` (test_fraction, scale, memory, ...) and of `SourceOptions` (label,
         weight, drop, missing, ...).
 
+    Returns
+    -------
+    IngestResult
+        dataset, rows, features, labels, test_dataset, test_rows, encoded (what became of each
+        column), notes, seconds, ...: what `fewpass ingest --json` prints.
+
     Raises
     ------
     BadInput
-        Settings or rows that cannot be used; it is a ValueError.
+        Settings or rows that cannot be used.  A ValueError.
     FileNotFoundError, PermissionError, OSError
-        A source that is not there, a target that cannot be written, a full disk.
+        A source that does not exist, a target that cannot be written, a full disk.
     """
     reading = {k: settings.pop(k) for k in list(settings) if k in SourceOptions.model_fields}
     plan = {
@@ -78,32 +86,40 @@ def train(
     verbose: int | None = None,
     **settings: Any,
 ) -> TrainingResult:
-    """Train a model on a data set, or go on with the same training, as `fewpass train` does.
+    """Train a model, as `fewpass train` does.
+
+    The same call again continues an interrupted training, and returns a finished one.
 
     Parameters
     ----------
     dataset
-        Folder or address of a data set; or a source, which is learnt while it is read, once.
+        Folder or address of a data set; or a file, which is read once and not stored.
     run
-        Folder or address that log, snapshots and model lie in; the same call again goes on from the
-        newest snapshot, or returns what is there.
+        Folder or address for log, snapshots and model.
     execution
-        Where to train: threads of this process, or Dask; changes no bit.
+        Where to train: threads of this process, or Dask.  The model is the same, bit for bit.
     on_event
-        Called after every span, snapshot and certificate.
+        Called after every span, snapshot and certificate with an event: `kind`, `cursor` and
+        `facts`, a dictionary.
     verbose
-        Whether a training of more than a second shows how far it is: None in notebooks, 1
-        everywhere, 0 nowhere.
+        Show progress if training takes more than a second: None in notebooks, 1 always, 0 never.
     **settings
-        Fields of `TrainingPlan` (loss, lam, tol, passes, solver, memory, ...); for a source, those
-        of `SourceReading` (test_fraction, scale, ...) and `SourceOptions` (label, ...), too.
+        Fields of `TrainingPlan` (loss, lam, tol, passes, solver, memory, ...).  For a file also
+        those of `SourceOptions` (label, ...), and scale, task, test_fraction, expected_rows.
+
+    Returns
+    -------
+    TrainingResult
+        objective, certificate, relative_gap, tol, converged, passes, solver, loss, lam,
+        candidates, calibration, seconds, ...: what `fewpass train --json` prints.  A notebook shows
+        it as a table with the loss curve.
 
     Raises
     ------
     BadInput, PlanMismatch
-        Settings that cannot be used, another plan in `run`; both are ValueErrors.
+        Settings that cannot be used; a run that has another plan.  Both are ValueErrors.
     Diverged
-        When the loss explodes whatever the step.
+        If the loss explodes whatever the step size.
     """
     plan = _valid(TrainingPlan, {"dataset": os.fspath(dataset)} | _with_source(dataset, settings))
     if plan.source is not None:
@@ -121,12 +137,25 @@ def train(
 
 
 def load_model(run: Address) -> Model:
-    """Read the newest weights of a run, or of the one that is published in a folder.
+    """Read the newest model of a run, or the one that is published in a store.
 
-    `weights.coef` (d,) or (K, d) and `weights.intercept` are for rows scaled by `shift` and
-    `scale`: (x - shift) * scale.
+    Parameters
+    ----------
+    run
+        Folder or address of a run, or of a store that `fewpass refresh` writes to.
 
-    Raises BadInput when there is none yet, Damaged when it is not as it was written.
+    Returns
+    -------
+    Model
+        `weights.coef` (d,) or (K, d), `weights.intercept`, and `lam`.  Where `scale` and `shift`
+        (d,) are not None, the weights are for scaled rows, (x - shift) * scale.
+
+    Raises
+    ------
+    BadInput
+        If there is no model yet.
+    Damaged
+        If a byte of it is not as it was written.  An OSError.
     """
     return model_of(run_at(os.fspath(run)))
 
@@ -136,42 +165,43 @@ def evaluate(
     dataset: Address | Sequence[Address],
     *,
     execution: Execution = ANYWHERE,
-    matching: Matching = BY_NAME,
     memory: int | str | None = None,
     **reading: Any,
 ) -> evaluation.Evaluation:
-    """Say how a run's model does on a data set or on rows of files, as `fewpass evaluate` does.
+    """Evaluate a model on labelled rows, as `fewpass evaluate` does.
 
     Parameters
     ----------
     run
-        Whose model.
+        The run whose model to use.
     dataset
-        A data set; or what `ingest` reads, with labels.
+        A data set, or files that `ingest` reads.
     execution
-        Where a data set is read; files are read in this process.
-    matching
-        How columns are matched with the model's.
+        Where to read a data set.  Files are read in this process.
     memory
-        Budget to read files in, such as "256MB" [default: 1 GiB, and what the weights take].
+        Memory limit, such as "256MB" [default: as in training; for files 1 GiB, and the weights].
     **reading
-        Fields of `SourceOptions`, for files.
+        Fields of `SourceOptions`; for a data set only `unknown_features` and `by_position`.
+
+    Returns
+    -------
+    Evaluation
+        rows, objective, loss, error, auc, mse, r2, classes, ...: what `fewpass evaluate --json`
+        prints; None where a figure has no meaning for the targets.
 
     Raises
     ------
     BadInput
-        When rows cannot be read, or columns, scaling or labels are not the model's.
+        If rows cannot be read, or if columns, scaling or labels are not the model's.
     """
     model, places = load_model(run), [os.fspath(one) for one in _several(dataset)]
+    limit = None if memory is None else parse_bytes(memory)
     if len(places) == 1 and not is_source(places[0]):
-        data = Dataset.open(places[0])
+        data, rules = Dataset.open(places[0]), _matching_alone(reading, places[0])
         with open_executor(*place_for(execution, seconds_of_pass(data.manifest))) as executor:
-            return evaluation.evaluate(model, data, executor, rules=matching)
+            return evaluation.evaluate(within(model, limit), data, executor, rules=rules)
     require_here(execution)
-    options = _valid(SourceOptions, matching.model_dump() | reading)
-    return evaluate_rows(
-        model, places, options, memory=None if memory is None else parse_bytes(memory)
-    ).evaluation
+    return evaluate_rows(model, places, _valid(SourceOptions, reading), memory=limit).evaluation
 
 
 def predict(
@@ -183,27 +213,32 @@ def predict(
     memory: int | str | None = None,
     **reading: Any,
 ) -> prediction.PredictionResult:
-    """Score files of any size into a file, as `fewpass predict` does.
+    """Write predictions for files of any size to a file, as `fewpass predict` does.
 
     Parameters
     ----------
     run
-        Whose model.
+        The run whose model to use.
     inputs
-        What `ingest` reads, labels optional; or a data set.
+        Files that `ingest` reads, with or without labels; or a data set.
     output
-        A .parquet, .csv or .npy file; it appears whole or not at all.
+        A .parquet, .csv or .npy file.  It is either complete or does not exist.
     probability
-        Add a column per class: by the run's `calibrate`, else by the logistic loss.
+        Add a column per class.  Needs the logistic loss, or a run trained with `calibrate`.
     memory
-        Budget, such as "256MB" [default: 1 GiB, and what the weights take].
+        Memory limit, such as "256MB" [default: 1 GiB, and the weights].
     **reading
         Fields of `SourceOptions`.
+
+    Returns
+    -------
+    PredictionResult
+        output, rows, columns, seconds, ...: what `fewpass predict --json` prints.
 
     Raises
     ------
     BadInput
-        When rows cannot be read, or are not of the model's columns; when there are no
+        If rows cannot be read, if their columns are not the model's, or if it has no
         probabilities.
     """
     options = _valid(SourceOptions, reading)
@@ -217,6 +252,13 @@ def predict(
     )
 
 
+def _matching_alone(reading: dict[str, Any], place: str) -> Matching:
+    """Return how columns are matched; BadInput for what only files have."""
+    for name in reading.keys() & SourceOptions.model_fields.keys() - Matching.model_fields.keys():
+        raise BadInput(f"{name} says how files are read, but {place} is a data set. Leave it out.")
+    return _valid(Matching, reading)
+
+
 def _with_source(address: Address, settings: dict[str, Any]) -> dict[str, Any]:
     """Return settings of a training, those for reading in their place where there is a source."""
     if not is_source(os.fspath(address)):
@@ -228,9 +270,22 @@ def _with_source(address: Address, settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def models(store: Address) -> list[generations.GenerationState]:
-    """Return the models of a refresh's store, as `fewpass models` lists them; oldest first.
+    """Return the models of a store that `fewpass refresh` writes to, oldest first.
 
-    Raises BadInput where there is none.
+    Parameters
+    ----------
+    store
+        Folder or address of the store.
+
+    Returns
+    -------
+    list of GenerationState
+        generation, state, files, decision, publications.
+
+    Raises
+    ------
+    BadInput
+        If there is none.
     """
     return generations.models(os.fspath(store))
 
@@ -238,24 +293,32 @@ def models(store: Address) -> list[generations.GenerationState]:
 def publish(
     store: Address, generation: int, *, after: int | None = None, why: str = ""
 ) -> Publication:
-    """Make a generation's model the one to use, newer or older, as `fewpass publish` does.
+    """Make the model of a generation the one that readers of a store use.
+
+    It may be newer or older than the present one.  `fewpass publish` does the same.
 
     Parameters
     ----------
     store
-        Folder or address that refreshes write to.
+        Folder or address that `fewpass refresh` writes to.
     generation
-        Its number, from 1.
+        Number of the generation, from 1.
     after
-        Number of the publication that is followed now; by default whichever it is.
+        Number of the publication that this one replaces; by default the newest.
     why
-        Kept with the publication.
+        A reason, stored with the publication.
+
+    Returns
+    -------
+    Publication
+        number, generation, weights_sha256, published_at, by, why.
 
     Raises
     ------
     BadInput
-        When there is no such generation, it is not decided yet, or its model is published;
-        PublishedMeanwhile, which is one, when somebody else published since `after`.
+        If there is no such generation, it is not finished, or its model is the published one.
+    PublishedMeanwhile
+        If somebody else has published since `after`.  A BadInput.
     """
     return generations.publish_generation(os.fspath(store), generation, after=after, why=why)
 

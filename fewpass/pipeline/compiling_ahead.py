@@ -73,23 +73,31 @@ def warm_up(
     processes: int | None = None,
     on_compiled: Callable[[Compiled], None] = lambda _: None,
 ) -> WarmUp:
-    """Compile the kernels of the usual trainings, on all cores; what is compiled already is not.
+    """Compile the kernels of the usual trainings, as `fewpass warm-up` does.
+
+    Kernels are cached on the machine; those that are there already are skipped.
 
     Parameters
     ----------
     losses
-        Words of losses.
+        Names of losses [default: logistic and squared].
     layouts
-        "dense", "sparse", or both.
+        Of the rows: "dense", "sparse" [default: both].
     processes
-        At a time; default: the machine's cores.
+        How many at a time [default: one per core].
     on_compiled
-        Called when a combination is done.
+        Called with a `Compiled` (combination, kernels, seconds) after each combination of loss and
+        rows.
+
+    Returns
+    -------
+    WarmUp
+        kernels, seconds, processes, combinations, folder (of the cache).
 
     Raises
     ------
     BadInput
-        When there is no such loss or layout.
+        If there is no such loss or layout.
     """
     from fewpass.solvers.kernels.dispatch import cache_folder  # noqa: PLC0415 - imports numba
 

@@ -5,26 +5,53 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import fewpass
+from fewpass import SourceOptions
 from tests.conftest import PROJECT
 
 PAGE = PROJECT / "docs/api.md"
-FIRST = """# What Python can import
+FIRST = """# Python API
 
-Made of the docstrings by `python -m tests.docs.api_page`. [python.md](python.md) shows how it is used.
-`from fewpass import train` and so on; each name is imported when it is first asked for.
+What `from fewpass import ...` offers. [python.md](python.md) shows it in use. (Made from the docstrings by
+`python -m tests.docs.api_page`.)
+
+| what | names |
+|---|---|
 """
+#: What there is, in the order of the page.
+GROUPS = {
+    "the commands as functions": (
+        "ingest", "train", "evaluate", "predict", "load_model", "models", "publish", "warm_up",
+    ),
+    "scikit-learn estimators": (
+        "LinearClassifier", "LinearRegressor", "ScoreCalibrator", "TableEncoder", "from_run",
+        "mend_dask_ml",
+    ),
+    "settings of the functions": ("IngestPlan", "SourceOptions", "TrainingPlan", "Execution"),
+}  # fmt: skip
 METHODS = (
-    "fit", "partial_fit", "predict", "decision_function", "predict_proba", "score", "to_sklearn",
-    "save_model",
+    "fit", "partial_fit", "transform", "predict", "decision_function", "predict_proba",
+    "predict_log_proba", "score", "get_feature_names_out", "to_sklearn", "save_model",
 )  # fmt: skip
+TYPES = {
+    "string": "str", "integer": "int", "number": "float", "boolean": "bool", "array": "list",
+    "object": "dict", "null": "None",
+}  # fmt: skip
 SECTION = re.compile(r"^(\w+)\n-+\n", re.MULTILINE)
 
 
 def page() -> str:
     """Return the whole page."""
-    return "\n".join([FIRST, *(part for name in sorted(fewpass.__all__) for part in of(name))])
+    names = [name for group in GROUPS.values() for name in group]
+    return "\n".join([FIRST + contents(), *(part for name in names for part in of(name))])
+
+
+def contents() -> str:
+    """Return the rows of the first table."""
+    links = {what: [f"[{n}](#{n.lower()})" for n in names] for what, names in GROUPS.items()}
+    return "".join(f"| {what} | {', '.join(found)} |\n" for what, found in links.items())
 
 
 def of(name: str) -> Iterator[str]:
@@ -34,8 +61,9 @@ def of(name: str) -> Iterator[str]:
     if inspect.isclass(what):
         yield from described(what.__doc__ or "")
         for method in METHODS:
-            if function := inspect.getattr_static(what, method, None):
-                function = getattr(function, "fn", function)  # of `available_if`
+            function = inspect.getattr_static(what, method, None)
+            function = getattr(function, "fn", function)  # of `available_if`
+            if function and function.__module__.startswith("fewpass"):
                 yield f"### {name}.{method}\n\n{signature(method, function)}"
                 yield from described(function.__doc__ or "")
         yield from fields(what)
@@ -61,11 +89,38 @@ def fields(what: type) -> Iterator[str]:
     """Yield the fields of a settings class."""
     found = getattr(what, "model_fields", {})
     if found:
+        kinds = what.model_json_schema()["properties"]
         yield "**Fields**\n"
         yield "\n".join(
-            f"- `{k}`: {' '.join(str(f.description).split())}" for k, f in found.items()
+            f"- `{k} : {kind(kinds[k])}{default(f)}`: {' '.join(str(f.description).split())}"
+            for k, f in found.items()
         )
         yield ""
+
+
+def kind(schema: dict[str, Any]) -> str:
+    """Return what a field takes, out of its JSON schema."""
+    if "enum" in schema:
+        return "{" + ", ".join(f'"{word}"' for word in schema["enum"]) + "}"
+    arms = list(dict.fromkeys(kind(arm) for arm in schema.get("anyOf", [])))
+    if arms:
+        return " or ".join(arms) if len(arms) < 5 else "str or dict"  # the method, or its settings
+    if "$ref" in schema:
+        return str(schema["$ref"]).rpartition("/")[2]
+    return f'"{schema["const"]}"' if "const" in schema else TYPES[schema["type"]]
+
+
+def default(field: Any) -> str:
+    """Return a field's default as it would be written; nothing where it must be given."""
+    found = field.get_default(call_default_factory=True)
+    if field.is_required():
+        return ""
+    if found == 1 << 30:
+        return ', default="1GiB"'
+    if isinstance(found, SourceOptions):
+        return ", default=SourceOptions()"
+    plain = getattr(found, "kind", getattr(found, "written", found))
+    return f", default={plain!r}".replace("'", '"')
 
 
 def described(docstring: str) -> Iterator[str]:

@@ -26,6 +26,8 @@ def test_from_files_to_predictions(tmp_path, rng):
     assert events[-1].kind == "finish"
     found = fewpass.evaluate(tmp_path / "run", made.test_dataset)
     assert found.rows == made.test_rows
+    with pytest.raises(BadInput, match="label says how files are read"):
+        fewpass.evaluate(tmp_path / "run", made.test_dataset, label="y")
     scored = fewpass.predict(tmp_path / "run", tmp_path / "rows.csv", tmp_path / "scores.npy")
     assert scored.rows == 400
     assert fewpass.load_model(tmp_path / "run").weights.coef.shape == (3,)

@@ -140,7 +140,7 @@ def evaluate(
         Say whether its probabilities come true, too: Brier score, log loss, calibration error, and
         the reliability diagram in RUN/report/reliability.png.
     memory
-        Memory to use at most beyond what the libraries take [default: as in training; of files
+        Memory limit, in addition to what the libraries take [default: as in training; of files
         1GiB].
     """
     from fewpass.flows.scoring import run_evaluate
@@ -177,7 +177,7 @@ def predict(
     defuse
         In .csv, put a ' before labels that a spreadsheet would run as a formula.
     memory
-        Memory to use at most beyond what the libraries take [default: 1GiB, and what the weights
+        Memory limit, in addition to what the libraries take [default: 1GiB, and what the weights
         take].
     threads
         Threads that read and score [default: one per core].

@@ -80,7 +80,7 @@ def columns(dataset: str, /, *, memory: str = "1GiB", output: Output = OUTPUT) -
     dataset
         Data set made by ingest, on this machine.
     memory
-        Memory to use at most beyond what the libraries take [default: 1GiB].
+        Memory limit, in addition to what the libraries take [default: 1GiB].
     """
     from fewpass.flows.ingesting import run_columns
 
@@ -150,9 +150,9 @@ def demo(
     size
         Size of the text to make and ingest [default: 600MB].
     memory
-        Memory to use at most beyond what the libraries take [default: 256MB].
+        Memory limit, in addition to what the libraries take [default: 256MB].
     seed
-        Where all randomness comes from [default: 0].
+        Seed of all randomness [default: 0].
     """
     from fewpass.flows.demo import run_demo
 

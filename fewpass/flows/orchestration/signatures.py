@@ -106,7 +106,7 @@ def predict(
     defuse
         In .csv, put a ' before labels that a spreadsheet would run as a formula.
     memory
-        Memory to use at most beyond what the libraries take.
+        Memory limit, in addition to what the libraries take.
     threads
         Threads that read and score; default one per core.
     """

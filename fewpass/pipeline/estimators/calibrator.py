@@ -33,29 +33,29 @@ METHODS = ("platt", "isotonic", "prior")
 
 
 class ScoreCalibrator(ClassifierMixin, BaseEstimator):
-    """Turn the scores of a fitted classifier into probabilities.
+    """Turn the scores of a fitted classifier into calibrated probabilities.
 
-    Two classes: scores of the held-out rows are counted in 4096 bins, once and in constant memory,
-    and Platt's sigmoid or an isotonic step function is fitted to the counts.  More classes:
-    softmax(slope * scores + offset), by a pass or more per step of Newton's method.
+    Two classes: the scores of held-out rows are read once and counted in 4096 bins, and Platt's
+    sigmoid or an isotonic step function is fitted to the counts, in constant memory.  More classes:
+    softmax(slope * scores + offset) is fitted by Newton's method, in a pass or more per step.
 
-    "prior" needs no rows.  A logistic model whose classes were weighted has the odds of another
-    population, in which each class is so many times as frequent; log(w_1 / w_0) is taken off its
-    scores (the prior correction of King and Zeng, "Logistic regression in rare events data", 2001).
+    "prior" needs no rows.  With class weights, a logistic model learns the odds of a population in
+    which each class is that many times as frequent; log(w_1 / w_0) is subtracted from its scores
+    (prior correction; King and Zeng, "Logistic regression in rare events data", 2001).
 
     Parameters
     ----------
     estimator : classifier
-        Fitted, with `decision_function` and `classes_`.  It stays as it is.
+        A fitted classifier with `decision_function` and `classes_`.  It is not changed.
     method : {"platt", "isotonic", "prior"}, default="platt"
-        Of two classes.  "isotonic" needs some thousand rows; "prior" undoes the estimator's
-        class_weight and looks at no rows; of more classes there is one way.
+        For two classes.  "isotonic" needs some thousand rows; "prior" undoes the class_weight of a
+        logistic `LinearClassifier`.  With more than two classes the softmax is used.
 
     Attributes
     ----------
     classes_ : ndarray (K,)
     calibration_ : Sigmoid, Steps or Softmax
-        With the numbers that were fitted.
+        The fitted function.
     """
 
     def __init__(self, estimator: Any, *, method: str = "platt") -> None:
@@ -63,19 +63,19 @@ class ScoreCalibrator(ClassifierMixin, BaseEstimator):
         self.method = method
 
     def fit(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit to rows that the estimator was not trained on.
+        """Fit on rows that the estimator was not trained on.
 
         Parameters
         ----------
         X, y, sample_weight
-            Rows (n, d), labels (n,) and weights (n,) as the estimator takes them, or a Dask
-            collection with its own, which is read block by block.  None for "prior".
+            Rows (n, d), labels (n,) and row weights (n,), in memory or as Dask collections, which
+            are read block by block.  None for "prior".
 
         Raises
         ------
         ValueError
-            When labels are not the estimator's, all are of one class, the method is none, or
-            "prior" cannot undo how the estimator was trained.
+            If labels are not the estimator's or all the same, if there is no such method, or
+            if "prior" cannot be applied to the estimator.
         """
         check_is_fitted(self.estimator)
         if self.method not in METHODS:
@@ -102,7 +102,7 @@ class ScoreCalibrator(ClassifierMixin, BaseEstimator):
         return self
 
     def predict_proba(self, X: Any) -> Vector:
-        """Return probabilities (n, K) of the classes for X (n, d), of Dask's rows lazily."""
+        """Return probabilities (n, K) of the classes; for Dask collections, a lazy Dask array."""
         check_is_fitted(self)
         if is_collection(X):
             found: Vector = lazily(
@@ -113,7 +113,7 @@ class ScoreCalibrator(ClassifierMixin, BaseEstimator):
         return p if isinstance(self.calibration_, Softmax) else np.column_stack([1.0 - p, p])
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the labels (n,) with the highest probability; of Dask's rows lazily."""
+        """Return the labels (n,) with the highest probability; for Dask collections, lazily."""
         if is_collection(X):
             found: NDArray[Any] = lazily(
                 self.predict, X, example_of(self.estimator.n_features_in_, X)

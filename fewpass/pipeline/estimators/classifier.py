@@ -36,97 +36,100 @@ def _has_probabilities(estimator: Any) -> bool:
 
 
 class LinearClassifier(ClassifierMixin, LinearModel):
-    """Minimise mean_i phi(w . x_i + b, y_i) + (lam/2) ||w||^2, and prove how well.
+    """Logistic regression or a linear SVM, L2-regularised, with a proof of how good it is.
 
-    Of more than two classes each has a function that tells it from the rest.
+    Minimises mean_i phi(w . x_i + b, y_i) + (lam/2) ||w||^2.  With more than two classes, one model
+    per class is trained against all other classes, in the same passes.
 
     Parameters
     ----------
     loss : {"logistic", "squared_hinge", "smoothed_hinge", "hinge"}, default="logistic"
-        phi.  The squared hinge is half the square.
+        The loss phi.  "squared_hinge" is max(0, 1 - z)^2 / 2, half of scikit-learn's.
     lam : float, str or list of them, default="1/n"
-        Strength of the regularisation: a number, or "A/n" with n the total row weight.  Several
-        are trained in the same passes, and `held_out` rows choose the best.
+        Strength of the penalty: a number, or "A/n", where n is the sum of the row weights.  Several
+        values are trained in the same passes, and `held_out` rows choose the best.
         `LogisticRegression(C)` is lam = 1/(C n), `LinearSVC(C)` with its squared hinge
         lam = 1/(2 C n), `SGDClassifier(alpha)` lam = alpha.
     solver : str or dict, default="auto"
-        A method's word, such as "newton", "psdca" or "asgd", or {"kind": word, setting: value}.
+        Name of a method, such as "newton", "psdca" or "asgd", or {"kind": name, setting: value}.
     tol : float or None, default=1e-6
-        Stop at a certified gap to the optimum of tol * max(1, |objective|).  None with
-        solver="auto" is one pass of several learners ("onepass").
+        Stop when the objective is proven to be at most tol * max(1, |objective|) above the optimum.
+        None with solver="auto" makes one pass with several learners ("onepass").
     passes : int or None, default=None
-        Passes over the rows at most; None is 1000, or 1 without tol.
+        Largest number of passes over the rows.  None is 1000, or 100 if the rows are not in
+        memory; without tol it is what the method usually takes.
     fit_intercept : bool, default=True
-        Whether there is a b; it is charged a hundredth of what weights are.
+        Whether to fit an intercept b.  It is penalised with a hundredth of lam.
     scale : {"none", "standard", "maxabs"}, default="none"
-        How columns are scaled while training; coef_ and intercept_ are for columns as given.
+        Scaling of the columns during training: "standard" to mean 0 and variance 1 (dense rows
+        only), "maxabs" to largest absolute value 1.  coef_ and intercept_ are for unscaled rows.
     class_weight : dict, "balanced" or None, default=None
-        What rows count by their label, times their own weight.
+        Weight of each class, multiplied with the row weights.
     smoothing : float, default=1.0
-        Width over which the smoothed hinge rounds its kink.
+        Width of the part of the smoothed hinge that is a parabola.
     random_state : int, RandomState or None, default=None
-        None is 0: equal fits give equal bits.
+        Seed.  None is 0, so that the same fit always gives the same model, bit for bit.
     warm_start : bool, default=False
-        Whether `fit` begins at the coefficients of the fit before.
+        Start `fit` from the coefficients of the previous fit.
     held_out : float or None, default=None
-        Share of the rows, drawn by `random_state`, that the model is not trained on: their mean
-        loss chooses among several lam.
+        Share of the rows, drawn by `random_state`, that is not trained on.  Their mean loss chooses
+        among several values of lam.
     early_stopping : bool, default=False
-        Whether held-out rows are read after every epoch of the method: the model of their lowest
-        mean loss is kept, and training stops when that no longer falls.
+        Evaluate held-out rows after every epoch of the method, keep the model with their lowest
+        mean loss, and stop when it no longer falls.
     n_iter_no_change : int, default=5
-        Epochs without a lower loss, by a ten-thousandth, that stop it.
+        Early stopping: epochs without a lower loss (by a ten-thousandth) before training stops.
     validation_fraction : float, default=0.1
-        Share of the rows that is held out for it, unless `held_out` says.
+        Early stopping: share of the rows to hold out, unless `held_out` is given.
     encode : {"none", "auto", "always"}, default="none"
-        Whether the columns of files and frames become numbers by a recipe, as `fewpass ingest`
-        makes one: words, dates, gaps; "auto" where there are such.  Features are then what columns
-        become, as float32 of files, and `predict` takes rows as they come.
+        Whether to encode the columns of files and frames (words, dates, missing values) as numbers,
+        as `fewpass ingest` does; "auto" does so if a column needs it.  `predict` then takes raw
+        rows.  Encoded features of files are float32.
     memory : int, str or None, default=None
-        Budget for rows that are not in memory, such as "256MB"; None is 1 GiB.
+        Memory limit for rows that are not in memory, such as "256MB".  None is 1 GiB.
     folder : path or None, default=None
-        Where rows that are not in memory are stored and trained: `folder/data`, `folder/run`.
-        The same call again goes on or returns what is there.  None is a temporary folder.
+        Where to keep rows that are not in memory (`folder/data`) and their training (`folder/run`).
+        The same call continues an interrupted fit, and returns a finished one.  None is a temporary
+        folder.
     scheduler : str or None, default=None
-        Address of a Dask scheduler to train stored rows on, or "local" for one in this process;
-        None trains in threads, without Dask.
+        Address of a Dask scheduler that trains rows that are not in memory, or "local" for one in
+        this process.  None trains in threads, without Dask.
     verbose : int or None, default=None
-        Whether a fit of more than a second shows how far it is: None in notebooks, 1 everywhere,
-        0 nowhere.
+        Show progress if a fit takes more than a second: None in notebooks, 1 always, 0 never.
 
     Attributes
     ----------
     classes_ : ndarray (K,)
     class_weight_ : ndarray (K,)
-        What rows of each class counted, times their own weight.
+        The weights of the classes.
     coef_ : ndarray (1, n_features) or (K, n_features)
     intercept_ : ndarray (1,) or (K,)
     n_features_in_ : int
     feature_names_in_ : ndarray (n_features,)
         Where X had names.
     encoder_ : TableEncoder
-        Where columns were encoded: what became of them.
+        If columns were encoded: how.
     n_iter_ : int
         Passes, rounded up.
     passes_ : float
-        Rows read over rows.
+        Rows read, divided by the number of rows.
     solver_ : str
-        The method that was at work last.
+        The method that trained the model; the last one if `auto` switched.
     lam_ : float
-        As a number.
+        lam as a number.
     objective_ : float
-        At coef_ and intercept_, on the scaled columns; of several classes the mean.
+        At coef_ and intercept_, on the scaled columns.  With more than two classes, the mean.
     certificate_ : float
-        objective_ is at most this far above the optimum; of several classes the largest.
+        objective_ is at most this far above the optimum.  With more than two classes, the largest.
     rows_seen_ : int
-        Visits to rows, of all fits that this one continued.
+        Rows read, including those of the fits that this one continued.
     candidates_ : list of dict
-        Where rows were held out: of every lam its mean loss and error there, and the objective and
-        the certified gap on the others.
+        If rows were held out: for every lam its mean loss and error on them, and objective and
+        certified gap on the rows trained on.
     validation_curve_ : ndarray (epochs, 2) or None
-        Where it may stop early: passes, and the mean loss of the held-out rows after them.
+        With early stopping: passes, and the mean loss of the held-out rows after them.
     dataset_, run_ : str or None
-        Of rows that were not in memory, where data set and run are; None in a temporary folder.
+        For rows that are not in memory: where data set and run are.  None without `folder`.
     """
 
     _takes_numbers = False
@@ -184,17 +187,17 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         Parameters
         ----------
         X : array, matrix, frame; Dask collection, list of delayed blocks; path or paths
-            Rows.  Files are CSV, Parquet, LIBSVM, NPY or NPZ; a path may also be a data set's.
-            A Dask bag holds texts, whose words are hashed to 2^20 columns.
-        y : the same kind, (n,); of frames and files the name of a column
-            Labels, numbers or words; None for files whose labels have a fixed place.
+            Rows.  A path is that of a file (any format that `fewpass ingest` reads) or of a data
+            set.  The words of a Dask bag of texts are hashed to 2^20 columns.
+        y : the same kind, (n,); for frames and files the name of a column
+            Labels, numbers or words.  None for formats that have a place for it, and data sets.
         sample_weight : like y, default=None
-            What rows count.
+            Row weights.
 
         Raises
         ------
         ValueError
-            When rows, labels, weights or parameters cannot be trained with.
+            If rows, labels, weights or parameters cannot be used; the message names them.
         """
         if self._is_stored(X):
             self._fit_stored(X, y, sample_weight)
@@ -218,26 +221,28 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from a batch by one step of averaged SGD per row, in the order given.
+        """Learn from a batch, one step per row, in the order given.
 
-        However rows are cut into batches, the model is the same, as long as lam is a number; with
-        "A/n", n grows with the rows.  The parameters solver, tol and passes do not matter.
+        Several learners run side by side ("onepass").  With solver="asgd", or more than 64 classes,
+        averaged SGD runs alone; its model does not depend on how the rows are divided into batches
+        if lam is a number (in "A/n", n grows with the rows).  tol and passes are not used, and
+        nothing is certified.
 
         Parameters
         ----------
         X : (n, d)
             Rows, dense or sparse.
         y : (n,)
-            Labels; a batch may lack some of the classes.
+            Labels; a batch need not have all classes.
         classes : (K,), default=None
-            All labels that may ever come: needed the first time.
+            All labels that may ever occur; required in the first call.
         sample_weight : (n,), default=None
-            What rows count.
+            Row weights.
 
         Raises
         ------
         ValueError
-            When rows, labels, weights or parameters cannot be trained with.
+            If rows, labels, weights or parameters cannot be used; the message names them.
         """
         if self.class_weight == "balanced":
             raise ValueError(
@@ -279,13 +284,19 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         return given
 
     def decision_function(self, X: Any) -> Vector:
-        """Return scores: (n,) of the second of two classes, else (n, K); of Dask's rows lazily."""
+        """Return scores: (n,) for two classes, where > 0 is the second, else (n, K).
+
+        For a Dask collection, a lazy Dask array.
+        """
         if is_collection(X):
             return self._lazily(self.decision_function, X)
         return self.decision(X)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the labels (n,) of X (n, d): the class with the highest score; Dask's lazily."""
+        """Return labels (n,) for X (n, d): the class with the highest score.
+
+        For a Dask collection, a lazy Dask array.
+        """
         if is_collection(X):
             return self._lazily(self.predict, X)
         scores = self.decision(X)
@@ -295,10 +306,10 @@ class LinearClassifier(ClassifierMixin, LinearModel):
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> Vector:
-        """Return probabilities (n, K) of the classes, by the loss's own link.
+        """Return probabilities (n, K) of the classes; only with loss="logistic".
 
-        Of more than two classes each one's probability against the rest, divided by their sum;
-        they keep the order of the scores, but are not calibrated.
+        With more than two classes, each class's probability against the rest, divided by their sum:
+        good for ranking, but not calibrated (see `ScoreCalibrator`).
         """
         if is_collection(X):
             return self._lazily(self.predict_proba, X)
@@ -319,7 +330,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
             return logarithms
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the share of rows whose label is predicted, of Dask's block by block."""
+        """Return the accuracy; for a Dask collection computed block by block."""
         if is_collection(X):
             from fewpass.pipeline.estimators.lazy import sums_over
 

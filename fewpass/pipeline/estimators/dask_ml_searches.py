@@ -27,10 +27,10 @@ class _Dask:
 
 
 def mend_dask_ml() -> None:
-    """Let `HyperbandSearchCV`, `IncrementalSearchCV` and their kin run.
+    """Make `IncrementalSearchCV`, `HyperbandSearchCV` and the like of dask-ml work again.
 
-    Without it they raise "Attempting to use an asynchronous Client in a synchronous context".  Call
-    it once, before a search; twice does no harm.
+    Under present versions of Dask they raise "Attempting to use an asynchronous Client in a
+    synchronous context".  Call it once, before the first search.
     """
     from dask_ml.model_selection import _incremental as searches  # noqa: PLC0415 - two seconds
 

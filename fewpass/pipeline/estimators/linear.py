@@ -130,24 +130,29 @@ class LinearModel(BaseEstimator):
         return found
 
     def to_sklearn(self) -> Any:
-        """Return a model of scikit-learn's own with the same predictions.
+        """Return one of scikit-learn's own models, with the same predictions.
 
-        `LogisticRegression`, `LinearSVC` or `LinearRegression`; of several logistic classes a
-        `OneVsRestClassifier`.  Its converters (skl2onnx, skops, ...) take it.
+        `LogisticRegression` (for more than two classes in a `OneVsRestClassifier`), `LinearSVC` or
+        `LinearRegression`, which converters such as skl2onnx take.
         """
         from fewpass.pipeline.export.formats import to_sklearn
 
         return to_sklearn(self._plain())
 
     def save_model(self, path: Any) -> None:
-        """Write the model for other programs, by the suffix of the path.
+        """Write the model for other programs: .onnx, .safetensors, .liblinear or .skops.
 
-        .onnx, .safetensors, .liblinear or .skops; it appears whole or not at all.
+        The file is either complete or does not exist.
+
+        Parameters
+        ----------
+        path : path
+            The file; its suffix says which format.
 
         Raises
         ------
         ValueError
-            When there is no such format, or the model does not fit it.
+            If there is no such format, or it cannot hold the model.
         """
         from fewpass.pipeline.export.formats import export
 

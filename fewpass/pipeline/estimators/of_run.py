@@ -17,21 +17,22 @@ from fewpass.pipeline.export.plain_model import of_run
 
 
 def from_run(run: Any) -> LinearClassifier | LinearRegressor | ScoreCalibrator | Pipeline:
-    """Return a fitted estimator with a run's newest model, for rows as they come.
+    """Return the newest model of a run as a fitted estimator for raw (unscaled) rows.
 
-    Of a run that was trained with `calibrate`, a `ScoreCalibrator` around it: its `predict` is the
-    most probable label, where that of the model, its `estimator`, goes by the scores.  Where
-    columns were encoded at ingest it is a Pipeline of a `TableEncoder` and that.
+    If the run was trained with `calibrate`, it is wrapped in a `ScoreCalibrator`, whose `predict`
+    returns the most probable label (that of its `estimator` returns the one with the highest
+    score).  If `fewpass ingest` encoded the columns, it is a Pipeline that begins with a
+    `TableEncoder`.
 
     Parameters
     ----------
     run : path
-        Folder or address of a run, or of a store that has published one.
+        Folder or address of a run, or of a store in which `fewpass refresh` published a model.
 
     Raises
     ------
     ValueError
-        When there is no model yet, or it is for rows scaled to unit length.
+        If there is no model yet, or if it is for rows scaled to unit length.
     """
     plain = of_run(os.fspath(run))
     kind = LinearRegressor if plain.classes is None else LinearClassifier

@@ -22,35 +22,35 @@ from fewpass.pipeline.settings.encoding import HASH_BITS
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
-    """Turn the columns of a table into sparse numbers for a linear model.
+    """Turn the columns of a table into a sparse matrix of numbers for a linear model.
 
-    Everything is decided on a sample of the rows.  Numbers are clipped at the sample's quantiles
-    0.005 and 0.995, get a logarithm where the tail is heavy, and are standardised; text and
-    booleans get a column per value, or hashed columns where there are many; dates become days,
-    weekday, month and hour.  Missing values have columns of their own, so does what is rare or was
-    not seen.
+    A sample of the rows decides how.  Numbers are clipped to the sample's 0.5 % and 99.5 %
+    quantiles, transformed by a logarithm if their tail is heavy, and standardised.  Words and
+    booleans get one feature per value, or hashed features if there are many values.  Dates become
+    days, weekday, month and hour.  Missing, rare and unseen values have features of their own.
 
     Parameters
     ----------
     bits : int, default=20
-        A column of many values is hashed to 2^bits columns.
+        A column with many values is hashed to 2^bits features at most.
     bins : int or None, default=None
-        One column per range between quantiles in place of a number's value.
+        Replace every number by one feature for each of this many ranges between quantiles.
     ranks : bool, default=True
-        Beside a number its rank, and whether it is the lowest, where that tells more.
+        Add a number's rank, and whether it is the lowest, if that says more than the number.
     most_values : int, default=1000
-        Values of a column that have columns of their own; where there are more, they are hashed.
+        A column with more values than this is hashed.
     least_rows : int, default=10
-        Rows of the sample with a value that has a column of its own; one in 1000 of a small sample.
+        A value needs this many rows of the sample to get a feature of its own; in a small sample,
+        one row in 1000.
     sample_rows : int, default=100_000
-        Rows that everything is decided on, drawn at random; of a Dask frame its first ones.
+        Size of the sample: rows drawn at random, of a Dask frame its first rows.
     random_state : int, RandomState or None, default=None
-        Draws the sample; None is 0.
+        Seed of the sample; None is 0.
 
     Attributes
     ----------
     recipe_ : Recipe
-        What becomes of every column; `recipe_.model_dump_json()` writes it down.
+        How each column is encoded; `recipe_.model_dump_json()` returns it as JSON.
     n_features_in_ : int
     feature_names_in_ : ndarray (n_features_in_,)
     """
@@ -75,19 +75,19 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002 - scikit-learn's contract
-        """Decide on the encoding.
+        """Decide how to encode each column.
 
         Parameters
         ----------
         X : frame of pandas, polars or Arrow, Dask dataframe, or array (n, d)
-            Columns are told by their names; those of an array are x0, x1, ...
+            A table.  The columns of an array are called x0, x1, ...
         y
-            Not looked at.
+            Ignored.
 
         Raises
         ------
         ValueError
-            When there are no rows, or a column holds what becomes no numbers, by its name.
+            If there are no rows, or a column cannot be encoded; the message names it.
         """
         sample = first_rows(X, self.sample_rows) if is_collection(X) else as_table(X)
         if not sample.num_rows:
@@ -109,14 +109,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return made
 
     def transform(self, X: Any) -> Any:
-        """Encode rows: a CSR matrix (n, d), or of a Dask dataframe a dask.array of such blocks.
+        """Return X as a CSR matrix (n, d); for a Dask dataframe, a dask.array of such blocks.
 
-        Columns are matched by name; others are left alone.
+        Columns are found by name; further columns are ignored.
 
         Raises
         ------
         ValueError
-            When a column is missing, or holds other values than before.
+            If a column is missing, or does not hold what it held in `fit`.
         """
         check_is_fitted(self)
         if is_collection(X):
@@ -146,7 +146,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return tags
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:  # noqa: ARG002
-        """Return the names of the output columns (d,)."""
+        """Return the names of the features (d,), such as `city=Rome`."""
         check_is_fitted(self)
         return np.asarray(self.recipe_.outputs, object)
 

@@ -53,6 +53,14 @@ def load_model(run: RunFolder) -> Model:
     return model_in(run, record, snapshot)
 
 
+def within(model: Model, memory: int | None) -> Model:
+    """Give a model's plan another memory limit, in bytes; None leaves it as it is."""
+    if memory is None:
+        return model
+    plan = model.record.plan.model_copy(update={"memory": memory})
+    return model._replace(record=model.record.model_copy(update={"plan": plan}))
+
+
 def model_in(run: RunFolder, record: RunRecord, snapshot: Snapshot) -> Model:
     """Read the model of one snapshot; BadInput or Damaged when it is not one of the run's."""
     run.require_own(snapshot)

@@ -15,11 +15,7 @@ from fewpass.solvers.protocol import Certificate, Weights
 
 @dataclass(frozen=True)
 class Event:
-    """What just happened.
-
-    `kind` is start, resume, span, snapshot, restart, certificate, validation, switch,
-    compile, stop or finish.
-    """
+    """What just happened; `kind` and `facts` are `event` and fields of docs/format.md, section 5."""
 
     kind: str
     cursor: Cursor

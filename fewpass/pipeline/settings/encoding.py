@@ -44,28 +44,28 @@ class Encoding(Described):
     """How columns become numbers."""
 
     encode: Literal["auto", "always", "none"] = "auto"
-    """Turn the columns of a table into numbers by what a sample of its rows holds: words, dates,
-    text, missing values, far outliers; auto: where there are such.  `none` takes numbers only, as
-    they are."""
+    """Encode the columns of a table as numbers, by what a sample of its rows contains: words,
+    dates, text, missing values, far outliers; auto: if there are any; none: accept numbers only,
+    and leave them as they are."""
     column: Annotated[dict[str, ColumnKind], BeforeValidator(_as_pairs)] = Field(
         default_factory=dict
     )
-    """What a column holds, as NAME=KIND: drop, number, category, hash, date, text, chars (text by
-    its runs of 3 to 5 characters) or bins:64 (that many ranges in place of a number); may be
-    repeated [default: told by the sample]."""
+    """What a column contains, as NAME=KIND: drop, number, category, hash, date, text, chars (text
+    as runs of 3 to 5 characters) or bins:64 (replace a number by one of 64 ranges); may be repeated
+    [default: decided by the sample]."""
     cross: tuple[Annotated[str, Field(pattern=r"^[^,]+,[^,]+$")], ...] = ()
-    """Two columns whose pairs of values count, too, as A,B; may be repeated."""
+    """Two columns whose pairs of values become features, as A,B; may be repeated."""
     idf: Literal["sample", "exact"] = "sample"
-    """What the words of text are weighed by: in how many rows of the sample they are, or of all
-    rows, which are read once more for it."""
+    """Rows that the tf-idf weights of text are computed from: the sample, or all (exact), which are
+    read once more for it."""
     hash_bits: int = Field(default=HASH_BITS, ge=1, le=30)
-    """A column of more than 1000 values, or of text, is hashed to 2 to this power columns at
-    most."""
+    """A column of text, or of more than 1000 different values, is hashed to at most 2 to this
+    power features."""
     ranks: bool = True
-    """Beside a number its rank among those of the sample, and whether it is the lowest, where that
-    tells more than the number alone."""
+    """Add to a number its rank in the sample, and whether it is the lowest, if that says more than
+    the number alone."""
     bins: int | None = Field(default=None, ge=2, le=4096)
-    """One column for each of so many ranges between quantiles, in place of every number."""
+    """Replace every number by one feature for each of this many ranges between quantiles."""
 
 
 def bins_of(kind: str) -> int | None:

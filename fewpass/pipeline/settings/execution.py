@@ -14,26 +14,26 @@ LOCAL: Final = "local"  # ... or one in this process
 
 
 class Execution(Described):
-    """Where to run; changes no bit of any result."""
+    """Where to run.  The result is the same everywhere, bit for bit."""
 
     scheduler: str | None = None
     """Address of a Dask scheduler; "local" for one in this process, its dashboard on 127.0.0.1;
-    "none" for threads without Dask [default: none for what takes seconds, else local]."""
+    "none" for threads without Dask [default: none for short work, else local]."""
     workers: PositiveInt | None = None
     """Worker processes to start [default: threads of this process]."""
     threads: PositiveInt | None = None
-    """Threads that run tasks; with worker processes, of each [default: the machine's cores, shared
-    out]."""
+    """Threads that run tasks, in each worker process if there are any [default: the machine's
+    cores, divided among the processes]."""
     wait_workers: Seconds = 300.0
-    """How long a scheduler without workers is waited for, such as 30s or 5m; 0: not at all."""
+    """How long to wait for a scheduler's first worker, such as 30s or 5m; 0: not at all."""
     tls_ca: str | None = None
-    """File of the authority that the cluster's certificates are checked by; turns TLS on."""
+    """File of the authority that signed the cluster's certificates; turns TLS on."""
     tls_cert: str | None = None
     """File of this client's certificate."""
     tls_key: str | None = None
     """File of this client's key."""
     encrypt: bool = False
-    """Talk to the worker processes of this run over TLS, with keys made for the while."""
+    """Encrypt the traffic to this run's worker processes (TLS, with keys made for this run)."""
 
     @property
     def engine(self) -> Literal["threads", "dask"]:

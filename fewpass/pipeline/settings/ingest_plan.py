@@ -46,11 +46,11 @@ SourceAddress = Annotated[str, PlainSerializer(without_secrets, return_type=str)
 
 
 class IngestPlan(Described):
-    """Sources, and the data set to make of them.
+    """Which files to read, and which data set to make of them.
 
-    The same plan on the same sources gives the same data set, byte for byte, with any number of
-    threads and any memory.  But memory below 16 chunks makes the chunks smaller, and memory below
-    256 MiB may make the sample smaller that decides how a table's columns are encoded.
+    The same plan on the same files gives the same data set, byte for byte, with any number of
+    threads and any memory limit, except that a limit below 16 chunks makes the chunks smaller, and
+    one below 256 MiB may make the sample smaller that decides how columns are encoded.
     """
 
     model_config = ADDRESSED
@@ -62,30 +62,30 @@ class IngestPlan(Described):
     options: SourceOptions = SourceOptions()
     """How to read the sources."""
     task: Literal["auto", "classification", "regression"] = "auto"
-    """What the targets are; auto: labels if words, or whole numbers of which there are at most 20
-    different ones, or at most 1000 with ten rows of each."""
+    """What the targets are; auto: labels if they are words, or whole numbers with at most 20
+    different values, or at most 1000 with ten rows each."""
     test_fraction: float = Field(0.0, ge=0, lt=1)
-    """Share of the rows that goes, by seed, to a second data set."""
+    """Share of the rows to put into a second data set, for testing; drawn by the seed."""
     test_dataset: str | None = None
-    """Where the second data set goes [default: DATASET-test]."""
+    """Folder or address of the second data set [default: DATASET-test]."""
     scale: ScalingKind | Literal["auto"] = "auto"
-    """Scaling of the features; models are for rows as they come in any case.  auto: `standard` for
-    dense numbers whose columns differ in size by more than a factor of 100, else none."""
+    """Scaling of the stored features; models are for unscaled rows in any case.  auto: `standard`
+    for dense numbers whose columns differ in size by more than a factor of 100, else none."""
     layout: Literal["auto", "dense", "sparse"] = "auto"
     """How rows of LIBSVM text and the like are stored; dense ones are as wide as `n_features`, else
-    as the first rows.  auto: dense where more than half of all cells are there and columns differ
+    as the first rows.  auto: dense if more than half of all cells have a value and columns differ
     in size by more than a factor of 100, so that they can be standardised."""
     like: str | None = None
-    """Data set whose columns, labels and scaling are taken over, for test data."""
+    """Data set whose columns, encoding, labels and scaling to use, for test data."""
     shuffle: bool = True
-    """Write the rows in one random order."""
+    """Store the rows in random order."""
     column_order: Literal["frequency", "source"] = "frequency"
-    """Which columns of sparse rows are stored first: those that most rows have, which trains wide
-    sets faster and shows nowhere outside, or as they come."""
+    """Order in which the columns of sparse rows are stored: by how many rows have a value, which
+    trains wide data faster and shows in no result, or as in the source."""
     seed: int = Field(0, ge=0)
-    """Where all randomness comes from."""
+    """Seed of all randomness."""
     memory: ByteSize = 1 << 30
-    """Memory to use at most beyond what the libraries take, such as 256MB."""
+    """Memory limit, such as 256MB, in addition to what the libraries take."""
     chunk_bytes: Annotated[ByteSize, Field(ge=1024)] | None = None
     """Size of a chunk in memory [default: 8 MiB, or 1/64 of a small set]."""
     spill: str | None = None
@@ -94,9 +94,9 @@ class IngestPlan(Described):
     threads: int | None = Field(None, ge=1)
     """Threads that parse and compress [default: one per core]."""
     overwrite: bool = False
-    """Replace a data set that is there already."""
+    """Replace a data set that exists already."""
     columns: bool = False
-    """Keep the data set by column, too, as `fewpass columns` does; local data sets only."""
+    """Store the data set by column as well, as `fewpass columns` does; local data sets only."""
     storage_options: dict[str, Any] = Field(default_factory=dict, repr=False)
     """For fsspec: endpoint, credentials."""
 

@@ -11,11 +11,11 @@ class Matching(Described):
     """How columns are matched."""
 
     unknown_features: Literal["refuse", "ignore"] = "refuse"
-    """What to do with columns that are not known, by name or, in LIBSVM text, by an index beyond
-    the features: refuse them, or leave them out."""
+    """What to do with columns of unknown names (in LIBSVM text, with an index beyond the
+    features): refuse the source, or ignore them."""
     by_position: bool = False
-    """Take columns in the order in which they come, whatever their names [default: by name, where
-    both sides have names]."""
+    """Match columns by position, whatever their names [default: by name, if both sides have
+    names]."""
 
 
 BY_NAME = Matching()

@@ -28,16 +28,16 @@ def _known_charset(word: str | None) -> str | None:
 
 
 class SourceOptions(Matching, Encoding):
-    """Settings of a reader; how columns are matched and become numbers is inherited."""
+    """How files are read, and how their columns are matched and encoded."""
 
     format: Format = "auto"
-    """What the files are; auto: told by name and first bytes."""
+    """Format of the files; auto: recognised by name and first bytes."""
     label: Column | None = None
     """Column of the targets, by name or position from 0 (-1: the last) [default: in CSV and Parquet
     the only column called label, target, y or class; in NPY the last].  LIBSVM and NPZ have a fixed
     place for it and refuse the setting."""
     label_required: bool = True
-    """False: rows without a target are read too, their target is NaN.  For predictions."""
+    """False: rows without a target are read too, with NaN as target.  For predictions."""
     weight: Column | None = None
     """Column of the row weights (>= 0), by name or position [default: every row counts once]."""
     drop: tuple[Column, ...] = ()
@@ -47,24 +47,23 @@ class SourceOptions(Matching, Encoding):
     zero_based: bool = False
     """LIBSVM indices start at 0 instead of 1."""
     on_bad_row: Literal["refuse", "skip"] = "refuse"
-    """Stop at a bad row, or leave it out, count it and say why."""
+    """Stop at a bad row, or skip it, count it and say why."""
     missing: Literal["refuse", "zero"] = "refuse"
-    """What a missing feature (an empty cell, NA, NaN, null, none, ?) makes of its row: a bad one,
-    or a zero in it.  Targets and weights may never be missing."""
+    """A missing feature (an empty cell, NA, NaN, null, none, ?) makes its row a bad one, or is read
+    as zero.  Targets and weights may never be missing."""
     dtype: Literal["float32", "float64"] = "float32"
-    """Type of the stored features; float32 is the float64 value rounded once more."""
+    """Type of the stored features.  Numbers are read as float64 and then rounded to it."""
     delimiter: str | None = Field(default=None, min_length=1, max_length=1)
     """Character between CSV cells; a space stands for any run of blanks [default: tab for .tsv,
-    else the commonest of , ; | and tab in the first line; blanks where it has none of them]."""
+    else the most frequent of , ; | and tab in the first line; blanks if it has none of them]."""
     quote: Literal["auto", "double", "none"] = "auto"
-    """What encloses CSV cells that hold delimiters or line ends: double quotes, or nothing, so that
-    quotes are part of the text; auto: double quotes, unless the first lines show that they are
-    none."""
+    """What encloses CSV cells that contain delimiters or line breaks: double quotes, or nothing, so
+    that quotes are part of the text; auto: double quotes, unless the first lines show otherwise."""
     charset: Annotated[str | None, AfterValidator(_known_charset)] = None
-    """What text is written in, such as latin-1 or utf-16 [default: UTF-8; UTF-16 where the text
-    begins with its mark; Windows-1252 where the first lines of a table are not UTF-8]."""
+    """Character encoding of text, such as latin-1 or utf-16 [default: UTF-8; UTF-16 if the text
+    begins with its mark; Windows-1252 if the first lines of a table are not UTF-8]."""
     header: bool | None = None
-    """The first CSV line names the columns, or not [default: it does when no cell is a number]."""
+    """Whether the first CSV line names the columns [default: it does if no cell is a number]."""
 
 
 #: Settings that hold for every file like one that was read with them.

@@ -13,7 +13,7 @@ from fewpass.solvers.described import Described
 
 
 class SourceReading(Described):
-    """A source, and what an ingest would have been told of it."""
+    """Files that a training reads once, without a data set, and how."""
 
     model_config = ADDRESSED
 
@@ -22,16 +22,16 @@ class SourceReading(Described):
     options: SourceOptions = SourceOptions()
     """How to read them."""
     task: Literal["auto", "classification", "regression"] = "auto"
-    """What the targets are; auto: labels if words, or few whole numbers, among the first rows."""
+    """What the targets are; auto: labels if the first rows have words, or few whole numbers."""
     scale: ScalingKind | Literal["auto"] = "auto"
     """Scaling of the features, measured on the first rows; auto: `standard` for dense numbers whose
     columns differ in size by more than a factor of 100, else none."""
     test_fraction: float = Field(0.0, ge=0, lt=1)
-    """Share of the rows that nothing is learnt from, the same that an ingest of this seed puts
-    aside; as many as an eighth of the memory holds judge the model at the end."""
+    """Share of the rows that is not learnt from, the same rows as in an ingest with this seed; as
+    many as fit into an eighth of the memory judge the model at the end."""
     expected_rows: int | None = Field(None, ge=2)
-    """How many rows there are, about, where lam is a multiple of 1/n and the source does not say;
-    standard input does not."""
+    """About how many rows there are; needed if lam is a multiple of 1/n and the source does not
+    tell, as standard input does not."""
 
     @model_validator(mode="after")
     def _has_targets(self) -> SourceReading:

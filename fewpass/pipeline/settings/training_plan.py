@@ -35,63 +35,66 @@ FREE_SHARE = 0.01  # of lam, charged for a "free" intercept: the certificate sta
 
 
 class TrainingPlan(Described):
-    """What to train, on what, how far; equal plans on equal data give equal bits."""
+    """What to train, on which data, and when to stop.
+
+    The same plan on the same data gives the same model, bit for bit.
+    """
 
     dataset: str
     """URL or path of a data set."""
     source: SourceReading | None = None
-    """A source that is read once, without a data set; `dataset` then only names it."""
+    """Files that are read once, in place of a data set; `dataset` then only names them."""
     solver: AnyMethod = Auto()
-    """Method and its own settings [default: auto, which takes onepass, several learners over the
-    same rows, without a tolerance, else what usually needs the least]."""
+    """Method and its own settings [default: auto, which is onepass (several learners over the same
+    rows) without a tolerance, else the method that is expected to be fastest]."""
     loss: LossName | None = None
     """Loss [default: logistic for labels, squared for numbers]."""
     smoothing: PositiveFloat = 1.0
-    """Width over which a loss rounds its kink."""
+    """Width of the rounded part of the smoothed hinge, or of Huber's loss."""
     lam: Lam = Lam.of("1/n")
-    """Strength of the regularisation: a number, or a multiple of 1/n such as 10/n; several,
-    such as 1e-2,1e-3,1/n, are trained in the same passes, and the best is kept [default: 1/n; in
-    one pass with rows to judge by the best of 1/n, .1/n, .01/n]."""
+    """Strength of the L2 penalty: a number, or a multiple of 1/n such as 10/n; several, such as
+    1e-2,1e-3,1/n, are trained in the same passes, and the best is kept [default: 1/n; in one pass
+    with held-out rows the best of 1/n, .1/n, .01/n]."""
     held_out: str | None = None
-    """Data set to judge the model by at the end, by its mean loss; several lam need one to choose
-    by, and probabilities to be learnt from."""
+    """Data set of held-out rows, to judge the model by its mean loss; needed to choose among
+    several lam, to stop early and to calibrate."""
     calibrate: Literal["platt", "isotonic"] | None = None
-    """Learn probabilities from the held-out rows: Platt's sigmoid (of more than two classes a
-    softmax), or an isotonic step function.  Labels stay those of the scores."""
+    """Learn probabilities from the held-out rows: Platt's sigmoid (with more than two classes a
+    softmax), or an isotonic step function.  Predicted labels do not change."""
     early_stopping: bool = False
-    """Read the held-out rows after every epoch of the method, keep the model of the lowest mean
-    loss, and stop when it no longer falls."""
+    """Evaluate the held-out rows after every epoch of the method, keep the model with their lowest
+    mean loss, and stop when it no longer falls."""
     n_iter_no_change: PositiveInt = 5
-    """Epochs without a lower held-out loss that end such a training."""
+    """Epochs without a lower held-out loss before training stops early."""
     intercept: Intercept = "free"
-    """No intercept, one charged like a weight, or one charged a hundredth of it."""
+    """No intercept, one penalised like a weight, or (free) with a hundredth of lam."""
     positive: str | None = None
-    """The label that counts as +1, all others as -1 [default: the larger one of two; of more
-    labels each in its turn, a model per class]."""
+    """The label that counts as +1, all others as -1 [default: the larger one of two; with more
+    labels each in turn, a model per class]."""
     class_weight: Literal["balanced"] | dict[str, PositiveFloat] | None = None
-    """What rows count by their label: "balanced", every class the same in all, or numbers such as
-    spam=10,ham=1, others 1.  Scaled so that rows count once on average."""
+    """Weights of rows by label: "balanced" gives every class the same total weight; or numbers
+    such as spam=10,ham=1, others 1.  Scaled to mean 1."""
     tol: PositiveFloat | None = None
-    """Stop when the certified gap to the optimum, over max(1, |objective|), is at most this
-    [default: 1e-4 for methods of many passes that are given no number of them]."""
+    """Stop when the certified gap to the optimum, divided by max(1, |objective|), is at most this
+    [default: 1e-4 for methods of many passes, unless passes are given]."""
     passes: PositiveInt = 1
-    """Passes over the data at most, one that only certifies not counted [default: 1, of pegasos 30;
-    100 with a tolerance, for methods of many passes and where it may stop early]."""
+    """Largest number of passes over the data; one that only certifies is not counted [default: 1,
+    for pegasos 30; 100 with a tolerance, with early stopping and for methods of many passes]."""
     certify: bool = False
-    """Read the data once more at the end for the objective and the certificate."""
+    """Read the data once more at the end, to compute the objective and the certificate."""
     start_from: str | None = None
     """A run whose newest model the training starts from [default: zero weights]."""
     seed: NonNegativeInt = 0
-    """Where all randomness comes from."""
+    """Seed of all randomness."""
     memory: ByteSize = 1 << 30
-    """Memory to use at most beyond what the libraries take, such as 256MB [default: 1.07 GB; more
-    where the state, or rows that stay in memory, need it: up to half of what the process may
-    use]. How rows are read depends on it: the same memory gives the same bits on every
-    machine."""
+    """Memory limit, such as 256MB, in addition to what the libraries take [default: 1.07 GB; more
+    if the state, or rows that stay in memory, need it: up to half of what the process may use].
+    How rows are read depends on it: the same limit gives the same bits on every machine."""
     streams: PositiveInt = 1
-    """Disjoint parts of the data walked at the same time and averaged."""
+    """Number of disjoint parts of the data to train on at the same time; their models are
+    combined."""
     snapshot_every: PositiveFloat = 30.0
-    """Seconds between snapshots; changes no bit."""
+    """Seconds between snapshots; does not change the model."""
 
     @model_validator(mode="before")
     @classmethod

@@ -140,7 +140,12 @@ def _is_encoded(
     if options.encode == "none" and _asks(options):
         raise BadInput("`column`, `cross` and `bins` are for encoding. Leave `encode=none` out.")
     if expected.schema is not None:
-        return _as_before(asked, options, expected)
+        before = _as_before(asked, options, expected)
+        if not before:
+            _require_plain(word, addresses[0].name)
+        return before
+    if options.encode == "none":
+        _require_plain(word, addresses[0].name, ", or say `encode=auto`")
     if word not in FORMATS or asked:
         return True
     if options.encode == "none" or options.missing == "zero":
@@ -155,6 +160,15 @@ def _is_encoded(
 
     rows = rows_class(word)(addresses, options, expected)
     return rows.has_folders or is_more_than_numbers(rows, options, expected)
+
+
+def _require_plain(word: str, name: str, otherwise: str = "") -> None:
+    """Refuse a format that is read as encoded columns alone, where plain numbers are wanted."""
+    if word not in FORMATS:
+        raise BadInput(
+            f"{name}: columns of {word} files are always encoded, and plain numbers were expected. "
+            f"Write the rows as CSV or Parquet{otherwise}."
+        )
 
 
 def _asks(options: SourceOptions) -> bool:

@@ -22,7 +22,8 @@ from fewpass.pipeline.encoding.moments import read_moments
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.ingestion.phases import ingest
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.sources import json_rows
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.sources import Expected, json_rows, open_source
 from fewpass.pipeline.sources.delimited import DelimitedSource
 from fewpass.pipeline.sources.encoded import EncodedSource
 from fewpass.pipeline.sources.sampling import sampled
@@ -191,8 +192,6 @@ def test_maps_are_sparse_blocks(tmp_path):
     np.testing.assert_allclose(X, expected * scale, rtol=1e-12)
     later = pa.table({"m": pa.array([[("new", 5.0), ("n1", 1.0)]], cells.type), "y": [0]})
     pa.parquet.write_table(later, tmp_path / "later.parquet")
-    from fewpass.pipeline.sources import Expected
-
     again = source_of(tmp_path / "later.parquet", Expected(source.schema), dtype="float64")
     found = read(again)[0][0]
     assert found[-1] == 1.0
@@ -211,6 +210,17 @@ def test_arrow_files_may_be_compressed(tmp_path, packed):
     )
     assert source.recipe == expected.recipe
     np.testing.assert_array_equal(read(source)[0], read(expected)[0])
+
+
+def test_json_lines_are_never_read_as_plain_numbers(tmp_path):
+    (tmp_path / "rows.jsonl").write_text('{"a": 1.5, "y": 0}\n{"a": 2.5, "y": 1}\n' * 5)
+    (tmp_path / "rows.csv").write_text("a,y\n1.5,0\n2.5,1\n")
+    refused = "rows.jsonl: columns of jsonl files are always encoded"
+    with pytest.raises(BadInput, match=refused):
+        open_source([str(tmp_path / "rows.jsonl")], SourceOptions(encode="none"))
+    plain = open_source([str(tmp_path / "rows.csv")])
+    with pytest.raises(BadInput, match=refused):
+        open_source([str(tmp_path / "rows.jsonl")], expected=Expected(plain.schema))
 
 
 # -- text ------------------------------------------------------------------------------------------

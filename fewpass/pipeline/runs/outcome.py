@@ -15,7 +15,7 @@ from fewpass.solvers.protocol import Certificate, Weights
 
 @dataclass(frozen=True)
 class Event:
-    """What just happened; `kind` and `facts` are `event` and fields of docs/format.md, section 5."""
+    """What just happened; `kind` and `facts` are event and fields in docs/format.md, section 5."""
 
     kind: str
     cursor: Cursor

@@ -1,1 +1,1 @@
-"""The two ways over the data: windows, the thread that reads them, walks and reductions."""
+"""Rows as methods see them: windows, the thread that reads them, rows that stay in memory."""

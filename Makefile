@@ -28,6 +28,8 @@ EXTRAS ?=
 STAMP := $(VENV)/.installed$(if $(EXTRAS),-$(EXTRAS))
 DEV_STAMP := $(VENV)/.installed-dev
 DOCS_STAMP := $(VENV)/.installed-docs
+# What needs Prefect takes what developers have, where that is there.
+PREFECT_STAMP := $(firstword $(wildcard $(DEV_STAMP)) $(VENV)/.installed-prefect)
 PEERS := .venv-peers
 PEERS_STAMP := $(PEERS)/.installed
 BENCH_FOLDER ?= $${TMPDIR:-/tmp}/fewpass-bench
@@ -53,10 +55,11 @@ PYTEST = TMPDIR=$(TEST_TMP) $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist 
 install: $(STAMP)
 install-dev: $(DEV_STAMP)
 
-$(DEV_STAMP): EXTRAS = dev
-$(DOCS_STAMP): EXTRAS = docs
+$(DEV_STAMP): override EXTRAS = dev
+$(DOCS_STAMP): override EXTRAS = docs
+$(VENV)/.installed-prefect: override EXTRAS = prefect
 # --no-compile: modules become bytecode when they are first used; most never are.
-$(STAMP) $(DEV_STAMP) $(DOCS_STAMP): pyproject.toml constraints.txt
+$(sort $(STAMP) $(DEV_STAMP) $(DOCS_STAMP) $(VENV)/.installed-prefect): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "No Python 3.11, 3.12 or 3.13 (with venv) was found." \
 	  "Install one, or name it: make install PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@echo "Installing fewpass$(if $(EXTRAS),[$(EXTRAS)]) and what it needs into $(VENV)"
@@ -118,7 +121,7 @@ bench-quick: $(PEERS_STAMP)
 	    --page "$$folder/performance.md"
 	$(PEERS)/bin/python -m benchmarks.coming_from
 
-deploy: install-dev
+deploy: $(PREFECT_STAMP)
 	@test -n "$$PREFECT_API_URL" || { echo "Say which server: PREFECT_API_URL=http://... make deploy" \
 	  "(prefect server start --host 127.0.0.1 starts one here)." >&2; exit 2; }
 	$(BIN)/python -m fewpass.flows.orchestration.work_pool
@@ -127,7 +130,7 @@ deploy: install-dev
 	$(BIN)/prefect --no-prompt automation create --from-file automation.yaml
 
 # The webhook's address is a secret: it comes from the environment, FEWPASS_WEBHOOK.
-notify: install-dev
+notify: $(PREFECT_STAMP)
 	@test -n "$$PREFECT_API_URL" || { echo "Say which server: PREFECT_API_URL=http://... make notify" \
 	  >&2; exit 2; }
 	@$(BIN)/python -m fewpass.flows.orchestration.notifications $(BLOCK)

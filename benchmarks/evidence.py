@@ -12,9 +12,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks import raw_data as raw
 from benchmarks import scaling
 from benchmarks.auto import METHODS, OTHERS, TOLS
 from benchmarks.data_sets import STUDIES
@@ -35,6 +37,7 @@ class Part(NamedTuple):
     key: tuple[str, ...]  # what tells its rows apart
     tables: Callable[[list[Row]], str]
     figure: str = ""
+    found: Callable[[list[Row]], list[str]] | None = None  # of all rows; None: what each run found
 
 
 def main() -> None:
@@ -65,27 +68,33 @@ def section(part: Part, lines: list[Row]) -> str:
             if "about" in line and line["part"].split()[0] == part.name}  # fmt: skip
     mine = [line for line in lines if line["part"] == part.name and "about" not in line]
     rows = {tuple(row[name] for name in part.key): row for row in mine}
-    found = [f"- {sentence}" for line in told.values() for sentence in line["found"]]
+    every = list(rows.values())
+    each = [sentence for line in told.values() for sentence in line["found"]]
+    found = part.found(every) if part.found else each
     parts = [
         f"## {part.title}",
-        "\n".join(origin(line["about"]) for line in told.values()),
+        origins([line["about"] for line in told.values()]),
         WORDS[part.name],
-        "\n".join(found),
-        part.tables(list(rows.values())),
+        "\n".join(f"- {sentence}" for sentence in found),
+        part.tables(every),
         f"![{part.title}](figures/{part.figure})" if part.figure else "",
         WORDS.get(f"{part.name}, after", ""),
     ]
     return "\n\n".join(text for text in parts if text)
 
 
-def origin(about: Row) -> str:
+def origins(runs: list[Row]) -> str:
     """Say how to measure it again, and when, at which commit and on what it was measured."""
-    what = [
-        f"{about['date']}, commit {about['commit']}",
-        about["machine"] or "machine not recorded",
-        about["versions"] or "versions not recorded",
-    ]
-    return f"    {about['command']}\n    # {'; '.join(what)}"
+    lines = []
+    for which, same in groupby(runs, key=origin):
+        lines += [*(f"    {about['command']}" for about in same), f"    # {which}"]
+    return "\n".join(lines)
+
+
+def origin(about: Row) -> str:
+    """Say when, at which commit and on what it was measured, as far as that was recorded."""
+    what = f"{about['date']}, commit {about['commit']}", about["machine"], about["versions"]
+    return "; ".join(part for part in what if part)
 
 
 def of_words(word: str) -> str:
@@ -199,9 +208,10 @@ def auto(rows: list[Row]) -> str:
         cells.append(auto_cells(key, singles, own))
         ratios += over_best(singles, own)
     best = sum(ratio == 1.0 for ratio in ratios)
+    fell = sum(", then " in row["solver"] for row in rows if row["method"] == "auto")
     verdict = (
         f"- At most {max(ratios):.2f} times the passes of the best single method; as many as it on "
-        f"{best} of {len(ratios)}."
+        f"{best} of {len(ratios)}. It fell back on another method in {fell} of these trainings."
     )
     text = ("set", "loss", "auto chose")
     passes = table(("set", "loss", *methods, "auto chose", "auto"), cells, text)
@@ -363,8 +373,10 @@ PARTS = (
     Part("certified", "Certified to 1e-6", ("set", "loss", "lam", "method"), certified,
          "certified.png"),
     Part("forecasts", "Passes foreseen and found", ("set", "loss", "lam", "solver"), forecasts),
-    Part("auto", "The method that `auto` takes", ("set", "loss", "method", "tol"), auto),
-    Part("raw-data", "Rows of very different length", ("set", "loss", "lam", "method"), raw_data),
+    Part("auto", "The method that `auto` takes", ("set", "loss", "method", "tol"), auto,
+         found=lambda _: []),
+    Part("raw-data", "Rows of very different length", ("set", "loss", "lam", "method"), raw_data,
+         found=raw.found),
     Part("psdca-ways", "Other ways to go over the rows", ("set", "loss", "lam", "method"),
          lambda _: ""),
     Part("public-sets", "Every public set as it lies", ("set", "loss", "lam"), public_sets),

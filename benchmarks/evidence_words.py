@@ -7,12 +7,12 @@ TITLE = """# Evidence
 What we measured on real data, apart from speed ([performance.md](performance.md)) and deliberate
 failures ([trust.md](trust.md)). Each section answers a question:"""
 
-HOW = """Below each heading is the command that repeats the measurement, with the date, the commit
-and the machine. "1e-4 / 1e-6" in a table means: to a certified relative gap of 1e-4, and of 1e-6.
-The page is generated from `docs/evidence.jsonl`, which has all rows, by
-`python -m benchmarks.evidence`. Results from before 2026-11-23 come from earlier pages, rounded as
-they were printed there. The public data sets are in the folder that `FEWPASS_DATA` names
-([list](../tests/data/README.md)); terms are in the [glossary](glossary.md)."""
+HOW = """Below each heading is the command that repeats the measurement, with the date, the commit,
+the machine and the versions, where these were recorded. "1e-4 / 1e-6" in a table means: to a
+certified relative gap of 1e-4, and of 1e-6. `python -m benchmarks.evidence` makes the page of
+`docs/evidence.jsonl`, which has all rows. The public data sets are in the folder that
+`FEWPASS_DATA` names ([list](../tests/data/README.md)); terms are in the
+[glossary](glossary.md)."""
 
 #: What each part answers, by its name.
 QUESTIONS = {
@@ -116,8 +116,8 @@ protein and keggundirected are sets that no rule was made of. The rule: [methods
 section 10.""",
     "auto, after": """\
 On mnist 9, with 784 columns, `newton` took 30 s, for its matrix, and `psdca` 1.3: passes and
-seconds disagree there, as on ijcnn1 ([methods.md](methods.md), section 10). The plain hinge: 7.10.
-On w8a `auto` took `newton`: what lies between the two is between two runs of the same.""",
+seconds disagree there, as on ijcnn1 ([methods.md](methods.md), section 10; the plain hinge: 7.10).
+On w8a `auto` is `newton`: its two figures are two runs of the same.""",
     "raw-data": """\
 Passes to a certified 1e-2 / 1e-4 / 1e-6 ("-": not within 100), rows as they are: words that are
 counted, values of 0 and 1, pixels; reuters, whose rows have unit length, to compare with. A pass is
@@ -142,7 +142,7 @@ within 100); what was certified in the end and the seconds are in the .jsonl. se
 against the rest, mnist 9 digit 9, kddcup99 normal connections, its columns of words encoded.""",
     "public-sets, after": """\
 The misses are raw pixels and the hinge on raw credit, whose columns differ in size by a factor of
-10,000. They are numbers in units with which lam = 1/n hardly regularises at all: on pixels of 0 to
+10,000. In such units lam = 1/n hardly regularises at all: on pixels of 0 to
 255 it is what 1/(65,025 n) is on pixels of 0 to 1, and L/lam is 3.4e11 with the squared hinge.
 There `newton` moves, but which rows count in its matrix changes with each step, so steps are halved
 two to four times, a pass each; `psdca` certifies no more (above), with columns pulled apart by

@@ -224,7 +224,8 @@ def found(rows: list[Row]) -> list[str]:
         ]
         first = sum(own <= least for own, least in cells)
         said.append(f"To {tol:g} psdca is first or level on {first} of {len(cells)}.")
-    ratios = [row["by_gradient"] / row["relative"] for row in rows if row["method"] == "psdca"]
+    known = [row for row in rows if row["method"] == "psdca" and "by_gradient" in row]
+    ratios = [row["by_gradient"] / row["relative"] for row in known]
     if ratios:
         low, middle, high = np.percentile(ratios, [0, 50, 100])
         said.append(

@@ -133,13 +133,8 @@ def targets(held: list[Held]) -> str:
             groups.setdefault(kind, []).append((h, target))  # fmt: skip
     rows = [[*map(str, kind[:5]), f"{kind[5]:.2f}", *came_out(found)]
             for kind, found in sorted(groups.items())]  # fmt: skip
-    missed = [
-        f"- Not met: {h['title']}, {target['ours']}: {target['ratio']:.2f}, "
-        f"{target['at_least']:.2f} wanted."
-        for h in held for target in h["targets"] if verdict(h, target) == "not met"
-    ]  # fmt: skip
     text = ("", "what", "ours", "against", "measure")
-    told = [TARGETS_ARE, table(TARGET_HEAD, rows, text), "\n".join([*missed, *reasons(held)])]
+    told = [TARGETS_ARE, table(TARGET_HEAD, rows, text), "\n".join(missed(held))]
     return "\n\n".join(part for part in told if part)
 
 
@@ -161,11 +156,21 @@ def verdict(held: Held, target: Held) -> str:
     return "met" if target["ratio"] >= target["at_least"] else "not met"
 
 
-def reasons(held: list[Held]) -> list[str]:
-    """Say why targets are missed, where they are."""
-    missed = {t["number"] for h in held for t in h["targets"] if verdict(h, t) == "not met"}
+def missed(held: list[Held]) -> list[str]:
+    """Tell of every target that is missed: where, by how much, and why."""
+    where: dict[int, list[str]] = {}
+    for h in held:
+        name = " ".join(h["contest"].split()[1:])
+        for target in (t for t in h["targets"] if verdict(h, t) == "not met"):
+            ratio = "-" if target["ratio"] is None else f"{target['ratio']:.2f}"
+            told = f"{name}, {target['ours']} against {target['peer']}: {ratio} of "
+            where.setdefault(target["number"], []).append(f"{told}{target['at_least']:.2f}")
     texts = REASONS | {1: at_chain(held), 3: at_random(held), 10: at_lines(held)}
-    return [f"- Why {number}: {texts[number]}" for number in sorted(missed) if number in texts]
+    return [
+        f"- {number}, not met on {'; '.join(places)}."
+        + (f" Why: {texts[number]}" if number in texts else "")
+        for number, places in sorted(where.items())
+    ]
 
 
 def at_chain(held: list[Held]) -> str:

@@ -86,7 +86,7 @@ REASONS = {
     14: "a command takes about a second to start, Python's imports and numba's, and ingest and "
     "train are two; Vowpal Wabbit reads 200 MB in that time. Straight from the file a step then "
     "moves five learners where its moves one, for a loss that is no larger with nothing tuned; "
-    "`--solver asgd` moves one (straight.md has both). What a data set is for, later passes and "
+    "`--solver asgd` moves one ([straight.md](straight.md) has both). What a data set is for, later passes and "
     "proof, is not counted here.",
     15: "ingest and train are two commands of a second's start each. Parquet needs no parsing, "
     "which is what ours is fast at, and a step moves five learners, or streaming Newton, where "
@@ -129,9 +129,7 @@ PROFILES = {
     "file-to-model": """Where an ingest's seconds go: `fewpass ingest` of the click log of 600 MB
 (2.3 million rows), 1 GiB, two cores of an Intel Xeon with nothing else running, 2026-11-25. Three
 runs took 3.4 to 4.2 s (5.2 to 5.9 CPU seconds); Vowpal Wabbit's whole run, beside them, 3.2 and
-3.6 s (5.9 and 6.1). The first ingest took 9.8 s (14.0 CPU seconds): parsing was 1.3 of these, every
-row was copied six times, and one thread dealt rows to buckets while the others waited 43 % of
-their time. Seconds that py-spy saw each thread at work, 250 samples a second, its own cost
+3.6 s (5.9 and 6.1). Seconds that py-spy saw each thread at work, 250 samples a second, its own cost
 included:
 
 | threads | part | s |

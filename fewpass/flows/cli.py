@@ -16,7 +16,7 @@ from cyclopts import App, Group, Parameter
 
 from fewpass.flows.beginning import beginning
 from fewpass.flows.commands import everyday, look_closer, others
-from fewpass.flows.errors import UsageError, exit_status, sentence
+from fewpass.flows.errors import Interrupted, UsageError, exit_status, sentence
 from fewpass.flows.flags import in_flags
 from fewpass.flows.log_lines import json_line, wants_json
 from fewpass.flows.printing import (
@@ -143,7 +143,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except BrokenPipeError:  # whoever reads has read enough
             raise
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - no traceback ever but by --debug
-            told = KeyboardInterrupt() if interrupts.came else error
+            struck = interrupts.came and not isinstance(error, Interrupted)
+            told = KeyboardInterrupt() if struck else error
             interrupts.came = True  # one more must not strike what is told of the first
             if "--debug" in tokens:
                 sys.stderr.write(formatted_traceback(error))

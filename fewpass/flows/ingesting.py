@@ -18,6 +18,7 @@ from fewpass.flows.settings import as_toml, as_values, ingest_settings
 from fewpass.pipeline.ingestion.phases import ingest
 from fewpass.pipeline.ingestion.reading import first_look
 from fewpass.pipeline.ingestion.result import IngestResult
+from fewpass.pipeline.ingestion.work_dir import is_partitioned
 from fewpass.pipeline.matching import left_out_sentence
 from fewpass.pipeline.memory import peak_memory_bytes
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
@@ -92,10 +93,7 @@ def ingest_shown(terminal: Terminal, plan: IngestPlan) -> IngestResult:
         ):
             result = ingest(plan, progress=show)
     except KeyboardInterrupt:
-        raise Interrupted(
-            f"Interrupted; {plan.dataset} is not complete. The same command again finishes it.",
-            signal.SIGINT,
-        ) from None
+        raise Interrupted(f"Interrupted. {_kept(plan)}", signal.SIGINT) from None
     if result.left_out:
         terminal.say(left_out_sentence(result.left_out), style="yellow")
     if result.partitioned_again:
@@ -105,6 +103,17 @@ def ingest_shown(terminal: Terminal, plan: IngestPlan) -> IngestResult:
     for row in result.skipped_rows[:SKIPPED_SHOWN]:
         terminal.say(f"Skipped {row}", style="yellow")
     return result
+
+
+def _kept(plan: IngestPlan) -> str:
+    if is_partitioned(plan):
+        return (
+            f"The rows of {plan.dataset} are read and lie in buckets; "
+            "the same command again goes on with storing them."
+        )
+    return (
+        f"Nothing of {plan.dataset} is kept yet; the same command again begins at the first row."
+    )
 
 
 def show_columns(terminal: Terminal, result: IngestResult) -> None:

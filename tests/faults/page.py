@@ -12,7 +12,7 @@ from typing import Any
 from testing.results import table
 from tests.faults.campaign import RESULTS, Row
 from tests.faults.catalogue import CATALOGUE
-from tests.faults.promises import NOT_PROMISED, PROMISES
+from tests.faults.promises import NOT_PROMISED, PROMISES, SHORT
 
 PAGE = RESULTS.with_name("trust.md")
 
@@ -62,20 +62,21 @@ def _when(about: dict[str, Any], rows: list[Row]) -> str:
 
 
 def _overview(rows: list[Row]) -> str:
-    head = ("promise", "cases tried", "there are", "certificates compared", "broken")
+    head = ("promise", "about", "cases tried", "possible", "certificates compared", "broken")
     lines = []
     for promise in PROMISES:
         mine = [row for row in rows if row["promise"] == promise]
+        name = [f"[{promise}](#{promise.lower()})", SHORT[promise]]
         if promise == "P6":
             checked = sum(row["certificates"] for row in rows)
             false = sum("false certificate" in b["why"] for row in rows for b in row["broken"])
-            lines.append([promise, f"{checked:,}", "-", f"{checked:,}", f"{false}"])
+            lines.append([*name, f"{checked:,}", "-", f"{checked:,}", f"{false}"])
             continue
         lines.append([
-            promise, f"{_tried(mine):,}", f"{sum(row['there'] for row in mine):,}",
+            *name, f"{_tried(mine):,}", f"{sum(row['there'] for row in mine):,}",
             f"{sum(row['certificates'] for row in mine):,}", f"{_broken(mine)}",
         ])  # fmt: skip
-    return table(head, lines, ("promise",))
+    return table(head, lines, ("promise", "about"))
 
 
 def _section(promise: str, rows: list[Row]) -> list[str]:
@@ -98,10 +99,11 @@ def _section(promise: str, rows: list[Row]) -> list[str]:
 
 def _of_kind(kind: str, rows: list[Row]) -> str:
     faults = list(dict.fromkeys(fault for row in rows for fault in row["faults"]))
-    few = faults if len(faults) <= 8 else []
+    telling = any(len(row["faults"]) > 1 for row in rows)
+    few = faults if telling and len(faults) <= 8 else []
     endings = [e for e in ENDINGS if any(row["how"].get(e) for row in rows)]
     targets = CATALOGUE[kind].targets
-    head = ("of", f"{targets} tried", "there are", *few, *(WORDS.get(e, e) for e in endings))
+    head = ("of", f"{targets} tried", "possible", *few, *(WORDS.get(e, e) for e in endings))
     lines = [
         [
             row["subject"], f"{row['targets_tried']:,}", f"{row['targets']:,}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 PROMISES = {
     "P1": "A training that is killed at any moment loses at most the work since its last "
-    "snapshot. Gone on with, it ends with the same bits as if nothing had happened.",
+    "snapshot. Continued, it ends with the same bits as if nothing had happened.",
     "P2": "An ingest, a column copy, a file of predictions and a refresh that are killed leave "
     "nothing that looks complete and is not. The same command again ends with the same bytes.",
     "P3": "When a write, an fsync, a rename, an open or another call fails, fewpass says where it "
@@ -20,6 +20,20 @@ PROMISES = {
     "written outside its folder.",
     "P9": "A password or a token in an address is not stored, printed or logged.",
     "P10": "Nothing that fewpass starts listens to anything but 127.0.0.1.",
+}
+
+#: Each in a few words.
+SHORT = {
+    "P1": "killed trainings",
+    "P2": "other commands, killed",
+    "P3": "calls that fail",
+    "P4": "power cuts",
+    "P5": "damaged objects",
+    "P6": "certificates",
+    "P7": "documents that lie",
+    "P8": "strangers' files",
+    "P9": "secrets in addresses",
+    "P10": "open sockets",
 }
 
 NOT_PROMISED = (

@@ -5,12 +5,14 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from fewpass.flows import cli
+from fewpass.flows import cli, ingesting
 from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.storage.dataset import Dataset
 from testing.datasets import make
 from testing.far_away import far_away
 
@@ -162,6 +164,33 @@ def test_a_signal_before_anything_was_trained_promises_nothing(rows, tmp_path):
         "there."
     )
     assert not run.exists()
+
+
+@pytest.mark.parametrize(
+    ("held", "at", "kept"),
+    [
+        (0.5, "write", "Nothing of {} is kept yet; the same command again begins at the first row."),
+        (0.0, "partition", "Nothing of {} is kept yet; the same command again begins at the first "
+                           "row."),
+        (0.0, "write", "The rows of {} are read and lie in buckets; the same command again goes on "
+                       "with storing them."),
+    ],
+)  # fmt: skip
+def test_a_stopped_ingest_says_what_is_kept(tmp_path, monkeypatch, capsys, held, at, kept):
+    @contextmanager
+    def display(_terminal):
+        yield lambda progress: progress.phase == at and signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr("fewpass.pipeline.ingestion.held.HELD", held)  # share of the memory
+    monkeypatch.setattr("fewpass.pipeline.ingestion.progress.REPORT_EVERY", 0.0)
+    (tmp_path / "rows.svm").write_text("1 1:0.5\n-1 2:0.5\n" * 500)
+    words = ["ingest", str(tmp_path / "rows.svm"), data := str(tmp_path / "data"), "-q"]
+    with monkeypatch.context() as stopped:
+        stopped.setattr(ingesting, "ingest_display", display)
+        assert cli.main(words) == 130
+    assert last_line(capsys.readouterr().err) == f"fewpass: Interrupted. {kept.format(data)}"
+    assert cli.main(words) == 0
+    assert Dataset.open(data).n_rows == 1000
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["once", "twice"])

@@ -46,7 +46,7 @@ from fewpass.pipeline.ingestion.result import IngestResult
 from fewpass.pipeline.ingestion.scaling import Scaler
 from fewpass.pipeline.ingestion.target import IngestTarget
 from fewpass.pipeline.ingestion.target_map import TargetMap
-from fewpass.pipeline.ingestion.work_dir import WorkDir, work_dir_path
+from fewpass.pipeline.ingestion.work_dir import PARTITION, WorkDir, work_dir_path
 from fewpass.pipeline.ingestion.writing import ChunkMaker, write_chunks
 from fewpass.pipeline.memory import peak_memory_bytes, return_freed_memory
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
@@ -179,7 +179,7 @@ class _Ingest:
         return self._write(self._partition())
 
     def _resumed(self) -> Partitioned | None:
-        state = self.work_dir.recorded("partition")
+        state = self.work_dir.recorded(PARTITION)
         if state is None or state.get("of") != self._identity():
             return None
         if self.plan.overwrite and self.targets[TRAINING].folder.exists(KEY):
@@ -189,7 +189,7 @@ class _Ingest:
         except FileNotFoundError as error:
             raise DamagedSpill(f"{error} {PARTITION_AGAIN}") from error
         except (LookupError, TypeError, ValueError, AttributeError) as error:
-            record = self.work_dir.path / "partition.json"
+            record = self.work_dir.path / f"{PARTITION}.json"
             raise DamagedSpill(
                 f"{record} is no record of rows ({error!r}). {PARTITION_AGAIN}"
             ) from error
@@ -209,7 +209,7 @@ class _Ingest:
         TargetMap(partitioned.encoder, self._like_targets())  # refuses bad labels before phase 2
         state = partition_as_state(partitioned)
         if state is not None:
-            self.work_dir.record("partition", {"of": self._identity(), "partition": state})
+            self.work_dir.record(PARTITION, {"of": self._identity(), "partition": state})
         return partitioned
 
     def _identity(self) -> list[Any]:

@@ -15,12 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.storage.folder import Folder
 from fewpass.storage.seal import seal, unseal
 from fewpass.storage.spill import PARTITION_AGAIN, DamagedSpill
 
 #: Where unfinished work lies inside a local data set.
 INSIDE = ".ingest"
+#: The record that all rows are in buckets.
+PARTITION = "partition"
 
 
 def work_dir_path(folder: Folder, spill: str | None) -> Path:
@@ -31,6 +34,12 @@ def work_dir_path(folder: Folder, spill: str | None) -> Path:
     if spill is not None:
         return Path(spill).expanduser().absolute() / name
     return Path(tempfile.gettempdir()) / f"{name}-{os.getuid()}"
+
+
+def is_partitioned(plan: IngestPlan) -> bool:
+    """Whether an ingest that was cut short has all rows in buckets, so that the next goes on."""
+    folder = Folder(plan.dataset, plan.storage_options)
+    return WorkDir(work_dir_path(folder, plan.spill)).folder.exists(f"{PARTITION}.json")
 
 
 class WorkDir:

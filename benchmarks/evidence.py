@@ -75,7 +75,7 @@ def section(part: Part, lines: list[Row]) -> str:
         f"## {part.title}",
         origins([line["about"] for line in told.values()]),
         WORDS[part.name],
-        "\n".join(f"- {sentence}" for sentence in found),
+        "What came out:\n\n" + "\n".join(f"- {sentence}" for sentence in found) if found else "",
         part.tables(every),
         f"![{part.title}](figures/{part.figure})" if part.figure else "",
         WORDS.get(f"{part.name}, after", ""),

@@ -47,8 +47,7 @@ and, where a set has no test file, picks the test rows.
   rest. The regression tables have columns of very different units, so they stand here twice:
   `standard` (`--scale standard`), and raw (`--scale none`), where no single step can be right.
   Numbers are not encoded in either (`--encode none`).
-
-What comes out, with lam = 1e-4 and 1/n:""",
+- lam is 1e-4 and 1/n.""",
     "one-pass, after": """\
 What decides:
 

@@ -158,18 +158,19 @@ def verdict(held: Held, target: Held) -> str:
 
 def missed(held: list[Held]) -> list[str]:
     """Tell of every target that is missed: where, by how much, and why."""
-    where: dict[int, list[str]] = {}
+    where: dict[int, dict[str, list[str]]] = {}
     for h in held:
         name = " ".join(h["contest"].split()[1:])
-        for target in (t for t in h["targets"] if verdict(h, t) == "not met"):
-            ratio = "-" if target["ratio"] is None else f"{target['ratio']:.2f}"
-            told = f"{name}, {target['ours']} against {target['peer']}: {ratio} of "
-            where.setdefault(target["number"], []).append(f"{told}{target['at_least']:.2f}")
+        for t in (t for t in h["targets"] if verdict(h, t) == "not met"):
+            pair = f"{t['ours']} against {t['peer']}, {t['at_least']:.2f} wanted"
+            ratio = "-" if t["ratio"] is None else f"{t['ratio']:.2f}"
+            where.setdefault(t["number"], {}).setdefault(pair, []).append(f"{ratio} on {name}")
     texts = REASONS | {1: at_chain(held), 3: at_random(held), 10: at_lines(held)}
     return [
-        f"- {number}, not met on {'; '.join(places)}."
-        + (f" Why: {texts[number]}" if number in texts else "")
-        for number, places in sorted(where.items())
+        f"- {number}, not met: "
+        + "; ".join(f"{pair}: {', '.join(places)}" for pair, places in pairs.items())
+        + (f". Why: {texts[number]}" if number in texts else ".")
+        for number, pairs in sorted(where.items())
     ]
 
 

@@ -86,8 +86,8 @@ REASONS = {
     14: "a command takes about a second to start, Python's imports and numba's, and ingest and "
     "train are two; Vowpal Wabbit reads 200 MB in that time. Straight from the file a step then "
     "moves five learners where its moves one, for a loss that is no larger with nothing tuned; "
-    "`--solver asgd` moves one ([straight.md](straight.md) has both). What a data set is for, later passes and "
-    "proof, is not counted here.",
+    "`--solver asgd` moves one ([straight.md](straight.md) has both). What a data set is for, "
+    "later passes and proof, is not counted here.",
     15: "ingest and train are two commands of a second's start each. Parquet needs no parsing, "
     "which is what ours is fast at, and a step moves five learners, or streaming Newton, where "
     "theirs moves one and ends with four times the loss.",

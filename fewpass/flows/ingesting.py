@@ -28,6 +28,8 @@ from fewpass.solvers.kernels.compiling import Compiling
 from fewpass.storage.columns import copy_folder
 from fewpass.storage.columns_writer import write_columns
 from fewpass.storage.dataset import Dataset
+from fewpass.storage.folder import Folder
+from fewpass.storage.manifest import KEY as MANIFEST
 
 A_WHILE_S = 2.0  # of compiling, after which people wonder
 COMPILING = "Compiling kernels: this is done once on a machine."
@@ -106,14 +108,14 @@ def ingest_shown(terminal: Terminal, plan: IngestPlan) -> IngestResult:
 
 
 def _kept(plan: IngestPlan) -> str:
+    if Folder(plan.dataset, plan.storage_options).exists(MANIFEST):
+        return f"{plan.dataset} is a whole data set; the same command again sees to the rest."
     if is_partitioned(plan):
         return (
             f"The rows of {plan.dataset} are read and lie in buckets; "
             "the same command again goes on with storing them."
         )
-    return (
-        f"Nothing of {plan.dataset} is kept yet; the same command again begins at the first row."
-    )
+    return f"Nothing of {plan.dataset} is kept yet; the same command again begins at the first row."
 
 
 def show_columns(terminal: Terminal, result: IngestResult) -> None:

@@ -166,16 +166,16 @@ def test_a_signal_before_anything_was_trained_promises_nothing(rows, tmp_path):
     assert not run.exists()
 
 
+UNREAD = "Nothing of {} is kept yet; the same command again begins at the first row."
+READ = (
+    "The rows of {} are read and lie in buckets; the same command again goes on with storing them."
+)
+
+
 @pytest.mark.parametrize(
     ("held", "at", "kept"),
-    [
-        (0.5, "write", "Nothing of {} is kept yet; the same command again begins at the first row."),
-        (0.0, "partition", "Nothing of {} is kept yet; the same command again begins at the first "
-                           "row."),
-        (0.0, "write", "The rows of {} are read and lie in buckets; the same command again goes on "
-                       "with storing them."),
-    ],
-)  # fmt: skip
+    [(0.5, "write", UNREAD), (0.0, "partition", UNREAD), (0.0, "write", READ)],
+)
 def test_a_stopped_ingest_says_what_is_kept(tmp_path, monkeypatch, capsys, held, at, kept):
     @contextmanager
     def display(_terminal):

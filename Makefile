@@ -50,7 +50,7 @@ export FEWPASS_DATA
 PYTEST = TMPDIR=$(TEST_TMP) $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile \
   --no-loadscope-reorder --max-worker-restart 0
 
-.PHONY: install install-dev demo test test-public-data lint check docs dist faults bench bench-quick deploy notify clean
+.PHONY: install install-dev demo test test-public-data lint check docs dist faults bench bench-quick server-named deploy notify clean
 
 install: $(STAMP)
 install-dev: $(DEV_STAMP)
@@ -121,18 +121,18 @@ bench-quick: $(PEERS_STAMP)
 	    --page "$$folder/performance.md"
 	$(PEERS)/bin/python -m benchmarks.coming_from
 
-deploy: $(PREFECT_STAMP)
-	@test -n "$$PREFECT_API_URL" || { echo "Say which server: PREFECT_API_URL=http://... make deploy" \
+server-named:
+	@test -n "$$PREFECT_API_URL" || { echo "Say which server: PREFECT_API_URL=http://... make $(MAKECMDGOALS)" \
 	  "(prefect server start --host 127.0.0.1 starts one here)." >&2; exit 2; }
+
+deploy: server-named $(PREFECT_STAMP)
 	$(BIN)/python -m fewpass.flows.orchestration.work_pool
 	FEWPASS_HOME=$(CURDIR) FEWPASS_STORE=$(STORE) $(BIN)/prefect --no-prompt deploy --all
 	@$(BIN)/prefect --no-prompt automation delete fewpass-crash-silent-runs >/dev/null 2>&1 || true
 	$(BIN)/prefect --no-prompt automation create --from-file automation.yaml
 
 # The webhook's address is a secret: it comes from the environment, FEWPASS_WEBHOOK.
-notify: $(PREFECT_STAMP)
-	@test -n "$$PREFECT_API_URL" || { echo "Say which server: PREFECT_API_URL=http://... make notify" \
-	  >&2; exit 2; }
+notify: server-named $(PREFECT_STAMP)
 	@$(BIN)/python -m fewpass.flows.orchestration.notifications $(BLOCK)
 
 clean:

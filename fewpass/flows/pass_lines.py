@@ -17,6 +17,7 @@ from fewpass.pipeline.sizes import format_bytes
 
 SHORTEST_S = 1.0  # from line to line: there are passes of milliseconds
 NEVER = -1.0
+SHOWN_BYTES_PER_S = 5e4  # less would read as 0.0
 WAITS = {"read": "reading", "decode": "decoding", "permute": "drawing the order"}
 
 
@@ -103,7 +104,8 @@ def _parts(
     if numbers.left_passes is not None:
         yield f"about {numbers.left_passes:,.0f} passes to the tolerance"
     yield f"{numbers.rows_per_s:,.0f} rows/s"
-    yield f"{numbers.bytes_per_s / 1e6:.1f} MB/s"
+    if numbers.bytes_per_s >= SHOWN_BYTES_PER_S:  # rows in memory are read no more
+        yield f"{numbers.bytes_per_s / 1e6:.1f} MB/s"
     yield format_bytes(numbers.memory)
     if waiting:
         yield f"{waiting:.0%} waiting for rows ({WAITS[longest]})"

@@ -69,7 +69,10 @@ def _fields(
         members = _models(field)
         if len(members) == 1:
             inner = default if default is not MISSING else None
-            yield from _fields(path, members[0], inner, methods)
+            for found in _fields(path, members[0], inner, methods):
+                # What may be left out as a whole requires nothing.
+                spared = found.default is MISSING and default is None
+                yield found._replace(default=None) if spared else found
         elif members:
             yield from _union(path, members, default, field)
         elif name not in ("storage_options", "label_required"):

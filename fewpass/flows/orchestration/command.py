@@ -90,8 +90,11 @@ def _finish(flow: Flow[Any, Any], parameters: dict[str, Any]) -> int:
         from fewpass.flows.orchestration.scheduled import log_in_json
 
         log_in_json()
+    from fewpass.flows.orchestration.server import answering
+
     try:
-        state: Any = flow(**parameters, return_state=True)
+        with answering():
+            state: Any = flow(**parameters, return_state=True)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - told in a sentence
         sys.stderr.write(f"prefect run: {sentence(error)}\n")
         return exit_status(error) if isinstance(error, KeyboardInterrupt) else FAILED

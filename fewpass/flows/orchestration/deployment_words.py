@@ -70,23 +70,18 @@ def _unpacked(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def _parameters_of(deployment: str) -> dict[str, Any]:
     """Return what a deployment's runs are given when nothing else is said."""
-    import httpx
     from prefect import get_client
     from prefect.exceptions import ObjectNotFound
-    from prefect.settings import get_current_settings
 
-    with get_client(sync_client=True) as client:
+    from fewpass.flows.orchestration.server import answering
+
+    with answering(), get_client(sync_client=True) as client:
         try:
             found = client.read_deployment_by_name(deployment)
         except ObjectNotFound:
             raise ValueError(
                 f'There is no deployment "{deployment}". prefect deployment ls lists them.'
             ) from None
-        except httpx.TransportError as error:
-            where = get_current_settings().api.url or "an address of its own"
-            raise ConnectionError(
-                f"No Prefect server answers at {where} ({error}). Start it, or set PREFECT_API_URL."
-            ) from error
     return dict(found.parameters)
 
 

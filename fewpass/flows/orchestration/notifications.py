@@ -24,6 +24,7 @@ from prefect.exceptions import ObjectNotFound
 from prefect.types import SecretDict
 
 from fewpass.flows.orchestration.scheduled import MISSED, REFUSED
+from fewpass.flows.orchestration.server import told
 from fewpass.flows.orchestration.signatures import REQUESTS
 from fewpass.flows.orchestration.stalling import STALLED
 from fewpass.pipeline.errors import BadInput
@@ -136,4 +137,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(told(main))

@@ -19,6 +19,7 @@ from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.states import Crashed
 
 from fewpass.flows.dead_runs import WHEN_STALLED, Finding, examine_folder, stalled, what_resumes
+from fewpass.flows.orchestration.server import answering
 from fewpass.flows.orchestration.signatures import REQUESTS
 from fewpass.pipeline.refresh.generations import newest_run
 from fewpass.pipeline.runs.run_folder import RunFolder
@@ -30,7 +31,7 @@ PAGE = 200
 
 def examine_server(*, fix: bool) -> list[Finding]:
     """Look at every flow run of ours that the server believes alive; mark the dead crashed."""
-    with get_client(sync_client=True) as client:
+    with answering(), get_client(sync_client=True) as client:
         return [_examine(client, run, fix=fix) for run in _believed_alive(client)]
 
 

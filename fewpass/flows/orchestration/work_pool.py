@@ -6,20 +6,25 @@ are.
 
 from __future__ import annotations
 
+import sys
+
 from prefect import get_client
 from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.workers.process import ProcessWorker
 
+from fewpass.flows.orchestration.server import told
+
 NAME = "fewpass"
 
 
-def make_work_pool() -> None:
+def make_work_pool() -> int:
     """Create the process work pool, or bring the one that is there up to date."""
     template = ProcessWorker.get_default_base_job_template()
     pool = WorkPoolCreate(name=NAME, type=ProcessWorker.type, base_job_template=template)
     with get_client(sync_client=True) as client:
         client.create_work_pool(pool, overwrite=True)
+    return 0
 
 
 if __name__ == "__main__":
-    make_work_pool()
+    sys.exit(told(make_work_pool))

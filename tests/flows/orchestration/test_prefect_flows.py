@@ -11,7 +11,12 @@ import time
 from pathlib import Path
 
 import pytest
+from prefect.settings import PREFECT_API_URL, temporary_settings
 
+from fewpass.flows.orchestration.command import run_flow
+from fewpass.flows.orchestration.server import told
+from fewpass.flows.orchestration.silent_runs import examine_server
+from fewpass.flows.orchestration.work_pool import make_work_pool
 from fewpass.pipeline.clicks import write_clicks
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.refresh.publishing import published
@@ -310,6 +315,14 @@ def test_a_deployments_words_without_a_server(tmp_path, word, status, said):
     assert (done.returncode, done.stdout) == (status, "")
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_server_that_does_not_answer_is_named(capsys):
+    with temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{free_port()}/api"}):
+        with pytest.raises(ConnectionError, match="No Prefect server answers at http"):
+            examine_server(fix=True)
+        assert told(make_work_pool) == run_flow("models", ("store=nowhere",), help_=False) == 1
+    assert capsys.readouterr().err.count("Start it, or set PREFECT_API_URL.\n") == 2
 
 
 def test_an_ingest_that_is_killed_is_finished_by_the_same_flow(

@@ -1,0 +1,39 @@
+"""A Prefect server that does not answer, told in a sentence."""
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from fewpass.flows.errors import exit_status, sentence
+
+UNREACHED = "Failed to reach API"  # how Prefect's flows begin to say it
+
+
+@contextmanager
+def answering() -> Iterator[None]:
+    """Turn the failure to reach a server into a ConnectionError that says which, and what to do."""
+    import httpx
+    from prefect.settings import get_current_settings
+
+    try:
+        yield
+    except (httpx.TransportError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and not str(error).startswith(UNREACHED):
+            raise
+        where = get_current_settings().api.url or "an address of its own"
+        raise ConnectionError(
+            f"No Prefect server answers at {where}. Start it, or set PREFECT_API_URL."
+        ) from error
+
+
+def told(work: Callable[[], int]) -> int:
+    """Do what a target of make asks a server for; returns the exit status, with a sentence."""
+    try:
+        with answering():
+            return work()
+    except (ValueError, ConnectionError) as error:
+        sys.stderr.write(f"{sentence(error)}\n")
+        return exit_status(error)

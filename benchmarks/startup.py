@@ -14,7 +14,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -110,14 +110,17 @@ def tree(found: Sequence[Import], least_us: int = SHOWN_US) -> Iterator[str]:
             yield f"{each.with_its_own_us / 1e3:8.0f} ms  {'  ' * each.depth}{each.name}"
 
 
-def prepare(folder: Path) -> None:
-    """Make a small click log, its data set and a run: kernels are compiled by then."""
+def prepare(folder: Path, run: Callable[[Sequence[str], Path], object] = imports) -> None:
+    """Make a small click log, its data set and a run: kernels are compiled by then.
+
+    `run` runs a command in a folder, by default in a process of its own.
+    """
     from fewpass.pipeline.clicks import write_clicks
 
     write_clicks(folder / "clicks.svm", SIZE)
-    imports(("ingest", "clicks.svm", "clicks", "--test-fraction", "0.1"), folder)
+    run(("ingest", "clicks.svm", "clicks", "--test-fraction", "0.1"), folder)
     for name in (*TRAININGS, "train to a tolerance"):
-        imports((*COMMANDS[name].words[:2], f"{name}-before", *COMMANDS[name].words[3:]), folder)
+        run((*COMMANDS[name].words[:2], f"{name}-before", *COMMANDS[name].words[3:]), folder)
 
 
 def tell_first_rows(folder: Path, runs: int) -> None:

@@ -32,6 +32,7 @@ from testing.results import table
 
 Held = dict[str, Any]
 PAGE = Path("docs/performance.md")
+FIGURES = "figures"  # beside the page
 COMMAND = ".venv-peers/bin/python -m benchmarks.suite --only"
 TARGET_HEAD = ("", "what", "ours", "against", "measure", "wanted", "came out", "met")
 MEASURES = {
@@ -50,7 +51,8 @@ def main() -> None:
     options.add_argument("--page", type=Path, default=PAGE)
     chosen = options.parse_args()
     held = newest(chosen.results, quick=chosen.quick)
-    chosen.page.write_text(page(held, draw(held, chosen.page.parent / "figures")))
+    draw(held, chosen.page.parent / FIGURES)
+    chosen.page.write_text(page(held))
 
 
 def newest(results: Path, *, quick: bool) -> list[Held]:
@@ -65,29 +67,28 @@ def part_of(held: Held) -> str:
     return str(held["contest"]).split()[0]
 
 
-def draw(held: list[Held], folder: Path) -> dict[str, str]:
-    """Draw a figure per part that there are results for; returns the figures by part."""
+def draw(held: list[Held], folder: Path) -> None:
+    """Draw a figure per part that there are results for."""
     folder.mkdir(parents=True, exist_ok=True)
     own = {"one-pass": draw_ratios, "accuracy": draw_accuracy, "out-of-core": draw_passes}
-    drawn = {}
     for part in dict.fromkeys(part_of(h) for h in held):
-        path = folder / f"performance-{part}.png"
+        path = folder / figure_of(part)
         mine = [h for h in held if part_of(h) == part]
         if part in own:
             own[part](path, mine)
         else:
             draw_bars(path, mine, BARS[part])
-        drawn[part] = f"![{part}](figures/{path.name})"
-    return drawn
 
 
-def page(held: list[Held], figures: dict[str, str]) -> str:
+def figure_of(part: str) -> str:
+    """Return the file name of a part's figure."""
+    return f"performance-{part}.png"
+
+
+def page(held: list[Held]) -> str:
     """Put the page together."""
     parts = [part for part in SECTIONS if any(part_of(h) == part for h in held)]
-    sections = [
-        section(part, [h for h in held if part_of(h) == part], figures.get(part, ""))
-        for part in parts
-    ]
+    sections = [section(part, [h for h in held if part_of(h) == part]) for part in parts]
     return "\n\n".join([TITLE + "\n" + about(held), "## Targets", targets(held), *sections]) + "\n"
 
 
@@ -213,7 +214,7 @@ def at_lines(held: list[Held]) -> str:
     return LINES + "; ".join(parts) + "." + COPIES
 
 
-def section(part: str, held: list[Held], figure: str) -> str:
+def section(part: str, held: list[Held]) -> str:
     """One part: its words, its command, its figure, a table of all its contests."""
     names = list(dict.fromkeys(name for h in held for name in contestants(h)))
     head = ("", *(" ".join(h["contest"].split()[1:]) for h in held))
@@ -222,6 +223,7 @@ def section(part: str, held: list[Held], figure: str) -> str:
          *(SHOWN[part](contestants(h)[name]) if name in contestants(h) else "" for h in held)]
         for name in names
     ]  # fmt: skip
+    figure = f"![{part}]({FIGURES}/{figure_of(part)})"
     title = f"## {part.capitalize().replace('-', ' ')}"
     words = [title, SECTIONS[part], f"    {COMMAND} {part}", figure, table(head, rows, ("",))]
     return "\n\n".join([*words, *([PROFILES[part]] if part in PROFILES else [])])

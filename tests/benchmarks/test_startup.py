@@ -1,5 +1,7 @@
 """What a command imports: a list of modules, never a time."""
 
+import contextlib
+
 import pytest
 
 from benchmarks.first_row import FirstRow, as_line
@@ -14,6 +16,7 @@ from benchmarks.startup import (
     tree,
     unneeded,
 )
+from fewpass.flows import cli
 from fewpass.pipeline.settings.formats import EXTENSIONS, FORMATS, TABLES
 from fewpass.pipeline.sources.opening import rows_class, source_class
 
@@ -21,8 +24,14 @@ from fewpass.pipeline.sources.opening import rows_class, source_class
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     made = tmp_path_factory.mktemp("startup")
-    prepare(made)
+    prepare(made, here)
     return made
+
+
+def here(words, folder):
+    """In this process, which has imported everything."""
+    with contextlib.chdir(folder):
+        assert cli.main([*words, "-q"]) == 0
 
 
 @pytest.mark.parametrize("title", COMMANDS)

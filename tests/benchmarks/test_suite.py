@@ -11,7 +11,7 @@ import pytest
 from benchmarks import evidence
 from benchmarks.suite.__main__ import RESULTS
 from benchmarks.suite.contest import Contest, Contestant, LostError, Target
-from benchmarks.suite.page import PAGE, draw, newest, page
+from benchmarks.suite.page import PAGE, newest, page
 from benchmarks.suite.workloads import load, save, shape, sparse_rows
 from testing.results import EVIDENCE
 from tests.conftest import PROJECT
@@ -55,7 +55,7 @@ def test_contestants_take_turns_in_processes_of_their_own(place, tmp_path):
     results.write_text("".join(json.dumps(held | about | {"title": t}) + "\n" for t in "ab"))
     (last,) = newest(results, quick=False)
     assert last["title"] == "b"
-    assert "| *read* |" in page([last], {})
+    assert "| *read* |" in page([last])
 
 
 def test_a_contestant_that_fails_is_named(place):
@@ -64,9 +64,9 @@ def test_a_contestant_that_fails_is_named(place):
         contest(place, lost).held()
 
 
-def test_the_page_is_made_of_the_results_alone(tmp_path):
+def test_the_page_is_made_of_the_results_alone():
     held = newest(PROJECT / RESULTS, quick=False)
-    assert page(held, draw(held, tmp_path)) == (PROJECT / PAGE).read_text()
+    assert page(held) == (PROJECT / PAGE).read_text()
 
 
 def test_the_page_of_evidence_is_made_of_the_results_alone():

@@ -2,17 +2,21 @@
 
 import json
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from testing.object_store import object_store
+from testing.one_process import run_all
 
 SECRET = "canary-19c4"
-FEWPASS = str(Path(sys.executable).with_name("fewpass"))
+COMMANDS = """\
+ingest s3://warehouse/rows.svm s3://warehouse/set
+train s3://warehouse/set s3://warehouse/run --certify --lam 0.1
+resume s3://warehouse/run
+evaluate s3://warehouse/run s3://warehouse/set
+predict s3://warehouse/run s3://warehouse/rows.svm s3://warehouse/out.csv
+verify s3://warehouse/set"""
 
 
 @pytest.fixture
@@ -32,32 +36,19 @@ def test_credentials_come_from_the_environment_and_stay_there(s3, tmp_path):
     ]
     fs.pipe_file("warehouse/rows.svm", ("\n".join(lines) + "\n").encode())
 
-    said = ""
-
-    def fewpass(*words):
-        nonlocal said
-        done = subprocess.run(
-            [FEWPASS, *words, "--json"],
-            capture_output=True, text=True, env=os.environ | environment, cwd=tmp_path, timeout=240,
-        )  # fmt: skip
-        said += done.stdout + done.stderr
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
-
-    place = "s3://warehouse"
-    assert fewpass("ingest", f"{place}/rows.svm", f"{place}/set")["rows"] == 500
-    trained = fewpass("train", f"{place}/set", f"{place}/run", "--certify", "--lam", "0.1")
+    commands = [["fewpass", *line.split(), "--json"] for line in COMMANDS.splitlines()]
+    done = run_all(commands, tmp_path, os.environ | environment)
+    assert [each.status for each in done] == [0] * len(done), done
+    made, trained, resumed, judged, scored, verified = (json.loads(each.out) for each in done)
+    assert (made["rows"], scored["rows"]) == (500, 500)
     assert trained["certificate"] >= 0
-    assert fewpass("resume", f"{place}/run")["weights_sha256"] == trained["weights_sha256"]
-    assert fewpass("evaluate", f"{place}/run", f"{place}/set")["error"] < 0.1
-    assert (
-        fewpass("predict", f"{place}/run", f"{place}/rows.svm", f"{place}/out.csv")["rows"] == 500
-    )
-    assert fewpass("verify", f"{place}/set")
+    assert resumed["weights_sha256"] == trained["weights_sha256"]
+    assert judged["error"] < 0.1
+    assert verified
     assert list(tmp_path.iterdir()) == []
 
     fs.invalidate_cache()
     written = fs.find("warehouse")
     assert any(key.endswith("run/log.jsonl") for key in written)
     assert not [key for key in written if SECRET.encode() in fs.cat_file(key)]
-    assert SECRET not in said
+    assert not [each for each in done if SECRET in each.out + each.err]

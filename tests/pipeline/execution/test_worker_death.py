@@ -17,22 +17,23 @@ from testing.datasets import make
 from testing.object_store import object_store
 
 
-@pytest.fixture
-def store(monkeypatch):
+@pytest.fixture(scope="module")
+def store():
     """An S3 of this machine, its credentials in the environment of all that is started."""
     import fsspec
 
-    with object_store("warehouse") as bucket:
+    with object_store("warehouse") as bucket, pytest.MonkeyPatch.context() as patch:
         for name, value in bucket.environment.items():
-            monkeypatch.setenv(name, value)
+            patch.setenv(name, value)
         fsspec.config.set_conf_env(fsspec.config.conf)  # of this process, which has begun
         yield bucket.fs
     fsspec.config.conf.pop("s3")
     bucket.fs.clear_instance_cache()
 
 
-@pytest.fixture
-def two_processes():
+@pytest.fixture(scope="module")
+def cluster(store):
+    """Two processes; whoever is killed is started again."""
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # it tells of every death at length
     with (
         distributed.LocalCluster(
@@ -42,6 +43,12 @@ def two_processes():
         distributed.Client(cluster, set_as_default=False) as client,
     ):  # fmt: skip
         yield client
+
+
+@pytest.fixture
+def two_processes(cluster):
+    cluster.wait_for_workers(2, timeout=60)
+    return cluster
 
 
 def test_the_model_is_the_same_bit_for_bit(tmp_path, two_processes, monkeypatch):

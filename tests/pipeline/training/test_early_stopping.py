@@ -44,27 +44,31 @@ def trained(plan, url):
     return run
 
 
+@pytest.fixture(scope="module")
+def quiet(plan, tmp_path_factory):
+    """What a plan comes to when nothing disturbs it, and what is looked at in many ways."""
+    return trained(plan, tmp_path_factory.mktemp("quiet") / "run")
+
+
 def losses(run):
     return [event["loss"] for event in run.run.events() if event["event"] == "validation"]
 
 
-def test_the_model_of_the_lowest_loss_is_kept(plan, tmp_path):
-    run = trained(plan, tmp_path / "run")
-    seen, told = losses(run), run.result
+def test_the_model_of_the_lowest_loss_is_kept(plan, quiet):
+    seen, told = losses(quiet), quiet.result
     assert told.stopped_early
     assert told.passes < plan.passes
-    kept = load_model(RunFolder(str(tmp_path / "run")))
-    judged = evaluate(kept, run._engine._held_out(), InProcess())
+    kept = load_model(quiet.run)
+    judged = evaluate(kept, quiet._engine._held_out(), InProcess())
     assert judged.loss == min(seen) == told.candidates[0]["loss"]
     assert seen.index(min(seen)) < len(seen) - 1, "not the last one"
     assert judged.error == told.candidates[0]["error"]
-    here = evaluate(kept, run._engine._job.dataset, InProcess())
+    here = evaluate(kept, quiet._engine._job.dataset, InProcess())
     assert told.objective == pytest.approx(here.objective, rel=1e-12), "it is certified itself"
     assert told.certificate > 0.0
 
 
-def test_a_training_that_was_interrupted_anywhere_comes_to_the_same_bits(plan, tmp_path):
-    quiet = trained(plan, tmp_path / "quiet")
+def test_a_training_that_was_interrupted_anywhere_comes_to_the_same_bits(plan, quiet, tmp_path):
     curve = quiet.newest.validation.curve
     for stop_at in (1, 4, 9):
         run = TrainingRun.start(plan, str(tmp_path / f"{stop_at}"), InProcess())
@@ -81,19 +85,17 @@ def test_a_training_that_was_interrupted_anywhere_comes_to_the_same_bits(plan, t
         assert run.newest.certified == quiet.newest.certified
 
 
-def test_it_stops_where_the_rule_says(plan, tmp_path):
+def test_it_stops_where_the_rule_says(plan, quiet):
     """The rule in plain Python, on the losses that the log tells."""
-    seen, level, waited = losses(trained(plan, tmp_path / "run")), np.inf, 0
+    seen, level, waited = losses(quiet), np.inf, 0
     for number, loss in enumerate(seen):
         fell = loss < level * (1.0 - LEAST_GAIN)
         level, waited = (loss, 0) if fell else (level, waited + 1)
         assert (waited == plan.n_iter_no_change) == (number == len(seen) - 1)
 
 
-def test_the_report_draws_the_curve(plan, tmp_path):
-    trained(plan, tmp_path / "run")
-    told = draw_report(RunFolder(str(tmp_path / "run")))
-    assert told.validation == f"{tmp_path}/run/report/validation.png"
+def test_the_report_draws_the_curve(quiet):
+    assert draw_report(quiet.run).validation == f"{quiet.run.url}/report/validation.png"
 
 
 def test_slow_gains_count_together():

@@ -75,7 +75,7 @@ def wait_for(condition, seconds, what):
     deadline = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < deadline, f"{what} did not come about in {seconds} s"
-        time.sleep(0.2)
+        time.sleep(0.5)  # a server that is asked more often computes for the answers
     return found
 
 

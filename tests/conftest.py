@@ -32,6 +32,7 @@ ONE_SERVER = (
     "test_notifications.py",
     "test_prefect_flows.py",
     "test_raw_tables.py",
+    "test_refresh_page.py",
     "test_spans.py",
 )
 #: What takes minutes begins first, so that no process is left with it at the end.

@@ -1,10 +1,12 @@
-"""README, docs/tour.md, docs/coming-from.md and docs/tutorials: every command, and the Python."""
+"""README, docs/tour.md, docs/coming-from.md and docs/tutorials: every command, and the Python.
+
+The tutorial of a nightly refresh is run where a Prefect server is, in tests/flows/orchestration.
+"""
 
 import contextlib
 import os
 import re
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -58,7 +60,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "demo-output").mkdir()
     write_visits(tmp_path / "visits.csv", 2_000)
     write_visits(tmp_path / "demo-output/visits.csv", 2_000)
-    for name in ("clicks", "monday", "tuesday", "demo-output/clicks"):
+    for name in ("clicks", "tuesday", "demo-output/clicks"):
         write_clicks(tmp_path / f"{name}.svm", 1_500_000, seed=len(name))
     rng = np.random.default_rng(0)
     topic = rng.choice(list(TOPICS), 300)
@@ -102,15 +104,6 @@ def test_the_readme_names_both_commands():
     commands = [command for command, _ in sessions("README.md")]
     assert "make demo" in commands
     assert "make test" in commands
-
-
-@pytest.mark.timeout(600)
-def test_a_nightly_refresh(folder, prefect_database):
-    (folder / "prefect").mkdir()
-    shutil.copy(prefect_database, folder / "prefect")
-    script = "\n".join(command for command, _ in sessions("docs/tutorials/refresh.md"))
-    finish(script, folder, {"PREFECT_HOME": str(folder / "prefect")})
-    assert len((folder / "scores.csv").read_text().splitlines()) > 1000
 
 
 @pytest.mark.timeout(600)

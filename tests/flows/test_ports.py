@@ -3,14 +3,10 @@
 import contextlib
 import http.client
 import os
-import re
-import shlex
-import shutil
 import sys
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 from fewpass.pipeline.dashboard.hosts import names_this_machine
@@ -20,9 +16,8 @@ from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
 from testing.datasets import make
+from testing.listening import LOOPBACK, listening
 from testing.prefect_server import (
-    PREFECT,
-    PROJECT,
     clean_environment,
     free_port,
     start,
@@ -30,22 +25,9 @@ from testing.prefect_server import (
     wait_for,
 )
 
-LOOPBACK = {"127.0.0.1", "::1"}
 FEWPASS = str(Path(sys.executable).with_name("fewpass"))
 LOOK_EVERY_S = 0.05  # sockets are there as long as the work takes
 pytestmark = pytest.mark.timeout(300)
-
-
-def listening(pid):
-    """(address, port) of every socket that a process or a child of it listens on."""
-    found = set()
-    with contextlib.suppress(psutil.NoSuchProcess):
-        process = psutil.Process(pid)
-        for one in (process, *process.children(recursive=True)):
-            with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-                sockets = one.net_connections("inet")
-                found |= {tuple(s.laddr) for s in sockets if s.status == psutil.CONN_LISTEN}
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -76,21 +58,18 @@ def test_a_cluster_started_here_is_for_this_machine(place):
 WITHOUT_DASK = ("train", "evaluate", "predict")  # as what they do takes no half minute
 
 
-@pytest.mark.parametrize("command", [*WITHOUT_DASK, "train on Dask", "prefect run"])
-def test_a_command_listens_to_this_machine_alone(command, made, prefect_database, tmp_path):
+@pytest.mark.parametrize("command", [*WITHOUT_DASK, "train on Dask"])
+def test_a_command_listens_to_this_machine_alone(command, made, tmp_path):
+    """Prefect's, and a cluster started by hand, are looked at in test_operations_page.py."""
     data, run = made
-    home = tmp_path / "home"
-    home.mkdir()
-    shutil.copy(prefect_database, home)
     train = [FEWPASS, "train", data, str(tmp_path / "run"), "--memory", "97MB"]
     words = {
         "train": train,
         "train on Dask": [*train, "--scheduler", "local"],
         "evaluate": [FEWPASS, "evaluate", run, data],
         "predict": [FEWPASS, "predict", run, data, str(tmp_path / "scores.csv")],
-        "prefect run": [PREFECT, "run", "train", f"-pdataset={data}", f"-prun={tmp_path}/flow"],
     }
-    process = start(words[command], clean_environment(home), tmp_path / "said")
+    process = start(words[command], clean_environment(tmp_path), tmp_path / "said")
     seen = set()
     while process.poll() is None:
         seen |= listening(process.pid)
@@ -98,30 +77,6 @@ def test_a_command_listens_to_this_machine_alone(command, made, prefect_database
     assert process.returncode == 0, (tmp_path / "said").read_text()
     assert bool(seen) == (command not in WITHOUT_DASK)
     assert {address for address, _ in seen} <= LOOPBACK
-
-
-def test_the_documented_cluster_is_for_this_machine(tmp_path):
-    text = (PROJECT / "docs/operations.md").read_text(encoding="utf-8")
-    lines = [
-        re.sub(r"\b8787\b", "0", one) for one in re.findall(r"^\$ (dask .*) &$", text, re.MULTILINE)
-    ]
-    port = str(free_port())
-    processes = [
-        start([str(Path(sys.executable).with_name(word)) if word == "dask" else word
-               for word in shlex.split(line.replace("8786", port))],
-              clean_environment(tmp_path), tmp_path / "said")
-        for line in lines
-    ]  # fmt: skip
-    try:
-        assert len(processes) == 2
-        wait_for(lambda: "Registered to" in (tmp_path / "said").read_text(), 120, "the worker")
-        for process in processes:
-            seen = listening(process.pid)
-            assert len(seen) >= 2
-            assert {address for address, _ in seen} <= LOOPBACK
-    finally:
-        for process in processes:
-            stop(process)
 
 
 def status(port, host):

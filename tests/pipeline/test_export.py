@@ -5,11 +5,9 @@ import sys
 
 import numpy as np
 import pytest
-import skops.io
 from liblinear import liblinearutil
 from onnxruntime import InferenceSession
 from safetensors import safe_open
-from skl2onnx import to_onnx
 
 import fewpass
 from fewpass.pipeline.estimators import LinearClassifier, LinearRegressor, from_run
@@ -61,6 +59,8 @@ def test_onnx_predicts_the_same(name, tmp_path):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_scikit_learns_own_predicts_the_same_and_is_trusted_by_skops(name, tmp_path):
+    import skops.io  # a second that every process of the suite would take to find its tests
+
     X, model = fitted(**MODELS[name])
     model.save_model(tmp_path / "model.skops")
     assert skops.io.get_untrusted_types(file=tmp_path / "model.skops") == []
@@ -71,6 +71,7 @@ def test_scikit_learns_own_predicts_the_same_and_is_trusted_by_skops(name, tmp_p
 
 
 def test_skl2onnx_converts_it_at_the_end_of_a_pipeline(tmp_path):
+    from skl2onnx import to_onnx
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 

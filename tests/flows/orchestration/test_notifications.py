@@ -8,7 +8,6 @@ import time
 
 import pytest
 
-from fewpass.flows.orchestration.stalling import StallWatch
 from testing.datasets import make
 from testing.prefect_server import PROJECT, wait_for
 from testing.receiver import receiver
@@ -117,6 +116,8 @@ def test_nowhere_and_to_nobody_is_refused(prefect_server):
 
 
 def test_a_silence_is_told_once_and_again_after_progress():
+    from fewpass.flows.orchestration.stalling import StallWatch  # which imports Prefect
+
     told = []
     with StallWatch(told.append, floor_s=0.5, looks_every_s=0.02) as watch:
         for _ in range(4):

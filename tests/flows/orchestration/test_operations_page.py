@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,8 @@ from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import weights_digest
 from fewpass.pipeline.training.training_run import TrainingRun
+from testing.listening import LOOPBACK as ADDRESSES
+from testing.listening import listening
 from testing.prefect_server import PROJECT, START_S, free_port
 
 #: Put on the path as sitecustomize: writes down every host that a process looks up.
@@ -46,6 +49,7 @@ except OSError:
     sys.exit(1)
 """
 
+LOOK_EVERY_S = 0.2  # servers are there for seconds
 LOOPBACK = {"127.0.0.1", "localhost", "::1", "0.0.0.0", "", "None"}
 PAGE = (PROJECT / "docs/operations.md").read_text(encoding="utf-8")
 
@@ -56,8 +60,12 @@ def commands():
         yield from re.findall(r"^\$ (.*)$", block, re.MULTILINE)
 
 
-def script(store, ports):
-    """The commands as one shell script: places and ports of this test, servers waited for."""
+def script(store, ports, server):
+    """The commands as one shell script: places and ports of this test, servers waited for.
+
+    The first flow has a server for the while, which takes five seconds to start; until the page
+    starts its own, the others are given one that is there.
+    """
     lines = ["set -euo pipefail", "trap 'kill $(jobs -p)' EXIT"]
     for command in commands():
         for port, here in ports.items():
@@ -65,18 +73,39 @@ def script(store, ports):
         command = command.replace("/data/fewpass", str(store))
         command = re.sub(r"(?<![\w/])clicks\.svm", str(store.parent / "clicks.svm"), command)
         lines += [f"echo '+' {shlex.quote(command)}", command]
+        if command.startswith("prefect run ingest"):
+            lines.append(f"export PREFECT_API_URL={server}")
         if command.startswith("prefect server"):
             wait = f"python {store.parent / 'answers.py'} http://127.0.0.1:{ports[4200]}/api/health"
             lines.append(f"for k in $(seq {START_S}); do {wait} && break; sleep 1; done")
     return "\n".join(lines) + "\n"
 
 
+def sockets_until_the_end(process, seconds):
+    """Every socket that the script's processes ever listen on, in the order of their beginning."""
+    seen, until = [], time.monotonic() + seconds
+    while process.poll() is None:
+        assert time.monotonic() < until
+        seen += listening(process.pid).difference(seen)
+        time.sleep(LOOK_EVERY_S)
+    return seen
+
+
+def require_for_this_machine(seen, servers):
+    """First comes what `prefect run` has for itself, then what the page starts."""
+    assert {address for address, _ in seen} <= ADDRESSES
+    found = [port for _, port in seen]
+    assert found[0] not in servers
+    assert set(servers) < set(found[1:])
+
+
 @pytest.mark.timeout(900)
-def test_every_command_runs(tmp_path):
+def test_every_command_runs(prefect_server, tmp_path):
+    """Whatever listens, Prefect's, Dask's and ours, listens to this machine alone."""
     store = tmp_path / "store"
     write_clicks(tmp_path / "clicks.svm", 400_000)
     ports = {port: free_port() for port in (4200, 8786, 8787, 8788)}
-    (tmp_path / "page.sh").write_text(script(store, ports))
+    (tmp_path / "page.sh").write_text(script(store, ports, prefect_server.url))
     (tmp_path / "sitecustomize.py").write_text(LOOKUPS)
     (tmp_path / "answers.py").write_text(ANSWERS)
     # Continuous integration is something that Prefect spares by itself.
@@ -94,12 +123,13 @@ def test_every_command_runs(tmp_path):
         stdout=said, stderr=subprocess.STDOUT, start_new_session=True,
     )  # fmt: skip
     try:
-        status = process.wait(850)
+        seen = sockets_until_the_end(process, 850)
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         said.close()
-    assert status == 0, (tmp_path / "out").read_text()[-3000:]
+    assert process.returncode == 0, (tmp_path / "out").read_text()[-3000:]
+    require_for_this_machine(seen, [ports[port] for port in (4200, 8786, 8787)])
     for made in ("data/manifest.json", "first/run.json", "second/report/loss.png", "scores.csv",
                  "live/publications/000001.json", "scores.parquet", "third/run.json"):  # fmt: skip
         assert (store / made).exists(), made

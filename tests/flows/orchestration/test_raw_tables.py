@@ -1,8 +1,6 @@
 """Raw tables through the Prefect flows: the bits that the command line gives."""
 
 import shutil
-import subprocess
-import sys
 
 import pandas as pd
 import pytest
@@ -19,15 +17,6 @@ MEMORY = "128MB"
 def predicted(run, source, out):
     """By the command, in this process."""
     assert main(["predict", str(run), str(source), str(out), "--memory", MEMORY, "-q"]) == 0
-    return pd.read_parquet(out)
-
-
-def predicted_alone(run, source, out):
-    """By the command, in a process of its own."""
-    words = ["predict", str(run), str(source), str(out), "-q"]
-    subprocess.run(
-        [sys.executable, "-c", f"from fewpass.flows.cli import main; main({words!r})"], check=True
-    )
     return pd.read_parquet(out)
 
 
@@ -73,10 +62,10 @@ def test_flows_give_the_bits_of_the_command_line(flow_runner, rows):
         predicted(run, folder / "raw.csv", folder / "own.parquet"),
     )
     require_equal(by_flow, by_command)
-    # The run folder is all that a process needs.
+    # The run folder is all that it takes; tests/pipeline/test_tables.py has a process of its own.
     shutil.move(folder / "run", folder / "moved")
     shutil.rmtree(folder / "d")
-    alone = predicted_alone(folder / "moved", folder / "raw.csv", folder / "alone.parquet")
+    alone = predicted(folder / "moved", folder / "raw.csv", folder / "alone.parquet")
     require_equal(alone, by_command)
 
 
@@ -111,5 +100,5 @@ def test_after_a_refresh_raw_rows_are_predicted_alike(flow_runner, rows):
     require_equal(by_flow, encoded)
     shutil.copytree(second, folder / "alone")
     shutil.rmtree(store)
-    alone = predicted_alone(folder / "alone", folder / "raw.csv", folder / "alone.parquet")
+    alone = predicted(folder / "alone", folder / "raw.csv", folder / "alone.parquet")
     require_equal(alone, by_flow)

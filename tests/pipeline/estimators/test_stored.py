@@ -1,5 +1,6 @@
 """Rows that are not in memory: the same models, whatever they come in and however they are cut."""
 
+import inspect
 import os
 import signal
 import subprocess
@@ -223,19 +224,25 @@ def test_a_killed_fit_goes_on_when_it_is_called_again(tmp_path):
         classifier(solver="sdca", passes=3, folder=tmp_path / "quiet").fit(rows, "t", "w")
 
 
+def tokens(folder):
+    """By which frames of a folder's files are known again."""
+    import dask.dataframe as dd
+
+    from fewpass.pipeline.sources.collections import token_of
+
+    frame = dd.read_parquet(folder)
+    return [token_of(frame.assign(more=1), frame["t"], None), token_of(frame, "t", None)]
+
+
 def test_a_frame_of_files_is_known_again_in_another_process(tmp_path):
     frame().to_parquet(tmp_path / "rows.parquet")
-    made = (
-        "import sys, dask.dataframe as dd\nfrom fewpass.pipeline.sources.collections import token_of\n"
-        "frame = dd.read_parquet(sys.argv[1])\n"
-        "print(token_of(frame.assign(more=1), frame['t'], None), token_of(frame, 't', None))"
-    )
-    words = [sys.executable, "-c", made, str(tmp_path)]
-    first, again = (subprocess.check_output(words, text=True) for _ in range(2))
-    assert first == again
-    assert len(set(first.split())) == 2
+    first = tokens(str(tmp_path))
+    there = f"import sys\n{inspect.getsource(tokens)}\nprint(*tokens(sys.argv[1]))"
+    words = [sys.executable, "-c", there, str(tmp_path)]
+    assert subprocess.check_output(words, text=True).split() == first
+    assert len(set(first)) == 2
     frame().assign(t=Y[::-1]).to_parquet(tmp_path / "rows.parquet")
-    assert not set(first.split()) & set(subprocess.check_output(words, text=True).split())
+    assert not set(first) & set(tokens(str(tmp_path)))
 
 
 def test_temporary_folders_go_also_after_an_error_or_a_kill(tmp_path, monkeypatch):

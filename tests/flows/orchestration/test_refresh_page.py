@@ -1,0 +1,15 @@
+"""docs/tutorials/refresh.md: every command of it, with a Prefect server that is there."""
+
+import pytest
+
+from fewpass.pipeline.clicks import write_clicks
+from tests.docs.test_pages_of_commands import finish, sessions
+
+
+@pytest.mark.timeout(600)
+def test_a_nightly_refresh(prefect_server, tmp_path):
+    for name in ("monday", "tuesday"):
+        write_clicks(tmp_path / f"{name}.svm", 1_500_000, seed=len(name))
+    script = "\n".join(command for command, _ in sessions("docs/tutorials/refresh.md"))
+    finish(script, tmp_path, prefect_server.environment)
+    assert len((tmp_path / "scores.csv").read_text().splitlines()) > 1000

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fewpass.solvers.kernels.dispatch import FUSED, VECTORISED, by_type, called_by_kernels
 from fewpass.solvers.kernels.prefetch import prefetch_line, prefetch_span
-from fewpass.solvers.kernels.shapes import Order, PerColumn, PerRow, SideBySide
+from fewpass.solvers.kernels.shapes import Array, Order, PerColumn, PerRow, SideBySide
 
 
 class DenseRows(NamedTuple):
@@ -114,6 +114,11 @@ def prefetch_row(
     r: int,
 ) -> None:
     """Ask the memory for what the visits after order[r] will need; changes nothing."""
+
+
+@by_type
+def prefetch_columns(rows: Rows, i: int, A: Array, step: int) -> None:
+    """Ask the memory for what A holds of row i's columns, `step` numbers each; changes nothing."""
 
 
 @count.register(DenseRows)
@@ -328,3 +333,14 @@ def _(rows: SparseRows, y: PerRow, weight: PerRow, order: Order, r: int) -> None
     prefetch_span(rows.indices, start, stop, 0)
     prefetch_line(y, ahead)
     prefetch_line(weight, ahead)
+
+
+@prefetch_columns.register(DenseRows)
+def _(rows: DenseRows, i: int, A: Array, step: int) -> None:
+    pass  # a row has all columns, in their order
+
+
+@prefetch_columns.register(SparseRows)
+def _(rows: SparseRows, i: int, A: Array, step: int) -> None:
+    for k in positions(rows, i):
+        prefetch_line(A, step * np.int64(rows.indices[k]))

@@ -7,7 +7,14 @@ from typing import NamedTuple
 import numpy as np
 
 from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
-from fewpass.solvers.kernels.rows import Rows, add, add_both, dot_both, prefetch_row
+from fewpass.solvers.kernels.rows import (
+    Rows,
+    add,
+    add_both,
+    dot_both,
+    prefetch_columns,
+    prefetch_row,
+)
 from fewpass.solvers.kernels.shapes import LaneVector, Number, Order, PerRow, SideBySide, Vector
 from fewpass.solvers.kernels.simd.lanes import LaneWidth, fma, half, load, store, where
 from fewpass.solvers.loss_monitor import LossMonitor, in_counts, in_numbers
@@ -163,8 +170,10 @@ def visit_rows(
     found, etas = np.empty(FOUND * (most + 1)), load(eta, 0, how)
     at = StepScalars(sgd.theta, 1.0 / sgd.theta.alpha, sgd.bar, in_numbers(sgd.monitor))
     for r in range(last + 1):
-        i = order[r]
+        i, next_row = order[r], order[min(r + 1, last)]
         prefetch_row(rows, y, weight, order, r)
+        prefetch_columns(rows, next_row, V, RECORD)
+        prefetch_columns(rows, next_row, sgd_W, 2)
         t += 1
         target, c, share = y[i], weight[i], late(t, horizon)
         learn(

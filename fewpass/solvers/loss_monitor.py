@@ -8,16 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from fewpass.solvers.kernels.dispatch import part_of_kernels
-from fewpass.solvers.kernels.shapes import Number
+from fewpass.solvers.kernels.shapes import Number, WholeNumbers
 from fewpass.solvers.kernels.simd.lanes import maximum, where
 
 EMA_RATE = 0.01
 LISTEN_EVERY = 8  # rows between two that are asked for their loss before the step
 EXPLODED = 10.0  # a smoothed loss this many times that of zero weights is a lost pass
 SECTIONS = 128  # of a pass, after each of which the losses so far are told
-LEAST_SECTION = 1024  # rows: a call of a kernel takes the time of some hundred ...
-MOST_AT_ONCE = 16  # ... of one model; side by side so many models have sections as much shorter
+LEAST_SECTION = 1024  # rows, where each is a call of a kernel: that takes the time of some hundred
+LEAST_NOTED = 32  # rows, where the kernel itself notes the losses: a few say little
 
 
 class LossSum(NamedTuple):
@@ -61,21 +63,28 @@ class ToldTogether:
             tell(rows, (n_monitored / self._models, loss_sum / self._models))
 
 
-def section_rows(pass_rows: int, models: int = 1) -> int:
-    """Rows after which losses are told, of models that one call of a kernel carries."""
-    return max(LEAST_SECTION // min(models, MOST_AT_ONCE), -(-pass_rows // SECTIONS))
+def section_rows(pass_rows: int) -> int:
+    """Rows after which losses are told, where each section is a call of a kernel."""
+    return max(LEAST_SECTION, -(-pass_rows // SECTIONS))
 
 
-def sections(
-    pass_rows: int, rows: int, tell: Tell | None = None, models: int = 1
-) -> Iterator[slice]:
-    """Cut a block of so many rows where its losses are to be told.
-
-    A call of a kernel takes as long as 800 short rows: for who is `untold` it stays whole.  Without
-    `tell` it is cut for everybody, as the sums of `onepass` round by section.
-    """
-    size = max(1, rows) if tell is untold else section_rows(pass_rows, models)
+def sections(pass_rows: int, rows: int) -> Iterator[slice]:
+    """Cut a block of so many rows where its losses are told, whoever listens."""
+    size = section_rows(pass_rows)
     return (slice(start, min(start + size, rows)) for start in range(0, rows, size))
+
+
+def ends_of(pass_rows: int, rows: int, tell: Tell) -> WholeNumbers:
+    """Return after how many rows of a block a kernel notes its losses: for the `untold` never."""
+    size = max(LEAST_NOTED, -(-pass_rows // SECTIONS))
+    stops = range(0) if tell is untold else range(size, rows + size, size)
+    return np.minimum(np.array(stops, np.int64), rows)
+
+
+@part_of_kernels
+def end_of(ends: WholeNumbers, k: int) -> int:
+    """Return the k-th of the ends; none is after the last."""
+    return ends[k] if k < ends.shape[0] else -1
 
 
 class LossMonitor(NamedTuple):

@@ -52,13 +52,13 @@ from fewpass.solvers.dual.sdca_state import (
     read_column,
     running_gap,
 )
-from fewpass.solvers.dual.sdca_steps import NO_ROWS, visit_rows
+from fewpass.solvers.dual.sdca_steps import visit_rows
 from fewpass.solvers.dual.sdca_streams import Combine, add_moves
 from fewpass.solvers.dual.shrinking import Stepping, revisit
 from fewpass.solvers.dual.warm_start import SLOPES_AS_DUALS, begin_at_duals
 from fewpass.solvers.estimates.expected_passes import conditioning, digits
 from fewpass.solvers.kernels.rows import side_by_side
-from fewpass.solvers.loss_monitor import LossSum, Tell, sections, untold
+from fewpass.solvers.loss_monitor import LossSum, Tell, ends_of, untold
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.needs import Needs
 from fewpass.solvers.protocol import (
@@ -203,10 +203,12 @@ class Sdca(DualMethod):
             g = self.column_gains(state)
             row_state = per_row(block)
             before = state.shares[0] * row_state[:, 0]
-            rows, sums = block.order.shape[0], NO_ROWS
-            for part in sections(stats.stream_rows, rows, tell):
-                sums = visit_rows(*inputs[:13], block.order[part], row_state, g, sums)
-                tell(part.stop, state.monitor.add(part.stop, sums[2]))
+            rows = block.order.shape[0]
+            ends = ends_of(stats.stream_rows, rows, tell)
+            curve = np.zeros(len(ends))
+            sums = visit_rows(*inputs, g, ends, curve)
+            for end, lost in zip(ends.tolist(), curve.tolist(), strict=True):
+                tell(end, state.monitor.add(end, lost))
             state = count_rows(state, rows, *sums)
             key = [stats.seed, state.passes, state.sums.rows]
             how = Stepping(*inputs[1:9], g)
@@ -255,9 +257,9 @@ class Sdca(DualMethod):
         def tell_all(rows: int, lost: float) -> None:
             tell(rows, (before[0] + rows * len(models), before[1] + lost))
 
-        parts = sections(stats.stream_rows, len(block.order), tell, len(models))
+        ends = ends_of(stats.stream_rows, len(block.order), tell)
         sums = walk_interleaved(
-            problems[0].loss, numbers, shares, labels, places, W, block, per_row(block), parts,
+            problems[0].loss, numbers, shares, labels, places, W, block, per_row(block), ends,
             tell_all,
         )  # fmt: skip
         each = zip(models, sums, strict=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from fewpass.solvers.kernels.simd.interleaved import (
     targets_of,
 )
 from fewpass.solvers.kernels.simd.lanes import LaneWidth, any_lane, load, store
+from fewpass.solvers.loss_monitor import end_of
 from fewpass.solvers.losses import Loss
 from fewpass.solvers.protocol import Block
 
@@ -47,7 +48,7 @@ def visit_interleaved(
     L, models = how.width, shares.shape[0]
     V, last = W.reshape(-1), order.shape[0] - 1
     groups, length, width = W.shape
-    room, noted = np.empty(2 * L), 0
+    room, noted, end = np.empty(2 * L), 0, end_of(ends, 0)
     for r in range(order.shape[0]):
         i, next_row, c = order[r], order[min(r + 1, last)], weight[order[r]]
         prefetch_row(rows, y, weight, order, r)
@@ -83,10 +84,10 @@ def visit_interleaved(
                 upcoming = (i, place + length * width) if g + 1 < groups else (next_row, 0)
                 add_lanes(rows, i, step, V, width, place + L, upcoming, how)
                 add_to(V, at + L, step * column, how)
-        if noted < ends.shape[0] and r + 1 == ends[noted]:
+        if r + 1 == end:
             for k in range(groups * L):
                 curve[noted, k] = sums[k // L * 4 * L + 2 * L + k % L]
-            noted += 1
+            noted, end = noted + 1, end_of(ends, noted + 1)
 
 
 @part_of_kernels
@@ -111,18 +112,17 @@ def walk_interleaved(
     W: NDArray[np.float64],
     block: Block,
     row_state: NDArray[np.float64],
-    parts: Iterable[slice],
+    ends: WholeNumbers,
     tell: Callable[[int, float], None],
 ) -> list[list[float]]:
     """Visit the rows of a block with several models; W and the numbers per row change.
 
-    `tell` hears the losses of all models after each part of the block.  Returns what visit_rows
+    `tell` hears the losses of all models after `ends` of its rows.  Returns what visit_rows
     returns, model after model.
     """
     how = lanes_for(len(labels))
     sums = in_lanes([(0.0,) * 4] * len(labels), how)
     given = (in_lanes(numbers, how), in_lanes([(k,) for k in labels], how), shares)
-    ends = np.array([part.stop for part in parts], np.int64)
     curve = np.zeros((len(ends), len(given[1])))
     visit_interleaved(
         sums, W, how, loss, *given, np.array(places), block.rows, block.y, block.weight,

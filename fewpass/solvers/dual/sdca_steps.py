@@ -23,28 +23,32 @@ from fewpass.solvers.kernels.shapes import (
     RowState,
     Shares,
     SideBySide,
+    Vector,
+    WholeNumbers,
 )
+from fewpass.solvers.loss_monitor import end_of
 from fewpass.solvers.losses import Loss, Problem, conjugate, direction, dual_step, value
 
 #: Loss and bracket at START, the same at RUNNING before each step, summed over rows.
 RowSums = tuple[float, float, float, float]
-NO_ROWS: RowSums = (0.0, 0.0, 0.0, 0.0)
 
 
 @kernel
 def visit_rows(
     W: SideBySide, running: SideBySide, anew: PerColumn, problem: Problem, column: float,
     offset: float, scale: float, stretch: float, refresh: float, shares: Shares, rows: Rows,
-    y: PerRow, weight: PerRow, order: Order, row_state: RowState, g: Gains, so_far: RowSums,
+    y: PerRow, weight: PerRow, order: Order, row_state: RowState, g: Gains, ends: WholeNumbers,
+    curve: Vector,
 ) -> RowSums:  # fmt: skip
     """Take the best step for each row in turn; `running` sees W's column RUNNING.
 
     `refresh` is 1 where w(a) is added up in `anew`, else 0.  Column j is charged 1 / (g_j scale n),
-    or all of them 1 / (scale n) if g is None; `anew` goes by the scale alone.  Returns sums over
-    the rows, added to those `so_far`: cutting a block in two changes no bit.
+    or all of them 1 / (scale n) if g is None; `anew` goes by the scale alone.  After `ends`
+    rows, which rise, `curve` gets their losses at RUNNING.  Returns sums over the rows.
     """
     loss, d, shift = problem.loss, W.shape[0] - 1, problem.intercept * offset
-    loss_start, gap_start, loss_running, gap_running = so_far
+    loss_start, gap_start, loss_running, gap_running = 0.0, 0.0, 0.0, 0.0
+    noted, end = 0, end_of(ends, 0)
     for r in range(order.shape[0]):
         i = order[r]
         prefetch_row(rows, y, weight, order, r)
@@ -63,6 +67,9 @@ def visit_rows(
         delta, step, fresh = best_step(loss, a, y[i], c, p, square, scale, stretch)
         store_step(row_state, i, a, delta)
         move_weights(rows, i, step, refresh * fresh, column, running, anew, g)
+        if r + 1 == end:
+            curve[noted] = loss_running
+            noted, end = noted + 1, end_of(ends, noted + 1)
     return loss_start, gap_start, loss_running, gap_running
 
 

@@ -33,7 +33,7 @@ from pydantic import Field, NonNegativeInt, PositiveFloat
 
 from fewpass.solvers.intercept import column_length, level, with_column
 from fewpass.solvers.kernels.rows import paired_zeros
-from fewpass.solvers.loss_monitor import LossMonitor, LossSum, Tell, sections, untold
+from fewpass.solvers.loss_monitor import LossMonitor, Tell, ends_of, untold
 from fewpass.solvers.losses import Problem, value
 from fewpass.solvers.protocol import (
     ENDLESS,
@@ -147,12 +147,12 @@ class Sgd(Method):
     ) -> SgdState:  # fmt: skip
         """Visit the rows of one block."""
         problem, state, length = self.prepared(problem, stats, state, block)
-        for part in sections(stats.stream_rows, len(block.order), tell):
-            order = block.order[part]
-            state = self._visit(problem, stats, state, block._replace(order=order))
-            tell(part.stop, LossSum(*state.monitor[:2]))
-            if has_exploded(state):
-                break
+        ends = ends_of(stats.stream_rows, len(block.order), tell)
+        schedule, least, start = self.schedule(problem), loss_of_zero(problem, stats), 0
+        if state.t0 == SOUGHT:
+            latest = max(SOONEST, stats.stream_rows // 2)
+            state, start = seek_start(state, schedule, problem, least, latest, block, ends, tell)
+        state = visit_rows(state, schedule, problem, least, start, block, ends, tell)
         return scale_intercept(state, length)
 
     def step_interleaved(
@@ -174,9 +174,9 @@ class Sgd(Method):
         own, states, lengths = zip(*ready, strict=True)
         schedules = [self.schedule(problem) for problem in problems]
         least = loss_of_zero(problems[0], stats)
-        parts = sections(stats.stream_rows, len(block.order), tell, len(models))
+        ends = ends_of(stats.stream_rows, len(block.order), tell)
         stepped = walk_interleaved(
-            list(own), schedules, list(states), labels, least, W, block, parts, tell
+            list(own), schedules, list(states), labels, least, W, block, ends, tell
         )
         each = zip(stepped, lengths, strict=True)
         return [scale_intercept(state, length) for state, length in each]
@@ -208,17 +208,6 @@ class Sgd(Method):
         if state.t > 0:  # at another model's weights: the intercept is where it belongs
             return state
         return at_intercept(state, start / (problem.intercept or 1.0))
-
-    def _visit(
-        self, problem: Problem, stats: ProblemStats, state: SgdState, block: Block
-    ) -> SgdState:
-        schedule = self.schedule(problem)
-        least = loss_of_zero(problem, stats)
-        start = 0
-        if state.t0 == SOUGHT:
-            latest = max(SOONEST, stats.stream_rows // 2)
-            state, start = seek_start(state, schedule, problem, least, latest, *block[:4])
-        return visit_rows(state, schedule, problem, least, start, *block[:4])
 
     def halve_step(self, problem: Problem, stats: ProblemStats, state: SgdState) -> SgdState:
         """Start again from zero weights with half the first step."""

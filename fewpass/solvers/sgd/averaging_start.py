@@ -13,9 +13,17 @@ from __future__ import annotations
 
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.rows import Rows, add_both, dot_both
-from fewpass.solvers.kernels.shapes import Order, PerRow, SideBySide
-from fewpass.solvers.loss_monitor import EMA_RATE, LossMonitor, in_counts, in_numbers, smoothing
+from fewpass.solvers.kernels.shapes import Order, PerRow, SideBySide, WholeNumbers
+from fewpass.solvers.loss_monitor import (
+    EMA_RATE,
+    LossMonitor,
+    Tell,
+    in_counts,
+    in_numbers,
+    smoothing,
+)
 from fewpass.solvers.losses import Problem, value
+from fewpass.solvers.protocol import Block
 from fewpass.solvers.sgd.schedule import Schedule, step_size
 from fewpass.solvers.sgd.state import SOUGHT, Average, Iterate, SgdState
 from fewpass.solvers.sgd.steps import (
@@ -36,15 +44,26 @@ SOONEST = 100  # rows that are waited for at least
 
 def seek_start(
     state: SgdState, schedule: Schedule, problem: Problem, least: float, latest: int,
-    *rows: *tuple[Rows, PerRow, PerRow, Order],
+    block: Block, ends: WholeNumbers, tell: Tell,
 ) -> tuple[SgdState, int]:  # fmt: skip
-    """Step until averaging starts or the rows end.  Returns (state, rows visited)."""
-    theta, bar, bar_loss, monitor, t, t0, visited = step_and_compare(
-        state.W, state.theta, state.bar, state.bar_loss, state.monitor, state.t, state.gamma0,
-        schedule, problem, least, latest, *rows,
-    )  # fmt: skip
-    moved = state._replace(theta=theta, bar=bar, bar_loss=bar_loss, monitor=monitor, t=t, t0=t0)
-    return moved, visited
+    """Step until averaging starts or the rows end.  Returns (state, rows visited).
+
+    `tell` hears the losses after `ends` rows, as far as it comes.
+    """
+    rows, y, weight, order = block[:4]
+    visited = 0
+    for end in ends if len(ends) else [len(order)]:
+        theta, bar, bar_loss, monitor, t, t0, more = step_and_compare(
+            state.W, state.theta, state.bar, state.bar_loss, state.monitor, state.t, state.gamma0,
+            schedule, problem, least, latest, rows, y, weight, order[visited:end],
+        )  # fmt: skip
+        state = state._replace(theta=theta, bar=bar, bar_loss=bar_loss, monitor=monitor, t=t, t0=t0)
+        visited += more
+        if visited == end:
+            tell(int(end), state.monitor[:2])
+        if t0 != SOUGHT or monitor.diverged:
+            break
+    return state, visited
 
 
 @kernel

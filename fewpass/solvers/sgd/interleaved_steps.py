@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from fewpass.solvers.kernels.simd.interleaved import (
     targets_of,
 )
 from fewpass.solvers.kernels.simd.lanes import LaneWidth, any_lane, load, store
-from fewpass.solvers.loss_monitor import LossMonitor, Tell, in_counts, in_numbers, untold
+from fewpass.solvers.loss_monitor import LossMonitor, Tell, end_of, in_counts, in_numbers
 from fewpass.solvers.losses import Loss, Problem
 from fewpass.solvers.protocol import Block
 from fewpass.solvers.sgd.schedule import Schedule, step_size
@@ -57,7 +57,7 @@ def visit_interleaved(
     L = how.width
     V, last = W.reshape(-1), order.shape[0] - 1
     groups, d, width = W.shape
-    noted = 0
+    noted, end = 0, end_of(ends, 0)
     for r in range(order.shape[0]):
         i, next_row = order[r], order[min(r + 1, last)]
         prefetch_row(rows, y, weight, order, r)
@@ -87,9 +87,9 @@ def visit_interleaved(
             store_scalars(scalars, first, L, at)
             if any_lane(at.theta.alpha > FLUSH_ABOVE) or any_lane(at.bar.beta > FLUSH_BETA_ABOVE):
                 flush_lanes(W[g], L, scalars, first)
-        if noted < ends.shape[0] and r + 1 == ends[noted]:
+        if r + 1 == end:
             note_losses(curve[noted], L, scalars)
-            noted += 1
+            noted, end = noted + 1, end_of(ends, noted + 1)
     return t
 
 
@@ -164,12 +164,12 @@ def walk_interleaved(
     least: float,
     W: NDArray[np.float64],
     block: Block,
-    parts: Iterable[slice],
+    ends: WholeNumbers,
     tell: Tell,
 ) -> list[SgdState]:
     """Carry several models, all at one row, over a block; W as in interleaved.py changes.
 
-    Their losses are told after each of its parts.
+    Their losses are told after `ends` of its rows.
     """
     first, t, loss, c = states[0], states[0].t, problems[0].loss, schedules[0].c
     how = lanes_for(len(states))
@@ -182,7 +182,6 @@ def walk_interleaved(
         how,
     )
     sides = in_lanes([(k,) for k in labels], how)
-    ends = np.array([] if tell is untold else [part.stop for part in parts], np.int64)
     curve = np.zeros((len(ends), 2 * len(sides)))
     t = visit_interleaved(
         scalars, t, first.t0, loss, numbers, sides, c, least, W, how, *block[:4], ends, curve

@@ -8,9 +8,18 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
 from fewpass.solvers.kernels.rows import Rows, norm2, prefetch_row
-from fewpass.solvers.kernels.shapes import Number, Order, PerRow, SideBySide
+from fewpass.solvers.kernels.shapes import (
+    Matrix,
+    Number,
+    Order,
+    PerRow,
+    SideBySide,
+    WholeNumbers,
+)
 from fewpass.solvers.kernels.simd.fused_step import (
     at_hand,
     fetch,
@@ -22,12 +31,15 @@ from fewpass.solvers.kernels.simd.lanes import fma
 from fewpass.solvers.loss_monitor import (
     LISTEN_EVERY,
     LossMonitor,
+    Tell,
+    end_of,
     in_counts,
     in_numbers,
     listen,
     smoothing,
 )
 from fewpass.solvers.losses import Loss, Problem, sgd_slope, steps_exactly, value
+from fewpass.solvers.protocol import Block
 from fewpass.solvers.sgd.schedule import Schedule, step_size
 from fewpass.solvers.sgd.state import Average, Iterate, SgdState
 
@@ -46,25 +58,37 @@ class StepScalars(NamedTuple):
 
 def visit_rows(
     state: SgdState, schedule: Schedule, problem: Problem, least: float, start: int,
-    *rows: *tuple[Rows, PerRow, PerRow, Order],
+    block: Block, ends: WholeNumbers, tell: Tell,
 ) -> SgdState:  # fmt: skip
-    """Algorithm 1 over rows order[start:]; t0 is known, `least` is zero weights' mean loss."""
+    """Algorithm 1 over rows order[start:]; t0 is known, `least` is zero weights' mean loss.
+
+    `tell` hears the losses after those of the `ends` that come then, as far as it comes.
+    """
+    ends = ends[ends > start]
+    curve = np.zeros((len(ends), 2))
     theta, bar, monitor, t = step_rows(
         state.W, state.theta, state.bar, state.monitor, state.t, state.t0, state.gamma0, schedule,
-        problem, least, start, *rows,
+        problem, least, start, ends, curve, *block[:4],
     )  # fmt: skip
+    for end, (seen, lost) in zip(ends.tolist(), curve.tolist(), strict=True):
+        if seen:
+            tell(end, (seen, lost))
     return state._replace(theta=theta, bar=bar, monitor=monitor, t=t)
 
 
 @kernel
 def step_rows(
     W: SideBySide, theta: Iterate, bar: Average, monitor: LossMonitor, t: int, t0: int,
-    gamma0: float, schedule: Schedule, problem: Problem, least: float, start: int, rows: Rows,
-    y: PerRow, weight: PerRow, order: Order,
+    gamma0: float, schedule: Schedule, problem: Problem, least: float, start: int,
+    ends: WholeNumbers, curve: Matrix, rows: Rows, y: PerRow, weight: PerRow, order: Order,
 ) -> tuple[Iterate, Average, LossMonitor, int]:  # fmt: skip
-    """Take the steps; W changes in place.  Returns (theta, bar, monitor, t)."""
+    """Take the steps; W changes in place.  Returns (theta, bar, monitor, t).
+
+    After `ends` rows, which rise, `curve` gets the rows whose loss was taken and their losses.
+    """
     at = StepScalars(theta, 1.0 / theta.alpha, bar, in_numbers(monitor))
     V, last, skips = at_hand(rows, W), order.shape[0] - 1, skipping_pays(rows)
+    noted, end = 0, end_of(ends, 0)
     upcoming = step_size(schedule, gamma0, t + 1)  # known a row ahead: what waits for it is long
     s = move_then_dot(rows, 0, None, None, V, order[start]) if start <= last else 0.0
     for r in range(start, last + 1):
@@ -93,6 +117,9 @@ def step_rows(
                 at = flushed(at)
             fetch(rows, V, W)
             s = move_then_dot(rows, 0, None, None, V, after)
+        if r + 1 == end:
+            curve[noted, 0], curve[noted, 1] = at.monitor.n_monitored, at.monitor.loss_sum
+            noted, end = noted + 1, end_of(ends, noted + 1)
     put_back(rows, V, W)
     return at.theta, at.bar, in_counts(at.monitor), t
 

@@ -8,7 +8,7 @@ from scipy.sparse import csr_matrix
 
 from fewpass.pipeline.runs.packing import from_named_fields, named_fields
 from fewpass.solvers.kernels.rows import DenseRows, SparseRows
-from fewpass.solvers.loss_monitor import EXPLODED
+from fewpass.solvers.loss_monitor import EXPLODED, LEAST_NOTED
 from fewpass.solvers.losses import LOSSES
 from fewpass.solvers.protocol import copy_state
 from fewpass.solvers.sgd.averaged_sgd import Asgd, Sgd
@@ -139,7 +139,7 @@ def test_dense_sparse_and_python_agree(seed, density, t0, loss):
         start = solver.init(problem, stats(X, kind, weight, y))
         theta, bar, monitor, t = step_rows.py_func(
             start.W, start.theta, start.bar, start.monitor, start.t, start.t0, start.gamma0,
-            solver.schedule(problem), problem, 1.0, 0, *block(rows, y, weight)[:4],
+            solver.schedule(problem), problem, 1.0, 0, np.empty(0, np.int64), np.empty((0, 2)), *block(rows, y, weight)[:4],
         )  # fmt: skip
         np.testing.assert_allclose(start.W, mine.W, rtol=1e-11, atol=ROUNDING)
         slow, fast = (*theta, *bar, *monitor, t), (*mine.theta, *mine.bar, *mine.monitor, mine.t)
@@ -193,6 +193,28 @@ def test_any_cut_gives_the_same_bits(kind, average_from):
             state = through_a_snapshot(state)
             state = solver.step(problem, known, state, block(rows, y, weight, order))
         same_bits(state, whole)
+
+
+@pytest.mark.parametrize("kind", [DenseRows, SparseRows])
+@pytest.mark.parametrize("average_from", [200, "auto"])
+def test_whoever_is_told_of_losses_changes_no_bit(kind, average_from):
+    X, y, weight = rows_of(900, 7, "logistic", seed=5)
+    problem, solver = (
+        problem_of("logistic", 0.2, "free"),
+        Asgd(gamma0=2.0, average_from=average_from),
+    )
+    rows = dense_rows(X) if kind is DenseRows else sparse_rows(csr_matrix(X))
+    known, told = stats(X, kind, weight, y), []
+    heard = solver.step(
+        problem, known, solver.init(problem, known), block(rows, y, weight),
+        lambda row, so_far: told.append((row, so_far)),
+    )  # fmt: skip
+    same_bits(heard, visit(solver, problem, X, y, weight, kind))
+    assert [row for row, _ in told] == [*range(LEAST_NOTED, 900, LEAST_NOTED), 900]
+    for row, so_far in told:  # what is noted inside a kernel is what it would have ended with
+        part = block(rows, y, weight, np.arange(row))
+        ended = solver.step(problem, known, solver.init(problem, known), part)
+        assert ended.monitor[:2] == so_far
 
 
 def test_flushes_follow_the_schedule_not_the_data():

@@ -32,7 +32,7 @@ needs_browser = pytest.mark.skipif(
     CHROMIUM is None and "CI" not in os.environ, reason="needs a Chromium to look at the page"
 )
 PLAN = {
-    "passes": 40,
+    "passes": 16,
     "lam": "10/n",
     "memory": "97MB",
     "snapshot_every": 0.3,
@@ -128,7 +128,7 @@ def rows(tmp_path):
     """A data set that does not fit into memory and comes slowly: a training on it lasts."""
     make(tmp_path / "set", n=9000, d=40, chunk_rows=500)
     with far_away(tmp_path / "set") as rows:
-        rows.wait = 0.03
+        rows.wait = 0.075
         yield rows
 
 

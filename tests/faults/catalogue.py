@@ -67,10 +67,10 @@ CATALOGUE = {
         lying.lying_documents, tuple(lying.DOCUMENTS), "A document lies", "members", 3, 80
     ),
     "lying numbers": Kind(
-        lying.lying_attributes, lying.ATTRIBUTES, "A snapshot's numbers lie", "members", 3, 50
+        lying.lying_attributes, lying.ATTRIBUTES, "A snapshot's numbers lie", "members", 2, 50
     ),
     "lying arrays": Kind(
-        lying.lying_arrays, lying.ATTRIBUTES, "A snapshot's arrays lie", "arrays", 3, None
+        lying.lying_arrays, lying.ATTRIBUTES, "A snapshot's arrays lie", "arrays", 2, None
     ),
     "pipes": Kind(
         exposure.pipes, tuple(exposure.PLACES), "A pipe in place of an object", "objects", 2, None

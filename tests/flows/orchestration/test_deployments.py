@@ -241,40 +241,42 @@ def test_kill_the_flow_then_the_worker_then_both(place):
     assert json.loads(doctor(place, [])[0].out)["ill"] == 0
 
 
-def test_cancelled_from_the_page_it_ends_as_cancelled_and_goes_on(place):
-    """What a click on "cancel" asks of the server; the worker passes it on as a SIGTERM."""
+def test_cancelled_and_suspended_on_the_page_it_leaves_snapshots_and_goes_on(place):
+    """One run, stopped twice by what the page asks of the server, comes to the quiet one's model."""
     place.workers or place.worker()
-    place.flow_begun("cancelled")
+    place.flow_begun("stopped")
+    cancel(place)
+    flow = place.flow_begun("stopped")
+    run = suspended(place, flow)
+    place.server.ask(f"flow_runs/{run['id']}/resume", {})
+    assert place.trained("stopped")["weights_sha256"] == place.quiet.weights_sha256
+    wait_for(lambda: place.state(run) == "Completed", 60, "the flow's last word")
+
+
+def cancel(place):
+    """What a click on "cancel" asks for; the worker passes it on as a SIGTERM."""
     run = place.runs("ad-hoc")[-1]
     asked = {"state": {"type": "CANCELLING", "name": "Cancelling"}}
     place.server.ask(f"flow_runs/{run['id']}/set_state", asked)
     wait_for(lambda: place.state(run) == "Cancelled", 60, "the end of a cancelled run")
     # The worker calls it cancelled when it has asked for that, and the end may come after it.
-    events = RunFolder(str(place.folder / "cancelled")).events
+    events = RunFolder(str(place.folder / "stopped")).events
     last = wait_for(lambda: [e for e in events() if e["event"] == "stop"], 60, "the end")[-1]
     assert last["snapshot"] is not None
-    told = (place.folder / "worker.log").read_text()
-    assert "CancelledRun" not in told
-    place.start_ad_hoc("cancelled")
-    assert place.trained("cancelled")["weights_sha256"] == place.quiet.weights_sha256
-    wait_for(lambda: place.last_state() == "Completed", 60, "the flow's last word")
+    assert "CancelledRun" not in (place.folder / "worker.log").read_text()
 
 
-def test_suspended_on_the_page_it_leaves_a_snapshot_and_resumed_it_goes_on(place):
-    """What the page's "Pause" and "Resume" ask of the server."""
-    place.workers or place.worker()
-    flow = place.flow_begun("suspended")
+def suspended(place, flow):
+    """What the page's "Pause" asks for; the run, whose process has ended."""
     run = place.runs("ad-hoc")[-1]
     details = {"pause_reschedule": True, "pause_timeout": "2100-01-01T00:00:00Z"}
     asked = {"state": {"type": "PAUSED", "name": "Suspended", "state_details": details}}
     place.server.ask(f"flow_runs/{run['id']}/set_state", asked)
     wait_for(lambda: not psutil.pid_exists(flow), 60, "the end of a suspended run")
     assert place.state(run) == "Suspended"
-    *_, last = RunFolder(str(place.folder / "suspended")).events()
+    *_, last = RunFolder(str(place.folder / "stopped")).events()
     assert (last["event"], last["snapshot"] is not None) == ("stop", True)
-    place.server.ask(f"flow_runs/{run['id']}/resume", {})
-    assert place.trained("suspended")["weights_sha256"] == place.quiet.weights_sha256
-    wait_for(lambda: place.state(run) == "Completed", 60, "the flow's last word")
+    return run
 
 
 def doctor(place, *looks):

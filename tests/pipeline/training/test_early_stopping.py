@@ -94,6 +94,7 @@ def test_it_stops_where_the_rule_says(plan, quiet):
         assert (waited == plan.n_iter_no_change) == (number == len(seen) - 1)
 
 
+@pytest.mark.parametrize("plan", [("asgd", 2), ("sdca", 3)], indirect=True)
 def test_the_report_draws_the_curve(quiet):
     assert draw_report(quiet.run).validation == f"{quiet.run.url}/report/validation.png"
 

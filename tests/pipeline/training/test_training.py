@@ -124,7 +124,7 @@ def test_interrupted_anywhere_equals_uninterrupted(tmp_path, settings, monkeypat
     monkeypatch.setattr("fewpass.solvers.sag.RENEW_EVERY", 2)
     monkeypatch.setattr("fewpass.pipeline.execution.walk.FASTER", 4)  # more places to stop at
     layout = "dense" if "streams" in settings else "sparse"
-    dataset = make(tmp_path / "set", layout=layout, n=2500, chunk_rows=30)
+    dataset = make(tmp_path / "set", layout=layout, n=2000, chunk_rows=30)
     plan = plan_for(dataset, **settings)
     quiet = train(plan, tmp_path / "quiet")
     impatient = plan.model_copy(update={"snapshot_every": 1e-9})  # a snapshot after every span

@@ -35,7 +35,7 @@ from fewpass.pipeline.sources import Expected, open_source
 from fewpass.pipeline.sources.source import Source, sample_memory
 from fewpass.pipeline.sources.standard_input import STANDARD_INPUT, WORDS, is_standard_input
 from fewpass.pipeline.straight.aside import Judges
-from fewpass.pipeline.straight.moments import RunningMoments, Sums
+from fewpass.pipeline.straight.moments import RunningMoments, Sums, likely_width
 from fewpass.pipeline.straight.reading import (
     ALL,
     Buffer,
@@ -148,6 +148,17 @@ class FirstRows:
             self.asked.options, "auto", self.asked.scale,
         )  # fmt: skip
 
+    @property
+    def open_end(self) -> bool:
+        """Say whether rows to come may have columns that these do not."""
+        return self.source.n_features is None and not self.whole
+
+    @property
+    def room(self) -> int:
+        """Return how many columns to make room for."""
+        width = self.dataset.n_features
+        return likely_width(width) if self.open_end else width
+
     def notes(self) -> tuple[str, ...]:
         """Say what somebody should look at, as an ingest does, by what was read so far."""
         targets, kind = self.dataset.manifest.targets, self.dataset.manifest.scaling.kind
@@ -170,7 +181,7 @@ class FirstRows:
     def count_columns(self) -> Sums:
         """Have the values of every column counted from the first row on; return those so far."""
         if self.intake.moments is None:
-            self.intake.moments = RunningMoments(np.zeros((self.dataset.n_features, 2)))
+            self.intake.moments = RunningMoments(np.zeros((self.room, 2)))
             self.first = self.first._replace(
                 sums=count(self.intake, self.first.table, self.first.max_index)
             )

@@ -105,7 +105,7 @@ def _numbers(plan: TrainingPlan, known: Known, first: FirstRows) -> dict[str, An
         "models": len(tasks_of(plan, known.rule, known.n)), "n_rows": known.n,
         "first_rows": first.dataset.table.n_rows, "whole": first.whole,
         "n_features": known.stats.d,
-        "columns_may_grow": first.source.n_features is None and not first.whole,
+        "columns_may_grow": first.open_end,
         "bytes_to_read": None if endless else raw_bytes(first.source),
     }  # fmt: skip
 

@@ -43,8 +43,7 @@ def choose_straight(plan: TrainingPlan, first: FirstRows) -> MethodChoice | None
 
 def as_grows(method: Method, known: Known, first: FirstRows) -> Method:
     """Return a method that can do with more columns, where nobody knows how many will come."""
-    open_end = first.source.n_features is None and not first.whole
-    if method.kind == "onepass" and open_end and suits(known.problem, known.stats):
+    if method.kind == "onepass" and first.open_end and suits(known.problem, known.stats):
         return method.model_copy(update={"newton_columns": 0})  # type: ignore[attr-defined,no-any-return]
     return method
 
@@ -64,7 +63,7 @@ class Known:
         sampled = sampled_sigma_square(dataset, self.rule)
         stats = stats_of(manifest, self.rule, seed=plan.seed, sigma_square=sampled)
         self._first = first
-        self.stats: ProblemStats = stats._replace(columns=self._moments)
+        self.stats: ProblemStats = stats._replace(columns=self._moments, d=first.room)
 
     def _require_room(self, d: int) -> None:
         """Refuse columns that no method has room for, before the first array of them is made."""

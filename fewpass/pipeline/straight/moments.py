@@ -6,12 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.kernels.dispatch import kernel
-from fewpass.solvers.kernels.shapes import Floats
+from fewpass.solvers.kernels.shapes import Floats, PerColumn
 from fewpass.solvers.protocol import ColumnMoments
 from fewpass.storage.table import DenseTable, Integers, Table
 
 Sums = NDArray[np.float64]
 GROWTH = 1.5  # of the room for columns, where there are more than there is room for
+FEW = 1 << 16  # columns, for which room is soon made
+MOST_LACKING = 1.25  # columns that may come over columns that came, where a power of two is near
 
 
 class RunningMoments:
@@ -45,10 +47,32 @@ def with_room(sums: Sums, d: int) -> Sums:
     return np.concatenate([sums[:d], np.zeros((max(0, d - len(sums)), 2))])
 
 
-def moments_of(sums: Sums, rows: int) -> ColumnMoments:
-    """Return share and mean square of the values of every column, among so many rows."""
-    count, squares = sums[:, 0], sums[:, 1]
-    return ColumnMoments(count / max(rows, 1), squares / np.maximum(count, 1.0))
+def likely_width(width: int) -> int:
+    """Return how many columns to make room for, where the first rows have `width`.
+
+    Names are mostly hashed to a power of two of columns, of which first rows lack the last few.
+    """
+    power = 1 << (width - 1).bit_length()
+    return power if width > FEW and power <= MOST_LACKING * width else width
+
+
+def moments_of(sums: Sums, rows: int, room: ColumnMoments | None = None) -> ColumnMoments:
+    """Return share and mean square of the values of every column, among so many rows.
+
+    They are written where those in `room` were, if there are as many: new memory takes longer than
+    the work.
+    """
+    if room is None or len(room.share) != len(sums):
+        room = ColumnMoments(np.empty(len(sums)), np.empty(len(sums)))
+    write_means(sums, float(max(rows, 1)), room.share, room.square)
+    return room
+
+
+@kernel
+def write_means(sums: Sums, rows: float, share: PerColumn, square: PerColumn) -> None:
+    """moments_of, in one reading of the sums."""
+    for j in range(sums.shape[0]):
+        share[j], square[j] = sums[j, 0] / rows, sums[j, 1] / max(sums[j, 0], 1.0)
 
 
 @kernel

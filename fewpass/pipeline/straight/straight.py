@@ -44,6 +44,7 @@ from fewpass.pipeline.streaming.windows import Window, WindowPlan, row_order
 from fewpass.solvers.protocol import (
     Block,
     Certificate,
+    ColumnMoments,
     Diverged,
     State,
     Walk,
@@ -84,6 +85,7 @@ class Straight:
         self._state: State = None
         self._inside = False  # the walk: whether the state is as its steps want it
         self._goes_by_columns = self._solver.kind == "onepass"  # no other method asks for moments
+        self._moments: ColumnMoments | None = None  # as they were last
         self._rows, self._sums = 0, None if not self._goes_by_columns else first.count_columns()
         self._drift, self._warned = LossDrift(), set[str]()
         self._spans_s = 0.0  # of buffers, waiting for them included
@@ -231,7 +233,8 @@ class Straight:
         self._rows = buffer.rows
         if buffer.sums is not None:
             self._sums = with_room(buffer.sums, self.stats.d)
-            state = self._solver.remeasured(state, moments_of(self._sums, self._rows))
+            self._moments = moments_of(self._sums, self._rows, self._moments)
+            state = self._solver.remeasured(state, self._moments)
         block, restarts = self._block(buffer), list[dict[str, float]]()
         state = self._stepped(walk, state, block)
         while walk.diverged(state):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.kernels.dispatch import kernel
-from fewpass.solvers.kernels.shapes import Matrix
+from fewpass.solvers.kernels.shapes import Matrix, SideBySide
 from fewpass.solvers.loss_monitor import LossSum
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.onepass.adagrad import U, W
@@ -111,10 +111,9 @@ def charges(
 ) -> NDArray[np.float64]:
     """Return what the weights of every output are charged, (6,): 0 where its loss is infinite."""
     found = np.zeros(len(losses))
-    found[:ASGD] = adagrad_charges(problem, state)
-    for output in (ASGD, NEWTON):
-        if np.isfinite(losses[output]):
-            found[output] = charge(problem, offer(state, output))
+    found[:ASGD], found[ASGD] = adagrad_charges(problem, state), asgd_charge(problem, state.sgd)
+    if np.isfinite(losses[NEWTON]):
+        found[NEWTON] = charge(problem, offer(state, NEWTON))
     found[~np.isfinite(losses)] = 0.0
     return np.minimum(np.nan_to_num(found, nan=MOST_LOSS), MOST_LOSS)
 
@@ -136,6 +135,23 @@ def squares_of(columns: Matrix, inverse_mass: float) -> Matrix:
             part = 1 if j == d else 0
             found[k, part] += w * w
             found[POLY + k, part] += average * average
+    return found
+
+
+def asgd_charge(problem: Problem, sgd: SgdState) -> float:
+    """Return what `charge` says of averaged SGD's weights, which are not read out for it."""
+    (b, alpha), (b_bar, tau, beta) = sgd.theta, sgd.bar
+    u, uh, b = (tau / beta, 1.0 / beta, b_bar) if sgd.t > sgd.t0 >= 0 else (1.0 / alpha, 0.0, b)
+    return 0.5 * (problem.lam * square_of_sum(sgd.W, u, uh) + problem.lam_b * b * b)
+
+
+@kernel
+def square_of_sum(W: SideBySide, u: float, uh: float) -> float:
+    """||u W[:, 0] + uh W[:, 1]||^2."""
+    found = 0.0
+    for j in range(W.shape[0]):
+        w = u * W[j, 0] + uh * W[j, 1]
+        found += w * w
     return found
 
 

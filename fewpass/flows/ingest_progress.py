@@ -80,7 +80,8 @@ def ingest_amount(progress: IngestProgress) -> str:
     """Write what an ingest is doing, and how much of it is done."""
     rows = f"{progress.rows:,} rows"
     if progress.phase == "partition":
-        speed = f"{progress.megabytes_per_second:.0f} MB/s"
+        rate = progress.megabytes_per_second
+        speed = f"{rate:.{int(rate < 10)}f} MB/s"
         amount = f"{format_bytes(progress.bytes_read)} read, {speed}"
     else:
         amount = f"{format_bytes(progress.bytes_written)} written"

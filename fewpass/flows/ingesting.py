@@ -163,7 +163,7 @@ def _shown(result: IngestResult) -> dict[str, Any]:
         "at": result.dataset,
         "rows": result.rows,
         "features": result.features,
-        "values": f"{result.nnz:,} ({density:.3%} of all)",
+        "values": f"{result.nnz:,} ({100 * density:.3g}% of all)",
         "labels": shown_labels(result.labels),
         "scaling": None if result.scale == "none" else result.scale,
         "held-out rows": f"{result.test_rows:,} in {result.test_dataset}"

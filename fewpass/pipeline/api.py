@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -121,6 +121,7 @@ def train(
     Diverged
         If the loss explodes whatever the step size.
     """
+    _require_execution(execution)
     plan = _valid(TrainingPlan, {"dataset": os.fspath(dataset)} | _with_source(dataset, settings))
     if plan.source is not None:
         place = Place(execution, "rows are read once")
@@ -142,7 +143,7 @@ def load_model(run: Address) -> Model:
     Parameters
     ----------
     run
-        Folder or address of a run, or of a store that `fewpass refresh` writes to.
+        Folder or address of a run, or of a store that `prefect run refresh` writes to.
 
     Returns
     -------
@@ -194,6 +195,7 @@ def evaluate(
     BadInput
         If rows cannot be read, or if columns, scaling or labels are not the model's.
     """
+    _require_execution(execution)
     model, places = load_model(run), [os.fspath(one) for one in _several(dataset)]
     limit = None if memory is None else parse_bytes(memory)
     if len(places) == 1 and not is_source(places[0]):
@@ -224,7 +226,8 @@ def predict(
     output
         A .parquet, .csv or .npy file.  It is either complete or does not exist.
     probability
-        Add a column per class.  Needs the logistic loss, or a run trained with `calibrate`.
+        Add a column per class, and `probability`, that of the second of two labels or of the label
+        predicted.  Needs the logistic loss, or a run trained with `calibrate`.
     memory
         Memory limit, such as "256MB" [default: 1 GiB, and the weights].
     **reading
@@ -254,14 +257,24 @@ def predict(
 
 def _matching_alone(reading: dict[str, Any], place: str) -> Matching:
     """Return how columns are matched; BadInput for what only files have."""
-    for name in reading.keys() & SourceOptions.model_fields.keys() - Matching.model_fields.keys():
-        raise BadInput(f"{name} says how files are read, but {place} is a data set. Leave it out.")
+    _refuse_reading(reading.keys() - Matching.model_fields.keys(), place)
     return _valid(Matching, reading)
+
+
+def _refuse_reading(names: Iterable[str], place: str) -> None:
+    for name in SourceOptions.model_fields.keys() & names:
+        raise BadInput(f"{name} says how files are read, but {place} is a data set. Leave it out.")
+
+
+def _require_execution(given: Any) -> None:
+    if not isinstance(given, Execution):
+        raise BadInput(f"execution is {given!r}. Give Execution(scheduler=...), for example.")
 
 
 def _with_source(address: Address, settings: dict[str, Any]) -> dict[str, Any]:
     """Return settings of a training, those for reading in their place where there is a source."""
     if not is_source(os.fspath(address)):
+        _refuse_reading(settings, os.fspath(address))
         return settings
     options = {k: v for k, v in settings.items() if k in SourceOptions.model_fields}
     how = {k: v for k, v in settings.items() if k in SourceReading.model_fields}
@@ -270,7 +283,7 @@ def _with_source(address: Address, settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def models(store: Address) -> list[generations.GenerationState]:
-    """Return the models of a store that `fewpass refresh` writes to, oldest first.
+    """Return the models of a store that `prefect run refresh` writes to, oldest first.
 
     Parameters
     ----------
@@ -300,7 +313,7 @@ def publish(
     Parameters
     ----------
     store
-        Folder or address that `fewpass refresh` writes to.
+        Folder or address that `prefect run refresh` writes to.
     generation
         Number of the generation, from 1.
     after
@@ -339,7 +352,8 @@ def _valid(kind: type[Settings], values: dict[str, Any]) -> Settings:
         return kind.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"]) or kind.__name__
-        if first["type"] == "extra_forbidden" and len(first["loc"]) == 1:
+        where = [str(part) for part in first["loc"] if part not in ("options", "source")]
+        told, name = first["msg"].removeprefix("Value error, "), ".".join(where)
+        if first["type"] == "extra_forbidden" and len(where) == 1:
             raise BadInput(f'There is no setting "{name}".{_meant(name, kind)}') from error
-        raise BadInput(f"{name}: {first['msg'].removeprefix('Value error, ')}") from error
+        raise BadInput(f"{name}: {told}" if name else told) from error

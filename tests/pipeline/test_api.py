@@ -26,8 +26,15 @@ def test_from_files_to_predictions(tmp_path, rng):
     assert events[-1].kind == "finish"
     found = fewpass.evaluate(tmp_path / "run", made.test_dataset)
     assert found.rows == made.test_rows
-    with pytest.raises(BadInput, match="label says how files are read"):
-        fewpass.evaluate(tmp_path / "run", made.test_dataset, label="y")
+    for wrong in (
+        lambda: fewpass.evaluate(tmp_path / "run", made.test_dataset, label="y"),
+        lambda: fewpass.train(made.dataset, tmp_path / "other", label="y"),
+        lambda: fewpass.predict(tmp_path / "run", made.dataset, tmp_path / "s.npy", label="y"),
+    ):
+        with pytest.raises(
+            BadInput, match=r"label.* says how files are read, but .* is a data set"
+        ):
+            wrong()
     scored = fewpass.predict(tmp_path / "run", tmp_path / "rows.csv", tmp_path / "scores.npy")
     assert scored.rows == 400
     assert fewpass.load_model(tmp_path / "run").weights.coef.shape == (3,)
@@ -40,6 +47,15 @@ def test_wrong_settings_are_named(tmp_path):
         fewpass.train(tmp_path, tmp_path / "run", colour="red")
     with pytest.raises(BadInput, match=r'no setting "tolerance"\. Did you mean tol\?'):
         fewpass.train("d", "r", tolerance=1e-3)
+    with pytest.raises(
+        BadInput, match=r"held_out = 0.2 is a number, and the address of a data set"
+    ):
+        fewpass.train("d", "r", held_out=0.2)
+    with pytest.raises(BadInput, match=r"execution is 'local'. Give Execution"):
+        fewpass.train("d", "r", execution="local")
+    with pytest.raises(BadInput, match=r"^drop"):
+        fewpass.ingest("rows.csv", tmp_path / "set", drop=[None])
+    assert fewpass.SourceOptions(drop="a", column="b=hash", cross="a,b").drop == ("a",)
     with pytest.raises(BadInput, match="memory is 1"):
         fewpass.ingest("rows.csv", tmp_path / "set", memory="1MB")
     with pytest.raises(AttributeError, match="'fewpass' has no attribute 'fit'"):

@@ -90,6 +90,11 @@ class ScoreCalibrator(ClassifierMixin, BaseEstimator):
         if self.method == "prior":
             self.calibration_: Any = Sigmoid(1.0, -log_odds_of_weights(self.estimator))
             return self
+        if X is None or y is None:
+            raise ValueError(
+                f"method={self.method!r} needs rows that the estimator was not trained on. Give X "
+                "and y."
+            )
         rows = Rows(self.estimator, X, y, sample_weight)
         if two:
             counts = reduce(add, (Counts.of(s, c == 1, w) for s, c, w in rows))

@@ -27,7 +27,7 @@ def from_run(run: Any) -> LinearClassifier | LinearRegressor | ScoreCalibrator |
     Parameters
     ----------
     run : path
-        Folder or address of a run, or of a store in which `fewpass refresh` published a model.
+        Folder or address of a run, or of a store in which `prefect run refresh` published a model.
 
     Raises
     ------

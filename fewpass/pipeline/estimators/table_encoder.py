@@ -18,7 +18,7 @@ from fewpass.pipeline.encoding.recipe import Recipe
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.estimators.kinds_of_rows import is_collection
 from fewpass.pipeline.estimators.parameters import seed_of
-from fewpass.pipeline.settings.encoding import HASH_BITS
+from fewpass.pipeline.settings.encoding import HASH_BITS, MOST_BITS
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -89,6 +89,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ValueError
             If there are no rows, or a column cannot be encoded; the message names it.
         """
+        if not 1 <= self.bits <= MOST_BITS:
+            raise ValueError(f"bits is {self.bits!r}. Give a number from 1 to {MOST_BITS}.")
         sample = first_rows(X, self.sample_rows) if is_collection(X) else as_table(X)
         if not sample.num_rows:
             raise BadInput("The table has 0 rows. Give at least one.")
@@ -156,6 +158,8 @@ def as_table(X: Any) -> Any:
     try:
         if isinstance(X, pa.Table):
             return X
+        if getattr(X, "ndim", 2) == 1:
+            raise BadInput("X is a single column, and a table was expected. Give a frame of it.")
         if hasattr(X, "iloc"):
             return pa.Table.from_pandas(X, preserve_index=False)
         if hasattr(X, "to_arrow"):

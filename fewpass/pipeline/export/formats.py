@@ -50,6 +50,8 @@ def export(model: PlainModel, path: Any) -> None:
             f"{place}: the model takes the columns of a table, which it encodes, and no file here "
             "can hold that. Predict with fewpass, or in Python: `from_run` encodes and predicts."
         )
+    if not place.parent.is_dir():
+        raise FileNotFoundError(f"{place.parent}: no such folder. Make it, or check the path.")
     content = write(model)
     beside = place.with_name(f".{place.name}.{uuid4().hex[:8]}")
     try:

@@ -26,6 +26,7 @@ from fewpass.storage.folder import Folder
 T = TypeVar("T")
 
 FILES, DECISION = "files.json", "decision.json"
+MAKE_ONE = "Make one with prefect run refresh."
 
 
 class Generation(NamedTuple):
@@ -169,9 +170,7 @@ def models(store: str) -> list[GenerationState]:
     """
     known, moves = generations(Folder(store)), history(store)
     if not known:
-        raise BadInput(
-            f"There is no generation at {Folder(store).url}. Make one with prefect run refresh."
-        )
+        raise BadInput(f"There is no generation at {Folder(store).url}. {MAKE_ONE}")
     return [_state_of(generation, moves) for generation in known]
 
 
@@ -213,8 +212,8 @@ def publish_generation(
     known = generations(Folder(store))
     if not 1 <= number <= len(known):
         raise BadInput(
-            f"There is no generation {number:06d} at {Folder(store).url}. fewpass models lists "
-            f"the {len(known)} that are there."
+            f"There is no generation {number:06d} at {Folder(store).url}. "
+            + (f"fewpass models lists the {len(known)} that are there." if known else MAKE_ONE)
         )
     if not known[number - 1].is_decided:
         raise BadInput(f"Generation {number:06d} is not decided yet. The next refresh finishes it.")

@@ -18,13 +18,19 @@ _BINS = re.compile(r"bins:(\d{1,4})")
 
 
 def _as_pairs(given: Any) -> Any:
-    """Take NAME=KIND words as a mapping, too."""
-    if isinstance(given, Mapping) or not isinstance(given, Iterable) or isinstance(given, str):
+    """Take NAME=KIND words as a mapping, too, or a single one."""
+    given = [given] if isinstance(given, str) else given
+    if isinstance(given, Mapping) or not isinstance(given, Iterable):
         return given
     pairs = [word.rpartition("=") if isinstance(word, str) else ("", "", "") for word in given]
     if not all(name and equals for name, equals, _ in pairs):
         raise ValueError(f"{list(given)} are no words NAME=KIND. Write for example zip=category.")
     return {name: kind for name, _, kind in pairs}
+
+
+def several(given: Any) -> Any:
+    """Take a single name or position where there may be several."""
+    return (given,) if isinstance(given, str | int) else given
 
 
 def _is_kind(word: str) -> str:
@@ -36,6 +42,7 @@ def _is_kind(word: str) -> str:
 
 #: Columns that a column of many values, or of text, is hashed to at most: 2 to this power.
 HASH_BITS = 20
+MOST_BITS = 30
 
 ColumnKind = Annotated[str, BeforeValidator(_is_kind)]
 
@@ -53,12 +60,14 @@ class Encoding(Described):
     """What a column contains, as NAME=KIND: drop, number, category, hash, date, text, chars (text
     as runs of 3 to 5 characters) or bins:64 (replace a number by one of 64 ranges); may be repeated
     [default: decided by the sample]."""
-    cross: tuple[Annotated[str, Field(pattern=r"^[^,]+,[^,]+$")], ...] = ()
+    cross: Annotated[
+        tuple[Annotated[str, Field(pattern=r"^[^,]+,[^,]+$")], ...], BeforeValidator(several)
+    ] = ()
     """Two columns whose pairs of values become features, as A,B; may be repeated."""
     idf: Literal["sample", "exact"] = "sample"
     """Rows that the tf-idf weights of text are computed from: the sample, or all (exact), which are
     read once more for it."""
-    hash_bits: int = Field(default=HASH_BITS, ge=1, le=30)
+    hash_bits: int = Field(default=HASH_BITS, ge=1, le=MOST_BITS)
     """A column of text, or of more than 1000 different values, is hashed to at most 2 to this
     power features."""
     ranks: bool = True

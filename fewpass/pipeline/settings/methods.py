@@ -63,18 +63,21 @@ def _read(solver: Any) -> Any:
     if not isinstance(solver, dict | str):
         raise PydanticCustomError("method", "a method is settings with a word `kind`, or the word")
     values = {"kind": solver} if isinstance(solver, str) else solver
+    kind = settings_class(kind_of(values))
     try:
-        return settings_class(kind_of(values)).model_validate(values)
+        return kind.model_validate(values)
     except ValidationError as error:
-        raise _refused(error) from error
+        raise _refused(error, kind) from error
 
 
-def _refused(error: ValidationError) -> PydanticCustomError:
+def _refused(error: ValidationError, kind: type[BaseModel]) -> PydanticCustomError:
     """Name the first setting that is wrong, what it is and all that it could be."""
     first = error.errors()[0]
     name = str(first["loc"][0]) if first["loc"] else "the method"
     if first["type"] == "extra_forbidden":
-        return PydanticCustomError("no_method_setting", "{name} is no setting", {"name": name})
+        near = did_you_mean(name, kind.model_fields) or "."
+        told = {"name": name, "near": near if near == "." else f".{near}"}
+        return PydanticCustomError("no_method_setting", "{name} is no setting{near}", told)
     about = [e["msg"] for e in error.errors() if e["loc"][:1] == first["loc"][:1]]
     expected = [m.removeprefix("Value error, ").removeprefix("Input ") for m in about]
     told = {"name": name, "found": repr(first["input"]), "expected": ", or it ".join(expected)}

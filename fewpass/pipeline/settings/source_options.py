@@ -6,9 +6,9 @@ import codecs
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
-from fewpass.pipeline.settings.encoding import Encoding
+from fewpass.pipeline.settings.encoding import Encoding, several
 from fewpass.pipeline.settings.formats import Format
 from fewpass.pipeline.settings.matching import Matching
 
@@ -40,7 +40,7 @@ class SourceOptions(Matching, Encoding):
     """False: rows without a target are read too, with NaN as target.  For predictions."""
     weight: Column | None = None
     """Column of the row weights (>= 0), by name or position [default: every row counts once]."""
-    drop: tuple[Column, ...] = ()
+    drop: Annotated[tuple[Column, ...], BeforeValidator(several)] = ()
     """Column to leave out, by name or position; may be repeated."""
     n_features: int | None = Field(default=None, ge=1)
     """Width of the rows; a wider row is refused [default: as wide as the data]."""

@@ -171,22 +171,22 @@ class TrainingPlan(Described):
         found = [name for name, is_wrong in wrong.items() if is_wrong]
         if self.solver.goal not in (None, "passes"):
             raise BadInput(
-                f"{self.solver.kind} reads rows again and again, and a source is read once. Keep "
-                "them as a data set (`keep`), or choose onepass, asgd or sgd."
+                f"{self.solver.kind} reads rows again and again, and a source is read once. Ingest "
+                "it first (`keep` does), or choose onepass, asgd or sgd."
             )
         if found:
             raise BadInput(
                 f"{found[0]} = {getattr(self, found[0])} needs rows again, and a source is read "
-                "once. Keep them as a data set (`keep`), or leave it out."
+                "once. Ingest it first (`keep` does), or leave that out."
             )
         return self
 
-    @field_validator("held_out")
+    @field_validator("held_out", mode="before")
     @classmethod
-    def _no_share(cls, held_out: str | None) -> str | None:
+    def _no_share(cls, held_out: Any) -> Any:
         try:
-            float(held_out or "none")
-        except ValueError:
+            float(held_out)
+        except (TypeError, ValueError):
             return held_out
         raise BadInput(
             f"held_out = {held_out} is a number, and the address of a data set was expected. "

@@ -75,7 +75,7 @@ def test_a_plan_is_the_same_after_a_round_trip_with_any_method():
     [
         ("asgf", "Did you mean asgd"),
         ({"gamma0": 1.0}, "there is no method"),
-        ({"kind": "asgd", "gama0": 1.0}, "gama0 is no setting"),
+        ({"kind": "asgd", "gama0": 1.0}, "gama0 is no setting. Did you mean gamma0?"),
         ({"kind": "sdca", "shrink_rounds": -1}, "shrink_rounds is -1, but it should be greater"),
         (3, "a method is settings"),
     ],

@@ -190,14 +190,20 @@ class Method(Settings):
     def first_state(self, problem: Problem, stats: ProblemStats) -> State:
         """Return the state before the first row; ValueError when a setting does not fit."""
 
+    @abstractmethod
+    def program(self, epoch: int) -> tuple[Sweep, ...]:
+        """Return the sweeps of an epoch."""
+
     def expected_passes(
         self, _problem: Problem, _stats: ProblemStats, _tol: float
     ) -> ExpectedPasses:
         """Tell how many passes it takes until the gap over max(1, |objective|) is `tol`.
 
-        Here for methods of few passes: they come to no certificate in any number worth telling.
+        Here for methods of which no rule is known, or whose few passes come to no certificate.
         """
-        return ExpectedPasses()
+        sweeps = self.program(self.warm_epoch)
+        reductions = sum(isinstance(sweep, Reduce) for sweep in sweeps)
+        return ExpectedPasses(reductions=reductions / len(sweeps))
 
     def start_at(
         self, _problem: Problem, _stats: ProblemStats, _weights: Weights, _rows_before: int
@@ -205,7 +211,7 @@ class Method(Settings):
         """See Solver; here for the methods whose weights are sums over their own steps."""
         raise ValueError(
             f"{getattr(self, 'kind', 'This method')} cannot start from another model. Leave "
-            "start_from out, or choose another method."
+            "`start_from` out, or choose another method."
         )
 
     def row_state_size(self, _stats: ProblemStats) -> int:

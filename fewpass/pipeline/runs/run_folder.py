@@ -273,6 +273,8 @@ class RunFolder:
 
 def _in_words(setting: str, value: Any) -> str:
     """Say what a setting of a plan was."""
+    if value is None:
+        return "not given"
     return format_bytes(value) if setting == "memory" else str(value)
 
 

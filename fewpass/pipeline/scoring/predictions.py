@@ -86,7 +86,8 @@ def _beside(path: Path) -> Iterator[IO[bytes]]:
             yield target
         partial.replace(path)
     except OSError as error:
-        if error.filename is None or Path(error.filename) == partial:
+        told = error.errno is None and str(error).endswith(".")  # by who reads the source
+        if not told and (error.filename is None or Path(error.filename) == partial):
             raise described(error, str(path)) from error
         raise
     finally:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from fewpass.solvers.described import Described
 
@@ -24,7 +24,10 @@ def _as_pairs(given: Any) -> Any:
         return given
     pairs = [word.rpartition("=") if isinstance(word, str) else ("", "", "") for word in given]
     if not all(name and equals for name, equals, _ in pairs):
-        raise ValueError(f"{list(given)} are no words NAME=KIND. Write for example zip=category.")
+        raise ValueError(
+            f"{', '.join(map(str, given))} is not of the form NAME=KIND. Write for example "
+            "zip=category."
+        )
     return {name: kind for name, _, kind in pairs}
 
 
@@ -47,6 +50,15 @@ MOST_BITS = 30
 ColumnKind = Annotated[str, BeforeValidator(_is_kind)]
 
 
+def _is_pair(text: str) -> str:
+    if not re.fullmatch(r"[^,]+,[^,]+", text):
+        raise ValueError(f"{text!r} is no pair of columns. Write two names, as A,B.")
+    return text
+
+
+Pair = Annotated[str, AfterValidator(_is_pair)]
+
+
 class Encoding(Described):
     """How columns become numbers."""
 
@@ -60,9 +72,7 @@ class Encoding(Described):
     """What a column contains, as NAME=KIND: drop, number, category, hash, date, text, chars (text
     as runs of 3 to 5 characters) or bins:64 (replace a number by one of 64 ranges); may be repeated
     [default: decided by the sample]."""
-    cross: Annotated[
-        tuple[Annotated[str, Field(pattern=r"^[^,]+,[^,]+$")], ...], BeforeValidator(several)
-    ] = ()
+    cross: Annotated[tuple[Pair, ...], BeforeValidator(several)] = ()
     """Two columns whose pairs of values become features, as A,B; may be repeated."""
     idf: Literal["sample", "exact"] = "sample"
     """Rows that the tf-idf weights of text are computed from: the sample, or all (exact), which are

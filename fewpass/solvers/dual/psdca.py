@@ -66,13 +66,14 @@ class Psdca(Sdca):
     states: ClassVar[tuple[type, ...]] = (PsdcaState,)
     kind: Literal["psdca"] = "psdca"  # type: ignore[assignment]
     grow_above: Annotated[float, Field(ge=0.0, le=1.0)] = 0.5
-    """The centre weighs more after a pass that left more than this share of the certified gap."""
+    """The weight of the centre grows after a pass that left more than this share of the certified
+    gap."""
     grow_to: PositiveInt = 64
-    """r, how many times lam steps count on, at most; 1 is sdca."""
+    """Largest r; steps are made with r lam in place of lam. 1 is sdca."""
     columns: Literal["auto", "alike", "apart"] = "auto"
-    """Whether the centre pulls all columns alike, or those of larger values harder: apart, where
-    there are more than 1000, the square of the longest row is 50 times the mean, and rows are
-    visited one by one."""
+    """One weight of the centre for all columns (alike), or larger ones for columns of larger values
+    (apart); auto: apart if there are more than 1000 columns, the square of the longest row is 50
+    times the mean, and rows are visited one by one."""
 
     @property
     def certify_pass(self) -> Reduce:

@@ -84,18 +84,17 @@ class Sdca(DualMethod):
     better: ClassVar[Mapping[str, Mapping[str, Any]]] = {"hinge": {"shrink_rounds": 100}}
     kind: Literal["sdca"] = "sdca"
     batch: Batch = "serial"
-    """Rows one by one, or in mini-batches whose steps are as they come (naive: it may diverge),
-    short enough on average by the rows' spectral norm (safe) or by their columns' counts (sparse),
-    or measured (aggressive)."""
+    """Rows one by one (serial), or in mini-batches, whose steps are not shortened (naive: may
+    diverge), or by the rows' spectral norm (safe), their columns' counts (sparse), or as far as
+    steps that were tried need it (aggressive)."""
     batch_size: PositiveInt = 16
     """Rows of a mini-batch."""
     combine: Combine = "damped"
-    """What becomes of several streams' moves: added, shortened where that was too much; averaged;
-    or added after steps so short that it never is."""
+    """How several streams' moves are combined: added, and shortened if that was too much (damped);
+    averaged (average); or added after steps short enough for it (add)."""
     shrink_rounds: NonNegativeInt = 0
-    """How often the rows of a window that moved are visited again at most, while they are in
-    memory: fewer passes for more arithmetic. The plain hinge has 100 rounds where nothing else is
-    set."""
+    """Largest number of times that rows that moved are visited again while their window is in
+    memory: fewer passes, more arithmetic. 100 under the plain hinge, unless something is set."""
 
     @property
     def certify_pass(self) -> Reduce:

@@ -44,7 +44,7 @@ Drawn = NDArray[np.int64]  # (steps, 2): the row and the column drawn, -1 for no
 
 
 class Simba(Settings):
-    """SVM by single features: for data whose features are dear, not for data that are cheap."""
+    """SVM by single features: for data whose features are expensive to read one by one."""
 
     goal: ClassVar[Goal] = "steps"
     needs: ClassVar[Needs] = Needs(loss="hinge", one_stream=" draws single rows")

@@ -131,6 +131,13 @@ def test_a_data_set_is_predicted_as_it_lies(spam, tmp_path):
     )
 
 
+def test_a_source_that_is_not_there_is_not_said_of_the_predictions(spam, tmp_path):
+    out = tmp_path / "out.csv"
+    with pytest.raises(FileNotFoundError, match=r"^\S*gone.csv: no such file. Check the path.$"):
+        predict(spam[0], [str(tmp_path / "gone.csv")], str(out), SourceOptions())
+    assert not out.exists()
+
+
 def test_labels_may_be_missing(spam, tmp_path):
     model, _, X, _ = spam
     (tmp_path / "new.csv").write_text(

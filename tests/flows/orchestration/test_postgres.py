@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.timeout(600),
 ]
 USER = "postgres" if os.geteuid() == 0 else None  # it does not run as root
-RUNS = 3  # of each of two processes
+RUNS = 2  # of each of two processes
 
 
 class Postgres:

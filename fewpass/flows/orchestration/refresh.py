@@ -37,9 +37,8 @@ def refresh(plan: RefreshPlan, where: Execution) -> Any:
     if generation is None:
         get_run_logger().info("No new file in %s", ", ".join(plan.sources))
         return {"generation": None, "published": False, "reason": "there is no new file"}
-    make_dataset.with_options(task_run_name=f"ingest {len(generation.files)} new files")(
-        ingest_plan(plan, generation)
-    )
+    files = f"{len(generation.files)} new file{'s' * (len(generation.files) != 1)}"
+    make_dataset.with_options(task_run_name=f"ingest {files}")(ingest_plan(plan, generation))
     require_judge(plan)
     training = training_plan(plan, generation)
     trained = train_in_stages(training, generation.run, where)

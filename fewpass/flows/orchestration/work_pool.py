@@ -15,11 +15,15 @@ from prefect.workers.process import ProcessWorker
 from fewpass.flows.orchestration.server import told
 
 NAME = "fewpass"
+#: Ours is for the terminal.  In the process that Prefect starts for a cancelled or crashed run's
+#: hooks, plug-ins fail with a traceback in the worker's log.
+WITHOUT_PLUGINS = {"PREFECT_PLUGINS_ENABLED": "false"}
 
 
 def make_work_pool() -> int:
     """Create the process work pool, or bring the one that is there up to date."""
     template = ProcessWorker.get_default_base_job_template()
+    template["variables"]["properties"]["env"]["default"] = WITHOUT_PLUGINS
     pool = WorkPoolCreate(name=NAME, type=ProcessWorker.type, base_job_template=template)
     with get_client(sync_client=True) as client:
         client.create_work_pool(pool, overwrite=True)

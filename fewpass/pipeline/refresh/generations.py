@@ -213,12 +213,12 @@ def publish_generation(
     if not 1 <= number <= len(known):
         raise BadInput(
             f"There is no generation {number:06d} at {Folder(store).url}. "
-            + (f"fewpass models lists the {len(known)} that are there." if known else MAKE_ONE)
+            + (f"fewpass models {store} lists those that are there." if known else MAKE_ONE)
         )
     if not known[number - 1].is_decided:
         raise BadInput(f"Generation {number:06d} is not decided yet. The next refresh finishes it.")
     current = published(store)
     if current and current.generation == number and after in (None, current.number):
-        raise BadInput(f"Nothing was changed: {current.sentence()} already. It is followed now.")
+        raise BadInput(f"Nothing was changed: it is the one that is used ({current.sentence()}).")
     newest = current.number if current else NONE_YET
     return publish(store, number, after=newest if after is None else after, why=why)

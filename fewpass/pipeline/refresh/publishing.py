@@ -132,18 +132,18 @@ def publish(
     made = Publication(after + 1, generation, digest, now, by or who(), why)
     current = published(store)
     if (current.number if current else NONE_YET) != after:
-        raise _overtaken(store, current)
+        raise _overtaken(store, after, current)
     if not folder.create(_key(made.number), seal(made._asdict(), indent=1)):
-        raise _overtaken(store, published(store))
+        raise _overtaken(store, after, published(store))
     folder.sync([_key(made.number)])
     return made
 
 
-def _overtaken(store: str, current: Publication | None) -> PublishedMeanwhile:
-    said = current.sentence() if current else "The publication that was followed was removed"
+def _overtaken(store: str, after: int, current: Publication | None) -> PublishedMeanwhile:
+    newest = f"is number {current.number} ({current.sentence()})" if current else "was removed"
     return PublishedMeanwhile(
-        f"{said}, in the meantime: nothing was changed. Look with fewpass models "
-        f"{Folder(store).url}, and publish again if that is still meant."
+        f"Nothing was changed: the newest publication {newest}, where number {after} was expected. "
+        f"Look with fewpass models {Folder(store).url}, and publish again if that is still meant."
     )
 
 

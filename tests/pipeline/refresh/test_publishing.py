@@ -156,7 +156,7 @@ def test_what_cannot_be_published_is_refused(plan, tmp_path, fewpass):
     store = plan.store
     for words, said in (
         (("publish", store, "7"), "no generation 000007"),
-        (("publish", store, "2"), "already"),
+        (("publish", store, "2"), "it is the one that is used"),
         (("publish", store, "newest"), "no number of a generation"),
         (("publish", store, "1", "--after", "1"), "published generation 000002"),
         (("models", tmp_path / "nowhere"), "no generation"),
@@ -187,7 +187,7 @@ def test_of_many_who_publish_at_once_one_wins(plan):
         thread.join()
     assert (len(won), len(told)) == (1, PUBLISHERS - 1)
     assert published(store) == won[0]
-    assert all("in the meantime: nothing was changed" in sentence for sentence in told)
+    assert all("Nothing was changed: the newest publication is" in sentence for sentence in told)
 
 
 def test_a_refresh_that_was_overtaken_judges_anew(plan, tmp_path):

@@ -64,8 +64,10 @@ def cluster(place: Execution, why: str = "") -> Iterator[Executor]:
         except OSError as error:
             if here or isinstance(error, NoWorkers):
                 raise
+            advice = "Start one there, or leave --scheduler out to train in this process."
+            if str(scheduler).startswith("tcp://") and "reset by peer" in str(error):
+                advice = "If it talks over TLS, its address begins with tls://."
             raise ConnectionError(
-                f"No Dask scheduler answers at {scheduler} ({error}). Start one there, or leave "
-                "--scheduler out to train in this process."
+                f"No Dask scheduler answers at {scheduler} ({error}). {advice}"
             ) from error
         yield executor

@@ -200,6 +200,7 @@ def test_who_has_no_certificate_is_refused(cluster, tmp_path):
     )
     assert done.returncode == 1
     assert f"No Dask scheduler answers at {in_the_clear}" in done.stderr
+    assert "If it talks over TLS, its address begins with tls://." in done.stderr
     assert not (tmp_path / "run").exists()
 
 

@@ -162,9 +162,9 @@ LOOP = """
 import contextlib, io, json, sys
 from fewpass.flows.orchestration.command import run_flow
 for line in sys.stdin:
-    flow, words = json.loads(line)
+    flow, words, place = json.loads(line)
     out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), contextlib.chdir(place):
         status = run_flow(flow, tuple(words))
     print(json.dumps([status, out.getvalue(), err.getvalue()]), flush=True)
 """
@@ -187,7 +187,15 @@ class FlowRunner:
 
     def give(self, flow, **parameters):
         """Have a flow run, after those given before."""
-        self.process.stdin.write(json.dumps([flow, words_for(parameters)]) + "\n")
+        self._give(flow, words_for(parameters), ".")
+
+    def run_words(self, flow, words, place):
+        """The same as `run` of words as they are typed, in a folder."""
+        self._give(flow, words, str(place))
+        return self.take()
+
+    def _give(self, *asked):
+        self.process.stdin.write(json.dumps(asked) + "\n")
         self.process.stdin.flush()
 
     def take(self):

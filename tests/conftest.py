@@ -30,13 +30,14 @@ PROJECT = Path(__file__).parents[1]
 #: Files that share one Prefect server and one process of flows; test_deployments.py kills its own.
 ONE_SERVER = (
     "test_notifications.py",
+    "test_operations_page.py",
     "test_prefect_flows.py",
     "test_raw_tables.py",
     "test_refresh_page.py",
     "test_spans.py",
 )
 #: What takes minutes begins first, so that no process is left with it at the end.
-LONG = ("test_deployments.py", *ONE_SERVER, "test_operations_page.py", "test_promises.py")
+LONG = ("test_deployments.py", *ONE_SERVER, "test_promises.py")
 
 
 def pytest_configure():

@@ -24,6 +24,7 @@ from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import weights_digest
 from fewpass.pipeline.training.training_run import TrainingRun
+from testing.flow_words import SHIM, flows_of_scripts
 from testing.listening import LOOPBACK as ADDRESSES
 from testing.listening import listening
 from testing.prefect_server import PROJECT, START_S, free_port
@@ -60,11 +61,11 @@ def commands():
         yield from re.findall(r"^\$ (.*)$", block, re.MULTILINE)
 
 
-def script(store, ports, server):
+def script(store, ports):
     """The commands as one shell script: places and ports of this test, servers waited for.
 
-    The first flow has a server for the while, which takes five seconds to start; until the page
-    starts its own, the others are given one that is there.
+    The first flow is run by the program itself, which has a server for the while; the others by a
+    process that runs flows, with a server that is there.
     """
     lines = ["set -euo pipefail", "trap 'kill $(jobs -p)' EXIT"]
     for command in commands():
@@ -74,11 +75,26 @@ def script(store, ports, server):
         command = re.sub(r"(?<![\w/])clicks\.svm", str(store.parent / "clicks.svm"), command)
         lines += [f"echo '+' {shlex.quote(command)}", command]
         if command.startswith("prefect run ingest"):
-            lines.append(f"export PREFECT_API_URL={server}")
+            lines.append(SHIM)
         if command.startswith("prefect server"):
             wait = f"python {store.parent / 'answers.py'} http://127.0.0.1:{ports[4200]}/api/health"
             lines.append(f"for k in $(seq {START_S}); do {wait} && break; sleep 1; done")
     return "\n".join(lines) + "\n"
+
+
+def finished(environment, folder):
+    """The script's process at its end, and the sockets that were seen on the way."""
+    with (folder / "out").open("w") as said:
+        process = subprocess.Popen(
+            ["bash", str(folder / "page.sh")], cwd=PROJECT, env=environment, text=True,
+            stdout=said, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+        try:
+            seen = sockets_until_the_end(process, 850)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    return process, seen
 
 
 def sockets_until_the_end(process, seconds):
@@ -100,12 +116,12 @@ def require_for_this_machine(seen, servers):
 
 
 @pytest.mark.timeout(900)
-def test_every_command_runs(prefect_server, tmp_path):
+def test_every_command_runs(flow_runner, tmp_path):
     """Whatever listens, Prefect's, Dask's and ours, listens to this machine alone."""
     store = tmp_path / "store"
     write_clicks(tmp_path / "clicks.svm", 400_000)
     ports = {port: free_port() for port in (4200, 8786, 8787, 8788)}
-    (tmp_path / "page.sh").write_text(script(store, ports, prefect_server.url))
+    (tmp_path / "page.sh").write_text(script(store, ports))
     (tmp_path / "sitecustomize.py").write_text(LOOKUPS)
     (tmp_path / "answers.py").write_text(ANSWERS)
     # Continuous integration is something that Prefect spares by itself.
@@ -117,17 +133,8 @@ def test_every_command_runs(prefect_server, tmp_path):
         "PYTHONPATH": f"{tmp_path}:{PROJECT}", "LOOKUPS": str(tmp_path / "lookups"),
     }  # fmt: skip
     assert shutil.which("fewpass", path=environment["PATH"])
-    said = (tmp_path / "out").open("w")
-    process = subprocess.Popen(
-        ["bash", str(tmp_path / "page.sh")], cwd=PROJECT, env=environment, text=True,
-        stdout=said, stderr=subprocess.STDOUT, start_new_session=True,
-    )  # fmt: skip
-    try:
-        seen = sockets_until_the_end(process, 850)
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        said.close()
+    with flows_of_scripts(tmp_path, flow_runner) as more:
+        process, seen = finished(environment | more, tmp_path)
     assert process.returncode == 0, (tmp_path / "out").read_text()[-3000:]
     require_for_this_machine(seen, [ports[port] for port in (4200, 8786, 8787)])
     for made in ("data/manifest.json", "first/run.json", "second/report/loss.png", "scores.csv",

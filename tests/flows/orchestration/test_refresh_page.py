@@ -3,13 +3,15 @@
 import pytest
 
 from fewpass.pipeline.clicks import write_clicks
+from testing.flow_words import SHIM, flows_of_scripts
 from tests.docs.test_pages_of_commands import finish, sessions
 
 
 @pytest.mark.timeout(600)
-def test_a_nightly_refresh(prefect_server, tmp_path):
+def test_a_nightly_refresh(flow_runner, tmp_path):
     for name in ("monday", "tuesday"):
         write_clicks(tmp_path / f"{name}.svm", 1_500_000, seed=len(name))
-    script = "\n".join(command for command, _ in sessions("docs/tutorials/refresh.md"))
-    finish(script, tmp_path, prefect_server.environment)
+    commands = [command for command, _ in sessions("docs/tutorials/refresh.md")]
+    with flows_of_scripts(tmp_path, flow_runner) as environment:
+        finish("\n".join([SHIM, *commands]), tmp_path, environment)
     assert len((tmp_path / "scores.csv").read_text().splitlines()) > 1000

@@ -1,13 +1,10 @@
 """The command: what it prints, refuses and interrupts; the pipeline has tests of its own."""
 
 import json
-import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from dataclasses import fields
 from pathlib import Path
 
@@ -415,34 +412,6 @@ def test_a_full_disk_is_a_failed_run(fewpass, work, tmp_path, monkeypatch):
     status, _, err = fewpass("train", work / "clicks", tmp_path / "x", *NO_DASK)
     assert status == 1
     assert "No space left" in err
-
-
-def test_interrupted_and_resumed_is_uninterrupted(work, as_json, tmp_path):
-    settings = ["--passes", "300", "--snapshot-every", "0.2", "--lam", "10/n", *NO_DASK]
-    quiet = as_json("train", work / "clicks", tmp_path / "quiet", *settings)
-    run = tmp_path / "run"
-    command = [
-        sys.executable,
-        "-c",
-        "import sys; from fewpass.flows.cli import main; sys.exit(main())",
-    ]
-    child = subprocess.Popen(
-        [*command, "train", str(work / "clicks"), str(run), *settings],
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
-    while not (run / "snapshots/000001/manifest.json").exists():
-        assert child.poll() is None
-        time.sleep(0.02)
-    os.kill(child.pid, signal.SIGINT)
-    err = child.communicate(timeout=60)[1]
-    assert child.returncode == 130, err
-    assert f"fewpass resume {run}" in err
-    assert "Traceback" not in err
-    resumed = as_json("resume", run, *NO_DASK)
-    assert resumed["rows_seen"] == quiet["rows_seen"]
-    assert resumed["weights_sha256"] == quiet["weights_sha256"]
 
 
 # -- settings ---------------------------------------------------------------------------------------

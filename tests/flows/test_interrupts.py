@@ -115,6 +115,7 @@ def test_the_first_signal_takes_a_snapshot(
     )
     said = end(process, rows)
     assert process.returncode == status, said
+    assert "--workers" in where or "Traceback" not in said  # worker processes may tell of theirs
     newest, _ = RunFolder(str(run)).snapshots.latest()
     line = last_line(said)
     assert line.startswith("fewpass: Interrupted. `fewpass resume")

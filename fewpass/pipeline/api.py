@@ -356,4 +356,4 @@ def _valid(kind: type[Settings], values: dict[str, Any]) -> Settings:
         told, name = first["msg"].removeprefix("Value error, "), ".".join(where)
         if first["type"] == "extra_forbidden" and len(where) == 1:
             raise BadInput(f'There is no setting "{name}".{_meant(name, kind)}') from error
-        raise BadInput(f"{name}: {told}" if name else told) from error
+        raise BadInput(told if told.startswith(name) else f"{name}: {told}") from error

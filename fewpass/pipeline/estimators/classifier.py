@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # what a fit needs is imported when one begins
     from fewpass.storage.manifest import Labels
 
 Vector = NDArray[np.float64]
+MOST_FRACTIONS = 20  # different numbers that are not whole, and may be labels all the same
 
 
 def _has_probabilities(estimator: Any) -> bool:
@@ -343,6 +344,12 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         super()._know(rows, at)
         classes = rows.classes
         self._require_classes(classes, at)
+        numbers = classes[classes != np.round(classes)] if classes.dtype.kind == "f" else ()
+        if len(numbers) > MOST_FRACTIONS:
+            raise ValueError(
+                f"y holds {len(classes)} different numbers, such as {numbers[0]}, and labels were "
+                "expected. Use LinearRegressor, or give whole numbers or words."
+            )
         self.classes_, self.class_weight_ = classes, rows.class_weights(self.class_weight)
 
     def _class_weights(self, classes: NDArray[Any], y: NDArray[Any], weight: Any) -> Vector:

@@ -199,7 +199,8 @@ def refusal(model: Any, error: ValidationError) -> str:
     if not first["loc"]:  # about several together
         return told
     name = str(first["loc"][0])
-    return f"{type(model).__name__} cannot take {name}={first['input']!r}: {told.rstrip('.')}."
+    end = "" if told.endswith((".", "?")) else "."
+    return f"{type(model).__name__} cannot take {name}={first['input']!r}: {told}{end}"
 
 
 def tell(model: Any, found: Trained, plan: TrainingPlan, n_rows: int) -> None:

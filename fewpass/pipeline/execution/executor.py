@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from threadpoolctl import threadpool_limits
 
-from fewpass.pipeline.errors import NoWorkers
+from fewpass.pipeline.errors import BadInput, NoWorkers
 from fewpass.pipeline.execution.certificates import require_trust, security_of
 from fewpass.pipeline.execution.on_dask import LOOK_SECONDS, OnDask, OnDaskThreads
 from fewpass.pipeline.execution.threads import InProcess
@@ -99,6 +99,11 @@ def _opened(execution: Execution, why: str) -> Iterator[Executor]:
 
     connect: Any = distributed.Client
     if execution.scheduler not in (None, LOCAL):
+        if ":" not in str(execution.scheduler):
+            raise BadInput(
+                f"scheduler is {execution.scheduler!r}. Give an address such as tcp://host:8786, "
+                '"local", or "none".'
+            )
         security = security_of(execution)
         if security is not None:
             require_trust(str(execution.scheduler), security)

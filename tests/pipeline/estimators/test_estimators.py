@@ -290,7 +290,7 @@ def test_labels_may_be_words_and_classes_be_weighted():
         ({"lam": "1e-2,1e-3"}, "several values"),
         ({"solver": "sdac"}, "Did you mean sdca"),
         ({"solver": "simba"}, "not for estimators"),
-        ({"solver": {"king": "newton"}}, "needs its word"),
+        ({"solver": {"king": "newton"}}, "names no method"),
         ({"loss": "log"}, "Choose one of hinge, squared_hinge"),
         ({"loss": "squared"}, "not for LinearClassifier"),
         ({"fit_intercept": "no"}, "fit_intercept is 'no'"),

@@ -285,6 +285,11 @@ REFUSED = {
     "no such file": lambda folder: (folder / "nothing.csv", "t", None),
     "All 1500 training rows have the label": lambda _: (da.from_array(X, 400), np.zeros(N), None),
     r"y has the shape \(1499,\), but X has 1500": lambda _: (da.from_array(X, 400), Y[1:], None),
+    r"30 different numbers, such as 0\.5, and labels were expected": lambda _: (
+        da.from_array(X, 400),
+        np.arange(N) % 30 + 0.5,
+        None,
+    ),
     "integers beyond 2": lambda _: (delayed(X), delayed(Y * 2**60), None),
 }
 
@@ -301,6 +306,8 @@ def test_wrong_parameters_are_named(tmp_path):
         classifier(memory="plenty").fit(rows, Y)
     with pytest.raises(ValueError, match="too little"):
         classifier(memory="1MB").fit(rows, Y)
+    with pytest.raises(ValueError, match=r"scheduler is 'threads'. Give an address"):
+        classifier(scheduler="threads").fit(rows, Y)
     with pytest.raises(ValueError, match="warm_start=True begins at coef_"):
         classifier(warm_start=True, folder=tmp_path).fit(rows, Y)
     with pytest.raises(ValueError, match=r"labels \['maybe'\]"):

@@ -344,7 +344,9 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         super()._know(rows, at)
         classes = rows.classes
         self._require_classes(classes, at)
-        numbers = classes[classes != np.round(classes)] if classes.dtype.kind == "f" else ()
+        numbers = (
+            classes[classes != np.round(classes)] if classes.dtype.kind == "f" else classes[:0]
+        )
         if len(numbers) > MOST_FRACTIONS:
             raise ValueError(
                 f"y holds {len(classes)} different numbers, such as {numbers[0]}, and labels were "

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
@@ -17,12 +15,11 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sources.columns import Columns, choose
 from fewpass.pipeline.sources.dense_rows import Targets, checked, narrowed, refuse_text_settings
 from fewpass.pipeline.sources.pandas_index import index_of, left_out, sentence
+from fewpass.pipeline.sources.parquet_file import batches, opened_parquet
 from fewpass.pipeline.sources.source import Expected, Parsed, Piece
-from fewpass.pipeline.sources.streams import Address, described, opened
+from fewpass.pipeline.sources.streams import Address, described
 from fewpass.storage.schema import Schema
 from fewpass.storage.table import DenseTable
-
-BUFFER_BYTES = 1 << 18  # of every column that are read ahead
 
 
 class _Look(NamedTuple):
@@ -82,7 +79,7 @@ class ParquetSource:
             row = 1
             with opened_parquet(address) as file:
                 names = [self._names[k] for k in used]
-                for batch in file.iter_batches(rows, columns=names, use_threads=False):
+                for batch in batches(address, file, rows, names):
                     content = {k: batch.column(self._names[k]) for k in used}
                     yield Piece(address.name, row, content, batch.nbytes)
                     row += batch.num_rows
@@ -98,21 +95,6 @@ class ParquetSource:
         table = DenseTable(narrowed(X, options.dtype), targets.values, weight)
         titles = [columns.title(k) for k in columns.features]
         return checked(piece, table, targets.labels, titles, options)
-
-
-@contextmanager
-def opened_parquet(address: Address) -> Iterator[Any]:
-    """Open a Parquet file; BadInput when it is none, or not whole."""
-    with opened(address) as (stream, _):
-        try:
-            # Arrow's own default keeps the whole file in memory, and takes twice as long.
-            yield pq.ParquetFile(stream, pre_buffer=False, buffer_size=BUFFER_BYTES)
-        except (pa.ArrowException, OSError) as error:
-            if getattr(error, "errno", None) is not None:
-                raise  # the disk, not the file
-            raise BadInput(
-                f"{address.name}: the file is not whole Parquet ({error}). Fetch or write it anew."
-            ) from error
 
 
 def _look(address: Address) -> _Look:

@@ -2,6 +2,7 @@
 
 import gzip
 
+import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -296,6 +297,34 @@ def test_parquet_of_many_types(tmp_path):
     source = open_source([str(path)], SourceOptions(weight="w"))
     assert source.schema.feature_names == ("a", "b", "c")
     assert source.estimated_bytes() == 4 * (3 * 4 + 16)
+
+
+@pytest.mark.parametrize("encode", ["none", "auto"])
+def test_a_store_gives_the_pieces_that_a_disk_gives(encode, tmp_path):
+    """Rows of row groups that are asked for one by one are cut as those of a whole file are."""
+    words = pa.array(["red", "green", None, "blue"] * 25).dictionary_encode()
+    path = parquet(
+        tmp_path,
+        a=np.arange(100.0),
+        kind=np.ones(100) if encode == "none" else words,
+        y=["no", "yes"] * 50,
+        rows_per_group=7,
+    )
+    fs = fsspec.filesystem("memory")
+    fs.pipe("/rows.parquet", path.read_bytes())
+    for piece_bytes in (1, 8 * 3 * 5, 8 * 3 * 30, 10**6):
+        found = []
+        for place in (path, "memory://rows.parquet"):
+            source = open_source([str(place)], SourceOptions(label="y", encode=encode))
+            pieces = list(source.pieces(piece_bytes))
+            tables = [source.parse(piece).table for piece in pieces]
+            found.append((pieces, tables))
+        (here, mine), (there, others) = found
+        assert [piece.first_line for piece in here] == [piece.first_line for piece in there]
+        for one, other in zip(mine, others, strict=True):
+            for left, right in zip(one, other, strict=True):
+                np.testing.assert_array_equal(left, right)
+    fs.rm("/rows.parquet")
 
 
 def test_bad_parquet(tmp_path):

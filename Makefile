@@ -28,8 +28,10 @@ EXTRAS ?=
 STAMP := $(VENV)/.installed$(if $(EXTRAS),-$(EXTRAS))
 DEV_STAMP := $(VENV)/.installed-dev
 DOCS_STAMP := $(VENV)/.installed-docs
-# What needs Prefect takes what developers have, where that is there.
-PREFECT_STAMP := $(firstword $(wildcard $(DEV_STAMP)) $(VENV)/.installed-prefect)
+# What flows need, pictures on their pages included; where developers' environment is there, that.
+FLOWS := prefect,plots
+FLOWS_STAMP := $(VENV)/.installed-$(FLOWS)
+PREFECT_STAMP := $(firstword $(wildcard $(DEV_STAMP)) $(FLOWS_STAMP))
 PEERS := .venv-peers
 PEERS_STAMP := $(PEERS)/.installed
 BENCH_FOLDER ?= $${TMPDIR:-/tmp}/fewpass-bench
@@ -57,9 +59,9 @@ install-dev: $(DEV_STAMP)
 
 $(DEV_STAMP): override EXTRAS = dev
 $(DOCS_STAMP): override EXTRAS = docs
-$(VENV)/.installed-prefect: override EXTRAS = prefect
+$(FLOWS_STAMP): override EXTRAS = $(FLOWS)
 # --no-compile: modules become bytecode when they are first used; most never are.
-$(sort $(STAMP) $(DEV_STAMP) $(DOCS_STAMP) $(VENV)/.installed-prefect): pyproject.toml constraints.txt
+$(sort $(STAMP) $(DEV_STAMP) $(DOCS_STAMP) $(FLOWS_STAMP)): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "No Python 3.11, 3.12 or 3.13 (with venv) was found." \
 	  "Install one, or name it: make install PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@echo "Installing fewpass$(if $(EXTRAS),[$(EXTRAS)]) and what it needs into $(VENV)"

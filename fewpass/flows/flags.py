@@ -18,7 +18,8 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 _SETTING = re.compile(r"`([a-z_]+(?:\.[a-z_]+)?)(?:=([^`]*))?`")
 _MODELS = (IngestPlan, SourceOptions, SourceReading, TrainingPlan, Execution)
 _NAMES = {name for model in _MODELS for name in model.model_fields}
-_NAMES |= {"probability", "reliability", "keep"}  # of `fewpass predict`, `evaluate` and `train`
+#: Of `fewpass predict`, `evaluate`, `train` and `dashboard`.
+_NAMES |= {"probability", "reliability", "keep", "port"}
 
 
 def in_flags(text: str) -> str:

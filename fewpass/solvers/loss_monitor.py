@@ -18,7 +18,7 @@ EMA_RATE = 0.01
 LISTEN_EVERY = 8  # rows between two that are asked for their loss before the step
 EXPLODED = 10.0  # a smoothed loss this many times that of zero weights is a lost pass
 SECTIONS = 128  # of a pass, after each of which the losses so far are told
-LEAST_SECTION = 1024  # rows, where each is a call of a kernel: that takes the time of some hundred
+LEAST_SECTION = 128  # rows, where each is a call of a kernel: that takes the time of some hundred
 LEAST_NOTED = 32  # rows, where the kernel itself notes the losses: a few say little
 
 

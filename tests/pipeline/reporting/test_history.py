@@ -27,7 +27,8 @@ def test_a_pass_is_told_in_a_hundred_points_and_more(
     data = make(tmp_path / "data", n=6000, d=30, chunk_rows=1500, **how).folder.url
     curves, bits = {}, set()
     for rows in (16, 10**9):
-        monkeypatch.setattr(loss_monitor, "LEAST_SECTION", rows)
+        for least in ("LEAST_SECTION", "LEAST_NOTED"):
+            monkeypatch.setattr(loss_monitor, least, rows)
         result = train(data, tmp_path / str(rows), solver=solver, passes=2)
         curves[rows] = read_history(RunFolder(result.run).events()).points
         bits.add(result.weights_sha256)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -26,7 +26,7 @@ from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows, require_here
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.matching import Matching
-from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.settings.source_options import SourceOptions, refuse_reading
 from fewpass.pipeline.settings.source_reading import SourceReading
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import parse_bytes
@@ -257,13 +257,8 @@ def predict(
 
 def _matching_alone(reading: dict[str, Any], place: str) -> Matching:
     """Return how columns are matched; BadInput for what only files have."""
-    _refuse_reading(reading.keys() - Matching.model_fields.keys(), place)
+    refuse_reading(reading.keys() - Matching.model_fields.keys(), place)
     return _valid(Matching, reading)
-
-
-def _refuse_reading(names: Iterable[str], place: str) -> None:
-    for name in SourceOptions.model_fields.keys() & names:
-        raise BadInput(f"{name} says how files are read, but {place} is a data set. Leave it out.")
 
 
 def _require_execution(given: Any) -> None:
@@ -274,7 +269,7 @@ def _require_execution(given: Any) -> None:
 def _with_source(address: Address, settings: dict[str, Any]) -> dict[str, Any]:
     """Return settings of a training, those for reading in their place where there is a source."""
     if not is_source(os.fspath(address)):
-        _refuse_reading(settings, os.fspath(address))
+        refuse_reading(settings, os.fspath(address))
         return settings
     options = {k: v for k, v in settings.items() if k in SourceOptions.model_fields}
     how = {k: v for k, v in settings.items() if k in SourceReading.model_fields}

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.ingestion.scaling import Scaler, unscaled
 from fewpass.pipeline.matching import Matched
 from fewpass.pipeline.memory import peak_memory_bytes
@@ -26,7 +25,7 @@ from fewpass.pipeline.scoring.predictions import (
 from fewpass.pipeline.scoring.probabilities import Probabilities, class_scores, probabilities_of
 from fewpass.pipeline.scoring.room import PIECE_SHARE, budget, piece_bytes, require_chunks
 from fewpass.pipeline.settings.matching import Matching
-from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.settings.source_options import SourceOptions, refuse_reading
 from fewpass.pipeline.sources import Expected, Source, open_source
 from fewpass.pipeline.streaming.buffers import row_view
 from fewpass.pipeline.streaming.targets import label_text
@@ -189,7 +188,8 @@ def predict(
         shares = max(1, len(predictor.columns) // 4)  # a row's columns may be wider than its text
         size = piece_bytes(model, memory, threads, shares)
     else:
-        _refuse_reading(options, inputs[0])
+        told = options.model_dump(exclude_defaults=True, exclude={*Matching.model_fields})
+        refuse_reading(told, inputs[0])
         require_chunks(model, memory, dataset)
     with (
         open_predictions(output, predictor.columns, storage_options) as out,
@@ -240,15 +240,6 @@ def _as_dataset(inputs: Sequence[str], storage: dict[str, Any] | None) -> Datase
     if not Folder(inputs[0], storage).exists("manifest.json"):
         return None
     return Dataset.open(inputs[0], storage)
-
-
-def _refuse_reading(options: SourceOptions, place: str) -> None:
-    """Refuse settings of how files are read where rows come from a data set; BadInput."""
-    told = options.model_dump(exclude_defaults=True, exclude={*Matching.model_fields})
-    for name in told:
-        raise BadInput(
-            f"`{name}` says how files are read, but {place} is a data set. Leave it out."
-        )
 
 
 def _source(

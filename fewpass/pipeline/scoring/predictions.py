@@ -76,20 +76,39 @@ def open_predictions(
 
 
 @contextlib.contextmanager
+def _described(path: Path) -> Iterator[None]:
+    """Say of errors which file they are about, and what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise described(error, str(path)) from error
+
+
+class _Partial(io.FileIO):
+    """A new file, whose errors are told of the one whose place it is to take."""
+
+    def __init__(self, partial: Path, path: Path) -> None:
+        super().__init__(partial, "xb")
+        self._path = path
+
+    def write(self, content: Any, /) -> int:
+        with _described(self._path):
+            return super().write(content)
+
+
+@contextlib.contextmanager
 def _beside(path: Path) -> Iterator[IO[bytes]]:
     """Write beside a file of this machine, and then in its place: on its disk, and no other."""
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "There is no such folder", str(path.parent))
     partial = beside(path)
     try:
-        with partial.open("xb") as target:
+        with _described(path):
+            raw = _Partial(partial, path)
+        with io.BufferedWriter(raw) as target:
             yield target
-        partial.replace(path)
-    except OSError as error:
-        told = error.errno is None and str(error).endswith(".")  # by who reads the source
-        if not told and (error.filename is None or Path(error.filename) == partial):
-            raise described(error, str(path)) from error
-        raise
+        with _described(path):
+            partial.replace(path)
     finally:
         with contextlib.suppress(OSError):  # gone, or a disk that nothing is removed from
             partial.unlink()

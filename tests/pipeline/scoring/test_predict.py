@@ -2,6 +2,7 @@
 
 import errno
 import re
+import resource
 from pathlib import Path
 
 import numpy as np
@@ -195,18 +196,28 @@ def test_labels_that_a_spreadsheet_would_run_are_defused_on_request(spam, tmp_pa
     assert all(labels == plain for labels in found.values())
 
 
+def write_zeros(path, error=None):
+    with open_predictions(path, ["score"]) as out:
+        out.write({"score": np.zeros(3000)})
+        if error:
+            raise error
+
+
 def test_a_file_that_cannot_be_finished_is_not_there(tmp_path):
-    """A full disk is told of by the file's own name; what was there before stays."""
+    """A write that fails is told of by the file's own name; what was there before stays."""
     path = tmp_path / "scores.csv"
     path.write_text("as it was")
-    full = OSError(errno.ENOSPC, "No space left on device")
-    with (
-        pytest.raises(OSError, match="Free some space") as told,
-        open_predictions(str(path), ["score"]) as out,
-    ):
-        out.write({"score": np.zeros(3)})
-        raise full
-    assert told.value.filename == str(path)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(OSError, match="Check the storage") as told:
+            write_zeros(str(path))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (told.value.errno, told.value.filename) == (errno.EFBIG, str(path))
+    with pytest.raises(OSError, match="no such row") as told:
+        write_zeros(str(path), OSError("There is no such row."))
+    assert str(told.value) == "There is no such row."  # what readers say stays theirs
     assert [p.name for p in tmp_path.iterdir()] == ["scores.csv"]
     assert path.read_text() == "as it was"
     with pytest.raises(FileNotFoundError, match="no such folder"):

@@ -159,7 +159,10 @@ def as_table(X: Any) -> Any:
         if isinstance(X, pa.Table):
             return X
         if getattr(X, "ndim", 2) == 1:
-            raise BadInput("X is a single column, and a table was expected. Give a frame of it.")
+            raise BadInput(
+                "X is a single column, and a table was expected. Reshape your data, or give a "
+                "frame of it."
+            )
         if hasattr(X, "iloc"):
             return pa.Table.from_pandas(X, preserve_index=False)
         if hasattr(X, "to_arrow"):

@@ -365,6 +365,8 @@ def test_the_page_of_a_running_run_in_a_browser(rows, tmp_path):
         address = found("start")[0]["dashboard"]
         passes = []
         for _ in range(2):
+            proven = len(found("certificate"))
+            wait_for(lambda n=proven: len(found("certificate")) > n, 120, "one more pass")
             page = seen(address, rows.url)
             assert 'class="state running"' in page
             assert "above the optimum" in page

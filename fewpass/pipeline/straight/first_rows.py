@@ -154,7 +154,7 @@ class FirstRows:
         return self.source.n_features is None and not self.whole
 
     @property
-    def room(self) -> int:
+    def room_for(self) -> int:
         """Return how many columns to make room for."""
         width = self.dataset.n_features
         return likely_width(width) if self.open_end else width
@@ -181,7 +181,7 @@ class FirstRows:
     def count_columns(self) -> Sums:
         """Have the values of every column counted from the first row on; return those so far."""
         if self.intake.moments is None:
-            self.intake.moments = RunningMoments(np.zeros((self.room, 2)))
+            self.intake.moments = RunningMoments(np.zeros((self.room_for, 2)))
             self.first = self.first._replace(
                 sums=count(self.intake, self.first.table, self.first.max_index)
             )

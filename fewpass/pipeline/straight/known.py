@@ -63,7 +63,7 @@ class Known:
         sampled = sampled_sigma_square(dataset, self.rule)
         stats = stats_of(manifest, self.rule, seed=plan.seed, sigma_square=sampled)
         self._first = first
-        self.stats: ProblemStats = stats._replace(columns=self._moments, d=first.room)
+        self.stats: ProblemStats = stats._replace(columns=self._moments, d=first.room_for)
 
     def _require_room(self, d: int) -> None:
         """Refuse columns that no method has room for, before the first array of them is made."""

@@ -70,8 +70,8 @@ REASONS = {
     7: "from a cold disk a pass takes about as long as reading, checking and decoding alone (the "
     "second limit): what is left is the first window, which is read beside nothing, and a run's "
     "own snapshot and log. The first line starts a cluster of Dask's for a third of a second's "
-    "work, which fewpass does not do by itself: without Dask, as it goes when nothing is said, D2 and S1 "
-    "are 3.9 and 4.0 times as fast as dask-ml.",
+    "work, which fewpass does not do by itself: without Dask, as it goes when nothing is said, D2 "
+    "and S1 are 3.9 and 4.0 times as fast as dask-ml.",
     9: "where rows do not fit, they are read, checked and decoded in every pass, which takes about "
     "as many CPU seconds as the steps, and "
     "on few cores both share them. imdb has 738,000 columns for 25,000 rows: its state is copied "

@@ -8,7 +8,7 @@ there has to be given up in so many words (`overwrite`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import IO, Any, NamedTuple
 
@@ -17,10 +17,11 @@ from fewpass.pipeline.runs.run_folder import FORMAT as RUN_FORMAT
 from fewpass.pipeline.runs.run_folder import KEY as RUN_KEY
 from fewpass.pipeline.runs.run_folder import LOG, RunFolder, RunRecord
 from fewpass.pipeline.sources.standard_input import WORDS
-from fewpass.pipeline.sources.streams import find
+from fewpass.pipeline.straight.telling import GLOB
+from fewpass.storage.addresses import open_store
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, Folder
-from fewpass.storage.locations import Location
+from fewpass.storage.locations import HERE, Location
 from fewpass.storage.manifest import FORMAT as DATASET_FORMAT
 from fewpass.storage.manifest import KEY as DATASET_KEY
 from fewpass.storage.redaction import without_secrets
@@ -97,7 +98,7 @@ class Output(NamedTuple):
             if is_data_set(spec, self.storage_options):
                 yield from _sources_of(spec, f"a source of the input {_shown(spec)}")
             else:
-                for one in _files_of([spec], store, self.storage_options):
+                for one in _files_of(spec, store, self.storage_options):
                     yield one, f"one of the inputs ({_shown(spec)})"
         if self.record is not None:
             yield from _taught(self.record, store)
@@ -166,14 +167,19 @@ def _is_there(here: Location, storage_options: StorageOptions) -> bool:
     return found is not None
 
 
-def _files_of(
-    specs: Iterable[str], store: str, storage_options: StorageOptions = None
-) -> Iterator[Location]:
-    """Yield the files of a store that paths, globs and addresses name."""
-    for spec in specs:
-        if spec not in WORDS and Location.of(spec).store == store:
-            for address in find([spec], storage_options):
-                yield Location.of(address.path if address.is_local else address.name)
+def _files_of(spec: str, store: str, storage_options: StorageOptions = None) -> Iterator[Location]:
+    """Yield the files of a store that a path, a glob or an address names, whatever they hold."""
+    if spec in WORDS or Location.of(spec).store != store:
+        return
+    system, path = open_store(spec, storage_options)
+    if system.isdir(path):
+        paths = system.find(path)
+    elif any(mark in path for mark in GLOB) and not system.exists(path):
+        paths = system.glob(path)
+    else:
+        paths = [path]
+    for one in paths:
+        yield Location.of(one if store == HERE else system.unstrip_protocol(one))
 
 
 def _taught(record: RunRecord, store: str) -> Iterator[tuple[Location, str]]:
@@ -188,9 +194,8 @@ def _taught(record: RunRecord, store: str) -> Iterator[tuple[Location, str]]:
                 )
         if plan.source is not None:
             for spec in plan.source.sources:
-                with suppress(OSError, ValueError):  # gone since then
-                    for one in _files_of([spec], store):
-                        yield one, "a source of the rows that the model was trained on"
+                for one in _files_of(spec, store):
+                    yield one, "a source of the rows that the model was trained on"
         if plan.start_from is None or plan.start_from in seen:
             return
         seen.add(plan.start_from)

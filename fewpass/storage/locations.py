@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from fewpass.storage.addresses import local_path, open_store, protocol_of
 
-_HERE = "file"
+HERE = "file"  # the store that is this machine
 #: Protocols that lead into the same store.
 _SAME_STORE = {"s3a": "s3", "gcs": "gs", "abfss": "abfs", "az": "abfs"}
 
@@ -37,7 +37,7 @@ class Location(NamedTuple):
         """Look where an address leads; BadAddress when it is not followed."""
         here = local_path(url)
         if here is not None:
-            return cls(str(here), _HERE, os.path.realpath(here))
+            return cls(str(here), HERE, os.path.realpath(here))
         import fsspec  # noqa: PLC0415 - a path on this machine needs none of it
 
         protocol = protocol_of(url)
@@ -47,7 +47,7 @@ class Location(NamedTuple):
     @property
     def is_local(self) -> bool:
         """Whether it is on this machine."""
-        return self.store == _HERE
+        return self.store == HERE
 
     def is_same(self, other: Location) -> bool:
         """Whether both lead to one file: by name, a link of either kind, or names in other case."""

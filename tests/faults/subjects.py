@@ -235,7 +235,15 @@ SUBJECTS = {
         _solver("lbfgs", "dense", passes="3"),
         Subject(
             "predict", "predict", "csv",
-            ("predict", "{at}/run", "{at}/rows.csv", "{at}/out.csv", "--probability", "--json"),
+            ("predict", "{at}/run", "{at}/rows.csv", "{at}/out.csv", "--probability", "--json",
+             "--overwrite"),
+        ),
+        Subject(
+            "export", "export", "csv",
+            ("export", "{at}/run", "{at}/model.safetensors", "--json", "--overwrite"),
+        ),
+        Subject(
+            "publish", "publish", "inbox", ("tests.faults.subjects:move_twice", "{at}"),
         ),
         Subject("refresh", "refresh", "inbox", ("tests.faults.subjects:refresh", "{at}")),
     )

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fewpass.pipeline.refresh.publishing import history
 from testing.datasets import make, random_table
 
 ROWS, SEED = 120, 3
@@ -72,16 +73,14 @@ def _exported(at: Path, out: str) -> Bits:
 
 
 def _published(at: Path, out: str) -> Bits:
-    from fewpass.pipeline.refresh.publishing import history
-
     return {str(one.number): one.weights_sha256 for one in history(f"{at}/store")}
 
 
 def _refreshed(at: Path, out: str) -> Bits:
     store = at / "store"
-    published = json.loads((store / "publications/000001.json").read_text())
     decision = json.loads((store / "generations/000001/decision.json").read_text())
-    return {"model": published["weights_sha256"], "loss": decision["loss"]} | bytes_below(
+    model = history(str(store))[-1].weights_sha256
+    return {"model": model, "loss": decision["loss"]} | bytes_below(
         store / "generations/000001/data"
     )
 

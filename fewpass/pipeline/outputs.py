@@ -76,7 +76,7 @@ class Output(NamedTuple):
             return
         for kept, what in self._kept(here.store):
             if kept.is_same(here):
-                raise BadInput(f"{_shown(self.url)} is {what}, which stays as it is. {ELSEWHERE}")
+                raise BadInput(f"{_shown(self.url)} stays as it is: it is {what}. {ELSEWHERE}")
         if not self.overwrite:
             raise BadInput(
                 f"{_shown(self.url)} is there already. Choose another name, or say "
@@ -85,8 +85,7 @@ class Output(NamedTuple):
 
     @contextmanager
     def written(self) -> Iterator[IO[bytes]]:
-        """Yield a stream into the file, which appears whole and durable at the end."""
-        self.require_free()
+        """Yield a stream into the file, which appears whole and durable, if it still may."""
         with whole_file(
             self.url, self.storage_options, replace=self.overwrite, before=self.require_free
         ) as target:

@@ -83,11 +83,13 @@ def published(store: str) -> Publication | None:
     numbers = _numbers(folder)
     found = _newest(folder, numbers)
     if found is None and numbers:
-        raise Damaged(
-            f"No publication of {folder.url} can be read; the newest is "
-            f"{folder.address(_key(numbers[-1]))}. Publish a model again: fewpass publish "
-            f"{folder.url} NUMBER."
-        )
+        try:
+            return _read(folder, numbers[-1])
+        except (Damaged, FileNotFoundError) as error:
+            raise Damaged(
+                f"{error} No other publication of {folder.url} can be read. Publish a model again: "
+                f"fewpass publish {folder.url} NUMBER."
+            ) from error
     return found
 
 
@@ -107,7 +109,7 @@ def _readable(folder: Folder, numbers: Iterable[int]) -> Iterator[Publication]:
         try:
             yield _read(folder, number)
         except (Damaged, FileNotFoundError) as error:
-            _warn(str(error))
+            _warn(f"{error} It is passed over. Publish again what it was to publish, or remove it.")
 
 
 @cache
@@ -141,10 +143,7 @@ def _read(folder: Folder, number: int) -> Publication:
             raise ValueError(f"it is number {found.number}")  # noqa: TRY301 - told as the others
     except ValueError as error:
         said = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
-        raise Damaged(
-            f"{folder.address(_key(number))} is no publication ({said}), and is passed over. "
-            "Publish again what it was to publish, or remove it."
-        ) from error
+        raise Damaged(f"{folder.address(_key(number))} is no publication ({said}).") from error
     return found
 
 

@@ -18,6 +18,7 @@ from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import SourceReading
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.solvers.registry import ONE_LEARNER
 
 Model = TypeVar("Model", bound=BaseModel)
 Values = dict[str, Any]
@@ -118,7 +119,7 @@ def _solver(configured: Any, kind: str | None, settings: Iterable[str]) -> Value
         name, value = _assignment(setting)
         values[name] = value
     if values:
-        values.setdefault("kind", "asgd")  # `auto` has no settings of its own
+        values.setdefault("kind", ONE_LEARNER)  # `auto` has no settings of its own
     return values
 
 

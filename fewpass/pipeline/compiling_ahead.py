@@ -23,13 +23,22 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.solvers.registry import LOSSES, loss_class
+from fewpass.solvers.registry import (
+    DUAL,
+    LOSS_OF_LABELS,
+    LOSS_OF_NUMBERS,
+    LOSSES,
+    PRIMAL,
+    SECOND_ORDER,
+    SEVERAL_LEARNERS,
+    loss_class,
+)
 
 Layout = Literal["dense", "sparse"]
 LAYOUTS: tuple[Layout, ...] = ("dense", "sparse")
 DTYPES = ("float32", "float64")  # as data sets store rows, and as estimators are given them
-USUAL_LOSSES = ("logistic", "squared")  # those of plans and estimators that name none
-METHODS = ("onepass", "newton", "psdca", "s2gd+")  # those that `auto` chooses from
+USUAL_LOSSES = (LOSS_OF_LABELS, LOSS_OF_NUMBERS)  # those of plans and estimators that name none
+METHODS = (SEVERAL_LEARNERS, SECOND_ORDER, DUAL, PRIMAL)  # those that `auto` chooses from
 FILES = ("csv", "svm")
 
 ROWS, COLUMNS = 400, 6
@@ -163,15 +172,14 @@ def train_rows(loss: str, layout: str, dtype: str) -> None:
     kind: Any = LinearRegressor if numbers else LinearClassifier
     y = score if numbers else (score > 0).astype(int)
     for method in methods(loss):
-        tol = None if method == "asgd" else 1e-2
-        kind(loss=loss, solver=method, tol=tol, passes=6).fit(rows, y).predict(rows)
+        kind(loss=loss, solver=method, tol=1e-2, passes=6).fit(rows, y).predict(rows)
     batch: Any = kind(loss=loss, lam=1e-2)
     batch.partial_fit(rows, y) if numbers else batch.partial_fit(rows, y, classes=[0, 1])
 
 
 def methods(loss: str) -> tuple[str, ...]:
     """Return those to compile for."""
-    return METHODS if loss_class(loss).is_smooth else ("onepass", "auto")
+    return METHODS if loss_class(loss).is_smooth else (SEVERAL_LEARNERS, "auto")
 
 
 def train_stored(loss: str, layout: str, dtype: str) -> None:

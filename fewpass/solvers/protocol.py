@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -152,6 +152,20 @@ class Settings(Described):
     better: ClassVar[Mapping[str, Mapping[str, Any]]] = MappingProxyType({})
     """Settings by the name of a loss on which the defaults do worse: taken where a method is asked
     for by its name alone."""
+    scale_free: ClassVar[bool] = False
+    """Whether it takes columns of any scale as they are."""
+    uses_moments: ClassVar[bool] = False
+    """Whether its steps go by the moments of every column."""
+    tries_several_lam: ClassVar[bool] = False
+    """Whether one pass with held-out rows and no lam given tries several (plan/lam_path.py)."""
+    halves_steps: ClassVar[bool] = False
+    """Whether its first step may be too long, and each halving costs an epoch."""
+    is_sublinear: ClassVar[bool] = False
+    """Whether the excess falls like one over the number of passes on every problem."""
+
+    def for_more_columns(self, problem: Problem, stats: ProblemStats) -> Self:  # noqa: ARG002
+        """Return settings that can do with more columns than these stats have, as they come."""
+        return self
 
 
 class Method(Settings):

@@ -36,7 +36,7 @@ from fewpass.pipeline.settings.ingest_plan import ScalingKind
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.in_memory import train_in_memory
 from fewpass.solvers.protocol import Weights
-from fewpass.solvers.registry import LOSSES, loss_class
+from fewpass.solvers.registry import LOSSES, METHODS, SECOND_ORDER, loss_class, method_class
 from fewpass.storage.in_memory import MemoryDataset
 from fewpass.storage.manifest import Labels, Values
 from fewpass.storage.table import DenseTable, Table, take
@@ -182,11 +182,12 @@ def solver_given(model: Any) -> Any:
     kind = model.solver.get("kind") if isinstance(model.solver, Mapping) else model.solver
     if isinstance(model.solver, Mapping) and kind is None:
         raise ValueError(
-            f"solver={model.solver!r} names no method. Give {{'kind': 'newton', ...}}, for example."
+            f"solver={model.solver!r} names no method. Give {{'kind': {SECOND_ORDER!r}, ...}}, for "
+            "example."
         )
-    if kind == "simba":
+    if kind in METHODS and method_class(kind).goal == "steps":
         raise ValueError(
-            "solver='simba' reads single columns and is not for estimators. Choose 'auto', or "
+            f"solver={kind!r} reads single columns and is not for estimators. Choose 'auto', or "
             "train it with the command `fewpass train`."
         )
     return dict(model.solver) if isinstance(model.solver, Mapping) else model.solver

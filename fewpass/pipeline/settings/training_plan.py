@@ -105,8 +105,8 @@ class TrainingPlan(Described):
         kind = kind_of(values.get("solver", "auto"))
         method = method_class(kind) if kind in METHODS else None  # or refused below
         goal = method.goal if method else None
-        if goal == "steps" and values.get("loss") is None:
-            values = values | {"loss": "hinge"}
+        if method and goal == "steps" and values.get("loss") is None:
+            values = values | {"loss": method.needs.only_loss.name}
         many = goal == "tolerance"
         if many and values.get("passes") is None and values.get("tol") is None:
             values = values | {"tol": DEFAULT_TOL}
@@ -122,8 +122,12 @@ class TrainingPlan(Described):
     @model_validator(mode="after")
     def _by_features(self) -> TrainingPlan:
         """Refuse what a method that reads single rows and columns cannot do."""
+        if self.solver.goal != "steps":
+            return self
+        needs = method_class(self.solver.kind).needs
+        only = needs.only_loss.name
         given = {
-            "loss": self.loss != "hinge",
+            "loss": self.loss != only,
             "tol": self.tol is not None,
             "passes": self.passes != 1,
             "streams": self.streams != 1,
@@ -132,11 +136,11 @@ class TrainingPlan(Described):
             "held_out": self.held_out is not None,
         }
         wrong = [name for name, is_wrong in given.items() if is_wrong]
-        if self.solver.goal == "steps" and wrong:
+        if wrong:
             raise BadInput(
-                f"simba cannot do with {wrong[0]} = {getattr(self, wrong[0])}: it has the hinge "
-                "for a loss, one stream, and ends after `solver.iterations=...` steps. "
-                "Leave it out, or choose sdca."
+                f"{self.solver.kind} cannot do with {wrong[0]} = {getattr(self, wrong[0])}: it has "
+                f"the {only} for a loss, one stream, and ends after `solver.iterations=...` steps. "
+                f"Leave it out, or choose {needs.instead}."
             )
         return self
 

@@ -59,7 +59,7 @@ from fewpass.solvers.dual.warm_start import SLOPES_AS_DUALS, begin_at_duals
 from fewpass.solvers.estimates.expected_passes import conditioning, digits
 from fewpass.solvers.kernels.rows import side_by_side
 from fewpass.solvers.loss_monitor import LossSum, Tell, ends_of, untold
-from fewpass.solvers.losses import Problem
+from fewpass.solvers.losses import Hinge, Problem
 from fewpass.solvers.needs import Needs
 from fewpass.solvers.protocol import (
     Block,
@@ -81,7 +81,7 @@ class Sdca(DualMethod):
     needs: ClassVar[Needs] = Needs(numbers_per_row=1)
     states: ClassVar[tuple[type, ...]] = (SdcaState,)
     #: Most dual variables of the hinge sit at a bound: the others are worth more visits.
-    better: ClassVar[Mapping[str, Mapping[str, Any]]] = {"hinge": {"shrink_rounds": 100}}
+    better: ClassVar[Mapping[str, Mapping[str, Any]]] = {Hinge.name: {"shrink_rounds": 100}}
     kind: Literal["sdca"] = "sdca"
     batch: Batch = "serial"
     """Rows one by one (serial), or in mini-batches, whose steps are not shortened (naive: may

@@ -84,6 +84,7 @@ class S2gd(Method):
 
     needs: ClassVar[Needs] = Needs(loss="smooth", numbers_per_row=1)
     states: ClassVar[tuple[type, ...]] = (S2gdState,)
+    halves_steps: ClassVar[bool] = True
     kind: Literal["s2gd"] = "s2gd"
     step: Literal["mean", "largest", "conservative"] | PositiveFloat = "mean"
     """h: 1/(4 L) for the mean L or the largest, 1/(10 L) for the largest, or a number."""

@@ -31,6 +31,7 @@ from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
 from fewpass.solvers.kernels.dispatch import called_by_kernels, kernel
 from fewpass.solvers.kernels.shapes import Matrix, PerColumn, PerRow
+from fewpass.solvers.losses import Hinge
 from fewpass.solvers.needs import Needs
 from fewpass.solvers.protocol import Goal, Settings
 from fewpass.solvers.simba.soft_margin import Mean, SoftMargin
@@ -47,7 +48,8 @@ class Simba(Settings):
     """SVM by single features: for data whose features are expensive to read one by one."""
 
     goal: ClassVar[Goal] = "steps"
-    needs: ClassVar[Needs] = Needs(loss="hinge", one_stream=" draws single rows")
+    scale_free: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(only_loss=Hinge, one_stream=" draws single rows")
     kind: Literal["simba"] = "simba"
     nu: NonNegativeFloat | None = None
     """Mean slack a row may have, in margins of unit rows; None: what a few passes of dual

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fewpass.pipeline.encoding.cells import STRAY, frequent, says_nothing
+from fewpass.pipeline.encoding.impossible_dates import impossible
 from fewpass.pipeline.encoding.moments import (
     BETWEEN,
     ISO,
@@ -68,13 +69,17 @@ def dates_in(cells: Any) -> Dates | None:
     if _share(_that_say_something(cells[:_TRIED]), _DATELIKE) < 0.4:
         return None
     left, forms = _that_say_something(cells), list[str]()
-    strays = STRAY * len(left)
+    strays, n, gone = STRAY * len(left), len(left), 0
     while len(forms) < _MOST_FORMS:
         form = _commonest(left, forms)
         if form is None:
             return None
         forms.append(form)
-        left = left.filter(pa.array(np.isnan(in_form(left, form))))
+        unread = left.filter(pa.array(np.isnan(in_form(left, form))))
+        left = unread.filter(_not(impossible(unread, form)))
+        gone += len(unread) - len(left)
+        if gone > n / 2:
+            return None
         words = recurring(left, len(cells))
         if len(left.filter(_not(pc.is_in(left, words)))) <= strays:
             known = BETWEEN.join(forms)

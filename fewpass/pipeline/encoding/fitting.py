@@ -81,9 +81,9 @@ def _column(name: str, cells: Any, rules: Rules) -> AnyColumn:
     asked = rules.kinds.get(name)
     bins = bins_of(asked) if asked else rules.bins
     if asked and not bins:
-        held = as_asked(asked, cells)  # type: ignore[arg-type]
+        held = as_asked(name, asked, cells)  # type: ignore[arg-type]
     else:
-        held = as_asked("number", cells) if asked else held_in(name, cells)
+        held = as_asked(name, "number", cells) if asked else held_in(name, cells)
     if held.kind == "number":
         return _bins(name, cells, bins, held) if bins else _number(name, cells, held, rules)
     if held.kind == "date":

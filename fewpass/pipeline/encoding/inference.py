@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from fewpass.pipeline.encoding.cells import (
     STRAY,
-    UNITS_OF_TIME,
     Written,
     frequent,
     is_numeric,
@@ -20,11 +19,12 @@ from fewpass.pipeline.encoding.cells import (
     read_numbers,
     says_nothing,
 )
-from fewpass.pipeline.encoding.codes import are_codes
+from fewpass.pipeline.encoding.codes import are_codes, is_whole
 from fewpass.pipeline.encoding.date_forms import dates_in, recurring
 from fewpass.pipeline.encoding.lists import is_list_of_numbers, is_list_of_words
 from fewpass.pipeline.encoding.maps import is_map_to_numbers
 from fewpass.pipeline.encoding.moments import read_moments
+from fewpass.pipeline.encoding.since_1970 import are_times, unit_since_1970
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.encoding import Kind
 
@@ -43,7 +43,6 @@ _HOPELESS = 0.75
 #: Ranges of the middle 99 % that the extremes are apart from it, where values must be clipped.
 _FAR = 10.0
 
-_YEAR_2000, _YEAR_2040 = 946_684_800.0, 2_208_988_800.0
 _COMPACT = r"^(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])$"
 
 
@@ -70,7 +69,7 @@ def held_in(name: str, cells: Any) -> Held:
         When the column is of a type that becomes no numbers.
     """
     kind, types = cells.type, pa.types
-    if pa.types.is_integer(kind) and are_codes(cells) and unit_since_1970(cells) is None:
+    if is_whole(kind) and are_codes(cells) and not are_times(name, cells):
         return Held("category")
     if is_numeric(kind) or is_span(kind) or types.is_null(kind):
         return Held("number")
@@ -82,41 +81,28 @@ def held_in(name: str, cells: Any) -> Held:
         if is_of_kind(kind):
             return Held(found)
     if is_text(kind):
-        return _held_in_text(cells.drop_null())
+        return _held_in_text(name, cells.drop_null())
     raise BadInput(
         f"Column {name!r} holds {kind} values, which become no numbers. Leave it out with "
         f"`column={name}=drop`, or turn it into numbers, text or dates."
     )
 
 
-def as_asked(kind: Kind, cells: Any) -> Held:
+def as_asked(name: str, kind: Kind, cells: Any) -> Held:
     """Return a kind that somebody asked for, with what the sample tells of how it is written."""
     if kind == "date" and (unit := unit_since_1970(cells)):
         return Held("date", form=unit)
-    found = _held_in_text(cells.drop_null()) if is_text(cells.type) else Held(kind)
+    found = _held_in_text(name, cells.drop_null()) if is_text(cells.type) else Held(kind)
     return found if found.kind == kind else Held(kind)
 
 
-def unit_since_1970(cells: Any) -> str | None:
-    """Return the unit in which numbers count the time since 1970, all of 2000 to 2039; or None."""
-    if not (is_numeric(cells.type) or is_text(cells.type)) or cells.null_count == len(cells):
-        return None
-    numbers, bad = read_numbers(cells)
-    if bad is not None or np.isnan(numbers).all():
-        return None
-    low, high = float(np.nanmin(numbers)), float(np.nanmax(numbers))
-    for unit, seconds in UNITS_OF_TIME.items():
-        if low * seconds >= _YEAR_2000 and high * seconds < _YEAR_2040:
-            return unit
-    return None
-
-
-def _held_in_text(known: Any) -> Held:
+def _held_in_text(name: str, known: Any) -> Held:
     found = _as_numbers(known, "plain")
     if found is not None:
         if _are_compact_dates(known):
             return Held("date", form="%Y%m%d")
-        return Held("category") if are_codes(known) and unit_since_1970(known) is None else found
+        is_name = are_codes(known) and not are_times(name, known)
+        return Held("category") if is_name else found
     dates = dates_in(known)
     if dates is not None:
         return Held("date", form=dates.form, missing=dates.missing)

@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 from fewpass.pipeline.encoding.cells import is_text, read_numbers
 from fewpass.pipeline.encoding.codes import are_codes
 from fewpass.pipeline.encoding.date_forms import look_like_dates
-from fewpass.pipeline.encoding.inference import FEW, Held, unit_since_1970
+from fewpass.pipeline.encoding.inference import FEW, Held
+from fewpass.pipeline.encoding.since_1970 import are_times, unit_since_1970
 
 _SHOWN = 40
 
@@ -26,7 +27,7 @@ def remark_on(name: str, cells: Any, held: Held, drop: str) -> str | None:
     drop
         What leaves the column out.
     """
-    if _look_like_times(held, cells):
+    if _look_like_times(name, held, cells):
         said = f"looks like times, counted since 1970. Take it for dates with `column={name}=date`."
     elif _look_like_ids(held, cells):
         said = (
@@ -62,10 +63,12 @@ def _look_like_ids(held: Held, cells: Any) -> bool:
     return whole and len(np.unique(numbers)) == len(numbers)
 
 
-def _look_like_times(held: Held, cells: Any) -> bool:
+def _look_like_times(name: str, held: Held, cells: Any) -> bool:
     """Say whether numbers count the time since 1970, and not the rows."""
     if held.kind != "number" or unit_since_1970(cells) is None:
         return False
+    if are_times(name, cells):
+        return True
     steps = np.diff(np.unique(read_numbers(cells).values))
     return not steps.size or bool((steps != 1.0).any())
 

@@ -114,7 +114,7 @@ def _in_sparse(table: SparseTable, options: SourceOptions) -> Fault:
     rows[np.searchsorted(table.indptr, entries, side="right") - 1] = True
     column = int(table.indices[entries[0]])
     fact = (
-        f"a value is missing, not finite in {options.dtype}, or too large to square (first in "
+        f"a value is missing or not finite in {options.dtype}, or too large to square (first in "
         f"column {column})"
     )
     return Fault(rows, fact, "Correct it,")

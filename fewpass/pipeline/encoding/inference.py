@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,6 +43,8 @@ _HOPELESS = 0.75
 #: Ranges of the middle 99 % that the extremes are apart from it, where values must be clipped.
 _FAR = 10.0
 
+#: Ways to write numbers beside 1234.5: 1,234 is above a thousand, 12,5 is below.
+_OTHERWISE: tuple[Written, ...] = ("units", "comma", "clock")
 _COMPACT = r"^(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])$"
 
 
@@ -88,12 +90,25 @@ def held_in(name: str, cells: Any) -> Held:
     )
 
 
-def as_asked(name: str, kind: Kind, cells: Any) -> Held:
+def as_asked(name: str, asked: str, cells: Any) -> Held:
     """Return a kind that somebody asked for, with what the sample tells of how it is written."""
+    word, _, how = asked.partition(":")
+    kind: Kind = word  # type: ignore[assignment] - as settings checked
+    if how and is_text(cells.type):
+        return _as_said(kind, how, cells.drop_null())
     if kind == "date" and (unit := unit_since_1970(cells)):
         return Held("date", form=unit)
     found = _held_in_text(name, cells.drop_null()) if is_text(cells.type) else Held(kind)
     return found if found.kind == kind else Held(kind)
+
+
+def _as_said(kind: Kind, how: str, known: Any) -> Held:
+    """Return dates in the order, or numbers with the mark before decimals, that somebody named."""
+    if kind == "date":
+        dates = dates_in(known, how)
+        return Held("date", form=dates.form, missing=dates.missing) if dates else Held("date")
+    ways: tuple[Written, ...] = ("comma",) if how == "comma" else ("plain", "units")
+    return _best(known, ways) or Held("number", ways[-1])
 
 
 def _held_in_text(name: str, known: Any) -> Held:
@@ -101,17 +116,41 @@ def _held_in_text(name: str, known: Any) -> Held:
     if found is not None:
         if _are_compact_dates(known):
             return Held("date", form="%Y%m%d")
+        if read_numbers(known).bad is not None:  # some are written otherwise, maybe
+            found = _best(known, ("plain", *_OTHERWISE)) or found
         is_name = are_codes(known) and not are_times(name, known)
         return Held("category") if is_name else found
     dates = dates_in(known)
     if dates is not None:
         return Held("date", form=dates.form, missing=dates.missing)
-    for written in ("units", "comma", "clock"):  # 1,234 is above a thousand, 12,5 is below
-        found = _as_numbers(known, written)
-        if found is not None:
-            return found
+    found = _best(known, _OTHERWISE)
+    if found is not None:
+        return found
     spaces = pc.mean(pc.count_substring(known, " ")).as_py()
     return Held("text" if spaces >= SPACES_OF_TEXT else "category")
+
+
+def _best(known: Any, ways: Sequence[Written]) -> Held | None:
+    """Return how numbers are written so that most cells are some; of several the first."""
+    found = [held for written in ways if (held := _as_numbers(known, written)) is not None]
+    return min(found, key=lambda held: _unread(known, held.written), default=None)
+
+
+def _unread(known: Any, written: Written) -> int:
+    return int(np.isnan(read_numbers(known, written).values).sum())
+
+
+def is_open(cells: Any, written: Written) -> bool:
+    """Say whether numbers are others with comma and point exchanged, and no cell tells which."""
+    if not is_text(cells.type) or written == "clock":
+        return False
+    other: Written = "units" if written == "comma" else "comma"
+    for some in (cells[:_TRIED], cells):
+        one, two = read_numbers(some, written).values, read_numbers(some, other).values
+        read = ~np.isnan(one)
+        if not (~np.isnan(two[read])).all() or (one[read] == two[read]).all():
+            return False
+    return True
 
 
 def _as_numbers(known: Any, written: Written) -> Held | None:

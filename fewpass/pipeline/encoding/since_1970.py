@@ -14,51 +14,29 @@ _SECONDS_OF_DAY = 86_400.0
 #: Words of names: created_at, eventTime, ts_ms; and those of names that are no times all the same.
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _TIMES = frozenset(
-    [
-        "at",
-        "date",
-        "dates",
-        "datetime",
-        "day",
-        "days",
-        "dt",
-        "epoch",
-        "time",
-        "times",
-        "timestamp",
-        "timestamps",
-        "ts",
-        "unixtime",
-        "utc",
-        "when",
-        "since",
-        "until",
-        "birthdate",
-        "startdate",
-        "enddate",
-        "starttime",
-        "endtime",
-        "eventtime",
-    ]
+    {
+        *(
+            "at",
+            "date",
+            "dates",
+            "datetime",
+            "day",
+            "days",
+            "dt",
+            "epoch",
+            "since",
+            "time",
+            "times",
+        ),
+        *("timestamp", "timestamps", "ts", "unixtime", "until", "utc", "when", "birthdate"),
+        *("startdate", "enddate", "starttime", "endtime", "eventtime"),
+    }
 )
 _IDS = frozenset(
-    [
-        "code",
-        "codes",
-        "guid",
-        "hash",
-        "id",
-        "ids",
-        "key",
-        "keys",
-        "no",
-        "nr",
-        "number",
-        "ref",
-        "sku",
-        "uid",
-        "uuid",
-    ]
+    {
+        *("code", "codes", "guid", "hash", "id", "ids", "key", "keys", "no", "nr", "number", "ref"),
+        *("sku", "uid", "uuid"),
+    }
 )
 
 

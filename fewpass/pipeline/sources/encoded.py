@@ -33,6 +33,7 @@ from fewpass.pipeline.encoding.text_recipe import Text, idf_text
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.memory import release_freed_memory
+from fewpass.pipeline.settings.encoding import READ_KINDS
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sources.cells_as_written import in_cells
 from fewpass.pipeline.sources.dense_rows import Targets
@@ -119,7 +120,8 @@ class EncodedSource:
         """What every column is taken for, as the setting `column` has it; drops included."""
         dropped = {name: kind for name, kind in self._options.column.items() if kind == "drop"}
         told = {c.name: _kind_of(c) for c in self.recipe.columns if c.kind not in LISTS}
-        return told | dropped
+        read = {name: kind for name, kind in self._options.column.items() if kind in READ_KINDS}
+        return told | read | dropped
 
     # -- before the first row ----------------------------------------------------------------------
 
@@ -177,10 +179,12 @@ class EncodedSource:
             return None
         self._require_single(label, cells.type, "label", "numbers or words")
         _, bad = read_numbers(cells) if is_text(cells.type) else (None, None)
-        if bad is None or bad.mean() <= 0.5:
+        if bad is None:
             return "plain"
         held = held_in(name_of(self._columns, label), cells)
-        return held.written if held.kind == "number" else None
+        if held.kind == "number":
+            return held.written
+        return "plain" if bad.mean() <= 0.5 else None
 
     def _require_single(self, k: int, kind: Any, setting: str, wanted: str) -> None:
         """Refuse a label or weight whose cells are neither numbers nor text."""
@@ -198,7 +202,7 @@ class EncodedSource:
             cells = rows.column(name).combine_chunks()
             held = held_in(name, cells)
             asked = self._options.column.get(name)
-            if asked and asked != held.kind:
+            if asked and asked.partition(":")[0] != held.kind:
                 continue
             said = remark_on(name, cells, held, self._columns.advice(k))
             if said is not None:

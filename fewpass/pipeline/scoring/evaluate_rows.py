@@ -97,7 +97,8 @@ def evaluate_rows(
         sums.append(sum_of_reliability(probabilities_of(model)))
     memory = budget(model, memory)
     expected = Expected(model.record.columns, longest_line=max(1 << 20, memory // PIECE_SHARE))
-    options = options.model_copy(update={"n_features": model.record.n_features})
+    known = {"n_features": model.record.n_features, "dtype": model.record.dtype}
+    options = options.model_copy(update=known)
     source = open_source(inputs, options, storage_options, expected)
     threads = threads or os.cpu_count() or 1
     size = piece_bytes(model, memory, threads)

@@ -87,7 +87,7 @@ def _column(name: str, cells: Any, rules: Rules) -> AnyColumn:
     if held.kind == "number":
         return _bins(name, cells, bins, held) if bins else _number(name, cells, held, rules)
     if held.kind == "date":
-        return fitted_date(name, cells, held.form, held.missing)
+        return fitted_date(name, cells, held)
     if held.kind in ("vector", "tags", "map"):
         return _of_lists(name, cells, held, rules)
     if held.kind in ("text", "chars"):
@@ -140,7 +140,7 @@ def _number(name: str, cells: Any, held: Held, rules: Rules) -> Number:
     known = every[~np.isnan(every)]
     found: dict[str, Any] = {
         "name": name, "has_missing": bool(missing.any()), "written": held.written,
-        "missing": held.missing, "is_open": is_open(cells, held.written),
+        "missing": held.missing, "is_open": not held.said and is_open(cells, held.written),
     }  # fmt: skip
     if not len(known):
         return Number(low=0.0, high=0.0, logarithm=False, mean=0.0, deviation=1.0, **found)

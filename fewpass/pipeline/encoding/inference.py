@@ -60,6 +60,7 @@ class Held(NamedTuple):
     written: Written = "plain"  # how numbers are, as text
     form: str | None = None  # of dates as text, as `strptime` has it
     missing: tuple[str, ...] = ()  # words that stand for a missing number or date
+    said: bool = False  # somebody said how cells are read that can be read two ways
 
 
 def held_in(name: str, cells: Any) -> Held:
@@ -95,7 +96,7 @@ def as_asked(name: str, asked: str, cells: Any) -> Held:
     word, _, how = asked.partition(":")
     kind: Kind = word  # type: ignore[assignment] - as settings checked
     if how and is_text(cells.type):
-        return _as_said(kind, how, cells.drop_null())
+        return _as_said(kind, how, cells.drop_null())._replace(said=True)
     if kind == "date" and (unit := unit_since_1970(cells)):
         return Held("date", form=unit)
     found = _held_in_text(name, cells.drop_null()) if is_text(cells.type) else Held(kind)

@@ -21,7 +21,7 @@ from fewpass.pipeline.encoding.cells import (
 )
 from fewpass.pipeline.encoding.column_recipe import ColumnRecipe
 from fewpass.pipeline.encoding.fitting import Rules, fitted
-from fewpass.pipeline.encoding.inference import held_in
+from fewpass.pipeline.encoding.inference import as_asked, held_in
 from fewpass.pipeline.encoding.lists import Vector
 from fewpass.pipeline.encoding.maps import Map
 from fewpass.pipeline.encoding.number_recipe import Bins, Number
@@ -202,6 +202,7 @@ class EncodedSource:
             cells = rows.column(name).combine_chunks()
             held = held_in(name, cells)
             asked = self._options.column.get(name)
+            held = as_asked(name, asked, cells) if asked == "number" else held
             if asked and asked.partition(":")[0] != held.kind:
                 continue
             said = remark_on(name, cells, held, self._columns.advice(k))

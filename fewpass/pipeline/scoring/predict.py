@@ -251,7 +251,8 @@ def _source(
 ) -> Source:
     """Open files whose columns are those of a model, labels optional."""
     width = model.record.n_features
-    options = options.model_copy(update={"n_features": width, "label_required": False})
+    known = {"n_features": width, "label_required": False, "dtype": model.record.dtype}
+    options = options.model_copy(update=known)
     expected = Expected(model.record.columns, longest_line=max(1 << 20, memory // PIECE_SHARE))
     return open_source(inputs, options, storage, expected)
 

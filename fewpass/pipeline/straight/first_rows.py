@@ -207,7 +207,7 @@ class FirstRows:
         size, mixing, last = 0, Mixing(), None
         for piece in self._rest:
             assert isinstance(piece, RawPiece), "nothing is passed over"
-            self._pieces.append(piece)
+            self._pieces.append(piece.without_text())
             y = piece.parsed.table.target
             if (words := piece.parsed.labels) is not None:
                 last = last or max(words, default=None)
@@ -262,7 +262,8 @@ class FirstRows:
         """Say what targets are, by the first rows; one label alone is refused."""
         encoder = LabelEncoder(self.asked.task)
         for piece in self._pieces:
-            target = encoder.encode(piece.parsed.table.target, piece.parsed.labels, piece.where)
+            parsed = piece.parsed
+            target = encoder.encode(parsed.table.target, parsed.labels, piece.where, parsed.written)
             encoder.count(target, 0)
         counts = encoder.label_counts()
         classes = encoder.is_classification()

@@ -86,7 +86,7 @@ CATALOGUE = {
         exposure.secrets, exposure.SECRETIVE, "A secret in an address", "addresses", 1, None
     ),
     "caches": Kind(
-        caches.damaged_caches, caches.CACHED, "A compiled kernel is damaged", "kernels", 1, 40
+        caches.damaged_caches, caches.CACHED, "A compiled kernel is damaged", "kernels", 1, 24
     ),
     "ports": Kind(  # the suite looks at them in tests/flows/test_ports.py
         exposure.ports, tuple(exposure.WAYS), "Sockets looked at", "ways", 0, None

@@ -1,9 +1,7 @@
 """Kernels compiled ahead, so that nobody waits for them later: in an image, or before a service.
 
 Small trainings are done as users would do them, each combination of loss and rows in some process;
-what they compile stays in the cache on disk (`fewpass/solvers/kernels/dispatch.py`).  Processes
-that compile the same kernel for different rows may lose each other's entry in numba's index: at the
-end one process goes through all combinations again.
+what they compile stays in the cache on disk (`fewpass/solvers/kernels/dispatch.py`).
 """
 
 from __future__ import annotations
@@ -117,9 +115,6 @@ def warm_up(
         for done in as_completed([pool.submit(compile_for, one) for one in todo]):
             kernels += done.result().kernels
             on_compiled(done.result())
-    if at_a_time > 1:
-        with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-            kernels += sum(found.kernels for found in pool.map(compile_for, todo))
     seconds = time.perf_counter() - began
     return WarmUp(kernels, seconds, at_a_time, len(todo), str(cache_folder()))
 

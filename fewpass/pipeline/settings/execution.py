@@ -25,7 +25,8 @@ class Execution(Described):
     """Threads that run tasks, in each worker process if there are any [default: the machine's
     cores, divided among the processes]."""
     wait_workers: Seconds = 300.0
-    """How long to wait for a scheduler's first worker, such as 30s or 5m; 0: not at all."""
+    """How long to wait where there is no worker, on a scheduler or of those started here, such as
+    30s or 5m; 0: not at all."""
     tls_ca: str | None = None
     """File of the authority that signed the cluster's certificates; turns TLS on."""
     tls_cert: str | None = None

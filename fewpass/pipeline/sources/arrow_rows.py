@@ -18,7 +18,7 @@ from fewpass.pipeline.matching import require_distinct, require_same
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sources.dense_rows import refuse_text_settings
 from fewpass.pipeline.sources.pandas_index import index_of, left_out, sentence
-from fewpass.pipeline.sources.parquet_file import batches, opened_parquet
+from fewpass.pipeline.sources.parquet_file import MOST_CELLS, batches, opened_parquet
 from fewpass.pipeline.sources.raw_rows import Cells, numbered
 from fewpass.pipeline.sources.source import Expected, Piece
 from fewpass.pipeline.sources.streams import (
@@ -146,10 +146,9 @@ class ParquetRows:
         names = [self._stored[k] for k in used if k < len(self._stored)]
         for address in self._addresses:
             row = 1
-            with opened_parquet(address) as file:
-                for batch in batches(address, file, rows, names):
-                    yield Piece(address.name, row, batch, batch.nbytes)
-                    row += batch.num_rows
+            for batch in batches(address, rows, MOST_CELLS * piece_bytes, names):
+                yield Piece(address.name, row, batch, batch.nbytes)
+                row += batch.num_rows
 
     def cells(self, piece: Piece, used: Sequence[int]) -> Cells:
         """Take columns out of a piece."""

@@ -84,12 +84,14 @@ class EncodedSource:
         self._rows, self._options = rows, options
         self.files, self.packed = rows.files, rows.packed
         self._columns = chosen_columns(rows, options, expected)
+        n_features = len(self._columns.features)
+        expected.room.require_columns(n_features, rows.files[0].name, encoded=True)
         self.left_out = self._columns.left_out
         self.has_weight = self._columns.weight is not None
         self._used = used_columns(self._columns)
         known = recipe_in(expected.schema)
         most = LOOK_BYTES if known else SAMPLE_BYTES
-        sample = sampled(rows, self._used, most, expected.sample_memory)
+        sample = sampled(rows, self._used, most, expected.room.sample)
         self._target_written = self._written(sample)
         if (weight := self._columns.weight) is not None:
             kind = sample.schema.field(name_of(self._columns, weight)).type

@@ -15,7 +15,7 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sources.columns import Columns, choose
 from fewpass.pipeline.sources.dense_rows import Targets, checked, narrowed, refuse_text_settings
 from fewpass.pipeline.sources.pandas_index import index_of, left_out, sentence
-from fewpass.pipeline.sources.parquet_file import batches, opened_parquet
+from fewpass.pipeline.sources.parquet_file import MOST_CELLS, batches, opened_parquet
 from fewpass.pipeline.sources.source import Expected, Parsed, Piece
 from fewpass.pipeline.sources.streams import Address, described
 from fewpass.storage.schema import Schema
@@ -77,12 +77,11 @@ class ParquetSource:
         rows = max(1, piece_bytes // (8 * len(used)))
         for address in self._addresses:
             row = 1
-            with opened_parquet(address) as file:
-                names = [self._names[k] for k in used]
-                for batch in batches(address, file, rows, names):
-                    content = {k: batch.column(self._names[k]) for k in used}
-                    yield Piece(address.name, row, content, batch.nbytes)
-                    row += batch.num_rows
+            names = [self._names[k] for k in used]
+            for batch in batches(address, rows, MOST_CELLS * piece_bytes, names):
+                content = {k: batch.column(self._names[k]) for k in used}
+                yield Piece(address.name, row, content, batch.nbytes)
+                row += batch.num_rows
 
     def parse(self, piece: Piece) -> Parsed:
         """Rows of one piece."""

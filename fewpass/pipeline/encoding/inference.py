@@ -117,6 +117,8 @@ def _held_in_text(known: Any) -> Held:
         if _are_compact_dates(known):
             return Held("date", form="%Y%m%d")
         return Held("category") if are_codes(known) and unit_since_1970(known) is None else found
+    if not pc.any(pc.match_substring_regex(known, r"\d")).as_py():
+        return _words(known)  # neither dates nor numbers, however written
     dates = dates_in(known)
     if dates is not None:
         return Held("date", form=dates.form, missing=dates.missing)
@@ -124,7 +126,11 @@ def _held_in_text(known: Any) -> Held:
         found = _as_numbers(known, written)
         if found is not None:
             return found
-    spaces = pc.mean(pc.count_substring(known, " ")).as_py()
+    return _words(known)
+
+
+def _words(known: Any) -> Held:
+    spaces = pc.mean(pc.count_substring(known, " ")).as_py() or 0.0
     return Held("text" if spaces >= SPACES_OF_TEXT else "category")
 
 

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from fewpass.pipeline.sources.room import Room
 
 Sizes = NDArray[np.int64]
+#: What a number in a list takes while lists become rows: a place and a value, and both once more.
+LISTED_BYTES = 32
 
 
-def cut(
-    batches: Iterable[Any], rows: int, n_bytes: int, where: str, room: Room
-) -> Iterator[Any]:
+def cut(batches: Iterable[Any], rows: int, n_bytes: int, where: str, room: Room) -> Iterator[Any]:
     """Yield record batches of `rows` rows, fewer where these take more than `n_bytes`.
 
     They do not depend on how the rows came in batches.
@@ -72,7 +72,7 @@ def _of(cells: Any) -> Any:
     if types.is_struct(kind):
         return sum((_of(cells.field(k)) for k in range(kind.num_fields)), 0)
     if types.is_fixed_size_list(kind):
-        inner = _of(cells.flatten())
+        inner = _listed(_of(cells.flatten()))
         known = inner if np.ndim(inner) else np.full(len(cells.flatten()), inner)
         return kind.list_size * int(known.max(initial=0))
     try:
@@ -83,10 +83,14 @@ def _of(cells: Any) -> Any:
     return lengths.astype(np.int64) + 4
 
 
+def _listed(sizes: Any) -> Any:
+    return np.maximum(sizes, LISTED_BYTES) if np.ndim(sizes) else max(sizes, LISTED_BYTES)
+
+
 def _of_lists(cells: Any) -> Any:
     offsets = cells.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
     values = cells.keys if pa.types.is_map(cells.type) else cells.values
-    inner: Any = _of(values)
+    inner: Any = _listed(_of(values))
     if pa.types.is_map(cells.type):
         inner = inner + _of(cells.items)
     if not np.ndim(inner):

@@ -47,9 +47,7 @@ def _stream_of(address: Address) -> Iterator[Any]:
             ) from error
 
 
-def batches(
-    address: Address, rows: int, n_bytes: int, names: Sequence[str]
-) -> Iterator[Any]:
+def batches(address: Address, rows: int, n_bytes: int, names: Sequence[str]) -> Iterator[Any]:
     """Yield record batches of `rows` rows, fewer where they take more than `n_bytes`.
 
     They do not depend on the row groups.  A disk is read column by column in small parts, which
@@ -149,7 +147,10 @@ def _buffering(address: Address, file: Any, leaves: Sequence[_Leaf]) -> dict[str
     room = address.room.part
     groups = [file.metadata.row_group(k) for k in range(file.num_row_groups)]
     largest = max(
-        (sum(group.column(leaf.index).total_compressed_size for leaf in leaves) for group in groups),
+        (
+            sum(group.column(leaf.index).total_compressed_size for leaf in leaves)
+            for group in groups
+        ),
         default=0,
     )
     if not address.is_local and largest <= room:
@@ -181,12 +182,12 @@ def _rows_at_once(
         if size > room.part // len(leaves) or (may_expand and chunk.has_dictionary_page):
             pages = list(pages_of(stream, chunk))
             largest = max((page.n_bytes for page in pages), default=size)
-            title = f"{address.name}: column {leaf.name!r} has a page"
+            title = f"{address.name}: column {leaf.name!r} has a page that takes"
             room.require_part(largest, title, _SMALLER_PAGES)
             dense = max((page.n_bytes / max(1, page.n_values) for page in pages), default=0.0)
             each = max(each, dense if leaf.is_flat else dense * chunk.num_values / n_rows)
         side_by_side += largest
         row_bytes += each
-    title = f"{address.name}: {len(leaves):,} columns are read side by side, in pages"
+    title = f"{address.name}: {len(leaves):,} columns are read side by side, in pages that take"
     room.require_side_by_side(side_by_side, title, _SMALLER_PAGES)
     return int(min(rows, max(1, n_bytes // max(1.0, row_bytes))))

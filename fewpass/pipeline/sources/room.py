@@ -62,17 +62,17 @@ class Room(NamedTuple):
         return self.budget // SIDE_BY_SIDE_SHARE
 
     def require_part(self, size: int, what: str, advice: str) -> None:
-        """Refuse a part of a file that is too large; `what` ends before "of 3 GB"."""
-        self._require(size, self.part, PART_SHARE * size, f"{what} of", advice)
+        """Refuse a part of a file that is too large; `what` ends before "3 GB"."""
+        self._require(size, self.part, PART_SHARE * size, what, advice)
 
     def require_side_by_side(self, size: int, what: str, advice: str) -> None:
         """Refuse parts that are too large together."""
-        self._require(size, self.side_by_side, SIDE_BY_SIDE_SHARE * size, f"{what} of", advice)
+        self._require(size, self.side_by_side, SIDE_BY_SIDE_SHARE * size, what, advice)
 
     def require_window(self, size: int, what: str, advice: str) -> None:
         """Refuse what unpacking a compressed file takes."""
         least = self.budget - self.rows + WINDOW_SHARE * size
-        self._require(size, self.rows // WINDOW_SHARE, least, f"{what} of", advice)
+        self._require(size, self.rows // WINDOW_SHARE, least, what, advice)
 
     def require_row(self, size: int, where: str) -> None:
         """Refuse a row that is too long."""

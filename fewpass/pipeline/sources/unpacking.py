@@ -27,7 +27,7 @@ def require_window(stored: BinaryIO, compression: str, name: str, room: Room) ->
     head = peeked.peek(_LOOKED_AT)[:_LOOKED_AT]
     size = _of_xz(head) if compression == ".xz" else _of_zstandard(head)
     room.require_window(
-        size, f"{name}: unpacking the file takes a window",
+        size, f"{name}: unpacking the file takes",
         "Pack it with a smaller one (xz -6, zstd -19 without --long)",
     )  # fmt: skip
     return peeked  # type: ignore[return-value]

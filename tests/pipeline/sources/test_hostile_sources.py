@@ -71,7 +71,9 @@ def test_a_line_may_be_as_long_as_there_is_room_for(tmp_path):
     path.write_text("1 " + " ".join(f"{j + 1}:1" for j in range(50_000)) + "\n-1 1:1\n")
     size = path.read_text().index("\n") + 1
     for longest in (size - 1, size - 2):  # behind the first byte, which is a piece's own
-        source = open_source([str(path)], SourceOptions(), None, Expected(room=Room(16 * longest, 16 * longest)))
+        source = open_source(
+            [str(path)], SourceOptions(), None, Expected(room=Room(16 * longest, 16 * longest))
+        )
         if longest == size - 1:
             assert [source.parse(p).table.n_rows for p in source.pieces(1)] == [1, 1]
         else:

@@ -121,13 +121,16 @@ def _held_in_text(name: str, known: Any) -> Held:
             found = _best(known, ("plain", *_OTHERWISE)) or found
         is_name = are_codes(known) and not are_times(name, known)
         return Held("category") if is_name else found
+    if not pc.any(pc.match_substring_regex(known, r"\d")).as_py():
+        return _words(known)  # neither dates nor numbers, however written
     dates = dates_in(known)
     if dates is not None:
         return Held("date", form=dates.form, missing=dates.missing)
-    found = _best(known, _OTHERWISE)
-    if found is not None:
-        return found
-    spaces = pc.mean(pc.count_substring(known, " ")).as_py()
+    return _best(known, _OTHERWISE) or _words(known)
+
+
+def _words(known: Any) -> Held:
+    spaces = pc.mean(pc.count_substring(known, " ")).as_py() or 0.0
     return Held("text" if spaces >= SPACES_OF_TEXT else "category")
 
 

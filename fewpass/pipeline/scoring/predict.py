@@ -23,7 +23,7 @@ from fewpass.pipeline.scoring.predictions import (
     open_predictions,
 )
 from fewpass.pipeline.scoring.probabilities import Probabilities, class_scores, probabilities_of
-from fewpass.pipeline.scoring.room import PIECE_SHARE, budget, piece_bytes, require_chunks
+from fewpass.pipeline.scoring.room import PIECE_SHARE, budget, piece_bytes, require_chunks, room_of
 from fewpass.pipeline.settings.matching import Matching
 from fewpass.pipeline.settings.source_options import SourceOptions, refuse_reading
 from fewpass.pipeline.sources import Expected, Source, open_source
@@ -253,7 +253,7 @@ def _source(
     width = model.record.n_features
     known = {"n_features": width, "label_required": False, "dtype": model.record.dtype}
     options = options.model_copy(update=known)
-    expected = Expected(model.record.columns, longest_line=max(1 << 20, memory // PIECE_SHARE))
+    expected = Expected(model.record.columns, room=room_of(model, memory))
     return open_source(inputs, options, storage, expected)
 
 

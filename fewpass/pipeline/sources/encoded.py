@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fewpass.pipeline.encoding.applying import encode
@@ -22,7 +23,7 @@ from fewpass.pipeline.encoding.cells import (
 from fewpass.pipeline.encoding.column_recipe import ColumnRecipe
 from fewpass.pipeline.encoding.fitting import Rules, fitted
 from fewpass.pipeline.encoding.inference import as_asked, held_in
-from fewpass.pipeline.encoding.lists import Vector
+from fewpass.pipeline.encoding.lists import Vector, is_list_of_numbers
 from fewpass.pipeline.encoding.maps import Map
 from fewpass.pipeline.encoding.number_recipe import Bins, Number
 from fewpass.pipeline.encoding.recipe import AnyColumn, Recipe
@@ -84,15 +85,17 @@ class EncodedSource:
     magic: ClassVar[bytes] = b""
 
     def __init__(self, rows: RawRows, options: SourceOptions, expected: Expected) -> None:
-        self._rows, self._options = rows, options
+        self._rows, self._options, self._expected = rows, options, expected
         self.files, self.packed = rows.files, rows.packed
         self._columns = chosen_columns(rows, options, expected)
+        n_features = len(self._columns.features)
+        expected.room.require_columns(n_features, rows.files[0].name, encoded=True)
         self.left_out = self._columns.left_out
         self.has_weight = self._columns.weight is not None
         self._used = used_columns(self._columns)
         known = recipe_in(expected.schema)
         most = LOOK_BYTES if known else SAMPLE_BYTES
-        sample = sampled(rows, self._used, most, expected.sample_memory)
+        sample = sampled(rows, self._used, most, expected.room.sample)
         self._target_written = self._written(sample)
         if (weight := self._columns.weight) is not None:
             kind = sample.schema.field(name_of(self._columns, weight)).type
@@ -134,10 +137,20 @@ class EncodedSource:
                 f"{self.files[0].name}: no column {shown_name(unknown[0])}, which `column` names. "
                 f"The columns are: {', '.join(map(shown_name, self._all_names()[:20]))}."
             )
+        self._require_room(sample)
         crosses = [(a, b) for a, b in (pair.split(",") for pair in options.cross)]
         kinds = {**self._rows.kinds, **options.column}
         rules = Rules(options.hash_bits, options.bins, options.ranks, kinds=kinds, crosses=crosses)
         return fitted(sample.select(names), rules)
+
+    def _require_room(self, sample: Any) -> None:
+        """Refuse lists so long that their numbers are more columns than memory has room for."""
+        longest = [
+            pc.max(pc.list_value_length(cells)).as_py() or 0
+            for cells in sample.columns if is_list_of_numbers(cells.type)
+        ]  # fmt: skip
+        n_columns = sum(longest) + sample.num_columns
+        self._expected.room.require_columns(n_columns, self.files[0].name, encoded=False)
 
     def _with_exact_idf(self) -> Recipe:
         """Weigh the words of text by all rows, read once for it."""

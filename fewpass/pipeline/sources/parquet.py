@@ -16,7 +16,7 @@ from fewpass.pipeline.sources.cells_as_written import in_cells
 from fewpass.pipeline.sources.columns import Columns, choose
 from fewpass.pipeline.sources.dense_rows import Targets, checked, narrowed, refuse_text_settings
 from fewpass.pipeline.sources.pandas_index import index_of, left_out, sentence
-from fewpass.pipeline.sources.parquet_file import batches, opened_parquet
+from fewpass.pipeline.sources.parquet_file import MOST_CELLS, batches, opened_parquet
 from fewpass.pipeline.sources.source import Expected, Parsed, Piece
 from fewpass.pipeline.sources.streams import Address, described
 from fewpass.storage.schema import Schema
@@ -53,6 +53,7 @@ class ParquetSource:
         looks = [_look(address) for address in addresses]
         self._n_rows = sum(look.rows for look in looks)
         names = looks[0].schema.names
+        expected.room.require_columns(len(names), addresses[0].name, encoded=False)
         require_distinct(names, addresses[0].name)
         index = left_out(index_of(looks[0].schema), names, options, expected)
         self.notes = sentence(index, looks[0].schema)
@@ -78,12 +79,11 @@ class ParquetSource:
         rows = max(1, piece_bytes // (8 * len(used)))
         for address in self._addresses:
             row = 1
-            with opened_parquet(address) as file:
-                names = [self._names[k] for k in used]
-                for batch in batches(address, file, rows, names):
-                    content = {k: batch.column(self._names[k]) for k in used}
-                    yield Piece(address.name, row, content, batch.nbytes)
-                    row += batch.num_rows
+            names = [self._names[k] for k in used]
+            for batch in batches(address, rows, MOST_CELLS * piece_bytes, names):
+                content = {k: batch.column(self._names[k]) for k in used}
+                yield Piece(address.name, row, content, batch.nbytes)
+                row += batch.num_rows
 
     def parse(self, piece: Piece) -> Parsed:
         """Rows of one piece."""

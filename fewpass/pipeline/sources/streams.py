@@ -21,8 +21,10 @@ from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.sources.blanks import by_tabs
 from fewpass.pipeline.sources.charsets import as_utf8, peekable, with_line_feeds
 from fewpass.pipeline.sources.exact import count_byte
+from fewpass.pipeline.sources.room import UNTOLD, Room
 from fewpass.pipeline.sources.source import Piece, SourceFile
 from fewpass.pipeline.sources.standard_input import STANDARD_INPUT, WORDS, StandardInput
+from fewpass.pipeline.sources.unpacking import require_window
 from fewpass.solvers.kernels.shapes import Bytes
 from fewpass.storage.addresses import READ_ONLY, open_store, protocol_of
 from fewpass.storage.redaction import without_secrets
@@ -63,6 +65,7 @@ class Address(NamedTuple):
     charset: str | None = None  # of its text; None: UTF-8, or UTF-16 where its mark says so
     spaced: bool = False  # whether cells of its text stand between runs of blanks
     quotes: bool = True  # whether double quotes enclose them
+    room: Room = UNTOLD  # that memory has for what it makes us have
 
     @property
     def compression(self) -> str:
@@ -206,7 +209,8 @@ def opened(address: Address) -> Iterator[tuple[BinaryIO, BinaryIO]]:
         While reading: the compressed file ends early or is damaged.
     """
     with _told_plainly(address.name, address.store), _stored(address) as stored:
-        stream = _decompressed(stored, address.compression)
+        ready = require_window(stored, address.compression, address.name, address.room)
+        stream = _decompressed(ready, address.compression)
         try:
             yield stream, stored
         except _DAMAGED as error:
@@ -216,7 +220,7 @@ def opened(address: Address) -> Iterator[tuple[BinaryIO, BinaryIO]]:
                 raise _damaged(address, stored, error) from error
             raise
         finally:
-            if stream is not stored:
+            if stream is not ready:
                 stream.close()
 
 

@@ -211,6 +211,7 @@ def predict(
     inputs: Address | Sequence[Address],
     output: Address,
     *,
+    overwrite: bool = False,
     probability: bool = False,
     memory: int | str | None = None,
     **reading: Any,
@@ -225,6 +226,9 @@ def predict(
         Files that `ingest` reads, with or without labels; or a data set.
     output
         A .parquet, .csv or .npy file.  It is either complete or does not exist.
+    overwrite
+        Replace `output` if it exists already.  Inputs, sources of the model's data set, and files
+        in data sets and runs are never replaced.
     probability
         Add a column per class, and `probability`, that of the second of two labels or of the label
         predicted.  Needs the logistic loss, or a run trained with `calibrate`.
@@ -241,8 +245,8 @@ def predict(
     Raises
     ------
     BadInput
-        If rows cannot be read, if their columns are not the model's, or if it has no
-        probabilities.
+        If rows cannot be read, if their columns are not the model's, if it has no probabilities,
+        or if `output` must not be written.
     """
     options = _valid(SourceOptions, reading)
     return prediction.predict(
@@ -250,6 +254,7 @@ def predict(
         [os.fspath(one) for one in _several(inputs)],
         os.fspath(output),
         options,
+        overwrite=overwrite,
         probability=probability,
         memory=None if memory is None else parse_bytes(memory),
     )

@@ -50,7 +50,7 @@ def publish(
     return run_publish(store, generation, after, because, output)
 
 
-def export(run: str, out: str, /, *, output: Output = OUTPUT) -> int:
+def export(run: str, out: str, /, *, overwrite: bool = False, output: Output = OUTPUT) -> int:
     """Write a run's model for other programs: .onnx, .safetensors, .liblinear, .skops.
 
     .onnx (float64 rows X in; label, scores, probabilities or prediction out), .safetensors (coef,
@@ -63,10 +63,13 @@ def export(run: str, out: str, /, *, output: Output = OUTPUT) -> int:
         Folder or address of the run, or of a store that has published one.
     out
         File to write; its ending says what kind.
+    overwrite
+        Replace OUT if it exists already; never a source of the model's data set, or what lies in a
+        data set or a run.
     """
     from fewpass.flows.exporting import run_export
 
-    return run_export(run, out, output)
+    return run_export(run, out, overwrite, output)
 
 
 def columns(dataset: str, /, *, memory: str = "1GiB", output: Output = OUTPUT) -> int:

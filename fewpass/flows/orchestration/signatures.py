@@ -83,6 +83,7 @@ def predict(
     inputs: tuple[str, ...],
     out: str,
     options: SourceOptions = READING,
+    overwrite: bool = False,
     probability: bool = False,
     defuse: bool = False,
     memory: ByteSize | None = None,
@@ -101,6 +102,9 @@ def predict(
         File to write; {date} and {time} stand for the scheduled start.
     options
         How to read the inputs.
+    overwrite
+        Replace the file if it is there, as a schedule that always writes to one file needs; never
+        an input, a source of the model's data set, or what lies in a data set or a run.
     probability
         Add a column per class, and last that of the positive label, or of the label predicted.
     defuse

@@ -8,25 +8,26 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.export.onnx_graph import onnx_model
 from fewpass.pipeline.export.plain_model import PlainModel
+from fewpass.pipeline.outputs import Output
 from fewpass.solvers.registry import loss_class
 
 SAFETENSORS_FORMAT = 1
 
 
-def export(model: PlainModel, path: Any) -> None:
-    """Write a model as what the path's suffix says; it appears whole or not at all.
+def export(model: PlainModel, path: Any, *, overwrite: bool = False) -> int:
+    """Write a model as what the path's suffix says, whole or not at all; return the bytes.
 
     Raises
     ------
     BadInput
-        When there is no such suffix, the model does not fit the format, or a library is missing.
+        When there is no such suffix, the model does not fit the format, a library is missing, or
+        the file must not be replaced: see `fewpass.pipeline.outputs`.
     OSError
         When the file cannot be written.
     """
@@ -42,17 +43,12 @@ def export(model: PlainModel, path: Any) -> None:
             f"{place}: the model takes the columns of a table, which it encodes, and no file here "
             "can hold that. Predict with fewpass, or in Python: `from_run` encodes and predicts."
         )
-    if not place.parent.is_dir():
-        raise FileNotFoundError(f"{place.parent}: no such folder. Make it, or check the path.")
+    output = Output(os.fspath(path), overwrite, record=model.record)
+    output.require_free()
     content = write(model)
-    beside = place.with_name(f".{place.name}.{uuid4().hex[:8]}")
-    try:
-        with beside.open("wb") as file:
-            file.write(content)
-            os.fsync(file.fileno())
-        beside.replace(place)
-    finally:
-        beside.unlink(missing_ok=True)
+    with output.written() as file:
+        file.write(content)
+    return len(content)
 
 
 def as_onnx(model: PlainModel) -> bytes:

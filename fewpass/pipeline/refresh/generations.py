@@ -18,8 +18,9 @@ from fewpass.pipeline.refresh.publishing import (
     Publication,
     PublishedMeanwhile,
     history,
+    is_published,
+    newest_readable,
     publish,
-    published,
 )
 from fewpass.storage.folder import Folder
 
@@ -128,7 +129,9 @@ def carry_out(store: str, generation: Generation) -> None:
     then it is withdrawn, and the next refresh decides anew.
     """
     after = decided(generation.folder, "after", int)
-    if not decided(generation.folder, "published", bool) or _is_done(store, generation, after):
+    if not decided(generation.folder, "published", bool):
+        return
+    if is_published(store, generation.number, after):
         return
     why, by = (decided(generation.folder, name, str) for name in ("reason", "decided_by"))
     try:
@@ -136,10 +139,6 @@ def carry_out(store: str, generation: Generation) -> None:
     except PublishedMeanwhile:  # nobody is to find a decision that did not come about
         generation.folder.delete(DECISION)
         raise
-
-
-def _is_done(store: str, generation: Generation, after: int) -> bool:
-    return any(p.number == after + 1 and p.generation == generation.number for p in history(store))
 
 
 def decided(folder: Folder, member: str, kind: type[T]) -> T:
@@ -217,7 +216,7 @@ def publish_generation(
         )
     if not known[number - 1].is_decided:
         raise BadInput(f"Generation {number:06d} is not decided yet. The next refresh finishes it.")
-    current = published(store)
+    current = newest_readable(store)
     if current and current.generation == number and after in (None, current.number):
         raise BadInput(f"Nothing was changed: it is the one that is used ({current.sentence()}).")
     newest = current.number if current else NONE_YET

@@ -145,7 +145,7 @@ def _bury(folder: Folder, stale: bytes) -> bool:
     """
     dead = _holder_in(stale)
     mark = f"lease-{dead.token if dead else 'unreadable'}.dead"
-    if not folder.create(mark, repr(time.time()).encode()):
+    if not folder.create(mark, repr(time.time()).encode(), durable=False):
         _wait_for(folder, mark)
         return False
     unchanged = _told(folder) == stale
@@ -219,7 +219,7 @@ class Lease:
             )
 
     def _taken(self) -> bool:
-        return self._folder.create(KEY, _written(self._mine))
+        return self._folder.create(KEY, _written(self._mine), durable=False)
 
     def _make_way(self) -> None:
         """Remove the lease of a dead one, if that is what lies there; InUse when of a living."""

@@ -13,7 +13,7 @@ from fewpass.pipeline.execution.executor import open_executor
 from fewpass.pipeline.ingestion import phases
 from fewpass.pipeline.ingestion.result import IngestResult
 from fewpass.pipeline.plan.place import Place, place_for, place_of, seconds_of_pass
-from fewpass.pipeline.refresh import generations
+from fewpass.pipeline.refresh import abandoning, generations
 from fewpass.pipeline.refresh.publishing import Publication, run_at
 from fewpass.pipeline.reporting.html import ShownResult
 from fewpass.pipeline.reporting.live import progress
@@ -282,7 +282,7 @@ def _with_source(address: Address, settings: dict[str, Any]) -> dict[str, Any]:
     return rest | {"source": how | {"sources": (os.fspath(address),), "options": options}}
 
 
-def models(store: Address) -> list[generations.GenerationState]:
+def models(store: Address) -> generations.Models:
     """Return the models of a store that `prefect run refresh` writes to, oldest first.
 
     Parameters
@@ -293,7 +293,8 @@ def models(store: Address) -> list[generations.GenerationState]:
     Returns
     -------
     list of GenerationState
-        generation, state, files, decision, publications.
+        generation, state, files, decision, publications.  The attribute `refused` of the list has
+        the files that were set aside: file, reason, size, changed, refused_at.
 
     Raises
     ------
@@ -334,6 +335,32 @@ def publish(
         If somebody else has published since `after`.  A BadInput.
     """
     return generations.publish_generation(os.fspath(store), generation, after=after, why=why)
+
+
+def abandon(store: Address, *, why: str = "") -> generations.Generation:
+    """Give up the generation of a store that is not finished, as `fewpass refresh --abandon` does.
+
+    What was made of it is not used.  The next refresh takes its files anew, those that are still
+    there.
+
+    Parameters
+    ----------
+    store
+        Folder or address that `prefect run refresh` writes to.
+    why
+        A reason, stored with the generation.
+
+    Returns
+    -------
+    Generation
+        number, files, data, run.
+
+    Raises
+    ------
+    BadInput
+        If there is no generation, if all are finished, or if a refresh is at work.
+    """
+    return abandoning.abandon(os.fspath(store), why=why)
 
 
 def _several(given: Address | Sequence[Address]) -> Sequence[Address]:

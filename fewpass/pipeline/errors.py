@@ -8,6 +8,10 @@ class BadInput(ValueError):  # noqa: N818 - users read the message, not the name
     """Rows or settings that cannot be used; the message says where, what and what to do."""
 
 
+class AtWork(BadInput):
+    """A place where another process is at work."""
+
+
 class PlanMismatch(ValueError):  # noqa: N818
     """A plan, a data set and a run that do not belong together."""
 

@@ -9,6 +9,8 @@ from fewpass.flows.options import OUTPUT, Output
 def models(store: str, /, *, output: Output = OUTPUT) -> int:
     """List the models of a store that refresh writes: how good each is, which one is published.
 
+    Files that a refresh could not read, and has set aside, come with the reason.
+
     Parameters
     ----------
     store
@@ -48,6 +50,27 @@ def publish(
     from fewpass.flows.publishing import run_publish
 
     return run_publish(store, generation, after, because, output)
+
+
+def refresh(
+    store: str, /, *, abandon: bool = False, because: str = "", output: Output = OUTPUT
+) -> int:
+    """Give up the generation of a store that is not finished; `prefect run refresh` makes them.
+
+    What was made of it is not used, and the next refresh takes its files anew.
+
+    Parameters
+    ----------
+    store
+        Folder or address that refreshes write to.
+    abandon
+        Say that this is meant.
+    because
+        Why; kept with the generation.
+    """
+    from fewpass.flows.publishing import run_refresh
+
+    return run_refresh(store, abandon, because, output)
 
 
 def export(run: str, out: str, /, *, overwrite: bool = False, output: Output = OUTPUT) -> int:

@@ -116,7 +116,7 @@ def predict(
     """
 
 
-def refresh(plan: RefreshPlan, where: Execution = HERE) -> Any:
+def refresh(plan: RefreshPlan, where: Execution = HERE, abandon: bool = False) -> Any:
     """Ingest new files, train on them from the published model on, publish unless that is worse.
 
     Parameters
@@ -125,6 +125,9 @@ def refresh(plan: RefreshPlan, where: Execution = HERE) -> Any:
         Where files appear, where everything goes, when a model is good enough.
     where
         Where tasks run: a Dask scheduler's address, or in this process.
+    abandon
+        Give up the generation that is not finished, and do nothing else: the next refresh takes its
+        files anew.
     """
 
 

@@ -85,8 +85,17 @@ class Address(NamedTuple):
         return _is_local(self.store)
 
 
-def find(specs: Sequence[str], storage_options: dict[str, Any] | None = None) -> list[Address]:
+def find(
+    specs: Sequence[str], storage_options: dict[str, Any] | None = None, *, empty: bool = False
+) -> list[Address]:
     """Files that the paths, URLs and globs name, in their order; a glob's own files sorted.
+
+    Parameters
+    ----------
+    specs, storage_options
+        What to look for, and what fsspec is told.
+    empty
+        Whether empty files are found, too.
 
     Raises
     ------
@@ -98,6 +107,9 @@ def find(specs: Sequence[str], storage_options: dict[str, Any] | None = None) ->
     found = [address for spec in specs for address in _expand(spec, storage_options or {})]
     if not found:
         raise BadInput("No source was named. Give at least one file.")
+    for address in found:
+        if address.size == 0 and not empty:
+            raise _empty(address.name)
     return found
 
 
@@ -140,8 +152,6 @@ def _describe(store: Any, path: str) -> Address:
         raise FileNotFoundError(f"{name}: no such file. Check the path.") from error
     if info["type"] == "directory":
         raise BadInput(f"{name} is a folder. Name its files, for example by '{name}/*'.")
-    if info["size"] == 0:
-        raise _empty(name)
     return Address(store, path, name, info["size"])
 
 

@@ -174,7 +174,7 @@ class FirstRows:
         """Yield the buffers after a position that is not the beginning; once."""
         if not self.asked.test_fraction:
             self.raw.passed_over = range(start.pieces)
-        self.intake.mixing = start.pieces_mixing
+        self.intake.mixing, self.intake.left_out = start.pieces_mixing, start.left_out
         with closing(self._rest) as rest:
             yield from cut(rest, self.intake, start, room)
 
@@ -236,7 +236,8 @@ class FirstRows:
         read = sum(piece.n_bytes for piece in self._pieces)
         widest = max(piece.parsed.max_index for piece in self._pieces)
         mixing = Mixing().add(rows.n_rows, *sums(rows))
-        at = Position(ALL if self.whole else len(self._pieces), 1, self.intake.mixing, mixing)
+        read_up_to = ALL if self.whole else len(self._pieces)
+        at = Position(read_up_to, 1, self.intake.mixing, mixing, self.intake.left_out)
         self.first = Buffer(0, rows, read, 0.0, widest, at, rows.n_rows)
         width = self.source.n_features or widest + 1
         if not width:

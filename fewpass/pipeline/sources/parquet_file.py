@@ -23,7 +23,7 @@ def opened_parquet(address: Address) -> Iterator[Any]:
     A store takes long for each request: Arrow asks for all columns of a row group at once.
     """
     small = {"pre_buffer": False, "buffer_size": BUFFER_BYTES}
-    with opened(address) as (stream, _):
+    with opened(address, anywhere=True) as (stream, _):
         try:
             yield pq.ParquetFile(stream, **(small if address.is_local else {}))
         except (pa.ArrowException, OSError) as error:

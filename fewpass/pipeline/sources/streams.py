@@ -38,6 +38,7 @@ from fewpass.storage.source_files import (
 )
 
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
+_LOOKED_AT = 200
 #: Text decompressed to learn how far a file expands, and what its rows look like.
 SAMPLE_BYTES = 1 << 20
 #: The same for compressed text, where a decompressor takes in more than it has given out.
@@ -50,6 +51,8 @@ _NO_TEXT = {
     b"\x28\xb5\x2f\xfd": "zstandard (.zst)", b"PK\x03\x04": "zip (.npz, or a spreadsheet)",
     b"PAR1": "Parquet (.parquet)", b"ARROW1": "Arrow (.arrow)", b"\x93NUMPY": "NumPy (.npy)",
 }  # fmt: skip
+#: What a page of the web begins with, in small letters.
+_PAGES = (b"<!doctype html", b"<html", b"<?xml", b"<head", b"<body")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _HIDDEN = re.compile(r"/[._]")
 _WITH_AN_END = ("parquet", "arrow", "npy", "npz")  # formats
@@ -378,7 +381,7 @@ def _lines_of(address: Address) -> Iterator[tuple[BinaryIO, BinaryIO]]:
     """Open a text file; BadInput refuses a line that memory has no room for."""
     with opened(address) as (stream, stored):
         peeked = peekable(stream)
-        _require_text(peeked.peek(max(map(len, _NO_TEXT))), address.name)
+        _require_text(peeked.peek(_LOOKED_AT), address.name)
         try:
             text = as_utf8(cast("BinaryIO", peeked), address.charset, address.name)
             yield with_line_feeds(text, address.name), stored
@@ -396,6 +399,16 @@ def _require_text(begins: bytes, name: str) -> None:
                 f"{name}: the file begins as {what} does, and text was expected. Give it the name "
                 "that says what it holds, or unpack it."
             )
+    require_no_page(begins, name)
+
+
+def require_no_page(begins: bytes, name: str) -> None:
+    """Refuse what a server sends in place of a file, for example to who has not logged in."""
+    if begins[:_LOOKED_AT].lstrip(_BYTE_ORDER_MARK + b" \t\r\n").lower().startswith(_PAGES):
+        raise BadInput(
+            f"{name}: the file begins as a page of the web does, and rows were expected. Look at "
+            "it in a browser: the address may be another, or ask for a login."
+        )
 
 
 def text_pieces(address: Address, n_bytes: int, longest: int) -> Iterator[Text]:

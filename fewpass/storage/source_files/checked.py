@@ -14,7 +14,7 @@ class CutShort(OSError):  # noqa: N818  users read the message, not the name
     """A source of which fewer bytes came than it has, however often they were asked for."""
 
 
-class SourceChanged(ValueError):  # noqa: N818  likewise
+class SourceChanged(OSError):  # noqa: N818  likewise
     """A source that is not what it was when it was first looked at."""
 
 
@@ -25,7 +25,7 @@ def cut_short(name: str, fact: str, advice: str = AGAIN) -> CutShort:
 
 def changed(name: str, fact: str) -> SourceChanged:
     """Return the error of a source, by its name without secrets, and what is another now."""
-    return SourceChanged(f"{name}: the file changed while it was read ({fact}). {WAIT}")
+    return SourceChanged(errno.ESTALE, f"the file changed while it was read ({fact}). {WAIT}", name)
 
 
 class Checked(io.BufferedReader):

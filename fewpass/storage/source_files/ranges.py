@@ -9,6 +9,8 @@ from fewpass.storage.source_files.checked import ReadAnywhere, cut_short
 
 #: Bytes that are asked for at a time: more and more of them, as long as they are read in order.
 FIRST_BYTES, MOST_BYTES = 1 << 18, 8 << 20
+#: Bytes that readers of small parts are given at a time.
+BUFFER_BYTES = 1 << 16
 #: How often a range is asked for in vain, and in parts, before it is given up.
 IN_VAIN, IN_PARTS = 3, 40
 WAIT_S = 0.2  # after the first request in vain; four times as long after each one more

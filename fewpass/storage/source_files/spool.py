@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import weakref
 from typing import IO, Any
 
 from fewpass.storage.source_files.checked import ReadAnywhere, cut_short
@@ -32,6 +33,7 @@ class Spool:
 
     def __init__(self, stream: Any, name: str, size: int | None) -> None:
         self.file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - it goes with this object
+        weakref.finalize(self, self.file.close)
         self.size = 0
         most = min(MOST_BYTES, shutil.disk_usage(tempfile.gettempdir()).free // 2)
         with stream:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from fewpass.storage.source_files.checked import Checked, ReadAnywhere, changed
-from fewpass.storage.source_files.ranges import Part, RangeFile
+from fewpass.storage.source_files.ranges import BUFFER_BYTES, Part, RangeFile
 
 #: Where stores say which version of an object this is, best first.
 _VERSIONS = ("generation", "VersionId", "version_id", "ETag", "etag", "e_tag", "md5Hash",
@@ -51,7 +51,7 @@ class StoreSource:
             return Checked(_AsItComes(file))
         self.compare(getattr(file, "details", None) or self._store.info(self._path))
         ranges = _ObjectRanges(self, file)
-        return Checked(RangeFile(ranges, self.name, self.size), 1 << 16)
+        return Checked(RangeFile(ranges, self.name, self.size), BUFFER_BYTES)
 
     def compare(self, info: Mapping[str, Any]) -> None:
         """Raise SourceChanged where a store says something else of the object than at first."""

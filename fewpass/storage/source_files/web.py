@@ -11,13 +11,12 @@ from __future__ import annotations
 from typing import Any
 
 from fewpass.storage.source_files.checked import Checked, cut_short
-from fewpass.storage.source_files.ranges import Part, RangeFile
+from fewpass.storage.source_files.ranges import BUFFER_BYTES, Part, RangeFile
 from fewpass.storage.source_files.spool import Spool, SpoolFile
 from fewpass.storage.source_files.web_reply import GIVEN, PACKINGS, PART, Reply, fault
 from fewpass.storage.source_files.web_stream import StreamFile
 
 CONNECT_S, READ_S = 30.0, 60.0  # that a server may take to answer, and between two bytes
-_BUFFER_BYTES = 1 << 16
 
 
 class WebSource:
@@ -53,12 +52,12 @@ class WebSource:
     def open(self, *, anywhere: bool) -> Checked:
         """Open the file at its first byte."""
         if self.first.status == PART and self.size is not None:
-            return Checked(RangeFile(self, self.name, self.size), _BUFFER_BYTES)
+            return Checked(RangeFile(self, self.name, self.size), BUFFER_BYTES)
         if not anywhere:
-            return Checked(StreamFile(self), _BUFFER_BYTES)
+            return Checked(StreamFile(self), BUFFER_BYTES)
         if self._spool is None:
             self._spool = Spool(StreamFile(self), self.name, self.size)
-        return Checked(SpoolFile(self._spool), _BUFFER_BYTES)
+        return Checked(SpoolFile(self._spool), BUFFER_BYTES)
 
     # -- asking ------------------------------------------------------------------------------------
 

@@ -10,6 +10,8 @@ from fewpass.storage.source_files.checked import cut_short
 from fewpass.storage.source_files.ranges import IN_VAIN, WAIT_S
 from fewpass.storage.source_files.web_reply import GIVEN, Reply, fault
 
+_PASSED_BYTES = 1 << 16  # at a time, of what was read before
+
 if TYPE_CHECKING:
     from fewpass.storage.source_files.web import WebSource
 
@@ -27,6 +29,7 @@ class StreamFile(io.RawIOBase):
         super().__init__()
         self._source, self._at, self._vain = source, 0, 0
         self._response: Any = None
+        self._ended = False
 
     def readable(self) -> bool:
         """It is."""
@@ -38,20 +41,24 @@ class StreamFile(io.RawIOBase):
 
     def readinto(self, out: Any) -> int:
         """Read on; an answer that breaks off is asked for once more, from the beginning."""
-        while True:
+        while not self._ended:
             content, why = self._source.wait_for(self._read, len(out))
             if content:
                 self._vain = 0
                 self._at += len(content)
                 out[: len(content)] = content
                 return len(content)
-            if not why:
-                return 0
-            self._hang_up()
-            self._vain += 1
-            if self._vain == IN_VAIN:
-                raise self._cut_short(why)
-            time.sleep(WAIT_S * 4 ** (self._vain - 1))
+            self._ended = not why
+            if why:
+                self._hang_up()
+                self._again_or_never(why)
+        return 0
+
+    def _again_or_never(self, why: str) -> None:
+        self._vain += 1
+        if self._vain == IN_VAIN:
+            raise self._cut_short(why)
+        time.sleep(WAIT_S * 4 ** (self._vain - 1))
 
     async def _read(self, most: int) -> tuple[bytes, str]:
         """Return some bytes, none at the end; and why there are none where this is not the end."""
@@ -78,7 +85,7 @@ class StreamFile(io.RawIOBase):
             return reply.refusal or "the answers of the server differ"
         left = self._at
         while left:
-            passed = await self._response.content.read(min(left, 1 << 16))
+            passed = await self._response.content.read(min(left, _PASSED_BYTES))
             if not passed:
                 return "the connection ended"
             left -= len(passed)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 from urllib.parse import unquote
@@ -192,18 +191,20 @@ class IpcRows:
 
     @contextmanager
     def _batches(self, address: Address) -> Iterator[tuple[Any, Iterator[Any]]]:
-        """Open a file: its schema and its record batches; a plain local one is mapped.
+        """Open a file: its schema and its record batches.
 
         Behind its first eight bytes such a file is a stream, which needs no end to begin with.
+        None is mapped into memory: one that somebody cuts meanwhile would end the process.
         """
         try:
             if address.is_local and not address.compression:
-                with Path(address.path).open("rb") as stored:
-                    stored.seek(_IPC_MARK)
-                    require_messages(stored, address.name, address.room)
-                file = pa.ipc.open_file(pa.memory_map(address.path))
-                batches = (file.get_batch(k) for k in range(file.num_record_batches))
-                yield file.schema, batches
+                with opened(address, anywhere=True) as (stream, _):
+                    stream.seek(_IPC_MARK)
+                    require_messages(stream, address.name, address.room)
+                    stream.seek(0)
+                    file = pa.ipc.open_file(pa.PythonFile(stream, "r"))
+                    batches = (file.get_batch(k) for k in range(file.num_record_batches))
+                    yield file.schema, batches
                 return
             with opened(address) as (stream, _):
                 stream.read(_IPC_MARK)

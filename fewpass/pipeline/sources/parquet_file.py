@@ -36,7 +36,7 @@ def opened_parquet(address: Address) -> Iterator[Any]:
 
 @contextmanager
 def _stream_of(address: Address) -> Iterator[Any]:
-    with opened(address) as (stream, _):
+    with opened(address, anywhere=True) as (stream, _):
         try:
             yield stream
         except (pa.ArrowException, OSError) as error:

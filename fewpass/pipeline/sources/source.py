@@ -55,6 +55,8 @@ class SourceFile(NamedTuple):
 
     name: str  # full path or URL
     bytes: int | None  # as stored; None: the store does not say
+    version: int | str | None = None  # what changes with its content; None: likewise
+    packed: bool = False  # whether it is compressed
 
 
 class BadRow(NamedTuple):

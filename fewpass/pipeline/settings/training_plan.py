@@ -6,6 +6,7 @@ The same model serves the command, a TOML file, a Prefect flow and Python.  Wher
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 from pydantic import (
@@ -22,6 +23,7 @@ from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.source_reading import SourceReading
 from fewpass.pipeline.sizes import ByteSize
 from fewpass.solvers.described import Described
+from fewpass.solvers.refused import LARGEST, SMALLEST, beyond_bounds, shown
 from fewpass.solvers.registry import METHODS, LossName, method_class
 
 Intercept = Literal["none", "regularised", "free"]
@@ -145,14 +147,14 @@ class TrainingPlan(Described):
     def _readable_weights(cls, weights: Any) -> Any:
         """Read "spam=10,ham=1" as a number by label."""
         if not isinstance(weights, str) or weights == "balanced":
-            return weights
+            return _require_positive(weights)
         pairs = [pair.rpartition("=") for pair in weights.split(",")]
         if not all(name and equals for name, equals, _ in pairs):
             raise BadInput(
                 f'class_weight is "{weights}". Write balanced, or LABEL=NUMBER for some labels, '
                 "separated by commas."
             )
-        return {name.strip(): number for name, _, number in pairs}
+        return _require_positive({name.strip(): number.strip() for name, _, number in pairs})
 
     @model_validator(mode="after")
     def _read_once(self) -> TrainingPlan:
@@ -219,3 +221,18 @@ class TrainingPlan(Described):
                 "data set with `held_out`; `test_fraction` of an ingest makes one."
             )
         return self
+
+
+def _require_positive(weights: Any) -> Any:
+    """Return weights by label as they are; BadInput names one that nothing can be weighted by."""
+    for label, given in weights.items() if isinstance(weights, dict) else ():
+        try:
+            number = float(given)
+        except (TypeError, ValueError, OverflowError):
+            number = math.nan
+        if not number > 0.0 or beyond_bounds(number):
+            raise BadInput(
+                f"class_weight gives the label {label} the weight {shown(given)}. Give a number "
+                f"between {SMALLEST:g} and {LARGEST:g}."
+            )
+    return weights

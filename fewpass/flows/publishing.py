@@ -10,7 +10,6 @@ from rich.table import Table
 
 from fewpass.flows.console import Terminal, as_fixed, facts_table, or_dash
 from fewpass.flows.options import Output
-from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.refresh.generations import GenerationState, models, publish_generation
 from fewpass.pipeline.refresh.publishing import Publication, history
 
@@ -84,12 +83,10 @@ def _when(told: str | None) -> str:
 
 
 def run_publish(
-    store: str, generation: str, after: int | None, because: str, output: Output
+    store: str, generation: int, after: int | None, because: str, output: Output
 ) -> int:
     """Publish a generation's model, and report."""
-    if not generation.isdecimal():
-        raise BadInput(f'"{generation}" is no number of a generation. Give one like 000007.')
-    made = publish_generation(store, int(generation), after=after, why=because)
+    made = publish_generation(store, generation, after=after, why=because)
     shown = {
         "store": store,
         "generation": f"{made.generation:06d}",

@@ -217,5 +217,5 @@ def checked(kind: type[Model], values: Values) -> Model:
 def _option(path: tuple[str, ...]) -> str:
     """Return the option that sets a field."""
     if path[0] == "solver" and len(path) > 1:
-        return f"--set solver.{path[1]}"
+        return ".".join(path[:2])
     return option_names().get(path[-1], path[-1])

@@ -19,6 +19,7 @@ from pydantic import (
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.methods import AnyMethod, Auto, kind_of, with_better
+from fewpass.pipeline.settings.model import Workers
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.source_reading import SourceReading
 from fewpass.pipeline.sizes import ByteSize
@@ -92,7 +93,7 @@ class TrainingPlan(Described):
     """Memory limit, such as 256MB, in addition to what the libraries take [default: 1.07 GB; more
     if the state, or rows that stay in memory, need it: up to half of what the process may use].
     How rows are read depends on it: the same limit gives the same bits on every machine."""
-    streams: PositiveInt = 1
+    streams: Workers = 1
     """Number of disjoint parts of the data to train on at the same time; their models are
     combined."""
     snapshot_every: PositiveFloat = 30.0

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from fewpass.pipeline.errors import BadInput, did_you_mean
+from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.execution.executor import open_executor
 from fewpass.pipeline.ingestion import phases
 from fewpass.pipeline.ingestion.result import IngestResult
@@ -32,6 +32,7 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import parse_bytes
 from fewpass.pipeline.straight.telling import is_source
 from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.solvers.refused import refusal
 from fewpass.storage.dataset import Dataset
 
 Address = str | os.PathLike[str]
@@ -367,20 +368,9 @@ def _several(given: Address | Sequence[Address]) -> Sequence[Address]:
     return [given] if isinstance(given, str | os.PathLike) else given
 
 
-def _meant(name: str, kind: type[BaseModel]) -> str:
-    """Say which setting was probably meant: its name has the same beginning, or is near."""
-    longer = [known for known in kind.model_fields if name.startswith(known)]
-    return did_you_mean(longer[0] if longer else name, kind.model_fields)
-
-
 def _valid(kind: type[Settings], values: dict[str, Any]) -> Settings:
     """Make settings; BadInput names the one that is wrong."""
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = [str(part) for part in first["loc"] if part not in ("options", "source")]
-        told, name = first["msg"].removeprefix("Value error, "), ".".join(where)
-        if first["type"] == "extra_forbidden" and len(where) == 1:
-            raise BadInput(f'There is no setting "{name}".{_meant(name, kind)}') from error
-        raise BadInput(told if told.startswith(name) else f"{name}: {told}") from error
+        raise BadInput(refusal(error, kind)) from error

@@ -21,6 +21,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.solvers.refused import shown
 from fewpass.solvers.registry import (
     DUAL,
     LOSS_OF_LABELS,
@@ -110,6 +111,8 @@ def warm_up(
 
     todo = list(combinations(losses, layouts))
     began, kernels = time.perf_counter(), 0
+    if processes is not None and not (isinstance(processes, int) and processes > 0):
+        raise BadInput(f"processes is {shown(processes)}. Give a whole number from 1 on.")
     at_a_time = min(processes or os.cpu_count() or 1, len(todo))
     with ProcessPoolExecutor(at_a_time, get_context("spawn")) as pool:
         for done in as_completed([pool.submit(compile_for, one) for one in todo]):

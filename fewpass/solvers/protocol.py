@@ -12,10 +12,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from fewpass.solvers.described import Described
 from fewpass.solvers.losses import Problem
@@ -50,6 +51,7 @@ from fewpass.solvers.sweeps import (
 
 __all__ = [
     "ENDLESS",
+    "BatchSize",
     "Block",
     "Certificate",
     "ChosenLearner",
@@ -67,6 +69,7 @@ __all__ = [
     "Settings",
     "Solver",
     "State",
+    "Steps",
     "Sum",
     "Sweep",
     "Walk",
@@ -138,6 +141,12 @@ class Diverged(ArithmeticError):  # noqa: N818  users read the name, and it says
 
 class Mispaired(ArithmeticError):  # noqa: N818  likewise
     """Weights and numbers per row that do not belong together, though every byte may be whole."""
+
+
+#: Rows that share a step, for all of which there is room beside the weights.
+BatchSize = Annotated[int, Field(ge=1, le=1 << 20)]
+#: Steps one after the other, as many as a year has milliseconds.
+Steps = Annotated[int, Field(ge=1, le=1 << 35)]
 
 
 class Settings(Described):

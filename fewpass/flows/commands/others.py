@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
-from fewpass.flows.options import OUTPUT, Output
+from typing import Annotated
+
+from fewpass.flows.options import OUTPUT, Output, whole
+from fewpass.pipeline.settings.model import MOST_WORKERS
 
 
 def models(store: str, /, *, output: Output = OUTPUT) -> int:
@@ -23,10 +26,10 @@ def models(store: str, /, *, output: Output = OUTPUT) -> int:
 
 def publish(
     store: str,
-    generation: str,
+    generation: Annotated[int, whole(1)],
     /,
     *,
-    after: int | None = None,
+    after: Annotated[int | None, whole(0)] = None,
     because: str = "",
     output: Output = OUTPUT,
 ) -> int:
@@ -117,7 +120,7 @@ def warm_up(
     *,
     losses: str | None = None,
     layouts: str | None = None,
-    processes: int | None = None,
+    processes: Annotated[int | None, whole(1, MOST_WORKERS)] = None,
     output: Output = OUTPUT,
 ) -> int:
     """Compile the usual kernels in advance, for container images and services.
@@ -164,7 +167,7 @@ def demo(
     *,
     size: str = "600MB",
     memory: str = "256MB",
-    seed: int = 0,
+    seed: Annotated[int, whole(0)] = 0,
     output: Output = OUTPUT,
 ) -> int:
     """Go through a whole job on generated data larger than the memory limit.

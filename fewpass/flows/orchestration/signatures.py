@@ -16,6 +16,7 @@ from fewpass.pipeline.errors import did_you_mean
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.matching import BY_NAME, Matching
+from fewpass.pipeline.settings.model import Workers
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -87,7 +88,7 @@ def predict(
     probability: bool = False,
     defuse: bool = False,
     memory: ByteSize | None = None,
-    threads: PositiveInt | None = None,
+    threads: Workers | None = None,
 ) -> Any:
     """Score every row of an input, in its order, into a .parquet, .csv or .npy file.
 

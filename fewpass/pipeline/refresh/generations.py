@@ -26,6 +26,7 @@ from fewpass.pipeline.refresh.publishing import (
     publish,
 )
 from fewpass.pipeline.refresh.refused import Refused, refused
+from fewpass.solvers.refused import shown
 from fewpass.storage.folder import Folder
 
 T = TypeVar("T")
@@ -278,10 +279,13 @@ def publish_generation(
     PublishedMeanwhile
         When somebody else published at the same time; nothing was changed.
     """
+    for name, given in (("generation", number), ("after", NONE_YET if after is None else after)):
+        if not isinstance(given, int) or isinstance(given, bool):
+            raise BadInput(f"{name} is {shown(given)}. Give a whole number, such as 7.")
     known = generations(Folder(store))
     if not 1 <= number <= len(known):
         raise BadInput(
-            f"There is no generation {number:06d} at {Folder(store).url}. "
+            f"There is no generation {shown(number)} at {Folder(store).url}. "
             + (f"fewpass models {store} lists those that are there." if known else MAKE_ONE)
         )
     if not known[number - 1].is_decided:

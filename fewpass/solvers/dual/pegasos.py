@@ -37,7 +37,6 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import PositiveInt
 
 from fewpass.solvers.dual.best_weights import BestWeights, DualMethod, no_weights
 from fewpass.solvers.dual.duality import Centre, Column, constant_column, lowered_gap, per_row
@@ -56,6 +55,7 @@ from fewpass.solvers.loss_monitor import LossSum
 from fewpass.solvers.losses import Hinge, Problem, value
 from fewpass.solvers.needs import Needs
 from fewpass.solvers.protocol import (
+    BatchSize,
     Block,
     Certificate,
     ExpectedPasses,
@@ -117,7 +117,7 @@ class Pegasos(DualMethod):
     states: ClassVar[tuple[type, ...]] = (PegasosState,)
     is_sublinear: ClassVar[bool] = True
     kind: Literal["pegasos"] = "pegasos"
-    batch_size: PositiveInt = 1
+    batch_size: BatchSize = 1
     """Rows that share a step."""
 
     @property

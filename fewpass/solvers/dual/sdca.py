@@ -29,7 +29,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import NonNegativeInt, PositiveInt
+from pydantic import NonNegativeInt
 
 from fewpass.solvers.dual.best_weights import DualMethod, no_weights
 from fewpass.solvers.dual.duality import GAP, Centre, Gains, GapPart, constant_column, per_row
@@ -62,6 +62,7 @@ from fewpass.solvers.loss_monitor import LossSum, Tell, ends_of, untold
 from fewpass.solvers.losses import Hinge, Problem
 from fewpass.solvers.needs import Needs
 from fewpass.solvers.protocol import (
+    BatchSize,
     Block,
     ExpectedPasses,
     Interleaved,
@@ -87,7 +88,7 @@ class Sdca(DualMethod):
     """Rows one by one (serial), or in mini-batches, whose steps are not shortened (naive: may
     diverge), or by the rows' spectral norm (safe), their columns' counts (sparse), or as far as
     steps that were tried need it (aggressive)."""
-    batch_size: PositiveInt = 16
+    batch_size: BatchSize = 16
     """Rows of a mini-batch."""
     combine: Combine = "damped"
     """How several streams' moves are combined: added, and shortened if that was too much (damped);

@@ -55,8 +55,8 @@ GROUPS: dict[Group, tuple[Callable[..., int], ...]] = {
         look_closer.verify, look_closer.dashboard,
     ),
     OTHERS: (
-        others.models, others.publish, others.export, others.columns, others.warm_up,
-        others.doctor, others.demo,
+        others.models, others.publish, others.refresh, others.export, others.columns,
+        others.warm_up, others.doctor, others.demo,
     ),
 }  # fmt: skip
 USAGES = {everyday.ingest: "Usage: fewpass ingest SOURCE... DATASET [OPTIONS]"}

@@ -24,7 +24,9 @@ from fewpass.flows.options import (
     Straight,
     Training,
     Where,
+    whole,
 )
+from fewpass.pipeline.settings.model import MOST_WORKERS
 
 
 def ingest(
@@ -158,7 +160,7 @@ def predict(
     probability: bool = False,
     defuse: bool = False,
     memory: str | None = None,
-    threads: int | None = None,
+    threads: Annotated[int | None, whole(1, MOST_WORKERS)] = None,
     reading: Reading = READING,
     output: Output = OUTPUT,
 ) -> int:

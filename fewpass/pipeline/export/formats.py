@@ -15,17 +15,9 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.export.onnx_graph import onnx_model
 from fewpass.pipeline.export.plain_model import PlainModel
 from fewpass.pipeline.outputs import Output
+from fewpass.solvers.registry import loss_class
 
 SAFETENSORS_FORMAT = 1
-#: What LIBLINEAR calls the losses; it uses the word for nothing but probabilities.
-LIBLINEAR_SOLVERS = {
-    "logistic": "L2R_LR",
-    "squared_hinge": "L2R_L2LOSS_SVC_DUAL",
-    "hinge": "L2R_L1LOSS_SVC_DUAL",
-    "smoothed_hinge": "L2R_L1LOSS_SVC_DUAL",
-    "squared": "L2R_L2LOSS_SVR",
-    "huber": "L2R_L2LOSS_SVR",
-}
 
 
 def export(model: PlainModel, path: Any, *, overwrite: bool = False) -> int:
@@ -89,7 +81,10 @@ def as_liblinear(model: PlainModel) -> bytes:
     """
     model.require_no_calibration("LIBLINEAR's text")
     classes, coef = model.classes, np.column_stack([model.coef, model.intercept])
-    head = [f"solver_type {LIBLINEAR_SOLVERS[model.loss]}"]
+    solver = loss_class(model.loss).liblinear
+    if solver is None:
+        raise BadInput(f"LIBLINEAR has no loss like {model.loss!r}. Choose another format.")
+    head = [f"solver_type {solver}"]
     if classes is None:
         head.append("nr_class 2")
     elif classes.dtype.kind not in "iu":
@@ -143,9 +138,9 @@ def to_sklearn(model: PlainModel) -> Any:
         made: Any = LinearRegression()
         made.coef_, made.intercept_ = model.coef[0], float(model.intercept[0])
         return _named(made, model)
-    if model.loss == "logistic" and len(model.classes) > 2:
+    if model.has_link and len(model.classes) > 2:
         return _one_versus_rest(model)
-    made = LogisticRegression() if model.loss == "logistic" else LinearSVC()
+    made = LogisticRegression() if model.has_link else LinearSVC()
     made.coef_, made.intercept_, made.classes_ = model.coef, model.intercept, model.classes
     made.n_iter_ = np.array([1], np.int32)
     return _named(made, model)

@@ -42,11 +42,14 @@ class PlainModel(NamedTuple):
     """Of the run that it is of; None for an estimator's."""
 
     @property
+    def has_link(self) -> bool:
+        """Whether the loss makes probabilities of scores, by the logistic function."""
+        return loss_class(self.loss)().link is not None
+
+    @property
     def has_probabilities(self) -> bool:
-        """Whether scores become probabilities, by the calibration or the logistic function."""
-        return self.classes is not None and (
-            self.loss == "logistic" or self.calibration is not None
-        )
+        """Whether scores become probabilities, by the calibration or the loss's link."""
+        return self.classes is not None and (self.has_link or self.calibration is not None)
 
     def require_no_calibration(self, form: str) -> None:
         """Refuse a form that would lose the calibration; BadInput."""

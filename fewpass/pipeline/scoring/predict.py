@@ -25,7 +25,7 @@ from fewpass.pipeline.scoring.predictions import (
     require_ending,
 )
 from fewpass.pipeline.scoring.probabilities import Probabilities, class_scores, probabilities_of
-from fewpass.pipeline.scoring.room import PIECE_SHARE, budget, piece_bytes, require_chunks
+from fewpass.pipeline.scoring.room import PIECE_SHARE, budget, piece_bytes, require_chunks, room_of
 from fewpass.pipeline.settings.matching import Matching
 from fewpass.pipeline.settings.source_options import SourceOptions, refuse_reading
 from fewpass.pipeline.sources import Expected, Source, open_source
@@ -259,8 +259,9 @@ def _source(
 ) -> Source:
     """Open files whose columns are those of a model, labels optional."""
     width = model.record.n_features
-    options = options.model_copy(update={"n_features": width, "label_required": False})
-    expected = Expected(model.record.columns, longest_line=max(1 << 20, memory // PIECE_SHARE))
+    known = {"n_features": width, "label_required": False, "dtype": model.record.dtype}
+    options = options.model_copy(update=known)
+    expected = Expected(model.record.columns, room=room_of(model, memory))
     return open_source(inputs, options, storage, expected)
 
 

@@ -19,6 +19,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.streaming.targets import label_text
 from fewpass.storage.whole_file import whole_file
 
 Batch = Mapping[str, NDArray[Any]]
@@ -105,13 +106,26 @@ class _Csv:
         target.write(head.getvalue().encode())
 
     def write(self, batch: Batch) -> None:
-        table = pa.table({name: pa.array(column) for name, column in batch.items()})
+        columns = {name: pa.array(column) for name, column in batch.items()}
+        are_numbers = all(column.dtype.kind == "f" for column in batch.values())
+        if are_numbers and "label" in columns:
+            columns["label"] = _as_text(columns["label"])
         text = io.BytesIO()
-        pa.csv.write_csv(table, text, pa.csv.WriteOptions(include_header=False))
+        # Text is quoted where there is any; but numbers need no quotes, however they are written.
+        quotes = "none" if are_numbers else "needed"
+        options = pa.csv.WriteOptions(include_header=False, quoting_style=quotes)
+        pa.csv.write_csv(pa.table(columns), text, options)
         self._target.write(text.getbuffer())
 
     def close(self) -> None:
         pass
+
+
+def _as_text(labels: Any) -> Any:
+    """Write labels that are numbers as people do: Arrow's 1.0000000007e+10 is 10000000007."""
+    coded = labels.dictionary_encode()
+    names = pa.array([label_text(label) for label in coded.dictionary.to_pylist()], pa.string())
+    return names.take(coded.indices)
 
 
 class _Npy:

@@ -21,7 +21,7 @@ from fewpass.pipeline.straight.telling import GLOB
 from fewpass.storage.addresses import open_store
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, Folder
-from fewpass.storage.locations import HERE, Location
+from fewpass.storage.locations import HERE, Location, told_plainly
 from fewpass.storage.manifest import FORMAT as DATASET_FORMAT
 from fewpass.storage.manifest import KEY as DATASET_KEY
 from fewpass.storage.redaction import without_secrets
@@ -171,12 +171,13 @@ def _files_of(spec: str, store: str, storage_options: StorageOptions = None) -> 
     if spec in WORDS or Location.of(spec).store != store:
         return
     system, path = open_store(spec, storage_options)
-    if system.isdir(path):
-        paths = system.find(path)
-    elif any(mark in path for mark in GLOB) and not system.exists(path):
-        paths = system.glob(path)
-    else:
-        paths = [path]
+    with told_plainly(spec):
+        if system.isdir(path):
+            paths = system.find(path)
+        elif any(mark in path for mark in GLOB) and not system.exists(path):
+            paths = system.glob(path)
+        else:
+            paths = [path]
     for one in paths:
         yield Location.of(one if store == HERE else system.unstrip_protocol(one))
 
@@ -193,8 +194,9 @@ def _taught(record: RunRecord, store: str) -> Iterator[tuple[Location, str]]:
                 )
         if plan.source is not None:
             for spec in plan.source.sources:
-                for one in _files_of(spec, store):
-                    yield one, "a source of the rows that the model was trained on"
+                with suppress(OSError, ValueError):  # out of reach by now
+                    for one in _files_of(spec, store):
+                        yield one, "a source of the rows that the model was trained on"
         if plan.start_from is None or plan.start_from in seen:
             return
         seen.add(plan.start_from)

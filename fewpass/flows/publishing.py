@@ -12,7 +12,6 @@ from fewpass.flows.console import Terminal, as_fixed, facts_table, or_dash
 from fewpass.flows.errors import UsageError
 from fewpass.flows.options import Output
 from fewpass.flows.printing import printable
-from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.refresh.abandoning import abandon
 from fewpass.pipeline.refresh.generations import (
     GenerationState,
@@ -128,12 +127,10 @@ def _when(told: str | None) -> str:
 
 
 def run_publish(
-    store: str, generation: str, after: int | None, because: str, output: Output
+    store: str, generation: int, after: int | None, because: str, output: Output
 ) -> int:
     """Publish a generation's model, and report."""
-    if not generation.isdecimal():
-        raise BadInput(f'"{generation}" is no number of a generation. Give one like 000007.')
-    made = publish_generation(store, int(generation), after=after, why=because)
+    made = publish_generation(store, generation, after=after, why=because)
     shown = {
         "store": store,
         "generation": f"{made.generation:06d}",

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fewpass.pipeline.refresh.publishing import history
 from testing.datasets import make, random_table
 
 ROWS, SEED = 120, 3
@@ -25,7 +26,8 @@ class Subject(NamedTuple):
     Attributes
     ----------
     name, kind
-        What it is called; ingest, columns, training, predict, refresh or refresh that refuses.
+        What it is called; ingest, columns, training, predict, export, refresh, refresh that
+        refuses or publish.
     data
         Name of the data in `DATA` that lie there before.
     begin
@@ -67,11 +69,19 @@ def _predicted(at: Path, out: str) -> Bits:
     return {"predictions": digest(at / "out.csv")}
 
 
+def _exported(at: Path, out: str) -> Bits:
+    return {"model": digest(at / "model.safetensors")}
+
+
+def _published(at: Path, out: str) -> Bits:
+    return {str(one.number): one.weights_sha256 for one in history(f"{at}/store")}
+
+
 def _refreshed(at: Path, out: str) -> Bits:
     store = at / "store"
-    published = json.loads((store / "publications/000001.json").read_text())
     decision = json.loads((store / "generations/000001/decision.json").read_text())
-    return {"model": published["weights_sha256"], "loss": decision["loss"]} | bytes_below(
+    model = history(str(store))[-1].weights_sha256
+    return {"model": model, "loss": decision["loss"]} | bytes_below(
         store / "generations/000001/data"
     )
 
@@ -90,8 +100,16 @@ READ: dict[str, Callable[[Path, str], Bits]] = {
     "ingest": _ingested,
     "columns": _copied,
     "predict": _predicted,
+    "export": _exported,
     "refresh": _refreshed,
     "refresh that refuses": _refreshed_with_refused,
+    "publish": _published,
+}
+#: Commands that are done before those of a kind.
+FIRST = {
+    "predict": ("ingest of a table", "asgd"),
+    "export": ("ingest of a table", "asgd"),
+    "publish": ("refresh",),
 }
 
 
@@ -253,7 +271,15 @@ SUBJECTS = {
         _solver("lbfgs", "dense", passes="3"),
         Subject(
             "predict", "predict", "csv",
-            ("predict", "{at}/run", "{at}/rows.csv", "{at}/out.csv", "--probability", "--json"),
+            ("predict", "{at}/run", "{at}/rows.csv", "{at}/out.csv", "--probability", "--json",
+             "--overwrite"),
+        ),
+        Subject(
+            "export", "export", "csv",
+            ("export", "{at}/run", "{at}/model.safetensors", "--json", "--overwrite"),
+        ),
+        Subject(
+            "publish", "publish", "inbox", ("tests.faults.subjects:publish_again", "{at}"),
         ),
         Subject("refresh", "refresh", "inbox", ("tests.faults.subjects:refresh", "{at}")),
         Subject("refresh that refuses", "refresh that refuses", "bad inbox",
@@ -273,6 +299,15 @@ KEEP_ROWS = (
     "asdca",
     "sag",
 )
+
+
+def publish_again(at: str) -> None:
+    """Publish the model of the only generation a second time, unless that is done."""
+    from fewpass.pipeline.refresh.publishing import publish, published
+
+    current = published(f"{at}/store")
+    if current.number == 1:
+        publish(f"{at}/store", 1, after=1)
 
 
 def refresh(at: str) -> None:

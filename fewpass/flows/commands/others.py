@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
-from fewpass.flows.options import OUTPUT, Output
+from typing import Annotated
+
+from fewpass.flows.options import OUTPUT, Output, whole
+from fewpass.pipeline.settings.model import MOST_WORKERS
 
 
 def models(store: str, /, *, output: Output = OUTPUT) -> int:
@@ -23,10 +26,10 @@ def models(store: str, /, *, output: Output = OUTPUT) -> int:
 
 def publish(
     store: str,
-    generation: str,
+    generation: Annotated[int, whole(1)],
     /,
     *,
-    after: int | None = None,
+    after: Annotated[int | None, whole(0)] = None,
     because: str = "",
     output: Output = OUTPUT,
 ) -> int:
@@ -73,7 +76,7 @@ def refresh(
     return run_refresh(store, abandon, because, output)
 
 
-def export(run: str, out: str, /, *, output: Output = OUTPUT) -> int:
+def export(run: str, out: str, /, *, overwrite: bool = False, output: Output = OUTPUT) -> int:
     """Write a run's model for other programs: .onnx, .safetensors, .liblinear, .skops.
 
     .onnx (float64 rows X in; label, scores, probabilities or prediction out), .safetensors (coef,
@@ -86,10 +89,13 @@ def export(run: str, out: str, /, *, output: Output = OUTPUT) -> int:
         Folder or address of the run, or of a store that has published one.
     out
         File to write; its ending says what kind.
+    overwrite
+        Replace OUT if it exists already; never a source of the model's data set, or what lies in a
+        data set or a run.
     """
     from fewpass.flows.exporting import run_export
 
-    return run_export(run, out, output)
+    return run_export(run, out, overwrite, output)
 
 
 def columns(dataset: str, /, *, memory: str = "1GiB", output: Output = OUTPUT) -> int:
@@ -114,7 +120,7 @@ def warm_up(
     *,
     losses: str | None = None,
     layouts: str | None = None,
-    processes: int | None = None,
+    processes: Annotated[int | None, whole(1, MOST_WORKERS)] = None,
     output: Output = OUTPUT,
 ) -> int:
     """Compile the usual kernels in advance, for container images and services.
@@ -161,7 +167,7 @@ def demo(
     *,
     size: str = "600MB",
     memory: str = "256MB",
-    seed: int = 0,
+    seed: Annotated[int, whole(0)] = 0,
     output: Output = OUTPUT,
 ) -> int:
     """Go through a whole job on generated data larger than the memory limit.

@@ -21,10 +21,12 @@ from fewpass.pipeline.refresh.publishing import (
     Publication,
     PublishedMeanwhile,
     history,
+    is_published,
+    newest_readable,
     publish,
-    published,
 )
 from fewpass.pipeline.refresh.refused import Refused, refused
+from fewpass.solvers.refused import shown
 from fewpass.storage.folder import Folder
 
 T = TypeVar("T")
@@ -168,7 +170,9 @@ def carry_out(store: str, generation: Generation) -> None:
     then it is withdrawn, and the next refresh decides anew.
     """
     after = decided(generation.folder, "after", int)
-    if not decided(generation.folder, "published", bool) or _is_done(store, generation, after):
+    if not decided(generation.folder, "published", bool):
+        return
+    if is_published(store, generation.number, after):
         return
     why, by = (decided(generation.folder, name, str) for name in ("reason", "decided_by"))
     try:
@@ -176,10 +180,6 @@ def carry_out(store: str, generation: Generation) -> None:
     except PublishedMeanwhile:  # nobody is to find a decision that did not come about
         generation.folder.delete(DECISION)
         raise
-
-
-def _is_done(store: str, generation: Generation, after: int) -> bool:
-    return any(p.number == after + 1 and p.generation == generation.number for p in history(store))
 
 
 def decided(folder: Folder, member: str, kind: type[T]) -> T:
@@ -279,17 +279,20 @@ def publish_generation(
     PublishedMeanwhile
         When somebody else published at the same time; nothing was changed.
     """
+    for name, given in (("generation", number), ("after", NONE_YET if after is None else after)):
+        if not isinstance(given, int) or isinstance(given, bool):
+            raise BadInput(f"{name} is {shown(given)}. Give a whole number, such as 7.")
     known = generations(Folder(store))
     if not 1 <= number <= len(known):
         raise BadInput(
-            f"There is no generation {number:06d} at {Folder(store).url}. "
+            f"There is no generation {shown(number)} at {Folder(store).url}. "
             + (f"fewpass models {store} lists those that are there." if known else MAKE_ONE)
         )
     if not known[number - 1].is_decided:
         raise BadInput(f"Generation {number:06d} is not decided yet. The next refresh finishes it.")
     if known[number - 1].is_abandoned:
         raise BadInput(f"Generation {number:06d} was abandoned. Publish another one.")
-    current = published(store)
+    current = newest_readable(store)
     if current and current.generation == number and after in (None, current.number):
         raise BadInput(f"Nothing was changed: it is the one that is used ({current.sentence()}).")
     newest = current.number if current else NONE_YET

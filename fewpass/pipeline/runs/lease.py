@@ -146,7 +146,7 @@ def _bury(folder: Folder, stale: bytes, key: str = KEY) -> bool:
     """
     dead = _holder_in(stale)
     mark = f"lease-{dead.token if dead else 'unreadable'}.dead"
-    if not folder.create(mark, repr(time.time()).encode()):
+    if not folder.create(mark, repr(time.time()).encode(), durable=False):
         _wait_for(folder, mark)
         return False
     unchanged = _told(folder, key) == stale
@@ -230,7 +230,7 @@ class Lease:
             )
 
     def _taken(self) -> bool:
-        return self._folder.create(self._key, _written(self._mine))
+        return self._folder.create(self._key, _written(self._mine), durable=False)
 
     def _make_way(self) -> None:
         """Remove the lease of a dead one, if that is what lies there; InUse when of a living."""

@@ -15,7 +15,7 @@ from fewpass.pipeline.sources.charsets import as_utf8
 from fewpass.pipeline.sources.raw_rows import RawRows
 from fewpass.pipeline.sources.source import Expected, Source
 from fewpass.pipeline.sources.stray_quotes import in_address
-from fewpass.pipeline.sources.streams import Address, find, first_lines, opened
+from fewpass.pipeline.sources.streams import Address, find, first_lines, opened, require_no_page
 from fewpass.pipeline.sources.title import refuse_title
 from fewpass.storage.schema import Schema
 
@@ -60,7 +60,8 @@ def open_source(
         (header, schema) that finds what cannot be used, or other columns than expected.
     """
     options = options or SourceOptions()
-    addresses = _found(specs, options, storage_options)
+    found = _found(specs, options, storage_options)
+    addresses = [address._replace(room=expected.room) for address in found]
     word = _format(addresses, options)
     if expected.schema is not None:
         options = _like_before(word, options, expected.schema)
@@ -222,6 +223,7 @@ def _guess(address: Address) -> Format:
     with opened(address) as (stored, _):
         stream = as_utf8(stored, address.charset, address.name)
         head = stream.read(_LOOKED_AT)
+    require_no_page(head, address.name)
     for word, reader in readers.items():
         if reader.magic and head.startswith(reader.magic):
             return word

@@ -50,6 +50,7 @@ from fewpass.solvers.protocol import (
     Walk,
     same,
 )
+from fewpass.solvers.registry import method_class
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.snapshot import Snapshot
 
@@ -84,7 +85,7 @@ class Straight:
         self._width = first.dataset.n_features
         self._state: State = None
         self._inside = False  # the walk: whether the state is as its steps want it
-        self._goes_by_columns = self._solver.kind == "onepass"  # no other method asks for moments
+        self._goes_by_columns = method_class(self._solver.kind).uses_moments
         self._moments: ColumnMoments | None = None  # as they were last
         self._rows, self._sums = 0, None if not self._goes_by_columns else first.count_columns()
         self._drift, self._warned = LossDrift(), set[str]()

@@ -21,7 +21,7 @@ from fewpass.pipeline.scoring.evaluate import evaluate
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.storage.dataset import Dataset
-from fewpass.storage.folder import Damaged, Folder
+from fewpass.storage.folder import Folder
 from testing.refreshing import finished, judged, plan_of, refresh, trained, write_rows
 
 PUBLISHERS = 8
@@ -160,9 +160,36 @@ def test_a_death_between_decision_and_publication(plan):
     assert published(plan.store).generation == 2
 
 
-def test_a_publication_that_was_changed_is_named(plan):
+@pytest.mark.parametrize("left", ["empty", "half", "another generation"])
+def test_a_publication_that_cannot_be_read_is_named_and_passed_over(
+    plan, left, tmp_path, caplog, fewpass, as_json
+):
+    folder, key = Folder(plan.store), "publications/000002.json"
+    whole = folder.read(key)
+    changed = whole.replace(b'"generation": 2', b'"generation": 1')
+    folder.write(key, {"empty": b"", "half": whole[: len(whole) // 2]}.get(left, changed))
+    assert published(plan.store).generation == 1
+    assert "000002.json is no publication" in caplog.text
+    assert [move.number for move in history(plan.store)] == [1]
+    assert weights(plan.store) == weights(f"{plan.store}/generations/000001/run")
+    as_json("predict", plan.store, tmp_path / "inbox/1.csv", tmp_path / "s.csv", "--label", "y")
+    assert as_json("models", plan.store)["published"] == 1
+
+    assert next_generation(plan) is None  # the decision to publish it is carried out again
+    assert [move.number for move in history(plan.store)] == [1, 3]
+    assert published(plan.store).generation == 2
+    assert publish(plan.store, 1, after=3).number == 4
+    with pytest.raises(PublishedMeanwhile, match="is number 4"):
+        publish(plan.store, 2, after=3)
+
+
+def test_without_any_publication_that_can_be_read_a_new_one_helps(plan, fewpass):
     folder = Folder(plan.store)
-    key = "publications/000002.json"
-    folder.write(key, folder.read(key).replace(b'"generation": 2', b'"generation": 1'))
-    with pytest.raises(Damaged, match=r"000002\.json is no publication"):
-        published(plan.store)
+    for number in (1, 2):
+        folder.write(f"publications/{number:06d}.json", b"")
+    status, _, told = fewpass("weights", plan.store)
+    assert status == 1
+    assert f"fewpass publish {plan.store} NUMBER" in told.replace("\n", " ")
+    assert fewpass("publish", plan.store, "2")[0] == 0
+    assert published(plan.store)[:2] == (3, 2)
+    assert fewpass("weights", plan.store)[0] == 0

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pydantic import model_validator
 
 from fewpass.pipeline.encoding.cells import (
     Floats,
@@ -17,7 +18,7 @@ from fewpass.pipeline.encoding.cells import (
     mean_and_deviation,
     words_of,
 )
-from fewpass.pipeline.encoding.column_recipe import ColumnRecipe, Entries
+from fewpass.pipeline.encoding.column_recipe import ColumnRecipe, Deviation, Entries, require_sizes
 from fewpass.pipeline.encoding.text import Ragged
 
 _FITTED_VALUES = 1 << 19  # numbers of a sample that are looked at at once, in double
@@ -28,7 +29,15 @@ class Vector(ColumnRecipe):
 
     kind: Literal["vector"] = "vector"
     mean: tuple[float, ...]
-    deviation: tuple[float, ...]
+    deviation: tuple[Deviation, ...]
+
+    @model_validator(mode="after")
+    def _fits(self) -> Vector:
+        if len(self.mean) != len(self.deviation):
+            raise ValueError(f"{len(self.mean)} means have {len(self.deviation)} deviations")
+        ratios = (-mean / size for mean, size in zip(self.mean, self.deviation, strict=True))
+        require_sizes("mean", *ratios)
+        return self
 
     @property
     def outputs(self) -> list[str]:

@@ -113,7 +113,6 @@ def begin_generation(store: Folder, number: int, files: tuple[str, ...]) -> Gene
             f"Nothing was changed: another refresh of {store.url} has just begun generation "
             f"{number:06d}. Wait until it ends, and refresh again for what came since."
         )
-    folder.sync([FILES])
     return Generation(number, folder, files)
 
 
@@ -159,7 +158,6 @@ def write_decision(store: str, generation: Generation, made: Decision) -> None:
             f"Nothing was changed: {generation.folder.address(DECISION)} was written by another "
             f"refresh meanwhile. Look with fewpass models {Folder(store).url}."
         )
-    generation.folder.sync([DECISION])
     carry_out(store, generation)
 
 

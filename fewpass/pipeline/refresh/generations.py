@@ -23,11 +23,11 @@ from fewpass.pipeline.refresh.publishing import (
 )
 from fewpass.solvers.refused import shown
 from fewpass.storage.folder import Folder
+from fewpass.storage.kinds import command, instead
 
 T = TypeVar("T")
 
 FILES, DECISION = "files.json", "decision.json"
-MAKE_ONE = "Make one with prefect run refresh."
 
 
 class Generation(NamedTuple):
@@ -171,7 +171,7 @@ def models(store: str) -> list[GenerationState]:
     """
     known, moves = generations(Folder(store)), history(store)
     if not known:
-        raise BadInput(f"There is no generation at {Folder(store).url}. {MAKE_ONE}")
+        raise BadInput(instead(Folder(store), "store"))
     return [_state_of(generation, moves) for generation in known]
 
 
@@ -214,10 +214,12 @@ def publish_generation(
         if not isinstance(given, int) or isinstance(given, bool):
             raise BadInput(f"{name} is {shown(given)}. Give a whole number, such as 7.")
     known = generations(Folder(store))
+    if not known:
+        raise BadInput(instead(Folder(store), "store"))
     if not 1 <= number <= len(known):
         raise BadInput(
             f"There is no generation {shown(number)} at {Folder(store).url}. "
-            + (f"fewpass models {store} lists those that are there." if known else MAKE_ONE)
+            f"{command('models', store)} lists those that are there."
         )
     if not known[number - 1].is_decided:
         raise BadInput(f"Generation {number:06d} is not decided yet. The next refresh finishes it.")

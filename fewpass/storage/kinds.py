@@ -33,6 +33,7 @@ OWN: tuple[Kind, ...] = (
     "data set", "snapshot", "run", "generation", "store", "unfinished",
 )  # fmt: skip
 _GENERATION = re.compile(r"/generations/\d{6}$")  # elsewhere files.json may be anybody's
+_EXPORTED = (".onnx", ".safetensors", ".liblinear", ".skops")
 _WEB_MARKS = ("manifest.json",)  # a server of files is asked as little as can be
 _CALLED: dict[Kind, str] = {
     "data set": "a data set",
@@ -45,12 +46,12 @@ _CALLED: dict[Kind, str] = {
     "folder": "a folder of other files",
 }
 _WANTED: dict[Wanted, str] = {
-    "data set": "a data set",
-    "run": "a run",
-    "rows": "files of rows",
-    "store": "the store of a refresh",
-    "any": "a data set, a run or a snapshot",
-    "new run": "a folder for a new run",
+    "data set": "a data set was",
+    "run": "a run was",
+    "rows": "files of rows were",
+    "store": "the store of a refresh was",
+    "any": "a data set, a run or a snapshot was",
+    "new run": "a folder for a new run was",
 }
 
 
@@ -95,11 +96,11 @@ def instead(folder: Folder, wanted: Wanted, like: str | None = None) -> str:
     kind = kind_of(folder)
     if kind == "nothing":
         return (
-            f"There is nothing at {folder.url}, and {_WANTED[wanted]} was expected. "
+            f"There is nothing at {folder.url}, and {_WANTED[wanted]} expected. "
             f"Check the address, or make one first: {_MADE_BY[wanted]}."
         )
     return (
-        f"{folder.url} is {_CALLED[kind]}, and {_WANTED[wanted]} was expected. "
+        f"{folder.url} is {_CALLED[kind]}, and {_WANTED[wanted]} expected. "
         f"{_advice(folder, kind, wanted, like)}"
     )
 
@@ -134,6 +135,8 @@ def _run_for(url: str, kind: Kind, _like: str | None) -> str:
     """Say how to come to a run."""
     if kind == "snapshot":
         return f"Name its run: {url.rpartition('/snapshots/')[0] or 'RUN'}."
+    if kind == "file" and url.endswith(_EXPORTED):
+        return "Name the run that it was exported from."
     return f"Train a model on it: {command('train', url, 'RUN')}."
 
 

@@ -339,8 +339,8 @@ def _require_text(begins: bytes, address: Address) -> None:
     for mark, what in _NO_TEXT.items():
         if begins.startswith(mark):
             raise BadInput(
-                f"{address.name}: the file begins as {what} does, and text was expected. Give it the name "
-                "that says what it holds, or unpack it."
+                f"{address.name}: the file begins as {what} does, and text was expected. Give it "
+                "the name that says what it holds, or unpack it."
             )
 
 

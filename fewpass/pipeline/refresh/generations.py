@@ -218,7 +218,7 @@ def publish_generation(
         raise BadInput(instead(Folder(store), "store"))
     if not 1 <= number <= len(known):
         raise BadInput(
-            f"There is no generation {shown(number)} at {Folder(store).url}. "
+            f"There is no generation {shown(number).zfill(6)} at {Folder(store).url}. "
             f"{command('models', store)} lists those that are there."
         )
     if not known[number - 1].is_decided:

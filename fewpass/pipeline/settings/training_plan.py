@@ -138,7 +138,7 @@ class TrainingPlan(Described):
         if self.solver.goal == "steps" and wrong:
             raise BadInput(
                 f"simba cannot do with {wrong[0]} = {getattr(self, wrong[0])}: it has the hinge "
-                "for a loss, one stream, and ends after `solver.iterations=...` steps. "
+                "for a loss, one stream, and ends after its own number of steps. "
                 "Leave it out, or choose sdca."
             )
         return self

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
 import time
@@ -34,10 +33,12 @@ NANNIES = "distributed.nanny"  # who logs what became of a worker process
 
 def require_answer(scheduler: str, security: Any) -> None:
     """Raise OSError where no scheduler answers: Dask waits for ever for one that says nothing."""
+    import asyncio  # noqa: PLC0415
+
     import dask.config  # noqa: PLC0415
     import distributed  # noqa: PLC0415
     from dask.utils import parse_timedelta  # noqa: PLC0415
-    from distributed.comm import connect  # noqa: PLC0415
+    from distributed.comm.core import connect  # noqa: PLC0415
 
     given = (security or distributed.Security()).get_connection_args("client")
     most_s = parse_timedelta(dask.config.get("distributed.comm.timeouts.connect"))

@@ -47,7 +47,7 @@ BYTES = {
     "a document, PDF": b"%PDF-1.4\n%\xe2\xe3\n",
     "a document of an office program": b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(512),
     "a pickle": pickle.dumps({"a": [1, 2]}),
-    "a page of HTML": b"\n<!DOCTYPE html>\n<html><body></body></html>\n",
+    "a page of the web": b"\n<!DOCTYPE html>\n<html><body></body></html>\n",
     "HDF5": b"\x89HDF\r\n\x1a\n" + bytes(100),
 }
 

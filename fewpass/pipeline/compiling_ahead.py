@@ -23,6 +23,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.execution.semaphores import require_semaphores
 from fewpass.solvers.registry import LOSSES, loss_class
 
 Layout = Literal["dense", "sparse"]
@@ -97,11 +98,12 @@ def warm_up(
     Raises
     ------
     BadInput
-        If there is no such loss or layout.
+        If there is no such loss or layout, or processes cannot be started here.
     """
     from fewpass.solvers.kernels.dispatch import cache_folder  # noqa: PLC0415 - imports numba
 
     todo = list(combinations(losses, layouts))
+    require_semaphores("do without: kernels are compiled when they are first needed")
     began, kernels = time.perf_counter(), 0
     at_a_time = min(processes or os.cpu_count() or 1, len(todo))
     with ProcessPoolExecutor(at_a_time, get_context("spawn")) as pool:

@@ -20,6 +20,7 @@ from threadpoolctl import threadpool_limits
 from fewpass.pipeline.errors import BadInput, NoWorkers
 from fewpass.pipeline.execution.certificates import require_trust, security_of
 from fewpass.pipeline.execution.on_dask import LOOK_SECONDS, OnDask, OnDaskThreads
+from fewpass.pipeline.execution.semaphores import require_semaphores
 from fewpass.pipeline.execution.threads import InProcess
 from fewpass.pipeline.settings.execution import LOCAL, Execution
 
@@ -167,6 +168,8 @@ def _local_cluster(execution: Execution, security: Any) -> Any:
     import distributed  # noqa: PLC0415
 
     in_threads = execution.workers is None
+    if not in_threads:
+        require_semaphores("leave `workers` out, and threads do the work")
     start: Any = distributed.LocalCluster
     return start(
         n_workers=execution.workers or 1,

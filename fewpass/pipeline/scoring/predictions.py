@@ -59,6 +59,8 @@ def open_predictions(
     NPY holds one number a row: the last column.  "-" is standard output, as CSV.
     """
     if url == STANDARD_OUTPUT:
+        if sys.stdout is None:
+            raise BadInput("Standard output is closed. Name a file for the predictions.")
         yield _Csv(sys.stdout.buffer, columns, io.BytesIO())
         sys.stdout.flush()
         return

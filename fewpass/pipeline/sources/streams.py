@@ -35,6 +35,7 @@ from fewpass.storage.source_files import (
     Stored,
     StoreSource,
     WebSource,
+    is_page,
 )
 
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
@@ -51,8 +52,6 @@ _NO_TEXT = {
     b"\x28\xb5\x2f\xfd": "zstandard (.zst)", b"PK\x03\x04": "zip (.npz, or a spreadsheet)",
     b"PAR1": "Parquet (.parquet)", b"ARROW1": "Arrow (.arrow)", b"\x93NUMPY": "NumPy (.npy)",
 }  # fmt: skip
-#: What a page of the web begins with, in small letters.
-_PAGES = (b"<!doctype html", b"<html", b"<?xml", b"<head", b"<body")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _HIDDEN = re.compile(r"/[._]")
 _WITH_AN_END = ("parquet", "arrow", "npy", "npz")  # formats
@@ -198,8 +197,8 @@ def _told_plainly(name: str, store: Any) -> Iterator[None]:
         if without_secrets(str(error)) == str(error):
             raise
         raise BadInput(without_secrets(str(error))) from None
-    except (CutShort, SourceChanged):  # in our own words, which have none
-        raise
+    except (CutShort, SourceChanged) as error:  # in our own words, which have none
+        raise error from None
     except FileNotFoundError:
         if _is_local(store):
             raise
@@ -404,7 +403,7 @@ def _require_text(begins: bytes, name: str) -> None:
 
 def require_no_page(begins: bytes, name: str) -> None:
     """Refuse what a server sends in place of a file, for example to who has not logged in."""
-    if begins[:_LOOKED_AT].lstrip(_BYTE_ORDER_MARK + b" \t\r\n").lower().startswith(_PAGES):
+    if is_page(begins):
         raise BadInput(
             f"{name}: the file begins as a page of the web does, and rows were expected. Look at "
             "it in a browser: the address may be another, or ask for a login."

@@ -359,5 +359,5 @@ def test_a_library_that_is_missing_is_told_with_its_extra(monkeypatch, protocol)
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
     (line,) = project["optional-dependencies"][extra[2]]
     assert line.startswith(extra[1])
-    pinned = (Path(__file__).parents[2] / "constraints.txt").read_text()
+    pinned = "\n" + (Path(__file__).parents[2] / "constraints.txt").read_text()
     assert f"\n{extra[1]}==" in pinned

@@ -22,6 +22,8 @@ PROMISES = {
     "P10": "Nothing that fewpass starts listens to anything but 127.0.0.1.",
     "P11": "Of a source on the web all bytes are read that it has, of one version of it, or the "
     "command says which source it is and what came instead.",
+    "P14": "A compiled kernel that was damaged on disk is not run: it is named, compiled anew and "
+    "replaced, and the command ends with the same bits.",
 }
 
 #: Each in a few words.
@@ -37,6 +39,7 @@ SHORT = {
     "P9": "secrets in addresses",
     "P10": "open sockets",
     "P11": "web sources",
+    "P14": "damaged kernels",
 }
 
 NOT_PROMISED = (

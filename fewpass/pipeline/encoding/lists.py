@@ -20,6 +20,8 @@ from fewpass.pipeline.encoding.cells import (
 from fewpass.pipeline.encoding.column_recipe import ColumnRecipe, Entries
 from fewpass.pipeline.encoding.text import Ragged
 
+_FITTED_VALUES = 1 << 19  # numbers of a sample that are looked at at once, in double
+
 
 class Vector(ColumnRecipe):
     """As many numbers in every row, each standardised; a missing list has a column of its own."""
@@ -101,10 +103,23 @@ def fitted_vector(name: str, cells: Any) -> Vector:
     """Standardise by a sample, whose commonest length is that of all."""
     lengths = pc.list_value_length(cells).drop_null()
     size = pc.mode(lengths)[0]["mode"].as_py() if len(lengths) else 0
-    values, _, _ = vectors_in(cells, size)
-    mean, deviation = mean_and_deviation(values)
+    mean, deviation = _moments(lengths, cells.drop_null(), size)
     usable = np.where(deviation > 1e-12 * np.abs(mean), deviation, 1.0)
     return Vector(name=name, mean=tuple(mean.tolist()), deviation=tuple(usable.tolist()))
+
+
+def _moments(lengths: Any, cells: Any, size: int) -> tuple[Floats, Floats]:
+    """Return mean and deviation (size,) of lists of that length, some of the columns at a time."""
+    fitting = pc.equal(lengths, size)
+    cells = cells if pc.all(fitting).as_py() else cells.filter(fitting)
+    values = pc.list_flatten(cells).to_numpy(zero_copy_only=False).reshape(len(cells), size)
+    step = max(1, _FITTED_VALUES // max(1, len(values)))
+    found = [np.zeros((2, 0))]
+    for first in range(0, size, step):
+        some = values[:, first : first + step].astype(np.float64)
+        found.append(np.array(mean_and_deviation(np.where(np.isfinite(some), some, np.nan))))
+    mean, deviation = np.concatenate(found, axis=1)
+    return mean, deviation
 
 
 def fitted_tags(name: str, cells: Any, enough: int, most: int) -> Tags:

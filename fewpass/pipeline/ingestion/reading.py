@@ -10,13 +10,11 @@ from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.source_options import SourceOptions, unusual
 from fewpass.pipeline.sources import Expected, open_source
 from fewpass.pipeline.sources.opening import is_table
-from fewpass.pipeline.sources.source import HashesNames, Source, notes_of, sample_memory
+from fewpass.pipeline.sources.room import Room
+from fewpass.pipeline.sources.source import HashesNames, Source, notes_of
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.hashed_names import HashedNames
 from fewpass.storage.schema import Schema
-
-#: A line of text may take this share of the memory: it is copied a few times, by several threads.
-LINES_SHARE = 16
 
 
 def source_of(plan: IngestPlan, like: Dataset | None) -> Source:
@@ -32,8 +30,7 @@ def source_of(plan: IngestPlan, like: Dataset | None) -> Source:
     expected = Expected(
         like.schema if like else None,
         f"the data set {plan.like}",
-        plan.memory_for_rows // LINES_SHARE,
-        sample_memory(plan.memory),
+        Room(plan.memory, plan.memory_for_rows),
     )
 
     def opened(how: SourceOptions) -> Source:

@@ -16,9 +16,11 @@ import pyarrow as pa
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import require_distinct, require_same
 from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.sources.arrow_sizes import cut
 from fewpass.pipeline.sources.dense_rows import refuse_text_settings
+from fewpass.pipeline.sources.ipc_sizes import CheckedMessages, require_messages
 from fewpass.pipeline.sources.pandas_index import index_of, left_out, sentence
-from fewpass.pipeline.sources.parquet_file import batches, opened_parquet
+from fewpass.pipeline.sources.parquet_file import MOST_CELLS, batches, opened_parquet
 from fewpass.pipeline.sources.raw_rows import Cells, numbered
 from fewpass.pipeline.sources.source import Expected, Piece
 from fewpass.pipeline.sources.streams import (
@@ -146,10 +148,9 @@ class ParquetRows:
         names = [self._stored[k] for k in used if k < len(self._stored)]
         for address in self._addresses:
             row = 1
-            with opened_parquet(address) as file:
-                for batch in batches(address, file, rows, names):
-                    yield Piece(address.name, row, batch, batch.nbytes)
-                    row += batch.num_rows
+            for batch in batches(address, rows, MOST_CELLS * piece_bytes, names):
+                yield Piece(address.name, row, batch, batch.nbytes)
+                row += batch.num_rows
 
     def cells(self, piece: Piece, used: Sequence[int]) -> Cells:
         """Take columns out of a piece."""
@@ -198,13 +199,17 @@ class IpcRows:
         try:
             if address.is_local and not address.compression:
                 with opened(address, anywhere=True) as (stream, _):
+                    stream.seek(_IPC_MARK)
+                    require_messages(stream, address.name, address.room)
+                    stream.seek(0)
                     file = pa.ipc.open_file(pa.PythonFile(stream, "r"))
                     batches = (file.get_batch(k) for k in range(file.num_record_batches))
                     yield file.schema, batches
                 return
             with opened(address) as (stream, _):
                 stream.read(_IPC_MARK)
-                found = pa.ipc.open_stream(pa.PythonFile(stream, "r"))
+                checked = CheckedMessages(stream, address.name, address.room)
+                found = pa.ipc.open_stream(pa.PythonFile(checked, "r"))
                 yield found.schema, iter(found)
         except pa.ArrowInvalid as error:
             raise BadInput(
@@ -221,11 +226,10 @@ class IpcRows:
         for address in self._addresses:
             row = 1
             with self._batches(address) as (_, batches):
-                for batch in batches:
-                    for start in range(0, batch.num_rows, rows):
-                        part = batch.slice(start, rows)
-                        yield Piece(address.name, row, part, part.nbytes)
-                        row += part.num_rows
+                size = MOST_CELLS * piece_bytes
+                for part in cut(batches, rows, size, address.name, address.room):
+                    yield Piece(address.name, row, part, part.nbytes)
+                    row += part.num_rows
 
     def cells(self, piece: Piece, used: Sequence[int]) -> Cells:
         """Take columns out of a piece."""

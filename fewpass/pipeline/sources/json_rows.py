@@ -17,6 +17,7 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.sources.arrow_rows import cells_of, flat, flat_table
 from fewpass.pipeline.sources.dense_rows import refuse_text_settings
+from fewpass.pipeline.sources.exact import count_byte
 from fewpass.pipeline.sources.json_faults import (
     explained,
     first_clash,
@@ -25,6 +26,7 @@ from fewpass.pipeline.sources.json_faults import (
     unfit,
     without_members,
 )
+from fewpass.pipeline.sources.json_members import count_members
 from fewpass.pipeline.sources.raw_rows import Cells
 from fewpass.pipeline.sources.rejection import SKIP_ADVICE
 from fewpass.pipeline.sources.source import Expected, Piece
@@ -38,6 +40,12 @@ from fewpass.pipeline.sources.streams import (
 
 HEAD_BYTES = 16 << 20  # of text that tells what members there are
 MOST_NAMED = 10
+_NEWLINE = 10
+_CELL_BYTES = 9  # of a number, or of one that is missing, as Arrow has it
+_ALIKE = (
+    "Write the members in a map of names and values, or as text in one (LIBSVM and VW have rows "
+    "of few values)"
+)
 _CLASHING = re.compile(r"Column\(/([^)]+)\) changed")  # a member, in Arrow's words
 
 
@@ -91,10 +99,12 @@ class JsonRows:
         self.files = described(addresses)
         self._addresses = tuple(addresses)
         self._longest_line = expected.longest_line
+        self._room = expected.room
         self._skips = options.on_bad_row == "skip"
         head = first_lines(addresses[0], self._longest_line, HEAD_BYTES)
         self._dropped = _dropped(options, expected)
         self._unread: tuple[str, ...] = ()  # of these, what clashes keep us from reading
+        self._require_room(head.bytes, f"{addresses[0].name}, lines 1 to {head.lines:,}")
         self._schema = self._inferred(np.ascontiguousarray(head.bytes), addresses[0].name)
         kept = [field for field in self._schema if field.name not in self._dropped]
         self._wanted = pa.schema(kept)
@@ -115,6 +125,16 @@ class JsonRows:
             f"{format_bytes(HEAD_BYTES)} has them: {names}. Put a line with them first."
         )
         return (said,)
+
+    def _require_room(self, text: Any, where: str) -> None:
+        """Refuse lines with more different members than memory has room for; BadInput."""
+        most = self._room.most_columns(encoded=True)
+        n, lines = count_members(np.ascontiguousarray(text), most), count_byte(text, _NEWLINE)
+        self._room.require_columns(n, where, encoded=True)
+        size = n * lines * _CELL_BYTES
+        if size > 2 * len(text):  # most objects lack most members
+            what = f"{where}: {lines:,} objects of {n:,} different members take, as a table,"
+            self._room.require_side_by_side(size, what, _ALIKE)
 
     def _inferred(self, head: Any, name: str) -> Any:
         """Return the schema that the first lines have; BadInput by line where they clash.
@@ -171,6 +191,8 @@ class JsonRows:
     def cells(self, piece: Piece, used: Sequence[int]) -> Cells:
         """Take columns out of a piece."""
         text = np.ascontiguousarray(piece.content.bytes)
+        last = piece.first_line + piece.content.lines - 1
+        self._require_room(text, f"{piece.file}, lines {piece.first_line:,} to {last:,}")
         table, faults, numbers = self._read(text)
         found = cells_of(piece, table, self.names, used)
 

@@ -60,7 +60,8 @@ def open_source(
         (header, schema) that finds what cannot be used, or other columns than expected.
     """
     options = options or SourceOptions()
-    addresses = _found(specs, options, storage_options)
+    found = _found(specs, options, storage_options)
+    addresses = [address._replace(room=expected.room) for address in found]
     word = _format(addresses, options)
     if expected.schema is not None:
         options = _like_before(word, options, expected.schema)

@@ -22,8 +22,10 @@ from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.sources.blanks import by_tabs
 from fewpass.pipeline.sources.charsets import as_utf8, peekable, with_line_feeds
 from fewpass.pipeline.sources.exact import count_byte
+from fewpass.pipeline.sources.room import UNTOLD, Room
 from fewpass.pipeline.sources.source import Piece, SourceFile
 from fewpass.pipeline.sources.standard_input import STANDARD_INPUT, WORDS, StandardInput
+from fewpass.pipeline.sources.unpacking import require_window
 from fewpass.solvers.kernels.shapes import Bytes
 from fewpass.storage.addresses import READ_ONLY, open_store, protocol_of
 from fewpass.storage.redaction import without_queries, without_secrets
@@ -75,6 +77,7 @@ class Address(NamedTuple):
     charset: str | None = None  # of its text; None: UTF-8, or UTF-16 where its mark says so
     spaced: bool = False  # whether cells of its text stand between runs of blanks
     quotes: bool = True  # whether double quotes enclose them
+    room: Room = UNTOLD  # that memory has for what it makes us have
     file: Stored | None = None  # how it is opened; None: by the store, as it is
 
     @property
@@ -97,8 +100,17 @@ class Address(NamedTuple):
         return _is_local(self.store)
 
 
-def find(specs: Sequence[str], storage_options: dict[str, Any] | None = None) -> list[Address]:
+def find(
+    specs: Sequence[str], storage_options: dict[str, Any] | None = None, *, empty: bool = False
+) -> list[Address]:
     """Files that the paths, URLs and globs name, in their order; a glob's own files sorted.
+
+    Parameters
+    ----------
+    specs, storage_options
+        What to look for, and what fsspec is told.
+    empty
+        Whether empty files are found, too.
 
     Raises
     ------
@@ -110,6 +122,9 @@ def find(specs: Sequence[str], storage_options: dict[str, Any] | None = None) ->
     found = [address for spec in specs for address in _expand(spec, storage_options or {})]
     if not found:
         raise BadInput("No source was named. Give at least one file.")
+    for address in found:
+        if address.size == 0 and not empty:
+            raise _empty(address.name)
     return found
 
 
@@ -157,8 +172,6 @@ def _describe(store: Any, path: str) -> Address:
             raise BadInput(f"{name} is a folder. Name its files, for example by '{name}/*'.")
         local = _is_local(store)
         file = LocalSource(path) if local else StoreSource(store, path, name, info)
-    if file.size == 0:
-        raise _empty(name)
     address = Address(store, path, name, file.size, file=file)
     _require_an_end(address)
     return address
@@ -265,7 +278,8 @@ def opened(address: Address, *, anywhere: bool = False) -> Iterator[tuple[Binary
         _stored(address, anywhere=anywhere) as stored,
         _unchanged(stored),
     ):
-        stream = _decompressed(stored, address.compression)
+        ready = require_window(stored, address.compression, address.name, address.room)
+        stream = _decompressed(ready, address.compression)
         try:
             yield stream, stored
         except _DAMAGED as error:
@@ -275,7 +289,7 @@ def opened(address: Address, *, anywhere: bool = False) -> Iterator[tuple[Binary
                 raise _damaged(address, stored, error) from error
             raise
         finally:
-            if stream is not stored:
+            if stream is not ready:
                 stream.close()
 
 

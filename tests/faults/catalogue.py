@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tests.faults import caches, exposure, families, lying
+from tests.faults import caches, exposure, families, lying, web_sources
 from tests.faults.families import STORED, Case, Family
 from tests.faults.sandbox import Sandbox, chance
 from tests.faults.subjects import SUBJECTS
@@ -84,6 +84,10 @@ CATALOGUE = {
     ),
     "secrets": Kind(
         exposure.secrets, exposure.SECRETIVE, "A secret in an address", "addresses", 1, None
+    ),
+    "web sources": Kind(
+        web_sources.web_sources, web_sources.READERS, "A server that answers badly", "answers",
+        2, None,
     ),
     "caches": Kind(
         caches.damaged_caches, caches.CACHED, "A compiled kernel is damaged", "kernels", 1, 24

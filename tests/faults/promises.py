@@ -20,6 +20,8 @@ PROMISES = {
     "written outside its folder.",
     "P9": "A password or a token in an address is not stored, printed or logged.",
     "P10": "Nothing that fewpass starts listens to anything but 127.0.0.1.",
+    "P11": "Of a source on the web all bytes are read that it has, of one version of it, or the "
+    "command says which source it is and what came instead.",
     "P14": "A compiled kernel that was damaged on disk is not run: it is named, compiled anew and "
     "replaced, and the command ends with the same bits.",
 }
@@ -36,6 +38,7 @@ SHORT = {
     "P8": "strangers' files",
     "P9": "secrets in addresses",
     "P10": "open sockets",
+    "P11": "web sources",
     "P14": "damaged kernels",
 }
 

@@ -40,6 +40,7 @@ from fewpass.storage.source_files import (
     Stored,
     StoreSource,
     WebSource,
+    is_page,
 )
 
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
@@ -217,8 +218,8 @@ def _told_plainly(name: str, store: Any) -> Iterator[None]:
         if without_secrets(str(error)) == str(error):
             raise
         raise BadInput(without_secrets(str(error))) from None
-    except (CutShort, SourceChanged):  # in our own words, which have none
-        raise
+    except (CutShort, SourceChanged) as error:  # in our own words, which have none
+        raise error from None
     except FileNotFoundError:
         if _is_local(store):
             raise

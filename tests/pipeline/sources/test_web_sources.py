@@ -14,7 +14,9 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.ingestion.phases import ingest
 from fewpass.pipeline.ingestion.reading import stamps
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sources import open_source, streams
 from fewpass.storage.source_files import CutShort, SourceChanged, ranges, spool
@@ -172,6 +174,19 @@ def test_another_version_has_another_stamp(told):
         first, again = (stamps(open_source([server.url("rows.svm")])) for _ in range(2))
         server.content = SVM + SVM.splitlines(keepends=True)[0]
         assert first == again != stamps(open_source([server.url("rows.svm")]))
+
+
+def test_an_ingest_of_another_version_is_another_ingest(tmp_path):
+    def answer(asked):
+        return answers.good(asked, tag=f'"{hash(asked.content)}"')
+
+    with web_server(SVM, answer) as server:
+        plan = IngestPlan(sources=(server.url("rows.svm"),), dataset=str(tmp_path / "set"))
+        first = ingest(plan).fingerprint
+        assert ingest(plan).fingerprint == first
+        server.content = SVM.replace(b"1 1:", b"0 1:", 1)
+        with pytest.raises(BadInput, match="of other sources"):
+            ingest(plan)
 
 
 # -- files of this machine ---------------------------------------------------------------------

@@ -70,6 +70,16 @@ def _is_missing(cell: Any) -> bool:
     return cell is None or is_nan or type(cell).__name__ in ("NAType", "NaTType")  # of pandas
 
 
+def require_finite(scores: Vector) -> None:
+    """Refuse scores (n,) or (n, K) that are no numbers any more, by their row."""
+    bad = ~np.isfinite(scores).reshape(len(scores), -1).all(axis=1)
+    if bad.any():
+        raise ValueError(
+            f"Row {bad.argmax()} of X has values so large that its score is no number. Give them "
+            "in the units of the rows that were fitted, or leave the row out."
+        )
+
+
 def taken_out(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     """Return rows, targets and weights of a frame that holds them all, where they are named.
 

@@ -60,7 +60,7 @@ def _require_targets(y: Any) -> None:
 
 def _of_numpy(y: Any) -> Any:
     """Return whole numbers of pandas' own types as NumPy's: scikit-learn makes floats of them."""
-    kind = getattr(y, "dtype", None)
+    kind: Any = getattr(y, "dtype", None)
     is_whole = getattr(kind, "kind", "") in tuple("iu") and not isinstance(kind, np.dtype)
     return y.to_numpy(kind.numpy_dtype) if is_whole and not y.isna().any() else y
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -94,7 +94,7 @@ def held_in(name: str, cells: Any) -> Held:
 def as_asked(name: str, asked: str, cells: Any) -> Held:
     """Return a kind that somebody asked for, with what the sample tells of how it is written."""
     word, _, how = asked.partition(":")
-    kind: Kind = word  # type: ignore[assignment] - as settings checked
+    kind = cast("Kind", word)  # as settings checked
     if how and is_text(cells.type):
         return _as_said(kind, how, cells.drop_null())._replace(said=True)
     if kind == "date" and (unit := unit_since_1970(cells)):

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pydantic import model_validator
 
 from fewpass.pipeline.encoding.cells import (
+    LARGEST_ENCODED,
     Floats,
     Mask,
     is_numeric,
@@ -50,9 +51,10 @@ class Vector(ColumnRecipe):
         return f"{len(self.mean)} numbers, standardised"
 
     def entries(self, cells: Any) -> Entries:
-        """Encode lists; one of another length is bad."""
+        """Encode lists; bad is one of another length, or far larger than those of the sample."""
         values, known, bad = vectors_in(cells, len(self.mean))
         scaled = np.nan_to_num((values - np.array(self.mean)) / np.array(self.deviation))
+        bad[known] = (np.abs(scaled) > LARGEST_ENCODED).any(axis=1)
         counts = np.where(known, len(self.mean), 1)
         starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
         column, value = np.full(starts[-1], len(self.mean)), np.ones(starts[-1])

@@ -304,7 +304,9 @@ class EncodedSource:
 
 def _wanted(column: AnyColumn) -> str:
     if isinstance(column, Vector):
-        return f"{len(column.mean)} numbers were"
+        return f"{len(column.mean)} numbers of usual size were"
+    if isinstance(column, Map):
+        return "numbers of usual size were"
     return "a date was" if column.kind == "date" else "a number was"
 
 

@@ -9,8 +9,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from fewpass.pipeline.encoding.codes import are_codes
+from fewpass.pipeline.encoding.codes import are_codes, is_whole
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import require_distinct
 from fewpass.pipeline.settings.source_options import SourceOptions
@@ -46,7 +47,26 @@ _ALIKE = (
     "Write the members in a map of names and values, or as text in one (LIBSVM and VW have rows "
     "of few values)"
 )
+_BEYOND_64_BITS, _WHOLE = 2.0**63, pa.decimal128(38, 0)
 _CLASHING = re.compile(r"Column\(/([^)]+)\) changed")  # a member, in Arrow's words
+
+
+def _with_long_numbers(head: Any, table: Any) -> Any:
+    """Read whole numbers of more than 64 bits as such, which Arrow otherwise makes doubles of."""
+    long = {
+        field.name
+        for field in table.schema
+        if pa.types.is_float64(field.type)
+        and (pc.max(pc.abs(table.column(field.name))).as_py() or 0.0) >= _BEYOND_64_BITS
+    }
+    if not long:
+        return table
+    kinds = [_WHOLE if field.name in long else field.type for field in table.schema]
+    wanted = [field.with_type(kind) for field, kind in zip(table.schema, kinds, strict=True)]
+    try:
+        return read_json(head, pa.schema(wanted), "infer")
+    except pa.ArrowInvalid:  # not all of them are whole
+        return table
 
 
 def _wider(table: Any) -> Any:
@@ -58,15 +78,14 @@ def _wider(table: Any) -> Any:
     codes = {
         field.name
         for field in columns.schema
-        if pa.types.is_integer(field.type)
-        and are_codes(columns.column(field.name).combine_chunks())
+        if is_whole(field.type) and are_codes(columns.column(field.name).combine_chunks())
     }
 
     def of(kind: Any, name: str) -> Any:
         if pa.types.is_struct(kind):
             fields = [field.with_type(of(field.type, f"{name}.{field.name}")) for field in kind]
             return pa.struct(fields)
-        is_wider = pa.types.is_integer(kind) and name not in codes
+        is_wider = is_whole(kind) and name not in codes
         return pa.float64() if is_wider or pa.types.is_null(kind) else kind
 
     return pa.schema([field.with_type(of(field.type, field.name)) for field in table.schema])
@@ -142,7 +161,7 @@ class JsonRows:
         Where bad rows are skipped, what does not fit the lines before the first clash is left out.
         """
         try:
-            return _wider(read_json(head, None, "infer"))
+            return _wider(_with_long_numbers(head, read_json(head, None, "infer")))
         except pa.ArrowInvalid as error:
             clash = error
         if self._dropped and not self._unread:

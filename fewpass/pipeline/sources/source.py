@@ -154,6 +154,12 @@ class HashesNames(Protocol):
         """Return the names of columns that the first lines have most often."""
 
 
+def add_notes(source: Source, notes: Sequence[str]) -> None:
+    """Have a source of plain numbers say more that somebody should look at."""
+    own: Any = source
+    own.notes = (*notes_of(source), *notes)
+
+
 def notes_of(source: Source) -> Sequence[str]:
     """Return what somebody should look at; readers of tables have such sentences."""
     return getattr(source, "notes", ())

@@ -40,7 +40,6 @@ from fewpass.storage.source_files import (
     Stored,
     StoreSource,
     WebSource,
-    is_page,
 )
 
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")

@@ -20,7 +20,6 @@ from fewpass.pipeline.encoding.cells import (
 from fewpass.pipeline.encoding.column_recipe import ColumnRecipe, Entries
 from fewpass.pipeline.encoding.text import Ragged
 
-
 _FITTED_VALUES = 1 << 19  # numbers of a sample that are looked at at once, in double
 
 

@@ -1,7 +1,9 @@
 """The memory of a training where nobody said how much: a gibibyte, or what the job needs.
 
 More is taken only where rows then stay in memory from pass to pass, or where the method's state
-asks for it, and never more than half of what this process may use.  What was taken is part of the
+asks for it, and never more than half of what this process may use.  Classes are trained in groups,
+one after the other, where reading the rows once for each group is less than the memory that their
+states would take together.  What was taken is part of the
 run's plan: going on anywhere else means the same bits.
 """
 
@@ -10,10 +12,17 @@ from __future__ import annotations
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import usable_memory_bytes
 from fewpass.pipeline.plan.forecast import memory_of
-from fewpass.pipeline.plan.job import is_grouped, make_job, rereads, with_method_chosen
+from fewpass.pipeline.plan.job import (
+    groups_of,
+    is_grouped,
+    make_job,
+    rereads,
+    tasks_of,
+    with_method_chosen,
+)
 from fewpass.pipeline.settings.methods import Auto, Method
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.streaming.windows import OVERHEAD_BYTES
+from fewpass.pipeline.streaming.windows import OVERHEAD_BYTES, rows_bytes
 from fewpass.storage.dataset import Dataset
 
 SHARE = 2  # of what a process may use, a half is taken at most
@@ -42,9 +51,11 @@ def with_memory(plan: TrainingPlan, dataset: Dataset, most: int | None = None) -
         return plan
     needed = _needed(widest, dataset)
     if needed is None:  # rows do not stay in memory, whatever is given
-        return plan if _fits(plan, dataset) else widest
-    enough = plan.model_copy(update={"memory": needed})
-    return enough if needed < most and _suffices(enough, dataset) else widest
+        wider = plan if _fits(plan, dataset) else _for_all_states(plan, widest, dataset)
+    else:
+        enough = plan.model_copy(update={"memory": needed})
+        wider = enough if needed < most and _suffices(enough, dataset) else widest
+    return wider if _saves_reading(plan, wider, dataset) else plan
 
 
 def _for_its_learners(
@@ -63,6 +74,34 @@ def _for_its_learners(
         return None
     enough = plan.memory + -(-state // ROUND) * ROUND
     return plan.model_copy(update={"memory": enough}) if enough <= widest.memory else None
+
+
+def _for_all_states(plan: TrainingPlan, widest: TrainingPlan, dataset: Dataset) -> TrainingPlan:
+    """Return the plan with the memory that the states of all models take, beside what rows have."""
+    try:
+        chosen = with_method_chosen(widest, dataset)
+        state = memory_of(chosen, make_job(chosen, dataset))["state_bytes"]
+    except BadInput:
+        return widest
+    enough = plan.model_copy(update={"memory": plan.memory + -(-state // ROUND) * ROUND})
+    return enough if enough.memory < widest.memory and _fits(enough, dataset) else widest
+
+
+def _saves_reading(plan: TrainingPlan, wider: TrainingPlan, dataset: Dataset) -> bool:
+    """Say whether more memory saves more bytes of rows read anew for groups than it is itself."""
+    try:
+        reading = _read_for_groups(plan, dataset) - _read_for_groups(wider, dataset)
+    except BadInput:
+        return True
+    return not reading or reading > wider.memory - plan.memory
+
+
+def _read_for_groups(plan: TrainingPlan, dataset: Dataset) -> int:
+    """Return the bytes of rows that are read for all groups of classes but the first."""
+    plan = with_method_chosen(plan, dataset)
+    job = make_job(plan, dataset)
+    groups = len(groups_of(job, len(tasks_of(plan, job.rule, job.stats.n))))
+    return (groups - 1) * plan.passes * rows_bytes(dataset.manifest)
 
 
 def _method(plan: TrainingPlan, dataset: Dataset) -> Method | Auto | None:

@@ -21,6 +21,7 @@ LEAST_BUFFER = 1 << 12
 MOST_CELLS = 2
 #: Bytes of a code into a dictionary, at most, and what its bits take beside.
 _CODE_BYTES = 5
+_WIDTHS = {"BOOLEAN": 1, "FLOAT": 4, "INT32": 4, "DOUBLE": 8, "INT64": 8, "INT96": 12}
 _SMALLER_PAGES = (
     "Write it with smaller pages and row groups (pyarrow.parquet.write_table has data_page_size "
     "and row_group_size)"
@@ -159,6 +160,12 @@ def _buffering(address: Address, file: Any, leaves: Sequence[_Leaf]) -> dict[str
     return {"pre_buffer": False, "buffer_size": each}
 
 
+def _unpacked(chunk: Any) -> int:
+    """Return what a column chunk takes in memory at least: equal numbers are stored once."""
+    width = _WIDTHS.get(chunk.physical_type, 0)
+    return int(max(chunk.total_uncompressed_size, width * chunk.num_values))
+
+
 def _rows_at_once(
     group: Any, leaves: Sequence[_Leaf], coded: Sequence[str], rows: int, n_bytes: int,
     stream: Any, address: Address,
@@ -173,11 +180,12 @@ def _rows_at_once(
     room, n_rows = address.room, max(1, group.num_rows)
     chunks = [group.column(leaf.index) for leaf in leaves]
     stored = [chunk.total_uncompressed_size for chunk in chunks]
-    if sum(stored) <= min(room.part, n_bytes):
+    unpacked = [_unpacked(chunk) for chunk in chunks]
+    if sum(unpacked) <= min(room.part, n_bytes):
         return rows
     side_by_side, row_bytes = 0, 0.0
     for leaf, chunk, size in zip(leaves, chunks, stored, strict=True):
-        largest, each = size, size / n_rows
+        largest, each = size, _unpacked(chunk) / n_rows
         may_expand = leaf.name not in coded and chunk.physical_type == "BYTE_ARRAY"
         if size > room.part // len(leaves) or (may_expand and chunk.has_dictionary_page):
             pages = list(pages_of(stream, chunk))

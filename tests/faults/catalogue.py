@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tests.faults import exposure, families, lying
+from tests.faults import exposure, families, lying, memory
 from tests.faults.families import STORED, Case, Family
 from tests.faults.sandbox import Sandbox, chance
 from tests.faults.subjects import SUBJECTS
@@ -84,6 +84,10 @@ CATALOGUE = {
     ),
     "secrets": Kind(
         exposure.secrets, exposure.SECRETIVE, "A secret in an address", "addresses", 1, None
+    ),
+    "memory shapes": Kind(
+        memory.memory_shapes, memory.COMMANDS, "Files that ask for much memory", "shapes", 1, 12,
+        whole=("ingest",),
     ),
     "ports": Kind(  # the suite looks at them in tests/flows/test_ports.py
         exposure.ports, tuple(exposure.WAYS), "Sockets looked at", "ways", 0, None

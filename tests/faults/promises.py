@@ -20,6 +20,14 @@ PROMISES = {
     "written outside its folder.",
     "P9": "A password or a token in an address is not stored, printed or logged.",
     "P10": "Nothing that fewpass starts listens to anything but 127.0.0.1.",
+    "P13": "No file makes a command take more memory than its budget (`--memory`) and the "
+    "libraries, nor minutes to find that out: what a file makes its reader have at once (a line, "
+    "a row, a page, a batch, a window of its compression, a description of every column) is taken "
+    "within the budget, or refused before it is taken, with the file, the size and the budget "
+    "that would do. The libraries are what a command takes for a small file of the same kind "
+    "with kernels compiled before. Beside the budget, and not counted here, are kernels that are "
+    "compiled for the first time on a machine, frames and arrays that a caller of the estimators "
+    "holds itself, and blocks that Dask computes.",
 }
 
 #: Each in a few words.
@@ -34,6 +42,7 @@ SHORT = {
     "P8": "strangers' files",
     "P9": "secrets in addresses",
     "P10": "open sockets",
+    "P13": "memory",
 }
 
 NOT_PROMISED = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -21,6 +22,8 @@ LEAST_BUFFER = 1 << 12
 MOST_CELLS = 2
 #: Bytes of a code into a dictionary, at most, and what its bits take beside.
 _CODE_BYTES = 5
+#: Bytes behind the footer and its length; and what it takes once it is read, in units of itself.
+_ENDS_WITH, _FOOTER_COPIES, _LEAST_BYTES = 8, 16, 12
 _WIDTHS = {"BOOLEAN": 1, "FLOAT": 4, "INT32": 4, "DOUBLE": 8, "INT64": 8, "INT96": 12}
 _SMALLER_PAGES = (
     "Write it with smaller pages and row groups (pyarrow.parquet.write_table has data_page_size "
@@ -30,9 +33,22 @@ _SMALLER_PAGES = (
 
 @contextmanager
 def opened_parquet(address: Address) -> Iterator[Any]:
-    """Open a Parquet file; BadInput when it is none, or not whole."""
+    """Open a Parquet file; BadInput when it is none, or not whole, or has too many columns."""
     with _stream_of(address) as stream:
+        if not address.compression and (address.size or 0) >= _LEAST_BYTES:
+            _require_footer(stream, address)
         yield pq.ParquetFile(stream, pre_buffer=False)
+
+
+def _require_footer(stream: Any, address: Address) -> None:
+    """Refuse a footer, which tells of each column in each row group, that takes too much."""
+    stream.seek(-_ENDS_WITH, io.SEEK_END)
+    size = int.from_bytes(stream.read(4), "little")
+    stream.seek(0)
+    if size < (address.size or 0):  # otherwise it is no Parquet, which Arrow says
+        what = f"{address.name}: the footer, which tells of every column in every row group, takes"
+        advice = "Write it with fewer columns, or larger row groups"
+        address.room.require_side_by_side(_FOOTER_COPIES * size, what, advice)
 
 
 @contextmanager

@@ -85,7 +85,7 @@ def _judged(found: Taken, beyond: float) -> Verdict:
 
 def _reading(path: Path, shape: Shape, at: Path) -> list[str]:
     label = ["--label", "y"] if shape.labelled else []
-    return [str(path), str(at / "run"), "--scheduler", "none", "--overwrite", *label]
+    return [str(path), str(at / "run"), "--scheduler", "none", *label]
 
 
 def _words(command: str, path: Path, shape: Shape, at: Path) -> list[str]:
@@ -119,6 +119,8 @@ def _run(at: Path, words: list[str]) -> Taken:
     """Run a command in a process that tells its peak; one that takes too much is ended."""
     told, log = at / "peak", at / "said"
     told.unlink(missing_ok=True)
+    if words[0] == "train":
+        shutil.rmtree(at / "run", ignore_errors=True)
     began, peak, stopped = time.monotonic(), 0, ""
     with log.open("w") as out:
         child = subprocess.Popen(

@@ -82,6 +82,11 @@ def _of(cells: Any) -> Any:
         inner = _listed(_of(cells.flatten()))
         known = inner if np.ndim(inner) else np.full(len(cells.flatten()), inner)
         return kind.list_size * int(known.max(initial=0))
+    return _of_plain(cells)
+
+
+def _of_plain(cells: Any) -> Any:
+    kind, types = cells.type, pa.types
     if types.is_primitive(kind):
         return kind.bit_width // 8
     if types.is_string_view(kind) or types.is_binary_view(kind):

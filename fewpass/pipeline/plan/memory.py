@@ -2,12 +2,14 @@
 
 More is taken only where rows then stay in memory from pass to pass, or where the method's state
 asks for it, and never more than half of what this process may use.  Classes are trained in groups,
-one after the other, where reading the rows once for each group is less than the memory that their
-states would take together.  What was taken is part of the
+one after the other, where reading the rows once for each group costs less than the memory that
+their states would take together.  What was taken is part of the
 run's plan: going on anywhere else means the same bits.
 """
 
 from __future__ import annotations
+
+import numpy as np
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import usable_memory_bytes
@@ -16,6 +18,7 @@ from fewpass.pipeline.plan.job import (
     groups_of,
     is_grouped,
     make_job,
+    may_be_grouped,
     rereads,
     tasks_of,
     with_method_chosen,
@@ -27,6 +30,8 @@ from fewpass.storage.dataset import Dataset
 
 SHARE = 2  # of what a process may use, a half is taken at most
 ROUND = 10**6  # what is needed is told in megabytes
+READING = 8  # bytes of memory that a byte is worth which is not read and decoded once more
+CANDIDATES = 8  # budgets that are compared
 
 
 def with_memory(plan: TrainingPlan, dataset: Dataset, most: int | None = None) -> TrainingPlan:
@@ -55,7 +60,7 @@ def with_memory(plan: TrainingPlan, dataset: Dataset, most: int | None = None) -
     else:
         enough = plan.model_copy(update={"memory": needed})
         wider = enough if needed < most and _suffices(enough, dataset) else widest
-    return wider if _saves_reading(plan, wider, dataset) else plan
+    return _with_groups(plan, wider, dataset)
 
 
 def _for_its_learners(
@@ -87,21 +92,38 @@ def _for_all_states(plan: TrainingPlan, widest: TrainingPlan, dataset: Dataset) 
     return enough if enough.memory < widest.memory and _fits(enough, dataset) else widest
 
 
-def _saves_reading(plan: TrainingPlan, wider: TrainingPlan, dataset: Dataset) -> bool:
-    """Say whether more memory saves more bytes of rows read anew for groups than it is itself."""
+def _with_groups(plan: TrainingPlan, wider: TrainingPlan, dataset: Dataset) -> TrainingPlan:
+    """Return the plan with what training classes in groups takes, where that is the better way.
+
+    It is where the memory, and what is read anew for every group, are least together.
+    """
+    if _fits(plan, dataset) or not _may_be_grouped(wider, dataset):
+        return wider
+    sizes = np.geomspace(plan.memory, wider.memory, CANDIDATES).tolist()
+    tried = [plan.model_copy(update={"memory": -(-int(size) // ROUND) * ROUND}) for size in sizes]
+    costs = [_cost(candidate, dataset) for candidate in (plan, *tried[1:-1], wider)]
+    least = min(cost for cost in costs)
+    return wider if least == np.inf else (plan, *tried[1:-1], wider)[costs.index(least)]
+
+
+def _may_be_grouped(plan: TrainingPlan, dataset: Dataset) -> bool:
     try:
-        reading = _read_for_groups(plan, dataset) - _read_for_groups(wider, dataset)
+        plan = with_method_chosen(plan, dataset)
+        return may_be_grouped(plan, make_job(plan, dataset).rule)
     except BadInput:
-        return True
-    return not reading or reading > wider.memory - plan.memory
+        return False
 
 
-def _read_for_groups(plan: TrainingPlan, dataset: Dataset) -> int:
-    """Return the bytes of rows that are read for all groups of classes but the first."""
-    plan = with_method_chosen(plan, dataset)
-    job = make_job(plan, dataset)
+def _cost(plan: TrainingPlan, dataset: Dataset) -> float:
+    """Return the memory of a plan and what it reads, in bytes; infinite where it does not fit."""
+    try:
+        plan = with_method_chosen(plan, dataset)
+        job = make_job(plan, dataset)
+    except BadInput:
+        return np.inf
     groups = len(groups_of(job, len(tasks_of(plan, job.rule, job.stats.n))))
-    return (groups - 1) * plan.passes * rows_bytes(dataset.manifest)
+    passes = 1 if job.resident else plan.passes
+    return plan.memory + READING * groups * passes * rows_bytes(dataset.manifest)
 
 
 def _method(plan: TrainingPlan, dataset: Dataset) -> Method | Auto | None:

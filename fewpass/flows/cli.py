@@ -18,7 +18,7 @@ from fewpass.flows.beginning import beginning
 from fewpass.flows.commands import everyday, look_closer, others
 from fewpass.flows.errors import Interrupted, UsageError, exit_status, sentence
 from fewpass.flows.flags import in_flags
-from fewpass.flows.log_lines import json_line, wants_json
+from fewpass.flows.log_lines import json_line, wants_json, warnings_told
 from fewpass.flows.printing import (
     between_words,
     ending_quietly,
@@ -55,8 +55,8 @@ GROUPS: dict[Group, tuple[Callable[..., int], ...]] = {
         look_closer.verify, look_closer.dashboard,
     ),
     OTHERS: (
-        others.models, others.publish, others.export, others.columns, others.warm_up,
-        others.doctor, others.demo,
+        others.models, others.publish, others.refresh, others.export, others.columns,
+        others.warm_up, others.doctor, others.demo,
     ),
 }  # fmt: skip
 USAGES = {everyday.ingest: "Usage: fewpass ingest SOURCE... DATASET [OPTIONS]"}
@@ -137,7 +137,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tokens = list(sys.argv[1:] if arguments is None else arguments)
     tokens = ["stdin://" if word == "-" else word for word in tokens]  # no option, but a source
     interrupts = Interrupts()
-    with handling(interrupts.handle, [signal.SIGINT]):
+    with handling(interrupts.handle, [signal.SIGINT]), warnings_told(tokens):
         try:
             return app(tokens, exit_on_error=False, print_error=False) or 0
         except BrokenPipeError:  # whoever reads has read enough

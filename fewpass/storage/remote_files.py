@@ -45,7 +45,7 @@ class RemoteFiles:
         """Put the object."""
         self._writable().pipe_file(self._path(key), bytes(data))
 
-    def create(self, key: str, data: Buffer) -> None:
+    def create(self, key: str, data: Buffer, *, durable: bool) -> None:  # noqa: ARG002  likewise
         """Put the object unless there is one; the store decides between two who try."""
         store = self._writable()
         store.invalidate_cache()

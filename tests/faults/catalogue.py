@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tests.faults import exposure, families, lying, memory
+from tests.faults import caches, exposure, families, lying, memory
 from tests.faults.families import STORED, Case, Family
 from tests.faults.sandbox import Sandbox, chance
 from tests.faults.subjects import SUBJECTS
@@ -88,6 +88,9 @@ CATALOGUE = {
     "memory shapes": Kind(
         memory.memory_shapes, memory.COMMANDS, "Files that ask for much memory", "shapes", 1, 12,
         whole=("ingest",),
+    ),
+    "caches": Kind(
+        caches.damaged_caches, caches.CACHED, "A compiled kernel is damaged", "kernels", 1, 24
     ),
     "ports": Kind(  # the suite looks at them in tests/flows/test_ports.py
         exposure.ports, tuple(exposure.WAYS), "Sockets looked at", "ways", 0, None

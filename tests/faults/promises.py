@@ -28,6 +28,8 @@ PROMISES = {
     "with kernels compiled before. Beside the budget, and not counted here, are kernels that are "
     "compiled for the first time on a machine, frames and arrays that a caller of the estimators "
     "holds itself, and blocks that Dask computes.",
+    "P14": "A compiled kernel that was damaged on disk is not run: it is named, compiled anew and "
+    "replaced, and the command ends with the same bits.",
 }
 
 #: Each in a few words.
@@ -43,6 +45,7 @@ SHORT = {
     "P9": "secrets in addresses",
     "P10": "open sockets",
     "P13": "memory",
+    "P14": "damaged kernels",
 }
 
 NOT_PROMISED = (

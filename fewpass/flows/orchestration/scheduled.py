@@ -213,19 +213,19 @@ def named(what: str, parameter: str) -> Callable[[], str]:
     return name
 
 
-def dated(url: str) -> str:
+def dated(url: str, parameter: str) -> str:
     """Put the scheduled start into {date} and {time}: a repeated run finds its folder again.
 
     After an outage the runs that were missed are all due at once.  The first of them does the work
-    of the newest; those behind it find that done.  The folder that was chosen becomes the run's
-    parameter: tried again it takes the same one, and `fewpass doctor` knows where to look.
+    of the newest; those behind it find that done.  What was chosen becomes the flow run's parameter
+    of that name: tried again it takes the same one, and `fewpass doctor` knows where to look.
     """
     if "{" not in url:
         return url
     chosen = with_date(url, newest_due())
     with get_client(sync_client=True) as client:
         run = client.read_flow_run(prefect.runtime.flow_run.id)
-        client.update_flow_run(run.id, parameters=run.parameters | {"run": chosen})
+        client.update_flow_run(run.id, parameters=run.parameters | {parameter: chosen})
     return chosen
 
 

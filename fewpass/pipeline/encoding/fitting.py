@@ -16,7 +16,7 @@ from fewpass.pipeline.encoding.cells import Floats, mean_and_deviation, read_num
 from fewpass.pipeline.encoding.date_fitting import fitted_date
 from fewpass.pipeline.encoding.date_recipe import Date
 from fewpass.pipeline.encoding.hashing import hashes
-from fewpass.pipeline.encoding.inference import FEW, Held, as_asked, held_in
+from fewpass.pipeline.encoding.inference import FEW, Held, as_asked, held_in, is_open
 from fewpass.pipeline.encoding.lists import fitted_tags, fitted_vector
 from fewpass.pipeline.encoding.maps import fitted_map
 from fewpass.pipeline.encoding.number_recipe import Bins, Number, Rank
@@ -81,13 +81,13 @@ def _column(name: str, cells: Any, rules: Rules) -> AnyColumn:
     asked = rules.kinds.get(name)
     bins = bins_of(asked) if asked else rules.bins
     if asked and not bins:
-        held = as_asked(asked, cells)  # type: ignore[arg-type]
+        held = as_asked(name, asked, cells)
     else:
-        held = as_asked("number", cells) if asked else held_in(name, cells)
+        held = as_asked(name, "number", cells) if asked else held_in(name, cells)
     if held.kind == "number":
         return _bins(name, cells, bins, held) if bins else _number(name, cells, held, rules)
     if held.kind == "date":
-        return fitted_date(name, cells, held.form, held.missing)
+        return fitted_date(name, cells, held)
     if held.kind in ("vector", "tags", "map"):
         return _of_lists(name, cells, held, rules)
     if held.kind in ("text", "chars"):
@@ -140,7 +140,7 @@ def _number(name: str, cells: Any, held: Held, rules: Rules) -> Number:
     known = every[~np.isnan(every)]
     found: dict[str, Any] = {
         "name": name, "has_missing": bool(missing.any()), "written": held.written,
-        "missing": held.missing,
+        "missing": held.missing, "is_open": not held.said and is_open(cells, held.written),
     }  # fmt: skip
     if not len(known):
         return Number(low=0.0, high=0.0, logarithm=False, mean=0.0, deviation=1.0, **found)

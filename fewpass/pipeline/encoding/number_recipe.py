@@ -58,6 +58,8 @@ class Number(ColumnRecipe):
     rank: Rank | None = None
     lowest: float | None = None
     """Up to which a number is one of the lowest."""
+    is_open: bool = False
+    """Whether no cell of the sample tells which of comma and point stands before decimals."""
 
     @property
     def outputs(self) -> list[str]:
@@ -81,6 +83,12 @@ class Number(ColumnRecipe):
         parts += ["log1p"] * self.logarithm + ["standardised"]
         if self._rank_and_lowest:
             parts.append(f"with {' and '.join(self._rank_and_lowest)}")
+        if self.is_open:
+            mark, other = ("comma", "point") if self.written == "comma" else ("point", "comma")
+            parts.append(
+                f"a {mark} before decimals, as no cell tells: `column={self.name}=number:{other}` "
+                f"if it is a {other}"
+            )
         words = f" ({', '.join(self.missing)})" if self.missing else ""
         return ", ".join(parts + [f"a column for missing ones{words}"] * self.has_missing)
 

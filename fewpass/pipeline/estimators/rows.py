@@ -35,6 +35,7 @@ def checked(estimator: BaseEstimator, X: Any, **more: Any) -> Any:
         )
     if (y := more.get("y")) is not None:
         _require_targets(y)
+        more["y"] = _of_numpy(y)
     try:
         return validate_data(estimator, X, **ACCEPTED, **more)
     except (ValueError, TypeError) as error:  # TypeError: dates beside numbers
@@ -55,6 +56,13 @@ def _require_targets(y: Any) -> None:
             f"y lacks {missing.sum()} of {len(missing)} targets, the first in row "
             f"{missing.argmax()}. Leave such rows out."
         )
+
+
+def _of_numpy(y: Any) -> Any:
+    """Return whole numbers of pandas' own types as NumPy's: scikit-learn makes floats of them."""
+    kind = getattr(y, "dtype", None)
+    is_whole = getattr(kind, "kind", "") in tuple("iu") and not isinstance(kind, np.dtype)
+    return y.to_numpy(kind.numpy_dtype) if is_whole and not y.isna().any() else y
 
 
 def _is_missing(cell: Any) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from fewpass.pipeline.errors import BadInput
@@ -13,7 +12,6 @@ from fewpass.pipeline.sources import Expected, open_source
 from fewpass.pipeline.sources.opening import is_table
 from fewpass.pipeline.sources.room import Room
 from fewpass.pipeline.sources.source import HashesNames, Source, notes_of
-from fewpass.pipeline.sources.streams import COMPRESSIONS
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.hashed_names import HashedNames
 from fewpass.storage.schema import Schema
@@ -92,13 +90,8 @@ def hashed_names_of(source: Source) -> HashedNames:
 
 
 def stamps(source: Source) -> list[Any]:
-    """Name, size and time of change of every file; what other stores say is its size."""
-    found: list[Any] = []
-    for file in source.files:
-        path = Path(file.name)
-        changed = path.stat().st_mtime_ns if path.exists() else None
-        found.append([file.name, file.bytes, changed])
-    return found
+    """Name, size and version of every file: the time of change, or what the store says."""
+    return [[file.name, file.bytes, file.version] for file in source.files]
 
 
 def total_bytes(source: Source) -> int | None:
@@ -109,5 +102,5 @@ def total_bytes(source: Source) -> int | None:
 
 def raw_bytes(source: Source) -> int | None:
     """Return the bytes that are parsed; None where files are compressed."""
-    packed = any(file.name.lower().endswith(COMPRESSIONS) for file in source.files)
-    return None if packed or source.packed else total_bytes(source)
+    packed = source.packed or any(file.packed for file in source.files)
+    return None if packed else total_bytes(source)

@@ -26,6 +26,7 @@ from fewpass.pipeline.plan.job import (
 from fewpass.pipeline.settings.methods import Auto, Method
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.streaming.windows import OVERHEAD_BYTES, rows_bytes
+from fewpass.solvers.registry import SEVERAL_LEARNERS
 from fewpass.storage.dataset import Dataset
 
 SHARE = 2  # of what a process may use, a half is taken at most
@@ -72,7 +73,7 @@ def _for_its_learners(
     """
     try:
         wanted = with_method_chosen(widest, dataset)
-        if wanted.solver.kind != "onepass" or _method(plan, dataset) == wanted.solver:
+        if wanted.solver.kind != SEVERAL_LEARNERS or _method(plan, dataset) == wanted.solver:
             return None
         state = memory_of(wanted, make_job(wanted, dataset))["state_bytes"]
     except BadInput:

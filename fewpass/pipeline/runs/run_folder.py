@@ -58,6 +58,8 @@ class RunRecord(BaseModel):
     """What the training was going to take; None where nothing was foreseen."""
     warnings: tuple[str, ...] = ()
     """Why the training was not expected to come to its end, in sentences."""
+    dtype: Literal["float32", "float64"] = "float32"
+    """Of the features of that data set, which rows to predict are read as."""
     methods: MethodChoice | None = None
     """The methods in place of `auto`; None where the plan names one."""
 
@@ -94,6 +96,7 @@ class RunRecord(BaseModel):
             n_features=manifest.n_features,
             targets=manifest.targets,
             scaling=manifest.scaling,
+            dtype=manifest.dtype,
             columns=columns,
             hashed_names=hashed_names or {},
             versions=dict(versions_here()),

@@ -87,7 +87,7 @@ def opened_npy(address: Address) -> Iterator[ArrayStream]:
 @contextmanager
 def opened_npz(address: Address) -> Iterator[dict[str, ArrayStream]]:
     """The arrays of an NPZ file, by name, each read on its own."""
-    with opened(address) as (stream, _), ExitStack() as stack:
+    with opened(address, anywhere=True) as (stream, _), ExitStack() as stack:
         archive = stack.enter_context(zipfile.ZipFile(stream))
         members = [info.filename for info in archive.infolist() if info.filename.endswith(".npy")]
         yield {

@@ -5,13 +5,10 @@ Columns of structures are taken apart: their fields are columns of dotted names.
 
 from __future__ import annotations
 
-import mmap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
-from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -166,14 +163,6 @@ class ParquetRows:
         return cells_of(piece, table, self.names, used)
 
 
-class _Ipc(NamedTuple):
-    """An open file or stream."""
-
-    schema: Any
-    batches: Iterator[Any]
-    let_go: Callable[[], object] = lambda: None  # of memory that a mapped file is in; it stays open
-
-
 class IpcRows:
     """Arrow IPC files (Feather) as typed columns; see `RawRows` for the methods."""
 
@@ -193,8 +182,8 @@ class IpcRows:
         self._addresses = tuple(addresses)
         looks = []
         for address in addresses:
-            with self._batches(address) as file:
-                looks.append((address.name, flat(file.schema)))
+            with self._batches(address) as (schema, _):
+                looks.append((address.name, flat(schema)))
         expected.room.require_columns(len(looks[0][1]), addresses[0].name, "typed")
         require_alike(looks)
         self.names: tuple[str, ...] = tuple(looks[0][1].names)
@@ -203,26 +192,27 @@ class IpcRows:
         self.types = tuple(map(str, looks[0][1].types))
 
     @contextmanager
-    def _batches(self, address: Address) -> Iterator[_Ipc]:
-        """Open a file: its schema and its record batches; a plain local one is mapped.
+    def _batches(self, address: Address) -> Iterator[tuple[Any, Iterator[Any]]]:
+        """Open a file: its schema and its record batches.
 
         Behind its first eight bytes such a file is a stream, which needs no end to begin with.
+        None is mapped into memory: one that somebody cuts meanwhile would end the process.
         """
         try:
             if address.is_local and not address.compression:
-                with Path(address.path).open("rb") as stored:
-                    stored.seek(_IPC_MARK)
-                    require_messages(stored, address.name, address.room)
-                    mapped = mmap.mmap(stored.fileno(), 0, access=mmap.ACCESS_READ)
-                file = pa.ipc.open_file(pa.py_buffer(mapped))
-                batches = (file.get_batch(k) for k in range(file.num_record_batches))
-                yield _Ipc(file.schema, batches, partial(mapped.madvise, mmap.MADV_DONTNEED))
+                with opened(address, anywhere=True) as (stream, _):
+                    stream.seek(_IPC_MARK)
+                    require_messages(stream, address.name, address.room)
+                    stream.seek(0)
+                    file = pa.ipc.open_file(pa.PythonFile(stream, "r"))
+                    batches = (file.get_batch(k) for k in range(file.num_record_batches))
+                    yield file.schema, batches
                 return
             with opened(address) as (stream, _):
                 stream.read(_IPC_MARK)
                 checked = CheckedMessages(stream, address.name, address.room)
                 found = pa.ipc.open_stream(pa.PythonFile(checked, "r"))
-                yield _Ipc(found.schema, iter(found))
+                yield found.schema, iter(found)
         except pa.ArrowInvalid as error:
             raise BadInput(
                 f"{address.name}: the file is not whole Arrow IPC ({error}). Write it anew."
@@ -237,12 +227,11 @@ class IpcRows:
         rows = max(1, piece_bytes // (_CELL_BYTES * max(1, len(used))))
         for address in self._addresses:
             row = 1
-            with self._batches(address) as file:
+            with self._batches(address) as (_, batches):
                 size = MOST_CELLS * piece_bytes
-                for part in cut(file.batches, rows, size, address.name, address.room):
+                for part in cut(batches, rows, size, address.name, address.room):
                     yield Piece(address.name, row, part, part.nbytes)
                     row += part.num_rows
-                    file.let_go()  # what was read of a mapped file counts as taken until then
 
     def cells(self, piece: Piece, used: Sequence[int]) -> Cells:
         """Take columns out of a piece."""

@@ -15,7 +15,7 @@ from fewpass.pipeline.sources.charsets import as_utf8
 from fewpass.pipeline.sources.raw_rows import RawRows
 from fewpass.pipeline.sources.source import Expected, Source
 from fewpass.pipeline.sources.stray_quotes import in_address
-from fewpass.pipeline.sources.streams import Address, find, first_lines, opened
+from fewpass.pipeline.sources.streams import Address, find, first_lines, opened, require_no_page
 from fewpass.pipeline.sources.title import refuse_title
 from fewpass.storage.schema import Schema
 
@@ -223,6 +223,7 @@ def _guess(address: Address) -> Format:
     with opened(address) as (stored, _):
         stream = as_utf8(stored, address.charset, address.name)
         head = stream.read(_LOOKED_AT)
+    require_no_page(head, address.name)
     for word, reader in readers.items():
         if reader.magic and head.startswith(reader.magic):
             return word

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import require_distinct, require_same
 from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.sources.cells_as_written import in_cells
 from fewpass.pipeline.sources.columns import Columns, choose
 from fewpass.pipeline.sources.dense_rows import Targets, checked, narrowed, refuse_text_settings
 from fewpass.pipeline.sources.pandas_index import index_of, left_out, sentence
@@ -94,7 +95,7 @@ class ParquetSource:
         weight = None if columns.weight is None else _numbers(cells[columns.weight])
         table = DenseTable(narrowed(X, options.dtype), targets.values, weight)
         titles = [columns.title(k) for k in columns.features]
-        return checked(piece, table, targets.labels, titles, options)
+        return checked(piece, table, targets, titles, options)
 
 
 def _look(address: Address) -> _Look:
@@ -147,6 +148,6 @@ def _numbers(cells: Any) -> NDArray[np.float64]:
 
 def _targets(cells: Any) -> Targets:
     if not _is_text(cells.type):
-        return Targets(_numbers(cells), None)
+        return Targets(_numbers(cells), None, in_cells(cells))
     words = cells if pa.types.is_dictionary(cells.type) else cells.dictionary_encode()
     return Targets(_numbers(words.indices), tuple(words.dictionary.to_pylist()))

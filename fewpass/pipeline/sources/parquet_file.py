@@ -53,7 +53,7 @@ def _require_footer(stream: Any, address: Address) -> None:
 
 @contextmanager
 def _stream_of(address: Address) -> Iterator[Any]:
-    with opened(address) as (stream, _):
+    with opened(address, anywhere=True) as (stream, _):
         try:
             yield stream
         except (pa.ArrowException, OSError) as error:
@@ -118,7 +118,7 @@ def _with_words(batch: Any, coded: Sequence[str], kinds: Any) -> Any:
 class _Leaf(NamedTuple):
     """A column of values, one of those that are asked for, or inside of one."""
 
-    index: int
+    place: int
     name: str
     is_text: bool  # of a column that holds nothing else
     is_flat: bool  # a value for each row
@@ -146,7 +146,7 @@ def _is_coded(file: Any, stream: Any, leaf: _Leaf) -> bool:
     """
     coded = values = 0
     for group in range(file.num_row_groups):
-        chunk = file.metadata.row_group(group).column(leaf.index)
+        chunk = file.metadata.row_group(group).column(leaf.place)
         if not chunk.has_dictionary_page or chunk.dictionary_page_offset is None:
             return False
         first = next(pages_of(stream, chunk), None)
@@ -165,7 +165,7 @@ def _buffering(address: Address, file: Any, leaves: Sequence[_Leaf]) -> dict[str
     groups = [file.metadata.row_group(k) for k in range(file.num_row_groups)]
     largest = max(
         (
-            sum(group.column(leaf.index).total_compressed_size for leaf in leaves)
+            sum(group.column(leaf.place).total_compressed_size for leaf in leaves)
             for group in groups
         ),
         default=0,
@@ -194,7 +194,7 @@ def _rows_at_once(
         When memory has no room for its pages.
     """
     room, n_rows = address.room, max(1, group.num_rows)
-    chunks = [group.column(leaf.index) for leaf in leaves]
+    chunks = [group.column(leaf.place) for leaf in leaves]
     stored = [chunk.total_uncompressed_size for chunk in chunks]
     unpacked = [_unpacked(chunk) for chunk in chunks]
     if sum(unpacked) <= min(room.part, n_bytes):

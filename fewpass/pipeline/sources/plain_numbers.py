@@ -28,6 +28,7 @@ _NO_NUMBERS = {
     grammar.BEHIND_QUOTE,
 }  # fmt: skip
 
+_LARGEST = float(np.finfo(np.float64).max)
 _QUOTED = (grammar.OPEN_QUOTE, grammar.BEHIND_QUOTE)
 
 Found = Literal["numbers", "more", "codes, maybe"]
@@ -88,7 +89,7 @@ def _faults_of_features(
     text: Text, layout: Layout, options: SourceOptions
 ) -> tuple[set[int], NDArray[np.floating]]:
     """Return what is wrong with cells of features in the first bad rows, and the good rows."""
-    rules = Rules(*layout.dialect.marks, False, not options.label_required, False)
+    rules = Rules(*layout.dialect.marks, False, not options.label_required, False, _LARGEST)
     space, counts = parsed_into_space(text, layout, rules, options.dtype)
     bad = space.bad[: min(counts.bad, LISTED)]
     of_features = layout.roles[bad[:, 3]] == grammar.FEATURE
@@ -100,6 +101,6 @@ def _has_other_numbers(text: Text, layout: Layout, options: SourceOptions) -> bo
     """Say whether targets that are no usual numbers are numbers after all, such as 1,5."""
     if grammar.TEXT_TARGET not in layout.roles:
         return False
-    rules = Rules(*layout.dialect.marks, False, True, False)
+    rules = Rules(*layout.dialect.marks, False, True, False, _LARGEST)
     _, labels = table_of(*parsed_into_space(text, layout, rules, options.dtype), layout)
     return bool(labels) and held_in("target", pa.array(labels, pa.large_string())).kind == "number"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -13,18 +14,25 @@ from typing import (
     runtime_checkable,
 )
 
+import numpy as np
+
 from fewpass.pipeline.sources.room import UNTOLD, Room
 from fewpass.storage.schema import Schema
 from fewpass.storage.table import Table
 
 if TYPE_CHECKING:
     from fewpass.pipeline.settings.source_options import SourceOptions
+    from fewpass.pipeline.sources.as_written import AsWritten
     from fewpass.pipeline.sources.streams import Address
 
 #: How many skipped rows of one piece are listed with their reason; all of them are counted.
 LISTED = 100
 
 
+#: The largest value by type of number: finite, and such that the sums of fourth powers are, too.
+LARGEST: Mapping[str, float] = MappingProxyType(
+    {"float32": float(np.finfo(np.float32).max), "float64": 1e70}
+)
 #: Characters of a label at most; more is not a class, but a column of text.
 LONGEST_LABEL = 1024
 
@@ -47,6 +55,8 @@ class SourceFile(NamedTuple):
 
     name: str  # full path or URL
     bytes: int | None  # as stored; None: the store does not say
+    version: int | str | None = None  # what changes with its content; None: likewise
+    packed: bool = False  # whether it is compressed
 
 
 class BadRow(NamedTuple):
@@ -76,6 +86,7 @@ class Parsed(NamedTuple):
     n_skipped: int
     n_merged: int = 0  # values added to the one before, of the same index in the row
     n_beyond: int = 0  # values left out, whose index is beyond the features asked for
+    written: AsWritten | None = None  # targets that may be no floats; None: all are
 
 
 class Source(Protocol):

@@ -174,7 +174,7 @@ class FirstRows:
         """Yield the buffers after a position that is not the beginning; once."""
         if not self.asked.test_fraction:
             self.raw.passed_over = range(start.pieces)
-        self.intake.mixing = start.pieces_mixing
+        self.intake.mixing, self.intake.left_out = start.pieces_mixing, start.left_out
         with closing(self._rest) as rest:
             yield from cut(rest, self.intake, start, room)
 
@@ -207,7 +207,7 @@ class FirstRows:
         size, mixing, last = 0, Mixing(), None
         for piece in self._rest:
             assert isinstance(piece, RawPiece), "nothing is passed over"
-            self._pieces.append(piece)
+            self._pieces.append(piece.without_text())
             y = piece.parsed.table.target
             if (words := piece.parsed.labels) is not None:
                 last = last or max(words, default=None)
@@ -236,7 +236,8 @@ class FirstRows:
         read = sum(piece.n_bytes for piece in self._pieces)
         widest = max(piece.parsed.max_index for piece in self._pieces)
         mixing = Mixing().add(rows.n_rows, *sums(rows))
-        at = Position(ALL if self.whole else len(self._pieces), 1, self.intake.mixing, mixing)
+        read_up_to = ALL if self.whole else len(self._pieces)
+        at = Position(read_up_to, 1, self.intake.mixing, mixing, self.intake.left_out)
         self.first = Buffer(0, rows, read, 0.0, widest, at, rows.n_rows)
         width = self.source.n_features or widest + 1
         if not width:
@@ -262,7 +263,8 @@ class FirstRows:
         """Say what targets are, by the first rows; one label alone is refused."""
         encoder = LabelEncoder(self.asked.task)
         for piece in self._pieces:
-            target = encoder.encode(piece.parsed.table.target, piece.parsed.labels, piece.where)
+            parsed = piece.parsed
+            target = encoder.encode(parsed.table.target, parsed.labels, piece.where, parsed.written)
             encoder.count(target, 0)
         counts = encoder.label_counts()
         classes = encoder.is_classification()

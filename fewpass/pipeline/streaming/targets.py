@@ -111,7 +111,7 @@ def _balanced(rule: TargetRule, counts: NDArray[np.float64]) -> NDArray[np.float
 
 def _named(targets: Labels, weights: dict[str, float]) -> NDArray[np.float64]:
     names = [label_text(label) for label in targets.labels]
-    given = {_as_label(name): weight for name, weight in weights.items()}
+    given = {as_label(name, names): weight for name, weight in weights.items()}
     unknown = [name for name in given if name not in names]
     if unknown:
         raise BadInput(
@@ -135,13 +135,16 @@ def _positive_code(targets: Labels, positive: str | None) -> int:
     names = [label_text(label) for label in targets.labels]
     if positive is None:
         return 1
-    wanted = _as_label(positive)
+    wanted = as_label(positive, names)
     if wanted not in names:
         raise BadInput(f'There is no label "{positive}"; the data set has {shown(targets)}.')
     return names.index(wanted)
 
 
-def _as_label(text: str) -> str:
+def as_label(text: str, known: Sequence[str]) -> str:
+    """Return the label that somebody means: as it is written, or else the number, 1 for 1.0."""
+    if text in known:
+        return text
     try:
         return label_text(float(text))
     except ValueError:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from fewpass.pipeline.outputs import require_place_for_run
 from fewpass.pipeline.plan.auto import MethodChoice
 from fewpass.pipeline.plan.job import choice_of, make_job
 from fewpass.pipeline.plan.lam_path import with_lam_path
@@ -50,13 +51,14 @@ def prepare(
 
     `near` says whether its tasks run in this process, whose memory it may count on then.
     """
+    run = RunFolder(url, storage_options)
+    require_place_for_run(run)
     if plan.source is not None:
-        return _straight(plan, RunFolder(url, storage_options))
+        return _straight(plan, run)
     dataset = Dataset.open(plan.dataset, storage_options)
     judges = Dataset.open(plan.held_out, storage_options) if plan.held_out else None
     found = {"dataset": dataset.folder.url, "held_out": judges.folder.url if judges else None}
     plan = plan.model_copy(update=found)  # found from anywhere
-    run = RunFolder(url, storage_options)
     if run.exists():
         plan = _as_begun(plan, run)
     else:

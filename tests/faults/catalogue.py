@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tests.faults import caches, exposure, families, lying, web_sources
+from tests.faults import caches, exposure, families, lying, memory, web_sources
 from tests.faults.families import STORED, Case, Family
 from tests.faults.sandbox import Sandbox, chance
 from tests.faults.subjects import SUBJECTS
@@ -88,6 +88,10 @@ CATALOGUE = {
     "web sources": Kind(
         web_sources.web_sources, web_sources.READERS, "A server that answers badly", "answers",
         2, None,
+    ),
+    "memory shapes": Kind(
+        memory.memory_shapes, memory.COMMANDS, "Files that ask for much memory", "shapes", 1, 12,
+        whole=("ingest",),
     ),
     "caches": Kind(
         caches.damaged_caches, caches.CACHED, "A compiled kernel is damaged", "kernels", 1, 24

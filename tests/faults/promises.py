@@ -22,6 +22,14 @@ PROMISES = {
     "P10": "Nothing that fewpass starts listens to anything but 127.0.0.1.",
     "P11": "Of a source on the web all bytes are read that it has, of one version of it, or the "
     "command says which source it is and what came instead.",
+    "P13": "No file makes a command take more memory than its budget (`--memory`) and the "
+    "libraries, nor minutes to find that out: what a file makes its reader have at once (a line, "
+    "a row, a page, a batch, a window of its compression, a description of every column) is taken "
+    "within the budget, or refused before it is taken, with the file, the size and the budget "
+    "that would do. The libraries are what a command takes for a small file of the same kind "
+    "with kernels compiled before. Beside the budget, and not counted here, are kernels that are "
+    "compiled for the first time on a machine, frames and arrays that a caller of the estimators "
+    "holds itself, and blocks that Dask computes.",
     "P14": "A compiled kernel that was damaged on disk is not run: it is named, compiled anew and "
     "replaced, and the command ends with the same bits.",
 }
@@ -39,6 +47,7 @@ SHORT = {
     "P9": "secrets in addresses",
     "P10": "open sockets",
     "P11": "web sources",
+    "P13": "memory",
     "P14": "damaged kernels",
 }
 

@@ -107,6 +107,7 @@ class ParquetRows:
         self.files = described(addresses)
         self._addresses = tuple(addresses)
         looks = [self._look(address) for address in addresses]
+        expected.room.require_columns(len(looks[0][0]), addresses[0].name, "typed")
         require_alike(
             [(address.name, look[0]) for address, look in zip(addresses, looks, strict=True)]
         )
@@ -183,6 +184,7 @@ class IpcRows:
         for address in addresses:
             with self._batches(address) as (schema, _):
                 looks.append((address.name, flat(schema)))
+        expected.room.require_columns(len(looks[0][1]), addresses[0].name, "typed")
         require_alike(looks)
         self.names: tuple[str, ...] = tuple(looks[0][1].names)
         self.index = left_out(index_of(looks[0][1]), self.names, options, expected)

@@ -89,7 +89,7 @@ class EncodedSource:
         self.files, self.packed = rows.files, rows.packed
         self._columns = chosen_columns(rows, options, expected)
         n_features = len(self._columns.features)
-        expected.room.require_columns(n_features, rows.files[0].name, encoded=True)
+        expected.room.require_columns(n_features, rows.files[0].name, "encoded")
         self.left_out = self._columns.left_out
         self.has_weight = self._columns.weight is not None
         self._used = used_columns(self._columns)
@@ -150,7 +150,7 @@ class EncodedSource:
             for cells in sample.columns if is_list_of_numbers(cells.type)
         ]  # fmt: skip
         n_columns = sum(longest) + sample.num_columns
-        self._expected.room.require_columns(n_columns, self.files[0].name, encoded=False)
+        self._expected.room.require_columns(n_columns, self.files[0].name, "plain")
 
     def _with_exact_idf(self) -> Recipe:
         """Weigh the words of text by all rows, read once for it."""

@@ -147,9 +147,9 @@ class JsonRows:
 
     def _require_room(self, text: Any, where: str) -> None:
         """Refuse lines with more different members than memory has room for; BadInput."""
-        most = self._room.most_columns(encoded=True)
+        most = self._room.most_columns("encoded")
         n, lines = count_members(np.ascontiguousarray(text), most), count_byte(text, _NEWLINE)
-        self._room.require_columns(n, where, encoded=True)
+        self._room.require_columns(n, where, "encoded")
         size = n * lines * _CELL_BYTES
         if size > 2 * len(text):  # most objects lack most members
             what = f"{where}: {lines:,} objects of {n:,} different members take, as a table,"

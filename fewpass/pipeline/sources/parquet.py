@@ -53,7 +53,7 @@ class ParquetSource:
         looks = [_look(address) for address in addresses]
         self._n_rows = sum(look.rows for look in looks)
         names = looks[0].schema.names
-        expected.room.require_columns(len(names), addresses[0].name, encoded=False)
+        expected.room.require_columns(len(names), addresses[0].name, "typed")
         require_distinct(names, addresses[0].name)
         index = left_out(index_of(looks[0].schema), names, options, expected)
         self.notes = sentence(index, looks[0].schema)

@@ -94,7 +94,7 @@ def is_more_than_numbers(rows: RawRows, options: SourceOptions, expected: Expect
     """Say whether the first rows hold words, dates, missing values or far outliers."""
     columns = chosen_columns(rows, options, expected)
     n_features = len(columns.features)
-    expected.room.require_columns(n_features, rows.files[0].name, encoded=True)
+    expected.room.require_columns(n_features, rows.files[0].name, "typed")
     sample = sampled(rows, used_columns(columns), LOOK_BYTES)
     for k in columns.features:
         name = name_of(columns, k)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import logging
 import os
-import re
 import shutil
 import signal
 import sys
@@ -16,16 +15,12 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
+from fewpass.pipeline.reporting.safe_text import without_control
 from fewpass.storage.redaction import without_secrets
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: Control characters but tab and line end, marks that turn the direction of writing, line
-#: separators, and halves of characters.
-_OBEYED = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-)
 _LOGGERS = ("prefect", "fewpass", "distributed", "fsspec", "asyncio")
 
 
@@ -35,11 +30,6 @@ def printable(text: str) -> str:
     Labels, names of columns and files, and errors of libraries are other people's words.
     """
     return without_control(without_secrets(text))
-
-
-def without_control(text: str) -> str:
-    """Write out the characters that a terminal would obey."""
-    return _OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def between_words(text: str) -> str:

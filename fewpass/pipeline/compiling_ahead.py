@@ -202,7 +202,7 @@ def train_files(kind: str) -> None:
         at = Path(folder)
         rows, data = at / f"rows.{kind}", at / "data"
         write_rows(rows)
-        label = {"label": "y"} if kind == "csv" else {}
+        label: dict[str, Any] = {"label": "y"} if kind == "csv" else {}
         made = ingest(rows, data, test_fraction=0.2, **label)
         assert made.test_dataset is not None, "rows were held out"
         train(data, at / "one-pass", certify=True)

@@ -2,8 +2,9 @@
 
 One rule holds for every file and folder that a command, a function or a flow is told to write.
 Refused whatever else is said: one of the inputs; a source of the rows that the model was trained
-on; a place inside a data set or a run; a folder where a file is to be.  Any other file that is
-there has to be given up in so many words (`overwrite`).
+on; a place inside a data set or a run; a folder where a file is to be.  A file that fewpass wrote
+and nobody has changed since is written anew; any other that is there has to be given up in so many
+words (`overwrite`).
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from fewpass.pipeline.runs.run_folder import KEY as RUN_KEY
 from fewpass.pipeline.runs.run_folder import LOG, RunFolder, RunRecord
 from fewpass.pipeline.sources.standard_input import WORDS
 from fewpass.pipeline.straight.telling import GLOB
-from fewpass.storage.addresses import open_store
+from fewpass.storage.addresses import local_path, open_store
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, Folder
-from fewpass.storage.locations import HERE, Location
+from fewpass.storage.locations import HERE, Location, told_plainly
 from fewpass.storage.manifest import FORMAT as DATASET_FORMAT
 from fewpass.storage.manifest import KEY as DATASET_KEY
+from fewpass.storage.own_files import is_unchanged
 from fewpass.storage.redaction import without_secrets
 from fewpass.storage.whole_file import whole_file
 
@@ -76,19 +78,24 @@ class Output(NamedTuple):
             return
         for kept, what in self._kept(here.store):
             if kept.is_same(here):
-                raise BadInput(f"{_shown(self.url)} is {what}, which stays as it is. {ELSEWHERE}")
-        if not self.overwrite:
+                raise BadInput(f"{_shown(self.url)} stays as it is: it is {what}. {ELSEWHERE}")
+        if not self.may_replace:
             raise BadInput(
                 f"{_shown(self.url)} is there already. Choose another name, or say "
                 "`overwrite=true` to replace it."
             )
 
+    @property
+    def may_replace(self) -> bool:
+        """Whether a file that is there may give way: somebody said so, or it is as we left it."""
+        here = local_path(self.url)
+        return self.overwrite or (here is not None and is_unchanged(here))
+
     @contextmanager
     def written(self) -> Iterator[IO[bytes]]:
-        """Yield a stream into the file, which appears whole and durable at the end."""
-        self.require_free()
+        """Yield a stream into the file, which appears whole and durable, if it still may."""
         with whole_file(
-            self.url, self.storage_options, replace=self.overwrite, before=self.require_free
+            self.url, self.storage_options, replace=self.may_replace, before=self.require_free
         ) as target:
             yield target
 
@@ -172,12 +179,13 @@ def _files_of(spec: str, store: str, storage_options: StorageOptions = None) -> 
     if spec in WORDS or Location.of(spec).store != store:
         return
     system, path = open_store(spec, storage_options)
-    if system.isdir(path):
-        paths = system.find(path)
-    elif any(mark in path for mark in GLOB) and not system.exists(path):
-        paths = system.glob(path)
-    else:
-        paths = [path]
+    with told_plainly(spec):
+        if system.isdir(path):
+            paths = system.find(path)
+        elif any(mark in path for mark in GLOB) and not system.exists(path):
+            paths = system.glob(path)
+        else:
+            paths = [path]
     for one in paths:
         yield Location.of(one if store == HERE else system.unstrip_protocol(one))
 
@@ -194,8 +202,9 @@ def _taught(record: RunRecord, store: str) -> Iterator[tuple[Location, str]]:
                 )
         if plan.source is not None:
             for spec in plan.source.sources:
-                for one in _files_of(spec, store):
-                    yield one, "a source of the rows that the model was trained on"
+                with suppress(OSError, ValueError):  # out of reach by now
+                    for one in _files_of(spec, store):
+                        yield one, "a source of the rows that the model was trained on"
         if plan.start_from is None or plan.start_from in seen:
             return
         seen.add(plan.start_from)

@@ -111,8 +111,9 @@ def protocol_of(url: str) -> str:
     known = allowed_protocols()
     if protocol not in known:
         raise BadAddress(
-            f'An address has the protocol "{shown}"; followed are {", ".join(known)}. Check the '
-            f"address; if you trust whoever wrote it, allow more with {SETTING}={shown}."
+            f"{shown} is not supported; supported are paths, and addresses of {', '.join(known)}. "
+            f"Copy the files to one of these; {SETTING}={shown} allows more, if you trust whoever "
+            "wrote the address."
         )
     return protocol
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fewpass.storage.addresses import local_path, open_store, protocol_of
+from fewpass.storage.redaction import without_secrets
 
 HERE = "file"  # the store that is this machine
 #: Protocols that lead into the same store.
@@ -64,12 +65,11 @@ class Location(NamedTuple):
             if path.exists() and not path.is_file():
                 return "other"
             return "file" if os.path.lexists(path) else None
-        store, path_there = open_store(self.url, storage_options)
+        store, there = open_store(self.url, storage_options)
         store.invalidate_cache()
-        try:
-            return "folder" if store.info(path_there)["type"] == "directory" else "file"
-        except FileNotFoundError:
-            return None
+        with told_plainly(self.url), contextlib.suppress(FileNotFoundError):
+            return "folder" if store.info(there)["type"] == "directory" else "file"
+        return None
 
     def folders(self) -> Iterator[str]:
         """Yield the addresses of all folders that it lies in, from the innermost."""
@@ -91,6 +91,21 @@ class Location(NamedTuple):
         if self.is_local:
             return any(_is_one(above, folder.path) for above in self.folders())
         return self.path.startswith(f"{folder.path.rstrip('/')}/")
+
+
+@contextlib.contextmanager
+def told_plainly(url: str) -> Iterator[None]:
+    """Let an error of a store, each of which has its own, be one of the storage without secrets."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except Exception as error:
+        kind = PermissionError if isinstance(error, PermissionError) else OSError
+        raise kind(
+            f"{without_secrets(url)} cannot be looked at ({without_secrets(str(error))}). Check "
+            "the address, the network and the credentials."
+        ) from error
 
 
 def _is_one(path: str, other: str) -> bool:

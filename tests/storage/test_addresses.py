@@ -83,7 +83,9 @@ def test_other_addresses_are_refused_everywhere_and_call_nobody(address, listene
                    lambda u: open_predictions(f"{u}.csv", ["a"]).__enter__()):  # fmt: skip
         with pytest.raises(BadAddress) as refused:
             follow(url)
-        what = '"::"' if "::" in url else f"followed are {', '.join(ALLOWED)}"
+        what = (
+            '"::"' if "::" in url else f"supported are paths, and addresses of {', '.join(ALLOWED)}"
+        )
         assert what in str(refused.value)
     plan = IngestPlan(sources=(url,), dataset=str(tmp_path / "made"))
     with pytest.raises(BadAddress):

@@ -22,6 +22,7 @@ from fewpass.pipeline.execution.workers import (
     Deaths,
     of_scheduler,
     of_this_machine,
+    require_answer,
     seconds_to_start,
     starting,
 )
@@ -115,6 +116,7 @@ def _opened(execution: Execution, why: str) -> Iterator[Executor]:
         security = security_of(execution)
         if security is not None:
             require_trust(str(execution.scheduler), security)
+        require_answer(str(execution.scheduler), security)
         with connect(execution.scheduler, set_as_default=False, security=security) as client:
             workers = of_scheduler(client, execution)
             workers.wait()

@@ -28,11 +28,11 @@ from fewpass.pipeline.refresh.publishing import (
 from fewpass.pipeline.refresh.refused import Refused, refused
 from fewpass.solvers.refused import shown
 from fewpass.storage.folder import Folder
+from fewpass.storage.kinds import command, instead
 
 T = TypeVar("T")
 
 FILES, DECISION = "files.json", "decision.json"
-MAKE_ONE = "Make one with prefect run refresh."
 
 
 class Generation(NamedTuple):
@@ -225,7 +225,7 @@ def models(store: str) -> Models:
     folder = Folder(store)
     known, moves, aside = generations(folder), history(store), refused_now(folder)
     if not known and not aside:
-        raise BadInput(f"There is no generation at {folder.url}. {MAKE_ONE}")
+        raise BadInput(instead(folder, "store"))
     return Models((_state_of(generation, moves) for generation in known), aside)
 
 
@@ -281,10 +281,12 @@ def publish_generation(
         if not isinstance(given, int) or isinstance(given, bool):
             raise BadInput(f"{name} is {shown(given)}. Give a whole number, such as 7.")
     known = generations(Folder(store))
+    if not known:
+        raise BadInput(instead(Folder(store), "store"))
     if not 1 <= number <= len(known):
         raise BadInput(
-            f"There is no generation {shown(number)} at {Folder(store).url}. "
-            + (f"fewpass models {store} lists those that are there." if known else MAKE_ONE)
+            f"There is no generation {shown(number).zfill(6)} at {Folder(store).url}. "
+            f"{command('models', store)} lists those that are there."
         )
     if not known[number - 1].is_decided:
         raise BadInput(f"Generation {number:06d} is not decided yet. The next refresh finishes it.")

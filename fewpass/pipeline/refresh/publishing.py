@@ -25,6 +25,7 @@ from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import weights_digest
 from fewpass.storage.folder import Damaged, Folder
+from fewpass.storage.kinds import command
 from fewpass.storage.seal import seal, unseal
 
 logger = logging.getLogger(__name__)
@@ -83,11 +84,13 @@ def published(store: str) -> Publication | None:
     numbers = _numbers(folder)
     found = _newest(folder, numbers)
     if found is None and numbers:
-        raise Damaged(
-            f"No publication of {folder.url} can be read; the newest is "
-            f"{folder.address(_key(numbers[-1]))}. Publish a model again: fewpass publish "
-            f"{folder.url} NUMBER."
-        )
+        try:
+            return _read(folder, numbers[-1])
+        except (Damaged, FileNotFoundError) as error:
+            raise Damaged(
+                f"{error} No other publication of {folder.url} can be read. Publish a model again: "
+                f"fewpass publish {folder.url} NUMBER."
+            ) from error
     return found
 
 
@@ -107,7 +110,7 @@ def _readable(folder: Folder, numbers: Iterable[int]) -> Iterator[Publication]:
         try:
             yield _read(folder, number)
         except (Damaged, FileNotFoundError) as error:
-            _warn(str(error))
+            _warn(f"{error} It is passed over. Publish again what it was to publish, or remove it.")
 
 
 @cache
@@ -122,8 +125,8 @@ def _numbers(folder: Folder) -> list[int]:
     if not found and folder.exists(EARLIER):
         raise BadInput(
             f"{folder.address(EARLIER)} was written by an earlier version, and is not followed any "
-            f"more. Look which generation it names, remove it, and say fewpass publish "
-            f"{folder.url} NUMBER."
+            f"more. Look which generation it names, remove it, and say "
+            f"{command('publish', folder.url, 'NUMBER')}."
         )
     return found
 
@@ -141,10 +144,7 @@ def _read(folder: Folder, number: int) -> Publication:
             raise ValueError(f"it is number {found.number}")  # noqa: TRY301 - told as the others
     except ValueError as error:
         said = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
-        raise Damaged(
-            f"{folder.address(_key(number))} is no publication ({said}), and is passed over. "
-            "Publish again what it was to publish, or remove it."
-        ) from error
+        raise Damaged(f"{folder.address(_key(number))} is no publication ({said}).") from error
     return found
 
 
@@ -189,7 +189,8 @@ def _overtaken(store: str, after: int, current: Publication | None) -> Published
     newest = f"is number {current.number} ({current.sentence()})" if current else "was removed"
     return PublishedMeanwhile(
         f"Nothing was changed: the newest publication {newest}, where number {after} was expected. "
-        f"Look with fewpass models {Folder(store).url}, and publish again if that is still meant."
+        f"Look with {command('models', Folder(store).url)}, and publish again if that is still "
+        "meant."
     )
 
 

@@ -130,7 +130,7 @@ def _look(address: Address, options: SourceOptions, longest_row: int) -> tuple[_
         if not sparse and "X" not in arrays:
             raise BadInput(
                 f"{address.name} holds the arrays {', '.join(arrays)}; X, or the parts of a SciPy "
-                "CSR matrix, were expected. Save X=..., y=... by numpy.savez."
+                "CSR matrix, were expected. Save them in Python: numpy.savez('rows.npz', X=X, y=y)."
             )
         if options.label_required and "y" not in arrays:
             raise BadInput(

@@ -60,11 +60,21 @@ def test_ingest_train_evaluate_predict(prefect_server, flow_runner, sources):
     assert Path(trained["run"]).is_dir()
     found = ran("evaluate", run=trained["run"], dataset=made["test_dataset"], scheduler="none")
     assert found["rows"] == made["test_rows"]
-    scored = ran(
-        "predict", run=trained["run"], inputs=folder / "clicks1.svm", out=folder / "p.csv",
-        probability="true", n_features=made["features"],
-    )  # fmt: skip
+    asked = {"run": trained["run"], "inputs": folder / "clicks1.svm", "probability": "true",
+             "n_features": made["features"]}  # fmt: skip
+    scored = ran("predict", out=folder / "p-{date}.csv", **asked)
     assert scored["rows"] == made["rows"] + made["test_rows"]
+    (newest,) = server.ask("flow_runs/filter", {"sort": "START_TIME_DESC", "limit": 1})
+    assert newest["parameters"]["run"] == trained["run"]
+    assert newest["parameters"]["out"] == scored["output"]
+    status, _, said = flow_runner.run("predict", out=scored["output"], **asked)
+    assert (status, "`overwrite=true`" in said) == (2, True)
+    assert ran("predict", out=scored["output"], overwrite="true", **asked)["rows"] == scored["rows"]
+    (folder / "link.csv").symlink_to(folder / "clicks1.svm")
+    status, _, said = flow_runner.run(
+        "predict", out=folder / "link.csv", overwrite="true", **asked
+    )  # fmt: skip
+    assert (status, "one of the inputs" in said) == (2, True)
 
     flow_run = server.run_of(trained["run"])
     place = "/".join(trained["run"].split("/")[-2:])

@@ -17,7 +17,7 @@ from fewpass.pipeline.runs.run_folder import FORMAT as RUN_FORMAT
 from fewpass.pipeline.runs.run_folder import KEY as RUN_KEY
 from fewpass.pipeline.runs.run_folder import LOG, RunFolder, RunRecord
 from fewpass.pipeline.sources.standard_input import WORDS
-from fewpass.pipeline.straight.telling import GLOB
+from fewpass.pipeline.straight.telling import GLOB, is_file_on_web
 from fewpass.storage.addresses import open_store
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, Folder
@@ -153,6 +153,8 @@ def head_of(folder: Folder, key: str) -> str:
 def is_data_set(address: str, storage_options: StorageOptions = None) -> bool:
     """Whether an address names a data set, and no file."""
     if address in WORDS or without_secrets(address) != address:  # then it names a single file
+        return False
+    if is_file_on_web(address):
         return False
     return Folder(address, storage_options).exists(DATASET_KEY)
 

@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
+
+from fewpass.pipeline.settings.formats import EXTENSIONS
 from fewpass.pipeline.sources.standard_input import WORDS
-from fewpass.storage.addresses import local_path
+from fewpass.pipeline.sources.streams import COMPRESSIONS
+from fewpass.storage.addresses import READ_ONLY, local_path
 from fewpass.storage.folder import Folder
 from fewpass.storage.manifest import KEY
+from fewpass.storage.redaction import without_secrets
 
 GLOB = "*?["
 #: What a data set has, and an ingest that was interrupted.
 MARKS = (KEY, "ingest.json", "zarr.json")
+
+
+def is_file_on_web(address: str) -> bool:
+    """Say whether a web address ends as files of rows do.
+
+    It is not looked for what a data set has there: some servers have an answer to every address.
+    """
+    protocol, found, rest = without_secrets(address).partition("://")
+    if not found or protocol not in READ_ONLY:
+        return False
+    suffixes = PurePosixPath(rest).suffixes[-2:]
+    return any(suffix.lower() in (*EXTENSIONS, *COMPRESSIONS) for suffix in suffixes)
 
 
 def is_source(address: str) -> bool:
@@ -20,6 +37,8 @@ def is_source(address: str) -> bool:
     if address in WORDS:
         return True
     path = local_path(address)
+    if is_file_on_web(address):
+        return True
     if path is None:
         return not any(Folder(address).exists(mark) for mark in MARKS)
     if path.is_dir():

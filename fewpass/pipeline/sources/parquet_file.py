@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.sources.arrow_batches import validated
+from fewpass.pipeline.sources.foreign import parsing
 from fewpass.pipeline.sources.streams import Address, opened
 
 BUFFER_BYTES = 1 << 18  # of every column that are read ahead from a disk
@@ -23,30 +24,28 @@ def opened_parquet(address: Address) -> Iterator[Any]:
     A store takes long for each request: Arrow asks for all columns of a row group at once.
     """
     small = {"pre_buffer": False, "buffer_size": BUFFER_BYTES}
-    with opened(address) as (stream, _):
-        try:
-            yield pq.ParquetFile(stream, **(small if address.is_local else {}))
-        except (pa.ArrowException, OSError) as error:
-            if getattr(error, "errno", None) is not None:
-                raise  # the disk, not the file
-            raise BadInput(
-                f"{address.name}: the file is not whole Parquet ({error}). Fetch or write it anew."
-            ) from error
+    with opened(address) as (stream, _), parsing(address.name, "the file is not whole Parquet"):
+        yield pq.ParquetFile(stream, **(small if address.is_local else {}))
 
 
 def batches(address: Address, file: Any, rows: int, names: list[str]) -> Iterator[Any]:
     """Yield record batches of `rows` rows, the last one shorter, whatever the row groups.
+
+    All are validated; BadInput where one is damaged.
 
     Row groups of a store are asked for one by one: of all that are asked for together Arrow keeps
     every byte until the last one was read.
     """
     groups = [None] if address.is_local else [[k] for k in range(file.num_row_groups)]
     rest: list[Any] = []
-    for group in groups:
-        for batch in file.iter_batches(rows, row_groups=group, columns=names, use_threads=False):
-            whole = pa.concat_batches([*rest, batch]) if rest else batch
-            if whole.num_rows >= rows:
-                yield whole.slice(0, rows)
-                whole = whole.slice(rows)
-            rest = [whole] if whole.num_rows else []
+    found = (
+        batch for group in groups
+        for batch in file.iter_batches(rows, row_groups=group, columns=names, use_threads=False)
+    )  # fmt: skip
+    for batch in validated(found, address.name):
+        whole = pa.concat_batches([*rest, batch]) if rest else batch
+        if whole.num_rows >= rows:
+            yield whole.slice(0, rows)
+            whole = whole.slice(rows)
+        rest = [whole] if whole.num_rows else []
     yield from rest

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tests.faults import exposure, families, lying
+from tests.faults import exposure, families, fuzzing, lying, small_files
 from tests.faults.families import STORED, Case, Family
 from tests.faults.sandbox import Sandbox, chance
 from tests.faults.subjects import SUBJECTS
@@ -84,6 +84,10 @@ CATALOGUE = {
     ),
     "secrets": Kind(
         exposure.secrets, exposure.SECRETIVE, "A secret in an address", "addresses", 1, None
+    ),
+    "fuzzed files": Kind(
+        fuzzing.fuzzed_files, tuple(small_files.FILES), "A file is changed at random", "kinds",
+        18, 1800,
     ),
     "ports": Kind(  # the suite looks at them in tests/flows/test_ports.py
         exposure.ports, tuple(exposure.WAYS), "Sockets looked at", "ways", 0, None

@@ -20,6 +20,9 @@ PROMISES = {
     "written outside its folder.",
     "P9": "A password or a token in an address is not stored, printed or logged.",
     "P10": "Nothing that fewpass starts listens to anything but 127.0.0.1.",
+    "P12": "A file of any format that is damaged, or made to do harm, is read as far as it says "
+    "something, or refused by its name in a sentence: no crash, no hang, no memory beyond the "
+    "budget, and no row of text that is neither read nor counted.",
 }
 
 #: Each in a few words.
@@ -34,6 +37,7 @@ SHORT = {
     "P8": "strangers' files",
     "P9": "secrets in addresses",
     "P10": "open sockets",
+    "P12": "damaged files to read",
 }
 
 NOT_PROMISED = (

@@ -155,13 +155,15 @@ def _plain_dictionary(cells: Any) -> Any:
 
 
 def _plain_list(cells: Any) -> Any:
-    """Return lists whose own elements are plain; only those of these cells are touched."""
-    lists = cells.cast(pa.large_list(cells.type.value_type))
-    offsets = np.asarray(lists.offsets)
-    inner = plain(lists.values.slice(offsets[0], offsets[-1] - offsets[0]))
+    """Return lists whose own elements are plain; Arrow's cast forgets where a slice begins."""
+    inner = plain(pc.list_flatten(cells))
     if pa.types.is_dictionary(inner.type):
         inner = inner.dictionary_decode()
-    return pa.LargeListArray.from_arrays(offsets - offsets[0], inner, mask=cells.is_null())
+    missing = cells.is_null()
+    lengths = np.asarray(pc.fill_null(pc.list_value_length(cells), 0), np.int64)
+    lengths = np.where(np.asarray(missing), 0, lengths)
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    return pa.LargeListArray.from_arrays(offsets, inner, mask=missing)
 
 
 def _plain_map(cells: Any) -> Any:

@@ -34,6 +34,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.memory import release_freed_memory
 from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.sources.foreign import naming
 from fewpass.pipeline.sources.raw_rows import RawRows
 from fewpass.pipeline.sources.rejection import Fault, without_bad_rows
 from fewpass.pipeline.sources.sampling import (
@@ -90,14 +91,8 @@ class EncodedSource:
         known = recipe_in(expected.schema)
         most = LOOK_BYTES if known else SAMPLE_BYTES
         sample = sampled(rows, self._used, most, expected.sample_memory)
-        self._target_written = self._written(sample)
-        if (weight := self._columns.weight) is not None:
-            kind = sample.schema.field(name_of(self._columns, weight)).type
-            self._require_single(weight, kind, "weight", "numbers")
-        self.recipe = known or self._fitted(sample)
-        if options.idf == "exact" and known is None:
-            self.recipe = self._with_exact_idf()
-        self._remarks = () if known else tuple(self._remarkable(sample))
+        with naming(self.files[0].name, self.files[0].name):
+            self._look(sample, known)
         del sample
         release_freed_memory()
         self.n_features: int | None = self.recipe.n_outputs
@@ -118,6 +113,17 @@ class EncodedSource:
         dropped = {name: kind for name, kind in self._options.column.items() if kind == "drop"}
         told = {c.name: _kind_of(c) for c in self.recipe.columns if c.kind not in LISTS}
         return told | dropped
+
+    def _look(self, sample: Any, known: Recipe | None) -> None:
+        """Decide by a sample what targets and columns hold."""
+        self._target_written = self._written(sample)
+        if (weight := self._columns.weight) is not None:
+            kind = sample.schema.field(name_of(self._columns, weight)).type
+            self._require_single(weight, kind, "weight", "numbers")
+        self.recipe = known or self._fitted(sample)
+        if self._options.idf == "exact" and known is None:
+            self.recipe = self._with_exact_idf()
+        self._remarks = () if known else tuple(self._remarkable(sample))
 
     # -- before the first row ----------------------------------------------------------------------
 
@@ -221,6 +227,11 @@ class EncodedSource:
         return self._parsed(piece, self._options)
 
     def _parsed(self, piece: Piece, options: SourceOptions) -> Parsed:
+        place = f"{piece.file}, from {self._rows.unit} {piece.first_line:,} on"
+        with naming(place, piece.file):
+            return self._encoded(piece, options)
+
+    def _encoded(self, piece: Piece, options: SourceOptions) -> Parsed:
         cells = self._rows.cells(piece, self._used)
         own = dict(zip(self._used, cells.columns, strict=True))
         found = encode(self.recipe, [own[k] for k in self._columns.features])

@@ -35,6 +35,24 @@ def parsing(
         raise BadInput(f"{where}: {what} ({told(error)}). {advice}") from error
 
 
+@contextmanager
+def naming(where: str, file: str) -> Iterator[None]:
+    """Put a place before a refusal that names no file; what an Arrow function raises is one, too."""
+    try:
+        yield
+    except BadInput as error:
+        if file in str(error):
+            raise
+        raise BadInput(f"{where}: {error}") from error
+    except Exception as error:
+        if type(error).__module__ != "pyarrow.lib":
+            raise
+        raise BadInput(
+            f"{where}: the cells cannot be read as what their column holds ({told(error)}). Check "
+            "the file."
+        ) from error
+
+
 def is_elsewhere(error: BaseException) -> bool:
     """Say whether an error came from a disk, a store or a network rather than from a parser."""
     is_damage = type(error) is OSError or type(error).__module__ in ("gzip", "pyarrow.lib")

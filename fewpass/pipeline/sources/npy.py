@@ -62,6 +62,7 @@ class NpySource:
                 for start in range(0, array.shape[0], rows):
                     block = array.read(min(rows, array.shape[0] - start))
                     yield Piece(address.name, start + 1, block, block.nbytes)
+                array.require_end()
 
     def parse(self, piece: Piece) -> Parsed:
         """Rows of one piece."""

@@ -7,6 +7,7 @@ for `--debug`.  Around our own code there is none: its faults are to be seen as 
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -37,7 +38,7 @@ def parsing(
 
 @contextmanager
 def naming(where: str, file: str) -> Iterator[None]:
-    """Put a place before a refusal that names no file; what an Arrow function raises is one, too."""
+    """Put a place before a refusal that names no file, such as what a function of Arrow raises."""
     try:
         yield
     except BadInput as error:
@@ -55,6 +56,8 @@ def naming(where: str, file: str) -> Iterator[None]:
 
 def is_elsewhere(error: BaseException) -> bool:
     """Say whether an error came from a disk, a store or a network rather than from a parser."""
+    if isinstance(error, OSError) and error.errno == errno.EINVAL:
+        return False  # a place before the file's begin
     is_damage = type(error) is OSError or type(error).__module__ in ("gzip", "pyarrow.lib")
     if isinstance(error, OSError) and (error.errno is not None or not is_damage):
         return True

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 
 import numpy as np
-import pyarrow as pa
 
+from fewpass.pipeline.sources.charsets import is_utf8
 from fewpass.pipeline.sources.rejection import shown
 from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
 from fewpass.solvers.kernels.shapes import Bytes
@@ -18,17 +18,19 @@ from fewpass.solvers.kernels.shapes import Bytes
 #: Brackets inside each other that are read.
 MOST_DEEP = 100
 _NEWLINE, _BLANK, _QUOTE, _BACKSLASH = 10, 32, 34, 92
+#: Of a line that is nothing but objects no longer.
+_NONE = -(1 << 40)
 _LIST, _LIST_ENDS, _OBJECT, _OBJECT_ENDS = 91, 93, 123, 125
 
 
 def is_sound(text: Bytes) -> bool:
     """Say whether every line that is not blank is one object in UTF-8, as far as brackets tell."""
-    return _odd_lines(text, MOST_DEEP) == 0 and _is_utf8(text)
+    return _odd_lines(text, MOST_DEEP) == 0 and is_utf8(text)
 
 
 def fault_of(line: bytes) -> tuple[str, str] | None:
     """Return fact and advice where a line is no object that can be read; None where it is one."""
-    if not _is_utf8(np.frombuffer(line, np.uint8)):
+    if not is_utf8(np.frombuffer(line, np.uint8)):
         return _no_utf8(line)
     if _depth(np.frombuffer(line, np.uint8)) > MOST_DEEP:
         fact = f"brackets stand in each other more than {MOST_DEEP} deep"
@@ -40,16 +42,6 @@ def fault_of(line: bytes) -> tuple[str, str] | None:
     if not isinstance(found, dict):
         return f"the line is {shown(line)}, an object was expected", "Write one on each line,"
     return None
-
-
-def _is_utf8(text: Bytes) -> bool:
-    """Arrow's own check: some gigabytes a second, without a copy."""
-    ends = pa.py_buffer(np.array([0, text.size], np.int64))
-    try:
-        pa.LargeStringArray.from_buffers(1, ends, pa.py_buffer(text)).validate(full=True)
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 def _no_utf8(line: bytes) -> tuple[str, str]:
@@ -76,7 +68,7 @@ def _behind_text(text: Bytes, at: int) -> int:
 def _brackets(text: Bytes, at: int) -> tuple[int, int, int, int]:
     """Follow the brackets of a line from `at` on.
 
-    Returns how many values in brackets it has, or -1 where they do not match; how many brackets
+    Returns how many objects it has, or -1 where brackets do not match or a list is beside them; how many brackets
     stand in each other at most; whether there is anything; and the place of the line's end.
     """
     values, depth, deepest, filled = 0, 0, 0, 0
@@ -88,19 +80,20 @@ def _brackets(text: Bytes, at: int) -> tuple[int, int, int, int]:
             if at >= text.size or text[at] == _NEWLINE:
                 return -1, deepest, 1, at
         elif c in (_LIST, _OBJECT):
-            values += depth == 0
+            if depth == 0:
+                values = values + 1 if c == _OBJECT else _NONE
             depth += 1
             deepest = max(deepest, depth)
         elif c in (_LIST_ENDS, _OBJECT_ENDS):
             depth -= 1
-            values = values if depth >= 0 else -1 << 40
+            values = values if depth >= 0 else _NONE
         at += 1
     return (values if depth == 0 and values >= 0 else -1), deepest, filled, at
 
 
 @kernel
 def _odd_lines(text: Bytes, most: int) -> int:
-    """Count lines, but blank ones, that are not one value in brackets, or deeper than `most`."""
+    """Count lines, but blank ones, that are not one object, or deeper than `most`."""
     odd, at = 0, 0
     while at < text.size:
         values, deepest, filled, at = _brackets(text, at)

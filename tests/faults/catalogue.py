@@ -7,7 +7,16 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tests.faults import caches, exposure, families, lying, memory, web_sources
+from tests.faults import (
+    caches,
+    exposure,
+    families,
+    fuzzing,
+    lying,
+    memory,
+    small_files,
+    web_sources,
+)
 from tests.faults.families import STORED, Case, Family
 from tests.faults.sandbox import Sandbox, chance
 from tests.faults.subjects import SUBJECTS
@@ -95,6 +104,10 @@ CATALOGUE = {
     ),
     "caches": Kind(
         caches.damaged_caches, caches.CACHED, "A compiled kernel is damaged", "kernels", 1, 24
+    ),
+    "fuzzed files": Kind(
+        fuzzing.fuzzed_files, tuple(small_files.FILES), "A file is changed at random", "kinds",
+        18, 1800,
     ),
     "ports": Kind(  # the suite looks at them in tests/flows/test_ports.py
         exposure.ports, tuple(exposure.WAYS), "Sockets looked at", "ways", 0, None

@@ -22,6 +22,9 @@ PROMISES = {
     "P10": "Nothing that fewpass starts listens to anything but 127.0.0.1.",
     "P11": "Of a source on the web all bytes are read that it has, of one version of it, or the "
     "command says which source it is and what came instead.",
+    "P12": "A file of any format that is damaged, or made to do harm, is read as far as it says "
+    "something, or refused by its name in a sentence: no crash, no hang, no memory beyond the "
+    "budget, and no row of text that is neither read nor counted.",
     "P13": "No file makes a command take more memory than its budget (`--memory`) and the "
     "libraries, nor minutes to find that out: what a file makes its reader have at once (a line, "
     "a row, a page, a batch, a window of its compression, a description of every column) is taken "
@@ -47,6 +50,7 @@ SHORT = {
     "P9": "secrets in addresses",
     "P10": "open sockets",
     "P11": "web sources",
+    "P12": "damaged files to read",
     "P13": "memory",
     "P14": "damaged kernels",
 }

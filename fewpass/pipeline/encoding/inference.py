@@ -91,6 +91,15 @@ def held_in(name: str, cells: Any) -> Held:
     )
 
 
+def is_readable(kind: Any) -> bool:
+    """Say whether columns of an Arrow type become numbers."""
+    types = pa.types
+    is_one = is_numeric(kind) or is_span(kind) or is_text(kind) or types.is_null(kind)
+    is_other = types.is_date(kind) or types.is_timestamp(kind) or types.is_boolean(kind)
+    is_of_lists = any(is_of_kind(kind) for is_of_kind, _ in _LISTS)
+    return bool(is_one or is_other or is_of_lists or types.is_dictionary(kind))
+
+
 def as_asked(name: str, asked: str, cells: Any) -> Held:
     """Return a kind that somebody asked for, with what the sample tells of how it is written."""
     word, _, how = asked.partition(":")
@@ -207,7 +216,7 @@ def _are_compact_dates(known: Any) -> bool:
 def needs_encoding(held: Held, cells: Any) -> bool:
     """Say whether a column is more than numbers: words, dates, gaps, or far outliers."""
     if pa.types.is_boolean(cells.type):
-        return False
+        return bool(cells.null_count)
     if held.kind != "number" or held.written != "plain" or held.missing or is_span(cells.type):
         return True
     numbers, _ = read_numbers(cells)

@@ -36,6 +36,7 @@ from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.memory import release_freed_memory
 from fewpass.pipeline.settings.encoding import READ_KINDS
 from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.sources.borders import naming
 from fewpass.pipeline.sources.cells_as_written import in_cells
 from fewpass.pipeline.sources.dense_rows import Targets
 from fewpass.pipeline.sources.raw_rows import RawRows
@@ -82,7 +83,7 @@ class EncodedSource:
     """
 
     extensions: ClassVar[tuple[str, ...]] = ()
-    magic: ClassVar[bytes] = b""
+    magic: ClassVar[bytes | tuple[bytes, ...]] = b""
 
     def __init__(self, rows: RawRows, options: SourceOptions, expected: Expected) -> None:
         self._rows, self._options, self._expected = rows, options, expected
@@ -96,14 +97,8 @@ class EncodedSource:
         known = recipe_in(expected.schema)
         most = LOOK_BYTES if known else SAMPLE_BYTES
         sample = sampled(rows, self._used, most, expected.room.sample)
-        self._target_written = self._written(sample)
-        if (weight := self._columns.weight) is not None:
-            kind = sample.schema.field(name_of(self._columns, weight)).type
-            self._require_single(weight, kind, "weight", "numbers")
-        self.recipe = known or self._fitted(sample)
-        if options.idf == "exact" and known is None:
-            self.recipe = self._with_exact_idf()
-        self._remarks = () if known else tuple(self._remarkable(sample))
+        with naming(self.files[0].name, self.files[0].name):
+            self._look(sample, known)
         del sample
         release_freed_memory()
         self.n_features: int | None = self.recipe.n_outputs
@@ -125,6 +120,17 @@ class EncodedSource:
         told = {c.name: _kind_of(c) for c in self.recipe.columns if c.kind not in LISTS}
         read = {name: kind for name, kind in self._options.column.items() if kind in READ_KINDS}
         return told | read | dropped
+
+    def _look(self, sample: Any, known: Recipe | None) -> None:
+        """Decide by a sample what targets and columns hold."""
+        self._target_written = self._written(sample)
+        if (weight := self._columns.weight) is not None:
+            kind = sample.schema.field(name_of(self._columns, weight)).type
+            self._require_single(weight, kind, "weight", "numbers")
+        self.recipe = known or self._fitted(sample)
+        if self._options.idf == "exact" and known is None:
+            self.recipe = self._with_exact_idf()
+        self._remarks = () if known else tuple(self._remarkable(sample))
 
     # -- before the first row ----------------------------------------------------------------------
 
@@ -241,6 +247,11 @@ class EncodedSource:
         return self._parsed(piece, self._options)
 
     def _parsed(self, piece: Piece, options: SourceOptions) -> Parsed:
+        place = f"{piece.file}, from {self._rows.unit} {piece.first_line:,} on"
+        with naming(place, piece.file):
+            return self._encoded(piece, options)
+
+    def _encoded(self, piece: Piece, options: SourceOptions) -> Parsed:
         cells = self._rows.cells(piece, self._used)
         own = dict(zip(self._used, cells.columns, strict=True))
         found = encode(self.recipe, [own[k] for k in self._columns.features])

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.sources.arrow_batches import validated
 from fewpass.pipeline.sources.arrow_sizes import cut
+from fewpass.pipeline.sources.borders import parsing
 from fewpass.pipeline.sources.parquet_pages import pages_of
 from fewpass.pipeline.sources.room import UNTOLD
 from fewpass.pipeline.sources.streams import Address, opened
@@ -53,15 +54,11 @@ def _require_footer(stream: Any, address: Address) -> None:
 
 @contextmanager
 def _stream_of(address: Address) -> Iterator[Any]:
-    with opened(address, anywhere=True) as (stream, _):
-        try:
-            yield stream
-        except (pa.ArrowException, OSError) as error:
-            if getattr(error, "errno", None) is not None:
-                raise  # the disk, not the file
-            raise BadInput(
-                f"{address.name}: the file is not whole Parquet ({error}). Fetch or write it anew."
-            ) from error
+    with (
+        opened(address, anywhere=True) as (stream, _),
+        parsing(address.name, "the file is not whole Parquet"),
+    ):
+        yield stream
 
 
 def batches(address: Address, rows: int, n_bytes: int, names: Sequence[str]) -> Iterator[Any]:
@@ -93,17 +90,22 @@ def _decoded(
         **_buffering(address, told, leaves),
     )  # fmt: skip
     kinds = told.schema_arrow
-    for group in range(told.num_row_groups):
-        step = _rows_at_once(
-            told.metadata.row_group(group), leaves, coded, rows, n_bytes, stream, address
-        )
-        own = {"row_groups": [group], "columns": list(names), "use_threads": False}
-        for batch in file.iter_batches(step, **own):
-            if not coded:
-                yield batch
-                continue
-            for part in cut([batch], rows, n_bytes, address.name, UNTOLD):  # rows are told later
-                yield _with_words(part, coded, kinds)
+    steps = (
+        _rows_at_once(told.metadata.row_group(k), leaves, coded, rows, n_bytes, stream, address)
+        for k in range(told.num_row_groups)
+    )
+    own = {"columns": list(names), "use_threads": False}
+    found = (
+        batch
+        for group, step in enumerate(steps)
+        for batch in file.iter_batches(step, row_groups=[group], **own)
+    )
+    for batch in validated(found, address.name):
+        if not coded:
+            yield batch
+            continue
+        for part in cut([batch], rows, n_bytes, address.name, UNTOLD):  # rows are told later
+            yield _with_words(part, coded, kinds)
 
 
 def _with_words(batch: Any, coded: Sequence[str], kinds: Any) -> Any:

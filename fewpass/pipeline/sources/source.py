@@ -97,7 +97,8 @@ class Source(Protocol):
     """
 
     extensions: ClassVar[tuple[str, ...]]  # lower case, with the dot
-    magic: ClassVar[bytes]  # what every file begins with; b"" where that tells nothing
+    #: What every file begins with, or one of several; b"" where that tells nothing.
+    magic: ClassVar[bytes | tuple[bytes, ...]]
 
     layout: Literal["dense", "sparse"]
     files: tuple[SourceFile, ...]

@@ -8,6 +8,8 @@
     recorder.py   what a power cut would leave: the content and the names that were fsynced
     damage.py     one bit, a cut, a deletion, an exchange, an older version
     hostile.py    documents that lie, sealed as an attacker can seal them
+    small_files.py, mutations.py, fuzzing.py
+                  files of every format, changed at random, and read
     truth.py      the optimum, found without fewpass
     verdict.py    what counts as kept and what as broken
     families.py   every case there is, by promise

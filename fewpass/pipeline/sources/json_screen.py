@@ -20,12 +20,27 @@ MOST_DEEP = 100
 _NEWLINE, _BLANK, _QUOTE, _BACKSLASH = 10, 32, 34, 92
 #: Of a line that is nothing but objects no longer.
 _NONE = -(1 << 40)
+_SHORTEST = len("{}\n")
 _LIST, _LIST_ENDS, _OBJECT, _OBJECT_ENDS = 91, 93, 123, 125
 
 
 def is_sound(text: Bytes) -> bool:
     """Say whether every line that is not blank is one object in UTF-8, as far as brackets tell."""
-    return _odd_lines(text, MOST_DEEP) == 0 and is_utf8(text)
+    return is_utf8(text) and (_is_flat(text) or _odd_lines(text, MOST_DEEP) == 0)
+
+
+def _is_flat(text: Bytes) -> bool:
+    """Say whether every line is one object of no others and no lists: a fifth of the kernel's time.
+
+    Where it begins by the only brace that opens, and ends by one that closes, nothing is nested.
+    """
+    ends = np.flatnonzero(text == _NEWLINE)
+    if not ends.size or ends[-1] != text.size - 1 or (np.diff(ends, prepend=-1) < _SHORTEST).any():
+        return False
+    begins = np.concatenate([np.zeros(1, np.int64), ends[:-1] + 1])
+    is_framed = (text[begins] == _OBJECT).all() and (text[ends - 1] == _OBJECT_ENDS).all()
+    openers = np.count_nonzero(text == _OBJECT) + np.count_nonzero(text == _LIST)
+    return bool(is_framed and openers == ends.size)
 
 
 def fault_of(line: bytes) -> tuple[str, str] | None:
@@ -68,9 +83,8 @@ def _behind_text(text: Bytes, at: int) -> int:
 def _brackets(text: Bytes, at: int) -> tuple[int, int, int, int]:
     """Follow the brackets of a line from `at` on.
 
-    Returns how many objects it has, or -1 where brackets do not match or a list is beside them; how
-    many brackets stand in each other at most; whether there is anything;
-    and the place of the line's end.
+    Returns how many objects it has, -1 where brackets do not match or a list is beside them; how
+    many brackets stand in each other at most; whether there is anything; and where the line ends.
     """
     values, depth, deepest, filled = 0, 0, 0, 0
     while at < text.size and text[at] != _NEWLINE:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from fewpass.flows.flags import in_flags
 from fewpass.flows.printing import printable
+from fewpass.pipeline.reporting.safe_text import finite
 from fewpass.storage.redaction import without_secrets
 
 VARIABLE = "FEWPASS_LOG_FORMAT"
@@ -31,15 +32,7 @@ def json_line(level: str, message: str, fields: Mapping[str, Any] | None = None)
     """Write a line as a JSON object; numbers that JSON has no word for are null."""
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     told = {"time": now, "level": level, "message": printable(message)} | dict(fields or {})
-    return without_secrets(json.dumps(_finite(told), allow_nan=False))
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _finite(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(inner) for inner in value]
-    return None if isinstance(value, float) and value - value != 0.0 else value
+    return without_secrets(json.dumps(finite(told), allow_nan=False))
 
 
 def wants_json(tokens: Sequence[str]) -> bool:

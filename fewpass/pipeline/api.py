@@ -269,7 +269,7 @@ def _matching_alone(reading: dict[str, Any], place: str) -> Matching:
 
 def _require_execution(given: Any) -> None:
     if not isinstance(given, Execution):
-        raise BadInput(f"execution is {given!r}. Give Execution(scheduler=...), for example.")
+        raise BadInput(f"execution is {given!r}. Give Execution(scheduler='local'), for example.")
 
 
 def _with_source(address: Address, settings: dict[str, Any]) -> dict[str, Any]:

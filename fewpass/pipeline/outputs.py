@@ -2,8 +2,9 @@
 
 One rule holds for every file and folder that a command, a function or a flow is told to write.
 Refused whatever else is said: one of the inputs; a source of the rows that the model was trained
-on; a place inside a data set or a run; a folder where a file is to be.  Any other file that is
-there has to be given up in so many words (`overwrite`).
+on; a place inside a data set or a run; a folder where a file is to be.  A file that fewpass wrote
+and nobody has changed since is written anew; any other that is there has to be given up in so many
+words (`overwrite`).
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from fewpass.pipeline.errors import BadInput, PlanMismatch
 from fewpass.pipeline.places import ELSEWHERE, StorageOptions, is_data_set, require_outside, shown
 from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
 from fewpass.pipeline.sources.standard_input import WORDS
-from fewpass.storage.addresses import open_store
+from fewpass.storage.addresses import local_path, open_store
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.locations import HERE, Location, told_plainly
+from fewpass.storage.own_files import is_unchanged
 from fewpass.storage.whole_file import whole_file
 
 _GLOB = "*?["
@@ -62,17 +64,23 @@ class Output(NamedTuple):
         for kept, what in self._kept(here.store):
             if kept.is_same(here):
                 raise BadInput(f"{shown(self.url)} stays as it is: it is {what}. {ELSEWHERE}")
-        if not self.overwrite:
+        if not self.may_replace:
             raise BadInput(
                 f"{shown(self.url)} is there already. Choose another name, or say "
                 "`overwrite=true` to replace it."
             )
 
+    @property
+    def may_replace(self) -> bool:
+        """Whether a file that is there may give way: somebody said so, or it is as we left it."""
+        here = local_path(self.url)
+        return self.overwrite or (here is not None and is_unchanged(here))
+
     @contextmanager
     def written(self) -> Iterator[IO[bytes]]:
         """Yield a stream into the file, which appears whole and durable, if it still may."""
         with whole_file(
-            self.url, self.storage_options, replace=self.overwrite, before=self.require_free
+            self.url, self.storage_options, replace=self.may_replace, before=self.require_free
         ) as target:
             yield target
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
 from typing import Any, Final
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.settings.formats import EXTENSIONS
 from fewpass.pipeline.sources.standard_input import WORDS
+from fewpass.pipeline.sources.streams import COMPRESSIONS
+from fewpass.storage.addresses import READ_ONLY
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.locations import Location
 from fewpass.storage.manifest import FORMAT, KEY
@@ -58,7 +62,21 @@ def is_data_set(address: str, storage_options: StorageOptions = None) -> bool:
     """Whether an address names a data set, and no file."""
     if address in WORDS or shown(address) != address:  # then it names a single file
         return False
+    if is_file_on_web(address):
+        return False
     return Folder(address, storage_options).exists(KEY)
+
+
+def is_file_on_web(address: str) -> bool:
+    """Say whether a web address ends as files of rows do.
+
+    It is not looked for what a data set has there: some servers have an answer to every address.
+    """
+    protocol, found, rest = without_secrets(address).partition("://")
+    if not found or protocol not in READ_ONLY:
+        return False
+    suffixes = PurePosixPath(rest).suffixes[-2:]
+    return any(suffix.lower() in (*EXTENSIONS, *COMPRESSIONS) for suffix in suffixes)
 
 
 def shown(address: str) -> str:

@@ -216,9 +216,16 @@ class Folder:
 
         Raises
         ------
+        FileExistsError
+            When a file is in the way.
         PermissionError
             When nothing can be written here.
         """
+        here = local_path(self.url) if self.is_local else None
+        if here is not None and here.is_file():
+            raise FileExistsError(
+                f"{self.url} is a file, and a folder was expected. Choose another place."
+            )
         try:
             self.write(PROBE, b"", durable=False)
             self.delete(PROBE)

@@ -12,6 +12,7 @@ from typing import IO, Any
 from fewpass.storage.addresses import local_path, open_store, require_no_secrets
 from fewpass.storage.folder import described
 from fewpass.storage.local_files import NewFile, sync_folder
+from fewpass.storage.own_files import mark
 
 
 @contextlib.contextmanager
@@ -63,6 +64,7 @@ def _local(path: Path, replace: bool, before: Callable[[], None]) -> Iterator[IO
         try:
             yield target
             target.flush()
+            mark(file.fileno(), path)
             before()
         except BaseException:
             with contextlib.suppress(OSError):  # what is left in the buffer is not wanted

@@ -1,5 +1,6 @@
 """No file of the user's is replaced unless that is asked for, and some never are."""
 
+import errno
 import os
 import re
 from pathlib import Path
@@ -107,9 +108,38 @@ def test_any_other_file_is_replaced_when_that_is_said(home, fewpass):
         assert (home / out).read_text() == "mine"
         assert fewpass(*words, "--overwrite")[0] == 0
         assert (home / out).stat().st_size > 100
+    (home / "kept.csv").write_text("mine")
     with pytest.raises(BadInput, match="overwrite"):
         api.predict("run", "new.csv", "kept.csv")
     assert api.predict("run", "new.csv", "kept.csv", overwrite=True).rows == 60
+
+
+def test_what_fewpass_wrote_itself_is_written_anew_as_long_as_nobody_changes_it(home):
+    first = Path(api.predict("run", "new.csv", "again.csv").output)
+    api.predict("run", "more.csv", "again.csv")
+    other = first.read_bytes()
+    assert other != Path(api.predict("run", "new.csv", "other.csv").output).read_bytes()
+    Path("copy.csv").write_bytes(other)
+    Path("other.csv").rename("renamed.csv")
+    Path("link.csv").unlink(missing_ok=True)
+    for name in ("copy.csv", "renamed.csv"):
+        with pytest.raises(BadInput, match="is there already"):
+            api.predict("run", "new.csv", name)
+    with first.open("ab") as file:
+        file.write(b"1\n")
+    with pytest.raises(BadInput, match="is there already"):
+        api.predict("run", "new.csv", "again.csv")
+    assert first.read_bytes() == other + b"1\n"
+
+
+def test_a_disk_without_attributes_has_only_files_of_the_user(home, monkeypatch):
+    def no_attributes(*_):
+        raise OSError(errno.ENOTSUP, "Operation not supported")
+
+    monkeypatch.setattr(os, "setxattr", no_attributes)
+    api.predict("run", "new.csv", "plain.csv")
+    with pytest.raises(BadInput, match="is there already"):
+        api.predict("run", "new.csv", "plain.csv")
 
 
 def test_models_are_written_by_the_same_rule(home, fewpass):
@@ -123,7 +153,7 @@ def test_models_are_written_by_the_same_rule(home, fewpass):
         with pytest.raises(BadInput, match=why):
             api.from_run("svm-run").save_model(out, overwrite=True)
     model = api.from_run("svm-run")
-    model.save_model("m.liblinear")
+    (home / "m.liblinear").write_text("mine")
     with pytest.raises(BadInput, match="overwrite"):
         model.save_model("m.liblinear")
     model.save_model("m.liblinear", overwrite=True)

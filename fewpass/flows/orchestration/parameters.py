@@ -51,7 +51,9 @@ def assigned(request: Request, words: Iterable[str]) -> dict[str, Any]:
     BadAddress
         An address with a password, a token or a query: Prefect keeps parameters.
     """
-    return validated(request, values_of(request, words, {}))
+    values = values_of(request, words, {})
+    found = validated(request, values, HELP)
+    return {name: found[name] for name in values}
 
 
 def values_of(request: Request, words: Iterable[str], before: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,14 +102,14 @@ def _settings_by_name(known: list[Named]) -> list[Named]:
     return [Named(f"{f}{name}", Any, MISSING, "") for f in folders for name in every_setting()]
 
 
-def validated(request: Request, values: dict[str, Any]) -> dict[str, Any]:
-    """Return values as a flow takes them; BadInput or BadAddress where it does not."""
+def validated(request: Request, values: dict[str, Any], more: str = "") -> dict[str, Any]:
+    """Return all of a flow's parameters; BadInput or BadAddress for wrong ones."""
     kind = _model_of(request)
     try:
         found = kind.model_validate(values)
     except ValidationError as error:
-        raise BadInput(refusal(error, kind, ".".join, HELP)) from error
-    parameters = {name: getattr(found, name) for name in values}
+        raise BadInput(refusal(error, kind, ".".join, more)) from error
+    parameters = dict(found)
     require_no_secrets_in(parameters)
     return parameters
 

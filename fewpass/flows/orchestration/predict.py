@@ -8,6 +8,7 @@ from fewpass.flows.orchestration import signatures
 from fewpass.flows.orchestration.artifacts import ProgressArtifact, show_text
 from fewpass.flows.orchestration.scheduled import dated, durable_task, made_flow
 from fewpass.pipeline.refresh.publishing import run_at
+from fewpass.pipeline.reporting.safe_text import as_markdown
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.scoring.predict import PredictionResult
 from fewpass.pipeline.scoring.predict import predict as predicted
@@ -31,7 +32,8 @@ def predict(
     result: PredictionResult = score.with_options(task_run_name=f"predict {out}")(
         run, inputs, out, options, settings
     )
-    text = f"{result.rows:,} rows with the columns {', '.join(result.columns)} in `{result.output}`"
+    columns, place = as_markdown(", ".join(result.columns)), as_markdown(result.output)
+    text = f"{result.rows:,} rows with the columns {columns} in {place}"
     show_text(result.output, "predictions", text, f"predictions of {run}")
     return result._asdict()
 

@@ -29,6 +29,7 @@ from fewpass.pipeline.refresh.refreshing import (
 )
 from fewpass.pipeline.refresh.taking import Taken, take
 from fewpass.pipeline.reporting.model_card import model_card
+from fewpass.pipeline.reporting.safe_text import as_markdown
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.execution import Execution
@@ -117,7 +118,7 @@ def _publish(
     card = model_card(RunFolder(generation.run), {rows: new})
     show_text(generation.run, "card", card, f"model of {generation.run}")
     verdict = "published" if made.published else "not published"
-    text = f"Generation {generation.number} was **{verdict}**: {made.reason}."
+    text = f"Generation {generation.number} was **{verdict}**: {as_markdown(made.reason)}."
     show_text(plan.store, "decision", text, f"last decision in {plan.store}")
     get_run_logger().info("Generation %d %s: %s", generation.number, verdict, made.reason)
     current = published(plan.store)

@@ -185,7 +185,7 @@ def solver_given(model: Any) -> Any:
     kind = model.solver.get("kind") if isinstance(model.solver, Mapping) else model.solver
     if isinstance(model.solver, Mapping) and kind is None:
         raise ValueError(
-            f"solver={model.solver!r} names no method. Give {{'kind': {SECOND_ORDER!r}, ...}}, for "
+            f"solver={model.solver!r} names no method. Give {{'kind': {SECOND_ORDER!r}}}, for "
             "example."
         )
     if kind in METHODS and method_class(kind).goal == "steps":

@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Thread
 from typing import Any, Self
 
 from fewpass.pipeline.errors import NoWorkers
@@ -28,6 +29,35 @@ START_SECONDS = 60.0  # that worker processes have at least to begin: they impor
 LIBRARIES_BYTES = 250_000_000  # of a worker that trains, beyond the plan's memory
 PAUSED_AT = 0.8  # of a worker's limit: Dask gives it no tasks from there on
 NANNIES = "distributed.nanny"  # who logs what became of a worker process
+
+
+def require_answer(scheduler: str, security: Any) -> None:
+    """Raise OSError where no scheduler answers: Dask waits for ever for one that says nothing."""
+    import asyncio  # noqa: PLC0415
+
+    import dask.config  # noqa: PLC0415
+    import distributed  # noqa: PLC0415
+    from dask.utils import parse_timedelta  # noqa: PLC0415
+    from distributed.comm.core import connect  # noqa: PLC0415
+
+    given = (security or distributed.Security()).get_connection_args("client")
+    most_s = parse_timedelta(dask.config.get("distributed.comm.timeouts.connect"))
+
+    async def ask() -> None:
+        async with asyncio.timeout(most_s + 1.0):
+            comm = await connect(scheduler, timeout=most_s, **given)
+        await comm.close()
+
+    loop = asyncio.new_event_loop()  # a notebook's own runs in this thread
+    Thread(target=loop.run_forever, daemon=True).start()
+    asking = asyncio.run_coroutine_threadsafe(ask(), loop)
+    try:
+        asking.result()
+    except TimeoutError as error:
+        raise ConnectionError("it takes connections and says nothing") from error
+    finally:
+        asking.cancel()
+        loop.call_soon_threadsafe(loop.stop)
 
 
 class Workers:

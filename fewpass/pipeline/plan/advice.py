@@ -93,10 +93,16 @@ def _not_foreseen(plan: TrainingPlan, tol: float, job: Job, foreseen: Forecast) 
     if conditioning(job.problem, job.stats) is None:  # a kink, or too small a lam: nothing is known
         return
     kind, best = best_method(job.problem, job.stats, tol)
-    most = "one pass" if plan.passes == 1 else f"{plan.passes} passes"
+    fits = _if_it_fits(kind, plan, job)
+    if plan.passes == 1:  # `passes` decided on the method, too
+        yield (
+            f"Whether one pass comes to a certificate of {tol:g} cannot be foreseen. With more "
+            f"`passes`, {kind} usually takes about {best:.0f}{fits}."
+        )
+        return
     yield (
-        f"Whether {foreseen.solver} comes to a certificate of {tol:g} in {most} cannot be "
-        f"foreseen. `solver={kind}` usually takes about {best:.0f}{_if_it_fits(kind, plan, job)}."
+        f"Whether {foreseen.solver} comes to a certificate of {tol:g} in {plan.passes} passes "
+        f"cannot be foreseen. `solver={kind}` usually takes about {best:.0f}{fits}."
     )
 
 

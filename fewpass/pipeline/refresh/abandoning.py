@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.refresh.generations import Decision, Generation, generations, write_decision
-from fewpass.pipeline.refresh.publishing import NONE_YET, published, who
+from fewpass.pipeline.refresh.publishing import NONE_YET, newest_readable, who
 from fewpass.pipeline.refresh.refreshing import alone_in, rows_before
 from fewpass.storage.folder import Folder
 
@@ -48,7 +48,7 @@ def abandon(store: str, *, why: str = "") -> Generation:
 
 
 def _given_up(store: str, generation: Generation, why: str) -> Decision:
-    current = published(store)
+    current = newest_readable(store)
     return Decision(
         published=False,
         reason=f"it was abandoned{f' ({why})' if why else ''}",

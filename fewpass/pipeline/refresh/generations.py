@@ -28,11 +28,11 @@ from fewpass.pipeline.refresh.publishing import (
 from fewpass.pipeline.refresh.refused import Refused, refused
 from fewpass.solvers.refused import shown
 from fewpass.storage.folder import Folder
+from fewpass.storage.kinds import command, instead
 
 T = TypeVar("T")
 
 FILES, DECISION = "files.json", "decision.json"
-MAKE_ONE = "Make one with prefect run refresh."
 
 
 class Generation(NamedTuple):
@@ -61,7 +61,7 @@ class Generation(NamedTuple):
     def is_abandoned(self) -> bool:
         """Whether it was given up: then its files are not taken, and it has no model."""
         told = _told(self.folder) if self.is_decided else None
-        return bool(told) and told.get("abandoned") is True
+        return told is not None and told.get("abandoned") is True
 
 
 class Decision(NamedTuple):
@@ -113,7 +113,6 @@ def begin_generation(store: Folder, number: int, files: tuple[str, ...]) -> Gene
             f"Nothing was changed: another refresh of {store.url} has just begun generation "
             f"{number:06d}. Wait until it ends, and refresh again for what came since."
         )
-    folder.sync([FILES])
     return Generation(number, folder, files)
 
 
@@ -159,7 +158,6 @@ def write_decision(store: str, generation: Generation, made: Decision) -> None:
             f"Nothing was changed: {generation.folder.address(DECISION)} was written by another "
             f"refresh meanwhile. Look with fewpass models {Folder(store).url}."
         )
-    generation.folder.sync([DECISION])
     carry_out(store, generation)
 
 
@@ -227,7 +225,7 @@ def models(store: str) -> Models:
     folder = Folder(store)
     known, moves, aside = generations(folder), history(store), refused_now(folder)
     if not known and not aside:
-        raise BadInput(f"There is no generation at {folder.url}. {MAKE_ONE}")
+        raise BadInput(instead(folder, "store"))
     return Models((_state_of(generation, moves) for generation in known), aside)
 
 
@@ -283,10 +281,12 @@ def publish_generation(
         if not isinstance(given, int) or isinstance(given, bool):
             raise BadInput(f"{name} is {shown(given)}. Give a whole number, such as 7.")
     known = generations(Folder(store))
+    if not known:
+        raise BadInput(instead(Folder(store), "store"))
     if not 1 <= number <= len(known):
         raise BadInput(
-            f"There is no generation {shown(number)} at {Folder(store).url}. "
-            + (f"fewpass models {store} lists those that are there." if known else MAKE_ONE)
+            f"There is no generation {shown(number).zfill(6)} at {Folder(store).url}. "
+            f"{command('models', store)} lists those that are there."
         )
     if not known[number - 1].is_decided:
         raise BadInput(f"Generation {number:06d} is not decided yet. The next refresh finishes it.")

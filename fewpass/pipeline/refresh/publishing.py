@@ -25,6 +25,7 @@ from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import weights_digest
 from fewpass.storage.folder import Damaged, Folder
+from fewpass.storage.kinds import command
 from fewpass.storage.seal import seal, unseal
 
 logger = logging.getLogger(__name__)
@@ -124,8 +125,8 @@ def _numbers(folder: Folder) -> list[int]:
     if not found and folder.exists(EARLIER):
         raise BadInput(
             f"{folder.address(EARLIER)} was written by an earlier version, and is not followed any "
-            f"more. Look which generation it names, remove it, and say fewpass publish "
-            f"{folder.url} NUMBER."
+            f"more. Look which generation it names, remove it, and say "
+            f"{command('publish', folder.url, 'NUMBER')}."
         )
     return found
 
@@ -188,7 +189,8 @@ def _overtaken(store: str, after: int, current: Publication | None) -> Published
     newest = f"is number {current.number} ({current.sentence()})" if current else "was removed"
     return PublishedMeanwhile(
         f"Nothing was changed: the newest publication {newest}, where number {after} was expected. "
-        f"Look with fewpass models {Folder(store).url}, and publish again if that is still meant."
+        f"Look with {command('models', Folder(store).url)}, and publish again if that is still "
+        "meant."
     )
 
 

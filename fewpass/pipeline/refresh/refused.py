@@ -23,11 +23,6 @@ from fewpass.storage.folder import Folder
 from fewpass.storage.seal import seal, unseal
 
 REFUSED = "refused"
-#: What stores call the mark of a version, the surest first.
-_MARKS = (
-    "VersionId", "version_id", "generation", "ETag", "etag", "md5Hash", "content_md5", "mtime",
-    "LastModified", "last_modified", "Last-Modified", "updated", "modified", "created",
-)  # fmt: skip
 
 
 class Refused(NamedTuple):
@@ -102,13 +97,8 @@ def worth_trying(
 
 def mark_of(address: Address) -> str | None:
     """Return what changes when a file does, beside its size; None where that is not known."""
-    try:
-        address.store.invalidate_cache()
-        info = address.store.info(address.path)
-    except OSError:
-        return None
-    found = (str(info[name]) for name in _MARKS if info.get(name) is not None)
-    return next(found, None)
+    version = address.file.version if address.file else None
+    return None if version is None else str(version)
 
 
 def reading_of(plan: IngestPlan) -> str:

@@ -24,6 +24,7 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.hashed_names import HashedNames, require_columns
+from fewpass.storage.kinds import instead, kind_of
 from fewpass.storage.manifest import Labels, Manifest, Scaling, Values
 from fewpass.storage.row_state import RowStateStore
 from fewpass.storage.schema import Schema
@@ -134,9 +135,15 @@ class RunFolder:
         if self.exists():
             self._require_same(record)
         else:
+            self._require_free()
             self.folder.require_writable()
             told = json.loads(record.model_dump_json())  # what is foreseen as infinite is null
             self.folder.write(KEY, seal(told, indent=2))
+
+    def _require_free(self) -> None:
+        """Refuse to begin a run in what is something else: its files would be mixed up."""
+        if kind_of(self.folder) in ("data set", "snapshot", "generation", "store", "unfinished"):
+            raise BadInput(instead(self.folder, "new run"))
 
     def record(self) -> RunRecord:
         """Read back what was planned.
@@ -201,7 +208,7 @@ class RunFolder:
 
     def _absent(self) -> BadInput | Damaged:
         if not self.snapshots.names():
-            return BadInput(f"There is no run at {self.url}. Start one with fewpass train.")
+            return BadInput(instead(self.folder, "run"))
         return Damaged(
             f"{self.folder.address(KEY)} is missing, where snapshots are. Restore it from a copy, "
             f"or begin a new run at its model (`start_from={self.url}`)."

@@ -202,7 +202,11 @@ def predict(
         require_chunks(model, memory, dataset)
     with (
         open_predictions(
-            output, predictor.columns, storage_options, replace=overwrite, before=file.require_free
+            output,
+            predictor.columns,
+            storage_options,
+            replace=file.may_replace,
+            before=file.require_free,
         ) as out,
         ThreadPoolExecutor(threads) as pool,
     ):

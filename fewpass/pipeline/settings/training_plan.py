@@ -142,7 +142,7 @@ class TrainingPlan(Described):
         if wrong:
             raise BadInput(
                 f"{self.solver.kind} cannot do with {wrong[0]} = {getattr(self, wrong[0])}: it has "
-                f"the {only} for a loss, one stream, and ends after `solver.iterations=...` steps. "
+                f"the {only} for a loss, one stream, and ends after its own number of steps. "
                 f"Leave it out, or choose {needs.instead}."
             )
         return self

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import io
 import lzma
@@ -22,12 +21,16 @@ from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.sources.blanks import by_tabs
 from fewpass.pipeline.sources.charsets import as_utf8, peekable, with_line_feeds
 from fewpass.pipeline.sources.exact import count_byte
+from fewpass.pipeline.sources.foreign import LOOKED_AT, refuse_begun
 from fewpass.pipeline.sources.room import UNTOLD, Room
 from fewpass.pipeline.sources.source import Piece, SourceFile
 from fewpass.pipeline.sources.standard_input import STANDARD_INPUT, WORDS, StandardInput
+from fewpass.pipeline.sources.unpacked import unpacked
 from fewpass.pipeline.sources.unpacking import require_window
 from fewpass.solvers.kernels.shapes import Bytes
 from fewpass.storage.addresses import READ_ONLY, open_store, protocol_of
+from fewpass.storage.folder import Folder
+from fewpass.storage.kinds import OWN, instead, kind_of
 from fewpass.storage.redaction import without_queries, without_secrets
 from fewpass.storage.source_files import (
     Checked,
@@ -40,7 +43,6 @@ from fewpass.storage.source_files import (
 )
 
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
-_LOOKED_AT = 200
 #: Text decompressed to learn how far a file expands, and what its rows look like.
 SAMPLE_BYTES = 1 << 20
 #: The same for compressed text, where a decompressor takes in more than it has given out.
@@ -50,11 +52,9 @@ _NEWLINE = 10
 #: What files that are no text begin with.
 _NO_TEXT = {
     b"\x1f\x8b": "gzip (.gz)", b"BZh": "bzip2 (.bz2)", b"\xfd7zXZ\x00": "xz (.xz)",
-    b"\x28\xb5\x2f\xfd": "zstandard (.zst)", b"PK\x03\x04": "zip (.npz, or a spreadsheet)",
+    b"\x28\xb5\x2f\xfd": "zstandard (.zst)", b"PK\x03\x04": "zip (.npz, .xlsx or .zip)",
     b"PAR1": "Parquet (.parquet)", b"ARROW1": "Arrow (.arrow)", b"\x93NUMPY": "NumPy (.npy)",
 }  # fmt: skip
-#: What a page of the web begins with, in small letters.
-_PAGES = (b"<!doctype html", b"<html", b"<?xml", b"<head", b"<body")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _HIDDEN = re.compile(r"/[._]")
 _WITH_AN_END = ("parquet", "arrow", "npy", "npz")  # formats
@@ -140,6 +140,7 @@ def _expand(spec: str, storage_options: dict[str, Any]) -> Iterator[Address]:
         is_glob = any(mark in path for mark in marks) and not store.exists(path)
         paths = sorted(store.glob(path)) if is_glob else [path]
         if not (is_glob or is_web) and store.isdir(path):
+            _require_rows(spec, storage_options)
             paths = _files_below(store, path)
         files = [_describe(store, one) for one in paths if not (is_glob and store.isdir(one))]
     if not files:
@@ -149,11 +150,16 @@ def _expand(spec: str, storage_options: dict[str, Any]) -> Iterator[Address]:
     yield from files
 
 
+def _require_rows(spec: str, storage_options: dict[str, Any]) -> None:
+    """Refuse folders that hold no rows of anybody's, but what was made of them."""
+    folder = Folder(spec, storage_options)
+    if kind_of(folder) in OWN:
+        raise BadInput(instead(folder, "rows"))
+
+
 def _files_below(store: Any, folder: str) -> list[str]:
     """Return the files of a folder and of those in it; what begins with . or _ is no data."""
     start = len(folder.rstrip("/"))
-    if store.exists(f"{folder.rstrip('/')}/manifest.json"):
-        raise BadInput(f"{folder} is a data set, files of rows were expected. Train on it.")
     found = [path for path in sorted(store.find(folder)) if not _HIDDEN.search(path[start:])]
     if not found:
         raise BadInput(f"{folder} is a folder without files of rows. Name another.")
@@ -211,8 +217,8 @@ def _told_plainly(name: str, store: Any) -> Iterator[None]:
         if without_secrets(str(error)) == str(error):
             raise
         raise BadInput(without_secrets(str(error))) from None
-    except (CutShort, SourceChanged):  # in our own words, which have none
-        raise
+    except (CutShort, SourceChanged) as error:  # in our own words, which have none
+        raise error from None
     except FileNotFoundError:
         if _is_local(store):
             raise
@@ -319,10 +325,8 @@ def _require_same(stored: BinaryIO) -> None:
 def _decompressed(stored: BinaryIO, compression: str) -> BinaryIO:
     if compression == ".gz":
         return cast("BinaryIO", gzip.GzipFile(fileobj=stored))
-    if compression == ".bz2":
-        return cast("BinaryIO", bz2.BZ2File(stored))
-    if compression == ".xz":
-        return cast("BinaryIO", lzma.LZMAFile(stored))
+    if compression in (".bz2", ".xz"):
+        return unpacked(stored, compression)
     if compression == ".zst":
         import pyarrow as pa  # noqa: PLC0415 - a tenth of a second that other text need not wait
 
@@ -395,7 +399,7 @@ def _lines_of(address: Address) -> Iterator[tuple[BinaryIO, BinaryIO]]:
     """Open a text file; BadInput refuses a line that memory has no room for."""
     with opened(address) as (stream, stored):
         peeked = peekable(stream)
-        _require_text(peeked.peek(_LOOKED_AT), address.name)
+        _require_text(peeked.peek(LOOKED_AT), address)
         try:
             text = as_utf8(cast("BinaryIO", peeked), address.charset, address.name)
             yield with_line_feeds(text, address.name), stored
@@ -406,23 +410,23 @@ def _lines_of(address: Address) -> Iterator[tuple[BinaryIO, BinaryIO]]:
             ) from error
 
 
-def _require_text(begins: bytes, name: str) -> None:
+def refuse_foreign(address: Address, head: bytes) -> None:
+    """Refuse what ingest does not read, by first bytes; what may be a zip is looked into."""
+    if address.compression or address.size is None or not head.startswith(b"PK"):
+        refuse_begun(address.name, head)
+        return
+    with opened(address) as (stream, _):
+        refuse_begun(address.name, head, stream)
+
+
+def _require_text(begins: bytes, address: Address) -> None:
+    refuse_foreign(address, begins)
     for mark, what in _NO_TEXT.items():
         if begins.startswith(mark):
             raise BadInput(
-                f"{name}: the file begins as {what} does, and text was expected. Give it the name "
-                "that says what it holds, or unpack it."
+                f"{address.name}: the file begins as {what} does, and text was expected. Give it "
+                "the name that says what it holds, or unpack it."
             )
-    require_no_page(begins, name)
-
-
-def require_no_page(begins: bytes, name: str) -> None:
-    """Refuse what a server sends in place of a file, for example to who has not logged in."""
-    if begins[:_LOOKED_AT].lstrip(_BYTE_ORDER_MARK + b" \t\r\n").lower().startswith(_PAGES):
-        raise BadInput(
-            f"{name}: the file begins as a page of the web does, and rows were expected. Look at "
-            "it in a browser: the address may be another, or ask for a login."
-        )
 
 
 def text_pieces(address: Address, n_bytes: int, longest: int) -> Iterator[Text]:

@@ -58,7 +58,7 @@ def prepare(
     if plan.source is not None:
         return _straight(plan, run)
     dataset = Dataset.open(plan.dataset, storage_options)
-    judges = Dataset.open(plan.held_out, storage_options) if plan.held_out else None
+    judges = _judges(plan, storage_options, dataset)
     found = {"dataset": dataset.folder.url, "held_out": judges.folder.url if judges else None}
     plan = plan.model_copy(update=found)  # found from anywhere
     if run.exists():
@@ -67,6 +67,14 @@ def prepare(
         plan = with_lam_path(plan, dataset.manifest)
         plan = with_memory(plan, dataset) if near else plan
     return Prepared(run, plan, dataset, choice_of(plan, dataset), judges=judges)
+
+
+def _judges(
+    plan: TrainingPlan, storage_options: StorageOptions, dataset: Dataset
+) -> Dataset | None:
+    if plan.held_out is None:
+        return None
+    return Dataset.open(plan.held_out, storage_options, like=dataset.folder.url)
 
 
 def _require_place(run: RunFolder) -> None:

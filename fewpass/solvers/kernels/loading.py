@@ -19,7 +19,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from numba.core import caching, environment, serialize, sigutils, types
+from numba import types
+from numba.core import caching, environment, serialize, sigutils
 from numba.core.compiler import CompileResult
 from numba.core.runtime.nrt import rtsys
 

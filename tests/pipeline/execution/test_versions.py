@@ -108,10 +108,13 @@ def test_a_worker_that_may_take_less_than_the_plan_is_named(cluster, caplog):
     place = Execution(scheduler=cluster.scheduler_address)
     with open_executor(place) as executor, caplog.at_level(logging.WARNING):
         executor.check_memory(100_000_000)
-        assert not caplog.records
+        assert not warned(caplog)
         executor.check_memory(1 << 30)
-    (record,) = caplog.records
-    said = record.getMessage()
+    (said,) = warned(caplog)
     assert cluster.workers[0].address in said
     assert "--memory-limit 1655MB" in said  # a gibibyte and the libraries are 0.8 of it
     assert "`memory` to 160MB at most" in said
+
+
+def warned(caplog):
+    return [r.getMessage() for r in caplog.records if r.name.startswith("fewpass")]

@@ -7,6 +7,7 @@ import gc
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from importlib.metadata import version
 from pathlib import Path
@@ -22,8 +23,10 @@ from fewpass.flows.log_lines import json_line, wants_json, warnings_told
 from fewpass.flows.printing import (
     between_words,
     ending_quietly,
+    fill_closed_streams,
     formatted_traceback,
     printable,
+    require_output,
 )
 from fewpass.flows.signals import Interrupts, end_at_once, handling
 
@@ -119,6 +122,7 @@ def start(*words: Annotated[str, Parameter(show=False)]) -> int:
 def command_line() -> None:
     """Be the `fewpass` command: run what the process was started for, and end it."""
     end_at_once()
+    fill_closed_streams()
     gc.set_threshold(COLLECTED_EVERY)
     atexit.register(gc.freeze)  # what is left at the end is not looked through once more
     with ending_quietly():
@@ -139,6 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     interrupts = Interrupts()
     with handling(interrupts.handle, [signal.SIGINT]), warnings_told(tokens):
         try:
+            require_output()
             return app(tokens, exit_on_error=False, print_error=False) or 0
         except BrokenPipeError:  # whoever reads has read enough
             raise
@@ -154,5 +159,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 if wants_json(tokens)
                 else between_words(f"fewpass: {said}")
             )
-            sys.stderr.write(f"{line}\n")
+            with suppress(OSError):  # nobody hears it; the status tells, too
+                sys.stderr.write(f"{line}\n")
             return exit_status(told)

@@ -21,6 +21,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.execution.semaphores import require_semaphores
 from fewpass.solvers.refused import shown
 from fewpass.solvers.registry import (
     DUAL,
@@ -105,11 +106,12 @@ def warm_up(
     Raises
     ------
     BadInput
-        If there is no such loss or layout.
+        If there is no such loss or layout, or processes cannot be started here.
     """
     from fewpass.solvers.kernels.dispatch import cache_folder  # noqa: PLC0415 - imports numba
 
     todo = list(combinations(losses, layouts))
+    require_semaphores("do without: kernels are compiled when they are first needed")
     began, kernels = time.perf_counter(), 0
     if processes is not None and not (isinstance(processes, int) and processes > 0):
         raise BadInput(f"processes is {shown(processes)}. Give a whole number from 1 on.")

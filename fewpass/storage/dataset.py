@@ -78,13 +78,13 @@ class Dataset:
         except FileNotFoundError as error:
             raise NotADataset(instead(folder, "data set", like)) from error
         except UnknownVersion as error:
-            if kind_of(folder) == "snapshot":
-                raise NotADataset(instead(folder, "data set", like)) from error
+            _refuse_snapshot(folder, like)
             raise NotADataset(
                 f"{folder.address(KEY)} cannot be read: {error}. Use the version of fewpass that "
                 "wrote it, or ingest the source again."
             ) from error
         except ValueError as error:
+            _refuse_snapshot(folder, like)
             raise Damaged(f"{folder.address(KEY)} is damaged: {error}. {RESTORE}") from error
         return cls(folder, manifest)
 
@@ -284,6 +284,12 @@ class Dataset:
                 f"Chunk {k} of {self.folder.url} points outside its {self.n_features} columns or "
                 f"its {indices.size} values. Do not use this data set; ingest the source again."
             )
+
+
+def _refuse_snapshot(folder: Folder, like: str | None) -> None:
+    """Refuse a snapshot, whose manifest has the name of a data set's."""
+    if kind_of(folder) == "snapshot":
+        raise NotADataset(instead(folder, "data set", like))
 
 
 def _require_objects(manifest: Manifest) -> None:

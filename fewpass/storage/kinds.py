@@ -146,5 +146,5 @@ def _rows_for(url: str, kind: Kind, like: str | None) -> str:
         return f"Name the data set that it was trained on; {command('inspect', url)} tells which."
     if kind == "data set":
         return f"Train on it as it is: {command('train', url, 'RUN')}."
-    more = () if like is None else ("--like", like)
-    return f"Make a data set of it: {command('ingest', url, 'DATASET', *more)}."
+    more = "" if like is None else f" `like={like}`"
+    return f"Make a data set of it: {command('ingest', url, 'DATASET')}{more}."

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from fewpass.storage.addresses import open_store, protocol_of, require_writable
+from fewpass.storage.source_files import is_page
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer  # collections.abc has it from Python 3.12
@@ -27,6 +28,11 @@ class RemoteFiles:
     def read(self, key: str) -> bytes:
         """Return the bytes of the object."""
         data: bytes = self._fs.cat_file(self._path(key))
+        if is_page(data):
+            raise OSError(
+                "a page of the web came in its place, as where a login is asked for, or the "
+                "address is another"
+            )
         return data
 
     def read_into(self, key: str, *buffers: memoryview) -> int:
@@ -73,7 +79,8 @@ class RemoteFiles:
         found = self._fs.info(self._path(key))
         if found["type"] != "file":
             raise FileNotFoundError(key)
-        return int(found["size"])
+        size = found["size"]
+        return len(self.read(key)) if size is None else int(size)  # some web servers do not say
 
     def list(self, prefix: str) -> list[str]:
         """Return the objects below `prefix`."""

@@ -165,7 +165,12 @@ def _long_cell(size: int, n: int = 200) -> pa.Table:
 
 
 def _zeros(n: int) -> pa.Table:
-    return pa.table({"x": np.zeros(n), "y": np.zeros(n)})
+    return pa.table({"x": np.zeros(n), "y": (np.arange(n) % 2).astype(np.int8)})
+
+
+def _drawn(n: int) -> pa.Table:
+    rng = np.random.default_rng(0)
+    return pa.table({"x": rng.normal(size=n), "y": (np.arange(n) % 2).astype(np.int8)})
 
 
 def _dictionary(word: int, n: int) -> pa.Table:
@@ -187,9 +192,9 @@ def _columns(d: int, n: int = 4) -> pa.Table:
     return pa.table({**{f"c{k}": np.ones(n) for k in range(d)}, "y": _labels(n)})
 
 
-def _distinct(n: int, length: int) -> pa.Table:
-    words = [f"{k:0{length}d}x" for k in range(n)]
-    return pa.table({"x": words, "y": _labels(n)})
+def _texts(n: int) -> pa.Table:
+    words = [f"text {k % 97} and so on " * 100 for k in range(97)]
+    return pa.table({"x": [words[k % 97] for k in range(n)], "y": _labels(n)})
 
 
 # -- arrays ------------------------------------------------------------------------------------
@@ -238,15 +243,15 @@ SHAPES = {
     "300,000 columns, CSV": Shape("a.csv", _wide(300_000), _NUMBER_ROWS),
     "20,000 columns, CSV": Shape("a.csv", _wide(20_000, 40), _NUMBER_ROWS),
     "100,000 columns of words, CSV": Shape("a.csv", _wide(100_000, 4, "red"), _wide(3, 200, "red")),
-    "2,000,000 categories of 100 characters": Shape(
-        "a.csv", _table(lambda k: f"{k:0100d}x", 2_000_000), _TEXT_ROWS
+    "600,000 categories of 100 characters": Shape(
+        "a.csv", _table(lambda k: f"{k:0100d}x", 600_000), _TEXT_ROWS
     ),
-    "text that is 500 MB unpacked, .gz": Shape(
-        "a.csv.gz", _packed(_table(lambda k: f"word {k % 7} and so on " * 10, 2_300_000), _gz),
+    "text that is 150 MB unpacked, .gz": Shape(
+        "a.csv.gz", _packed(_table(lambda k: f"word {k % 7} and so on " * 10, 700_000), _gz),
         _packed(_TEXT_ROWS, _gz),
     ),
     "a dictionary of 512 MB, .xz": Shape(
-        "a.csv.xz", _packed(_table(lambda k: f"word {k % 7} and so on " * 10, 2_300_000), _xz),
+        "a.csv.xz", _packed(_table(lambda k: f"word {k % 7} and so on " * 10, 20_000), _xz),
         _packed(_TEXT_ROWS, _xz),
     ),
     "5,000,000 features in a line, LIBSVM": Shape(
@@ -274,15 +279,21 @@ SHAPES = {
     "a cell of 200 MB, Parquet": Shape(
         "a.parquet", _parquet(lambda: _long_cell(200 * MB)), _parquet(_words)
     ),
-    "a page of 400 MB, Parquet": Shape(
+    "a page of 80 MB, Parquet": Shape(
         "a.parquet",
-        _parquet(lambda: _zeros(50_000_000), use_dictionary=False, data_page_size=1 << 30,
-                 row_group_size=50_000_000, compression="zstd", write_batch_size=1 << 26),
+        _parquet(lambda: _drawn(10_000_000), use_dictionary=False, data_page_size=1 << 30, max_rows_per_page=1 << 30,
+                 row_group_size=25_000_000, compression="zstd", write_batch_size=1 << 26),
         _parquet(_numbers),
     ),
-    "a row group of 800 MB, Parquet": Shape(
+    "texts of 2 kB, Parquet": Shape(
+        "a.parquet", _parquet(lambda: _texts(100_000), use_dictionary=False), _parquet(_words)
+    ),
+    "embeddings of 768 numbers, Parquet": Shape(
+        "a.parquet", _parquet(lambda: _lists(768, 40_000)), _parquet(lambda: _lists(3, 200))
+    ),
+    "a row group of 200 MB, Parquet": Shape(
         "a.parquet",
-        _parquet(lambda: _zeros(50_000_000), use_dictionary=False, row_group_size=50_000_000),
+        _parquet(lambda: _zeros(25_000_000), use_dictionary=False, row_group_size=25_000_000),
         _parquet(_numbers),
     ),
     "a dictionary that expands to 2 GB, Parquet": Shape(
@@ -291,11 +302,11 @@ SHAPES = {
     "lists of 2,000,000, Parquet": Shape(
         "a.parquet", _parquet(lambda: _lists(2_000_000, 60)), _parquet(lambda: _lists(3, 200))
     ),
-    "100,000 columns, Parquet": Shape("a.parquet", _parquet(lambda: _columns(100_000)), _parquet(_numbers)),
+    "30,000 columns, Parquet": Shape("a.parquet", _parquet(lambda: _columns(30_000)), _parquet(_numbers)),
     "a batch of 900 MB, compressed Arrow": Shape(
-        "a.arrow", _ipc(lambda: _zeros(56_000_000)), _ipc(_numbers)
+        "a.arrow", _ipc(lambda: _zeros(100_000_000)), _ipc(_numbers)
     ),
-    "a batch of 400 MB, Arrow": Shape(
+    "a batch of 200 MB, Arrow": Shape(
         "a.arrow", _ipc(lambda: _zeros(25_000_000), None), _ipc(_numbers, None)
     ),
     "a cell of 200 MB, Arrow": Shape(
@@ -310,10 +321,10 @@ SHAPES = {
     "300,000 columns, Arrow": Shape("a.arrow", _ipc(lambda: _columns(300_000)), _ipc(_numbers)),
     "rows of 20,000,000, NPY": Shape("a.npy", _npy(4, 20_000_000), _npy(200, 4), labelled=False),
     "rows of 300,000, NPY": Shape("a.npy", _npy(100, 300_000), _npy(200, 4), labelled=False),
-    "an archive of 800 MB unpacked, NPZ": Shape(
-        "a.npz", _npz(100, 1_000_000), _npz(200, 4), labelled=False
+    "an archive of 200 MB unpacked, NPZ": Shape(
+        "a.npz", _npz(25, 1_000_000), _npz(200, 4), labelled=False
     ),
-    "3,000 rows of 30,000, NPZ": Shape(
-        "a.npz", _npz(3_000, 30_000), _npz(200, 4), labelled=False
+    "1,000 rows of 30,000, NPZ": Shape(
+        "a.npz", _npz(1_000, 30_000), _npz(200, 4), labelled=False
     ),
 }  # fmt: skip

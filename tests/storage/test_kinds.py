@@ -66,5 +66,5 @@ def test_commands_are_typed_as_they_are_told():
 
 def test_a_held_out_file_is_to_be_ingested_like_the_rest(tmp_path):
     (tmp_path / "t.csv").write_text("a,label\n1,2\n")
-    with pytest.raises(NotADataset, match=r"is a file, .*t\.csv DATASET --like rest\."):
+    with pytest.raises(NotADataset, match=r"is a file, .*t\.csv DATASET `like=rest`\."):
         Dataset.open(str(tmp_path / "t.csv"), like="rest")

@@ -82,6 +82,7 @@ def dates_in(cells: Any, order: str | None = None) -> Dates | None:
         form = _commonest(left, forms, order)
         if form is None:
             return None
+        form = form if order else _as_cells_tell(left, form)
         forms.append(form)
         unread = left.filter(pa.array(np.isnan(in_form(left, form))))
         left = unread.filter(_not(impossible(unread, form)))
@@ -106,6 +107,13 @@ def order_of(form: str) -> str | None:
 def turned(form: str) -> str:
     """Return a form with day and month in the other order."""
     return re.sub("%[dm]", lambda found: "%m" if found[0] == "%d" else "%d", form)
+
+
+def _as_cells_tell(cells: Any, form: str) -> str:
+    """Return a form, or the one in the other order where more cells are dates in it."""
+    if order_of(form) is None:
+        return form
+    return min(form, turned(form), key=lambda one: int(np.isnan(in_form(cells, one)).sum()))
 
 
 def is_open(cells: Any, form: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -91,10 +91,19 @@ def held_in(name: str, cells: Any) -> Held:
     )
 
 
+def is_readable(kind: Any) -> bool:
+    """Say whether columns of an Arrow type become numbers."""
+    types = pa.types
+    is_one = is_numeric(kind) or is_span(kind) or is_text(kind) or types.is_null(kind)
+    is_other = types.is_date(kind) or types.is_timestamp(kind) or types.is_boolean(kind)
+    is_of_lists = any(is_of_kind(kind) for is_of_kind, _ in _LISTS)
+    return bool(is_one or is_other or is_of_lists or types.is_dictionary(kind))
+
+
 def as_asked(name: str, asked: str, cells: Any) -> Held:
     """Return a kind that somebody asked for, with what the sample tells of how it is written."""
     word, _, how = asked.partition(":")
-    kind: Kind = word  # type: ignore[assignment] - as settings checked
+    kind = cast("Kind", word)  # as settings checked
     if how and is_text(cells.type):
         return _as_said(kind, how, cells.drop_null())._replace(said=True)
     if kind == "date" and (unit := unit_since_1970(cells)):
@@ -207,7 +216,7 @@ def _are_compact_dates(known: Any) -> bool:
 def needs_encoding(held: Held, cells: Any) -> bool:
     """Say whether a column is more than numbers: words, dates, gaps, or far outliers."""
     if pa.types.is_boolean(cells.type):
-        return False
+        return bool(cells.null_count)
     if held.kind != "number" or held.written != "plain" or held.missing or is_span(cells.type):
         return True
     numbers, _ = read_numbers(cells)

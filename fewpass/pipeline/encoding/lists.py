@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pydantic import model_validator
 
 from fewpass.pipeline.encoding.cells import (
+    LARGEST_ENCODED,
     Floats,
     Mask,
     is_numeric,
@@ -25,7 +26,7 @@ _FITTED_VALUES = 1 << 19  # numbers of a sample that are looked at at once, in d
 
 
 class Vector(ColumnRecipe):
-    """As many numbers in every row, each standardised; a missing list has a column of its own."""
+    """As many numbers in every row, standardised; one column for a missing or an empty list."""
 
     kind: Literal["vector"] = "vector"
     mean: tuple[float, ...]
@@ -50,9 +51,10 @@ class Vector(ColumnRecipe):
         return f"{len(self.mean)} numbers, standardised"
 
     def entries(self, cells: Any) -> Entries:
-        """Encode lists; one of another length is bad."""
+        """Encode lists; bad is one of another length, or far larger than those of the sample."""
         values, known, bad = vectors_in(cells, len(self.mean))
         scaled = np.nan_to_num((values - np.array(self.mean)) / np.array(self.deviation))
+        bad[known] = (np.abs(scaled) > LARGEST_ENCODED).any(axis=1)
         counts = np.where(known, len(self.mean), 1)
         starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
         column, value = np.full(starts[-1], len(self.mean)), np.ones(starts[-1])
@@ -99,18 +101,23 @@ def _rows_of(cells: Any) -> NDArray[np.int64]:
 
 
 def vectors_in(cells: Any, size: int) -> tuple[Floats, Mask, Mask]:
-    """Return lists of `size` numbers (m, size), which rows (n,) they are, and those of others."""
-    lengths = pc.list_value_length(cells)
-    known = np.asarray(pc.fill_null(pc.equal(lengths, size), False), np.bool_)
-    bad = np.asarray(cells.is_valid(), np.bool_) & ~known
+    """Return lists of `size` numbers (m, size), which rows (n,) they are, and those of others.
+
+    Empty lists are missing ones.
+    """
+    lengths = pc.fill_null(pc.list_value_length(cells), 0)
+    filled = np.asarray(pc.greater(lengths, 0), np.bool_) & np.asarray(cells.is_valid(), np.bool_)
+    known = filled & np.asarray(pc.equal(lengths, size), np.bool_)
+    bad = filled & ~known
     numbers = pc.cast(pc.list_flatten(cells.filter(pa.array(known))), pa.float64(), safe=False)
-    values = np.array(numbers.to_numpy(zero_copy_only=False)).reshape(-1, size)
+    values = np.array(numbers.to_numpy(zero_copy_only=False)).reshape(int(known.sum()), size)
     return np.where(np.isfinite(values), values, np.nan), known, bad
 
 
 def fitted_vector(name: str, cells: Any) -> Vector:
-    """Standardise by a sample, whose commonest length is that of all."""
-    lengths = pc.list_value_length(cells).drop_null()
+    """Standardise by a sample, whose commonest length, empty lists aside, is that of all."""
+    lengths = pc.list_value_length(cells.drop_null())
+    lengths = lengths.filter(pc.greater(lengths, 0))
     size = pc.mode(lengths)[0]["mode"].as_py() if len(lengths) else 0
     mean, deviation = _moments(lengths, cells.drop_null(), size)
     usable = np.where(deviation > 1e-12 * np.abs(mean), deviation, 1.0)

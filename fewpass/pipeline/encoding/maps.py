@@ -10,7 +10,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from fewpass.pipeline.encoding.cells import Floats, is_numeric, words_of
+from fewpass.pipeline.encoding.cells import (
+    LARGEST_CELL,
+    LARGEST_ENCODED,
+    Floats,
+    is_numeric,
+    words_of,
+)
 from fewpass.pipeline.encoding.column_recipe import LARGEST, ColumnRecipe, Entries
 from fewpass.pipeline.encoding.text import Ragged
 
@@ -55,7 +61,10 @@ class Map(ColumnRecipe):
         return f"map of {len(self.names)} names to numbers, rare or unseen ones counted together"
 
     def entries(self, cells: Any) -> Entries:
-        """Encode maps; a name that comes twice in a row has the sum of its numbers."""
+        """Encode maps; a name that comes twice in a row has the sum of its numbers.
+
+        Bad are those with a number that is far too large beside those of the sample.
+        """
         rows, names, values = pairs_in(cells)
         places = pc.index_in(names, value_set=pa.array(self.names, pa.large_string()))
         codes = places.fill_null(len(self.names)).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -65,7 +74,9 @@ class Map(ColumnRecipe):
         found, at = np.unique(rows * self.width + codes, return_inverse=True)
         starts = np.searchsorted(found, np.arange(len(cells) + 1) * self.width)
         sums = np.bincount(at, value, minlength=len(found)).astype(np.float64)
-        return Entries((Ragged(starts, found % self.width, sums),))
+        bad = np.zeros(len(cells), np.bool_)
+        bad[found[np.abs(sums) > LARGEST_ENCODED] // self.width] = True
+        return Entries((Ragged(starts, found % self.width, sums),), bad if bad.any() else None)
 
 
 def pairs_in(cells: Any) -> Pairs:
@@ -89,7 +100,8 @@ def fitted_map(name: str, cells: Any, enough: int, most: int) -> Map:
     codes = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     known = coded.dictionary.to_pylist()
     counts = np.bincount(codes, minlength=len(known))
-    squares = np.bincount(codes, values * values, minlength=len(known))
+    usual = np.where(np.abs(values) <= LARGEST_CELL, values, 0.0)
+    squares = np.bincount(codes, usual * usual, minlength=len(known))
     often = [(-int(counts[k]), known[k], k) for k in np.flatnonzero(counts >= enough).tolist()]
     chosen = sorted((word, k) for _, word, k in sorted(often)[:most])
     sizes = [float(np.sqrt(squares[k] / counts[k])) for _, k in chosen]

@@ -13,7 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from fewpass.pipeline.estimators.kinds_of_rows import is_paths, is_stored
-from fewpass.pipeline.estimators.rows import checked
+from fewpass.pipeline.estimators.rows import checked, require_finite
 from fewpass.storage.table import Table
 
 if TYPE_CHECKING:  # what a fit needs is imported when one begins
@@ -47,7 +47,9 @@ class LinearModel(BaseEstimator):
             X = self.encoder_.transform(X)
         else:
             X = checked(self, X, reset=False)
-        scores: Vector = X @ self.coef_.T + self.intercept_
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores: Vector = X @ self.coef_.T + self.intercept_
+        require_finite(scores)
         return scores.ravel() if scores.ndim == 1 or scores.shape[1] == 1 else scores
 
     # -- tables ----------------------------------------------------------------------------------

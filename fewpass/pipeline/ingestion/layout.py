@@ -11,7 +11,7 @@ from fewpass.pipeline.ingestion.scaling import FEWEST_ROWS, MOST_ROWS, resolved
 from fewpass.pipeline.settings.ingest_plan import ScalingKind
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sources.filled import FilledSource, filled, first_rows
-from fewpass.pipeline.sources.source import Source, notes_of
+from fewpass.pipeline.sources.source import Source, add_notes
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.table import SparseTable, cut
 
@@ -50,7 +50,7 @@ def laid_out(
     if found.schema is None or found.schema.encoding is None:
         lost = note_on_lost_digits(found, open_, options)
         if lost:
-            found.notes = (*notes_of(found), *lost)  # type: ignore[attr-defined] - of some alone
+            add_notes(found, lost)
     return found
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.ingestion.work_dir import INSIDE
-from fewpass.pipeline.outputs import MARKS, head_of, require_outside
+from fewpass.pipeline.places import INGEST_KEY, MARKS, head_of, require_outside
 from fewpass.storage.addresses import BadAddress
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import PROBE, Folder
@@ -18,7 +18,7 @@ from fewpass.storage.manifest import FORMAT, KEY
 from fewpass.storage.schema import KEY as SCHEMA
 
 #: Written first, stays: which plan this data set is made by, and what the manifest does not say.
-MARKER = "ingest.json"
+MARKER = INGEST_KEY
 GROUP = "zarr.json"
 #: Everything of a data set; nothing else in the folder is ever deleted.
 _OURS = ("X", "rows", "target", "weight", "columns", GROUP, SCHEMA)

@@ -61,7 +61,7 @@ class Generation(NamedTuple):
     def is_abandoned(self) -> bool:
         """Whether it was given up: then its files are not taken, and it has no model."""
         told = _told(self.folder) if self.is_decided else None
-        return bool(told) and told.get("abandoned") is True
+        return told is not None and told.get("abandoned") is True
 
 
 class Decision(NamedTuple):

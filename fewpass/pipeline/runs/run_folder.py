@@ -17,6 +17,7 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from fewpass.pipeline.errors import BadInput, PlanMismatch
+from fewpass.pipeline.places import RUN_FORMAT, RUN_KEY
 from fewpass.pipeline.plan.auto import MethodChoice
 from fewpass.pipeline.plan.forecast import Forecast
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -30,9 +31,8 @@ from fewpass.storage.schema import Schema
 from fewpass.storage.seal import seal, unseal
 from fewpass.storage.snapshot import Snapshot, SnapshotStore
 
-FORMAT: Final = "fewpass-run"
 FORMAT_VERSION: Final = 2
-KEY, LOG = "run.json", "log.jsonl"
+KEY, LOG = RUN_KEY, "log.jsonl"
 
 
 class RunRecord(BaseModel):
@@ -40,7 +40,7 @@ class RunRecord(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    format: Literal["fewpass-run"] = FORMAT
+    format: Literal["fewpass-run"] = RUN_FORMAT
     version: Literal[2] = FORMAT_VERSION
     plan: TrainingPlan
     dataset_fingerprint: str
@@ -222,10 +222,10 @@ class RunFolder:
             return
         told = document if isinstance(document, dict) else {}
         found = told.get("format"), told.get("version")
-        if found != (FORMAT, FORMAT_VERSION):
+        if found != (RUN_FORMAT, FORMAT_VERSION):
             raise PlanMismatch(
                 f"{self.folder.address(KEY)} is {found[0]!r} version {found[1]!r}, where "
-                f"{FORMAT!r} version {FORMAT_VERSION} was expected. Go on with the version of "
+                f"{RUN_FORMAT!r} version {FORMAT_VERSION} was expected. Go on with the version of "
                 f"fewpass that began it, or begin a new run at its model "
                 f"(`start_from={self.url}`)."
             )

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from fewpass.pipeline.ingestion.scaling import Scaler, unscaled
 from fewpass.pipeline.matching import Matched
 from fewpass.pipeline.memory import peak_memory_bytes
-from fewpass.pipeline.outputs import Output, is_data_set
+from fewpass.pipeline.outputs import Output
+from fewpass.pipeline.places import is_data_set
 from fewpass.pipeline.plan.problem import loss_of
 from fewpass.pipeline.runs.model import Model, require_same_columns, stored_weights
 from fewpass.pipeline.scoring.predictions import (

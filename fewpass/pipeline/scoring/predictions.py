@@ -72,6 +72,8 @@ def open_predictions(
     """
     require_ending(url)
     if url == STANDARD_OUTPUT:
+        if sys.stdout is None:
+            raise BadInput("Standard output is closed. Name a file for the predictions.")
         yield _Csv(sys.stdout.buffer, columns, io.BytesIO())
         sys.stdout.flush()
         return

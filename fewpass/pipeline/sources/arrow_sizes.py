@@ -29,7 +29,7 @@ def cut(batches: Iterable[Any], rows: int, n_bytes: int, where: str, room: Room)
     """
     rest: list[Any] = []  # whose rows belong to the next piece, and are too few
     n, filled, first = 0, 0, 1
-    for batch in batches:
+    for batch in _slices(batches, rows):
         ends, start = np.cumsum(sizes_of(batch)), 0
         while start < batch.num_rows:
             begun = int(ends[start - 1]) if start else 0
@@ -46,6 +46,13 @@ def cut(batches: Iterable[Any], rows: int, n_bytes: int, where: str, room: Room)
                 first, n, filled, rest = first + n, 0, 0, []
     if rest:
         yield _joined(rest)
+
+
+def _slices(batches: Iterable[Any], rows: int) -> Iterator[Any]:
+    """Yield batches of so many rows at most, without copies."""
+    for batch in batches:
+        for start in range(0, batch.num_rows, rows):
+            yield batch.slice(start, rows)
 
 
 def _joined(parts: list[Any]) -> Any:
@@ -75,11 +82,19 @@ def _of(cells: Any) -> Any:
         inner = _listed(_of(cells.flatten()))
         known = inner if np.ndim(inner) else np.full(len(cells.flatten()), inner)
         return kind.list_size * int(known.max(initial=0))
-    try:
+    return _of_plain(cells)
+
+
+def _of_plain(cells: Any) -> Any:
+    kind, types = cells.type, pa.types
+    if types.is_primitive(kind):
         return kind.bit_width // 8
-    except ValueError:
-        pass
-    lengths = pc.binary_length(cells).fill_null(0).to_numpy(zero_copy_only=False)
+    if types.is_string_view(kind) or types.is_binary_view(kind):
+        cells = cells.cast(pa.large_binary())
+    try:
+        lengths = pc.binary_length(cells).fill_null(0).to_numpy(zero_copy_only=False)
+    except pa.ArrowNotImplementedError:  # null, and what nobody reads
+        return -(-cells.nbytes // max(1, len(cells)))
     return lengths.astype(np.int64) + 4
 
 
@@ -89,10 +104,12 @@ def _listed(sizes: Any) -> Any:
 
 def _of_lists(cells: Any) -> Any:
     offsets = cells.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
+    first, last = (int(offsets[0]), int(offsets[-1])) if len(offsets) else (0, 0)
     values = cells.keys if pa.types.is_map(cells.type) else cells.values
+    values, offsets = values.slice(first, last - first), offsets - first
     inner: Any = _listed(_of(values))
     if pa.types.is_map(cells.type):
-        inner = inner + _of(cells.items)
+        inner = inner + _of(cells.items.slice(first, last - first))
     if not np.ndim(inner):
         return np.diff(offsets) * inner + 4
     return np.diff(np.append(0, np.cumsum(inner))[offsets]) + 4

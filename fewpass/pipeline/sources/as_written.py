@@ -52,16 +52,16 @@ class AsWritten(NamedTuple):
 
     def among(self, kept: NDArray[np.int64]) -> AsWritten:
         """Return the same of some rows alone, ascending, numbered anew."""
+        if not kept.size:
+            return AsWritten(np.zeros(0, np.int64), tuple)
         at = np.searchsorted(kept, self.rows)
-        stays = (
-            np.flatnonzero(kept[np.minimum(at, kept.size - 1)] == self.rows) if kept.size else []
-        )
+        stays = np.flatnonzero(kept[np.minimum(at, kept.size - 1)] == self.rows)
 
         def texts() -> list[str]:
             every = self.texts()
-            return [every[k] for k in stays]
+            return [every[k] for k in stays.tolist()]
 
-        return AsWritten(at[stays] if len(stays) else np.zeros(0, np.int64), texts)
+        return AsWritten(at[stays], texts)
 
 
 def is_number(text: str, *, padded: bool = True) -> bool:

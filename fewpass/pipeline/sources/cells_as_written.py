@@ -32,8 +32,10 @@ def in_cells(cells: Any) -> AsWritten | None:
 
 def _beyond(cells: Any) -> Any:
     """Say which whole numbers floats may not be: an Arrow array."""
-    low = -LARGEST_EXACT if pa.types.is_signed_integer(cells.type) else 0
-    return pc.or_(pc.greater(cells, LARGEST_EXACT), pc.less(cells, low))
+    far = pc.greater(cells, pa.scalar(LARGEST_EXACT, cells.type))
+    if not pa.types.is_signed_integer(cells.type):
+        return far
+    return pc.or_(far, pc.less(cells, pa.scalar(-LARGEST_EXACT, cells.type)))
 
 
 def _texts(cells: Any) -> list[str]:

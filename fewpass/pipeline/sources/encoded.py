@@ -36,6 +36,7 @@ from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.memory import release_freed_memory
 from fewpass.pipeline.settings.encoding import READ_KINDS
 from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.sources.borders import naming
 from fewpass.pipeline.sources.cells_as_written import in_cells
 from fewpass.pipeline.sources.dense_rows import Targets
 from fewpass.pipeline.sources.raw_rows import RawRows
@@ -82,28 +83,22 @@ class EncodedSource:
     """
 
     extensions: ClassVar[tuple[str, ...]] = ()
-    magic: ClassVar[bytes] = b""
+    magic: ClassVar[bytes | tuple[bytes, ...]] = b""
 
     def __init__(self, rows: RawRows, options: SourceOptions, expected: Expected) -> None:
         self._rows, self._options, self._expected = rows, options, expected
         self.files, self.packed = rows.files, rows.packed
         self._columns = chosen_columns(rows, options, expected)
         n_features = len(self._columns.features)
-        expected.room.require_columns(n_features, rows.files[0].name, encoded=True)
+        expected.room.require_columns(n_features, rows.files[0].name, "encoded")
         self.left_out = self._columns.left_out
         self.has_weight = self._columns.weight is not None
         self._used = used_columns(self._columns)
         known = recipe_in(expected.schema)
         most = LOOK_BYTES if known else SAMPLE_BYTES
         sample = sampled(rows, self._used, most, expected.room.sample)
-        self._target_written = self._written(sample)
-        if (weight := self._columns.weight) is not None:
-            kind = sample.schema.field(name_of(self._columns, weight)).type
-            self._require_single(weight, kind, "weight", "numbers")
-        self.recipe = known or self._fitted(sample)
-        if options.idf == "exact" and known is None:
-            self.recipe = self._with_exact_idf()
-        self._remarks = () if known else tuple(self._remarkable(sample))
+        with naming(self.files[0].name, self.files[0].name):
+            self._look(sample, known)
         del sample
         release_freed_memory()
         self.n_features: int | None = self.recipe.n_outputs
@@ -125,6 +120,17 @@ class EncodedSource:
         told = {c.name: _kind_of(c) for c in self.recipe.columns if c.kind not in LISTS}
         read = {name: kind for name, kind in self._options.column.items() if kind in READ_KINDS}
         return told | read | dropped
+
+    def _look(self, sample: Any, known: Recipe | None) -> None:
+        """Decide by a sample what targets and columns hold."""
+        self._target_written = self._written(sample)
+        if (weight := self._columns.weight) is not None:
+            kind = sample.schema.field(name_of(self._columns, weight)).type
+            self._require_single(weight, kind, "weight", "numbers")
+        self.recipe = known or self._fitted(sample)
+        if self._options.idf == "exact" and known is None:
+            self.recipe = self._with_exact_idf()
+        self._remarks = () if known else tuple(self._remarkable(sample))
 
     # -- before the first row ----------------------------------------------------------------------
 
@@ -150,7 +156,7 @@ class EncodedSource:
             for cells in sample.columns if is_list_of_numbers(cells.type)
         ]  # fmt: skip
         n_columns = sum(longest) + sample.num_columns
-        self._expected.room.require_columns(n_columns, self.files[0].name, encoded=False)
+        self._expected.room.require_columns(n_columns, self.files[0].name, "plain")
 
     def _with_exact_idf(self) -> Recipe:
         """Weigh the words of text by all rows, read once for it."""
@@ -241,6 +247,11 @@ class EncodedSource:
         return self._parsed(piece, self._options)
 
     def _parsed(self, piece: Piece, options: SourceOptions) -> Parsed:
+        place = f"{piece.file}, from {self._rows.unit} {piece.first_line:,} on"
+        with naming(place, piece.file):
+            return self._encoded(piece, options)
+
+    def _encoded(self, piece: Piece, options: SourceOptions) -> Parsed:
         cells = self._rows.cells(piece, self._used)
         own = dict(zip(self._used, cells.columns, strict=True))
         found = encode(self.recipe, [own[k] for k in self._columns.features])
@@ -304,7 +315,9 @@ class EncodedSource:
 
 def _wanted(column: AnyColumn) -> str:
     if isinstance(column, Vector):
-        return f"{len(column.mean)} numbers were"
+        return f"{len(column.mean)} numbers of usual size were"
+    if isinstance(column, Map):
+        return "numbers of usual size were"
     return "a date was" if column.kind == "date" else "a number was"
 
 

@@ -80,9 +80,7 @@ class CheckedMessages:
         if header is None:
             self._passes, self._ready = True, memoryview(front)
             return
-        self._room.require_part(
-            header.body, f"{self._name}: the message of a batch takes", _SMALLER
-        )
+        _require(header, 0, 0, self._name, self._room)
         body = self._stream.read(header.body)
         places = [(body[at : at + 8], stored) for at, stored in header.packed]
         size = sum(_unpacked(first, stored) for first, stored in places)
@@ -93,6 +91,7 @@ class CheckedMessages:
 def _require(header: _Header, size: int, dictionaries: int, name: str, room: Room) -> int:
     """Refuse a body that takes too much unpacked; return what dictionaries take so far."""
     what = "a dictionary" if header.is_dictionary else f"a batch of {header.rows:,} rows"
+    room.require_side_by_side(header.body, f"{name}: {what} takes", _SMALLER)
     room.require_part(size, f"{name}: {what} takes, unpacked,", _SMALLER)
     if header.is_dictionary:
         dictionaries += max(size, header.body)

@@ -30,7 +30,9 @@ def count_members(text: Bytes, most: int) -> int:
 
 
 @kernel
-def _count(text: Bytes, seen: NDArray[np.uint64], most: int) -> int:
+def _count(  # noqa: C901, PLR0912 - one walk over the text
+    text: Bytes, seen: NDArray[np.uint64], most: int
+) -> int:
     """Note the hash of every path of names in an open table, whose size is a power of two."""
     paths = np.zeros(_DEEPEST + 1, np.uint64)
     last = np.uint64(seen.size - 1)

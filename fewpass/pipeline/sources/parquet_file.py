@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -9,8 +10,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.sources.arrow_batches import validated
 from fewpass.pipeline.sources.arrow_sizes import cut
+from fewpass.pipeline.sources.borders import parsing
 from fewpass.pipeline.sources.parquet_pages import pages_of
 from fewpass.pipeline.sources.room import UNTOLD
 from fewpass.pipeline.sources.streams import Address, opened
@@ -21,6 +23,9 @@ LEAST_BUFFER = 1 << 12
 MOST_CELLS = 2
 #: Bytes of a code into a dictionary, at most, and what its bits take beside.
 _CODE_BYTES = 5
+#: Bytes behind the footer and its length; and what it takes once it is read, in units of itself.
+_ENDS_WITH, _FOOTER_COPIES, _LEAST_BYTES = 8, 16, 12
+_WIDTHS = {"BOOLEAN": 1, "FLOAT": 4, "INT32": 4, "DOUBLE": 8, "INT64": 8, "INT96": 12}
 _SMALLER_PAGES = (
     "Write it with smaller pages and row groups (pyarrow.parquet.write_table has data_page_size "
     "and row_group_size)"
@@ -29,22 +34,31 @@ _SMALLER_PAGES = (
 
 @contextmanager
 def opened_parquet(address: Address) -> Iterator[Any]:
-    """Open a Parquet file; BadInput when it is none, or not whole."""
+    """Open a Parquet file; BadInput when it is none, or not whole, or has too many columns."""
     with _stream_of(address) as stream:
+        if not address.compression and (address.size or 0) >= _LEAST_BYTES:
+            _require_footer(stream, address)
         yield pq.ParquetFile(stream, pre_buffer=False)
+
+
+def _require_footer(stream: Any, address: Address) -> None:
+    """Refuse a footer, which tells of each column in each row group, that takes too much."""
+    stream.seek(-_ENDS_WITH, io.SEEK_END)
+    size = int.from_bytes(stream.read(4), "little")
+    stream.seek(0)
+    if size < (address.size or 0):  # otherwise it is no Parquet, which Arrow says
+        what = f"{address.name}: the footer, which tells of every column in every row group, takes"
+        advice = "Write it with fewer columns, or larger row groups"
+        address.room.require_side_by_side(_FOOTER_COPIES * size, what, advice)
 
 
 @contextmanager
 def _stream_of(address: Address) -> Iterator[Any]:
-    with opened(address, anywhere=True) as (stream, _):
-        try:
-            yield stream
-        except (pa.ArrowException, OSError) as error:
-            if getattr(error, "errno", None) is not None:
-                raise  # the disk, not the file
-            raise BadInput(
-                f"{address.name}: the file is not whole Parquet ({error}). Fetch or write it anew."
-            ) from error
+    with (
+        opened(address, anywhere=True) as (stream, _),
+        parsing(address.name, "the file is not whole Parquet"),
+    ):
+        yield stream
 
 
 def batches(address: Address, rows: int, n_bytes: int, names: Sequence[str]) -> Iterator[Any]:
@@ -76,17 +90,22 @@ def _decoded(
         **_buffering(address, told, leaves),
     )  # fmt: skip
     kinds = told.schema_arrow
-    for group in range(told.num_row_groups):
-        step = _rows_at_once(
-            told.metadata.row_group(group), leaves, coded, rows, n_bytes, stream, address
-        )
-        own = {"row_groups": [group], "columns": list(names), "use_threads": False}
-        for batch in file.iter_batches(step, **own):
-            if not coded:
-                yield batch
-                continue
-            for part in cut([batch], rows, n_bytes, address.name, UNTOLD):  # rows are told later
-                yield _with_words(part, coded, kinds)
+    steps = (
+        _rows_at_once(told.metadata.row_group(k), leaves, coded, rows, n_bytes, stream, address)
+        for k in range(told.num_row_groups)
+    )
+    own = {"columns": list(names), "use_threads": False}
+    found = (
+        batch
+        for group, step in enumerate(steps)
+        for batch in file.iter_batches(step, row_groups=[group], **own)
+    )
+    for batch in validated(found, address.name):
+        if not coded:
+            yield batch
+            continue
+        for part in cut([batch], rows, n_bytes, address.name, UNTOLD):  # rows are told later
+            yield _with_words(part, coded, kinds)
 
 
 def _with_words(batch: Any, coded: Sequence[str], kinds: Any) -> Any:
@@ -101,7 +120,7 @@ def _with_words(batch: Any, coded: Sequence[str], kinds: Any) -> Any:
 class _Leaf(NamedTuple):
     """A column of values, one of those that are asked for, or inside of one."""
 
-    index: int
+    place: int
     name: str
     is_text: bool  # of a column that holds nothing else
     is_flat: bool  # a value for each row
@@ -129,7 +148,7 @@ def _is_coded(file: Any, stream: Any, leaf: _Leaf) -> bool:
     """
     coded = values = 0
     for group in range(file.num_row_groups):
-        chunk = file.metadata.row_group(group).column(leaf.index)
+        chunk = file.metadata.row_group(group).column(leaf.place)
         if not chunk.has_dictionary_page or chunk.dictionary_page_offset is None:
             return False
         first = next(pages_of(stream, chunk), None)
@@ -148,7 +167,7 @@ def _buffering(address: Address, file: Any, leaves: Sequence[_Leaf]) -> dict[str
     groups = [file.metadata.row_group(k) for k in range(file.num_row_groups)]
     largest = max(
         (
-            sum(group.column(leaf.index).total_compressed_size for leaf in leaves)
+            sum(group.column(leaf.place).total_compressed_size for leaf in leaves)
             for group in groups
         ),
         default=0,
@@ -157,6 +176,12 @@ def _buffering(address: Address, file: Any, leaves: Sequence[_Leaf]) -> dict[str
         return {}
     each = min(BUFFER_BYTES, max(LEAST_BUFFER, room // max(1, len(leaves))))
     return {"pre_buffer": False, "buffer_size": each}
+
+
+def _unpacked(chunk: Any) -> int:
+    """Return what a column chunk takes in memory at least: equal numbers are stored once."""
+    width = _WIDTHS.get(chunk.physical_type, 0)
+    return int(max(chunk.total_uncompressed_size, width * chunk.num_values))
 
 
 def _rows_at_once(
@@ -171,13 +196,14 @@ def _rows_at_once(
         When memory has no room for its pages.
     """
     room, n_rows = address.room, max(1, group.num_rows)
-    chunks = [group.column(leaf.index) for leaf in leaves]
+    chunks = [group.column(leaf.place) for leaf in leaves]
     stored = [chunk.total_uncompressed_size for chunk in chunks]
-    if sum(stored) <= min(room.part, n_bytes):
+    unpacked = [_unpacked(chunk) for chunk in chunks]
+    if sum(unpacked) <= min(room.part, n_bytes):
         return rows
     side_by_side, row_bytes = 0, 0.0
     for leaf, chunk, size in zip(leaves, chunks, stored, strict=True):
-        largest, each = size, size / n_rows
+        largest, each = size, _unpacked(chunk) / n_rows
         may_expand = leaf.name not in coded and chunk.physical_type == "BYTE_ARRAY"
         if size > room.part // len(leaves) or (may_expand and chunk.has_dictionary_page):
             pages = list(pages_of(stream, chunk))

@@ -1,4 +1,4 @@
-"""Sizes of the pages of a Parquet file, from their headers: what Arrow does not tell before it reads.
+"""Sizes of the pages of a Parquet file, from their headers, which Arrow does not tell.
 
 A header is a structure in Thrift's compact protocol in front of its page (Apache Parquet Format,
 PageHeader).  Of a header that cannot be read nothing is said: Arrow says what is wrong with it.

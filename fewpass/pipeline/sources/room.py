@@ -7,7 +7,7 @@ it is taken, and compared with the room that there is.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.sizes import format_bytes
@@ -16,14 +16,16 @@ from fewpass.pipeline.sizes import format_bytes
 #: of a compressed file is there once.
 ROW_SHARE, WINDOW_SHARE = 16, 1
 #: Shares of the whole budget. A page or a batch is there as it is stored, as it was packed, as
-#: Arrow has it, and in a piece; pages of all columns lie side by side; fitting a recipe takes several
-#: times the cells of its sample.
+#: Arrow has it, and in a piece; pages of all columns lie side by side; fitting a recipe takes
+#: several times the cells of its sample.
 PART_SHARE, SIDE_BY_SIDE_SHARE, COLUMNS_SHARE, SAMPLE_SHARE = 8, 2, 2, 4
 #: Bytes in memory of the cells that decide on a recipe, at most.
 SAMPLE_MEMORY = 64 << 20
-#: What a column takes while tables are read, measured: of numbers its name and its place; one that
-#: is encoded has a recipe, and an array of its own in every piece that is being read.
-PLAIN_COLUMN, ENCODED_COLUMN = 600, 32_000
+#: What a column takes while tables are read, in bytes, measured: of numbers its name and its place
+#: ("plain"); of a typed file its description by Arrow, and an array in every piece that is being
+#: read; one that is encoded has a recipe beside.
+BYTES_OF_COLUMN = {"plain": 600, "typed": 6_000, "encoded": 32_000}
+Kept = Literal["plain", "typed", "encoded"]
 MEGABYTE = 10**6
 
 
@@ -80,7 +82,7 @@ class Room(NamedTuple):
         advice = "Check that it is one row, leave the column out (`drop`)"
         self._require(size, self.row, least, f"{where}: the row takes", advice)
 
-    def require_columns(self, n: int, where: str, *, encoded: bool) -> None:
+    def require_columns(self, n: int, where: str, kept: Kept) -> None:
         """Refuse so many columns that what is kept of each is too much together.
 
         Parameters
@@ -89,19 +91,18 @@ class Room(NamedTuple):
             How many there are.
         where
             The file.
-        encoded
-            Whether each has a recipe.
+        kept
+            What is kept of each.
         """
-        each = ENCODED_COLUMN if encoded else PLAIN_COLUMN
+        each = BYTES_OF_COLUMN[kept]
         what = f"{where}: {n:,} columns take"
         advice = "Check that it is a table of so many (a sparse format suits it better), drop some"
         most = self.budget // COLUMNS_SHARE
         self._require(n * each, most, COLUMNS_SHARE * n * each, what, advice)
 
-    def most_columns(self, *, encoded: bool) -> int:
+    def most_columns(self, kept: Kept) -> int:
         """Return how many columns there may be."""
-        each = ENCODED_COLUMN if encoded else PLAIN_COLUMN
-        return self.budget // COLUMNS_SHARE // each
+        return self.budget // COLUMNS_SHARE // BYTES_OF_COLUMN[kept]
 
     def _require(self, size: int, most: int, least: int, what: str, advice: str) -> None:
         if size > most:

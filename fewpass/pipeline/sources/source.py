@@ -97,7 +97,8 @@ class Source(Protocol):
     """
 
     extensions: ClassVar[tuple[str, ...]]  # lower case, with the dot
-    magic: ClassVar[bytes]  # what every file begins with; b"" where that tells nothing
+    #: What every file begins with, or one of several; b"" where that tells nothing.
+    magic: ClassVar[bytes | tuple[bytes, ...]]
 
     layout: Literal["dense", "sparse"]
     files: tuple[SourceFile, ...]
@@ -152,6 +153,12 @@ class HashesNames(Protocol):
 
     def hashed_names(self) -> dict[int, str]:
         """Return the names of columns that the first lines have most often."""
+
+
+def add_notes(source: Source, notes: Sequence[str]) -> None:
+    """Have a source of plain numbers say more that somebody should look at."""
+    own: Any = source
+    own.notes = (*notes_of(source), *notes)
 
 
 def notes_of(source: Source) -> Sequence[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import io
 import lzma
@@ -26,6 +25,7 @@ from fewpass.pipeline.sources.foreign import LOOKED_AT, refuse_begun
 from fewpass.pipeline.sources.room import UNTOLD, Room
 from fewpass.pipeline.sources.source import Piece, SourceFile
 from fewpass.pipeline.sources.standard_input import STANDARD_INPUT, WORDS, StandardInput
+from fewpass.pipeline.sources.unpacked import unpacked
 from fewpass.pipeline.sources.unpacking import require_window
 from fewpass.solvers.kernels.shapes import Bytes
 from fewpass.storage.addresses import READ_ONLY, open_store, protocol_of
@@ -217,8 +217,8 @@ def _told_plainly(name: str, store: Any) -> Iterator[None]:
         if without_secrets(str(error)) == str(error):
             raise
         raise BadInput(without_secrets(str(error))) from None
-    except (CutShort, SourceChanged):  # in our own words, which have none
-        raise
+    except (CutShort, SourceChanged) as error:  # in our own words, which have none
+        raise error from None
     except FileNotFoundError:
         if _is_local(store):
             raise
@@ -325,10 +325,8 @@ def _require_same(stored: BinaryIO) -> None:
 def _decompressed(stored: BinaryIO, compression: str) -> BinaryIO:
     if compression == ".gz":
         return cast("BinaryIO", gzip.GzipFile(fileobj=stored))
-    if compression == ".bz2":
-        return cast("BinaryIO", bz2.BZ2File(stored))
-    if compression == ".xz":
-        return cast("BinaryIO", lzma.LZMAFile(stored))
+    if compression in (".bz2", ".xz"):
+        return unpacked(stored, compression)
     if compression == ".zst":
         import pyarrow as pa  # noqa: PLC0415 - a tenth of a second that other text need not wait
 

@@ -30,7 +30,7 @@ def require_window(stored: BinaryIO, compression: str, name: str, room: Room) ->
         size, f"{name}: unpacking the file takes",
         "Pack it with a smaller one (xz -6, zstd -19 without --long)",
     )  # fmt: skip
-    return peeked  # type: ignore[return-value]
+    return peeked
 
 
 def _of_xz(head: bytes) -> int:

@@ -135,7 +135,7 @@ class Fixed(NamedTuple):
                 "all labels as words, or all as numbers."
             )
         known = [label_text(label) for label in self.targets.labels]
-        codes, found = target.astype(np.int64), labels or ()
+        codes, found = target.astype(np.int64), [*(labels or ())]
         if labels is None:
             codes, found = labelled(target, raw.parsed.written)
         self._refuse_new(raw, [label for label in found if label not in known])

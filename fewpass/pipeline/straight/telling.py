@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fewpass.pipeline.places import is_file_on_web
 from fewpass.pipeline.sources.standard_input import WORDS
 from fewpass.storage.addresses import local_path
 from fewpass.storage.folder import Folder
@@ -19,6 +20,8 @@ def is_source(address: str) -> bool:
     if address in WORDS:
         return True
     path = local_path(address)
+    if is_file_on_web(address):
+        return True
     if path is None:
         return kind_of(Folder(address)) not in OWN
     if path.is_dir():

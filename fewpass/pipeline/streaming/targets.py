@@ -166,7 +166,14 @@ def alike(unknown: str, known: Sequence[str]) -> str:
                 f'"{unknown}" and "{label}" differ by case, blanks or a dot at the end alone: '
                 "write them alike. "
             )
+        if _without_zeros(label) == _without_zeros(unknown):
+            return f'"{unknown}" and "{label}" differ by zeros in front alone: write them alike. '
     return ""
+
+
+def _without_zeros(label: str) -> str:
+    """Return whole numbers without zeros in front."""
+    return label.lstrip("0") or "0" if label.isdecimal() else label
 
 
 def _bare(label: str) -> str:

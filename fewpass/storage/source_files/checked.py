@@ -10,6 +10,15 @@ AGAIN = "Give the same command again; if it comes to the same, fetch the file wh
 WAIT = "Read it when nobody writes to it: give the command again."
 
 
+#: What a page of the web begins with, in small letters.
+_PAGES = (b"<!doctype html", b"<html", b"<?xml", b"<head", b"<body")
+
+
+def is_page(begins: bytes) -> bool:
+    """Say whether a server sent a page in place of a file, as to who has not logged in."""
+    return begins[:200].lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith(_PAGES)
+
+
 class CutShort(OSError):  # noqa: N818  users read the message, not the name
     """A source of which fewer bytes came than it has, however often they were asked for."""
 

@@ -91,8 +91,13 @@ class WebSource:
         raise cut_short(self.name, reply.refusal or f"status {reply.status} came for the file")
 
     async def _head(self, start: int, end: int | None) -> Reply:
-        async with await self.answer(start, end) as response:
-            return Reply.of(response)
+        import aiohttp  # noqa: PLC0415 - as above
+
+        try:
+            async with await self.answer(start, end) as response:
+                return Reply.of(response)
+        except aiohttp.ClientConnectionError as error:
+            raise FileNotFoundError(fault(error)) from None
 
     def _packing(self) -> str:
         """Say how the server packs the file for its way; nothing where the name says so, too."""

@@ -14,9 +14,13 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.ingestion.phases import ingest
 from fewpass.pipeline.ingestion.reading import stamps
+from fewpass.pipeline.outputs import is_data_set
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sources import open_source, streams
+from fewpass.pipeline.straight.telling import is_source
 from fewpass.storage.source_files import CutShort, SourceChanged, ranges, spool
 from testing import web_server as answers
 from testing.object_store import object_store
@@ -172,6 +176,26 @@ def test_another_version_has_another_stamp(told):
         first, again = (stamps(open_source([server.url("rows.svm")])) for _ in range(2))
         server.content = SVM + SVM.splitlines(keepends=True)[0]
         assert first == again != stamps(open_source([server.url("rows.svm")]))
+
+
+def test_a_server_with_an_answer_to_every_address_has_no_data_set_in_a_file():
+    with web_server(SVM) as server:
+        for name in ("rows.svm", "rows.SVM.gz", "rows.parquet"):
+            assert is_source(server.url(name))
+            assert not is_data_set(server.url(name))
+
+
+def test_an_ingest_of_another_version_is_another_ingest(tmp_path):
+    def answer(asked):
+        return answers.good(asked, tag=f'"{hash(asked.content)}"')
+
+    with web_server(SVM, answer) as server:
+        plan = IngestPlan(sources=(server.url("rows.svm"),), dataset=str(tmp_path / "set"))
+        first = ingest(plan).fingerprint
+        assert ingest(plan).fingerprint == first
+        server.content = SVM.replace(b"1 1:", b"0 1:", 1)
+        with pytest.raises(BadInput, match="of other sources"):
+            ingest(plan)
 
 
 # -- files of this machine ---------------------------------------------------------------------

@@ -27,6 +27,7 @@ from fewpass.solvers.onepass.onepass import Onepass
 from fewpass.solvers.protocol import ColumnMoments
 from fewpass.solvers.sgd.averaged_sgd import Asgd
 from fewpass.storage.table import DenseTable
+from testing import web_server
 
 D = 60
 ASGD = {"kind": "asgd", "gamma0": 0.5, "average_from": 100}
@@ -192,6 +193,24 @@ def test_another_source_is_not_gone_on_with(tmp_path):
     path.write_text(lines(seed=1))
     with pytest.raises(PlanMismatch):
         run(None, tmp_path / "run", resume=True)
+
+
+def test_another_version_on_a_server_is_not_gone_on_with(tmp_path):
+    """Of the same size, and told by its tag alone."""
+    text = lines().encode()
+
+    def answer(asked):
+        return web_server.good(asked, tag=f'"{hash(asked.content)}"')
+
+    with web_server.web_server(text, answer) as server:
+        url = server.url("rows.svm")
+        run(plan_of(url), tmp_path / "run", stop_after=2)
+        server.content = text.replace(b"\n1 ", b"\n0 ", 1)
+        with pytest.raises(PlanMismatch):
+            run(None, tmp_path / "run", resume=True)
+        server.content = text
+        resumed = run(None, tmp_path / "run", resume=True).result
+        assert resumed.weights_sha256 == run(plan_of(url), tmp_path / "whole").result.weights_sha256
 
 
 def test_rows_put_aside_are_those_of_an_ingest_and_judge_the_same(tmp_path, monkeypatch):

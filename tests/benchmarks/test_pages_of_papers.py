@@ -17,7 +17,7 @@ from testing.synthetic import sparse_logistic
 def test_every_number_of_a_table_is_that_of_the_results(name):
     page = " ".join((KEPT / f"{name}.md").read_text().split())
     lines = [" ".join(line.split()) for line in PAGES[name][1](rows_of(name))]
-    assert len(lines) > 10
+    assert len(lines) > 5
     assert not [line for line in lines if line not in page]
 
 

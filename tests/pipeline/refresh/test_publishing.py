@@ -104,7 +104,7 @@ def test_a_refresh_goes_on_with_the_learners_of_one_pass(tmp_path):
 def test_what_cannot_be_published_is_refused(plan, tmp_path, fewpass):
     store = plan.store
     for words, said in (
-        (("publish", store, "7"), "no generation 7"),
+        (("publish", store, "7"), "no generation 000007"),
         (("publish", store, "2"), "it is the one that is used"),
         (("publish", store, "newest"), "takes a whole number, not 'newest'"),
         (("publish", store, "1", "--after", "1"), "published generation 000002"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pyarrow as pa
@@ -43,7 +44,13 @@ def _are_too_long(cells: Any) -> bool:
     if not (pc.max(pc.binary_length(cells)).as_py() or 0) >= _DIGITS:
         return False
     long = cells.filter(pc.match_substring_regex(cells, rf"^[-+]?\d{{{_DIGITS},}}$"))
-    return any(int(float(word)) != int(word) for word in long[:_TRIED].to_pylist())
+    return any(not _is_exact(word) for word in long[:_TRIED].to_pylist())
+
+
+def _is_exact(digits: str) -> bool:
+    """Say whether a double gives a whole number back; Python reads none of thousands of digits."""
+    number = float(digits)
+    return math.isfinite(number) and int(number) == int(digits)
 
 
 def _are_beyond_doubles(cells: Any) -> bool:

@@ -6,9 +6,17 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 import numpy as np
+from pydantic import model_validator
 
 from fewpass.pipeline.encoding.cells import Floats, Mask
-from fewpass.pipeline.encoding.column_recipe import Codes, ColumnRecipe, Entries, Slot
+from fewpass.pipeline.encoding.column_recipe import (
+    Codes,
+    ColumnRecipe,
+    Deviation,
+    Entries,
+    Slot,
+    require_sizes,
+)
 from fewpass.pipeline.encoding.date_forms import order_of
 from fewpass.pipeline.encoding.moments import BETWEEN, read_moments
 
@@ -22,7 +30,7 @@ class Date(ColumnRecipe):
     kind: Literal["date"] = "date"
     first: float  # seconds since 1970
     mean: float  # of days since
-    deviation: float
+    deviation: Deviation
     has_hours: bool
     form: str | None = None
     """Of text, as `strptime` has it, or several with a bar between them; None: ISO 8601;
@@ -34,6 +42,12 @@ class Date(ColumnRecipe):
     """Moments, in seconds since 1970, that do."""
     is_open: bool = False
     """Whether no cell of the sample tells which of day and month comes first."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Date:
+        require_sizes("mean", -self.mean / self.deviation)
+        require_sizes("first", -self.first / SECONDS_OF_DAY / self.deviation)
+        return self
 
     @property
     def outputs(self) -> list[str]:

@@ -146,14 +146,15 @@ def _number(name: str, cells: Any, held: Held, rules: Rules) -> Number:
         return Number(low=0.0, high=0.0, logarithm=False, mean=0.0, deviation=1.0, **found)
     low, median, p99, high = np.quantile(known, (CLIP, 0.5, 0.99, 1.0 - CLIP)).tolist()
     logarithm = bool(known.min() >= 0.0 and p99 > max(1.0, HEAVY * median))
-    shape = Number(low=low, high=high, logarithm=logarithm, mean=0.0, deviation=1.0, **found)
+    found |= {"low": low, "high": high, "logarithm": logarithm}
+    shape = Number.model_construct(mean=0.0, deviation=1.0, **found)  # both are to be found
     reshaped = shape.reshaped(known)
     mean, deviation = map(float, mean_and_deviation(reshaped))
     constant = deviation <= 1e-12 * abs(mean)
     own: dict[str, Any] = {"mean": mean, "deviation": 1.0 if constant else deviation}
     if rules.ranks and not constant:
         own |= _rank_and_lowest(known, (reshaped - mean) / deviation, shape)
-    return shape.model_copy(update=own)
+    return Number(**found | own)
 
 
 def _rank_and_lowest(known: Floats, standardised: Floats, shape: Number) -> dict[str, Any]:

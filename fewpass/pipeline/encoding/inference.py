@@ -91,6 +91,15 @@ def held_in(name: str, cells: Any) -> Held:
     )
 
 
+def is_readable(kind: Any) -> bool:
+    """Say whether columns of an Arrow type become numbers."""
+    types = pa.types
+    is_one = is_numeric(kind) or is_span(kind) or is_text(kind) or types.is_null(kind)
+    is_other = types.is_date(kind) or types.is_timestamp(kind) or types.is_boolean(kind)
+    is_of_lists = any(is_of_kind(kind) for is_of_kind, _ in _LISTS)
+    return bool(is_one or is_other or is_of_lists or types.is_dictionary(kind))
+
+
 def as_asked(name: str, asked: str, cells: Any) -> Held:
     """Return a kind that somebody asked for, with what the sample tells of how it is written."""
     word, _, how = asked.partition(":")
@@ -121,13 +130,16 @@ def _held_in_text(name: str, known: Any) -> Held:
             found = _best(known, ("plain", *_OTHERWISE)) or found
         is_name = are_codes(known) and not are_times(name, known)
         return Held("category") if is_name else found
+    if not pc.any(pc.match_substring_regex(known, r"\d")).as_py():
+        return _words(known)  # neither dates nor numbers, however written
     dates = dates_in(known)
     if dates is not None:
         return Held("date", form=dates.form, missing=dates.missing)
-    found = _best(known, _OTHERWISE)
-    if found is not None:
-        return found
-    spaces = pc.mean(pc.count_substring(known, " ")).as_py()
+    return _best(known, _OTHERWISE) or _words(known)
+
+
+def _words(known: Any) -> Held:
+    spaces = pc.mean(pc.count_substring(known, " ")).as_py() or 0.0
     return Held("text" if spaces >= SPACES_OF_TEXT else "category")
 
 
@@ -204,7 +216,7 @@ def _are_compact_dates(known: Any) -> bool:
 def needs_encoding(held: Held, cells: Any) -> bool:
     """Say whether a column is more than numbers: words, dates, gaps, or far outliers."""
     if pa.types.is_boolean(cells.type):
-        return False
+        return bool(cells.null_count)
     if held.kind != "number" or held.written != "plain" or held.missing or is_span(cells.type):
         return True
     numbers, _ = read_numbers(cells)

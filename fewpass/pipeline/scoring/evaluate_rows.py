@@ -20,7 +20,7 @@ from fewpass.pipeline.scoring.predict import as_stepped
 from fewpass.pipeline.scoring.probabilities import probabilities_of
 from fewpass.pipeline.scoring.reliability import Reliability, sum_of_reliability
 from fewpass.pipeline.scoring.reliability import summary as reliability_figures
-from fewpass.pipeline.scoring.room import PIECE_SHARE, budget, piece_bytes
+from fewpass.pipeline.scoring.room import budget, piece_bytes, room_of
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sources import Expected, open_source
@@ -96,7 +96,7 @@ def evaluate_rows(
     if with_reliability:
         sums.append(sum_of_reliability(probabilities_of(model)))
     memory = budget(model, memory)
-    expected = Expected(model.record.columns, longest_line=max(1 << 20, memory // PIECE_SHARE))
+    expected = Expected(model.record.columns, room=room_of(model, memory))
     known = {"n_features": model.record.n_features, "dtype": model.record.dtype}
     options = options.model_copy(update=known)
     source = open_source(inputs, options, storage_options, expected)

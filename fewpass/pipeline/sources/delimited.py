@@ -52,7 +52,7 @@ class DelimitedSource:
     """
 
     extensions: ClassVar[tuple[str, ...]] = (".csv", ".tsv")
-    magic: ClassVar[bytes] = b""
+    magic: ClassVar[bytes | tuple[bytes, ...]] = b""
     packed: ClassVar[bool] = False
     layout: Literal["dense", "sparse"] = "dense"
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fewpass.pipeline.encoding.applying import encode
@@ -22,7 +23,7 @@ from fewpass.pipeline.encoding.cells import (
 from fewpass.pipeline.encoding.column_recipe import ColumnRecipe
 from fewpass.pipeline.encoding.fitting import Rules, fitted
 from fewpass.pipeline.encoding.inference import as_asked, held_in
-from fewpass.pipeline.encoding.lists import Vector
+from fewpass.pipeline.encoding.lists import Vector, is_list_of_numbers
 from fewpass.pipeline.encoding.maps import Map
 from fewpass.pipeline.encoding.number_recipe import Bins, Number
 from fewpass.pipeline.encoding.recipe import AnyColumn, Recipe
@@ -35,6 +36,7 @@ from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.memory import release_freed_memory
 from fewpass.pipeline.settings.encoding import READ_KINDS
 from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.sources.borders import naming
 from fewpass.pipeline.sources.cells_as_written import in_cells
 from fewpass.pipeline.sources.dense_rows import Targets
 from fewpass.pipeline.sources.raw_rows import RawRows
@@ -81,26 +83,22 @@ class EncodedSource:
     """
 
     extensions: ClassVar[tuple[str, ...]] = ()
-    magic: ClassVar[bytes] = b""
+    magic: ClassVar[bytes | tuple[bytes, ...]] = b""
 
     def __init__(self, rows: RawRows, options: SourceOptions, expected: Expected) -> None:
-        self._rows, self._options = rows, options
+        self._rows, self._options, self._expected = rows, options, expected
         self.files, self.packed = rows.files, rows.packed
         self._columns = chosen_columns(rows, options, expected)
+        n_features = len(self._columns.features)
+        expected.room.require_columns(n_features, rows.files[0].name, "encoded")
         self.left_out = self._columns.left_out
         self.has_weight = self._columns.weight is not None
         self._used = used_columns(self._columns)
         known = recipe_in(expected.schema)
         most = LOOK_BYTES if known else SAMPLE_BYTES
-        sample = sampled(rows, self._used, most, expected.sample_memory)
-        self._target_written = self._written(sample)
-        if (weight := self._columns.weight) is not None:
-            kind = sample.schema.field(name_of(self._columns, weight)).type
-            self._require_single(weight, kind, "weight", "numbers")
-        self.recipe = known or self._fitted(sample)
-        if options.idf == "exact" and known is None:
-            self.recipe = self._with_exact_idf()
-        self._remarks = () if known else tuple(self._remarkable(sample))
+        sample = sampled(rows, self._used, most, expected.room.sample)
+        with naming(self.files[0].name, self.files[0].name):
+            self._look(sample, known)
         del sample
         release_freed_memory()
         self.n_features: int | None = self.recipe.n_outputs
@@ -123,6 +121,17 @@ class EncodedSource:
         read = {name: kind for name, kind in self._options.column.items() if kind in READ_KINDS}
         return told | read | dropped
 
+    def _look(self, sample: Any, known: Recipe | None) -> None:
+        """Decide by a sample what targets and columns hold."""
+        self._target_written = self._written(sample)
+        if (weight := self._columns.weight) is not None:
+            kind = sample.schema.field(name_of(self._columns, weight)).type
+            self._require_single(weight, kind, "weight", "numbers")
+        self.recipe = known or self._fitted(sample)
+        if self._options.idf == "exact" and known is None:
+            self.recipe = self._with_exact_idf()
+        self._remarks = () if known else tuple(self._remarkable(sample))
+
     # -- before the first row ----------------------------------------------------------------------
 
     def _fitted(self, sample: Any) -> Recipe:
@@ -134,10 +143,20 @@ class EncodedSource:
                 f"{self.files[0].name}: no column {shown_name(unknown[0])}, which `column` names. "
                 f"The columns are: {', '.join(map(shown_name, self._all_names()[:20]))}."
             )
+        self._require_room(sample)
         crosses = [(a, b) for a, b in (pair.split(",") for pair in options.cross)]
         kinds = {**self._rows.kinds, **options.column}
         rules = Rules(options.hash_bits, options.bins, options.ranks, kinds=kinds, crosses=crosses)
         return fitted(sample.select(names), rules)
+
+    def _require_room(self, sample: Any) -> None:
+        """Refuse lists so long that their numbers are more columns than memory has room for."""
+        longest = [
+            pc.max(pc.list_value_length(cells)).as_py() or 0
+            for cells in sample.columns if is_list_of_numbers(cells.type)
+        ]  # fmt: skip
+        n_columns = sum(longest) + sample.num_columns
+        self._expected.room.require_columns(n_columns, self.files[0].name, "plain")
 
     def _with_exact_idf(self) -> Recipe:
         """Weigh the words of text by all rows, read once for it."""
@@ -228,6 +247,11 @@ class EncodedSource:
         return self._parsed(piece, self._options)
 
     def _parsed(self, piece: Piece, options: SourceOptions) -> Parsed:
+        place = f"{piece.file}, from {self._rows.unit} {piece.first_line:,} on"
+        with naming(place, piece.file):
+            return self._encoded(piece, options)
+
+    def _encoded(self, piece: Piece, options: SourceOptions) -> Parsed:
         cells = self._rows.cells(piece, self._used)
         own = dict(zip(self._used, cells.columns, strict=True))
         found = encode(self.recipe, [own[k] for k in self._columns.features])

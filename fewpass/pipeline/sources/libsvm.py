@@ -90,7 +90,7 @@ class LibsvmSource:
     """
 
     extensions: ClassVar[tuple[str, ...]] = (".svm", ".libsvm", ".svmlight")
-    magic: ClassVar[bytes] = b""
+    magic: ClassVar[bytes | tuple[bytes, ...]] = b""
     packed: ClassVar[bool] = False
     layout: Literal["dense", "sparse"] = "sparse"
     schema: Schema | None = None

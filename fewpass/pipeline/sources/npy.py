@@ -28,7 +28,7 @@ class NpySource:
     """NPY matrices as dense rows; see `Source` for the methods."""
 
     extensions: ClassVar[tuple[str, ...]] = (".npy",)
-    magic: ClassVar[bytes] = b"\x93NUMPY"
+    magic: ClassVar[bytes | tuple[bytes, ...]] = b"\x93NUMPY"
     packed: ClassVar[bool] = False
     layout: Literal["dense", "sparse"] = "dense"
     left_out: tuple[str, ...] = ()
@@ -63,6 +63,7 @@ class NpySource:
                 for start in range(0, array.shape[0], rows):
                     block = array.read(min(rows, array.shape[0] - start))
                     yield Piece(address.name, start + 1, block, block.nbytes)
+                array.require_end()
 
     def parse(self, piece: Piece) -> Parsed:
         """Rows of one piece."""

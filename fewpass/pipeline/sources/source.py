@@ -16,6 +16,7 @@ from typing import (
 
 import numpy as np
 
+from fewpass.pipeline.sources.room import UNTOLD, Room
 from fewpass.storage.schema import Schema
 from fewpass.storage.table import Table
 
@@ -34,16 +35,6 @@ LARGEST: Mapping[str, float] = MappingProxyType(
 )
 #: Characters of a label at most; more is not a class, but a column of text.
 LONGEST_LABEL = 1024
-#: Bytes of the longest line that is read where nobody says how much memory there is.
-LONGEST_LINE = 1 << 28
-#: Bytes in memory of the cells that decide on a recipe, and what share of a budget they may take:
-#: fitting it takes several times as much.
-SAMPLE_MEMORY, SAMPLE_SHARE = 64 << 20, 4
-
-
-def sample_memory(budget: int) -> int:
-    """Return the bytes of cells that may decide on a recipe, within a budget in bytes."""
-    return min(SAMPLE_MEMORY, budget // SAMPLE_SHARE)
 
 
 class Expected(NamedTuple):
@@ -51,8 +42,12 @@ class Expected(NamedTuple):
 
     schema: Schema | None = None  # columns that are known
     whose: str = "the model"  # that they are the columns of
-    longest_line: int = LONGEST_LINE  # bytes that memory has room for
-    sample_memory: int = SAMPLE_MEMORY  # bytes of cells that decide on a recipe, at most
+    room: Room = UNTOLD  # that memory has
+
+    @property
+    def longest_line(self) -> int:
+        """Bytes of the longest line that is read."""
+        return self.room.row
 
 
 class SourceFile(NamedTuple):
@@ -60,6 +55,8 @@ class SourceFile(NamedTuple):
 
     name: str  # full path or URL
     bytes: int | None  # as stored; None: the store does not say
+    version: int | str | None = None  # what changes with its content; None: likewise
+    packed: bool = False  # whether it is compressed
 
 
 class BadRow(NamedTuple):
@@ -100,7 +97,8 @@ class Source(Protocol):
     """
 
     extensions: ClassVar[tuple[str, ...]]  # lower case, with the dot
-    magic: ClassVar[bytes]  # what every file begins with; b"" where that tells nothing
+    #: What every file begins with, or one of several; b"" where that tells nothing.
+    magic: ClassVar[bytes | tuple[bytes, ...]]
 
     layout: Literal["dense", "sparse"]
     files: tuple[SourceFile, ...]

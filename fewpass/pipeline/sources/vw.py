@@ -58,7 +58,7 @@ class VowpalWabbitSource:
     """
 
     extensions: ClassVar[tuple[str, ...]] = (".vw",)
-    magic: ClassVar[bytes] = b""
+    magic: ClassVar[bytes | tuple[bytes, ...]] = b""
     packed: ClassVar[bool] = False
     layout: Literal["dense", "sparse"] = "sparse"
     schema: Schema | None = None

@@ -23,9 +23,10 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.ingestion.partition import PARTITION, PIECE_BYTES, PIECE_COPIES
 from fewpass.pipeline.ingestion.scaling import Scaler
 from fewpass.pipeline.plan.mixing import Mixing
+from fewpass.pipeline.runs.saved import LeftOut
 from fewpass.pipeline.sources.as_written import labelled
 from fewpass.pipeline.sources.source import Parsed, Piece, Source
-from fewpass.pipeline.straight.aside import Judges, Skipped
+from fewpass.pipeline.straight.aside import Judges, noted
 from fewpass.pipeline.straight.moments import RunningMoments, Sums
 from fewpass.pipeline.streaming.targets import label_text, shown
 from fewpass.storage.manifest import Labels, Values
@@ -61,6 +62,7 @@ class Position(NamedTuple):
     windows: int = 0
     pieces_mixing: Mixing = Mixing()
     windows_mixing: Mixing = Mixing()
+    left_out: LeftOut = LeftOut()  # of the pieces that were read
 
 
 class Buffer(NamedTuple):
@@ -168,25 +170,27 @@ class Intake:
     ----------
     mixing : Mixing
         Of the targets of all pieces so far.
+    left_out : LeftOut
+        Bad rows of all pieces so far.
     moments : RunningMoments or None
         Of all rows so far; None where no method asks.
     """
 
     def __init__(self, fixed: Fixed, judges: Judges) -> None:
-        self.fixed, self.judges, self.skipped = fixed, judges, Skipped()
-        self.mixing = Mixing()
+        self.fixed, self.judges = fixed, judges
+        self.mixing, self.left_out = Mixing(), LeftOut()
         self.moments: RunningMoments | None = None
 
     def take(self, piece: RawPiece) -> Table:
         """Return the rows of a piece to learn from."""
         table = self.pass_over(piece)
+        self.left_out = noted(self.left_out, piece.parsed)
         self.mixing = self.mixing.add(table.n_rows, *sums(table))
         return table
 
     def pass_over(self, piece: RawPiece) -> Table:
-        """Do the same for rows that were learnt from before."""
+        """Do the same for rows that were learnt from, and counted, before."""
         table, aside = self.fixed.rows(piece)
-        self.skipped.note(piece.parsed)
         if aside is not None:
             self.judges.add(aside, piece.number)
         return table
@@ -203,7 +207,7 @@ def cut(
         rows = concatenate(held)
         held.clear()
         windows = at.windows_mixing.add(rows.n_rows, *sums(rows))
-        position = Position(up_to, at.windows + 1, intake.mixing, windows)
+        position = Position(up_to, at.windows + 1, intake.mixing, windows, intake.left_out)
         sums_now = count(intake, rows, widest)
         seconds = time.perf_counter() - began
         return Buffer(

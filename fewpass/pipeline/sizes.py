@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from numbers import Real
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, WithJsonSchema
 
@@ -31,7 +31,7 @@ def parse_bytes(size: float | str) -> int:
     ValueError
         If `size` is not such a number, is negative, or more than any machine has.
     """
-    count = _written(size) if isinstance(size, str) else size
+    count: Any = _written(size) if isinstance(size, str) else size
     is_number = isinstance(count, Real) and not isinstance(count, bool)
     if not is_number or not 0 <= count <= MOST_WHOLE or count != int(count):
         raise ValueError(f"{shown(size)} is no amount of memory. Write for example 256MB or 1GiB.")

@@ -158,7 +158,7 @@ def test_refresh_publishes_what_is_not_worse(flow_runner, sources):
     [
         ([], "Usage"),
         (["traim"], "Did you mean train? There are ingest, train"),
-        (["train", "-p", "dataset=d"], "run: this parameter must be given"),
+        (["train", "-p", "dataset=d"], "run must be given"),
         (["train", "-p", "dataset=d", "-p", "run=r", "-p", "lamb=1"], "Did you mean lam"),
         (
             ["train", "-p", "dataset=d", "-p", "run=r", "-p", "solver.gama0=1"],

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from fewpass.flows.options import Ingest, PlanSource, Reading, Training, Where, given, option_names
-from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.errors import BadInput, did_you_mean
 from fewpass.pipeline.settings.execution import LOCAL, NONE, Execution
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
@@ -155,8 +155,8 @@ def read_config(path: Path | None, command: str, allowed: Iterable[str]) -> Valu
     for name in values:
         if name not in known:
             raise BadInput(
-                f'{path} has a setting "{name}" that {command} does not know. '
-                f"It knows {', '.join(known)}."
+                f'{path} has a setting "{name}" that {command} does not know.'
+                f"{did_you_mean(name, known)} It knows {', '.join(known)}."
             )
     return values
 

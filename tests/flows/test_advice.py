@@ -10,6 +10,7 @@ from fewpass.flows.beginning import beginning
 from fewpass.flows.cli import app, main
 from fewpass.flows.flags import in_flags
 from tests.conftest import PROJECT
+from tests.flows.test_flags import sentences
 from tests.storage.test_kinds import made
 
 BACKTICKED = re.compile(r"`(fewpass [^`]+)`")
@@ -38,11 +39,10 @@ def called_commands():
 def written_commands():
     """Words of every command between backticks, in texts that are told."""
     for path in modules():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                for found in BACKTICKED.findall(node.value):
-                    if len(shlex.split(found)) > 2:
-                        yield shlex.split(found)[1:]
+        for text in sentences(path):
+            for found in BACKTICKED.findall(text):
+                if len(shlex.split(found)) > 2:
+                    yield shlex.split(found)[1:]
 
 
 def test_every_command_that_is_advised_is_one():

@@ -40,7 +40,7 @@ def settings_class(kind: str) -> type[BaseModel]:
     if kind not in METHODS:
         raise PydanticCustomError(
             "method",
-            "there is no method {kind}.{near} Methods are {known}.",
+            "solver: there is no method {kind}.{near} Methods are {known}.",
             {
                 "kind": f'"{kind}"',
                 "near": did_you_mean(kind, KINDS),

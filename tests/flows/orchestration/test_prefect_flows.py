@@ -205,7 +205,7 @@ def test_refresh_sets_aside_what_it_cannot_read(prefect_server, flow_runner, sou
     [
         ([], "Usage"),
         (["traim"], "Did you mean train? There are ingest, train"),
-        (["train", "-p", "dataset=d"], "run: this parameter must be given"),
+        (["train", "-p", "dataset=d"], "run must be given"),
         (["train", "-p", "dataset=d", "-p", "run=r", "-p", "lamb=1"], "Did you mean lam"),
         (
             ["train", "-p", "dataset=d", "-p", "run=r", "-p", "solver.gama0=1"],

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,9 +16,14 @@ LARGEST_EXACT = 1 << 53
 _DIGITS, _TRIED = 16, 1000
 
 
+def is_whole(kind: Any) -> bool:
+    """Say whether an Arrow type is one of whole numbers."""
+    return bool(pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale <= 0))
+
+
 def are_codes(cells: Any) -> bool:
-    """Say whether numbers, an Arrow array of integers or of text, are names and no amounts."""
-    if pa.types.is_integer(cells.type):
+    """Say whether whole numbers, an Arrow array of them or of text, are names and no amounts."""
+    if is_whole(cells.type):
         return _are_beyond_doubles(cells)
     return _are_padded(cells) or _are_too_long(cells)
 
@@ -39,7 +44,13 @@ def _are_too_long(cells: Any) -> bool:
     if not (pc.max(pc.binary_length(cells)).as_py() or 0) >= _DIGITS:
         return False
     long = cells.filter(pc.match_substring_regex(cells, rf"^[-+]?\d{{{_DIGITS},}}$"))
-    return any(int(float(word)) != int(word) for word in long[:_TRIED].to_pylist())
+    return any(not _is_exact(word) for word in long[:_TRIED].to_pylist())
+
+
+def _is_exact(digits: str) -> bool:
+    """Say whether a double gives a whole number back; Python reads none of thousands of digits."""
+    number = float(digits)
+    return math.isfinite(number) and int(number) == int(digits)
 
 
 def _are_beyond_doubles(cells: Any) -> bool:
@@ -48,5 +59,4 @@ def _are_beyond_doubles(cells: Any) -> bool:
     largest = max((abs(end) for end in ends.as_py().values() if end is not None), default=0)
     if largest <= LARGEST_EXACT:
         return False
-    numbers = known.to_numpy(zero_copy_only=False)
-    return bool((numbers.astype(np.float64).astype(object) != numbers.astype(object)).any())
+    return any(int(float(number)) != number for number in known.to_pylist())

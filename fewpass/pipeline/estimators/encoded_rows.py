@@ -7,10 +7,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fewpass.pipeline.encoding.cells import is_span
 from fewpass.pipeline.encoding.inference import held_in, needs_encoding
 from fewpass.pipeline.encoding.schema import recipe_in
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.estimators.table_encoder import TableEncoder, as_table
+from fewpass.pipeline.estimators.table_encoder import (
+    TableEncoder,
+    arrow_of,
+    as_table,
+    require_readable,
+)
 from fewpass.storage.schema import Schema
 
 ENCODES = ("none", "auto", "always")
@@ -64,7 +70,7 @@ def refuse_cells(X: Any, because: Exception) -> None:
             ) from because
         return
     found = [name for name, cells in _columns_of(X).items() if not _are_numbers(name, cells)]
-    if found:
+    if found := [*dict.fromkeys([*_taken_apart(X), *found])]:
         raise ValueError(
             f"Columns of X hold words, dates or gaps (NaN): {', '.join(map(repr, found[:8]))}. "
             "encode='auto' makes features of them; a TableEncoder before the estimator does, too."
@@ -74,16 +80,31 @@ def refuse_cells(X: Any, because: Exception) -> None:
 def _are_numbers(name: str, cells: Any) -> bool:
     if pc.any(pc.is_null(cells, nan_is_null=True)).as_py():
         return False
-    return pa.types.is_boolean(cells.type) or held_in(name, cells).kind == "number"
+    if pa.types.is_boolean(cells.type):
+        return True
+    return held_in(name, cells).kind == "number" and not is_span(cells.type)
 
 
 def _is_more_than_numbers(X: Any) -> bool:
     if not hasattr(X, "columns"):
         return False
+    if _taken_apart(X):
+        return True
     cells = _columns_of(X)
     return any(needs_encoding(held_in(name, column), column) for name, column in cells.items())
 
 
+def _taken_apart(X: Any) -> list[str]:
+    """Return the columns that only an encoder knows as numbers: structures, periods, intervals."""
+    schema = arrow_of(X).schema
+    return [
+        field.name
+        for field in schema
+        if pa.types.is_struct(field.type) or isinstance(field.type, pa.BaseExtensionType)
+    ]
+
+
 def _columns_of(X: Any) -> dict[str, Any]:
     table = as_table(X)
+    require_readable(table)
     return {name: table.column(name).combine_chunks() for name in table.column_names}

@@ -28,20 +28,29 @@ def checked(estimator: BaseEstimator, X: Any, **more: Any) -> Any:
 
     Raises ValueError for what is not finite, has another width than was fitted, or no rows.
     """
-    if type(X).__name__ == "LazyFrame":
-        raise ValueError(
-            "X is a lazy frame of polars, a query and no rows yet. Give X.collect(), or the files "
-            "it reads."
-        )
+    _require_rows(X)
     if (y := more.get("y")) is not None:
         _require_targets(y)
+        more["y"] = _of_numpy(y)
     try:
         return validate_data(estimator, X, **ACCEPTED, **more)
-    except (ValueError, TypeError) as error:  # TypeError: dates beside numbers
+    except (ValueError, TypeError, NotImplementedError) as error:  # dates beside numbers
         from fewpass.pipeline.estimators.encoded_rows import refuse_cells  # noqa: PLC0415 - imports Arrow
 
         refuse_cells(X, because=error)
-        raise
+        if isinstance(error, ValueError):
+            raise
+        raise ValueError(
+            f"X cannot be read as rows of numbers ({error}). Give an array (n, d) or a frame."
+        ) from error
+
+
+def _require_rows(X: Any) -> None:
+    """Refuse queries and streams, whose names tell them: nothing is imported for it."""
+    if type(X).__name__ in ("LazyFrame", "RecordBatchReader"):
+        from fewpass.pipeline.estimators.table_encoder import require_rows  # noqa: PLC0415
+
+        require_rows(X)
 
 
 def _require_targets(y: Any) -> None:
@@ -57,9 +66,26 @@ def _require_targets(y: Any) -> None:
         )
 
 
+def _of_numpy(y: Any) -> Any:
+    """Return whole numbers of pandas' own types as NumPy's: scikit-learn makes floats of them."""
+    kind: Any = getattr(y, "dtype", None)
+    is_whole = getattr(kind, "kind", "") in tuple("iu") and not isinstance(kind, np.dtype)
+    return y.to_numpy(kind.numpy_dtype) if is_whole and not y.isna().any() else y
+
+
 def _is_missing(cell: Any) -> bool:
     is_nan = isinstance(cell, float) and math.isnan(cell)
     return cell is None or is_nan or type(cell).__name__ in ("NAType", "NaTType")  # of pandas
+
+
+def require_finite(scores: Vector) -> None:
+    """Refuse scores (n,) or (n, K) that are no numbers any more, by their row."""
+    bad = ~np.isfinite(scores).reshape(len(scores), -1).all(axis=1)
+    if bad.any():
+        raise ValueError(
+            f"Row {bad.argmax()} of X has values so large that its score is no number. Give them "
+            "in the units of the rows that were fitted, or leave the row out."
+        )
 
 
 def taken_out(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:

@@ -14,11 +14,16 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from fewpass.pipeline.encoding.applying import encoded
 from fewpass.pipeline.encoding.fitting import Rules, as_sample, fitted
+from fewpass.pipeline.encoding.inference import is_readable
+from fewpass.pipeline.encoding.plain_types import plain_table, text_in
 from fewpass.pipeline.encoding.recipe import Recipe
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.estimators.kinds_of_rows import is_collection
 from fewpass.pipeline.estimators.parameters import seed_of
+from fewpass.pipeline.matching import require_distinct
 from fewpass.pipeline.settings.encoding import HASH_BITS, MOST_BITS
+from fewpass.pipeline.sources.arrow_batches import require_valid
+from fewpass.pipeline.sources.borders import told
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -94,6 +99,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         sample = first_rows(X, self.sample_rows) if is_collection(X) else as_table(X)
         if not sample.num_rows:
             raise BadInput("The table has 0 rows. Give at least one.")
+        require_readable(sample)
         sample = as_sample(sample, self.sample_rows, seed_of(self.random_state))
         rules = Rules(self.bits, self.bins, self.ranks, self.most_values, self.least_rows)
         self.recipe_: Recipe = fitted(sample, rules)
@@ -154,26 +160,78 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
 
 def as_table(X: Any) -> Any:
-    """Return rows as an Arrow table; BadInput when they are none."""
-    try:
-        if isinstance(X, pa.Table):
-            return X
-        if getattr(X, "ndim", 2) == 1:
-            raise BadInput(
-                "X is a single column, and a table was expected. Reshape your data, or give a "
-                "frame of it."
-            )
-        if hasattr(X, "iloc"):
-            return pa.Table.from_pandas(X, preserve_index=False)
-        if hasattr(X, "to_arrow"):
-            return X.to_arrow()
+    """Return rows as an Arrow table of plain columns; BadInput when they are none."""
+    found = plain_table(arrow_of(X))
+    columns = [text_in(column) for column in found.columns]
+    found = pa.table(columns, names=found.column_names) if columns else found
+    require_distinct(found.column_names, "X")
+    return found
+
+
+def arrow_of(X: Any) -> Any:
+    """Return rows as an Arrow table of whatever columns, validated; BadInput when they are none."""
+    require_rows(X)
+    if any(hasattr(X, name) for name in ("iloc", "__arrow_c_stream__", "to_arrow")):
+        found = _arrow_of_frame(X)
+    elif isinstance(X, pa.RecordBatch):
+        found = pa.Table.from_batches([X])
+    else:
         array = check_array(X, dtype=None, ensure_all_finite=False)
-        return pa.table({f"x{k}": array[:, k] for k in range(array.shape[1])})
-    except pa.ArrowException as error:
+        found = pa.table({f"x{k}": array[:, k] for k in range(array.shape[1])})
+    require_valid(found, "X")
+    return found
+
+
+def _arrow_of_frame(frame: Any) -> Any:
+    try:
+        if isinstance(frame, pa.Table):
+            return frame
+        if hasattr(frame, "iloc"):
+            _require_dense(frame)
+            return pa.Table.from_pandas(frame, preserve_index=False)
+        return frame.to_arrow() if hasattr(frame, "to_arrow") else pa.table(frame)
+    except (pa.ArrowException, TypeError, OverflowError, UnicodeError) as error:
         raise BadInput(
-            f"A column of X is of no one type ({error}). Make its values alike: numbers, text or "
-            "dates."
+            f"A column of X is of no one type that Arrow has ({told(error)}). Make its values "
+            "alike: numbers, text or dates."
         ) from error
+
+
+def _require_dense(frame: Any) -> None:
+    """Refuse columns of one name, and sparse ones, which Arrow has not."""
+    require_distinct([str(name) for name in frame.columns], "X")
+    for name, kind in frame.dtypes.items():
+        if hasattr(kind, "sp_index") or type(kind).__name__ == "SparseDtype":
+            raise BadInput(
+                f"Column {name!r} of X is a sparse one of pandas, which is not encoded. Make it "
+                f"dense, X[{name!r}].sparse.to_dense(), or give numbers alone as a sparse matrix."
+            )
+
+
+def require_readable(table: Any) -> None:
+    """Refuse columns that become no numbers, by name; BadInput."""
+    for field in table.schema:
+        if not is_readable(field.type):
+            raise BadInput(
+                f"Column {field.name!r} holds {field.type} values, which become no numbers. "
+                "Leave it out of X, or turn it into numbers, text or dates."
+            )
+
+
+def require_rows(X: Any) -> None:
+    """Refuse what is a query, a stream or a single column in place of rows; BadInput."""
+    if type(X).__name__ == "LazyFrame":
+        raise BadInput(
+            "X is a lazy frame of polars, a query and no rows yet. Give X.collect(), or the files "
+            "it reads."
+        )
+    if isinstance(X, pa.RecordBatchReader):
+        raise BadInput("X is a stream of Arrow, which is read once only. Give X.read_all().")
+    if getattr(X, "ndim", 2) == 1 or isinstance(X, pa.Array | pa.ChunkedArray):
+        raise BadInput(
+            "X is a single column, and a table was expected. Reshape your data, or give a frame of "
+            "it."
+        )
 
 
 def first_rows(frame: Any, count: int) -> Any:
@@ -184,4 +242,10 @@ def first_rows(frame: Any, count: int) -> Any:
         n += tables[-1].num_rows
         if n >= count:
             break
-    return pa.concat_tables(tables, promote_options="permissive")
+    try:
+        return pa.concat_tables(tables, promote_options="permissive")
+    except pa.ArrowException as error:
+        raise BadInput(
+            f"The partitions of X have columns of different types ({told(error)}). Give every "
+            "column one type (astype)."
+        ) from error

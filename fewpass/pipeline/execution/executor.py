@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.execution.certificates import require_trust, security_of
 from fewpass.pipeline.execution.on_dask import SAME_VERSIONS, OnDask, OnDaskThreads
+from fewpass.pipeline.execution.semaphores import require_semaphores
 from fewpass.pipeline.execution.threads import InProcess
 from fewpass.pipeline.execution.workers import (
     Deaths,
@@ -154,6 +155,8 @@ def _local_cluster(execution: Execution, security: Any, deaths: Deaths) -> Any:
     import distributed  # noqa: PLC0415
 
     in_threads = execution.workers is None
+    if not in_threads:
+        require_semaphores("leave `workers` out, and threads do the work")
     start: Any = distributed.LocalCluster
     asked: dict[str, Any] = {
         "n_workers": execution.workers or 1,

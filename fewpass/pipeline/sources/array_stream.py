@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -11,9 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.matching import require_distinct
 from fewpass.pipeline.sizes import format_bytes
+from fewpass.pipeline.sources.borders import parsing
+from fewpass.pipeline.sources.rejection import shown
 from fewpass.pipeline.sources.source import LONGEST_LABEL
 from fewpass.pipeline.sources.streams import Address, opened
+
+#: Arrays of an archive that are read.
+ARRAYS = ("X", "y", "weight", "data", "indices", "indptr", "shape", "format")
+#: Bytes, and rows, that no file has; other arrays of an archive that a message names.
+_MOST, _TOLD = 1 << 62, 20
+_ENCRYPTED = 1  # a bit of a member's flags
 
 
 class ArrayStream:
@@ -35,10 +45,11 @@ class ArrayStream:
         Raises
         ------
         BadInput
-            The stream ends before its header says.
+            The stream ends before its header says, or is damaged.
         """
-        row_bytes = self.dtype.itemsize * int(np.prod(self.shape[1:]))
-        content = self._stream.read(n_rows * row_bytes)
+        row_bytes = self.dtype.itemsize * math.prod(self.shape[1:])
+        with parsing(self._name, "the array is damaged"):
+            content = self._stream.read(n_rows * row_bytes)
         if len(content) < n_rows * row_bytes:
             raise BadInput(
                 f"{self._name}: the array of shape {self.shape} ends before its last row. "
@@ -46,9 +57,22 @@ class ArrayStream:
             )
         return np.frombuffer(content, self.dtype).reshape(n_rows, *self.shape[1:])
 
+    def require_end(self) -> None:
+        """Refuse bytes behind the last row: the header says of fewer rows than there are.
+
+        In an archive, checksums are compared at the end alone.
+        """
+        with parsing(self._name, "the array is damaged"):
+            rest = self._stream.read(1)
+        if rest:
+            raise BadInput(
+                f"{self._name}: the array of shape {self.shape} goes on behind its last row. Fetch "
+                "or write it anew."
+            )
+
 
 def _header(stream: BinaryIO, name: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    try:
+    with parsing(name, "it is not a NumPy array", "Save it by numpy.save."):
         version = np.lib.format.read_magic(stream)
         read = (
             np.lib.format.read_array_header_1_0
@@ -56,8 +80,12 @@ def _header(stream: BinaryIO, name: str) -> tuple[tuple[int, ...], np.dtype[Any]
             else np.lib.format.read_array_header_2_0
         )
         shape, by_columns, dtype = read(stream)
-    except ValueError as error:
-        raise BadInput(f"{name} is not a NumPy array ({error}). Save it by numpy.save.") from error
+    if any(type(count) is not int or not 0 <= count < _MOST for count in shape):
+        raise BadInput(f"{name} has the shape {shape}, which no array has. Save it by numpy.save.")
+    if dtype.itemsize * math.prod(shape) >= _MOST or not dtype.itemsize:
+        raise BadInput(
+            f"{name} has the shape {shape} of {dtype}, which no file holds. Save it by numpy.save."
+        )
     if dtype.kind in "US" and dtype.itemsize > 4 * LONGEST_LABEL:
         raise BadInput(
             f"{name} holds words of {format_bytes(dtype.itemsize)}. Write labels of "
@@ -87,17 +115,37 @@ def opened_npy(address: Address) -> Iterator[ArrayStream]:
 @contextmanager
 def opened_npz(address: Address) -> Iterator[dict[str, ArrayStream]]:
     """The arrays of an NPZ file, by name, each read on its own."""
-    with opened(address) as (stream, _), ExitStack() as stack:
-        archive = stack.enter_context(zipfile.ZipFile(stream))
+    with opened(address, anywhere=True) as (stream, _), ExitStack() as stack:
+        with parsing(address.name, "the archive is damaged"):
+            archive = stack.enter_context(zipfile.ZipFile(stream))
         members = [info.filename for info in archive.infolist() if info.filename.endswith(".npy")]
+        require_distinct(members, address.name)
+        _require_open(archive, members, address.name)
         yield {
             name.removesuffix(".npy"): _member(stack, archive, name, address.name)
-            for name in members
+            for name in _first_known(members)
         }
 
 
+def _first_known(members: Sequence[str]) -> list[str]:
+    """Return arrays that are read, and of others a few, whose names are told."""
+    known = [f"{name}.npy" for name in ARRAYS]
+    others = [name for name in members if name not in known]
+    return [name for name in members if name in known] + others[:_TOLD]
+
+
+def _require_open(archive: zipfile.ZipFile, members: Sequence[str], name: str) -> None:
+    for member in members:
+        if archive.getinfo(member).flag_bits & _ENCRYPTED:
+            raise BadInput(
+                f"{name}: the array {shown(member)} is encrypted. Save it anew by numpy.savez."
+            )
+
+
 def _member(stack: ExitStack, archive: zipfile.ZipFile, member: str, name: str) -> ArrayStream:
-    return ArrayStream(stack.enter_context(archive.open(member)), f"{name}, array {member[:-4]}")
+    with parsing(f"{name}, array {shown(member[:-4])}"):
+        stream = stack.enter_context(archive.open(member))
+    return ArrayStream(stream, f"{name}, array {member[:-4]}")
 
 
 def checked_matrix(array: ArrayStream, name: str, longest_row: int) -> tuple[int, int]:

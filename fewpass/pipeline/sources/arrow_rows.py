@@ -6,69 +6,34 @@ Columns of structures are taken apart: their fields are columns of dotted names.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 from urllib.parse import unquote
 
 import pyarrow as pa
 
+from fewpass.pipeline.encoding.plain_types import plain_schema, plain_table, text_in
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import require_distinct, require_same
 from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.sources.arrow_sizes import cut
 from fewpass.pipeline.sources.dense_rows import refuse_text_settings
+from fewpass.pipeline.sources.ipc_file import FILE_MARK, STREAM_MARK, opened_ipc
 from fewpass.pipeline.sources.pandas_index import index_of, left_out, sentence
-from fewpass.pipeline.sources.parquet_file import batches, opened_parquet
+from fewpass.pipeline.sources.parquet_file import MOST_CELLS, batches, opened_parquet
 from fewpass.pipeline.sources.raw_rows import Cells, numbered
 from fewpass.pipeline.sources.source import Expected, Piece
-from fewpass.pipeline.sources.streams import (
-    Address,
-    described,
-    opened,
-)
+from fewpass.pipeline.sources.streams import Address, described
 
 #: Bytes that a cell is taken to need where a file does not tell.
 _CELL_BYTES = 16
-#: Bytes in front of the stream in a file of Arrow IPC.
-_IPC_MARK = 8
-
-
-def flat(schema: Any) -> Any:
-    """Return a schema with structures taken apart, however deep."""
-    while any(pa.types.is_struct(field.type) for field in schema):
-        parts = [_fields(field) for field in schema]
-        schema = pa.schema([part for several in parts for part in several], schema.metadata)
-    return schema
-
-
-def _fields(field: Any) -> list[Any]:
-    if not pa.types.is_struct(field.type):
-        return [field]
-    return [inner.with_name(f"{field.name}.{inner.name}") for inner in field.type]
-
-
-def flat_table(table: Any) -> Any:
-    """Return a table with structures taken apart, however deep."""
-    while any(pa.types.is_struct(field.type) for field in table.schema):
-        table = table.flatten()
-    return table
 
 
 def cells_of(piece: Piece, table: Any, names: Sequence[str], used: Sequence[int]) -> Cells:
     """Return the columns `used`, of those names, of a table."""
-    table = flat_table(table)
-    columns = tuple(_as_text(table.column(names[k]).combine_chunks()) for k in used)
+    table = plain_table(table)
+    columns = tuple(text_in(table.column(names[k]).combine_chunks()) for k in used)
     return Cells(columns, table.num_rows, numbered(piece, table.num_rows))
-
-
-def _as_text(cells: Any) -> Any:
-    """Return bytes as the text that some writers mean by them, where they are UTF-8."""
-    if not (pa.types.is_binary(cells.type) or pa.types.is_large_binary(cells.type)):
-        return cells
-    try:
-        return cells.cast(pa.large_string())
-    except pa.ArrowInvalid:
-        return cells
 
 
 def require_alike(looks: Sequence[tuple[str, Any]]) -> None:
@@ -92,7 +57,7 @@ class ParquetRows:
     """
 
     extensions: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
-    magic: ClassVar[bytes] = b"PAR1"
+    magic: ClassVar[bytes | tuple[bytes, ...]] = b"PAR1"
     packed: ClassVar[bool] = True
     kinds: ClassVar[Mapping[str, str]] = MappingProxyType({})
     decided: ClassVar[Mapping[str, Any]] = MappingProxyType({})
@@ -105,6 +70,7 @@ class ParquetRows:
         self.files = described(addresses)
         self._addresses = tuple(addresses)
         looks = [self._look(address) for address in addresses]
+        expected.room.require_columns(len(looks[0][0]), addresses[0].name, "typed")
         require_alike(
             [(address.name, look[0]) for address, look in zip(addresses, looks, strict=True)]
         )
@@ -134,7 +100,7 @@ class ParquetRows:
     def _look(self, address: Address) -> tuple[Any, int]:
         with opened_parquet(address) as file:
             groups = [file.metadata.row_group(k) for k in range(file.metadata.num_row_groups)]
-            return flat(file.schema_arrow), sum(group.total_byte_size for group in groups)
+            return plain_schema(file.schema_arrow), sum(group.total_byte_size for group in groups)
 
     def expands_to(self) -> float:
         """Return the bytes of all column chunks, decompressed."""
@@ -146,14 +112,13 @@ class ParquetRows:
         names = [self._stored[k] for k in used if k < len(self._stored)]
         for address in self._addresses:
             row = 1
-            with opened_parquet(address) as file:
-                for batch in batches(address, file, rows, names):
-                    yield Piece(address.name, row, batch, batch.nbytes)
-                    row += batch.num_rows
+            for batch in batches(address, rows, MOST_CELLS * piece_bytes, names):
+                yield Piece(address.name, row, batch, batch.nbytes)
+                row += batch.num_rows
 
     def cells(self, piece: Piece, used: Sequence[int]) -> Cells:
         """Take columns out of a piece."""
-        table = flat_table(pa.Table.from_batches([piece.content]))
+        table = plain_table(pa.Table.from_batches([piece.content]))
         for name, value in self._partitions[piece.file].items():
             missing = value == "__HIVE_DEFAULT_PARTITION__"
             same = pa.scalar(None if missing else value, pa.large_string())
@@ -162,10 +127,10 @@ class ParquetRows:
 
 
 class IpcRows:
-    """Arrow IPC files (Feather) as typed columns; see `RawRows` for the methods."""
+    """Arrow IPC, files (Feather) and streams, as typed columns; see `RawRows` for the methods."""
 
-    extensions: ClassVar[tuple[str, ...]] = (".arrow", ".feather", ".ipc")
-    magic: ClassVar[bytes] = b"ARROW1"
+    extensions: ClassVar[tuple[str, ...]] = (".arrow", ".arrows", ".feather", ".ipc")
+    magic: ClassVar[bytes | tuple[bytes, ...]] = (FILE_MARK, STREAM_MARK)
     packed: ClassVar[bool] = True
     kinds: ClassVar[Mapping[str, str]] = MappingProxyType({})
     decided: ClassVar[Mapping[str, Any]] = MappingProxyType({})
@@ -180,34 +145,14 @@ class IpcRows:
         self._addresses = tuple(addresses)
         looks = []
         for address in addresses:
-            with self._batches(address) as (schema, _):
-                looks.append((address.name, flat(schema)))
+            with opened_ipc(address) as file:
+                looks.append((address.name, plain_schema(file.schema)))
+        expected.room.require_columns(len(looks[0][1]), addresses[0].name, "typed")
         require_alike(looks)
         self.names: tuple[str, ...] = tuple(looks[0][1].names)
         self.index = left_out(index_of(looks[0][1]), self.names, options, expected)
         self.notes = sentence(self.index, looks[0][1])
         self.types = tuple(map(str, looks[0][1].types))
-
-    @contextmanager
-    def _batches(self, address: Address) -> Iterator[tuple[Any, Iterator[Any]]]:
-        """Open a file: its schema and its record batches; a plain local one is mapped.
-
-        Behind its first eight bytes such a file is a stream, which needs no end to begin with.
-        """
-        try:
-            if address.is_local and not address.compression:
-                file = pa.ipc.open_file(pa.memory_map(address.path))
-                batches = (file.get_batch(k) for k in range(file.num_record_batches))
-                yield file.schema, batches
-                return
-            with opened(address) as (stream, _):
-                stream.read(_IPC_MARK)
-                found = pa.ipc.open_stream(pa.PythonFile(stream, "r"))
-                yield found.schema, iter(found)
-        except pa.ArrowInvalid as error:
-            raise BadInput(
-                f"{address.name}: the file is not whole Arrow IPC ({error}). Write it anew."
-            ) from error
 
     def expands_to(self) -> float:
         """Return the files' bytes."""
@@ -218,12 +163,11 @@ class IpcRows:
         rows = max(1, piece_bytes // (_CELL_BYTES * max(1, len(used))))
         for address in self._addresses:
             row = 1
-            with self._batches(address) as (_, batches):
-                for batch in batches:
-                    for start in range(0, batch.num_rows, rows):
-                        part = batch.slice(start, rows)
-                        yield Piece(address.name, row, part, part.nbytes)
-                        row += part.num_rows
+            with opened_ipc(address) as file:
+                size = MOST_CELLS * piece_bytes
+                for part in cut(file.batches, rows, size, address.name, address.room):
+                    yield Piece(address.name, row, part, part.nbytes)
+                    row += part.num_rows
 
     def cells(self, piece: Piece, used: Sequence[int]) -> Cells:
         """Take columns out of a piece."""

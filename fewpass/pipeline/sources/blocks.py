@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.matching import require_same
+from fewpass.pipeline.sources.as_written import LARGEST_EXACT
 from fewpass.storage.schema import Schema
 from fewpass.storage.table import DenseTable, SparseTable, Table, index_dtype
 
 Dtype = Literal["float32", "float64"]
-
-#: Integers beyond are not all floats, and labels would be confused.
-LARGEST_EXACT = 1 << 53
 
 
 class Block(NamedTuple):
@@ -74,6 +73,36 @@ class Block(NamedTuple):
         found = self.X.dtypes if hasattr(self.X, "dtypes") else [self.X.dtype]
         return "float32" if all(kind == np.float32 for kind in found) else "float64"
 
+    def like(self, first: Block, title: str) -> Block:
+        """Return the block with its columns in the order of the first one's.
+
+        BadInput where it has other columns, another width or layout, or targets of another kind;
+        `title` is what messages call it.
+        """
+        names, known = self.names, first.names
+        block = self
+        if names is not None and known is not None and names != known:
+            require_same(known, names, title)
+            block = self._replace(X=self.X[known])
+        if (self.n_features, self.is_sparse) != (first.n_features, first.is_sparse):
+            raise BadInput(
+                f"{title} has {self._told_width()}, but the first block has "
+                f"{first._told_width()}. Give blocks that are alike."
+            )
+        if self.n_rows and _are_words(self.y) != _are_words(first.y):
+            raise BadInput(
+                f"{title} has targets of {np.asarray(self.y).dtype}, but the first block has those "
+                f"of {np.asarray(first.y).dtype}. Give all as numbers, or all as words."
+            )
+        return block
+
+    def empty_like(self, first: Block) -> Block:
+        """Return no rows, of the first block's columns: what a filter leaves of a partition."""
+        return first.rows(0, 0)
+
+    def _told_width(self) -> str:
+        return f"{self.n_features} {'sparse' if self.is_sparse else 'dense'} features"
+
     def schema(self) -> Schema | None:
         """Describe the columns of a frame, the target last."""
         if self.names is None:
@@ -128,6 +157,10 @@ class Block(NamedTuple):
                 f"{where}: {', '.join(wrong[:8])} {'is' if len(wrong) == 1 else 'are'} not of "
                 "numbers. Encode such columns, or leave them out."
             )
+
+
+def _are_words(y: Any) -> bool:
+    return not _is_number(getattr(y, "dtype", None) or np.asarray(y).dtype)
 
 
 def _is_number(kind: Any) -> bool:

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.sources.blocks import Block, Dtype, joined
-from fewpass.pipeline.sources.source import Parsed, Piece, SourceFile
+from fewpass.pipeline.sources.dense_rows import are_usual
+from fewpass.pipeline.sources.source import LARGEST, Parsed, Piece, SourceFile
 from fewpass.pipeline.sources.texts import hashed, is_bag, labels_of
 from fewpass.storage.schema import Schema
 from fewpass.storage.table import DenseTable, SparseTable, Table
@@ -56,7 +57,7 @@ class DaskSource:
     """
 
     extensions: ClassVar[tuple[str, ...]] = ()
-    magic: ClassVar[bytes] = b""
+    magic: ClassVar[bytes | tuple[bytes, ...]] = b""
     packed: ClassVar[bool] = True  # how many bytes there are, nobody knows before
 
     left_out: tuple[str, ...] = ()
@@ -66,6 +67,7 @@ class DaskSource:
         self.files = (SourceFile(self.name, None),)
         self._blocks = blocks_of(X, y, sample_weight)
         first = self._first_look()
+        self._first = first.rows(0, 1)
         self.n_features: int | None = first.n_features
         self.layout: Literal["dense", "sparse"] = "sparse" if first.is_sparse else "dense"
         self.has_weight = first.weight is not None
@@ -110,8 +112,8 @@ class DaskSource:
         """Compute one block after the other, each while the one before is at work."""
         with ThreadPoolExecutor(1, "dask-block") as pool:
             ahead = pool.submit(self._blocks[0].compute)
-            for following in [*self._blocks[1:], None]:
-                block = ahead.result()
+            for number, following in enumerate([*self._blocks[1:], None], 1):
+                block = self._like_first(ahead.result(), number)
                 if following is not None:
                     ahead = pool.submit(following.compute)
                 yield block
@@ -120,7 +122,6 @@ class DaskSource:
     def parse(self, piece: Piece) -> Parsed:
         """Rows of one piece."""
         part = joined(piece.content)
-        self._require_like_first(part)
         table, words = part.table(self.dtype, self.name)
         self._require_finite(table, piece.first_line, part.names)
         widest = part.n_features - 1
@@ -128,13 +129,11 @@ class DaskSource:
             widest = int(table.indices.max(initial=-1))
         return Parsed(table, words, widest, (), 0)
 
-    def _require_like_first(self, part: Block) -> None:
-        if part.n_features != self.n_features or part.is_sparse != (self.layout == "sparse"):
-            kind = "sparse" if part.is_sparse else "dense"
-            raise BadInput(
-                f"{self.name}: a block has {part.n_features} {kind} features, but the first one "
-                f"has {self.n_features} {self.layout} ones. Give blocks that are alike."
-            )
+    def _like_first(self, block: Block, number: int) -> Block:
+        """Return a block's rows as those of the first one are; BadInput where they are not."""
+        if not block.n_rows and block.n_features != self.n_features:
+            return block.empty_like(self._first)
+        return block.like(self._first, f"{self.name}, block {number}")
 
     def _require_finite(self, table: Table, first: int, names: list[str] | None) -> None:
         """Refuse the first row with a number that nothing can be learnt from."""
@@ -143,20 +142,20 @@ class DaskSource:
                 row = int(np.flatnonzero(bad)[0])
                 where = f" in {column_of(table, row, names)}" if part == "X" else ""
                 raise BadInput(
-                    f"{self.name}, row {first + row}: {part}{where} is missing, not finite or, of "
-                    "a weight, negative. Fill such values in (SimpleImputer does), or leave such "
-                    "rows out."
+                    f"{self.name}, row {first + row}: {part}{where} is missing, not finite, too "
+                    "large to square or, of a weight, negative. Fill such values in (SimpleImputer "
+                    "does), or leave such rows out."
                 )
 
 
 def faults_of(table: Table) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     """Yield what rows (n,) have a bad X, y or weight."""
     if isinstance(table, DenseTable):
-        bad = np.logical_not(np.isfinite(table.X)).any(axis=1)
+        bad = np.logical_not(are_usual(table.X, LARGEST[table.X.dtype.name])).any(axis=1)
         yield "X", np.asarray(bad)
     else:
         bad = np.zeros(table.n_rows, np.bool_)
-        entries = np.flatnonzero(~np.isfinite(table.data))
+        entries = np.flatnonzero(~are_usual(table.data, LARGEST[table.data.dtype.name]))
         bad[np.searchsorted(table.indptr, entries, side="right") - 1] = True
         yield "X", bad
     yield "y", ~np.isfinite(table.target)
@@ -165,13 +164,13 @@ def faults_of(table: Table) -> Iterator[tuple[str, NDArray[np.bool_]]]:
 
 
 def column_of(table: Table, row: int, names: list[str] | None) -> str:
-    """Return what to call the first column of a row that is not finite."""
+    """Return what to call the first column of a row that is no usual number."""
     if isinstance(table, DenseTable):
-        k = int(np.flatnonzero(~np.isfinite(table.X[row]))[0])
+        k = int(np.flatnonzero(~are_usual(table.X[row], LARGEST[table.X.dtype.name]))[0])
     else:
         start, stop = table.indptr[row], table.indptr[row + 1]
         values, indices = table.data[start:stop], table.indices[start:stop]
-        k = int(indices[~np.isfinite(values)][0])
+        k = int(indices[~are_usual(values, LARGEST[values.dtype.name])][0])
     return f"column {names[k]!r}" if names else f"column {k}"
 
 
@@ -256,9 +255,22 @@ def _of_frame(X: Any, y: Any, weight: Any) -> list[Any]:
                 listed = ", ".join(map(repr, list(X.columns)[:20]))
                 raise BadInput(f"X has no column {given!r}. Its columns are {listed}.")
         else:
+            _require_of_frame(given, own)
             X, names[own] = X.assign(**{own: given}), own
     split = delayed(Block.of_frame)
     return [split(part, names[TARGET], names[WEIGHT]) for part in X.to_delayed()]
+
+
+def _require_of_frame(given: Any, own: str) -> None:
+    """Refuse targets or weights in memory: nobody knows which of them a partition's rows have."""
+    if hasattr(type(given), "__dask_graph__"):
+        return
+    name = "y" if own == TARGET else "sample_weight"
+    raise BadInput(
+        f"X is a Dask frame, but {name} is {type(given).__name__} in memory, and nobody knows how "
+        f"many rows each partition has. Give {name} as a series of the same frame, or the name of "
+        "its column, or X as an array: X.to_dask_array(lengths=True)."
+    )
 
 
 def token_of(*collections: Any) -> str:

@@ -13,7 +13,7 @@ import pyarrow.csv
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.sources.charsets import charset_of
+from fewpass.pipeline.sources.charsets import charset_of, is_utf8
 from fewpass.pipeline.sources.delimited_layout import (
     MISSING,
     dialect_of,
@@ -52,7 +52,7 @@ class DelimitedRows:
     """
 
     extensions: ClassVar[tuple[str, ...]] = (".csv", ".tsv")
-    magic: ClassVar[bytes] = b""
+    magic: ClassVar[bytes | tuple[bytes, ...]] = b""
     packed: ClassVar[bool] = False
     unit: ClassVar[Literal["line", "row"]] = "line"
     has_folders: ClassVar[bool] = False
@@ -163,6 +163,8 @@ class DelimitedRows:
 
     def _read(self, piece: Piece, used: Sequence[int], skip: Any) -> Any:
         text: Text = piece.content
+        if not is_utf8(np.ascontiguousarray(text.bytes)):  # Arrow cannot even tell which rows
+            raise _no_cells(piece, UnicodeError("it is no UTF-8"))
         names = [f"c{k}" for k in range(self._n_cells)]
         places = self._places.get(piece.file)
         wanted = [names[places[k] if places else k] for k in used]

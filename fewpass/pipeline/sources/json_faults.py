@@ -11,15 +11,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json
 
+from fewpass.pipeline.sources.json_screen import fault_of
 from fewpass.pipeline.sources.rejection import shown
 
 _ROW = re.compile(r" in row (\d+)$")  # of the first that Arrow does not take
 _WHERE = re.compile(r" in row \d+$|^JSON parse error: ")
+_DIGITS = 400
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 
 
 def read_json(text: Any, schema: Any, others: str) -> Any:
-    """Read lines by a schema; `others` is what becomes of members that it does not have."""
+    """Read lines by a schema; `others` is what becomes of members that it does not have.
+
+    The lines are sound (json_screen.py).
+    """
+    if schema is not None and not len(text):
+        return schema.empty_table()
     return pa.json.read_json(
         pa.BufferReader(pa.py_buffer(text)),
         pa.json.ReadOptions(use_threads=False, block_size=len(text) + 1),
@@ -40,7 +47,7 @@ def without_members(text: Any, names: Sequence[str]) -> tuple[bytes, tuple[str, 
     lines = []
     for line in np.ascontiguousarray(text).tobytes().split(b"\n"):
         try:
-            row = json.loads(line)
+            row = None if fault_of(line) else json.loads(line, parse_int=_whole)
         except ValueError:  # blank, or told of later
             row = None
         if isinstance(row, dict):
@@ -61,18 +68,20 @@ def first_clash(error: Exception) -> int | None:
 
 def unfit(lines: Sequence[bytes], schema: Any) -> list[int]:
     """Return which lines cannot be read by a schema."""
-    found: list[int] = []
-    open_: list[tuple[int, int]] = [(0, len(lines))]
+    sound = [k for k, line in enumerate(lines) if fault_of(line) is None]
+    found = sorted({*range(len(lines))} - {*sound})
+    open_: list[tuple[int, int]] = [(0, len(sound))]
     while open_:
         begin, end = open_.pop()
-        if begin == end or _fits(b"\n".join(lines[begin:end]) + b"\n", schema):
+        part = [lines[k] for k in sound[begin:end]]
+        if begin == end or _fits(b"\n".join(part) + b"\n", schema):
             continue
         if end - begin == 1:
-            found.append(begin)
+            found.append(sound[begin])
             continue
         middle = (begin + end) // 2
         open_ += [(middle, end), (begin, middle)]
-    return found
+    return sorted(found)
 
 
 def _fits(text: bytes, schema: Any) -> bool:
@@ -85,12 +94,9 @@ def _fits(text: bytes, schema: Any) -> bool:
 
 def explained(line: bytes, schema: Any) -> tuple[str, str]:
     """Return fact and advice on a line that cannot be read by a schema."""
-    try:
-        found = json.loads(line)
-    except ValueError as error:
-        return f"the line is not JSON ({error})", "Correct it,"
-    if not isinstance(found, dict):
-        return f"the line is {shown(line)}, an object was expected", "Write one on each line,"
+    if fault := fault_of(line):
+        return fault
+    found = json.loads(line, parse_int=_whole)
     for field in schema:
         told = _member(found.get(field.name), field, field.name)
         if told:
@@ -100,6 +106,11 @@ def explained(line: bytes, schema: Any) -> tuple[str, str]:
     except pa.ArrowInvalid as error:
         return f"the line cannot be read ({_WHERE.sub('', str(error))})", "Correct it,"
     return "the line cannot be read beside the others", "Correct it,"
+
+
+def _whole(digits: str) -> int | float:
+    """Return a whole number; Python reads none of more than some thousand digits."""
+    return int(digits) if len(digits) < _DIGITS else float(digits)
 
 
 def _member(value: Any, field: Any, path: str) -> tuple[str, str] | None:

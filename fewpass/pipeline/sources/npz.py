@@ -25,7 +25,9 @@ from fewpass.pipeline.sources.array_stream import (
     require_room,
     require_same,
 )
+from fewpass.pipeline.sources.as_written import in_array
 from fewpass.pipeline.sources.dense_rows import Targets, checked, narrowed, refuse_text_settings
+from fewpass.pipeline.sources.rejection import shown
 from fewpass.pipeline.sources.source import Expected, Parsed, Piece
 from fewpass.pipeline.sources.streams import Address, described
 from fewpass.storage.schema import Schema
@@ -60,7 +62,7 @@ class NpzSource:
 
     schema: Schema | None = None
     extensions: ClassVar[tuple[str, ...]] = (".npz",)
-    magic: ClassVar[bytes] = b"PK\x03\x04"
+    magic: ClassVar[bytes | tuple[bytes, ...]] = b"PK\x03\x04"
     packed: ClassVar[bool] = True
     left_out: tuple[str, ...] = ()
 
@@ -101,6 +103,8 @@ class NpzSource:
                 for start in range(0, n_rows, step):
                     rows = reader.read(min(step, n_rows - start))
                     yield Piece(address.name, start + 1, rows, sum(a.nbytes for a in rows.matrix))
+                for name in set(arrays) & {"X", "y", "weight", "data", "indices", "indptr"}:
+                    arrays[name].require_end()
 
     def parse(self, piece: Piece) -> Parsed:
         """Rows of one piece."""
@@ -114,7 +118,7 @@ class NpzSource:
             else SparseTable(matrix[0], matrix[1], matrix[2], targets.values, weight)
         )
         titles = [f"column {k} of X" for k in range(self.n_features or 0)]
-        return checked(piece, table, targets.labels, titles, self._options)
+        return checked(piece, table, targets, titles, self._options)
 
     def _matrix(self, rows: _Rows, piece: Piece) -> tuple[NDArray[Any], ...]:
         if self.layout == "dense":
@@ -129,7 +133,7 @@ def _look(address: Address, options: SourceOptions, longest_row: int) -> tuple[_
         if not sparse and "X" not in arrays:
             raise BadInput(
                 f"{address.name} holds the arrays {', '.join(arrays)}; X, or the parts of a SciPy "
-                "CSR matrix, were expected. Save X=..., y=... by numpy.savez."
+                "CSR matrix, were expected. Save them in Python: numpy.savez('rows.npz', X=X, y=y)."
             )
         if options.label_required and "y" not in arrays:
             raise BadInput(
@@ -152,9 +156,15 @@ def _look(address: Address, options: SourceOptions, longest_row: int) -> tuple[_
 
 def _csr_shape(arrays: Mapping[str, ArrayStream], name: str) -> tuple[int, int]:
     layout = arrays["format"].read(1)[0]
-    layout = layout.decode() if isinstance(layout, bytes) else str(layout)
+    layout = shown(layout)[1:-1] if isinstance(layout, bytes) else str(layout)
     if layout != "csr":
         raise BadInput(f"{name} holds a {layout} matrix, CSR was expected. Save matrix.tocsr().")
+    for part, kinds in (("shape", "iu"), ("indptr", "iu"), ("indices", "iu"), ("data", "biuf")):
+        if (array := arrays[part]).dtype.kind not in kinds or len(array.shape) != 1:
+            raise BadInput(
+                f"{name}, array {part}: it holds {array.dtype} of shape {array.shape}, a row of "
+                "numbers was expected. Save the matrix anew by scipy.sparse.save_npz."
+            )
     rows, columns = (int(k) for k in arrays["shape"].read(2))
     fits = arrays["indptr"].shape == (rows + 1,) and arrays["data"].shape == arrays["indices"].shape
     if not fits or min(rows, columns) < 1:
@@ -172,6 +182,8 @@ def _check_vectors(arrays: Mapping[str, ArrayStream], n_rows: int, name: str) ->
                 f"{name}: {vector} has shape {arrays[vector].shape}, but the matrix has {n_rows} "
                 f"rows. Save one entry per row."
             )
+    if "weight" in arrays and arrays["weight"].dtype.kind in "US":
+        raise BadInput(f"{name}: weight holds words, numbers were expected. Save numbers.")
 
 
 def _check_width(found: int, options: SourceOptions, name: str) -> None:
@@ -255,7 +267,7 @@ def _targets(target: NDArray[Any] | None, n_rows: int) -> Targets:
     if target is None:
         return Targets(np.full(n_rows, np.nan), None)
     if target.dtype.kind not in "US":
-        return Targets(target.astype(np.float64), None)
+        return Targets(target.astype(np.float64), None, in_array(target))
     words, codes = np.unique(target, return_inverse=True)
     texts = (
         w.decode("utf-8", "backslashreplace") if isinstance(w, bytes) else w for w in words.tolist()

@@ -9,13 +9,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from fewpass.pipeline.encoding.plain_types import plain, plain_type
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import require_distinct, require_same
 from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.sources.cells_as_written import in_cells
 from fewpass.pipeline.sources.columns import Columns, choose
 from fewpass.pipeline.sources.dense_rows import Targets, checked, narrowed, refuse_text_settings
 from fewpass.pipeline.sources.pandas_index import index_of, left_out, sentence
-from fewpass.pipeline.sources.parquet_file import batches, opened_parquet
+from fewpass.pipeline.sources.parquet_file import MOST_CELLS, batches, opened_parquet
 from fewpass.pipeline.sources.source import Expected, Parsed, Piece
 from fewpass.pipeline.sources.streams import Address, described
 from fewpass.storage.schema import Schema
@@ -38,7 +40,7 @@ class ParquetSource:
     """
 
     extensions: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
-    magic: ClassVar[bytes] = b"PAR1"
+    magic: ClassVar[bytes | tuple[bytes, ...]] = b"PAR1"
     packed: ClassVar[bool] = True
     layout: Literal["dense", "sparse"] = "dense"
 
@@ -52,6 +54,7 @@ class ParquetSource:
         looks = [_look(address) for address in addresses]
         self._n_rows = sum(look.rows for look in looks)
         names = looks[0].schema.names
+        expected.room.require_columns(len(names), addresses[0].name, "typed")
         require_distinct(names, addresses[0].name)
         index = left_out(index_of(looks[0].schema), names, options, expected)
         self.notes = sentence(index, looks[0].schema)
@@ -77,12 +80,11 @@ class ParquetSource:
         rows = max(1, piece_bytes // (8 * len(used)))
         for address in self._addresses:
             row = 1
-            with opened_parquet(address) as file:
-                names = [self._names[k] for k in used]
-                for batch in batches(address, file, rows, names):
-                    content = {k: batch.column(self._names[k]) for k in used}
-                    yield Piece(address.name, row, content, batch.nbytes)
-                    row += batch.num_rows
+            names = [self._names[k] for k in used]
+            for batch in batches(address, rows, MOST_CELLS * piece_bytes, names):
+                content = {k: plain(batch.column(self._names[k])) for k in used}
+                yield Piece(address.name, row, content, batch.nbytes)
+                row += batch.num_rows
 
     def parse(self, piece: Piece) -> Parsed:
         """Rows of one piece."""
@@ -94,7 +96,7 @@ class ParquetSource:
         weight = None if columns.weight is None else _numbers(cells[columns.weight])
         table = DenseTable(narrowed(X, options.dtype), targets.values, weight)
         titles = [columns.title(k) for k in columns.features]
-        return checked(piece, table, targets.labels, titles, options)
+        return checked(piece, table, targets, titles, options)
 
 
 def _look(address: Address) -> _Look:
@@ -106,7 +108,7 @@ def _check_schema(look: _Look, first: Any, columns: Columns) -> None:
     """Refuse other columns than the first file's, and columns of no use as what they are."""
     names = look.schema.names
     require_same(first.names, names, look.name)
-    types = [look.schema.types[names.index(name)] for name in first.names]
+    types = [plain_type(look.schema.types[names.index(name)]) for name in first.names]
     for column in (*columns.features, columns.weight):
         if column is not None and not _is_number(types[column]):
             raise BadInput(
@@ -120,7 +122,7 @@ def _check_schema(look: _Look, first: Any, columns: Columns) -> None:
             f"{look.name}: the label, {columns.title(label)}, holds {kind} values, numbers or "
             "words were expected. Name another column (`label`)."
         )
-    if label is not None and _is_text(types[label]) != _is_text(first.types[label]):
+    if label is not None and _is_text(types[label]) != _is_text(plain_type(first.types[label])):
         raise BadInput(
             f"{look.name}: the labels are words in one file and numbers in another. "
             "Write them alike."
@@ -129,6 +131,7 @@ def _check_schema(look: _Look, first: Any, columns: Columns) -> None:
 
 def _is_number(kind: Any) -> bool:
     types = pa.types
+    kind = kind.value_type if types.is_dictionary(kind) else kind
     exact = types.is_integer(kind) or types.is_boolean(kind) or types.is_null(kind)
     return bool(exact or types.is_floating(kind) or types.is_decimal(kind))
 
@@ -140,6 +143,8 @@ def _is_text(kind: Any) -> bool:
 
 def _numbers(cells: Any) -> NDArray[np.float64]:
     """Cells as floats, a null as NaN."""
+    if pa.types.is_dictionary(cells.type):
+        cells = cells.dictionary_decode()
     numbers = cells.cast(pa.int8()) if pa.types.is_boolean(cells.type) else cells
     floats = numbers.cast(pa.float64(), safe=False)
     return np.array(floats.to_numpy(zero_copy_only=False), np.float64)
@@ -147,6 +152,9 @@ def _numbers(cells: Any) -> NDArray[np.float64]:
 
 def _targets(cells: Any) -> Targets:
     if not _is_text(cells.type):
-        return Targets(_numbers(cells), None)
-    words = cells if pa.types.is_dictionary(cells.type) else cells.dictionary_encode()
+        return Targets(_numbers(cells), None, in_cells(cells))
+    is_coded = pa.types.is_dictionary(cells.type)
+    if is_coded and cells.dictionary.null_count:  # a code for what is missing
+        cells, is_coded = cells.dictionary_decode(), False
+    words = cells if is_coded else cells.dictionary_encode()
     return Targets(_numbers(words.indices), tuple(words.dictionary.to_pylist()))

@@ -29,7 +29,7 @@ class RawRows(Protocol):
     """
 
     extensions: ClassVar[tuple[str, ...]]
-    magic: ClassVar[bytes]
+    magic: ClassVar[bytes | tuple[bytes, ...]]
     packed: ClassVar[bool]
     unit: ClassVar[Literal["line", "row"]]  # what rows are counted in
 

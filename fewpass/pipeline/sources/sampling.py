@@ -13,9 +13,11 @@ from fewpass.pipeline.encoding.inference import held_in, needs_encoding
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import release_freed_memory
 from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.sources.borders import naming, parsing
 from fewpass.pipeline.sources.columns import Columns, choose
 from fewpass.pipeline.sources.raw_rows import RawRows
-from fewpass.pipeline.sources.source import SAMPLE_MEMORY, Expected
+from fewpass.pipeline.sources.room import SAMPLE_MEMORY
+from fewpass.pipeline.sources.source import Expected
 
 #: Of the first rows: bytes as they are written, and rows drawn of them, that decide on a recipe;
 #: of tables so wide that their cells take more memory than they may, fewer rows.
@@ -74,7 +76,9 @@ def sampled(rows: RawRows, used: Sequence[int], most: int, memory: int = SAMPLE_
             where = f"{rows.files[0].name}, {rows.unit} {line}"
             raise BadInput(f"{where}: {fact}. {advice.rstrip(',')}.")
         raise BadInput(f"{rows.files[0].name}: there are no rows. Check the file.")
-    found = as_sample(pa.concat_tables(parts), SAMPLE_ROWS, SAMPLE_SEED)
+    with parsing(rows.files[0].name, "its pieces hold columns of different types"):
+        found = pa.concat_tables(parts)
+    found = as_sample(found, SAMPLE_ROWS, SAMPLE_SEED)
     parts.clear()
     release_freed_memory()
     return found
@@ -92,10 +96,13 @@ def _thinned(table: Any, rate: float) -> Any:
 def is_more_than_numbers(rows: RawRows, options: SourceOptions, expected: Expected) -> bool:
     """Say whether the first rows hold words, dates, missing values or far outliers."""
     columns = chosen_columns(rows, options, expected)
+    n_features = len(columns.features)
+    expected.room.require_columns(n_features, rows.files[0].name, "typed")
     sample = sampled(rows, used_columns(columns), LOOK_BYTES)
-    for k in columns.features:
-        name = name_of(columns, k)
-        cells = sample.column(name).combine_chunks()
-        if needs_encoding(held_in(name, cells), cells):
-            return True
+    with naming(rows.files[0].name, rows.files[0].name):
+        for k in columns.features:
+            name = name_of(columns, k)
+            cells = sample.column(name).combine_chunks()
+            if needs_encoding(held_in(name, cells), cells):
+                return True
     return False

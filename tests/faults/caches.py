@@ -24,6 +24,15 @@ from tests.faults.subjects import SUBJECTS
 from tests.faults.verdict import Verdict, broken, fault_of, same
 
 CACHED = ("ingest of a table", "asgd")
+#: `fewpass`, with the names of the kernels that it reads written to a file.
+LISTENING = """
+import sys
+from fewpass.flows.cli import main
+from fewpass.solvers.kernels import loading
+read, told = loading.read_kernel, open(sys.argv.pop(1), "w", buffering=1)
+loading.read_kernel = lambda path: told.write(path.name + chr(10)) and read(path)
+sys.exit(main())
+"""
 PATIENCE_S = 300.0  # with a command that compiles everything
 
 
@@ -56,7 +65,8 @@ ELSE: dict[str, Callable[[Path], None]] = {
 
 def damaged_caches(sandbox: Sandbox, name: str) -> Iterator[Case]:
     """Every kernel that a command loads, damaged in every way, and all of them emptied."""
-    kernels = _kernels(_kept(sandbox, name))
+    kept = _kept(sandbox, name)
+    kernels = [path for path in _kernels(kept) if path.name in _loaded(sandbox, name)]
     for number, path in enumerate(kernels):
         key = str(path.relative_to(_kept(sandbox, name)))
         kinds = ("a bit", "a bit", "a cut", "deleted", "exchanged")
@@ -91,6 +101,19 @@ def _kept(sandbox: Sandbox, name: str) -> Path:
     return kept
 
 
+def _loaded(sandbox: Sandbox, name: str) -> set[str]:
+    """Return which kernels the command loads where all are there; compiling takes some more."""
+    if f"loaded {name}" not in sandbox.memory:
+        sandbox.before(SUBJECTS[name])
+        told = sandbox.root / "loaded"
+        command = SUBJECTS[name].command(sandbox.at)
+        ended = _run(sandbox, command, sandbox.root / "caches" / name, ("-c", LISTENING, str(told)))
+        if ended.status:
+            raise RuntimeError(f"A quiet command ended with {ended.status}: {ended.text}")
+        sandbox.memory[f"loaded {name}"] = set(told.read_text().split())
+    return sandbox.memory[f"loaded {name}"]
+
+
 def _kernels(folder: Path) -> list[Path]:
     return sorted(folder.rglob("*.kernel"))
 
@@ -113,7 +136,8 @@ def _damaged(
         return broken(f"not healed, exit {said.status}: {said.err.strip()[-400:]}")
     if bad and not any(kernel in said.err for kernel in bad):
         return broken(f"not named: {said.err.strip()[-400:]}")
-    if left := [what for path in _folders(cache) for what in damaged_kernels(path)]:
+    left = [what for path in _folders(cache) for what in damaged_kernels(path)]
+    if left := [what for what in left if what in _loaded(sandbox, name)]:
         return broken(f"not replaced: {left}")
     if missing := [key for key in keys if not (cache / key).exists()]:
         return broken(f"not compiled anew: {missing}")
@@ -124,12 +148,14 @@ def _folders(cache: Path) -> list[Path]:
     return sorted({path.parent for path in _kernels(cache)})
 
 
-def _run(sandbox: Sandbox, command: list[str], cache: Path) -> Ended:
+def _run(
+    sandbox: Sandbox, command: list[str], cache: Path, how: tuple[str, ...] = ("-m", "fewpass")
+) -> Ended:
     """Run a command in a process that begins with nothing."""
     environment = os.environ | {"PYTHONPATH": str(PROJECT), "XDG_CACHE_HOME": str(cache)}
     began, timed_out = time.perf_counter(), False
     process = subprocess.Popen(
-        [sys.executable, "-m", "fewpass", *command], env=environment, cwd=sandbox.root,
+        [sys.executable, *how, *command], env=environment, cwd=sandbox.root,
         text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     try:

@@ -111,7 +111,7 @@ def test_durations(text, seconds):
 
 def test_a_duration_that_is_none(capsys):
     assert main(["train", "d", "r", "--wait-workers", "soon"]) == 2
-    assert "'soon' is no duration" in capsys.readouterr().err
+    assert '"soon" is no duration' in capsys.readouterr().err
 
 
 def failing(*_, **__):

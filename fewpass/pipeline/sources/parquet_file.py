@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.sources.arrow_sizes import cut
+from fewpass.pipeline.sources.arrow_sizes import cut, may_take
 from fewpass.pipeline.sources.parquet_pages import pages_of
 from fewpass.pipeline.sources.room import UNTOLD
 from fewpass.pipeline.sources.streams import Address, opened
@@ -99,8 +99,8 @@ def _decoded(
         )
         own = {"row_groups": [group], "columns": list(names), "use_threads": False}
         for batch in file.iter_batches(step, **own):
-            if not coded:
-                yield batch
+            if not coded or may_take(batch, coded) <= n_bytes:
+                yield _with_words(batch, coded, kinds) if coded else batch
                 continue
             for part in cut([batch], rows, n_bytes, address.name, UNTOLD):  # rows are told later
                 yield _with_words(part, coded, kinds)

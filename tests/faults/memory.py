@@ -96,8 +96,8 @@ def _words(command: str, path: Path, shape: Shape, at: Path) -> list[str]:
     if command == "train":
         return ["train", *_reading(path, shape, at), *memory]
     if command == "predict":
-        out = at / f"out-{time.monotonic_ns()}.csv"
-        return ["predict", str(at / "run"), str(path), str(out), *memory]
+        out = at / "out.csv"
+        return ["predict", str(at / "run"), str(path), str(out), "--overwrite", *memory]
     return ["evaluate", str(at / "run"), str(path), *memory, *label]
 
 

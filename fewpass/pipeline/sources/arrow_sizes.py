@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,10 +61,19 @@ def _joined(parts: list[Any]) -> Any:
 
 def sizes_of(batch: Any) -> Sizes:
     """Return the bytes (n,) that each row takes, with words in place of codes."""
-    sizes = np.zeros(batch.num_rows, np.int64)
-    for column in batch.columns:
-        sizes += _of(column)
+    found = [_of(column) for column in batch.columns]
+    alike = sum(size for size in found if not np.ndim(size))
+    sizes = np.full(batch.num_rows, alike, np.int64)
+    for own in found:
+        if np.ndim(own):
+            sizes += own
     return sizes
+
+
+def may_take(batch: Any, names: Sequence[str]) -> int:
+    """Return bytes that columns of codes, of these names, take at most as words."""
+    longest = (pc.max(pc.binary_length(batch.column(name).dictionary)).as_py() for name in names)
+    return batch.num_rows * sum((length or 0) + 4 for length in longest)
 
 
 def _of(cells: Any) -> Any:

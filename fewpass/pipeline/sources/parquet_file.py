@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fewpass.pipeline.sources.arrow_batches import validated
-from fewpass.pipeline.sources.arrow_sizes import cut
+from fewpass.pipeline.sources.arrow_sizes import cut, may_take
 from fewpass.pipeline.sources.borders import parsing
 from fewpass.pipeline.sources.parquet_pages import pages_of
 from fewpass.pipeline.sources.room import UNTOLD
@@ -101,8 +101,8 @@ def _decoded(
         for batch in file.iter_batches(step, row_groups=[group], **own)
     )
     for batch in validated(found, address.name):
-        if not coded:
-            yield batch
+        if not coded or may_take(batch, coded) <= n_bytes:
+            yield _with_words(batch, coded, kinds) if coded else batch
             continue
         for part in cut([batch], rows, n_bytes, address.name, UNTOLD):  # rows are told later
             yield _with_words(part, coded, kinds)
@@ -164,18 +164,19 @@ def _is_coded(file: Any, stream: Any, leaf: _Leaf) -> bool:
 def _buffering(address: Address, file: Any, leaves: Sequence[_Leaf]) -> dict[str, Any]:
     """Say how to read ahead, within what memory has room for."""
     room = address.room.part
-    groups = [file.metadata.row_group(k) for k in range(file.num_row_groups)]
-    largest = max(
-        (
-            sum(group.column(leaf.place).total_compressed_size for leaf in leaves)
-            for group in groups
-        ),
-        default=0,
-    )
-    if not address.is_local and largest <= room:
+    if not address.is_local and _largest_group(file, leaves) <= room:
         return {}
     each = min(BUFFER_BYTES, max(LEAST_BUFFER, room // max(1, len(leaves))))
     return {"pre_buffer": False, "buffer_size": each}
+
+
+def _largest_group(file: Any, leaves: Sequence[_Leaf]) -> int:
+    """Return the stored bytes of columns in the row group that has most of them."""
+    groups = [file.metadata.row_group(k) for k in range(file.num_row_groups)]
+    stored = (
+        sum(group.column(leaf.place).total_compressed_size for leaf in leaves) for group in groups
+    )
+    return max(stored, default=0)
 
 
 def _unpacked(chunk: Any) -> int:

@@ -28,7 +28,7 @@ def require_window(stored: BinaryIO, compression: str, name: str, room: Room) ->
     size = _of_xz(head) if compression == ".xz" else _of_zstandard(head)
     room.require_window(
         size, f"{name}: unpacking the file takes",
-        "Pack it with a smaller one (xz -6, zstd -19 without --long)",
+        "Pack it with a smaller one (xz -6, zstd -19 and no long window)",
     )  # fmt: skip
     return peeked
 

@@ -20,7 +20,7 @@ from fewpass.pipeline.sources.streams import Address, opened
 BUFFER_BYTES = 1 << 18  # of every column that are read ahead from a disk
 LEAST_BUFFER = 1 << 12
 #: In units of a piece: cells of a piece at most, as Arrow has them.
-MOST_CELLS = 2
+MOST_CELLS = 1
 #: Bytes of a code into a dictionary, at most, and what its bits take beside.
 _CODE_BYTES = 5
 #: Bytes behind the footer and its length; and what it takes once it is read, in units of itself.

@@ -182,7 +182,7 @@ def test_words_that_are_stored_once_are_read_in_pieces(tmp_path):
     assert path.stat().st_size < 1_000_000
     rows, found = read(path)
     assert found == labels(300)
-    assert max(rows) == (8 << 20) // 400_015
+    assert max(rows) == (4 << 20) // 400_015
     coded = pa.table({"x": pa.array(words).dictionary_encode(), "y": labels(300)})
     with pa.ipc.new_file(str(tmp_path / "rows.arrow"), coded.schema) as out:
         out.write_table(coded)

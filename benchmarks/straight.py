@@ -92,7 +92,7 @@ def ours(folder: Path, columns: int, *more: str) -> tuple[Took, float]:
     """Train straight from the text, and judge."""
     shutil.rmtree(folder / "run", ignore_errors=True)
     found = took(fewpass("train", "train.svm", "run", "--features", str(columns), *more), folder)
-    took(fewpass("predict", "run", "test.svm", "p.npy", "--probability"), folder)
+    took(fewpass("predict", "run", "test.svm", "p.npy", "--probability", "--overwrite"), folder)
     p = np.load(folder / "p.npy")
     return found, log_loss(p.astype(float), clicks_in(folder / "test.svm"))
 

@@ -10,15 +10,15 @@ from pathlib import Path
 import numpy as np
 
 from fewpass import evaluate, predict, train
-from fewpass.pipeline.ingestion.phases import ingest
 from fewpass.pipeline.refresh.publishing import NONE_YET, published
 from fewpass.pipeline.refresh.refreshing import (
+    alone_in,
     decide,
     held_out,
-    ingest_plan,
     next_generation,
     training_plan,
 )
+from fewpass.pipeline.refresh.taking import take
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 
 n_rows = int(sys.argv[1]) if len(sys.argv) > 1 else 50_000
@@ -36,10 +36,15 @@ def write_night(path, night):
 
 def refresh(plan):
     """Take new files, train on from the published model, publish the new one unless worse."""
-    generation = next_generation(plan)
-    if generation is None:
-        return "there is no new file"
-    ingest(ingest_plan(plan, generation))
+    with alone_in(plan.store):
+        generation = next_generation(plan)
+        if generation is None:
+            return "there is no new file"
+        return finish(plan, take(plan, generation).generation)
+
+
+def finish(plan, generation):
+    """Train and judge a generation whose data set is there."""
     training = training_plan(plan, generation)
     settings = training.model_dump(exclude={"dataset"})
     trained = train(training.dataset, generation.run, **settings)

@@ -11,7 +11,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fewpass.pipeline.api import evaluate, ingest, load_model, models, predict, publish, train
+    from fewpass.pipeline.api import (
+        abandon,
+        evaluate,
+        ingest,
+        load_model,
+        models,
+        predict,
+        publish,
+        train,
+    )
     from fewpass.pipeline.compiling_ahead import warm_up
     from fewpass.pipeline.estimators import (
         LinearClassifier,
@@ -35,6 +44,7 @@ __all__ = [
     "SourceOptions",
     "TableEncoder",
     "TrainingPlan",
+    "abandon",
     "evaluate",
     "from_run",
     "ingest",

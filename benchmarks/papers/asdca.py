@@ -5,8 +5,9 @@
 Smoothed hinge of width 1, lam = 1/n, rows of unit length, no intercept.  Methods are the project's
 own, on rows in memory.  The figure visits every row once a pass, as the project does; the table
 does so and draws batches independently, too, as the theory has it.  What is in `--results` already
-is not run again; the table is printed and the picture written to docs/figures.  `--theorem` sets
-both sides of Theorem 1 beside each other.
+is not run again; tables are printed, and the picture is written to docs/figures once all sets are
+there.  `--theorem` sets both sides of Theorem 1 beside each other.  `python -m
+benchmarks.papers.tables` makes the page's tables.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.data_sets import STUDIES, in_memory, training_rows
-from benchmarks.papers.curves import FIGURES, Case, objective
+from benchmarks.papers.curves import FIGURES, Case, objective, say_missing
 from fewpass.solvers.batch.agd import Agd
 from fewpass.solvers.drive import block_of, stats_of, sweeps
 from fewpass.solvers.dual.asdca import X_START, Asdca
@@ -42,6 +43,7 @@ SETS = ("reuters", "a9a, unit rows", SYNTHETIC)
 THETAS = ("paper", "exact", "sigma")
 BATCHES = (1, 10, 100, 1000, None)  # None: all rows
 EXCESSES = (1e-3, 1e-6)
+CONSTANTS = "constants"  # in place of a method
 OPTIMAL = 1e-13  # gap
 SHOWN = 1e-9  # of P(x) - P*, in the figure
 PASSES = 300  # of the figure
@@ -153,6 +155,20 @@ def line(name: str, method: str, m: int | None, theta: str, course: Course) -> d
     return {"set": name, "method": method, "m": m, "theta": theta, **course._asdict()}
 
 
+def constants(name: str, case: Case) -> dict[str, Any]:
+    """What the page tells of a set, besides its courses; its last line."""
+    stats = case.stats
+    spread = stats.sigma_square / SAMPLED_TOO_LOW / stats.max_square
+    thetas = [
+        Asdca(batch_size=m or stats.n, theta="sigma").foreseen_theta(case.problem, stats)
+        for m in BATCHES
+    ]
+    return {
+        "set": name, "method": CONSTANTS, "n": stats.n, "d": stats.d, "S": spread,
+        "m": Asdca().rows_per_batch(case.problem, stats), "thetas": thetas,
+    }  # fmt: skip
+
+
 # -- the theorem -----------------------------------------------------------------------------------
 
 
@@ -195,8 +211,13 @@ class Results:
         rows = [json.loads(x) for x in path.read_text().splitlines()] if path.exists() else []
         self.courses = {
             (r["set"], r["method"], r["m"], r["theta"]): Course(r["passes"], r["excess"])
-            for r in rows
-        }
+            for r in rows if r["method"] != CONSTANTS
+        }  # fmt: skip
+        self.whole = {r["set"] for r in rows if r["method"] == CONSTANTS}
+
+    def has(self, name: str) -> bool:
+        """Whether all of a set is here."""
+        return name in self.whole
 
     def cell(self, name: str, method: str, m: int | None = None, theta: str = "") -> str:
         """Passes to both excesses."""
@@ -259,15 +280,20 @@ def main() -> None:
     if chosen.theorem:
         print_theorem()
     for name in chosen.sets:
-        if (name, "SDCA", None, "") not in Results(chosen.results).courses:
-            for row in measure(case_of(name, chosen.folder), name):
+        if not Results(chosen.results).has(name):  # whole: one may have been cut short
+            case = case_of(name, chosen.folder)
+            for row in measure(case, name):
                 append(chosen.results, row)
+            append(chosen.results, constants(name, case))
     results = Results(chosen.results)
     for name in chosen.sets:
         print_table(results, name)
     if SYNTHETIC in chosen.sets:
         print_table(results, SYNTHETIC, ", drawn")
-    draw(FIGURES / "asdca.png", results)
+    if missing := [name for name in SETS if not results.has(name)]:
+        say_missing("asdca.png", missing)
+    else:
+        draw(FIGURES / "asdca.png", results)
 
 
 if __name__ == "__main__":

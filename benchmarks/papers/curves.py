@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -92,6 +93,11 @@ def best(curves: dict[Any, Curve], passes: float) -> Any:
     """Which of several settings is lowest in the end."""
     reached = {key: curve.after(passes) for key, curve in curves.items()}
     return min(reached, key=lambda key: reached[key] if reached[key] == reached[key] else math.inf)
+
+
+def say_missing(picture: str, missing: list[str]) -> None:
+    """Say that a picture is left as it is, and for lack of what."""
+    sys.stdout.write(f"\n{picture} stays as it is: it also shows {', '.join(missing)}.\n")
 
 
 def draw(

@@ -5,7 +5,8 @@
 Logistic regression with a regularised constant column and lam = 1/n, as in section 7.3.  Methods
 are the project's own, run on rows in memory (no storage, no pipeline: a pass is a pass).  Steps
 that the paper chose in hindsight are chosen so here, from the same kind of grid.  What is in
-`--results` already is not run again; tables are printed and pictures written to docs/figures.
+`--results` already is not run again; tables are printed, and a picture all of whose lines are
+there is written to docs/figures.  `python -m benchmarks.papers.tables` makes the page's tables.
 `--theory` makes Figure 1 and Table 3 (s2gd_theory.py).
 """
 
@@ -25,7 +26,16 @@ from scipy import sparse
 
 from benchmarks.data_sets import STUDIES, Half, Study, in_memory, training_rows
 from benchmarks.optimum import Aim, cached_optimum
-from benchmarks.papers.curves import FIGURES, Case, Curve, best, curve, draw, objective
+from benchmarks.papers.curves import (
+    FIGURES,
+    Case,
+    Curve,
+    best,
+    curve,
+    draw,
+    objective,
+    say_missing,
+)
 from benchmarks.papers.s2gd_theory import figure_1, table_3
 from fewpass.solvers.batch.gd import Gd
 from fewpass.solvers.batch.lbfgs import Lbfgs
@@ -41,6 +51,7 @@ PASSES = 30
 REPEATS = 3
 UNIT = "unit-rows"
 SETS = {"ijcnn1": "none", "reuters": "none", "a9a": "none", "w8a": "none", "imdb": UNIT}
+CONSTANTS = "constants"  # in place of a method
 PRECISION = 1e-17  # of the minimum, relative
 
 
@@ -157,18 +168,20 @@ def curves_of(rows: dict[tuple[str, str], Any], name: str, methods: tuple[str, .
 # -- tables ----------------------------------------------------------------------------------------
 
 
-def print_table_4(name: str, case: Case, of: Smoothness) -> None:
-    lam = case.problem.lam
-    print(
-        f"| {name} | {of.n:,} | {case.stats.d:,} | {of.largest:.3g} | {of.mean:.3g} |"
-        f" {of.largest / lam:,.0f} |"
-    )
+def constants(name: str, case: Case, of: Smoothness) -> dict[str, Any]:
+    """What Table 4 tells of a set."""
+    return {
+        "set": name, "method": CONSTANTS, "n": of.n, "d": case.stats.d, "L": of.largest,
+        "mean L": of.mean, "kappa": of.largest / case.problem.lam,
+    }  # fmt: skip
 
 
 def print_table_5(rows: dict[tuple[str, str], Any], name: str, folder: Path) -> None:
     """Seconds of every method with its best step: the least of several runs."""
     case, of = case_of(name, folder)
     for method, settings in METHODS.items():
+        if (name, method) not in rows:
+            continue
         solver = settings(of)[rows[name, method]["step"]]
         seconds = min(curve(case, solver, PASSES).seconds for _ in range(REPEATS))
         print(f"| {name} | {method} | {seconds:.2f} |")
@@ -206,11 +219,15 @@ def main() -> None:
         table_3()
         figure_1()
     for name in chosen.sets:
-        missing = [m for m in chosen.methods if (name, m) not in known(chosen.results)]
+        missing = [
+            m for m in (CONSTANTS, *chosen.methods) if (name, m) not in known(chosen.results)
+        ]
         if not missing:
             continue
         case, of = case_of(name, chosen.folder)
-        print_table_4(name, case, of)
+        if CONSTANTS in missing:
+            append(chosen.results, constants(name, case, of))
+            missing.remove(CONSTANTS)
         for method in missing:
             append(chosen.results, measure(name, method, case, of))
     rows = known(chosen.results)
@@ -218,8 +235,12 @@ def main() -> None:
     for name in chosen.sets if chosen.times else ():
         print_table_5(rows, name, chosen.folder)
     for number, methods in ((2, FIGURE_2), (3, FIGURE_3)):
-        panels = {name: curves_of(rows, name, methods) for name in chosen.sets}
-        draw(FIGURES / f"s2gd-{number}.png", panels, COLOURS, PASSES)
+        picture = f"s2gd-{number}.png"
+        if missing := [f"{m} on {name}" for name in SETS for m in methods if (name, m) not in rows]:
+            say_missing(picture, missing)
+            continue
+        panels = {name: curves_of(rows, name, methods) for name in SETS}
+        draw(FIGURES / picture, panels, COLOURS, PASSES)
 
 
 if __name__ == "__main__":

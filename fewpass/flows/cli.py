@@ -7,6 +7,7 @@ import gc
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from importlib.metadata import version
 from pathlib import Path
@@ -18,12 +19,14 @@ from fewpass.flows.beginning import beginning
 from fewpass.flows.commands import everyday, look_closer, others
 from fewpass.flows.errors import Interrupted, UsageError, exit_status, sentence
 from fewpass.flows.flags import in_flags
-from fewpass.flows.log_lines import json_line, wants_json
+from fewpass.flows.log_lines import json_line, wants_json, warnings_told
 from fewpass.flows.printing import (
     between_words,
     ending_quietly,
+    fill_closed_streams,
     formatted_traceback,
     printable,
+    require_output,
 )
 from fewpass.flows.signals import Interrupts, end_at_once, handling
 
@@ -55,8 +58,8 @@ GROUPS: dict[Group, tuple[Callable[..., int], ...]] = {
         look_closer.verify, look_closer.dashboard,
     ),
     OTHERS: (
-        others.models, others.publish, others.export, others.columns, others.warm_up,
-        others.doctor, others.demo,
+        others.models, others.publish, others.refresh, others.export, others.columns,
+        others.warm_up, others.doctor, others.demo,
     ),
 }  # fmt: skip
 USAGES = {everyday.ingest: "Usage: fewpass ingest SOURCE... DATASET [OPTIONS]"}
@@ -119,6 +122,7 @@ def start(*words: Annotated[str, Parameter(show=False)]) -> int:
 def command_line() -> None:
     """Be the `fewpass` command: run what the process was started for, and end it."""
     end_at_once()
+    fill_closed_streams()
     gc.set_threshold(COLLECTED_EVERY)
     atexit.register(gc.freeze)  # what is left at the end is not looked through once more
     with ending_quietly():
@@ -137,8 +141,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tokens = list(sys.argv[1:] if arguments is None else arguments)
     tokens = ["stdin://" if word == "-" else word for word in tokens]  # no option, but a source
     interrupts = Interrupts()
-    with handling(interrupts.handle, [signal.SIGINT]):
+    with handling(interrupts.handle, [signal.SIGINT]), warnings_told(tokens):
         try:
+            require_output()
             return app(tokens, exit_on_error=False, print_error=False) or 0
         except BrokenPipeError:  # whoever reads has read enough
             raise
@@ -154,5 +159,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 if wants_json(tokens)
                 else between_words(f"fewpass: {said}")
             )
-            sys.stderr.write(f"{line}\n")
+            with suppress(OSError):  # nobody hears it; the status tells, too
+                sys.stderr.write(f"{line}\n")
             return exit_status(told)

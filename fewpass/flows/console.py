@@ -17,7 +17,8 @@ from fewpass.flows import cluster_logs
 from fewpass.flows.flags import in_flags
 from fewpass.flows.log_lines import Line, json_line
 from fewpass.flows.options import Output
-from fewpass.flows.printing import printable, without_control
+from fewpass.flows.printing import printable
+from fewpass.pipeline.reporting.safe_text import without_control
 from fewpass.storage.redaction import without_secrets
 
 WARNINGS = ("yellow", "red")  # styles

@@ -12,6 +12,7 @@ from fewpass.pipeline.runs.pace import silence_of
 from fewpass.pipeline.runs.run_folder import KEY, LOG, RunFolder
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.storage.folder import Folder
+from fewpass.storage.kinds import command
 
 WHEN_STALLED = "look what it waits for: disk, store, workers; once ended, fewpass resume goes on"
 TELLING = (KEY, LOG, LEASE)  # objects that only a run has
@@ -96,12 +97,12 @@ def what_resumes(run: RunFolder) -> str:
     newest, damaged = run.snapshots.latest()
     past = f" (past {len(damaged)} damaged ones)" if damaged else ""
     if newest is None:
-        return f"fewpass resume {run.url} begins at the first row{past}"
+        return f"{command('resume', run.url)} begins at the first row{past}"
     saved = Saved.of(newest)
     if saved.finished:
         return "the training is finished: there is nothing to resume"
     return (
-        f"fewpass resume {run.url} goes on from snapshot {saved.name}{past}: "
+        f"{command('resume', run.url)} goes on from snapshot {saved.name}{past}: "
         f"{saved.cursor.passes:g} of {plan.passes} passes"
         + (f", {saved.cursor.rows_seen:,} rows" if saved.cursor.rows_seen else "")
     )

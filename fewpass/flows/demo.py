@@ -32,6 +32,7 @@ from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes, parse_bytes
 from fewpass.pipeline.visits import write_visits
+from fewpass.storage.kinds import command
 
 TEST_FRACTION = 0.1
 LAM = "100/n"
@@ -117,8 +118,17 @@ class Demo:
             f"Reading the text once and storing its rows in random order, in compressed chunks "
             f"with checksums (Zarr), with at most {self.memory} of memory beyond what the "
             f"libraries take. A tenth of the rows is held out for testing.",
-            f"fewpass ingest {self.clicks} {self.dataset} --features {made.columns} "
-            f"--test-fraction {TEST_FRACTION} --memory {self.memory}",
+            command(
+                "ingest",
+                str(self.clicks),
+                str(self.dataset),
+                "--features",
+                str(made.columns),
+                "--test-fraction",
+                str(TEST_FRACTION),
+                "--memory",
+                self.memory,
+            ),
         )
         plan = self.ingest_plan(made.columns)
         result = ingest_shown(self.terminal, plan)
@@ -139,7 +149,9 @@ class Demo:
             "has room for one alone, it is averaged stochastic gradient descent (asgd). Trainings "
             "that take minutes run on Dask and print the address of a dashboard (--scheduler local "
             "does so for any training).",
-            f"fewpass train {self.dataset} {self.run} --lam {LAM} --memory {self.memory}",
+            command(
+                "train", str(self.dataset), str(self.run), "--lam", LAM, "--memory", self.memory
+            ),
         )
         wanted = {"dataset": str(self.dataset), "lam": LAM, "memory": self.memory}
         plan = checked(TrainingPlan, wanted)
@@ -155,7 +167,7 @@ class Demo:
         self._head(
             "4. Evaluate",
             "How good is the model on rows it has never seen?",
-            f"fewpass evaluate {self.run} {self.test}",
+            command("evaluate", str(self.run), str(self.test)),
         )
         found = evaluate_shown(self.terminal, str(self.run), str(self.test), None, Where())
         assert found.error is not None, "clicks are labels"
@@ -170,7 +182,7 @@ class Demo:
         self._head(
             "5. A page to look at",
             "Figures and curves for the held-out rows, the largest weights, the times.",
-            f"fewpass report {self.run} --html",
+            command("report", str(self.run), "--html"),
         )
         page = write_page(self.terminal, RunFolder(str(self.run)), None, Where())
         self.terminal.say(page)
@@ -183,19 +195,23 @@ class Demo:
             "The same with an ordinary CSV. A sample of the rows decides what each column contains "
             "and how it becomes numbers. The data set and the model remember this, so the model "
             "predicts raw rows.",
-            f"fewpass ingest {self.visits} {self.table} --label bought --drop visit",
+            command(
+                "ingest", str(self.visits), str(self.table), "--label", "bought", "--drop", "visit"
+            ),
         )
         write_visits(self.visits, max(2_000, min(VISITS, self.size // 1_000)), self.seed)
         options = {"label": "bought", "drop": ("visit",)}
         wanted = {"sources": (str(self.visits),), "dataset": str(self.table), "options": options}
         made = ingest_shown(self.terminal, checked(IngestPlan, wanted | {"memory": self.memory}))
         self.terminal.show(columns_table(dict(made.encoded)))
-        self.terminal.command(f"fewpass train {self.table} {self.table_run} --tol 1e-4")
+        self.terminal.command(
+            command("train", str(self.table), str(self.table_run), "--tol", "1e-4")
+        )
         plan = checked(
             TrainingPlan, {"dataset": str(self.table), "tol": 1e-4, "memory": self.memory}
         )
         trained = train_shown(self.terminal, plan, str(self.table_run), Execution())
-        self.terminal.command(f"fewpass weights {self.table_run} --top {TOP}")
+        self.terminal.command(command("weights", str(self.table_run), "--top", str(TOP)))
         model = load_model(RunFolder(str(self.table_run)))
         self.terminal.show(weights_table([(None, w) for w in largest_weights(model, TOP)]))
         return trained
@@ -248,6 +264,8 @@ def run_demo(folder: str, size: str, memory: str, seed: int, output: Output) -> 
 
 
 def _ending(demo: Demo, facts: dict[str, Any]) -> str:
+    dataset, run, test = str(demo.dataset), str(demo.run), str(demo.test)
+    sure = ("--lam", "1e-3", "--passes", "5", "--certify")
     return f"""\
 Done in {format_seconds(facts["seconds"])}: {format_bytes(facts["text_bytes"])} of text, at most \
 {format_bytes(facts["peak_memory_bytes"])} of memory, libraries included.
@@ -260,7 +278,7 @@ Done in {format_seconds(facts["seconds"])}: {format_bytes(facts["text_bytes"])} 
   {demo.visits}  the table of visits, and {demo.table_run} its model
 
 Go on with
-  fewpass inspect {demo.run}
-  fewpass verify {demo.dataset}
-  fewpass predict {demo.run} {demo.test} {demo.folder / "clicked.parquet"} --probability
-  fewpass train {demo.dataset} {demo.folder / "sure"} --lam 1e-3 --passes 5 --certify"""
+  {command("inspect", run)}
+  {command("verify", dataset)}
+  {command("predict", run, test, str(demo.folder / "clicked.parquet"), "--probability")}
+  {command("train", dataset, str(demo.folder / "sure"), *sure)}"""

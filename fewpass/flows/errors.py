@@ -9,6 +9,7 @@ from cyclopts import CycloptsError
 
 from fewpass.flows.printing import printable
 from fewpass.flows.wrong_words import told
+from fewpass.storage.source_files import SourceChanged
 
 BAD_REQUEST, FAILED = 2, 1
 
@@ -31,6 +32,7 @@ _BAD_REQUESTS = (
     PermissionError,
     IsADirectoryError,
     NotADirectoryError,
+    SourceChanged,
     CycloptsError,
 )
 

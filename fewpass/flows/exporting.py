@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from fewpass.flows.console import Terminal, facts_table
 from fewpass.flows.options import Output
 from fewpass.pipeline.export.formats import export
@@ -11,12 +9,11 @@ from fewpass.pipeline.export.plain_model import of_run
 from fewpass.pipeline.sizes import format_bytes
 
 
-def run_export(run: str, out: str, output: Output) -> int:
+def run_export(run: str, out: str, overwrite: bool, output: Output) -> int:
     """Write a run's model, and report."""
     terminal = Terminal(output)
     model = of_run(run)
-    export(model, out)
-    size = Path(out).stat().st_size
+    size = export(model, out, overwrite=overwrite)
     classes = None if model.classes is None else len(model.classes)
     facts = {
         "output": out,

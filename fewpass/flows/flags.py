@@ -7,6 +7,7 @@ line it is --missing zero.
 from __future__ import annotations
 
 import re
+import shlex
 
 from fewpass.flows.options import GIVEN_AS
 from fewpass.pipeline.settings.execution import Execution
@@ -30,13 +31,13 @@ def in_flags(text: str) -> str:
 def _flag(found: re.Match[str]) -> str:
     name, value = found.groups()
     if "." in name:
-        return f"--set {name}={value}" if value else found[0]
+        return f"--set {shlex.quote(f'{name}={value}')}" if value else found[0]
     if name not in _NAMES:
         return found[0]
     flag = _called(name)
     if value in (None, "true"):
         return flag
-    return f"--no-{flag[2:]}" if value == "false" else f"{flag} {value}"
+    return f"--no-{flag[2:]}" if value == "false" else f"{flag} {shlex.quote(value)}"
 
 
 def _called(name: str) -> str:

@@ -14,6 +14,7 @@ from fewpass.flows.errors import Interrupted, status_of_signal
 from fewpass.flows.signals import deliver, handling, write_now
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import Saved
+from fewpass.storage.kinds import command
 
 STOPPING = (
     "Stopping: a snapshot is taken as soon as the step under way is over. Once more, and it stops "
@@ -79,11 +80,11 @@ class Stopping:
         if newest is None:
             return (
                 "Nothing was kept, as there was no snapshot yet. "
-                f"`fewpass resume {url}` begins at the first row."
+                f"`{command('resume', url)}` begins at the first row."
             )
         cursor = newest.cursor
         return (
-            f"`fewpass resume {url}` goes on from its snapshot {newest.name}: "
+            f"`{command('resume', url)}` goes on from its snapshot {newest.name}: "
             f"{cursor.passes:.4g} passes"
             + (f", {cursor.rows_seen:,} rows seen." if cursor.rows_seen else ".")
         )

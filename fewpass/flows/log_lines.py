@@ -9,12 +9,16 @@ from __future__ import annotations
 import json
 import logging
 import os
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from fewpass.flows.flags import in_flags
 from fewpass.flows.printing import printable
+from fewpass.pipeline.reporting.safe_text import finite
 from fewpass.storage.redaction import without_secrets
 
 VARIABLE = "FEWPASS_LOG_FORMAT"
@@ -28,15 +32,7 @@ def json_line(level: str, message: str, fields: Mapping[str, Any] | None = None)
     """Write a line as a JSON object; numbers that JSON has no word for are null."""
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     told = {"time": now, "level": level, "message": printable(message)} | dict(fields or {})
-    return without_secrets(json.dumps(_finite(told), allow_nan=False))
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _finite(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(inner) for inner in value]
-    return None if isinstance(value, float) and value - value != 0.0 else value
+    return without_secrets(json.dumps(finite(told), allow_nan=False))
 
 
 def wants_json(tokens: Sequence[str]) -> bool:
@@ -65,6 +61,38 @@ class JsonLines(logging.Formatter):
             )
         numbers = getattr(record, FIELDS, {})
         return json_line(record.levelname.lower(), record.getMessage(), fields | numbers)
+
+
+class Warnings(logging.Handler):
+    """Writes what the pipeline warns of on standard error, as a command was asked to.
+
+    Parameters
+    ----------
+    tokens
+        The words of the command line.
+    """
+
+    def __init__(self, tokens: Sequence[str]) -> None:
+        super().__init__(logging.WARNING)
+        self._as_json, self._quiet = wants_json(tokens), bool({"-q", "--quiet"} & {*tokens})
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line."""
+        if not self._quiet:
+            text = in_flags(printable(record.getMessage()))
+            line = json_line(record.levelname.lower(), text) if self._as_json else text
+            sys.stderr.write(f"{line}\n")
+
+
+@contextmanager
+def warnings_told(tokens: Sequence[str]) -> Iterator[None]:
+    """Write what the pipeline warns of while a command runs."""
+    logger, told = logging.getLogger("fewpass"), Warnings(tokens)
+    logger.addHandler(told)
+    try:
+        yield
+    finally:
+        logger.removeHandler(told)
 
 
 class Every:

@@ -19,7 +19,7 @@ from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.streaming.targets import label_text
-from fewpass.storage import columns
+from fewpass.storage import columns, kinds
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.manifest import COLUMN_ORDER, Labels, Manifest
@@ -86,14 +86,10 @@ def kind_of(path: str) -> str:
     folder = Folder(path)
     if folder.exists("run.json") or folder.exists("log.jsonl"):
         return "run"
-    if folder.exists("manifest.json"):
-        return "snapshot" if folder.exists("arrays/zarr.json") else "dataset"
-    if not folder.list():
-        raise FileNotFoundError(f"There is nothing at {folder.url}. Check the address.")
-    raise BadInput(
-        f"{folder.url} holds no data set, no run and no snapshot that is complete. Check the "
-        "address; run an ingest that was interrupted again."
-    )
+    kind = kinds.kind_of(folder)
+    if kind in ("run", "snapshot", "data set"):
+        return kind.replace(" ", "")
+    raise BadInput(kinds.instead(folder, "any"))
 
 
 def look(path: str) -> Found:

@@ -12,19 +12,10 @@ from fewpass.flows.console import Terminal
 from fewpass.flows.options import Output
 from fewpass.flows.printing import printable
 from fewpass.pipeline.settings.methods import settings_class
-from fewpass.solvers.registry import METHODS
+from fewpass.solvers.registry import METHODS, WANTED
 
 AUTO = "auto: chosen from what is asked for and what ingest measured; the default"
-#: By what people want; within a group the one to try first comes first.
-WANTED = {
-    "One look at each row": ("onepass", "asgd"),
-    "Certified to a tolerance": ("psdca", "newton", "s2gd+", "lbfgs"),
-    "To compare with": (
-        "sdca", "asdca", "pegasos", "s2gd", "svrg", "sgd", "gd", "agd", "sag", "sag+",
-    ),
-    "Without passes": ("simba",),
-}  # fmt: skip
-LOSSES = {"any": "any", "smooth": "smooth ones: all but the hinge", "hinge": "the hinge alone"}
+LOSSES = {"any": "any", "smooth": "smooth ones"}
 
 
 def run_methods(name: str | None, output: Output) -> int:
@@ -51,7 +42,7 @@ def described(kind: str) -> dict[str, Any]:
     return {
         "method": kind,
         "what": method.__doc__,
-        "losses": LOSSES[needs.loss],
+        "losses": f"the {needs.only_loss.name} alone" if needs.only_loss else LOSSES[needs.loss],
         "numbers_per_row": needs.numbers_per_row,
         "streams": f"one: it{needs.one_stream}" if needs.one_stream else "any number",
         "most_columns": needs.most_columns,

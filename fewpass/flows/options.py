@@ -8,7 +8,8 @@ here needs numba, Dask or numpy, so `--help` need not wait for them.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterator
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import UnionType
@@ -24,7 +25,7 @@ from typing import (
     get_type_hints,
 )
 
-from cyclopts import Group, Parameter
+from cyclopts import Group, Parameter, Token, validators
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -36,6 +37,7 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import SourceReading
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import ByteSize
+from fewpass.solvers.refused import MOST_WHOLE
 
 Names = tuple[str, ...]
 Class = TypeVar("Class", bound=type)
@@ -132,11 +134,29 @@ def sets(
 def option(name: str, known: FieldInfo) -> Any:
     """Return the type of a field's option, its help included."""
     hint, how = GIVEN_AS.get(name, (_type_of(known), Parameter()))
+    if hint is int:
+        how = Parameter.combine(how, Parameter(converter=as_whole))
     told = " ".join((known.description or "").split()).rstrip(".") + _default_of(known)
     shown = Parameter(help=f"{told}.")  # group=None would be no group, and hide the option
     if name in USED_EVERY_DAY:
         shown = Parameter(help=f"{told}.", group=EVERYDAY)
     return Annotated[hint if hint is Names else hint | None, how, shown]
+
+
+def as_whole(_hint: Any, tokens: Sequence[Token]) -> int:
+    """Read a whole number, also as 1e3; ValueError for all else, of which `int` may make some."""
+    text = tokens[0].value
+    if re.fullmatch(r"[+-]?[0-9]{1,40}", text):
+        return int(text)
+    number = float(text)
+    if not number.is_integer():
+        raise ValueError(text)
+    return int(number)
+
+
+def whole(least: int, most: int = MOST_WHOLE) -> Any:
+    """Return a parameter that takes whole numbers within bounds."""
+    return Parameter(converter=as_whole, validator=validators.Number(gte=least, lte=most))
 
 
 def _names_in(model: type[BaseModel]) -> list[str]:

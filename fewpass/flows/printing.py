@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import logging
 import os
-import re
 import shutil
 import signal
 import sys
@@ -16,16 +15,12 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
+from fewpass.pipeline.reporting.safe_text import without_control
 from fewpass.storage.redaction import without_secrets
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: Control characters but tab and line end, marks that turn the direction of writing, line
-#: separators, and halves of characters.
-_OBEYED = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-)
 _LOGGERS = ("prefect", "fewpass", "distributed", "fsspec", "asyncio")
 
 
@@ -35,11 +30,6 @@ def printable(text: str) -> str:
     Labels, names of columns and files, and errors of libraries are other people's words.
     """
     return without_control(without_secrets(text))
-
-
-def without_control(text: str) -> str:
-    """Write out the characters that a terminal would obey."""
-    return _OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def between_words(text: str) -> str:
@@ -58,18 +48,58 @@ def formatted_traceback(error: BaseException) -> str:
 
 @contextmanager
 def ending_quietly() -> Iterator[None]:
-    """End a process whose reader has read enough, such as `head`, as the shell's own tools do."""
+    """End a process whose reader has read enough, such as `head`, as the shell's own tools do.
+
+    One whose output goes where nothing can be written ends with a sentence.
+    """
     try:
         try:
             yield
         finally:
-            sys.stdout.flush()
+            if sys.stdout is not None:
+                sys.stdout.flush()
     except (BrokenPipeError, SystemExit) as end:
         # Where rich meets a broken pipe, it exits with 1.
         if isinstance(end, SystemExit) and not isinstance(end.__context__, BrokenPipeError):
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
+        _write_to_nothing()
         sys.exit(128 + signal.SIGPIPE)
+    except OSError as error:
+        _write_to_nothing()
+        if not (isinstance(error.__context__, SystemExit) and error.__context__.code):
+            sys.stderr.write(f"fewpass: {NO_OUTPUT.format(error.strerror)}\n")
+        sys.exit(1)
+
+
+NO_OUTPUT = "Standard output cannot be written to ({}). Send it elsewhere, for example into a file."
+
+
+def _write_to_nothing() -> None:
+    """Have what is left go nowhere: output is flushed once more at the exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def fill_closed_streams() -> None:
+    """Open standard streams that are closed on nothing, so that no file takes their numbers.
+
+    Whatever is told on a number, by a library or a child, would else go into that file.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free, which is this one
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123 - until the process ends
+
+
+def require_output() -> None:
+    """Refuse to begin where what a command comes to cannot be told; ValueError."""
+    if sys.stdout is None:
+        raise ValueError(
+            "Standard output is closed, and what comes of the command is told there. Leave it "
+            "open, or send it to /dev/null."
+        )
 
 
 def printable_errors(function: Callable[P, R]) -> Callable[P, R]:

@@ -84,7 +84,7 @@ def write_page(terminal: Terminal, run: RunFolder, held_out: str | None, where: 
 def held_out_rows(plan: TrainingPlan, named: str | None) -> Dataset | None:
     """Open the rows to judge a model by: those named, or known to be held out; None without any."""
     if named is not None or plan.held_out is not None:
-        return Dataset.open(named or plan.held_out or "")
+        return Dataset.open(named or plan.held_out or "", like=plan.dataset)
     beside = f"{plan.dataset.rstrip('/')}-test"  # as IngestPlan calls it
     return Dataset.open(beside) if Folder(beside).exists(KEY) else None
 

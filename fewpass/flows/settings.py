@@ -18,6 +18,8 @@ from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import SourceReading
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.solvers.refused import refusal
+from fewpass.solvers.registry import ONE_LEARNER
 
 Model = TypeVar("Model", bound=BaseModel)
 Values = dict[str, Any]
@@ -118,7 +120,7 @@ def _solver(configured: Any, kind: str | None, settings: Iterable[str]) -> Value
         name, value = _assignment(setting)
         values[name] = value
     if values:
-        values.setdefault("kind", "asgd")  # `auto` has no settings of its own
+        values.setdefault("kind", ONE_LEARNER)  # `auto` has no settings of its own
     return values
 
 
@@ -202,43 +204,19 @@ def _flat(plans: Iterable[BaseModel]) -> Values:
 # -- refusals -------------------------------------------------------------------------------------
 
 
+HELP = " Add --help to see what it takes."
+
+
 def checked(kind: type[Model], values: Values) -> Model:
     """Return a validated plan; BadInput names the option and the value otherwise."""
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        raise BadInput(refusal(error)) from error
+        raise BadInput(refusal(error, kind, _option, HELP)) from error
 
 
-def refusal(error: ValidationError) -> str:
-    """Say which option has which value, what it should be, and where to read on."""
-    problems = error.errors()
-    first = _option(problems[0])
-    about = [p for p in problems if _option(p) == first]
-    expected = list(dict.fromkeys(_expectation(p["msg"]) for p in about))
-    if not first or about[0]["type"] == "value_error":
-        return " ".join(expected)
-    if about[0]["type"] in ("extra_forbidden", "no_method_setting"):
-        return f"There is no setting {first}. Add --help to see the options."
-    if about[0]["type"] == "method_setting":
-        found, expected = about[0]["ctx"]["found"], [f"it {about[0]['ctx']['expected']}"]
-    else:
-        found = json.dumps(about[0]["input"], default=str)
-    return f"{first} is {found}, but {', or '.join(expected)}. Add --help to see what it takes."
-
-
-def _option(problem: Any) -> str:
-    """Return the option that a problem is about, or "" for one of several together."""
-    loc, about = problem["loc"], problem.get("ctx", {})
-    if not loc:
-        return ""
-    if loc[0] == "solver" and "name" in about:
-        return f"--set solver.{about['name']}"
-    return option_names().get(str(loc[0]), str(loc[0]))
-
-
-def _expectation(message: str) -> str:
-    message = message.removeprefix("Value error, ")
-    if message.startswith("Input should be"):
-        return f"it {message.removeprefix('Input ')}"
-    return message
+def _option(path: tuple[str, ...]) -> str:
+    """Return the option that sets a field."""
+    if path[0] == "solver" and len(path) > 1:
+        return ".".join(path[:2])
+    return option_names().get(path[-1], path[-1])

@@ -55,6 +55,7 @@ from fewpass.pipeline.straight.telling import is_source
 from fewpass.pipeline.training.missed import Prover, goes_by_gradients, other_prover, what_helps
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.kernels.compiling import Compiling
+from fewpass.solvers.registry import method_class
 from fewpass.storage.dataset import Dataset
 
 if TYPE_CHECKING:
@@ -253,7 +254,7 @@ def candidate_table(result: TrainingResult) -> Table:
 
 def _shown(result: TrainingResult) -> dict[str, Any]:
     by_features = {}
-    if result.solver == "simba":  # its engine is imported for it alone
+    if method_class(result.solver).goal == "steps":  # its engine is imported for it alone
         by_features = _shown_features(cast("FeatureResult", result))
     return {
         "at": result.run,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import get_args
 
 from cyclopts import (
     CoercionError,
@@ -60,10 +61,16 @@ def told(error: CycloptsError) -> str:
         return f"{said} {advice}"
     if isinstance(error, RepeatArgumentError):
         return f"{error.token.keyword} is given more than once. Give it once."
-    if isinstance(error, CoercionError) and error.target_type in _KINDS and error.token:
-        kind = _KINDS[error.target_type]
-        return f"{error.token.keyword} takes {kind}, not {error.token.value!r}. {advice}"
+    if isinstance(error, CoercionError) and (kind := _kind_of(error)) and error.token:
+        name = error.token.keyword or (error.argument.name if error.argument else "")
+        return f"{name} takes {kind}, not {error.token.value!r}. {advice}"
     return f"{error} {advice}"
+
+
+def _kind_of(error: CoercionError) -> str | None:
+    """Say in words what should have been given, where there are words for it."""
+    hint = error.target_type or (error.argument.hint if error.argument else None)
+    return next((_KINDS[arm] for arm in (hint, *get_args(hint)) if arm in _KINDS), None)
 
 
 def nearest(word: str, options: Iterable[str]) -> str | None:

@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from fewpass.pipeline.errors import BadInput, did_you_mean
+from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.execution.executor import open_executor
 from fewpass.pipeline.ingestion import phases
 from fewpass.pipeline.ingestion.result import IngestResult
 from fewpass.pipeline.plan.place import Place, place_for, place_of, seconds_of_pass
-from fewpass.pipeline.refresh import generations
+from fewpass.pipeline.refresh import abandoning, generations
 from fewpass.pipeline.refresh.publishing import Publication, run_at
 from fewpass.pipeline.reporting.html import ShownResult
 from fewpass.pipeline.reporting.live import progress
@@ -32,6 +32,7 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import parse_bytes
 from fewpass.pipeline.straight.telling import is_source
 from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.solvers.refused import refusal
 from fewpass.storage.dataset import Dataset
 
 Address = str | os.PathLike[str]
@@ -211,6 +212,7 @@ def predict(
     inputs: Address | Sequence[Address],
     output: Address,
     *,
+    overwrite: bool = False,
     probability: bool = False,
     memory: int | str | None = None,
     **reading: Any,
@@ -225,6 +227,9 @@ def predict(
         Files that `ingest` reads, with or without labels; or a data set.
     output
         A .parquet, .csv or .npy file.  It is either complete or does not exist.
+    overwrite
+        Replace `output` if it exists already.  Inputs, sources of the model's data set, and files
+        in data sets and runs are never replaced.
     probability
         Add a column per class, and `probability`, that of the second of two labels or of the label
         predicted.  Needs the logistic loss, or a run trained with `calibrate`.
@@ -241,8 +246,8 @@ def predict(
     Raises
     ------
     BadInput
-        If rows cannot be read, if their columns are not the model's, or if it has no
-        probabilities.
+        If rows cannot be read, if their columns are not the model's, if it has no probabilities,
+        or if `output` must not be written.
     """
     options = _valid(SourceOptions, reading)
     return prediction.predict(
@@ -250,6 +255,7 @@ def predict(
         [os.fspath(one) for one in _several(inputs)],
         os.fspath(output),
         options,
+        overwrite=overwrite,
         probability=probability,
         memory=None if memory is None else parse_bytes(memory),
     )
@@ -263,7 +269,7 @@ def _matching_alone(reading: dict[str, Any], place: str) -> Matching:
 
 def _require_execution(given: Any) -> None:
     if not isinstance(given, Execution):
-        raise BadInput(f"execution is {given!r}. Give Execution(scheduler=...), for example.")
+        raise BadInput(f"execution is {given!r}. Give Execution(scheduler='local'), for example.")
 
 
 def _with_source(address: Address, settings: dict[str, Any]) -> dict[str, Any]:
@@ -277,7 +283,7 @@ def _with_source(address: Address, settings: dict[str, Any]) -> dict[str, Any]:
     return rest | {"source": how | {"sources": (os.fspath(address),), "options": options}}
 
 
-def models(store: Address) -> list[generations.GenerationState]:
+def models(store: Address) -> generations.Models:
     """Return the models of a store that `prefect run refresh` writes to, oldest first.
 
     Parameters
@@ -288,7 +294,8 @@ def models(store: Address) -> list[generations.GenerationState]:
     Returns
     -------
     list of GenerationState
-        generation, state, files, decision, publications.
+        generation, state, files, decision, publications.  The attribute `refused` of the list has
+        the files that were set aside: file, reason, size, changed, refused_at.
 
     Raises
     ------
@@ -331,14 +338,34 @@ def publish(
     return generations.publish_generation(os.fspath(store), generation, after=after, why=why)
 
 
+def abandon(store: Address, *, why: str = "") -> generations.Generation:
+    """Give up the generation of a store that is not finished, as `fewpass refresh --abandon` does.
+
+    What was made of it is not used.  The next refresh takes its files anew, those that are still
+    there.
+
+    Parameters
+    ----------
+    store
+        Folder or address that `prefect run refresh` writes to.
+    why
+        A reason, stored with the generation.
+
+    Returns
+    -------
+    Generation
+        number, files, data, run.
+
+    Raises
+    ------
+    BadInput
+        If there is no generation, if all are finished, or if a refresh is at work.
+    """
+    return abandoning.abandon(os.fspath(store), why=why)
+
+
 def _several(given: Address | Sequence[Address]) -> Sequence[Address]:
     return [given] if isinstance(given, str | os.PathLike) else given
-
-
-def _meant(name: str, kind: type[BaseModel]) -> str:
-    """Say which setting was probably meant: its name has the same beginning, or is near."""
-    longer = [known for known in kind.model_fields if name.startswith(known)]
-    return did_you_mean(longer[0] if longer else name, kind.model_fields)
 
 
 def _valid(kind: type[Settings], values: dict[str, Any]) -> Settings:
@@ -346,9 +373,4 @@ def _valid(kind: type[Settings], values: dict[str, Any]) -> Settings:
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = [str(part) for part in first["loc"] if part not in ("options", "source")]
-        told, name = first["msg"].removeprefix("Value error, "), ".".join(where)
-        if first["type"] == "extra_forbidden" and len(where) == 1:
-            raise BadInput(f'There is no setting "{name}".{_meant(name, kind)}') from error
-        raise BadInput(told if told.startswith(name) else f"{name}: {told}") from error
+        raise BadInput(refusal(error, kind)) from error

@@ -1,9 +1,7 @@
 """Kernels compiled ahead, so that nobody waits for them later: in an image, or before a service.
 
 Small trainings are done as users would do them, each combination of loss and rows in some process;
-what they compile stays in the cache on disk (`fewpass/solvers/kernels/dispatch.py`).  Processes
-that compile the same kernel for different rows may lose each other's entry in numba's index: at the
-end one process goes through all combinations again.
+what they compile stays in the cache on disk (`fewpass/solvers/kernels/dispatch.py`).
 """
 
 from __future__ import annotations
@@ -23,13 +21,24 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.solvers.registry import LOSSES, loss_class
+from fewpass.pipeline.execution.semaphores import require_semaphores
+from fewpass.solvers.refused import shown
+from fewpass.solvers.registry import (
+    DUAL,
+    LOSS_OF_LABELS,
+    LOSS_OF_NUMBERS,
+    LOSSES,
+    PRIMAL,
+    SECOND_ORDER,
+    SEVERAL_LEARNERS,
+    loss_class,
+)
 
 Layout = Literal["dense", "sparse"]
 LAYOUTS: tuple[Layout, ...] = ("dense", "sparse")
 DTYPES = ("float32", "float64")  # as data sets store rows, and as estimators are given them
-USUAL_LOSSES = ("logistic", "squared")  # those of plans and estimators that name none
-METHODS = ("onepass", "newton", "psdca", "s2gd+")  # those that `auto` chooses from
+USUAL_LOSSES = (LOSS_OF_LABELS, LOSS_OF_NUMBERS)  # those of plans and estimators that name none
+METHODS = (SEVERAL_LEARNERS, SECOND_ORDER, DUAL, PRIMAL)  # those that `auto` chooses from
 FILES = ("csv", "svm")
 
 ROWS, COLUMNS = 400, 6
@@ -97,20 +106,20 @@ def warm_up(
     Raises
     ------
     BadInput
-        If there is no such loss or layout.
+        If there is no such loss or layout, or processes cannot be started here.
     """
     from fewpass.solvers.kernels.dispatch import cache_folder  # noqa: PLC0415 - imports numba
 
     todo = list(combinations(losses, layouts))
+    require_semaphores("do without: kernels are compiled when they are first needed")
     began, kernels = time.perf_counter(), 0
+    if processes is not None and not (isinstance(processes, int) and processes > 0):
+        raise BadInput(f"processes is {shown(processes)}. Give a whole number from 1 on.")
     at_a_time = min(processes or os.cpu_count() or 1, len(todo))
     with ProcessPoolExecutor(at_a_time, get_context("spawn")) as pool:
         for done in as_completed([pool.submit(compile_for, one) for one in todo]):
             kernels += done.result().kernels
             on_compiled(done.result())
-    if at_a_time > 1:
-        with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-            kernels += sum(found.kernels for found in pool.map(compile_for, todo))
     seconds = time.perf_counter() - began
     return WarmUp(kernels, seconds, at_a_time, len(todo), str(cache_folder()))
 
@@ -163,15 +172,14 @@ def train_rows(loss: str, layout: str, dtype: str) -> None:
     kind: Any = LinearRegressor if numbers else LinearClassifier
     y = score if numbers else (score > 0).astype(int)
     for method in methods(loss):
-        tol = None if method == "asgd" else 1e-2
-        kind(loss=loss, solver=method, tol=tol, passes=6).fit(rows, y).predict(rows)
+        kind(loss=loss, solver=method, tol=1e-2, passes=6).fit(rows, y).predict(rows)
     batch: Any = kind(loss=loss, lam=1e-2)
     batch.partial_fit(rows, y) if numbers else batch.partial_fit(rows, y, classes=[0, 1])
 
 
 def methods(loss: str) -> tuple[str, ...]:
     """Return those to compile for."""
-    return METHODS if loss_class(loss).is_smooth else ("onepass", "auto")
+    return METHODS if loss_class(loss).is_smooth else (SEVERAL_LEARNERS, "auto")
 
 
 def train_stored(loss: str, layout: str, dtype: str) -> None:
@@ -196,7 +204,7 @@ def train_files(kind: str) -> None:
         at = Path(folder)
         rows, data = at / f"rows.{kind}", at / "data"
         write_rows(rows)
-        label = {"label": "y"} if kind == "csv" else {}
+        label: dict[str, Any] = {"label": "y"} if kind == "csv" else {}
         made = ingest(rows, data, test_fraction=0.2, **label)
         assert made.test_dataset is not None, "rows were held out"
         train(data, at / "one-pass", certify=True)

@@ -7,7 +7,10 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
+from fewpass.solvers.refused import shown
+
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+MOST_SECONDS = 366 * 24 * 3600.0  # what a computer waits for longer is no duration
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smh]?)")
 
 
@@ -20,14 +23,17 @@ def parse_seconds(text: Any) -> Any:
         return text
     found = _DURATION.fullmatch(text.strip())
     if found is None:
-        raise ValueError(f"{text!r} is no duration. Write for example 30s, 5m or 2h.")
-    return float(found[1]) * _UNITS[found[2]]
+        raise ValueError(f"{shown(text)} is no duration. Write for example 30s, 5m or 2h.")
+    seconds = float(found[1]) * _UNITS[found[2]]
+    if seconds > MOST_SECONDS:
+        raise ValueError(f"{shown(text)} is longer than a year. Write for example 30s, 5m or 2h.")
+    return seconds
 
 
 #: A pydantic field that takes what `parse_seconds` takes and holds seconds.
 Seconds = Annotated[
     float,
     BeforeValidator(parse_seconds),
-    Field(ge=0),
+    Field(ge=0, le=MOST_SECONDS),
     WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, {"type": "string"}]}),
 ]

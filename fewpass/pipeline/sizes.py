@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from numbers import Real
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, WithJsonSchema
+
+from fewpass.solvers.refused import MOST_WHOLE, shown
 
 _UNITS = {"": 1, "B": 1}
 _UNITS |= {f"{prefix}B": 1000**power for power, prefix in enumerate("KMGTP", start=1)}
@@ -26,17 +29,22 @@ def parse_bytes(size: float | str) -> int:
     Raises
     ------
     ValueError
-        If `size` is not such a number, or is negative.
+        If `size` is not such a number, is negative, or more than any machine has.
     """
-    if isinstance(size, str):
-        match = _SIZE.fullmatch(size)
-        unit = match[2].upper() if match else ""
-        if match is None or unit not in _UNITS:
-            raise ValueError(f"{size!r} is no amount of memory. Write for example 256MB or 1GiB.")
-        return round(float(match[1]) * _UNITS[unit])
-    if isinstance(size, bool) or size != int(size) or size < 0:
-        raise ValueError(f"{size!r} is no amount of memory. Write for example 256MB or 1GiB.")
-    return int(size)
+    count: Any = _written(size) if isinstance(size, str) else size
+    is_number = isinstance(count, Real) and not isinstance(count, bool)
+    if not is_number or not 0 <= count <= MOST_WHOLE or count != int(count):
+        raise ValueError(f"{shown(size)} is no amount of memory. Write for example 256MB or 1GiB.")
+    return int(count)
+
+
+def _written(size: str) -> float | None:
+    match = _SIZE.fullmatch(size)
+    unit = match[2].upper() if match else ""
+    if match is None or unit not in _UNITS:
+        return None
+    count = float(match[1]) * _UNITS[unit]
+    return round(count) if count <= MOST_WHOLE else None
 
 
 def format_bytes(count: float) -> str:

@@ -9,18 +9,37 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+
+from fewpass.solvers.refused import BadInput, refusal, within_bounds
 
 
 class Described(BaseModel):
     """Base of settings: they do not change, unknown ones are refused, and each is described.
+
+    Numbers that nothing can be computed with (inf, nan, 1e308, 1e-320) are refused in any field.
 
     What stands under a field becomes its description, as by pydantic's `use_attribute_docstrings`;
     but that reads a module anew, by Python's own tokenizer, for every class: 70 of the 800 CPU
     milliseconds that `fewpass train` takes until its first row.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, allow_inf_nan=False)
+
+    def __init__(self, **settings: Any) -> None:
+        """Make settings; BadInput names the one that is wrong."""
+        try:
+            super().__init__(**settings)
+        except ValidationError as error:
+            raise BadInput(refusal(error, type(self))) from None
+
+    #: pydantic's own mark: a model inside another one is made without a call of `__init__`.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+    @field_validator("*")
+    @classmethod
+    def _within_bounds(cls, value: Any) -> Any:
+        return within_bounds(value)
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from fewpass.solvers.losses import Problem
+from fewpass.solvers.losses import Loss, Problem
+from fewpass.solvers.registry import SMALLER_DUAL
 
 
 class Needs(NamedTuple):
     """What a method needs, and what it keeps."""
 
-    loss: Literal["any", "smooth", "hinge"] = "any"
-    """Losses that it takes; "hinge": the plain one alone."""
+    loss: Literal["any", "smooth"] = "any"
+    """Losses that it takes."""
+    only_loss: type[Loss] | None = None
+    """The one loss that it takes."""
     numbers_per_row: int = 0
     """What it keeps beside the rows."""
     one_stream: str = ""
     """Why it cannot walk several streams, a clause; empty if it can."""
-    instead: str = "sdca"
+    instead: str = SMALLER_DUAL
     """The method to take where it does not fit."""
     most_columns: int | None = None
     """Where it keeps a matrix of columns by columns."""
@@ -24,10 +27,11 @@ class Needs(NamedTuple):
 
 def refuse_unfit(kind: str, needs: Needs, problem: Problem, d: int, streams: int) -> None:
     """Raise ValueError where a method does not fit a problem with d columns, or so many streams."""
-    if needs.loss == "hinge" and problem.loss.name != "hinge":
+    if needs.only_loss and not isinstance(problem.loss, needs.only_loss):
+        word = needs.only_loss.name
         raise ValueError(
-            f"{kind} is the hinge's own method: its steps and its certificate need slopes of 0 or "
-            "1. Use `loss=hinge`, or `solver=asgd` or sdca for other losses."
+            f"{kind} is a method for the {word} alone: its steps and its certificate need that "
+            f"loss's slopes. Use `loss={word}`, or `solver={needs.instead}` for other losses."
         )
     if needs.loss == "smooth" and not problem.loss.is_smooth:
         raise ValueError(

@@ -12,10 +12,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from fewpass.solvers.described import Described
 from fewpass.solvers.losses import Problem
@@ -50,6 +51,7 @@ from fewpass.solvers.sweeps import (
 
 __all__ = [
     "ENDLESS",
+    "BatchSize",
     "Block",
     "Certificate",
     "ChosenLearner",
@@ -67,6 +69,7 @@ __all__ = [
     "Settings",
     "Solver",
     "State",
+    "Steps",
     "Sum",
     "Sweep",
     "Walk",
@@ -140,6 +143,12 @@ class Mispaired(ArithmeticError):  # noqa: N818  likewise
     """Weights and numbers per row that do not belong together, though every byte may be whole."""
 
 
+#: Rows that share a step, for all of which there is room beside the weights.
+BatchSize = Annotated[int, Field(ge=1, le=1 << 20)]
+#: Steps one after the other, as many as a year has milliseconds.
+Steps = Annotated[int, Field(ge=1, le=1 << 35)]
+
+
 class Settings(Described):
     """Base of every solver's settings: immutable, and nothing unknown is accepted."""
 
@@ -152,6 +161,20 @@ class Settings(Described):
     better: ClassVar[Mapping[str, Mapping[str, Any]]] = MappingProxyType({})
     """Settings by the name of a loss on which the defaults do worse: taken where a method is asked
     for by its name alone."""
+    scale_free: ClassVar[bool] = False
+    """Whether it takes columns of any scale as they are."""
+    uses_moments: ClassVar[bool] = False
+    """Whether its steps go by the moments of every column."""
+    tries_several_lam: ClassVar[bool] = False
+    """Whether one pass with held-out rows and no lam given tries several (plan/lam_path.py)."""
+    halves_steps: ClassVar[bool] = False
+    """Whether its first step may be too long, and each halving costs an epoch."""
+    is_sublinear: ClassVar[bool] = False
+    """Whether the excess falls like one over the number of passes on every problem."""
+
+    def for_more_columns(self, problem: Problem, stats: ProblemStats) -> Self:  # noqa: ARG002
+        """Return settings that can do with more columns than these stats have, as they come."""
+        return self
 
 
 class Method(Settings):

@@ -1,7 +1,9 @@
 """Which losses and methods there are: a word for each, and where its class is.
 
 A loss or a method is one file, and one line here (docs/extending.md).  Its class is imported when
-it is asked for, so plans and the command line know every word without numba.
+it is asked for, so plans and the command line know every word without numba.  No other module has
+these words: what they ask of a loss or a method its class declares, and which one is taken by
+default stands here.
 """
 
 from __future__ import annotations
@@ -40,6 +42,29 @@ METHODS = {
     "newton": "fewpass.solvers.batch.newton:Newton",
     "simba": "fewpass.solvers.simba.simba:Simba",
 }
+
+# Losses of plans that name none.
+LOSS_OF_LABELS = "logistic"
+LOSS_OF_NUMBERS = "squared"
+
+# What `auto` chooses from (pipeline/plan/auto.py).
+SEVERAL_LEARNERS = "onepass"  # one look at each row
+ONE_LEARNER = "asgd"  # the same in less memory, and for very many models
+DUAL = "psdca"  # to a tolerance, whatever the loss
+SMALLER_DUAL = "sdca"  # the same in less memory
+PRIMAL = "s2gd+"  # to a tolerance, for rows that stay in memory and are short beside lam
+SECOND_ORDER = "newton"  # to a tolerance, for few columns
+WHOLE_GRADIENTS = "lbfgs"  # not chosen by itself: what second order is for few columns, for many
+
+#: All methods by what people want; within a group the one to try first comes first.
+WANTED = {
+    "One look at each row": (SEVERAL_LEARNERS, ONE_LEARNER),
+    "Certified to a tolerance": (DUAL, SECOND_ORDER, PRIMAL, WHOLE_GRADIENTS),
+    "To compare with": (
+        SMALLER_DUAL, "asdca", "pegasos", "s2gd", "svrg", "sgd", "gd", "agd", "sag", "sag+",
+    ),
+    "Without passes": ("simba",),
+}  # fmt: skip
 
 if TYPE_CHECKING:  # a checker cannot read dictionaries; at run time only their words are taken
     LossName = str

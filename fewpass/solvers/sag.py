@@ -58,6 +58,7 @@ from fewpass.solvers.protocol import (
     Walk,
     Weights,
 )
+from fewpass.solvers.registry import PRIMAL
 from fewpass.solvers.s2gd.inner_loop import fold
 
 FOLD_BELOW = 1e-4  # P
@@ -97,7 +98,7 @@ class Sag(Method):
         loss="smooth",
         numbers_per_row=1,
         one_stream=" keeps one sum of slopes for all rows",
-        instead="s2gd",
+        instead=PRIMAL,
     )
     states: ClassVar[tuple[type, ...]] = (SagState,)
     kind: Literal["sag"] = "sag"

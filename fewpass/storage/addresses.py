@@ -25,8 +25,9 @@ READ_ONLY = ("http", "https")
 SETTING = "FEWPASS_PROTOCOLS"
 
 _LOCAL = ("file", "local")
-#: What brings a protocol, by its first letters.
-_LIBRARIES = {"s3": "'fewpass[s3]'", "http": "aiohttp", "g": "gcsfs", "ab": "adlfs", "az": "adlfs"}
+#: The extra that brings a protocol, by its first letters, and the library in it.
+EXTRAS = {"s3": ("s3", "s3fs"), "http": ("http", "aiohttp"), "g": ("gcs", "gcsfs"),
+          "ab": ("azure", "adlfs"), "az": ("azure", "adlfs")}  # fmt: skip
 #: Options by which a file system opens another one inside, whatever its own protocol is.
 _INNER = ("protocol", "target_protocol", "target_options", "fo", "fs", "remote_protocol",
           "remote_options")  # fmt: skip
@@ -80,10 +81,7 @@ def open_store(
     try:
         store, path = fsspec.core.url_to_fs(url, **options)
     except ImportError as error:
-        raise BadAddress(
-            f"{without_secrets(url)} needs a library that is not installed ({error}). "
-            f"Install it{_installed_by(protocol)}."
-        ) from error
+        raise BadAddress(_lacking(url, protocol, error)) from error
     except ValueError as error:
         raise BadAddress(
             f"{without_secrets(url)} cannot be reached ({without_secrets(str(error))}). "
@@ -92,10 +90,15 @@ def open_store(
     return store, path
 
 
-def _installed_by(protocol: str) -> str:
-    """Say how what a protocol needs is installed, if that is known."""
-    known = (library for start, library in _LIBRARIES.items() if protocol.startswith(start))
-    return "".join(f": pip install {library}" for library in known)
+def _lacking(url: str, protocol: str, error: ImportError) -> str:
+    """Say what a protocol needs, and with which extra it comes, if that is known."""
+    for start, (extra, library) in EXTRAS.items():
+        if protocol.startswith(start):
+            return (
+                f"{without_secrets(url)} needs {library}, which is not installed. Install it with "
+                f"pip install 'fewpass[{extra}]'."
+            )
+    return f"{without_secrets(url)} needs a library that is not installed ({error}). Install it."
 
 
 def protocol_of(url: str) -> str:
@@ -111,8 +114,9 @@ def protocol_of(url: str) -> str:
     known = allowed_protocols()
     if protocol not in known:
         raise BadAddress(
-            f'An address has the protocol "{shown}"; followed are {", ".join(known)}. Check the '
-            f"address; if you trust whoever wrote it, allow more with {SETTING}={shown}."
+            f"{shown} is not supported; supported are paths, and addresses of {', '.join(known)}. "
+            f"Copy the files to one of these; {SETTING}={shown} allows more, if you trust whoever "
+            "wrote the address."
         )
     return protocol
 

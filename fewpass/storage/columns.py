@@ -18,6 +18,7 @@ from pydantic import Field, ValidationError
 from fewpass.storage.codec import checksum
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, Folder
+from fewpass.storage.kinds import command
 from fewpass.storage.manifest import Part
 from fewpass.storage.objects import DtypeName, Stored, missing, wrong_length
 from fewpass.storage.seal import seal, unseal
@@ -110,7 +111,7 @@ def map_columns(dataset: Dataset) -> Arrays:
     if not has_columns(dataset):
         raise FileNotFoundError(
             f"{folder.url} holds no column copy of this data set. Make one with "
-            f"`fewpass columns {dataset.folder.url}`."
+            f"`{command('columns', dataset.folder.url)}`."
         )
     manifest = _manifest(folder)
     expected = {name: (dtype.name, shape) for name, (dtype, shape) in shapes(dataset).items()}

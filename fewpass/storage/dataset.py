@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from fewpass.storage.addresses import local_path
 from fewpass.storage.column_order import ColumnOrder, is_order
 from fewpass.storage.folder import Damaged, Folder, NotADataset
 from fewpass.storage.hashed_names import KEY as NAMES
 from fewpass.storage.hashed_names import HashedNames
 from fewpass.storage.hashed_names import read as read_names
+from fewpass.storage.kinds import instead, kind_of
 from fewpass.storage.layout import SPARSE_PARTS, chunk_parts, chunk_templates, root_keys
 from fewpass.storage.manifest import COLUMN_ORDER, KEY, Manifest, UnknownVersion, read_manifest
 from fewpass.storage.objects import RESTORE, fault, get, get_array, get_chunk, require_keys
@@ -48,8 +48,21 @@ class Dataset:
         self._parts = chunk_parts(manifest.layout, manifest.has_weight)
 
     @classmethod
-    def open(cls, url: str | Folder, storage_options: dict[str, Any] | None = None) -> Dataset:
+    def open(
+        cls,
+        url: str | Folder,
+        storage_options: dict[str, Any] | None = None,
+        *,
+        like: str | None = None,
+    ) -> Dataset:
         """Open a data set by its address.
+
+        Parameters
+        ----------
+        url, storage_options
+            As for `Folder`.
+        like
+            The data set whose columns it should have: for what is said where there is none.
 
         Raises
         ------
@@ -63,16 +76,15 @@ class Dataset:
             manifest = read_manifest(folder.read(KEY))
             _require_objects(manifest)
         except FileNotFoundError as error:
-            raise NotADataset(
-                f"{folder.url} holds no data set: {_lacking(folder)}. Check the address, or "
-                "make the data set with `fewpass ingest`; run an ingest that was interrupted again."
-            ) from error
+            raise NotADataset(instead(folder, "data set", like)) from error
         except UnknownVersion as error:
+            _refuse_snapshot(folder, like)
             raise NotADataset(
                 f"{folder.address(KEY)} cannot be read: {error}. Use the version of fewpass that "
                 "wrote it, or ingest the source again."
             ) from error
         except ValueError as error:
+            _refuse_snapshot(folder, like)
             raise Damaged(f"{folder.address(KEY)} is damaged: {error}. {RESTORE}") from error
         return cls(folder, manifest)
 
@@ -274,11 +286,10 @@ class Dataset:
             )
 
 
-def _lacking(folder: Folder) -> str:
-    """Say what a place without a manifest is like: most often its name is mistyped."""
-    here = local_path(folder.url)
-    missing = here is not None and not here.exists()
-    return "there is nothing" if missing else f"it has no {KEY}"
+def _refuse_snapshot(folder: Folder, like: str | None) -> None:
+    """Refuse a snapshot, whose manifest has the name of a data set's."""
+    if kind_of(folder) == "snapshot":
+        raise NotADataset(instead(folder, "data set", like))
 
 
 def _require_objects(manifest: Manifest) -> None:

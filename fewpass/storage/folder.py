@@ -153,11 +153,14 @@ class Folder:
         with self._named(key):
             self._files.write(_checked(key), data, durable=durable)
 
-    def create(self, key: str, data: Buffer) -> bool:
-        """Write an object where there is none; False when there is one, which stays as it is."""
+    def create(self, key: str, data: Buffer, *, durable: bool = True) -> bool:
+        """Write an object where there is none; False when there is one, which stays as it is.
+
+        `durable` as in `write`: what has the name is whole, also after a power cut.
+        """
         with self._named(key):
             try:
-                self._files.create(_checked(key), data)
+                self._files.create(_checked(key), data, durable=durable)
             except FileExistsError:
                 return False
         return True
@@ -213,9 +216,16 @@ class Folder:
 
         Raises
         ------
+        FileExistsError
+            When a file is in the way.
         PermissionError
             When nothing can be written here.
         """
+        here = local_path(self.url) if self.is_local else None
+        if here is not None and here.is_file():
+            raise FileExistsError(
+                f"{self.url} is a file, and a folder was expected. Choose another place."
+            )
         try:
             self.write(PROBE, b"", durable=False)
             self.delete(PROBE)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 PARTIAL = ".partial"  # what a killed writer leaves behind is called .NAME.RANDOM.partial
 #: Of an object to be read: no link is followed, and a pipe in its place does not wait for a writer.
 _READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+#: What file systems say that know no second name of a file.
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 _MOST_REMEMBERED = 1 << 16  # directories, some megabytes of names
 
 
@@ -38,6 +40,68 @@ class NoFile(FileNotFoundError):  # noqa: N818  users read the message, not the 
 def beside(path: Path) -> Path:
     """Return a new name beside a file, to write what is going to take its place."""
     return path.with_name(f".{path.name}.{secrets.token_hex(6)}{PARTIAL}")
+
+
+class NewFile(FileIO):
+    """A file beside `path`, which takes that place once it is whole; until then nobody sees it.
+
+    As a context manager it is gone at the end unless it was put in its place.
+
+    Parameters
+    ----------
+    path
+        Where it is to be.
+    make_folders
+        Make those that turn out to be missing.
+    """
+
+    def __init__(self, path: Path, *, make_folders: bool = False) -> None:
+        self.path, self._beside = path, beside(path)
+        try:
+            super().__init__(self._beside, "xb")
+        except FileNotFoundError:
+            if not make_folders:
+                raise
+            path.parent.mkdir(parents=True, exist_ok=True)
+            super().__init__(self._beside, "xb")
+        self._has_name_beside = True
+
+    def __exit__(self, *error: object) -> None:
+        try:
+            self.close()
+        finally:
+            if self._has_name_beside:
+                with contextlib.suppress(OSError):  # gone, or a disk that nothing is removed from
+                    self._beside.unlink()
+
+    def put_in_place(self, *, replace: bool, durable: bool) -> None:
+        """Bring the content to the disk and close the file, then name it at one stroke.
+
+        The name is durable once its folder is: see `sync_folder`.
+
+        Raises
+        ------
+        FileExistsError
+            When something has that name, unless it is to be replaced.
+        """
+        if durable:
+            os.fsync(self.fileno())
+        self.close()
+        if replace or not self._linked():
+            self._beside.replace(self.path)
+            self._has_name_beside = False
+
+    def _linked(self) -> bool:
+        """Give the file a second name; False where the name is free but files have only one."""
+        try:
+            self.path.hardlink_to(self._beside)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            if os.path.lexists(self.path):
+                raise FileExistsError(errno.EEXIST, "File exists", str(self.path)) from error
+            return False
+        return True
 
 
 class LocalFiles:
@@ -140,31 +204,19 @@ class LocalFiles:
 
     def write(self, key: str, data: Buffer, *, durable: bool) -> None:
         """Write beside the file, then rename over it."""
-        path = self.path(key)
-        partial = beside(path)
-        try:
-            with _create(partial) as file:
-                _write_all(file.fileno(), memoryview(data).cast("B"))
-                if durable:
-                    os.fsync(file.fileno())
-            partial.replace(path)
-        except BaseException:
-            partial.unlink(missing_ok=True)
-            raise
+        with NewFile(self.path(key), make_folders=True) as file:
+            _write_all(file.fileno(), memoryview(data).cast("B"))
+            file.put_in_place(replace=True, durable=durable)
         if durable:
             self.sync_directories([key])
 
-    def create(self, key: str, data: Buffer) -> None:
+    def create(self, key: str, data: Buffer, *, durable: bool) -> None:
         """Write beside the file, then link it there: the system refuses where one is."""
-        path = self.path(key)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = beside(path)
-        try:
-            with partial.open("xb", buffering=0) as file:
-                _write_all(file.fileno(), memoryview(data).cast("B"))
-            path.hardlink_to(partial)
-        finally:
-            partial.unlink(missing_ok=True)
+        with NewFile(self.path(key), make_folders=True) as file:
+            _write_all(file.fileno(), memoryview(data).cast("B"))
+            file.put_in_place(replace=False, durable=durable)
+        if durable:
+            self.sync_directories([key])
 
     def sync(self, key: str) -> None:
         """Bring the content of a file to the disk."""
@@ -178,7 +230,7 @@ class LocalFiles:
             directories = key.split("/")[:-1]
             found.update(["", *itertools.accumulate(directories, "{}/{}".format)])
         for path in (self.root.parent, *(self.root / name for name in sorted(found))):
-            _sync(path)
+            sync_folder(path)
 
     def append(self, key: str, data: bytes) -> None:
         """Append a line in one write; one that a killed writer left unfinished is ended first."""
@@ -236,15 +288,6 @@ def _after(buffers: list[memoryview], filled: int) -> list[memoryview]:
     return [left[0][filled:], *left[1:]] if left else []
 
 
-def _create(path: Path) -> FileIO:
-    """Open a new file; directories are made only when they turn out to be missing."""
-    try:
-        return path.open("xb", buffering=0)
-    except FileNotFoundError:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return path.open("xb", buffering=0)
-
-
 def _is_partial(key: str) -> bool:
     name = key.rpartition("/")[2]
     return name.startswith(".") and name.endswith(PARTIAL)
@@ -260,7 +303,8 @@ def _write_all(descriptor: int, data: memoryview) -> None:
         data = data[os.write(descriptor, data) :]
 
 
-def _sync(path: Path) -> None:
+def sync_folder(path: Path) -> None:
+    """Bring the names in a folder to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

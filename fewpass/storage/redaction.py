@@ -13,6 +13,7 @@ _SEEN = re.compile(r'[A-Za-z][A-Za-z0-9+.-]*://[^\s"<>]+')
 _END = re.compile(r"[.,;:!')\]`]*$")  # of the sentence that an address stands in
 _HOST = re.compile(rf"(?:{IPV6.pattern}|[^:@\[\]]*)(?::\d*)?")
 _WEB_QUERY = re.compile(r"[?#].*")
+_BARE_QUERY = re.compile(r"\?[\w.-]+=\S*")
 _QUERY = re.compile(r"\?[\w.-]+=.*")  # elsewhere than in http a bare ? stands for any character
 
 
@@ -22,6 +23,14 @@ def without_secrets(text: str) -> str:
     An address of which it cannot be told where a password ends keeps its protocol alone.
     """
     return _SEEN.sub(_told, text)
+
+
+def without_queries(text: str) -> str:
+    """Return a text without queries, also of addresses of which the rest is gone.
+
+    A server may repeat what it was asked for.
+    """
+    return _BARE_QUERY.sub("", text)
 
 
 def _told(found: re.Match[str]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from fewpass.storage.addresses import open_store, protocol_of, require_writable
+from fewpass.storage.source_files import is_page
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer  # collections.abc has it from Python 3.12
@@ -27,6 +28,11 @@ class RemoteFiles:
     def read(self, key: str) -> bytes:
         """Return the bytes of the object."""
         data: bytes = self._fs.cat_file(self._path(key))
+        if is_page(data):
+            raise OSError(
+                "a page of the web came in its place, as where a login is asked for, or the "
+                "address is another"
+            )
         return data
 
     def read_into(self, key: str, *buffers: memoryview) -> int:
@@ -45,7 +51,7 @@ class RemoteFiles:
         """Put the object."""
         self._writable().pipe_file(self._path(key), bytes(data))
 
-    def create(self, key: str, data: Buffer) -> None:
+    def create(self, key: str, data: Buffer, *, durable: bool) -> None:  # noqa: ARG002  likewise
         """Put the object unless there is one; the store decides between two who try."""
         store = self._writable()
         store.invalidate_cache()
@@ -73,7 +79,8 @@ class RemoteFiles:
         found = self._fs.info(self._path(key))
         if found["type"] != "file":
             raise FileNotFoundError(key)
-        return int(found["size"])
+        size = found["size"]
+        return len(self.read(key)) if size is None else int(size)  # some web servers do not say
 
     def list(self, prefix: str) -> list[str]:
         """Return the objects below `prefix`."""

@@ -150,12 +150,19 @@ def _counted(kind: str, subject: str, every: list[Case], found: list[tuple[Case,
         "faults": dict(Counter(case.fault for case, _ in found)),
         "how": dict(Counter(verdict.how for _, verdict in found)),
         "certificates": sum(verdict.certificates for _, verdict in found),
+        **_figures(found),
         "broken": [
             {"fault": case.fault, "target": case.target, "why": verdict.why[:300]}
             for case, verdict in found
             if verdict.how == "broken"
         ][:MOST_TOLD],
     }
+
+
+def _figures(found: list[tuple[Case, Verdict]]) -> Row:
+    """Return what was measured, by target; nothing where nothing is."""
+    told = {case.target: v.figure for case, v in found if v.figure is not None}
+    return {"figures": told} if told else {}
 
 
 if __name__ == "__main__":

@@ -7,7 +7,16 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tests.faults import exposure, families, fuzzing, lying, small_files
+from tests.faults import (
+    caches,
+    exposure,
+    families,
+    fuzzing,
+    lying,
+    memory,
+    small_files,
+    web_sources,
+)
 from tests.faults.families import STORED, Case, Family
 from tests.faults.sandbox import Sandbox, chance
 from tests.faults.subjects import SUBJECTS
@@ -84,6 +93,17 @@ CATALOGUE = {
     ),
     "secrets": Kind(
         exposure.secrets, exposure.SECRETIVE, "A secret in an address", "addresses", 1, None
+    ),
+    "web sources": Kind(
+        web_sources.web_sources, web_sources.READERS, "A server that answers badly", "answers",
+        2, None,
+    ),
+    "memory shapes": Kind(
+        memory.memory_shapes, memory.COMMANDS, "Files that ask for much memory", "shapes", 1, 12,
+        whole=("ingest",),
+    ),
+    "caches": Kind(
+        caches.damaged_caches, caches.CACHED, "A compiled kernel is damaged", "kernels", 1, 24
     ),
     "fuzzed files": Kind(
         fuzzing.fuzzed_files, tuple(small_files.FILES), "A file is changed at random", "kinds",

@@ -30,6 +30,10 @@ def _store(sandbox: Sandbox, seed: int) -> str:
 
 REFRESH = SUBJECTS["refresh"]
 STORE = Stored(_store, ("store",), None, REFRESH)
+REFUSES = SUBJECTS["refresh that refuses"]
+STORE_THAT_REFUSED = Stored(
+    lambda sandbox, seed: sandbox.finished(REFUSES, seed), ("store",), None, REFUSES
+)
 RUN = (("inspect", "{at}/run"), ("verify", "{at}/run"), ("report", "{at}/run"),
        ("evaluate", "{at}/run", "{at}/set", "--scheduler", "none"))  # fmt: skip
 SET = (("inspect", "{at}/set"), ("verify", "{at}/set"))
@@ -62,6 +66,10 @@ DOCUMENTS = {
     "pointer to a model": Document(STORE, "store/publications/000001.json", (
         ("evaluate", "{at}/store", "{at}/store/generations/000001/data-test", "--scheduler", "none"),
     )),
+    "refused file of a refresh": Document(
+        STORE_THAT_REFUSED, "store/refused/*.json", (("models", "{at}/store"),),
+        ("reason", "refused_at"),
+    ),
     "files of a refresh": Document(STORE, "store/generations/000001/files.json"),
     "decision of a refresh": Document(STORE, "store/generations/000001/decision.json",
                                       (), ("loss", "loss_before", "reason", "objective", "certificate",

@@ -93,7 +93,7 @@ def _section(promise: str, rows: list[Row]) -> list[str]:
     parts = []
     for kind in CATALOGUE:
         if found := [row for row in mine if row["kind"] == kind]:
-            parts += [f"### {CATALOGUE[kind].title}", _of_kind(kind, found)]
+            parts += [f"### {CATALOGUE[kind].title}", _of_kind(kind, found), *_figures(found)]
     return [*parts, *_breaks(mine)]
 
 
@@ -114,6 +114,20 @@ def _of_kind(kind: str, rows: list[Row]) -> str:
         if row["there"]
     ]  # fmt: skip
     return table(head, lines, ("of",))
+
+
+def _figures(rows: list[Row]) -> list[str]:
+    """Say what was measured of every target: megabytes at the peak, beyond the libraries."""
+    measured = [row for row in rows if row.get("figures")]
+    if not measured:
+        return []
+    targets = list(dict.fromkeys(target for row in measured for target in row["figures"]))
+    lines = [
+        [target, *(f"{row['figures'].get(target, '')}" for row in measured)] for target in targets
+    ]
+    told = "Megabytes at the peak, beyond the libraries, with a budget of 128 MB (0: refused, or "
+    told += "no more than a small file takes):"
+    return [told, table(("file", *(row["subject"] for row in measured)), lines, ("file",))]
 
 
 def _breaks(rows: list[Row]) -> list[str]:

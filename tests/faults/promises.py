@@ -20,9 +20,21 @@ PROMISES = {
     "written outside its folder.",
     "P9": "A password or a token in an address is not stored, printed or logged.",
     "P10": "Nothing that fewpass starts listens to anything but 127.0.0.1.",
+    "P11": "Of a source on the web all bytes are read that it has, of one version of it, or the "
+    "command says which source it is and what came instead.",
     "P12": "A file of any format that is damaged, or made to do harm, is read as far as it says "
     "something, or refused by its name in a sentence: no crash, no hang, no memory beyond the "
     "budget, and no row of text that is neither read nor counted.",
+    "P13": "No file makes a command take more memory than its budget (`--memory`) and the "
+    "libraries, nor minutes to find that out: what a file makes its reader have at once (a line, "
+    "a row, a page, a batch, a window of its compression, a description of every column) is taken "
+    "within the budget, or refused before it is taken, with the file, the size and the budget "
+    "that would do. The libraries are what a command takes for a small file of the same kind "
+    "with kernels compiled before. Beside the budget, and not counted here, are kernels that are "
+    "compiled for the first time on a machine, frames and arrays that a caller of the estimators "
+    "holds itself, and blocks that Dask computes.",
+    "P14": "A compiled kernel that was damaged on disk is not run: it is named, compiled anew and "
+    "replaced, and the command ends with the same bits.",
 }
 
 #: Each in a few words.
@@ -37,7 +49,10 @@ SHORT = {
     "P8": "strangers' files",
     "P9": "secrets in addresses",
     "P10": "open sockets",
+    "P11": "web sources",
     "P12": "damaged files to read",
+    "P13": "memory",
+    "P14": "damaged kernels",
 }
 
 NOT_PROMISED = (

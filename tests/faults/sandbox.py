@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.faults.starter import Ended, Starter
-from tests.faults.subjects import DATA, SUBJECTS, Bits, Subject
+from tests.faults.subjects import DATA, FIRST, SUBJECTS, Bits, Subject
 
 
 class Quiet(NamedTuple):
@@ -69,13 +69,14 @@ class Sandbox:
 
     def before(self, subject: Subject) -> str:
         """Restore what a subject's command finds; return the name it is kept by."""
-        name = f"data {subject.data}" if subject.kind != "predict" else "data predict"
+        first = FIRST.get(subject.kind, ())
+        name = " and ".join(["data", subject.data, *first])
         if not self.has(name):
             shutil.rmtree(self.at, ignore_errors=True)
             self.at.mkdir()
             DATA[subject.data](self.at)
-            if subject.kind == "predict":
-                self._model_to_predict_with()
+            for command in (SUBJECTS[one].command(self.at) for one in first):
+                require_done(self.run(command, here=True, timeout_s=900.0))
             self.keep(name)
         self.restore(name)
         return name
@@ -118,11 +119,6 @@ class Sandbox:
             self.keep(name)
         self.restore(name)
         return name
-
-    def _model_to_predict_with(self) -> None:
-        ingest, train = SUBJECTS["ingest of a table"], SUBJECTS["asgd"]
-        require_done(self.run(ingest.command(self.at), here=True, timeout_s=900.0))
-        require_done(self.run(train.command(self.at), here=True, timeout_s=900.0))
 
     # -- runs ----------------------------------------------------------------------------------
 

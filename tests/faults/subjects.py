@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fewpass.pipeline.refresh.publishing import history
 from testing.datasets import make, random_table
 
 ROWS, SEED = 120, 3
@@ -25,7 +26,8 @@ class Subject(NamedTuple):
     Attributes
     ----------
     name, kind
-        What it is called; ingest, columns, training, predict or refresh.
+        What it is called; ingest, columns, training, predict, export, refresh, refresh that
+        refuses or publish.
     data
         Name of the data in `DATA` that lie there before.
     begin
@@ -67,13 +69,29 @@ def _predicted(at: Path, out: str) -> Bits:
     return {"predictions": digest(at / "out.csv")}
 
 
+def _exported(at: Path, out: str) -> Bits:
+    return {"model": digest(at / "model.safetensors")}
+
+
+def _published(at: Path, out: str) -> Bits:
+    return {str(one.number): one.weights_sha256 for one in history(f"{at}/store")}
+
+
 def _refreshed(at: Path, out: str) -> Bits:
     store = at / "store"
-    published = json.loads((store / "publications/000001.json").read_text())
     decision = json.loads((store / "generations/000001/decision.json").read_text())
-    return {"model": published["weights_sha256"], "loss": decision["loss"]} | bytes_below(
+    model = history(str(store))[-1].weights_sha256
+    return {"model": model, "loss": decision["loss"]} | bytes_below(
         store / "generations/000001/data"
     )
+
+
+def _refreshed_with_refused(at: Path, out: str) -> Bits:
+    """The same, the files that were taken, and those that were not, with the reason."""
+    told = [json.loads(path.read_text()) for path in (at / "store/refused").glob("*.json")]
+    reasons = {Path(one["file"]).name: one["reason"] for one in told}
+    taken = json.loads((at / "store/generations/000001/files.json").read_text())
+    return _refreshed(at, out) | {"taken": taken, "refused": reasons}
 
 
 READ: dict[str, Callable[[Path, str], Bits]] = {
@@ -82,7 +100,16 @@ READ: dict[str, Callable[[Path, str], Bits]] = {
     "ingest": _ingested,
     "columns": _copied,
     "predict": _predicted,
+    "export": _exported,
     "refresh": _refreshed,
+    "refresh that refuses": _refreshed_with_refused,
+    "publish": _published,
+}
+#: Commands that are done before those of a kind.
+FIRST = {
+    "predict": ("ingest of a table", "asgd"),
+    "export": ("ingest of a table", "asgd"),
+    "publish": ("refresh",),
 }
 
 
@@ -171,9 +198,18 @@ def _inbox(at: Path) -> None:
     write_table(at / "inbox" / "first.csv")
 
 
+def _bad_inbox(at: Path) -> None:
+    """A table, one that breaks off in its 60th row, and nothing at all."""
+    _inbox(at)
+    whole = (at / "inbox" / "first.csv").read_text()
+    (at / "inbox" / "cut.csv").write_text("\n".join(whole.split("\n")[:60])[:-9])
+    (at / "inbox" / "empty.csv").touch()
+
+
 DATA: dict[str, Callable[[Path], None]] = {
     "sparse": _sparse, "dense": _dense, "classes": _classes, "judged": _judged, "text": _text,
     "csv": _csv, "words": _words, "inbox": _inbox,
+    "bad inbox": _bad_inbox,
 }  # fmt: skip
 
 
@@ -235,9 +271,19 @@ SUBJECTS = {
         _solver("lbfgs", "dense", passes="3"),
         Subject(
             "predict", "predict", "csv",
-            ("predict", "{at}/run", "{at}/rows.csv", "{at}/out.csv", "--probability", "--json"),
+            ("predict", "{at}/run", "{at}/rows.csv", "{at}/out.csv", "--probability", "--json",
+             "--overwrite"),
+        ),
+        Subject(
+            "export", "export", "csv",
+            ("export", "{at}/run", "{at}/model.safetensors", "--json", "--overwrite"),
+        ),
+        Subject(
+            "publish", "publish", "inbox", ("tests.faults.subjects:publish_again", "{at}"),
         ),
         Subject("refresh", "refresh", "inbox", ("tests.faults.subjects:refresh", "{at}")),
+        Subject("refresh that refuses", "refresh that refuses", "bad inbox",
+                ("tests.faults.subjects:refresh", "{at}")),
     )
 }  # fmt: skip
 
@@ -255,23 +301,19 @@ KEEP_ROWS = (
 )
 
 
+def publish_again(at: str) -> None:
+    """Publish the model of the only generation a second time, unless that is done."""
+    from fewpass.pipeline.refresh.publishing import publish, published
+
+    current = published(f"{at}/store")
+    if current.number == 1:
+        publish(f"{at}/store", 1, after=1)
+
+
 def refresh(at: str) -> None:
     """One refresh as the flow does it, without Prefect: ingest, train, judge, publish."""
-    from fewpass.pipeline.execution.threads import InProcess
-    from fewpass.pipeline.ingestion.phases import ingest
-    from fewpass.pipeline.refresh.refreshing import (
-        decide,
-        held_out,
-        ingest_plan,
-        next_generation,
-        training_plan,
-    )
-    from fewpass.pipeline.runs.model import load_model
-    from fewpass.pipeline.runs.run_folder import RunFolder
-    from fewpass.pipeline.scoring.evaluate import evaluate
     from fewpass.pipeline.settings.refresh_plan import RefreshPlan
-    from fewpass.pipeline.training.training_run import TrainingRun
-    from fewpass.storage.dataset import Dataset
+    from testing import refreshing
 
     plan = RefreshPlan.model_validate({
         "sources": [f"{at}/inbox/*.csv"], "store": f"{at}/store",
@@ -279,13 +321,4 @@ def refresh(at: str) -> None:
         "training": {"solver": {"kind": "sdca"}, "passes": 2, "memory": "96.1MB",
                      "snapshot_every": 1e-9},
     })  # fmt: skip
-    generation = next_generation(plan)
-    if generation is None:
-        return
-    ingest(ingest_plan(plan, generation))
-    training = TrainingRun.start(training_plan(plan, generation), generation.run, InProcess())
-    for _ in training:
-        pass
-    judges, model = Dataset.open(held_out(plan)), load_model(RunFolder(generation.run))
-    loss = evaluate(model, judges, InProcess()).loss
-    decide(plan, generation, training.result, loss, None, 0)
+    refreshing.refresh(plan)

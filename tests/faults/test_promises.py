@@ -1,4 +1,4 @@
-"""Promises P1 to P12: a small sample of every kind of fault, the same one every time.
+"""All promises but P6: a small sample of every kind of fault, the same one every time.
 
 One file, so that one process tries them all: its sandbox takes a minute to prepare.
 """

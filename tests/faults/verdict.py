@@ -31,12 +31,15 @@ class Verdict(NamedTuple):
         Whether the fault came to pass; a command may have ended before.
     certificates
         How many were compared with the optimum.
+    figure
+        What was measured, where something is: megabytes at the peak, beyond the libraries.
     """
 
     how: How
     why: str = ""
     struck: bool = True
     certificates: int = 0
+    figure: int | None = None
 
 
 def broken(why: str) -> Verdict:

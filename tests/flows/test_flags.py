@@ -17,7 +17,7 @@ from tests.conftest import PROJECT
         ("Say `by_position=true`.", "Say --by-position."),
         ("Ingest without `shuffle=false`.", "Ingest without --no-shuffle."),
         ("Use `solver.batch=aggressive`.", "Use --set solver.batch=aggressive."),
-        ("Name it (`like=/data/my set`).", "Name it (--like /data/my set)."),
+        ("Name it (`like=/data/my set`).", "Name it (--like '/data/my set')."),
         ("`fewpass resume RUN` and `no_setting=1` stay.", None),
     ],
 )

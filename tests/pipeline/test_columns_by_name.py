@@ -78,7 +78,7 @@ def spam(tmp_path_factory):
 
 
 def scores(model, source, out, **options):
-    predict(model, [str(source)], str(out), SourceOptions(**options))
+    predict(model, [str(source)], str(out), SourceOptions(**options), overwrite=True)
     return np.load(out)
 
 
@@ -119,7 +119,7 @@ def test_other_columns_are_refused_by_name_unless_they_may_be_ignored(spam, tmp_
         with pytest.raises(BadInput, match=r"the model does not know: 'new', 'text'\. .*`unknown_"):
             scores(model, source, tmp_path / "out.npy", drop=())
         out = str(tmp_path / "out.npy")
-        result = predict(model, [source], out, SourceOptions(**IGNORE))
+        result = predict(model, [source], out, SourceOptions(**IGNORE), overwrite=True)
         assert result.left_out == ("new", "text")
         assert np.array_equal(np.load(out), expected)
         assert np.array_equal(

@@ -298,7 +298,7 @@ def test_inspect_and_the_model_card_tell_the_columns(work, capsys):
     assert main(["inspect", str(folder / "data")]) == 0
     assert "category of 3 values" in capsys.readouterr().out
     card = model_card(RunFolder(str(folder / "run")))
-    assert "| `city` | category of 3 values" in card
+    assert "| city | category of 3 values" in card
 
 
 def test_settings_are_said_once(tmp_path):

@@ -3,10 +3,13 @@
 import json
 import os
 import pickle
+import re
 import socket
 import threading
+import tomllib
 from pathlib import Path
 
+import fsspec
 import numpy as np
 import pytest
 
@@ -83,7 +86,9 @@ def test_other_addresses_are_refused_everywhere_and_call_nobody(address, listene
                    lambda u: open_predictions(f"{u}.csv", ["a"]).__enter__()):  # fmt: skip
         with pytest.raises(BadAddress) as refused:
             follow(url)
-        what = '"::"' if "::" in url else f"followed are {', '.join(ALLOWED)}"
+        what = (
+            '"::"' if "::" in url else f"supported are paths, and addresses of {', '.join(ALLOWED)}"
+        )
         assert what in str(refused.value)
     plan = IngestPlan(sources=(url,), dataset=str(tmp_path / "made"))
     with pytest.raises(BadAddress):
@@ -340,3 +345,21 @@ def test_links_in_unfinished_work_are_taken_away_not_followed(tmp_path, outside)
     WorkDir(place).clear()
     assert ingest(plan).rows == 10
     assert unchanged(outside)
+
+
+@pytest.mark.parametrize(
+    "protocol", ["http", "https", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"]
+)
+def test_a_library_that_is_missing_is_told_with_its_extra(monkeypatch, protocol):
+    def missing(*_, **__):
+        raise ImportError("words of fsspec's")
+
+    monkeypatch.setattr(fsspec.core, "url_to_fs", missing)
+    with pytest.raises(BadAddress) as told:
+        open_store(f"{protocol}://host/rows.csv")
+    extra = re.search(r"needs (\w+), .*pip install 'fewpass\[(\w+)\]'", str(told.value))
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    (line,) = project["optional-dependencies"][extra[2]]
+    assert line.startswith(extra[1])
+    pinned = "\n" + (Path(__file__).parents[2] / "constraints.txt").read_text()
+    assert f"\n{extra[1]}==" in pinned

@@ -98,7 +98,7 @@ def test_credentials_are_never_shown(s3):
 
 
 def test_unknown_kinds_of_address_are_refused():
-    with pytest.raises(ValueError, match=r'"foo"; followed are file, .* Check the address'):
+    with pytest.raises(ValueError, match=r"foo is not supported; supported are paths, .* Copy"):
         Folder("foo://x")
 
 

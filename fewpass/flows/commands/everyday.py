@@ -24,7 +24,9 @@ from fewpass.flows.options import (
     Straight,
     Training,
     Where,
+    whole,
 )
+from fewpass.pipeline.settings.model import MOST_WORKERS
 
 
 def ingest(
@@ -154,10 +156,11 @@ def predict(
     out: str,
     /,
     *,
+    overwrite: bool = False,
     probability: bool = False,
     defuse: bool = False,
     memory: str | None = None,
-    threads: int | None = None,
+    threads: Annotated[int | None, whole(1, MOST_WORKERS)] = None,
     reading: Reading = READING,
     output: Output = OUTPUT,
 ) -> int:
@@ -171,6 +174,9 @@ def predict(
         File, glob or address that ingest could read, labels optional; or a data set.
     out
         File to write; its ending says what kind. A - stands for CSV on standard output.
+    overwrite
+        Replace OUT if it exists already; never an input, a source of the model's data set, or what
+        lies in a data set or a run.
     probability
         Add a column per class, and last that of the positive label, or of the label predicted: by
         --calibrate of the training, else by the logistic loss.
@@ -184,7 +190,9 @@ def predict(
     """
     from fewpass.flows.scoring import run_predict
 
-    return run_predict(run, input_, out, probability, defuse, memory, threads, reading, output)
+    return run_predict(
+        run, input_, out, overwrite, probability, defuse, memory, threads, reading, output
+    )
 
 
 def report(

@@ -21,6 +21,7 @@ from fewpass.flows.options import (
     Straight,
     Training,
     Where,
+    whole,
 )
 
 
@@ -54,7 +55,7 @@ def weights(
     run: str,
     /,
     *,
-    top: int = 20,
+    top: Annotated[int, whole(1)] = 20,
     label: Annotated[str | None, Parameter(name="--class")] = None,
     csv: bool = False,
     names: str | None = None,
@@ -119,7 +120,9 @@ def verify(path: str, /, *, output: Output = OUTPUT) -> int:
     return run_verify(path, output)
 
 
-def dashboard(*runs: str, port: int = 8788, output: Output = OUTPUT) -> int:
+def dashboard(
+    *runs: str, port: Annotated[int, whole(0, 65535)] = 8788, output: Output = OUTPUT
+) -> int:
     """Serve a page on 127.0.0.1 that shows how runs are going.
 
     /fewpass is the page, /fewpass/metrics what Prometheus reads.

@@ -3,11 +3,16 @@
 
 from __future__ import annotations
 
-from fewpass.flows.options import OUTPUT, Output
+from typing import Annotated
+
+from fewpass.flows.options import OUTPUT, Output, whole
+from fewpass.pipeline.settings.model import MOST_WORKERS
 
 
 def models(store: str, /, *, output: Output = OUTPUT) -> int:
     """List the models of a store that refresh writes: how good each is, which one is published.
+
+    Files that a refresh could not read, and has set aside, come with the reason.
 
     Parameters
     ----------
@@ -21,10 +26,10 @@ def models(store: str, /, *, output: Output = OUTPUT) -> int:
 
 def publish(
     store: str,
-    generation: str,
+    generation: Annotated[int, whole(1)],
     /,
     *,
-    after: int | None = None,
+    after: Annotated[int | None, whole(0)] = None,
     because: str = "",
     output: Output = OUTPUT,
 ) -> int:
@@ -50,7 +55,28 @@ def publish(
     return run_publish(store, generation, after, because, output)
 
 
-def export(run: str, out: str, /, *, output: Output = OUTPUT) -> int:
+def refresh(
+    store: str, /, *, abandon: bool = False, because: str = "", output: Output = OUTPUT
+) -> int:
+    """Give up the generation of a store that is not finished; `prefect run refresh` makes them.
+
+    What was made of it is not used, and the next refresh takes its files anew.
+
+    Parameters
+    ----------
+    store
+        Folder or address that refreshes write to.
+    abandon
+        Say that this is meant.
+    because
+        Why; kept with the generation.
+    """
+    from fewpass.flows.publishing import run_refresh
+
+    return run_refresh(store, abandon, because, output)
+
+
+def export(run: str, out: str, /, *, overwrite: bool = False, output: Output = OUTPUT) -> int:
     """Write a run's model for other programs: .onnx, .safetensors, .liblinear, .skops.
 
     .onnx (float64 rows X in; label, scores, probabilities or prediction out), .safetensors (coef,
@@ -63,10 +89,13 @@ def export(run: str, out: str, /, *, output: Output = OUTPUT) -> int:
         Folder or address of the run, or of a store that has published one.
     out
         File to write; its ending says what kind.
+    overwrite
+        Replace OUT if it exists already; never a source of the model's data set, or what lies in a
+        data set or a run.
     """
     from fewpass.flows.exporting import run_export
 
-    return run_export(run, out, output)
+    return run_export(run, out, overwrite, output)
 
 
 def columns(dataset: str, /, *, memory: str = "1GiB", output: Output = OUTPUT) -> int:
@@ -91,7 +120,7 @@ def warm_up(
     *,
     losses: str | None = None,
     layouts: str | None = None,
-    processes: int | None = None,
+    processes: Annotated[int | None, whole(1, MOST_WORKERS)] = None,
     output: Output = OUTPUT,
 ) -> int:
     """Compile the usual kernels in advance, for container images and services.
@@ -138,7 +167,7 @@ def demo(
     *,
     size: str = "600MB",
     memory: str = "256MB",
-    seed: int = 0,
+    seed: Annotated[int, whole(0)] = 0,
     output: Output = OUTPUT,
 ) -> int:
     """Go through a whole job on generated data larger than the memory limit.

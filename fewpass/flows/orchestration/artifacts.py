@@ -25,6 +25,7 @@ from fewpass.flows.meter import Meter
 from fewpass.flows.orchestration.telling import Teller
 from fewpass.flows.pass_lines import PassLines
 from fewpass.pipeline.reporting.history import History
+from fewpass.pipeline.reporting.safe_text import as_markdown, without_control
 from fewpass.pipeline.runs.outcome import Event
 from fewpass.pipeline.sizes import format_bytes
 
@@ -68,7 +69,7 @@ class ProgressArtifact:
     """A bar on Prefect's page, redrawn every two seconds at most."""
 
     def __init__(self, url: str, what: str) -> None:
-        self._key, self._title = artifact_key(url, "progress"), f"{what} {url}"
+        self._key, self._title = artifact_key(url, "progress"), as_markdown(f"{what} {url}")
         self._id: UUID | None = None  # of the bar that is there
         self.show(0.0, self._title)
 
@@ -123,8 +124,15 @@ def show_convergence(url: str, history: History, n_rows: int) -> None:
 
 def show_table(url: str, what: str, rows: list[dict[str, Any]], text: str) -> None:
     """Put a table beside the run."""
-    key = artifact_key(url, what)
-    TELLER.give(key, lambda: create_table_artifact(rows, key=key, description=text))
+    key, about = artifact_key(url, what), as_markdown(text)
+    TELLER.give(key, lambda: create_table_artifact(_cells(rows), key=key, description=about))
+
+
+def _cells(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Write out what a browser would obey in the cells that are words."""
+    return [
+        {k: without_control(v) if isinstance(v, str) else v for k, v in row.items()} for row in rows
+    ]
 
 
 def convergence_rows(history: History, n_rows: int) -> list[dict[str, Any]]:
@@ -154,10 +162,11 @@ def show_image(url: str, what: str, png: bytes, text: str) -> None:
     """Put a picture beside the run; it travels inside its own address, nothing is hosted."""
     data = base64.b64encode(png).decode()
     key, place = artifact_key(url, what), f"data:image/png;base64,{data}"
-    TELLER.give(key, lambda: create_image_artifact(place, key=key, description=text))
+    about = as_markdown(text)
+    TELLER.give(key, lambda: create_image_artifact(place, key=key, description=about))
 
 
 def show_text(url: str, what: str, markdown: str, text: str) -> None:
-    """Put a text beside the run."""
-    key = artifact_key(url, what)
-    TELLER.give(key, lambda: create_markdown_artifact(markdown, key=key, description=text))
+    """Put a text beside the run; names in `markdown` are marked as such already."""
+    key, about = artifact_key(url, what), as_markdown(text)
+    TELLER.give(key, lambda: create_markdown_artifact(markdown, key=key, description=about))

@@ -37,13 +37,13 @@ def rewritten(arguments: Sequence[str]) -> list[str]:
     flow_name = name.partition("/")[0]
     if not words or flow_name not in REQUESTS:
         return list(arguments)
-    from fewpass.flows.orchestration.parameters import validated, values_of
+    from fewpass.flows.orchestration.parameters import HELP, validated, values_of
 
     request = REQUESTS[flow_name]
     values_of(request, words, {})  # a name that is wrong needs no server to be refused
     before = _parameters_of(name)
     values = values_of(request, words, before)
-    validated(request, values)
+    validated(request, values, HELP)
     changed = {key: value for key, value in values.items() if before.get(key) != value}
     told = [f"{key}={json.dumps(value, default=list)}" for key, value in changed.items()]
     return [*rest, *(part for word in told for part in ("-p", word))]

@@ -29,7 +29,7 @@ from fewpass.storage.dataset import Dataset
 @made_flow(signatures.evaluate, "run")
 def evaluate(run: str, dataset: str, matching: Matching, where: Execution) -> dict[str, Any]:
     """Judge a model, and show its card with what was found."""
-    run = dated(run)
+    run = dated(run, "run")
     found = judge.with_options(task_run_name=f"evaluate on {dataset}")(
         run, dataset, where, matching
     )

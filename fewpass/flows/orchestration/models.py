@@ -7,7 +7,7 @@ from typing import Any
 from fewpass.flows.orchestration import signatures
 from fewpass.flows.orchestration.artifacts import show_table
 from fewpass.flows.orchestration.scheduled import made_flow
-from fewpass.flows.publishing import model_rows, models_facts
+from fewpass.flows.publishing import model_rows, models_facts, refused_rows
 from fewpass.pipeline.refresh.generations import models as models_of
 from fewpass.pipeline.refresh.publishing import history
 
@@ -17,4 +17,6 @@ def models(store: str) -> dict[str, Any]:
     """List the models, as a table beside the run, too."""
     found = models_of(store)
     show_table(store, "models", model_rows(found), f"models of {store}")
+    if found.refused:
+        show_table(store, "refused", refused_rows(found.refused), f"files set aside in {store}")
     return models_facts(found, history(store))

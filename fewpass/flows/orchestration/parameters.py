@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic import BaseModel, ValidationError, create_model
 
 from fewpass.flows.options import REPEATED
 from fewpass.flows.orchestration.method_settings import every_setting, methods_with
@@ -32,9 +32,12 @@ from fewpass.flows.orchestration.named import (
 )
 from fewpass.flows.settings import column_position
 from fewpass.pipeline.errors import BadInput
+from fewpass.solvers.described import Described
+from fewpass.solvers.refused import refusal
 from fewpass.solvers.registry import METHODS
 from fewpass.storage.addresses import require_no_secrets
 
+HELP = " Add --help to see the parameters."
 COLUMNS = ("label", "weight", "drop")  # a whole number is a position there
 
 
@@ -48,7 +51,9 @@ def assigned(request: Request, words: Iterable[str]) -> dict[str, Any]:
     BadAddress
         An address with a password, a token or a query: Prefect keeps parameters.
     """
-    return validated(request, values_of(request, words, {}))
+    values = values_of(request, words, {})
+    found = validated(request, values, HELP)
+    return {name: found[name] for name in values}
 
 
 def values_of(request: Request, words: Iterable[str], before: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,13 +102,14 @@ def _settings_by_name(known: list[Named]) -> list[Named]:
     return [Named(f"{f}{name}", Any, MISSING, "") for f in folders for name in every_setting()]
 
 
-def validated(request: Request, values: dict[str, Any]) -> dict[str, Any]:
-    """Return values as a flow takes them; BadInput or BadAddress where it does not."""
+def validated(request: Request, values: dict[str, Any], more: str = "") -> dict[str, Any]:
+    """Return all of a flow's parameters; BadInput or BadAddress for wrong ones."""
+    kind = _model_of(request)
     try:
-        found = _model_of(request).model_validate(values)
+        found = kind.model_validate(values)
     except ValidationError as error:
-        raise BadInput(_refusal(error)) from error
-    parameters = {name: getattr(found, name) for name in values}
+        raise BadInput(refusal(error, kind, ".".join, more)) from error
+    parameters = dict(found)
     require_no_secrets_in(parameters)
     return parameters
 
@@ -114,7 +120,7 @@ def _model_of(request: Request) -> type[BaseModel]:
         name: (p.annotation, ... if p.default is MISSING else p.default)
         for name, p in inspect.signature(request, eval_str=True).parameters.items()
     }
-    return create_model(request.__name__, __config__=ConfigDict(extra="forbid"), **fields)
+    return create_model(request.__name__, __base__=Described, **fields)
 
 
 def _whole(name: str, known: list[Named]) -> str | None:
@@ -234,14 +240,3 @@ def _complete(values: dict[str, Any], known: list[Named]) -> None:
             inner = inner.get(folder) or {} if isinstance(inner, dict) else {}
         if inner and isinstance(inner, dict):
             inner.setdefault("kind", named.default)
-
-
-def _refusal(error: ValidationError) -> str:
-    told = []
-    for problem in error.errors():
-        path = ".".join(str(p) for p in problem["loc"])
-        message = problem["msg"].removeprefix("Value error, ")
-        if problem["type"] == "missing":
-            message = "this parameter must be given"
-        told.append(f"{path}: {message}" if path else message)
-    return f"{'; '.join(told).rstrip('.')}. Add --help to see the parameters."

@@ -8,6 +8,7 @@ from fewpass.flows.orchestration import signatures
 from fewpass.flows.orchestration.artifacts import ProgressArtifact, show_text
 from fewpass.flows.orchestration.scheduled import dated, durable_task, made_flow
 from fewpass.pipeline.refresh.publishing import run_at
+from fewpass.pipeline.reporting.safe_text import as_markdown
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.scoring.predict import PredictionResult
 from fewpass.pipeline.scoring.predict import predict as predicted
@@ -17,20 +18,23 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 @made_flow(signatures.predict, "out")
 def predict(
     run: str, inputs: tuple[str, ...], out: str, options: SourceOptions,
-    probability: bool, defuse: bool, memory: int | None, threads: int | None,
+    overwrite: bool, probability: bool, defuse: bool, memory: int | None, threads: int | None,
 ) -> dict[str, Any]:  # fmt: skip
     """Score the rows, and return what was written."""
+    run, out = dated(run, "run"), dated(out, "out")
     settings = {
+        "overwrite": overwrite,
         "probability": probability,
         "defuse": defuse,
         "memory": memory,
         "threads": threads,
     }
-    result: PredictionResult = score.with_options(task_run_name=f"predict {dated(out)}")(
-        dated(run), inputs, dated(out), options, settings
+    result: PredictionResult = score.with_options(task_run_name=f"predict {out}")(
+        run, inputs, out, options, settings
     )
-    text = f"{result.rows:,} rows with the columns {', '.join(result.columns)} in `{result.output}`"
-    show_text(result.output, "predictions", text, f"predictions of {dated(run)}")
+    columns, place = as_markdown(", ".join(result.columns)), as_markdown(result.output)
+    text = f"{result.rows:,} rows with the columns {columns} in {place}"
+    show_text(result.output, "predictions", text, f"predictions of {run}")
     return result._asdict()
 
 

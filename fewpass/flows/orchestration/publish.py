@@ -10,6 +10,7 @@ from fewpass.flows.orchestration.scheduled import durable_task, made_flow
 from fewpass.flows.publishing import publication_facts
 from fewpass.pipeline.refresh.generations import publish_generation
 from fewpass.pipeline.refresh.publishing import Publication
+from fewpass.pipeline.reporting.safe_text import as_markdown
 
 
 @made_flow(signatures.publish, "store")
@@ -18,7 +19,9 @@ def publish(store: str, generation: int, because: str, after: int | None) -> dic
     made = move.with_options(task_run_name=f"publish generation {generation}")(
         store, generation, because, after
     )
-    show_text(store, "published", f"{made.sentence()}.", f"model that {store} publishes")
+    show_text(
+        store, "published", f"{as_markdown(made.sentence())}.", f"model that {store} publishes"
+    )
     return publication_facts(store, made)
 
 

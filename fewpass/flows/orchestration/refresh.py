@@ -2,43 +2,60 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from prefect.logging import get_run_logger
 
 from fewpass.flows.orchestration import signatures
-from fewpass.flows.orchestration.artifacts import show_text
+from fewpass.flows.orchestration.artifacts import show_table, show_text
 from fewpass.flows.orchestration.evaluate import judge
-from fewpass.flows.orchestration.ingest import make_dataset
+from fewpass.flows.orchestration.ingest import watched
 from fewpass.flows.orchestration.scheduled import durable_task, made_flow
 from fewpass.flows.orchestration.train import completed, train_in_stages
+from fewpass.flows.publishing import refused_facts, refused_rows
 from fewpass.flows.training import require_convergence
-from fewpass.pipeline.refresh.generations import Decision, Generation
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.refresh.abandoning import abandon as abandoned
+from fewpass.pipeline.refresh.generations import Decision, Generation, refused_now
 from fewpass.pipeline.refresh.publishing import NONE_YET, published
 from fewpass.pipeline.refresh.refreshing import (
+    alone_in,
     decide,
     held_out,
-    ingest_plan,
     next_generation,
     require_judge,
     training_plan,
 )
+from fewpass.pipeline.refresh.taking import Taken, take
 from fewpass.pipeline.reporting.model_card import model_card
+from fewpass.pipeline.reporting.safe_text import as_markdown
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
+from fewpass.storage.folder import Folder
 
 
 @made_flow(signatures.refresh, "plan.store")
-def refresh(plan: RefreshPlan, where: Execution) -> Any:
+def refresh(plan: RefreshPlan, where: Execution, abandon: bool) -> Any:
     """Finish what waits, or take what is new; return what was decided."""
+    if abandon:
+        return _abandoned(plan.store)
+    try:
+        with alone_in(plan.store):
+            return _refreshed(plan, where)
+    finally:
+        _show_refused(plan.store)
+
+
+def _refreshed(plan: RefreshPlan, where: Execution) -> Any:
     generation = next_generation(plan)
     if generation is None:
-        get_run_logger().info("No new file in %s", ", ".join(plan.sources))
-        return {"generation": None, "published": False, "reason": "there is no new file"}
+        return _nothing_new(plan)
     files = f"{len(generation.files)} new file{'s' * (len(generation.files) != 1)}"
-    make_dataset.with_options(task_run_name=f"ingest {files}")(ingest_plan(plan, generation))
+    taken = take_files.with_options(task_run_name=f"ingest {files}")(plan, generation)
+    generation = taken.generation
     require_judge(plan)
     training = training_plan(plan, generation)
     trained = train_in_stages(training, generation.run, where)
@@ -46,6 +63,43 @@ def refresh(plan: RefreshPlan, where: Execution) -> Any:
     if plan.require_tol:
         require_convergence(trained, training)
     return completed(decided, trained)
+
+
+@durable_task("ingest")
+def take_files(plan: RefreshPlan, generation: Generation) -> Taken:
+    """Ingest the files of a generation; those that cannot be read are set aside."""
+    taken = take(plan, generation, watched)
+    for one in taken.refused:
+        get_run_logger().warning("%s was refused and set aside: %s", one.file, one.reason)
+    return taken
+
+
+def _nothing_new(plan: RefreshPlan) -> dict[str, Any]:
+    get_run_logger().info("No new file in %s", ", ".join(plan.sources))
+    found = refused_now(Folder(plan.store))
+    aside = f"; {len(found)} set aside did not change" if found else ""
+    return {
+        "generation": None, "published": False, "reason": f"there is no new file{aside}",
+        "refused": refused_facts(found),
+    }  # fmt: skip
+
+
+def _abandoned(store: str) -> dict[str, Any]:
+    given_up = abandoned(store)
+    reason = "it was abandoned; the next refresh takes its files anew"
+    get_run_logger().info("Generation %d: %s", given_up.number, reason)
+    return {
+        "generation": given_up.number, "published": False, "reason": reason,
+        "files": list(given_up.files),
+    }  # fmt: skip
+
+
+def _show_refused(store: str) -> None:
+    """Lay out beside the run which files are set aside, however the refresh ends."""
+    with contextlib.suppress(OSError, BadInput):  # what ended the refresh is told
+        found = refused_now(Folder(store))
+        if found:
+            show_table(store, "refused", refused_rows(found), f"files set aside in {store}")
 
 
 def _publish(
@@ -64,12 +118,13 @@ def _publish(
     card = model_card(RunFolder(generation.run), {rows: new})
     show_text(generation.run, "card", card, f"model of {generation.run}")
     verdict = "published" if made.published else "not published"
-    text = f"Generation {generation.number} was **{verdict}**: {made.reason}."
+    text = f"Generation {generation.number} was **{verdict}**: {as_markdown(made.reason)}."
     show_text(plan.store, "decision", text, f"last decision in {plan.store}")
     get_run_logger().info("Generation %d %s: %s", generation.number, verdict, made.reason)
     current = published(plan.store)
     model = current.run_in(plan.store) if current else None
-    return {"generation": generation.number, "model": model} | made._asdict()
+    told = {"generation": generation.number, "model": model} | made._asdict()
+    return told | {"refused": refused_facts(refused_now(Folder(plan.store)))}
 
 
 @durable_task("publish")

@@ -32,7 +32,7 @@ from fewpass.flows.errors import BAD_REQUEST, FAILED, ToleranceMissed, exit_stat
 from fewpass.flows.log_lines import JsonLines, wants_json
 from fewpass.flows.orchestration.artifacts import last_word
 from fewpass.flows.orchestration.cancelling import CancelWatch, was_cancelled
-from fewpass.flows.orchestration.parameters import require_no_secrets_in
+from fewpass.flows.orchestration.parameters import require_no_secrets_in, validated
 from fewpass.flows.printing import log_printable, printable_errors
 from fewpass.storage.folder import Damaged
 from fewpass.storage.redaction import without_secrets
@@ -88,23 +88,28 @@ def made_flow(
         Path of the parameter that its runs are named by, such as `plan.store`.
     """
     what = request.__name__
-    make = flow(name=what, flow_run_name=named(what, names_it))
+    make = flow(name=what, flow_run_name=named(what, names_it), validate_parameters=False)
     return lambda function: make(told_by_state(function, request))
 
 
 def told_by_state(function: Callable[..., Any], request: Callable[..., Any]) -> Callable[..., Any]:
     """Have a flow run that asks for what cannot be end as Refused, not with a traceback.
 
+    That is also said of parameters: Prefect itself would let the run fail on them, with pydantic's
+    own words.
+
     One that is cancelled ends as Cancelled, also where a snapshot was taken first.  A missed
     tolerance that is required ends as ToleranceMissed; all else as Prefect has it.
     """
+    signature = inspect.signature(request, eval_str=True)
 
     @wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
         try:
             begin_flow()
+            given = validated(request, signature.bind(*args, **kwargs).arguments)
             with CancelWatch():
-                made = function(*args, **kwargs)
+                made = function(**given)
             return Cancelled(message=DONE) if was_cancelled(patience_s=0.0) else made
         except TerminationSignal:
             if not was_cancelled():
@@ -122,7 +127,7 @@ def told_by_state(function: Callable[..., Any], request: Callable[..., Any]) -> 
             last_word()
 
     # Prefect reads the parameters' types where the function is, and would look for them here.
-    run.__signature__ = inspect.signature(request, eval_str=True)  # type: ignore[attr-defined]
+    run.__signature__ = signature  # type: ignore[attr-defined]
     run.__doc__ = request.__doc__
     return run
 
@@ -205,7 +210,8 @@ def named(what: str, parameter: str) -> Callable[[], str]:
     def name() -> str:
         found: Any = prefect.runtime.flow_run.parameters
         for part in parameter.split("."):
-            found = found[part] if isinstance(found, dict) else getattr(found, part)
+            inner = found if isinstance(found, dict) else dict(found or ())
+            found = inner.get(part, "")  # where there is none the run will be refused
         start = prefect.runtime.flow_run.scheduled_start_time or datetime.now(UTC)
         place = with_date(without_secrets(str(found)), start).rstrip("/")
         return f"{what} {'/'.join(place.split('/')[-2:])}, {start:%Y-%m-%d %H:%M:%S}"
@@ -213,19 +219,19 @@ def named(what: str, parameter: str) -> Callable[[], str]:
     return name
 
 
-def dated(url: str) -> str:
+def dated(url: str, parameter: str) -> str:
     """Put the scheduled start into {date} and {time}: a repeated run finds its folder again.
 
     After an outage the runs that were missed are all due at once.  The first of them does the work
-    of the newest; those behind it find that done.  The folder that was chosen becomes the run's
-    parameter: tried again it takes the same one, and `fewpass doctor` knows where to look.
+    of the newest; those behind it find that done.  What was chosen becomes the flow run's parameter
+    of that name: tried again it takes the same one, and `fewpass doctor` knows where to look.
     """
     if "{" not in url:
         return url
     chosen = with_date(url, newest_due())
     with get_client(sync_client=True) as client:
         run = client.read_flow_run(prefect.runtime.flow_run.id)
-        client.update_flow_run(run.id, parameters=run.parameters | {"run": chosen})
+        client.update_flow_run(run.id, parameters=run.parameters | {parameter: chosen})
     return chosen
 
 

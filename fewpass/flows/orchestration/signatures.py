@@ -16,6 +16,7 @@ from fewpass.pipeline.errors import did_you_mean
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.matching import BY_NAME, Matching
+from fewpass.pipeline.settings.model import Workers
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -83,10 +84,11 @@ def predict(
     inputs: tuple[str, ...],
     out: str,
     options: SourceOptions = READING,
+    overwrite: bool = False,
     probability: bool = False,
     defuse: bool = False,
     memory: ByteSize | None = None,
-    threads: PositiveInt | None = None,
+    threads: Workers | None = None,
 ) -> Any:
     """Score every row of an input, in its order, into a .parquet, .csv or .npy file.
 
@@ -101,6 +103,9 @@ def predict(
         File to write; {date} and {time} stand for the scheduled start.
     options
         How to read the inputs.
+    overwrite
+        Replace the file if it is there, as a schedule that always writes to one file needs; never
+        an input, a source of the model's data set, or what lies in a data set or a run.
     probability
         Add a column per class, and last that of the positive label, or of the label predicted.
     defuse
@@ -112,7 +117,7 @@ def predict(
     """
 
 
-def refresh(plan: RefreshPlan, where: Execution = HERE) -> Any:
+def refresh(plan: RefreshPlan, where: Execution = HERE, abandon: bool = False) -> Any:
     """Ingest new files, train on them from the published model on, publish unless that is worse.
 
     Parameters
@@ -121,6 +126,9 @@ def refresh(plan: RefreshPlan, where: Execution = HERE) -> Any:
         Where files appear, where everything goes, when a model is good enough.
     where
         Where tasks run: a Dask scheduler's address, or in this process.
+    abandon
+        Give up the generation that is not finished, and do nothing else: the next refresh takes its
+        files anew.
     """
 
 

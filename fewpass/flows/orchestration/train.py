@@ -39,7 +39,7 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 def train(plan: TrainingPlan, run: str, where: Execution, require_tol: bool) -> Any:
     """Train, and return what came out in the state that tells of it."""
     require_tolerance(plan, asked=require_tol)
-    result = train_in_stages(plan, dated(run), where)
+    result = train_in_stages(plan, dated(run, "run"), where)
     if require_tol:
         require_convergence(result, plan)
     return completed(asdict(result), result)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from fewpass.pipeline.refresh.publishing import published
+from fewpass.pipeline.reporting.safe_text import without_control
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 STATES = ("running", "stopped", "finished")
@@ -58,6 +59,7 @@ def exposition(samples: Iterable[Sample]) -> str:
 
 
 def _escaped(text: str) -> str:
+    text = without_control(text)
     return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 

@@ -8,11 +8,13 @@ shown: an address in a request never makes anything be read.
 from __future__ import annotations
 
 import asyncio
-import json
+import base64
+import hashlib
+import re
 import socket
 import time
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, TypeVar
 
@@ -20,16 +22,18 @@ import psutil  # type: ignore[import-untyped]
 from distributed.http.routing import RoutingApplication
 from tornado import web
 
-from fewpass.pipeline.dashboard.hosts import OfThisMachine
+from fewpass.pipeline.dashboard.hosts import NOTHING, OfThisMachine
 from fewpass.pipeline.dashboard.learning import learning
 from fewpass.pipeline.dashboard.metrics import CONTENT_TYPE, exposition, samples_of
 from fewpass.pipeline.execution.on_dask import TOPIC
 from fewpass.pipeline.refresh.generations import generations
+from fewpass.pipeline.reporting.safe_text import as_json
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.storage.folder import Folder
 
 T = TypeVar("T")
 
+PLACE = re.compile("[0-9]{1,6}")  # of a run among those known
 MOST_SCRAPED = 16  # runs, the newest, whose metrics are told
 
 
@@ -44,10 +48,19 @@ class Page(OfThisMachine):
 
     def get(self) -> None:
         """Send the page."""
-        self.set_header("Content-Security-Policy", "default-src 'self' 'unsafe-inline'")
-        self.write(
-            files("fewpass.pipeline.dashboard").joinpath("page.html").read_text(encoding="utf-8")
-        )
+        text, policy = page_and_policy()
+        self.set_header("Content-Security-Policy", policy)
+        self.write(text)
+
+
+@cache
+def page_and_policy() -> tuple[str, str]:
+    """Return the page, and a policy by which its own script runs and no other, wherever it is."""
+    text = files("fewpass.pipeline.dashboard").joinpath("page.html").read_text(encoding="utf-8")
+    script = text.partition("<script>")[2].partition("</script>")[0]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    own = f"script-src 'sha256-{digest}'; style-src 'unsafe-inline'; connect-src 'self'"
+    return text, f"{NOTHING}; {own}"
 
 
 class OfRuns(OfThisMachine):
@@ -98,13 +111,18 @@ class Numbers(OfRuns):
 
     async def get(self) -> None:
         """Send a run's numbers, by its place among the known runs (0: the newest)."""
-        runs = await self.known()
         which = self.get_query_argument("which", "0")
+        if not PLACE.fullmatch(which):
+            raise web.HTTPError(400, reason="which is the place of a run: 0 for the newest")
+        runs, place = await self.known(), int(which)
         told: dict[str, Any] = {"runs": runs, "now": time.time()}
-        if which.isdecimal() and int(which) < len(runs):
-            told |= await aside(_numbers, runs[int(which)])
+        if place < len(runs):
+            told |= await aside(_numbers, runs[place])
             told["gone"] = self._gone(told.get("workers", ()))
-        self.write(json.dumps(told))
+        elif place > 0:
+            raise web.HTTPError(404, reason="There are not so many runs")
+        self.set_header("Content-Type", "application/json; charset=utf-8")
+        self.write(as_json(told))
 
 
 class Metrics(OfRuns):

@@ -10,7 +10,7 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application
 
-from fewpass.pipeline.dashboard.hosts import OfThisMachine
+from fewpass.pipeline.dashboard.hosts import Nothing, OfThisMachine
 from fewpass.pipeline.dashboard.routes import handlers
 from fewpass.pipeline.errors import BadInput
 
@@ -45,7 +45,9 @@ async def _serve(runs: tuple[str, ...], port: int, on_ready: Callable[[str], Non
             f"Port {port} of {HOST} cannot be used ({error.strerror}). Choose another, or `port=0` "
             "for any that is free."
         ) from error
-    server = HTTPServer(Application([("/", Home), *handlers(runs=runs)]))
+    server = HTTPServer(
+        Application([("/", Home), *handlers(runs=runs)], default_handler_class=Nothing)
+    )
     server.add_sockets(sockets)
     on_ready(f"http://{HOST}:{sockets[0].getsockname()[1]}/fewpass")
     try:

@@ -52,6 +52,8 @@ STRAY = 0.01
 #: A word stands for a missing one where it is in so many cells, and in this share of them.
 _CELLS, _SHARE = 10, 0.001
 
+#: Numbers beyond are not squared to find the scale of others; encoded ones are no float32.
+LARGEST_CELL, LARGEST_ENCODED = 1e70, 1e38
 #: Units of Arrow's times, and of numbers that count since 1970, in seconds.
 UNITS_OF_TIME = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 

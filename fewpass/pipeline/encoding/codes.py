@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,9 +16,14 @@ LARGEST_EXACT = 1 << 53
 _DIGITS, _TRIED = 16, 1000
 
 
+def is_whole(kind: Any) -> bool:
+    """Say whether an Arrow type is one of whole numbers."""
+    return bool(pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale <= 0))
+
+
 def are_codes(cells: Any) -> bool:
-    """Say whether numbers, an Arrow array of integers or of text, are names and no amounts."""
-    if pa.types.is_integer(cells.type):
+    """Say whether whole numbers, an Arrow array of them or of text, are names and no amounts."""
+    if is_whole(cells.type):
         return _are_beyond_doubles(cells)
     return _are_padded(cells) or _are_too_long(cells)
 
@@ -55,5 +59,4 @@ def _are_beyond_doubles(cells: Any) -> bool:
     largest = max((abs(end) for end in ends.as_py().values() if end is not None), default=0)
     if largest <= LARGEST_EXACT:
         return False
-    numbers = known.to_numpy(zero_copy_only=False)
-    return bool((numbers.astype(np.float64).astype(object) != numbers.astype(object)).any())
+    return any(int(float(number)) != number for number in known.to_pylist())

@@ -15,6 +15,25 @@ from fewpass.pipeline.encoding.text import Ragged
 Codes = NDArray[np.int64]
 
 
+#: Of everything that a recipe holds: what is read of a file must make numbers of cells.
+OF_RECIPES = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+Deviation = Annotated[float, Field(gt=0.0)]
+LARGEST = float(np.finfo(np.float32).max)  # that features have room for
+
+
+def require_sizes(what: str, *numbers: float) -> None:
+    """Raise ValueError unless what features become of a sample's own numbers are features."""
+    if any(not abs(number) <= LARGEST for number in numbers):
+        raise ValueError(f"{what}: its mean and its deviation make no numbers of cells")
+
+
+def require_ascending(what: str, numbers: Sequence[float], *, strictly: bool = False) -> None:
+    """Raise ValueError unless numbers ascend."""
+    steps = np.diff(numbers)
+    if (steps <= 0.0).any() if strictly else (steps < 0.0).any():
+        raise ValueError(f"{what} do not ascend")
+
+
 class Slot(NamedTuple):
     """An entry of every row."""
 
@@ -37,7 +56,7 @@ class Entries(NamedTuple):
 class ColumnRecipe(BaseModel):
     """How one column is encoded."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = OF_RECIPES
 
     name: str
     missing_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0

@@ -8,10 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fewpass.pipeline.encoding.cells import Floats, words_of
-from fewpass.pipeline.encoding.date_forms import has_days
+from fewpass.pipeline.encoding.cells import Floats, is_text, words_of
+from fewpass.pipeline.encoding.date_forms import has_days, is_open
 from fewpass.pipeline.encoding.date_recipe import SECONDS_OF_DAY, WEEKDAYS, Date
-from fewpass.pipeline.encoding.moments import WEEKS, read_moments
+from fewpass.pipeline.encoding.inference import Held
+from fewpass.pipeline.encoding.moments import BETWEEN, ISO, WEEKS, read_moments
 
 #: A moment stands for a missing one where it is in ten rows, in this share of them, and so many
 #: times further from all others than the middle 99 % of these are from each other.
@@ -20,8 +21,10 @@ _SHARE, _FAR = 0.001, 10.0
 _NAMED = 5
 
 
-def fitted_date(name: str, cells: Any, form: str | None, missing: tuple[str, ...]) -> Date:
-    """Return the recipe of dates (n,) in a form, where some words stand for missing ones."""
+def fitted_date(name: str, cells: Any, held: Held) -> Date:
+    """Return the recipe of dates (n,), written as was found."""
+    form, missing = held.form, held.missing
+    forms = (form or ISO).split(BETWEEN)
     standins = _standins(read_moments(cells, form, missing).values)
     every = read_moments(cells, form, missing, standins).values
     known = every[~np.isnan(every)]
@@ -33,6 +36,7 @@ def fitted_date(name: str, cells: Any, form: str | None, missing: tuple[str, ...
         has_hours=bool((known % SECONDS_OF_DAY != 0.0).any()),
         has_weekdays=has_days(form) or (WEEKS in (form or "") and _has_weekdays(known)),
         missing=tuple(sorted({*missing, *_left_out(cells, every)})), standins=standins,
+        is_open=not held.said and is_text(cells.type) and any(is_open(cells, f) for f in forms),
     )  # fmt: skip
 
 

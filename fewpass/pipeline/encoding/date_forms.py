@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fewpass.pipeline.encoding.cells import STRAY, frequent, says_nothing
+from fewpass.pipeline.encoding.impossible_dates import impossible
 from fewpass.pipeline.encoding.moments import (
     BETWEEN,
     ISO,
@@ -63,23 +65,72 @@ class Dates(NamedTuple):
     missing: tuple[str, ...]  # words that stand for a missing one
 
 
-def dates_in(cells: Any) -> Dates | None:
-    """Return how most cells, Arrow text without nulls, are dates; None where they are not."""
+def dates_in(cells: Any, order: str | None = None) -> Dates | None:
+    """Return how most cells, Arrow text without nulls, are dates; None where they are not.
+
+    Parameters
+    ----------
+    order
+        Whether days (dmy) or months (mdy) come first in numbers; None: as cells tell, and where
+        they do not, months between slashes, days between dots and dashes.
+    """
     if _share(_that_say_something(cells[:_TRIED]), _DATELIKE) < 0.4:
         return None
     left, forms = _that_say_something(cells), list[str]()
-    strays = STRAY * len(left)
+    strays, n, gone = STRAY * len(left), len(left), 0
     while len(forms) < _MOST_FORMS:
-        form = _commonest(left, forms)
+        form = _commonest(left, forms, order)
         if form is None:
             return None
+        form = form if order else _as_cells_tell(left, form)
         forms.append(form)
-        left = left.filter(pa.array(np.isnan(in_form(left, form))))
+        unread = left.filter(pa.array(np.isnan(in_form(left, form))))
+        left = unread.filter(_not(impossible(unread, form)))
+        gone += len(unread) - len(left)
+        if gone > n / 2:
+            return None
         words = recurring(left, len(cells))
         if len(left.filter(_not(pc.is_in(left, words)))) <= strays:
             known = BETWEEN.join(forms)
             return Dates(None if known == ISO else known, tuple(sorted(words.to_pylist())))
     return None
+
+
+def order_of(form: str) -> str | None:
+    """Return which of day and month comes first, dmy or mdy, in a form that has both as numbers."""
+    day, month, year = form.find("%d"), form.find("%m"), max(form.find("%Y"), form.find("%y"))
+    if min(day, month) < 0 or year < min(day, month):
+        return None
+    return "dmy" if day < month else "mdy"
+
+
+def turned(form: str) -> str:
+    """Return a form with day and month in the other order."""
+    return re.sub("%[dm]", lambda found: "%m" if found[0] == "%d" else "%d", form)
+
+
+def _as_cells_tell(cells: Any, form: str) -> str:
+    """Return a form, or the one in the other order where more cells are dates in it."""
+    if order_of(form) is None:
+        return form
+    return min(form, turned(form), key=lambda one: int(np.isnan(in_form(cells, one)).sum()))
+
+
+def is_open(cells: Any, form: str) -> bool:
+    """Say whether cells, Arrow text, are other dates in the other order, and none tells which."""
+    if order_of(form) is None:
+        return False
+    one, two = in_form(cells, form), in_form(cells, turned(form))
+    read = ~np.isnan(one)
+    return bool((~np.isnan(two[read])).all() and (one[read] != two[read]).any())
+
+
+def _in_order(order: str | None) -> tuple[str, ...]:
+    """Return the forms to try, those in another order turned."""
+    if order is None:
+        return _FORMS
+    turns = (turned(form) if order_of(form) not in (None, order) else form for form in _FORMS)
+    return tuple(dict.fromkeys(turns))
 
 
 def has_days(form: str | None) -> bool:
@@ -111,12 +162,13 @@ def _not(mask: Any) -> Any:
     return pc.invert(mask)
 
 
-def _commonest(cells: Any, beside: list[str]) -> str | None:
+def _commonest(cells: Any, beside: list[str], order: str | None) -> str | None:
     """Return the first form of almost all cells, or that of most; None where there is none."""
     tried = cells[:_TRIED]
     before, behind = _around(tried)
     shares: dict[str, float] = {}
-    for form in (f"{before}{form}{behind}" if "%d" in form else form for form in _FORMS):
+    known = _in_order(order)
+    for form in (f"{before}{form}{behind}" if "%d" in form else form for form in known):
         if any(_is_turned(form, other) for other in beside):
             continue
         if _share_in(tried[:_SOME], form) and (share := _share_in(tried, form)):

@@ -6,10 +6,19 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 import numpy as np
+from pydantic import model_validator
 
 from fewpass.pipeline.encoding.cells import Floats, Mask
-from fewpass.pipeline.encoding.column_recipe import Codes, ColumnRecipe, Entries, Slot
-from fewpass.pipeline.encoding.moments import read_moments
+from fewpass.pipeline.encoding.column_recipe import (
+    Codes,
+    ColumnRecipe,
+    Deviation,
+    Entries,
+    Slot,
+    require_sizes,
+)
+from fewpass.pipeline.encoding.date_forms import order_of
+from fewpass.pipeline.encoding.moments import BETWEEN, read_moments
 
 SECONDS_OF_DAY = 86_400
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -21,7 +30,7 @@ class Date(ColumnRecipe):
     kind: Literal["date"] = "date"
     first: float  # seconds since 1970
     mean: float  # of days since
-    deviation: float
+    deviation: Deviation
     has_hours: bool
     form: str | None = None
     """Of text, as `strptime` has it, or several with a bar between them; None: ISO 8601;
@@ -31,6 +40,14 @@ class Date(ColumnRecipe):
     """Words and days of the sample that stand for a missing date."""
     standins: tuple[float, ...] = ()
     """Moments, in seconds since 1970, that do."""
+    is_open: bool = False
+    """Whether no cell of the sample tells which of day and month comes first."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Date:
+        require_sizes("mean", -self.mean / self.deviation)
+        require_sizes("first", -self.first / SECONDS_OF_DAY / self.deviation)
+        return self
 
     @property
     def outputs(self) -> list[str]:
@@ -45,7 +62,18 @@ class Date(ColumnRecipe):
         """Say which parts are used."""
         parts = ["days", *["weekday"] * self.has_weekdays, "month", *["hour"] * self.has_hours]
         gaps = f"; missing where {', '.join(self.missing)}" if self.missing else ""
-        return f"date: {', '.join(parts)}{gaps}"
+        return f"date: {', '.join(parts)}{self._order}{gaps}"
+
+    @property
+    def _order(self) -> str:
+        """Say which of day and month was taken to come first, where no cell tells."""
+        orders = [order for form in (self.form or "").split(BETWEEN) if (order := order_of(form))]
+        if not self.is_open or not orders:
+            return ""
+        first, other = ("days", "mdy") if orders[0] == "dmy" else ("months", "dmy")
+        return (
+            f"; {first} first, as no cell tells: `column={self.name}=date:{other}` if they are not"
+        )
 
     def entries(self, cells: Any) -> Entries:
         """Encode dates or times."""

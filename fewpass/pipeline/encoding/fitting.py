@@ -16,7 +16,7 @@ from fewpass.pipeline.encoding.cells import Floats, mean_and_deviation, read_num
 from fewpass.pipeline.encoding.date_fitting import fitted_date
 from fewpass.pipeline.encoding.date_recipe import Date
 from fewpass.pipeline.encoding.hashing import hashes
-from fewpass.pipeline.encoding.inference import FEW, Held, as_asked, held_in
+from fewpass.pipeline.encoding.inference import FEW, Held, as_asked, held_in, is_open
 from fewpass.pipeline.encoding.lists import fitted_tags, fitted_vector
 from fewpass.pipeline.encoding.maps import fitted_map
 from fewpass.pipeline.encoding.number_recipe import Bins, Number, Rank
@@ -81,13 +81,13 @@ def _column(name: str, cells: Any, rules: Rules) -> AnyColumn:
     asked = rules.kinds.get(name)
     bins = bins_of(asked) if asked else rules.bins
     if asked and not bins:
-        held = as_asked(asked, cells)  # type: ignore[arg-type]
+        held = as_asked(name, asked, cells)
     else:
-        held = as_asked("number", cells) if asked else held_in(name, cells)
+        held = as_asked(name, "number", cells) if asked else held_in(name, cells)
     if held.kind == "number":
         return _bins(name, cells, bins, held) if bins else _number(name, cells, held, rules)
     if held.kind == "date":
-        return fitted_date(name, cells, held.form, held.missing)
+        return fitted_date(name, cells, held)
     if held.kind in ("vector", "tags", "map"):
         return _of_lists(name, cells, held, rules)
     if held.kind in ("text", "chars"):
@@ -140,20 +140,21 @@ def _number(name: str, cells: Any, held: Held, rules: Rules) -> Number:
     known = every[~np.isnan(every)]
     found: dict[str, Any] = {
         "name": name, "has_missing": bool(missing.any()), "written": held.written,
-        "missing": held.missing,
+        "missing": held.missing, "is_open": not held.said and is_open(cells, held.written),
     }  # fmt: skip
     if not len(known):
         return Number(low=0.0, high=0.0, logarithm=False, mean=0.0, deviation=1.0, **found)
     low, median, p99, high = np.quantile(known, (CLIP, 0.5, 0.99, 1.0 - CLIP)).tolist()
     logarithm = bool(known.min() >= 0.0 and p99 > max(1.0, HEAVY * median))
-    shape = Number(low=low, high=high, logarithm=logarithm, mean=0.0, deviation=1.0, **found)
+    found |= {"low": low, "high": high, "logarithm": logarithm}
+    shape = Number.model_construct(mean=0.0, deviation=1.0, **found)  # both are to be found
     reshaped = shape.reshaped(known)
     mean, deviation = map(float, mean_and_deviation(reshaped))
     constant = deviation <= 1e-12 * abs(mean)
     own: dict[str, Any] = {"mean": mean, "deviation": 1.0 if constant else deviation}
     if rules.ranks and not constant:
         own |= _rank_and_lowest(known, (reshaped - mean) / deviation, shape)
-    return shape.model_copy(update=own)
+    return Number(**found | own)
 
 
 def _rank_and_lowest(known: Floats, standardised: Floats, shape: Number) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from fewpass.pipeline.encoding.cells import (
     STRAY,
-    UNITS_OF_TIME,
     Written,
     frequent,
     is_numeric,
@@ -20,11 +19,12 @@ from fewpass.pipeline.encoding.cells import (
     read_numbers,
     says_nothing,
 )
-from fewpass.pipeline.encoding.codes import are_codes
+from fewpass.pipeline.encoding.codes import are_codes, is_whole
 from fewpass.pipeline.encoding.date_forms import dates_in, recurring
 from fewpass.pipeline.encoding.lists import is_list_of_numbers, is_list_of_words
 from fewpass.pipeline.encoding.maps import is_map_to_numbers
 from fewpass.pipeline.encoding.moments import read_moments
+from fewpass.pipeline.encoding.since_1970 import are_times, unit_since_1970
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.encoding import Kind
 
@@ -43,7 +43,8 @@ _HOPELESS = 0.75
 #: Ranges of the middle 99 % that the extremes are apart from it, where values must be clipped.
 _FAR = 10.0
 
-_YEAR_2000, _YEAR_2040 = 946_684_800.0, 2_208_988_800.0
+#: Ways to write numbers beside 1234.5: 1,234 is above a thousand, 12,5 is below.
+_OTHERWISE: tuple[Written, ...] = ("units", "comma", "clock")
 _COMPACT = r"^(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])$"
 
 
@@ -59,6 +60,7 @@ class Held(NamedTuple):
     written: Written = "plain"  # how numbers are, as text
     form: str | None = None  # of dates as text, as `strptime` has it
     missing: tuple[str, ...] = ()  # words that stand for a missing number or date
+    said: bool = False  # somebody said how cells are read that can be read two ways
 
 
 def held_in(name: str, cells: Any) -> Held:
@@ -70,7 +72,7 @@ def held_in(name: str, cells: Any) -> Held:
         When the column is of a type that becomes no numbers.
     """
     kind, types = cells.type, pa.types
-    if pa.types.is_integer(kind) and are_codes(cells) and unit_since_1970(cells) is None:
+    if is_whole(kind) and are_codes(cells) and not are_times(name, cells):
         return Held("category")
     if is_numeric(kind) or is_span(kind) or types.is_null(kind):
         return Held("number")
@@ -82,7 +84,7 @@ def held_in(name: str, cells: Any) -> Held:
         if is_of_kind(kind):
             return Held(found)
     if is_text(kind):
-        return _held_in_text(cells.drop_null())
+        return _held_in_text(name, cells.drop_null())
     raise BadInput(
         f"Column {name!r} holds {kind} values, which become no numbers. Leave it out with "
         f"`column={name}=drop`, or turn it into numbers, text or dates."
@@ -98,43 +100,70 @@ def is_readable(kind: Any) -> bool:
     return bool(is_one or is_other or is_of_lists or types.is_dictionary(kind))
 
 
-def as_asked(kind: Kind, cells: Any) -> Held:
+def as_asked(name: str, asked: str, cells: Any) -> Held:
     """Return a kind that somebody asked for, with what the sample tells of how it is written."""
+    word, _, how = asked.partition(":")
+    kind = cast("Kind", word)  # as settings checked
+    if how and is_text(cells.type):
+        return _as_said(kind, how, cells.drop_null())._replace(said=True)
     if kind == "date" and (unit := unit_since_1970(cells)):
         return Held("date", form=unit)
-    found = _held_in_text(cells.drop_null()) if is_text(cells.type) else Held(kind)
+    found = _held_in_text(name, cells.drop_null()) if is_text(cells.type) else Held(kind)
     return found if found.kind == kind else Held(kind)
 
 
-def unit_since_1970(cells: Any) -> str | None:
-    """Return the unit in which numbers count the time since 1970, all of 2000 to 2039; or None."""
-    if not (is_numeric(cells.type) or is_text(cells.type)) or cells.null_count == len(cells):
-        return None
-    numbers, bad = read_numbers(cells)
-    if bad is not None or np.isnan(numbers).all():
-        return None
-    low, high = float(np.nanmin(numbers)), float(np.nanmax(numbers))
-    for unit, seconds in UNITS_OF_TIME.items():
-        if low * seconds >= _YEAR_2000 and high * seconds < _YEAR_2040:
-            return unit
-    return None
+def _as_said(kind: Kind, how: str, known: Any) -> Held:
+    """Return dates in the order, or numbers with the mark before decimals, that somebody named."""
+    if kind == "date":
+        dates = dates_in(known, how)
+        return Held("date", form=dates.form, missing=dates.missing) if dates else Held("date")
+    ways: tuple[Written, ...] = ("comma",) if how == "comma" else ("plain", "units")
+    return _best(known, ways) or Held("number", ways[-1])
 
 
-def _held_in_text(known: Any) -> Held:
+def _held_in_text(name: str, known: Any) -> Held:
     found = _as_numbers(known, "plain")
     if found is not None:
         if _are_compact_dates(known):
             return Held("date", form="%Y%m%d")
-        return Held("category") if are_codes(known) and unit_since_1970(known) is None else found
+        if read_numbers(known).bad is not None:  # some are written otherwise, maybe
+            found = _best(known, ("plain", *_OTHERWISE)) or found
+        is_name = are_codes(known) and not are_times(name, known)
+        return Held("category") if is_name else found
+    if not pc.any(pc.match_substring_regex(known, r"\d")).as_py():
+        return _words(known)  # neither dates nor numbers, however written
     dates = dates_in(known)
     if dates is not None:
         return Held("date", form=dates.form, missing=dates.missing)
-    for written in ("units", "comma", "clock"):  # 1,234 is above a thousand, 12,5 is below
-        found = _as_numbers(known, written)
-        if found is not None:
-            return found
-    spaces = pc.mean(pc.count_substring(known, " ")).as_py()
+    return _best(known, _OTHERWISE) or _words(known)
+
+
+def _words(known: Any) -> Held:
+    spaces = pc.mean(pc.count_substring(known, " ")).as_py() or 0.0
     return Held("text" if spaces >= SPACES_OF_TEXT else "category")
+
+
+def _best(known: Any, ways: Sequence[Written]) -> Held | None:
+    """Return how numbers are written so that most cells are some; of several the first."""
+    found = [held for written in ways if (held := _as_numbers(known, written)) is not None]
+    return min(found, key=lambda held: _unread(known, held.written), default=None)
+
+
+def _unread(known: Any, written: Written) -> int:
+    return int(np.isnan(read_numbers(known, written).values).sum())
+
+
+def is_open(cells: Any, written: Written) -> bool:
+    """Say whether numbers are others with comma and point exchanged, and no cell tells which."""
+    if not is_text(cells.type) or written == "clock":
+        return False
+    other: Written = "units" if written == "comma" else "comma"
+    for some in (cells[:_TRIED], cells):
+        one, two = read_numbers(some, written).values, read_numbers(some, other).values
+        read = ~np.isnan(one)
+        if not (~np.isnan(two[read])).all() or (one[read] == two[read]).all():
+            return False
+    return True
 
 
 def _as_numbers(known: Any, written: Written) -> Held | None:

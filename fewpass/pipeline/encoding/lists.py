@@ -8,8 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pydantic import model_validator
 
 from fewpass.pipeline.encoding.cells import (
+    LARGEST_ENCODED,
     Floats,
     Mask,
     is_numeric,
@@ -17,8 +19,10 @@ from fewpass.pipeline.encoding.cells import (
     mean_and_deviation,
     words_of,
 )
-from fewpass.pipeline.encoding.column_recipe import ColumnRecipe, Entries
+from fewpass.pipeline.encoding.column_recipe import ColumnRecipe, Deviation, Entries, require_sizes
 from fewpass.pipeline.encoding.text import Ragged
+
+_FITTED_VALUES = 1 << 19  # numbers of a sample that are looked at at once, in double
 
 
 class Vector(ColumnRecipe):
@@ -26,7 +30,15 @@ class Vector(ColumnRecipe):
 
     kind: Literal["vector"] = "vector"
     mean: tuple[float, ...]
-    deviation: tuple[float, ...]
+    deviation: tuple[Deviation, ...]
+
+    @model_validator(mode="after")
+    def _fits(self) -> Vector:
+        if len(self.mean) != len(self.deviation):
+            raise ValueError(f"{len(self.mean)} means have {len(self.deviation)} deviations")
+        ratios = (-mean / size for mean, size in zip(self.mean, self.deviation, strict=True))
+        require_sizes("mean", *ratios)
+        return self
 
     @property
     def outputs(self) -> list[str]:
@@ -39,9 +51,10 @@ class Vector(ColumnRecipe):
         return f"{len(self.mean)} numbers, standardised"
 
     def entries(self, cells: Any) -> Entries:
-        """Encode lists; one of another length is bad."""
+        """Encode lists; bad is one of another length, or far larger than those of the sample."""
         values, known, bad = vectors_in(cells, len(self.mean))
         scaled = np.nan_to_num((values - np.array(self.mean)) / np.array(self.deviation))
+        bad[known] = (np.abs(scaled) > LARGEST_ENCODED).any(axis=1)
         counts = np.where(known, len(self.mean), 1)
         starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
         column, value = np.full(starts[-1], len(self.mean)), np.ones(starts[-1])
@@ -106,10 +119,23 @@ def fitted_vector(name: str, cells: Any) -> Vector:
     lengths = pc.list_value_length(cells.drop_null())
     lengths = lengths.filter(pc.greater(lengths, 0))
     size = pc.mode(lengths)[0]["mode"].as_py() if len(lengths) else 0
-    values, _, _ = vectors_in(cells, size)
-    mean, deviation = mean_and_deviation(values)
+    mean, deviation = _moments(lengths, cells.drop_null(), size)
     usable = np.where(deviation > 1e-12 * np.abs(mean), deviation, 1.0)
     return Vector(name=name, mean=tuple(mean.tolist()), deviation=tuple(usable.tolist()))
+
+
+def _moments(lengths: Any, cells: Any, size: int) -> tuple[Floats, Floats]:
+    """Return mean and deviation (size,) of lists of that length, some of the columns at a time."""
+    fitting = pc.equal(lengths, size)
+    cells = cells if pc.all(fitting).as_py() else cells.filter(fitting)
+    values = pc.list_flatten(cells).to_numpy(zero_copy_only=False).reshape(len(cells), size)
+    step = max(1, _FITTED_VALUES // max(1, len(values)))
+    found = [np.zeros((2, 0))]
+    for first in range(0, size, step):
+        some = values[:, first : first + step].astype(np.float64)
+        found.append(np.array(mean_and_deviation(np.where(np.isfinite(some), some, np.nan))))
+    mean, deviation = np.concatenate(found, axis=1)
+    return mean, deviation
 
 
 def fitted_tags(name: str, cells: Any, enough: int, most: int) -> Tags:

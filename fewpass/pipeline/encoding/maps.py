@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pydantic import Field, model_validator
 
-from fewpass.pipeline.encoding.cells import Floats, is_numeric, words_of
-from fewpass.pipeline.encoding.column_recipe import ColumnRecipe, Entries
+from fewpass.pipeline.encoding.cells import (
+    LARGEST_CELL,
+    LARGEST_ENCODED,
+    Floats,
+    is_numeric,
+    words_of,
+)
+from fewpass.pipeline.encoding.column_recipe import LARGEST, ColumnRecipe, Entries
 from fewpass.pipeline.encoding.text import Ragged
 
 
@@ -27,10 +34,16 @@ class Map(ColumnRecipe):
 
     kind: Literal["map"] = "map"
     names: tuple[str, ...]
-    scale: tuple[float, ...]
+    scale: tuple[Annotated[float, Field(gt=0.0, le=LARGEST)], ...]
     """Of every name: what its number is multiplied by, so that the sample's have mean square 1."""
-    per_row: float
+    per_row: Annotated[float, Field(ge=0.0)]
     """Names of a row, on average."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Map:
+        if len(self.scale) != len(self.names):
+            raise ValueError(f"{len(self.names)} names have {len(self.scale)} numbers as scale")
+        return self
 
     @property
     def outputs(self) -> list[str]:
@@ -48,7 +61,10 @@ class Map(ColumnRecipe):
         return f"map of {len(self.names)} names to numbers, rare or unseen ones counted together"
 
     def entries(self, cells: Any) -> Entries:
-        """Encode maps; a name that comes twice in a row has the sum of its numbers."""
+        """Encode maps; a name that comes twice in a row has the sum of its numbers.
+
+        Bad are those with a number that is far too large beside those of the sample.
+        """
         rows, names, values = pairs_in(cells)
         places = pc.index_in(names, value_set=pa.array(self.names, pa.large_string()))
         codes = places.fill_null(len(self.names)).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -58,7 +74,9 @@ class Map(ColumnRecipe):
         found, at = np.unique(rows * self.width + codes, return_inverse=True)
         starts = np.searchsorted(found, np.arange(len(cells) + 1) * self.width)
         sums = np.bincount(at, value, minlength=len(found)).astype(np.float64)
-        return Entries((Ragged(starts, found % self.width, sums),))
+        bad = np.zeros(len(cells), np.bool_)
+        bad[found[np.abs(sums) > LARGEST_ENCODED] // self.width] = True
+        return Entries((Ragged(starts, found % self.width, sums),), bad if bad.any() else None)
 
 
 def pairs_in(cells: Any) -> Pairs:
@@ -82,13 +100,14 @@ def fitted_map(name: str, cells: Any, enough: int, most: int) -> Map:
     codes = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     known = coded.dictionary.to_pylist()
     counts = np.bincount(codes, minlength=len(known))
-    squares = np.bincount(codes, values * values, minlength=len(known))
+    usual = np.where(np.abs(values) <= LARGEST_CELL, values, 0.0)
+    squares = np.bincount(codes, usual * usual, minlength=len(known))
     often = [(-int(counts[k]), known[k], k) for k in np.flatnonzero(counts >= enough).tolist()]
     chosen = sorted((word, k) for _, word, k in sorted(often)[:most])
-    sizes = [float(np.sqrt(squares[k] / counts[k])) or 1.0 for _, k in chosen]
+    sizes = [float(np.sqrt(squares[k] / counts[k])) for _, k in chosen]
     return Map(
         name=name, names=tuple(word for word, _ in chosen),
-        scale=tuple(1.0 / size for size in sizes),
+        scale=tuple(1.0 / size if 1.0 / LARGEST < size < np.inf else 1.0 for size in sizes),
         per_row=round(len(values) / max(1, len(cells)), 3),
     )  # fmt: skip
 

@@ -17,6 +17,7 @@ from fewpass.pipeline.encoding.cells import (
     read_numbers,
     without,
 )
+from fewpass.pipeline.encoding.impossible_dates import counted_on, impossible
 
 #: Forms beside those of `strptime`: 2024-W05 or 2024-W05-3, and 2024-Q1.
 WEEKS, QUARTERS = "%G-W%V", "%Y-Q%q"
@@ -47,7 +48,7 @@ def read_moments(
 
     Text is in a form of `strptime`, or in several with a bar between them, or in ISO 8601 (None);
     numbers count in the unit that `form` is.  Missing are the words given, the moments `standins`,
-    days of zeros, and those of the years 1 and 9999.
+    days of zeros, those of the years 1 and 9999, and what is written as a date and is none.
     """
     if form in UNITS_OF_TIME:
         numbers, bad = read_numbers(cells)
@@ -58,7 +59,11 @@ def read_moments(
     values = _read(cells, form or ISO)
     unread = np.isnan(values) & np.asarray(pc.is_valid(cells), np.bool_)
     if unread.any():
-        unread[unread] = ~np.asarray(is_no_day(cells.filter(pa.array(unread))), np.bool_)
+        left = cells.filter(pa.array(unread))
+        gone = is_no_day(left)
+        for one in (form or ISO).split(BETWEEN):
+            gone = pc.or_(gone, impossible(left, one))
+        unread[unread] = ~np.asarray(gone, np.bool_)
     return as_read(cells, _known(values, standins), pa.array(unread))
 
 
@@ -111,7 +116,9 @@ def in_form(cells: Any, form: str) -> Floats:
 
 
 def _strptime(cells: Any, form: str) -> Floats:
-    return _seconds(pc.strptime(cells, format=form, unit="s", error_is_null=True))
+    values = _seconds(pc.strptime(cells, format=form, unit="s", error_is_null=True))
+    values[counted_on(cells, form)] = np.nan
+    return values
 
 
 def _tidy(cells: Any, fraction: str) -> Any:
@@ -159,6 +166,8 @@ def _weeks(cells: Any) -> Floats:
     year, week, day = (_numbers(parts, name) for name in ("year", "week", "day"))
     fourth = _january(year) + 3.0  # of January, which is in the first week
     monday = fourth - np.mod(fourth + 3.0, 7.0)  # 1970 began on a Thursday
+    following = _january(year + 1.0) + 3.0
+    week[monday + 7.0 * (week - 1.0) >= following - np.mod(following + 3.0, 7.0)] = np.nan  # no W53
     return (monday + 7.0 * (week - 1.0) + np.where(np.isnan(day), 0.0, day - 1.0)) * 86_400.0
 
 

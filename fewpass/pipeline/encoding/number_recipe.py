@@ -7,10 +7,21 @@ from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from fewpass.pipeline.encoding.cells import Floats, Mask, Written, read_numbers
-from fewpass.pipeline.encoding.column_recipe import ColumnRecipe, Entries, Slot, one_hot
+from fewpass.pipeline.encoding.column_recipe import (
+    OF_RECIPES,
+    ColumnRecipe,
+    Deviation,
+    Entries,
+    Slot,
+    one_hot,
+    require_ascending,
+    require_sizes,
+)
+
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class Rank(BaseModel):
@@ -19,17 +30,20 @@ class Rank(BaseModel):
     Straight lines go from one number that it is known of to the next; then it is standardised.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = OF_RECIPES
 
     values: Annotated[tuple[float, ...], Field(min_length=2)]  # ascending
-    shares: Annotated[tuple[float, ...], Field(min_length=2)]
+    shares: Annotated[tuple[Share, ...], Field(min_length=2)]
     mean: float
-    deviation: Annotated[float, Field(gt=0.0)]
+    deviation: Deviation
 
     @model_validator(mode="after")
-    def _pairs(self) -> Rank:
+    def _fits(self) -> Rank:
         if len(self.values) != len(self.shares):
             raise ValueError(f"{len(self.values)} values have {len(self.shares)} shares")
+        require_ascending("values", self.values, strictly=True)
+        require_ascending("shares", self.shares)
+        require_sizes("mean", *((share - self.mean) / self.deviation for share in (0.0, 1.0)))
         return self
 
     def of(self, numbers: Floats) -> Floats:
@@ -50,7 +64,7 @@ class Number(ColumnRecipe):
     high: float
     logarithm: bool
     mean: float
-    deviation: float
+    deviation: Deviation
     has_missing: bool
     written: Written = "plain"
     missing: tuple[str, ...] = ()
@@ -58,6 +72,18 @@ class Number(ColumnRecipe):
     rank: Rank | None = None
     lowest: float | None = None
     """Up to which a number is one of the lowest."""
+    is_open: bool = False
+    """Whether no cell of the sample tells which of comma and point stands before decimals."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Number:
+        require_ascending("low and high", (self.low, self.high))
+        if self.logarithm and self.low <= -1.0:
+            raise ValueError(f"low is {self.low}, of which there is no logarithm")
+        ends = self.reshaped(np.array([self.low, self.high]))
+        with np.errstate(over="ignore"):
+            require_sizes("mean", *((ends - self.mean) / self.deviation).tolist())
+        return self
 
     @property
     def outputs(self) -> list[str]:
@@ -81,6 +107,12 @@ class Number(ColumnRecipe):
         parts += ["log1p"] * self.logarithm + ["standardised"]
         if self._rank_and_lowest:
             parts.append(f"with {' and '.join(self._rank_and_lowest)}")
+        if self.is_open:
+            mark, other = ("comma", "point") if self.written == "comma" else ("point", "comma")
+            parts.append(
+                f"a {mark} before decimals, as no cell tells: `column={self.name}=number:{other}` "
+                f"if it is a {other}"
+            )
         words = f" ({', '.join(self.missing)})" if self.missing else ""
         return ", ".join(parts + [f"a column for missing ones{words}"] * self.has_missing)
 
@@ -120,6 +152,11 @@ class Bins(ColumnRecipe):
     written: Written = "plain"
     missing: tuple[str, ...] = ()
     """Words that stand for a missing number."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Bins:
+        require_ascending("edges", self.edges, strictly=True)
+        return self
 
     @property
     def outputs(self) -> list[str]:

@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from fewpass.pipeline.encoding.category_recipe import Category, Hashed
 from fewpass.pipeline.encoding.cells import words_of
-from fewpass.pipeline.encoding.column_recipe import ColumnRecipe, Entries
+from fewpass.pipeline.encoding.column_recipe import OF_RECIPES, ColumnRecipe, Entries
 from fewpass.pipeline.encoding.date_recipe import Date
 from fewpass.pipeline.encoding.lists import Tags, Vector
 from fewpass.pipeline.encoding.maps import Map
@@ -35,7 +35,7 @@ AnyColumn = Annotated[
 class Cross(BaseModel):
     """Pairs of the values of two columns, hashed."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = OF_RECIPES
 
     of: tuple[str, str]
     """Names of the columns."""
@@ -50,7 +50,7 @@ class Cross(BaseModel):
 class Recipe(BaseModel):
     """How all columns of a table are encoded."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = OF_RECIPES
 
     columns: tuple[AnyColumn, ...]
     crosses: tuple[Cross, ...] = ()

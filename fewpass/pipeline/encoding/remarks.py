@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from fewpass.pipeline.encoding.cells import is_text, read_numbers
-from fewpass.pipeline.encoding.codes import are_codes
+from fewpass.pipeline.encoding.codes import LARGEST_EXACT, are_codes, is_whole
 from fewpass.pipeline.encoding.date_forms import look_like_dates
-from fewpass.pipeline.encoding.inference import FEW, Held, unit_since_1970
+from fewpass.pipeline.encoding.inference import FEW, Held
+from fewpass.pipeline.encoding.since_1970 import are_times, unit_since_1970
 
 _SHOWN = 40
+#: A deviation that is less of the largest number is taken for none.
+_TOLD = 1e-12
 
 
 def remark_on(name: str, cells: Any, held: Held, drop: str) -> str | None:
@@ -26,17 +28,23 @@ def remark_on(name: str, cells: Any, held: Held, drop: str) -> str | None:
     drop
         What leaves the column out.
     """
-    if _look_like_times(held, cells):
+    if held.kind == "number" and _is_lost(cells):
+        said = (
+            "holds whole numbers that differ by less than a float of 64 bits can tell, which makes "
+            f"them next to constant. Take it for words with `column={name}=category`, or subtract "
+            "what they have in common."
+        )
+    elif _look_like_times(name, held, cells):
         said = f"looks like times, counted since 1970. Take it for dates with `column={name}=date`."
     elif _look_like_ids(held, cells):
         said = (
             "looks like an index or an id: it has another value in every row. Leave it out with "
-            f"{drop}."
+            f"{drop}{_or_times(name, cells)}."
         )
     elif _look_like_codes(held, cells):
         said = (
             "holds whole numbers with zeros in front, or longer than 15 digits, and was taken for "
-            f"words. If they are amounts, say `column={name}=number`."
+            f"words. If they are amounts, say `column={name}=number`{_or_times(name, cells)}."
         )
     elif _look_like_other_dates(held, cells):
         first = cells.drop_null()[0].as_py()[:_SHOWN]
@@ -47,6 +55,24 @@ def remark_on(name: str, cells: Any, held: Held, drop: str) -> str | None:
     else:
         return None
     return said
+
+
+def _or_times(name: str, cells: Any) -> str:
+    """Return what else helps where numbers may count the time since 1970."""
+    if unit_since_1970(cells) is None:
+        return ""
+    return f"; if they are times, counted since 1970, `column={name}=date`"
+
+
+def _is_lost(cells: Any) -> bool:
+    """Say whether whole numbers are different, and as floats next to the same."""
+    if not (is_whole(cells.type) or is_text(cells.type)) or pc.count_distinct(cells).as_py() < 2:
+        return False
+    numbers = read_numbers(cells).values
+    known = numbers[~np.isnan(numbers)]
+    if not known.size or np.abs(known).max() <= LARGEST_EXACT:
+        return False
+    return bool((known - known[0]).std() <= _TOLD * np.abs(known).max())
 
 
 def _look_like_ids(held: Held, cells: Any) -> bool:
@@ -62,17 +88,19 @@ def _look_like_ids(held: Held, cells: Any) -> bool:
     return whole and len(np.unique(numbers)) == len(numbers)
 
 
-def _look_like_times(held: Held, cells: Any) -> bool:
-    """Say whether numbers count the time since 1970, and not the rows."""
+def _look_like_times(name: str, held: Held, cells: Any) -> bool:
+    """Say whether numbers count the time since 1970, and not the rows.
+
+    Where nothing says so but how large they are, those that are different in every row may be ids.
+    """
     if held.kind != "number" or unit_since_1970(cells) is None:
         return False
-    steps = np.diff(np.unique(read_numbers(cells).values))
-    return not steps.size or bool((steps != 1.0).any())
+    return are_times(name, cells) or not _look_like_ids(held, cells)
 
 
 def _look_like_codes(held: Held, cells: Any) -> bool:
     """Say whether whole numbers were taken for words."""
-    if held.kind != "category" or not (is_text(cells.type) or pa.types.is_integer(cells.type)):
+    if held.kind != "category" or not (is_text(cells.type) or is_whole(cells.type)):
         return False
     return are_codes(cells.drop_null()) and read_numbers(cells).bad is None
 

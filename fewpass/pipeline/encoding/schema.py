@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -54,7 +54,8 @@ def _read(same: _Same) -> Recipe:
     try:
         recipe = Recipe.model_validate(schema.encoding.recipe)
     except ValidationError as error:
-        raise BadInput(f"The recipe of the columns is none: {error}. Ingest again.") from error
+        fault = _fault(error, schema.encoding.recipe)
+        raise BadInput(f"The recipe of the columns is none: {fault}. Ingest again.") from error
     fits = recipe.n_outputs == schema.n_features and len(recipe.columns) == len(schema.features)
     if not fits:
         raise BadInput(
@@ -62,6 +63,26 @@ def _read(same: _Same) -> Recipe:
             f"{schema.n_features} of {len(schema.features)} were expected. Ingest again."
         )
     return recipe
+
+
+def _fault(error: ValidationError, recipe: dict[str, Any]) -> str:
+    """Say which member of a recipe is wrong, of which column, and why."""
+    first = error.errors(include_url=False)[0]
+    where, held = [str(part) for part in first["loc"]], first["input"]
+    of = ""
+    if where[:1] == ["columns"] and len(where) > 1:
+        of = f" of column {_name_at(recipe, first['loc'][1])!r}"
+        del where[2:3]  # its kind
+    said = first["msg"].removeprefix("Value error, ")
+    value = f" is {held!r:.60}" if isinstance(held, int | float | str) else ""
+    return f"{'.'.join(where) or 'it'}{of}{value} ({said[:1].lower()}{said[1:]})"
+
+
+def _name_at(recipe: dict[str, Any], place: Any) -> Any:
+    try:
+        return recipe["columns"][place]["name"]
+    except (LookupError, TypeError):
+        return place
 
 
 def feature_names(schema: Schema | None) -> tuple[str, ...] | None:

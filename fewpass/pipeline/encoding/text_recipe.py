@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from fewpass.pipeline.encoding.cells import Floats, words_of
 from fewpass.pipeline.encoding.column_recipe import ColumnRecipe, Entries
@@ -38,6 +38,11 @@ class Text(ColumnRecipe):
     """Of every slot, a byte each in sixteenths; zlib, base64."""
     examples: tuple[str, ...] = ()
     """What many cells of the sample hold, most frequent first: by it columns have names."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Text:
+        _weights_in(self.idf, self.bits)  # not kept: a copy with others would have them
+        return self
 
     @property
     def outputs(self) -> list[str]:
@@ -71,15 +76,24 @@ class Text(ColumnRecipe):
 
     @cached_property
     def _weights(self) -> Floats:
-        raw = zlib.decompressobj().decompress(base64.b64decode(self.idf), 1 << self.bits)
-        steps = np.frombuffer(raw, np.uint8)
-        if steps.size != 1 << self.bits:
-            raise ValueError(f"the text column {self.name!r} has {steps.size} weights")
-        return steps / _IDF_STEPS
+        return _weights_in(self.idf, self.bits)
 
     def entries(self, cells: Any) -> Entries:
         """Encode text; what is missing has no words."""
         return Entries((encode_text(words_of(cells), self._weights, self.grams),))
+
+
+def _weights_in(idf: str, bits: int) -> Floats:
+    """Return the weights of words (2^bits,) that are written down; ValueError where none are."""
+    try:
+        packed = base64.b64decode(idf, validate=True)
+        raw = zlib.decompressobj().decompress(packed, 1 << bits)
+    except (ValueError, zlib.error) as error:
+        raise ValueError(f"idf holds no weights ({error})") from error
+    steps = np.frombuffer(raw, np.uint8)
+    if steps.size != 1 << bits:
+        raise ValueError(f"idf holds {steps.size} weights for {1 << bits} columns")
+    return steps / _IDF_STEPS
 
 
 def idf_text(weights: Floats) -> str:

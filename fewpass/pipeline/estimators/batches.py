@@ -27,11 +27,12 @@ from fewpass.solvers.protocol import (
     Walk,
     Weights,
 )
+from fewpass.solvers.registry import ONE_LEARNER, SEVERAL_LEARNERS, method_class
 from fewpass.storage.in_memory import MemoryDataset
 from fewpass.storage.manifest import Labels, Values
 
 MOST_RESTARTS = 30
-ONE_PASS = ("onepass", "asgd")
+ONE_PASS = (SEVERAL_LEARNERS, ONE_LEARNER)
 #: When averaging begins is found as rows come: how many there will be, nobody knows.
 AS_ROWS_COME = {"average_from": "auto"}
 
@@ -57,10 +58,10 @@ def method_of(solver: Any, targets: Labels | Values) -> dict[str, Any]:
     asked = dict(solver) if isinstance(solver, Mapping) else {"kind": solver}
     if asked.get("kind") not in ONE_PASS:
         models = len(targets.labels) if isinstance(targets, Labels) else 1
-        asked = {"kind": "onepass" if models <= MOST_MODELS else "asgd"}
+        asked = {"kind": SEVERAL_LEARNERS if models <= MOST_MODELS else ONE_LEARNER}
         if FEW_MODELS < models <= MOST_MODELS:
             asked["newton_columns"] = 0
-    return AS_ROWS_COME | asked if asked["kind"] == "asgd" else asked
+    return AS_ROWS_COME | asked if asked["kind"] == ONE_LEARNER else asked
 
 
 def learn(
@@ -110,7 +111,7 @@ def learn(
 
 def counted(plan: TrainingPlan, batch: MemoryDataset, last: Learnt | None) -> Sums | None:
     """Return the sums of all columns with a batch counted in; None for who does not ask."""
-    if plan.solver.kind == "asgd":
+    if not method_class(plan.solver.kind).uses_moments:
         return None
     d = batch.n_features
     before = np.zeros((d, 2)) if last is None or last.sums is None else last.sums.copy()

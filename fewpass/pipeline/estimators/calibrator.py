@@ -27,6 +27,7 @@ from fewpass.pipeline.estimators.lazy import example_of, lazily
 from fewpass.pipeline.estimators.rows import checked_weights
 from fewpass.pipeline.sources.blocks import Block
 from fewpass.pipeline.sources.collections import blocks_of
+from fewpass.solvers.registry import LOSS_OF_LABELS
 
 Vector = NDArray[np.float64]
 METHODS = ("platt", "isotonic", "prior")
@@ -131,10 +132,11 @@ class ScoreCalibrator(ClassifierMixin, BaseEstimator):
 def log_odds_of_weights(estimator: Any) -> float:
     """Return log(w_1 / w_0) of a logistic model's classes; ValueError where it knows none."""
     weights = getattr(estimator, "class_weight_", None)
-    if weights is None or getattr(estimator, "loss", None) != "logistic":
+    if weights is None or getattr(estimator, "loss", None) != LOSS_OF_LABELS:
         raise ValueError(
-            "method='prior' undoes the class_weight of a LinearClassifier with loss='logistic', "
-            f"and the estimator is {estimator!r}. Learn from held-out rows: method='platt'."
+            "method='prior' undoes the class_weight of a LinearClassifier with "
+            f"loss={LOSS_OF_LABELS!r}, and the estimator is {estimator!r}. Learn from held-out "
+            "rows: method='platt'."
         )
     return float(np.log(weights[1] / weights[0]))
 

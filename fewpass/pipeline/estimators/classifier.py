@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from fewpass.pipeline.estimators.kinds_of_rows import is_collection
 from fewpass.pipeline.estimators.linear import LinearModel
 from fewpass.pipeline.estimators.rows import checked, checked_weights, table_of, taken_out
-from fewpass.solvers.registry import LOSSES, loss_class
+from fewpass.solvers.registry import LOSS_OF_LABELS, LOSSES, loss_class
 
 if TYPE_CHECKING:  # what a fit needs is imported when one begins
     from fewpass.pipeline.estimators.stored import Stored
@@ -30,8 +30,8 @@ def _has_probabilities(estimator: Any) -> bool:
     known = isinstance(estimator.loss, str) and estimator.loss in LOSSES
     if known and loss_class(estimator.loss)().link is None:
         raise AttributeError(
-            f"loss={estimator.loss!r} has scores and no probabilities. Take loss='logistic', or "
-            "learn them from held-out rows: ScoreCalibrator."
+            f"loss={estimator.loss!r} has scores and no probabilities. Take "
+            f"loss={LOSS_OF_LABELS!r}, or learn them from held-out rows: ScoreCalibrator."
         )
     return known
 
@@ -139,7 +139,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     def __init__(
         self,
         *,
-        loss: str = "logistic",
+        loss: str = LOSS_OF_LABELS,
         lam: Any = "1/n",
         solver: str | dict[str, Any] = "auto",
         tol: float | None = 1e-6,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from sklearn.exceptions import ConvergenceWarning
 
+from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.estimators.batches import learn, method_of
 from fewpass.pipeline.estimators.interruptible import interruptible
 from fewpass.pipeline.estimators.parameters import (
@@ -36,7 +38,8 @@ from fewpass.pipeline.settings.ingest_plan import ScalingKind
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.in_memory import train_in_memory
 from fewpass.solvers.protocol import Weights
-from fewpass.solvers.registry import LOSSES, loss_class
+from fewpass.solvers.refused import refusal
+from fewpass.solvers.registry import LOSSES, METHODS, SECOND_ORDER, loss_class, method_class
 from fewpass.storage.in_memory import MemoryDataset
 from fewpass.storage.manifest import Labels, Values
 from fewpass.storage.table import DenseTable, Table, take
@@ -149,11 +152,11 @@ def plan_of(model: Any, n: float, **instead: Any) -> TrainingPlan:
     } | instead
     try:
         # A pass for the certificate where no tolerance asks for one.
-        return TrainingPlan(
-            certify=True, **{name: value for name, value in given.items() if value is not None}
+        return TrainingPlan.model_validate(
+            {"certify": True} | {name: value for name, value in given.items() if value is not None}
         )
     except ValidationError as error:
-        raise ValueError(refusal(model, error)) from error
+        raise BadInput(refusal(error, TrainingPlan, partial(_parameter, model))) from error
 
 
 def require_loss(model: Any) -> None:
@@ -182,25 +185,21 @@ def solver_given(model: Any) -> Any:
     kind = model.solver.get("kind") if isinstance(model.solver, Mapping) else model.solver
     if isinstance(model.solver, Mapping) and kind is None:
         raise ValueError(
-            f"solver={model.solver!r} names no method. Give {{'kind': 'newton', ...}}, for example."
+            f"solver={model.solver!r} names no method. Give {{'kind': {SECOND_ORDER!r}}}, for "
+            "example."
         )
-    if kind == "simba":
+    if kind in METHODS and method_class(kind).goal == "steps":
         raise ValueError(
-            "solver='simba' reads single columns and is not for estimators. Choose 'auto', or "
+            f"solver={kind!r} reads single columns and is not for estimators. Choose 'auto', or "
             "train it with the command `fewpass train`."
         )
     return dict(model.solver) if isinstance(model.solver, Mapping) else model.solver
 
 
-def refusal(model: Any, error: ValidationError) -> str:
-    """Say which parameter is wrong, and why."""
-    first = error.errors()[0]
-    told = first["msg"].removeprefix("Value error, ")
-    if not first["loc"]:  # about several together
-        return told
-    name = str(first["loc"][0])
-    end = "" if told.endswith((".", "?")) else "."
-    return f"{type(model).__name__} cannot take {name}={first['input']!r}: {told}{end}"
+def _parameter(model: Any, path: tuple[str, ...]) -> str:
+    """Return what an estimator calls a setting."""
+    named = {"seed": "random_state"}
+    return f"{type(model).__name__}'s {named.get(path[0], '.'.join(path))}"
 
 
 def tell(model: Any, found: Trained, plan: TrainingPlan, n_rows: int) -> None:

@@ -13,7 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from fewpass.pipeline.estimators.kinds_of_rows import is_paths, is_stored
-from fewpass.pipeline.estimators.rows import checked
+from fewpass.pipeline.estimators.rows import checked, require_finite
 from fewpass.storage.table import Table
 
 if TYPE_CHECKING:  # what a fit needs is imported when one begins
@@ -47,7 +47,9 @@ class LinearModel(BaseEstimator):
             X = self.encoder_.transform(X)
         else:
             X = checked(self, X, reset=False)
-        scores: Vector = X @ self.coef_.T + self.intercept_
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores: Vector = X @ self.coef_.T + self.intercept_
+        require_finite(scores)
         return scores.ravel() if scores.ndim == 1 or scores.shape[1] == 1 else scores
 
     # -- tables ----------------------------------------------------------------------------------
@@ -139,7 +141,7 @@ class LinearModel(BaseEstimator):
 
         return to_sklearn(self._plain())
 
-    def save_model(self, path: Any) -> None:
+    def save_model(self, path: Any, overwrite: bool = False) -> None:
         """Write the model for other programs: .onnx, .safetensors, .liblinear or .skops.
 
         The file is either complete or does not exist.
@@ -148,18 +150,21 @@ class LinearModel(BaseEstimator):
         ----------
         path : path
             The file; its suffix says which format.
+        overwrite : bool, default=False
+            Replace the file if it exists already; never one that lies in a data set or a run, or
+            is a source of the rows that a run's model was trained on.
 
         Raises
         ------
         ValueError
-            If there is no such format, or it cannot hold the model.
+            If there is no such format, it cannot hold the model, or the file must not be replaced.
         """
         from fewpass.pipeline.export.formats import export
 
-        export(self._plain(), path)
+        export(self._plain(), path, overwrite=overwrite)
 
     def _plain(self) -> PlainModel:
-        from fewpass.pipeline.export.plain_model import PlainModel
+        from fewpass.pipeline.export.plain_model import PlainModel, record_at
 
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", None)
@@ -168,6 +173,7 @@ class LinearModel(BaseEstimator):
             getattr(self, "classes_", None), self.loss, self.lam_,
             None if names is None else tuple(names), self.certificate_,
             self.encoder_.recipe_ if hasattr(self, "encoder_") else None,
+            record=record_at(getattr(self, "run_", None)),
         )  # fmt: skip
 
     def __sklearn_tags__(self) -> Tags:

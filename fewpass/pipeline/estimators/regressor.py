@@ -11,6 +11,7 @@ from sklearn.base import RegressorMixin
 from fewpass.pipeline.estimators.kinds_of_rows import is_collection
 from fewpass.pipeline.estimators.linear import LinearModel
 from fewpass.pipeline.estimators.rows import checked, checked_weights, table_of, taken_out
+from fewpass.solvers.registry import LOSS_OF_NUMBERS
 
 if TYPE_CHECKING:  # what a fit needs is imported when one begins
     from fewpass.solvers.protocol import Weights
@@ -113,7 +114,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
     def __init__(
         self,
         *,
-        loss: str = "squared",
+        loss: str = LOSS_OF_NUMBERS,
         lam: Any = "1/n",
         solver: str | dict[str, Any] = "auto",
         tol: float | None = 1e-6,

@@ -31,6 +31,7 @@ def checked(estimator: BaseEstimator, X: Any, **more: Any) -> Any:
     _require_rows(X)
     if (y := more.get("y")) is not None:
         _require_targets(y)
+        more["y"] = _of_numpy(y)
     try:
         return validate_data(estimator, X, **ACCEPTED, **more)
     except (ValueError, TypeError, NotImplementedError) as error:  # dates beside numbers
@@ -65,9 +66,26 @@ def _require_targets(y: Any) -> None:
         )
 
 
+def _of_numpy(y: Any) -> Any:
+    """Return whole numbers of pandas' own types as NumPy's: scikit-learn makes floats of them."""
+    kind: Any = getattr(y, "dtype", None)
+    is_whole = getattr(kind, "kind", "") in tuple("iu") and not isinstance(kind, np.dtype)
+    return y.to_numpy(kind.numpy_dtype) if is_whole and not y.isna().any() else y
+
+
 def _is_missing(cell: Any) -> bool:
     is_nan = isinstance(cell, float) and math.isnan(cell)
     return cell is None or is_nan or type(cell).__name__ in ("NAType", "NaTType")  # of pandas
+
+
+def require_finite(scores: Vector) -> None:
+    """Refuse scores (n,) or (n, K) that are no numbers any more, by their row."""
+    bad = ~np.isfinite(scores).reshape(len(scores), -1).all(axis=1)
+    if bad.any():
+        raise ValueError(
+            f"Row {bad.argmax()} of X has values so large that its score is no number. Give them "
+            "in the units of the rows that were fitted, or leave the row out."
+        )
 
 
 def taken_out(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:

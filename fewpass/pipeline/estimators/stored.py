@@ -12,7 +12,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ValidationError
 
 from fewpass.pipeline.encoding.schema import feature_names
 from fewpass.pipeline.errors import BadInput
@@ -163,10 +162,7 @@ def _plan(
     where: dict[str, Any] = {"sources": sources, "dataset": folder.data, "options": options}
     settings = wanted._asdict()
     del settings["encode"]  # which is one of the options
-    try:
-        return IngestPlan(**where, **settings)
-    except ValidationError as error:
-        raise BadInput(error.errors()[0]["msg"].removeprefix("Value error, ")) from error
+    return IngestPlan(**where, **settings)
 
 
 def _dataset_at(X: Any) -> Dataset | None:

@@ -23,7 +23,7 @@ from fewpass.pipeline.estimators.parameters import seed_of
 from fewpass.pipeline.matching import require_distinct
 from fewpass.pipeline.settings.encoding import HASH_BITS, MOST_BITS
 from fewpass.pipeline.sources.arrow_batches import require_valid
-from fewpass.pipeline.sources.foreign import told
+from fewpass.pipeline.sources.borders import told
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):

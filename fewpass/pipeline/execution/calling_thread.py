@@ -43,3 +43,9 @@ class CallingThread:
 
     def show_run(self, run: str) -> None:
         """Do nothing: there is no dashboard."""
+
+    def heed(self, stopping: Callable[[], bool]) -> None:
+        """Do nothing: who works is here."""
+
+    def check_memory(self, memory: int) -> None:
+        """Do nothing: this process takes what it was given."""

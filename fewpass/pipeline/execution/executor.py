@@ -7,23 +7,27 @@ tasks without being fetched.
 
 from __future__ import annotations
 
-import logging
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from functools import partial
 from typing import Any, Protocol
 
 from threadpoolctl import threadpool_limits
 
-from fewpass.pipeline.errors import BadInput, NoWorkers
+from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.execution.certificates import require_trust, security_of
-from fewpass.pipeline.execution.on_dask import LOOK_SECONDS, OnDask, OnDaskThreads
+from fewpass.pipeline.execution.on_dask import SAME_VERSIONS, OnDask, OnDaskThreads
+from fewpass.pipeline.execution.semaphores import require_semaphores
 from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.execution.workers import (
+    Deaths,
+    of_scheduler,
+    of_this_machine,
+    require_answer,
+    seconds_to_start,
+    starting,
+)
 from fewpass.pipeline.settings.execution import LOCAL, Execution
-
-_log = logging.getLogger(__name__)
 
 
 class Executor(Protocol):
@@ -74,6 +78,12 @@ class Executor(Protocol):
     def show_run(self, run: str) -> None:
         """Tell the cluster's dashboard which run is trained on it."""
 
+    def heed(self, stopping: Callable[[], bool]) -> None:
+        """Wait for nobody who could work once `stopping` says that the end was asked for."""
+
+    def check_memory(self, memory: int) -> None:
+        """Warn where tasks run in processes that may not take so many bytes."""
+
 
 @contextmanager
 def open_executor(execution: Execution, why: str = "") -> Iterator[Executor]:
@@ -107,49 +117,27 @@ def _opened(execution: Execution, why: str) -> Iterator[Executor]:
         security = security_of(execution)
         if security is not None:
             require_trust(str(execution.scheduler), security)
+        require_answer(str(execution.scheduler), security)
         with connect(execution.scheduler, set_as_default=False, security=security) as client:
-            wait = partial(await_workers, client, str(execution.scheduler), execution.wait_workers)
-            wait()
-            yield OnDask(client, client.dashboard_link, why, wait)
+            workers = of_scheduler(client, execution)
+            workers.wait()
+            if others := workers.others():
+                raise BadInput(f"{' '.join(others)} {SAME_VERSIONS}")
+            yield OnDask(client, client.dashboard_link, why, workers)
         return
     security = distributed.Security.temporary() if execution.encrypt else None
     with (
-        _local_cluster(execution, security) as cluster,
+        Deaths() as deaths,
+        _local_cluster(execution, security, deaths) as cluster,
         connect(cluster, set_as_default=False, security=security) as client,
     ):
         port = cluster.scheduler.http_server.port
         dashboard = f"http://127.0.0.1:{port}/fewpass"
         if execution.workers is not None:
-            yield OnDask(client, dashboard, why)
+            yield OnDask(client, dashboard, why, of_this_machine(client, execution, deaths))
             return
         with closing(OnDaskThreads(client, dashboard, why)) as threads:
             yield threads
-
-
-def await_workers(client: Any, scheduler: str, most_s: float) -> None:
-    """Wait while a scheduler has no worker; say what is missing, and how to start it.
-
-    Raises
-    ------
-    NoWorkers
-        When there is none after that many seconds.
-    """
-    advice = (
-        f"Start one with `dask worker {scheduler}`, in an environment that has fewpass; "
-        "docs/operations.md has the whole line."
-    )
-    end = time.monotonic() + most_s
-    told = False
-    while not client.nthreads():
-        if time.monotonic() >= end:
-            raise NoWorkers(f"The Dask scheduler at {scheduler} has no workers. {advice}")
-        if not told:
-            _log.warning(
-                "The Dask scheduler at %s has no workers; waiting for %.0f s. %s",
-                scheduler, most_s, advice,
-            )  # fmt: skip
-        told = True
-        time.sleep(min(LOOK_SECONDS, max(0.0, end - time.monotonic())))
 
 
 def threads_of(execution: Execution) -> int:
@@ -162,24 +150,30 @@ def _threads_per_worker(execution: Execution) -> int:
     return execution.threads or max(1, (os.cpu_count() or 1) // (execution.workers or 1))
 
 
-def _local_cluster(execution: Execution, security: Any) -> Any:
+def _local_cluster(execution: Execution, security: Any, deaths: Deaths) -> Any:
     """Start a cluster that nobody but this machine reaches, the workers' own pages included."""
     import distributed  # noqa: PLC0415
 
     in_threads = execution.workers is None
+    if not in_threads:
+        require_semaphores("leave `workers` out, and threads do the work")
     start: Any = distributed.LocalCluster
-    return start(
-        n_workers=execution.workers or 1,
-        threads_per_worker=_threads_per_worker(execution),
-        processes=not in_threads,
-        protocol=None if in_threads else "tls" if execution.encrypt else "tcp",
-        security=security,
-        host=None if in_threads else "127.0.0.1",
-        dashboard_address="127.0.0.1:0",
+    asked: dict[str, Any] = {
+        "n_workers": execution.workers or 1,
+        "threads_per_worker": _threads_per_worker(execution),
+        "processes": not in_threads,
+        "protocol": None if in_threads else "tls" if execution.encrypt else "tcp",
+        "security": security,
+        "host": None if in_threads else "127.0.0.1",
+        "dashboard_address": "127.0.0.1:0",
         # Threads have no address of their own: their worker's pages would be on all interfaces.
-        worker_dashboard_address="127.0.0.1:0" if in_threads else None,
-        memory_limit=0,  # the plan's own budget holds; Dask would spill what it cannot weigh
-        silence_logs="ERROR",
-        scheduler_kwargs={"preload": ["fewpass.pipeline.dashboard.routes"]},
-        **({} if in_threads else {"preload": ["fewpass.pipeline.execution.worker_signals"]}),
-    )
+        "worker_dashboard_address": "127.0.0.1:0" if in_threads else None,
+        "memory_limit": 0,  # the plan's own budget holds; Dask would spill what it cannot weigh
+        "silence_logs": "ERROR",
+        "scheduler_kwargs": {"preload": ["fewpass.pipeline.dashboard.routes"]},
+    }
+    if in_threads:
+        return start(**asked)
+    asked["preload"] = ["fewpass.pipeline.execution.worker_signals"]
+    with starting(execution, deaths):
+        return start(**asked, death_timeout=seconds_to_start(execution))

@@ -11,12 +11,18 @@ from threading import Lock
 from typing import Any
 from uuid import uuid4
 
-from fewpass.pipeline.execution.packing import call, packed
+from fewpass.pipeline.errors import NoWorkers
+from fewpass.pipeline.execution.packing import OtherVersions, call, packed
 from fewpass.pipeline.execution.threads import InProcess, Item, Work, value_of
+from fewpass.pipeline.execution.versions import versions_here
+from fewpass.pipeline.execution.workers import ANSWER_SECONDS, LOOK_SECONDS, Workers
 
 TOPIC = "fewpass-runs"  # of a scheduler's events: which runs were trained on it
 PATIENCE_S = 4.0  # with a result, before it is asked whether anybody works
-LOOK_SECONDS = 1.0  # how often a wait looks whether Dask has lost a task
+SAME_VERSIONS = (
+    "Have it use the same environment as this process, then give the same command again, or "
+    "`fewpass resume`."
+)
 
 
 class OnDask:
@@ -33,9 +39,8 @@ class OnDask:
         Address of the page about learning.
     why
         Why tasks run there.
-    await_workers
-        Called while a result is long in coming: waits while there are no workers, and raises
-        NoWorkers when that lasts.
+    workers
+        Those that tasks run on, asked about while a result is long in coming.
     """
 
     engine = "dask"
@@ -46,9 +51,11 @@ class OnDask:
         client: Any,
         dashboard: str | None,
         why: str = "",
-        await_workers: Callable[[], None] = lambda: None,
+        workers: Workers | None = None,
     ) -> None:
-        self._client, self._await_workers = client, await_workers
+        self._client, self._workers = client, workers
+        self._stopping: Callable[[], bool] = lambda: False
+        self._versions = versions_here()
         self.compiled: set[str] = set()
         self._numbers = itertools.count()
         self._token = uuid4().hex
@@ -59,7 +66,7 @@ class OnDask:
         """Submit under a key that the dashboard shows as `name`."""
         key = f"{name}-{next(self._numbers):06d}-{self._token}"
         given = [packed(value, self._handle) for value in (function, *args)]
-        return self._client.submit(call, *given, key=key, pure=False)
+        return self._client.submit(call, self._versions, *given, key=key, pure=False)
 
     submit_small = submit
 
@@ -68,7 +75,19 @@ class OnDask:
         return self.submit(name, itemgetter(k), handle)
 
     def result(self, handle: Any) -> Any:
-        """Wait and fetch; ConnectionError when the cluster is gone, or all its workers are."""
+        """Wait and fetch; ConnectionError when the cluster is gone, or all its workers are.
+
+        A worker of other versions is named, whatever came of its task.
+        """
+        try:
+            return self._result(handle)
+        except NoWorkers:
+            raise
+        except Exception as error:
+            self._require_equals(error)
+            raise
+
+    def _result(self, handle: Any) -> Any:
         from distributed.comm.core import CommClosedError  # noqa: PLC0415
 
         while handle.status == "pending":
@@ -77,15 +96,39 @@ class OnDask:
             except TimeoutError:
                 if handle.status != "pending":
                     break
-            with suppress(CommClosedError, TimeoutError):  # a scheduler's end is told by the task
-                self._await_workers()
+            if self._workers is not None:
+                with suppress(CommClosedError):  # a scheduler's end is told by the task
+                    self._workers.wait(self._stopping)
         return result_of(handle)
+
+    def _require_equals(self, error: Exception) -> None:
+        """Raise OtherVersions where workers that came since differ: that is why a task failed."""
+        if self._workers is None or self._client.status != "running":
+            return
+        try:
+            others = self._workers.others()
+        except (OSError, TimeoutError):
+            return
+        if not others and isinstance(error, OtherVersions):  # and it is gone
+            others = [f"A Dask worker differs: {error}."]
+        if others:
+            raise OtherVersions(f"{' '.join(others)} {SAME_VERSIONS}") from error
 
     def everywhere(self, function: Callable[[], None]) -> None:
         """Call it on the workers that are there; a cluster that goes meanwhile is no error."""
         if self._client.status == "running":
             with suppress(OSError, TimeoutError):
-                self._client.run(function, on_error="ignore")
+                self._client.run(function, on_error="ignore", callback_timeout=ANSWER_SECONDS)
+
+    def heed(self, stopping: Callable[[], bool]) -> None:
+        """Wait for no worker once `stopping` says that the end was asked for."""
+        self._stopping = stopping
+
+    def check_memory(self, memory: int) -> None:
+        """Warn of workers whose own limit is below so many bytes."""
+        if self._workers is not None:
+            with suppress(OSError, TimeoutError):
+                self._workers.warn_of_limits(memory)
 
     def show_run(self, run: str) -> None:
         """Leave the run's address among the scheduler's events, for the page /fewpass."""
@@ -157,10 +200,17 @@ def type_of_handles() -> type:
 
 def result_of(future: Any, timeout_s: float | None = None) -> Any:
     """Wait for a future of Dask's and fetch; ConnectionError when the cluster is gone."""
+    from distributed import KilledWorker  # noqa: PLC0415
     from distributed.comm.core import CommClosedError  # noqa: PLC0415
 
     try:
         return future.result(timeout_s)
+    except KilledWorker as error:
+        raise ConnectionError(
+            f"{error.allowed_failures + 1} Dask workers died over the same task, the last at "
+            f"{error.last_worker.address}. Look into their logs, give them more memory or the plan "
+            "less (`memory`), then `fewpass resume`."
+        ) from error
     except (CancelledError, CommClosedError) as error:
         raise ConnectionError(
             "The Dask scheduler is gone, and with it all that was computed since the last "

@@ -15,6 +15,8 @@ from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 
+from fewpass.pipeline.execution.versions import Versions, parted, versions_here
+
 
 @dataclass(frozen=True, slots=True)
 class Packed:
@@ -50,8 +52,15 @@ def packed(value: Any, handle: type) -> Any:
     return Packed(file.getvalue())
 
 
-def call(function: Packed | Callable[..., Any], *args: Any) -> Any:
-    """Read what was packed, and call the function."""
+class OtherVersions(ConnectionError):  # noqa: N818 - it is told as it is
+    """A worker that computes with other versions than whoever gave it a task."""
+
+
+def call(versions: Versions, function: Packed | Callable[..., Any], *args: Any) -> Any:
+    """Read what was packed, and call the function; OtherVersions where it came from others."""
+    found = [words for weighs, words in parted(versions_here(), versions) if weighs]
+    if found:
+        raise OtherVersions("; ".join(found))
     run, *given = [_read(value) for value in (function, *args)]
     return run(*given)
 

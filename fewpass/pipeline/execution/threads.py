@@ -118,6 +118,12 @@ class InProcess:
     def show_run(self, run: str) -> None:
         """Do nothing: there is no dashboard."""
 
+    def heed(self, stopping: Callable[[], bool]) -> None:
+        """Do nothing: who works is here."""
+
+    def check_memory(self, memory: int) -> None:
+        """Do nothing: this process takes what it was given."""
+
     def close(self) -> None:
         """Begin no further work, and wait for what runs; who waits for it hears CancelledError."""
         self._closed = True

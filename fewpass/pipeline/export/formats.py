@@ -8,33 +8,26 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.export.onnx_graph import onnx_model
 from fewpass.pipeline.export.plain_model import PlainModel
+from fewpass.pipeline.outputs import Output
+from fewpass.solvers.registry import loss_class
 
 SAFETENSORS_FORMAT = 1
-#: What LIBLINEAR calls the losses; it uses the word for nothing but probabilities.
-LIBLINEAR_SOLVERS = {
-    "logistic": "L2R_LR",
-    "squared_hinge": "L2R_L2LOSS_SVC_DUAL",
-    "hinge": "L2R_L1LOSS_SVC_DUAL",
-    "smoothed_hinge": "L2R_L1LOSS_SVC_DUAL",
-    "squared": "L2R_L2LOSS_SVR",
-    "huber": "L2R_L2LOSS_SVR",
-}
 
 
-def export(model: PlainModel, path: Any) -> None:
-    """Write a model as what the path's suffix says; it appears whole or not at all.
+def export(model: PlainModel, path: Any, *, overwrite: bool = False) -> int:
+    """Write a model as what the path's suffix says, whole or not at all; return the bytes.
 
     Raises
     ------
     BadInput
-        When there is no such suffix, the model does not fit the format, or a library is missing.
+        When there is no such suffix, the model does not fit the format, a library is missing, or
+        the file must not be replaced: see `fewpass.pipeline.outputs`.
     OSError
         When the file cannot be written.
     """
@@ -50,17 +43,12 @@ def export(model: PlainModel, path: Any) -> None:
             f"{place}: the model takes the columns of a table, which it encodes, and no file here "
             "can hold that. Predict with fewpass, or in Python: `from_run` encodes and predicts."
         )
-    if not place.parent.is_dir():
-        raise FileNotFoundError(f"{place.parent}: no such folder. Make it, or check the path.")
+    output = Output(os.fspath(path), overwrite, record=model.record)
+    output.require_free()
     content = write(model)
-    beside = place.with_name(f".{place.name}.{uuid4().hex[:8]}")
-    try:
-        with beside.open("wb") as file:
-            file.write(content)
-            os.fsync(file.fileno())
-        beside.replace(place)
-    finally:
-        beside.unlink(missing_ok=True)
+    with output.written() as file:
+        file.write(content)
+    return len(content)
 
 
 def as_onnx(model: PlainModel) -> bytes:
@@ -93,7 +81,10 @@ def as_liblinear(model: PlainModel) -> bytes:
     """
     model.require_no_calibration("LIBLINEAR's text")
     classes, coef = model.classes, np.column_stack([model.coef, model.intercept])
-    head = [f"solver_type {LIBLINEAR_SOLVERS[model.loss]}"]
+    solver = loss_class(model.loss).liblinear
+    if solver is None:
+        raise BadInput(f"LIBLINEAR has no loss like {model.loss!r}. Choose another format.")
+    head = [f"solver_type {solver}"]
     if classes is None:
         head.append("nr_class 2")
     elif classes.dtype.kind not in "iu":
@@ -147,9 +138,9 @@ def to_sklearn(model: PlainModel) -> Any:
         made: Any = LinearRegression()
         made.coef_, made.intercept_ = model.coef[0], float(model.intercept[0])
         return _named(made, model)
-    if model.loss == "logistic" and len(model.classes) > 2:
+    if model.has_link and len(model.classes) > 2:
         return _one_versus_rest(model)
-    made = LogisticRegression() if model.loss == "logistic" else LinearSVC()
+    made = LogisticRegression() if model.has_link else LinearSVC()
     made.coef_, made.intercept_, made.classes_ = model.coef, model.intercept, model.classes
     made.n_iter_ = np.array([1], np.int32)
     return _named(made, model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from fewpass.pipeline.ingestion.scaling import Scaler, unscaled
 from fewpass.pipeline.plan.problem import loss_word
 from fewpass.pipeline.refresh.publishing import run_at
 from fewpass.pipeline.runs.model import Model, load_model
+from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.streaming.targets import label_text
 from fewpass.solvers.registry import loss_class
@@ -36,13 +38,18 @@ class PlainModel(NamedTuple):
     recipe: Recipe | None = None
     """What makes features of the columns of a table; None: they are the features."""
     calibration: Calibration | None = None  # from scores to probabilities, in place of the loss's
+    record: RunRecord | None = None
+    """Of the run that it is of; None for an estimator's."""
+
+    @property
+    def has_link(self) -> bool:
+        """Whether the loss makes probabilities of scores, by the logistic function."""
+        return loss_class(self.loss)().link is not None
 
     @property
     def has_probabilities(self) -> bool:
-        """Whether scores become probabilities, by the calibration or the logistic function."""
-        return self.classes is not None and (
-            self.loss == "logistic" or self.calibration is not None
-        )
+        """Whether scores become probabilities, by the calibration or the loss's link."""
+        return self.classes is not None and (self.has_link or self.calibration is not None)
 
     def require_no_calibration(self, form: str) -> None:
         """Refuse a form that would lose the calibration; BadInput."""
@@ -79,7 +86,15 @@ def of_run(run: Any) -> PlainModel:
         saved.certified.gap if saved.certified else None,
         recipe,
         model.calibration,
+        record,
     )
+
+
+def record_at(run: str | None) -> RunRecord | None:
+    """Return the record of the run that an estimator comes of, as far as it is there."""
+    with suppress(OSError, ValueError):
+        return run_at(run).record() if run else None
+    return None
 
 
 def _classes(model: Model) -> NDArray[Any] | None:

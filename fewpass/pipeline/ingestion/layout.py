@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Literal
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.ingestion.lost_digits import note_on_lost_digits
 from fewpass.pipeline.ingestion.scaling import FEWEST_ROWS, MOST_ROWS, resolved
 from fewpass.pipeline.settings.ingest_plan import ScalingKind
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sources.filled import FilledSource, filled, first_rows
-from fewpass.pipeline.sources.source import Source
+from fewpass.pipeline.sources.source import Source, add_notes
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.table import SparseTable, cut
 
@@ -45,6 +46,20 @@ def laid_out(
     BadInput
         When a table is to be sparse, or what it raises that opens the source.
     """
+    found = _laid_out(open_, options, layout, scale)
+    if found.schema is None or found.schema.encoding is None:
+        lost = note_on_lost_digits(found, open_, options)
+        if lost:
+            add_notes(found, lost)
+    return found
+
+
+def _laid_out(
+    open_: Callable[[SourceOptions], Source],
+    options: SourceOptions,
+    layout: Layout,
+    scale: ScalingKind | Literal["auto"],
+) -> Source:
     source = open_(options)
     encoded = source.schema is not None and source.schema.encoding is not None
     if encoded and layout != "auto":

@@ -37,7 +37,7 @@ def notes_on(
     if not guessed or not isinstance(targets, Labels) or len(targets.labels) <= FEW_LABELS:
         return
     n = len(targets.labels)
-    if isinstance(targets.labels[0], float):
+    if isinstance(targets.labels[0], float) or _are_whole(targets.labels):
         yield (
             f"The targets are {n} different whole numbers and were taken for labels. "
             "If they are amounts, say `task=regression`."
@@ -52,6 +52,11 @@ def notes_on(
             f"The labels are {n} different words, most of them of a single row. "
             "Check `label`, and the delimiter of a CSV file (`delimiter`)."
         )
+
+
+def _are_whole(labels: Sequence[Any]) -> bool:
+    """Say whether words are whole numbers, as they are written: with zeros in front, or long."""
+    return all(str(label).lstrip("+-").isdecimal() for label in labels)
 
 
 def _are_dates(labels: Sequence[Any]) -> bool:

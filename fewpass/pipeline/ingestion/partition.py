@@ -201,7 +201,9 @@ class Partitioner:
         self.n_merged += parsed.n_merged
         self.n_beyond += parsed.n_beyond
         self.max_index = max(self.max_index, parsed.max_index)
-        target = self.encoder.encode(parsed.table.target, parsed.labels, prepared.where)
+        target = self.encoder.encode(
+            parsed.table.target, parsed.labels, prepared.where, parsed.written
+        )
         if self._is_held() and not self._fits(prepared):
             self._partition_held()
         for share in prepared.shares:

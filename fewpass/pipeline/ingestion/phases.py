@@ -153,7 +153,7 @@ class _Ingest:
         done = None if self.plan.overwrite else self._finished()
         if done is None:
             for target in self.targets:
-                target.require_free(overwrite=self.plan.overwrite)
+                target.require_free(overwrite=self.plan.overwrite, reads=self._reads())
                 target.folder.require_writable()
             with self.work_dir.owned():
                 done = self._make()
@@ -162,6 +162,11 @@ class _Ingest:
             with self.work_dir.owned():
                 self.work_dir.remove()
         return self._result(done)
+
+    def _reads(self) -> list[str]:
+        """Return the addresses of what is read."""
+        like = [self.like.folder.url] if self.like else []
+        return [file.name for file in self.source.files] + like
 
     def _finished(self) -> list[Dataset] | None:
         found = [target.finished() for target in self.targets]

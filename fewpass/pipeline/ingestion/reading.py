@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from fewpass.pipeline.errors import BadInput
@@ -11,14 +10,11 @@ from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.source_options import SourceOptions, unusual
 from fewpass.pipeline.sources import Expected, open_source
 from fewpass.pipeline.sources.opening import is_table
-from fewpass.pipeline.sources.source import HashesNames, Source, notes_of, sample_memory
-from fewpass.pipeline.sources.streams import COMPRESSIONS
+from fewpass.pipeline.sources.room import Room
+from fewpass.pipeline.sources.source import HashesNames, Source, notes_of
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.hashed_names import HashedNames
 from fewpass.storage.schema import Schema
-
-#: A line of text may take this share of the memory: it is copied a few times, by several threads.
-LINES_SHARE = 16
 
 
 def source_of(plan: IngestPlan, like: Dataset | None) -> Source:
@@ -34,8 +30,7 @@ def source_of(plan: IngestPlan, like: Dataset | None) -> Source:
     expected = Expected(
         like.schema if like else None,
         f"the data set {plan.like}",
-        plan.memory_for_rows // LINES_SHARE,
-        sample_memory(plan.memory),
+        Room(plan.memory, plan.memory_for_rows),
     )
 
     def opened(how: SourceOptions) -> Source:
@@ -95,13 +90,8 @@ def hashed_names_of(source: Source) -> HashedNames:
 
 
 def stamps(source: Source) -> list[Any]:
-    """Name, size and time of change of every file; what other stores say is its size."""
-    found: list[Any] = []
-    for file in source.files:
-        path = Path(file.name)
-        changed = path.stat().st_mtime_ns if path.exists() else None
-        found.append([file.name, file.bytes, changed])
-    return found
+    """Name, size and version of every file: the time of change, or what the store says."""
+    return [[file.name, file.bytes, file.version] for file in source.files]
 
 
 def total_bytes(source: Source) -> int | None:
@@ -112,5 +102,5 @@ def total_bytes(source: Source) -> int | None:
 
 def raw_bytes(source: Source) -> int | None:
     """Return the bytes that are parsed; None where files are compressed."""
-    packed = any(file.name.lower().endswith(COMPRESSIONS) for file in source.files)
-    return None if packed or source.packed else total_bytes(source)
+    packed = source.packed or any(file.packed for file in source.files)
+    return None if packed else total_bytes(source)

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.sources.as_written import AsWritten, is_number
 from fewpass.pipeline.sources.source import LONGEST_LABEL
-from fewpass.pipeline.streaming.targets import alike
+from fewpass.pipeline.streaming.targets import alike, label_text
 from fewpass.storage.manifest import Labels, Values
 
 Vector = NDArray[np.float64]
@@ -25,6 +26,21 @@ MOST_LABELS = 100_000
 #: All labels together; manifests and models name every one.
 MOST_CHARACTERS = 1 << 24
 
+#: The floats that stand for names: so large that, as numbers, they would be refused.
+_FIRST_CODE, _CODE_STEP = 2.0**1000, 2.0**960
+
+
+def _code(place: int) -> float:
+    """Return what stands for the name that was the k-th to come."""
+    return _FIRST_CODE + place * _CODE_STEP
+
+
+def _label(code: float, name: str | None, *, as_words: bool) -> str | float:
+    """Return the label of a number, or of what has a name that is written as one."""
+    if name is None:
+        return label_text(code) if as_words else code
+    return float(name) if not as_words and is_number(name, padded=False) else name
+
 
 def _listed(labels: Sequence[object], most: int = 8) -> str:
     shown = ", ".join(str(label) for label in labels[:most])
@@ -34,13 +50,15 @@ def _listed(labels: Sequence[object], most: int = 8) -> str:
 class LabelEncoder:
     """Counts the targets of two groups of rows, training (0) and test (1), piece by piece.
 
-    Words get provisional codes in order of appearance; numbers stay themselves. Pieces must come in
-    source order, so that the codes do not depend on which thread parsed first.
+    Words get provisional codes in order of appearance; numbers stay themselves, and what is written
+    as a number that no float gives back (007, 9007199254740993) gets a float that nobody writes.
+    Pieces must come in source order, so that the codes do not depend on which thread parsed first.
     """
 
     def __init__(self, task: str) -> None:
         self.task = task
         self.words: dict[str, int] = {}
+        self.names: dict[str, float] = {}  # that are written as numbers, and what stands for them
         self.numbers: dict[float, list[int]] | None = {}  # None: too many to be labels
         self.word_counts: list[list[int]] = []
         self.whole = True
@@ -49,8 +67,14 @@ class LabelEncoder:
         self._mean, self._deviation = [0.0, 0.0], [0.0, 0.0]
         self._range = [[np.inf, -np.inf], [np.inf, -np.inf]]
 
-    def encode(self, target: Vector, labels: tuple[str, ...] | None, where: str) -> Vector:
-        """Targets of one piece in codes that hold for all pieces."""
+    def encode(
+        self,
+        target: Vector,
+        labels: tuple[str, ...] | None,
+        where: str,
+        written: AsWritten | None = None,
+    ) -> Vector:
+        """Targets of one piece in codes that hold for all pieces; see `Parsed`."""
         changed = any(self.n_rows) and bool(self.words) != (labels is not None)
         if changed and target.size:
             raise BadInput(
@@ -58,12 +82,32 @@ class LabelEncoder:
                 "Write all labels as words, or all as numbers."
             )
         if labels is None:
-            return target
+            may_be_labels = self.task != "regression" and self.numbers is not None
+            return self._with_names(target, written) if written and may_be_labels else target
         self._refuse_words(labels)
         for label in labels:
             self._add(label, where)
         codes = np.array([self.words[label] for label in labels], np.float64)
         return codes[target.astype(np.int64)]
+
+    def _with_names(self, target: Vector, written: AsWritten) -> Vector:
+        """Put the codes of names in place of the numbers that they were read as."""
+        rows, names = written.names()
+        if not rows.size:
+            return target
+        target = target.copy()
+        for row, name in zip(rows.tolist(), names, strict=True):
+            if len(self.names) <= MOST_LABELS or name in self.names:
+                target[row] = self.names.setdefault(name, _code(len(self.names)))
+        return target
+
+    def plain(self, target: Vector) -> Vector:
+        """Return targets as numbers, those with names as well."""
+        if not self.names:
+            return target
+        codes, numbers = [*self.names.values()], np.array([float(name) for name in self.names])
+        places = np.minimum(np.searchsorted(codes, target), len(codes) - 1)
+        return np.where(np.asarray(codes)[places] == target, numbers[places], target)
 
     def _add(self, label: str, where: str) -> None:
         """Give a word its code; too many or too long ones are refused while they are few."""
@@ -96,6 +140,7 @@ class LabelEncoder:
         if not target.size:
             return
         values, counts = np.unique(target, return_counts=True)
+        target = self.plain(target)
         if self.words:
             for code, times in zip(values.astype(int).tolist(), counts.tolist(), strict=True):
                 self.word_counts[code][group] += times
@@ -104,7 +149,8 @@ class LabelEncoder:
         self._merge_moments(target, group)
 
     def _count_numbers(self, values: Vector, counts: NDArray[np.int64], group: int) -> None:
-        self.whole = self.whole and bool(np.all(values == np.round(values)))
+        plain = self.plain(values)
+        self.whole = self.whole and bool(np.all(plain == np.round(plain)))
         if self.numbers is None:
             return
         for value, times in zip(values.tolist(), counts.tolist(), strict=True):
@@ -146,13 +192,36 @@ class LabelEncoder:
             self.numbers
         )
 
-    def label_counts(self) -> dict[str | float, list[int]]:
-        """Rows of each group per label, labels ascending."""
+    def labels(self, *, as_words: bool) -> dict[float, Any]:
+        """Return the label of each code, these ascending: a word, or a number.
+
+        Labels that are numbers know no zeros in front of them: 01 is 1 then.
+        """
         if self.words:
-            return {label: self.word_counts[self.words[label]] for label in sorted(self.words)}
-        return (
-            {label: self.numbers[label] for label in sorted(self.numbers)} if self.numbers else {}
-        )
+            return {float(code): word for word, code in self.words.items()}
+        names = {code: name for name, code in self.names.items()}
+        return {
+            code: _label(code, names.get(code), as_words=as_words)
+            for code in sorted(self.numbers or ())
+        }
+
+    def label_counts(self, *, as_words: bool | None = None) -> dict[str | float, list[int]]:
+        """Rows of each group per label, labels ascending.
+
+        Parameters
+        ----------
+        as_words
+            Whether numbers are words, too; None: they are where some of them have names.
+        """
+        found: dict[Any, list[int]] = {}
+        as_words = bool(self.names) if as_words is None else as_words
+        for code, label in self.labels(as_words=as_words).items():
+            counts = self.word_counts[int(code)] if self.words else (self.numbers or {})[code]
+            before = found.setdefault(label, [0, 0])
+            before[:] = [a + b for a, b in zip(before, counts, strict=True)]
+        if len({type(label) for label in found}) > 1:  # unknown to labels that are numbers
+            return found
+        return {label: found[label] for label in sorted(found)}
 
     def values(self, group: int) -> Values:
         """Summary of the numbers of `group`."""
@@ -170,6 +239,7 @@ class LabelEncoder:
         numbers = None if self.numbers is None else list(self.numbers.items())
         return {
             "words": list(self.words),
+            "names": list(self.names),
             "word_counts": self.word_counts,
             "numbers": numbers,
             "whole": self.whole,
@@ -186,6 +256,7 @@ class LabelEncoder:
         """Inverse of `state`."""
         encoder = cls(task)
         encoder.words = {word: code for code, word in enumerate(state["words"])}
+        encoder.names = {name: _code(k) for k, name in enumerate(state.get("names", ()))}
         encoder.word_counts, encoder.whole = state["word_counts"], state["whole"]
         numbers = state["numbers"]
         encoder.numbers = None if numbers is None else dict(numbers)
@@ -212,7 +283,7 @@ class TargetMap:
     """
 
     def __init__(self, encoder: LabelEncoder, like: Labels | Values | None) -> None:
-        self._encoder, self._codes = encoder, None
+        self._encoder = encoder
         self.labels: tuple[str, ...] | tuple[float, ...] = ()
         self.is_classification = (
             encoder.is_classification() if like is None else like.kind == "labels"
@@ -222,15 +293,20 @@ class TargetMap:
                 encoder.task = "regression"
                 encoder.is_classification()
             return
-        found = encoder.label_counts()
+        known: Any = () if like is None else like.labels  # type: ignore[union-attr]
+        self._as_words = isinstance(known[0], str) if known else bool(encoder.names)
+        found = encoder.label_counts(as_words=self._as_words)
         if like is None:
             self._refuse_one_class(found)
-        self.labels = tuple(found) if like is None else like.labels  # type: ignore[union-attr,assignment]
+        self.labels = known or tuple(found)
         if like is not None:
             self._refuse_unknown(found)
-        if encoder.words:
-            place = {label: float(k) for k, label in enumerate(self.labels)}
-            self._codes = np.array([place[word] for word in encoder.words])
+        place = {label: float(k) for k, label in enumerate(self.labels)}
+        labels = encoder.labels(as_words=self._as_words)
+        self._codes, self._places = (
+            np.array([*labels]),
+            np.array([*map(place.get, labels.values())]),
+        )
 
     def _refuse_one_class(self, found: dict[str | float, list[int]]) -> None:
         trained = [label for label, counts in found.items() if counts[0]]
@@ -252,15 +328,15 @@ class TargetMap:
     def apply(self, target: Vector) -> Vector:
         """Targets as stored: the place in `labels`, or the number itself."""
         if not self.is_classification:
-            return target
-        if self._codes is not None:
-            return self._codes[target.astype(np.int64)]
-        return np.searchsorted(np.array(self.labels, np.float64), target).astype(np.float64)
+            return self._encoder.plain(target)
+        if self._encoder.words:
+            return self._places[target.astype(np.int64)]
+        return self._places[np.searchsorted(self._codes, target)]
 
     def targets(self, group: int) -> Labels | Values:
         """What the manifest of group 0 (training) or 1 (test) says of its targets."""
         if not self.is_classification:
             return self._encoder.values(group)
-        found = self._encoder.label_counts()
+        found = self._encoder.label_counts(as_words=self._as_words)
         counts = tuple(found[label][group] if label in found else 0 for label in self.labels)
         return Labels(labels=self.labels, counts=counts)

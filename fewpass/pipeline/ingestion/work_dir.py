@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.errors import AtWork, BadInput
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.storage.folder import Folder
 from fewpass.storage.seal import seal, unseal
@@ -62,7 +62,7 @@ class WorkDir:
 
         Raises
         ------
-        BadInput
+        AtWork
             If another ingest, in this process or another, works here.
         """
         lock = self._locked()
@@ -85,7 +85,7 @@ class WorkDir:
             except BlockingIOError:
                 owner = os.pread(lock, 32, 0).decode(errors="replace").strip() or "another"
                 os.close(lock)
-                raise BadInput(
+                raise AtWork(
                     f"Process {owner} is at work in {self.path}. "
                     "Wait until it ends, or ingest into another folder."
                 ) from None

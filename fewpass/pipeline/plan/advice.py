@@ -22,7 +22,7 @@ from fewpass.solvers.estimates.expected_passes import (
 )
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ProblemStats
-from fewpass.solvers.registry import method_class
+from fewpass.solvers.registry import DUAL, PRIMAL, method_class
 
 MANY_PASSES = 100
 FEW_PASSES = 30  # what a larger lam is proposed for
@@ -69,7 +69,8 @@ def _out_of_reach(plan: TrainingPlan, tol: float, job: Job, foreseen: Forecast) 
     if not job.problem.loss.is_smooth and not by_dual_gap:
         yield (
             f"{solver} cannot certify {tol:g}: the hinge has a kink, where gradients prove "
-            "nothing. Use `solver=psdca`, whose certificate holds for it, or `loss=smoothed_hinge`."
+            f"nothing. Use `solver={DUAL}`, whose certificate holds for it, or "
+            "`loss=smoothed_hinge`."
         )
     elif usual is not None and usual > TIGHT * plan.passes:
         allows = f"but `passes` allows {plan.passes}"
@@ -79,10 +80,10 @@ def _out_of_reach(plan: TrainingPlan, tol: float, job: Job, foreseen: Forecast) 
             f"A certificate of {tol:g} usually takes about {format_passes(usual)} here, {allows}. "
             "Raise it, ask for a larger `tol`, or see what fewpass plan advises."
         )
-    elif plan.solver.kind == "pegasos":
+    elif method_class(streaming(plan).kind).is_sublinear:
         yield (
-            "The excess of pegasos falls like one over the number of passes, and its "
-            f"certificate no faster. `solver=psdca` proves {tol:g} sooner."
+            f"The excess of {solver} falls like one over the number of passes, and its "
+            f"certificate no faster. `solver={DUAL}` proves {tol:g} sooner."
         )
     elif usual is None and (enough is None or enough > plan.passes):
         yield from _not_foreseen(plan, tol, job, foreseen)
@@ -92,10 +93,16 @@ def _not_foreseen(plan: TrainingPlan, tol: float, job: Job, foreseen: Forecast) 
     if conditioning(job.problem, job.stats) is None:  # a kink, or too small a lam: nothing is known
         return
     kind, best = best_method(job.problem, job.stats, tol)
-    most = "one pass" if plan.passes == 1 else f"{plan.passes} passes"
+    fits = _if_it_fits(kind, plan, job)
+    if plan.passes == 1:  # `passes` decided on the method, too
+        yield (
+            f"Whether one pass comes to a certificate of {tol:g} cannot be foreseen. With more "
+            f"`passes`, {kind} usually takes about {best:.0f}{fits}."
+        )
+        return
     yield (
-        f"Whether {foreseen.solver} comes to a certificate of {tol:g} in {most} cannot be "
-        f"foreseen. `solver={kind}` usually takes about {best:.0f}{_if_it_fits(kind, plan, job)}."
+        f"Whether {foreseen.solver} comes to a certificate of {tol:g} in {plan.passes} passes "
+        f"cannot be foreseen. `solver={kind}` usually takes about {best:.0f}{fits}."
     )
 
 
@@ -120,17 +127,12 @@ def _hints(plan: TrainingPlan, job: Job, foreseen: Forecast) -> Iterator[str]:
         return
     if plan.tol is not None:
         yield from _shorter(plan, job, known, foreseen)
-    if _is_s2gd(plan) and known.largest > HEAVY_TAIL * known.mean:
+    if method_class(streaming(plan).kind).halves_steps and known.largest > HEAVY_TAIL * known.mean:
         yield (
             f"The longest row's loss is {known.largest / known.mean:.0f} times as curved as the "
             "mean, so the first step may be too long; each halving costs an epoch. "
             f"Ingest with `scale={UNIT_ROWS}` to avoid it."
         )
-
-
-def _is_s2gd(plan: TrainingPlan) -> bool:
-    """Whether the method halves its step where a row is too long; none is imported to say so."""
-    return plan.solver.kind in ("s2gd", "s2gd+", "svrg")
 
 
 def _shorter(
@@ -159,7 +161,7 @@ def _cures(tol: float, job: Job, known: Conditioning, best: float) -> Iterator[s
     lam = lam_for(FEW_PASSES, known, job.stats.n, tol)
     if lam is not None:
         yield (
-            f"With `lam={lam:.1g}` ({lam * job.stats.n:.2g}/n) s2gd+ usually takes about "
+            f"With `lam={lam:.1g}` ({lam * job.stats.n:.2g}/n) {PRIMAL} usually takes about "
             f"{FEW_PASSES} passes; the model is then another."
         )
 
@@ -169,7 +171,7 @@ def best_method(problem: Problem, stats: ProblemStats, tol: float) -> tuple[str,
     single = stats._replace(streams=1, stream_rows=stats.n)
     passes = {
         solver.kind: solver.expected_passes(problem, single, tol).usual
-        for solver in (method_class(word)() for word in ("s2gd+", "psdca"))
+        for solver in (method_class(word)() for word in (PRIMAL, DUAL))
     }
     known = {kind: number for kind, number in passes.items() if number is not None}
     return min(known.items(), key=lambda item: item[1])

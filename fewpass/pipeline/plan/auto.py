@@ -30,7 +30,15 @@ from fewpass.pipeline.sizes import format_passes
 from fewpass.solvers.estimates.expected_passes import conditioning
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ProblemStats
-from fewpass.solvers.registry import method_class
+from fewpass.solvers.registry import (
+    DUAL,
+    ONE_LEARNER,
+    PRIMAL,
+    SECOND_ORDER,
+    SEVERAL_LEARNERS,
+    SMALLER_DUAL,
+    method_class,
+)
 
 FEW_MODELS = 4  # of onepass: each may have a streaming Newton, as one alone
 MOST_MODELS = 64  # of onepass: beyond, averaged SGD, which takes a ninth of the time for many
@@ -44,7 +52,7 @@ FAR_BEHIND = 2.0  # times what is foreseen to be left
 PATIENCE = 2.0  # times what is foreseen, before a method is judged
 NOTHING = 1.0 - 1e-9  # relative gap
 IN_GROUPS = "for some classes at a time, as no method fits all of them into the memory"
-KINKED = "psdca, as no gradient certifies the plain hinge"
+KINKED = f"{DUAL}, as no gradient certifies a loss with a kink"
 
 
 def method(word: str, **settings: Any) -> Method:
@@ -101,10 +109,10 @@ def choose(
     if plan.tol is None or plan.passes == 1:
         return for_one_pass("no tolerance" if plan.tol is None else "one pass", stats, fits, models)
     if not problem.loss.is_smooth:
-        return for_a_kink(fits, fits_in_groups)
+        return for_a_kink(problem.loss.name, fits, fits_in_groups)
     if conditioning(problem, stats) is None:
         return MethodChoice(
-            methods=(method("psdca"),), reason="psdca, as lam is too small to foresee more"
+            methods=(method(DUAL),), reason=f"{DUAL}, as lam is too small to foresee more"
         )
     known = {"resident": resident, "sorted_rows": sorted_rows}
     wanted = list(candidates(problem, stats, plan.tol, **known))
@@ -122,14 +130,15 @@ def where_memory_is_short(
     wanted: list[Method], fits: Callable[[Method], bool], fits_in_groups: Callable[[Method], bool]
 ) -> MethodChoice:
     """Choose where none of the wanted methods fits: a smaller state, or fewer classes at a time."""
-    if fits(method("sdca")):
-        reason = "sdca, as psdca does not fit into the memory"
-        return MethodChoice(methods=(method("sdca"),), reason=reason)
+    if fits(method(SMALLER_DUAL)):
+        reason = f"{SMALLER_DUAL}, as {DUAL} does not fit into the memory"
+        return MethodChoice(methods=(method(SMALLER_DUAL),), reason=reason)
     for one in wanted:
         if fits_in_groups(one):
             return MethodChoice(methods=(one,), reason=f"{one.kind}, {IN_GROUPS}")
     return MethodChoice(
-        methods=(method("asgd"),), reason="asgd, as no other method fits into the memory"
+        methods=(method(ONE_LEARNER),),
+        reason=f"{ONE_LEARNER}, as no other method fits into the memory",
     )
 
 
@@ -140,36 +149,40 @@ def for_one_pass(
 
     Streaming Newton is left out where that of all models would be too much work together.
     """
-    most_work = method_class("onepass").most_work
+    most_work = method_class(SEVERAL_LEARNERS).most_work
     bearable = models <= FEW_MODELS or models * stats.n * stats.d**2 <= most_work
     learners: dict[str, Any] = {} if bearable else {"newton_columns": 0}
     if models > MOST_MODELS:
         why = f"is not taken for {models} models"
     elif stats.columns is None:
         why = "needs statistics of the columns"
-    elif not fits(method("onepass", **learners)):
+    elif not fits(method(SEVERAL_LEARNERS, **learners)):
         why = "does not fit into the memory"
     else:
         return MethodChoice(
-            methods=(method("onepass", **learners),), reason=f"onepass, as {asked} was asked for"
+            methods=(method(SEVERAL_LEARNERS, **learners),),
+            reason=f"{SEVERAL_LEARNERS}, as {asked} was asked for",
         )
     return MethodChoice(
-        methods=(method("asgd"),), reason=f"asgd, as {asked} was asked for, and onepass {why}"
+        methods=(method(ONE_LEARNER),),
+        reason=f"{ONE_LEARNER}, as {asked} was asked for, and {SEVERAL_LEARNERS} {why}",
     )
 
 
 def for_a_kink(
-    fits: Callable[[Method], bool], fits_in_groups: Callable[[Method], bool]
+    loss: str, fits: Callable[[Method], bool], fits_in_groups: Callable[[Method], bool]
 ) -> MethodChoice:
     """Choose among the methods whose certificate does not go by gradients."""
-    kinked, smaller = (method(w, **method_class(w).better["hinge"]) for w in ("psdca", "sdca"))
+    kinked, smaller = (
+        method(word, **method_class(word).better.get(loss, {})) for word in (DUAL, SMALLER_DUAL)
+    )
     if fits(kinked):
         return MethodChoice(methods=(kinked,), reason=KINKED)
     if fits(smaller):
-        reason = "sdca, as psdca, which certifies the plain hinge, does not fit into the memory"
+        reason = f"{SMALLER_DUAL}, as {DUAL} does not fit into the memory"
         return MethodChoice(methods=(smaller,), reason=reason)
     grouped = fits_in_groups(kinked)
-    return MethodChoice(methods=(kinked,), reason=f"psdca, {IN_GROUPS}" if grouped else KINKED)
+    return MethodChoice(methods=(kinked,), reason=f"{DUAL}, {IN_GROUPS}" if grouped else KINKED)
 
 
 def candidates(
@@ -178,10 +191,10 @@ def candidates(
     """Yield the methods for a smooth loss, first choice first."""
     known = conditioning(problem, stats)
     assert known is not None, "asked before"
-    K, dual, primal = known.slowness(stats.n), method("psdca"), method("s2gd+")
+    K, dual, primal = known.slowness(stats.n), method(DUAL), method(PRIMAL)
     few = stats.d <= (MORE_COLUMNS if K > HARD else FEW_COLUMNS)
     if few:
-        columns = method("newton")
+        columns = method(SECOND_ORDER)
         fewer = passes_of(dual, problem, stats, tol) < passes_of(columns, problem, stats, tol)
         yield from (dual, columns) if fewer and not resident else (columns, dual)
         return

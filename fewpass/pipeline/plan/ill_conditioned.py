@@ -9,13 +9,12 @@ from typing import NamedTuple
 from fewpass.solvers.estimates.expected_passes import conditioning
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ProblemStats
+from fewpass.solvers.registry import method_class
 
 HEAVY_TAIL = 50.0  # largest over mean smoothness, or square of a row's norm
 UNIT_ROWS = "unit-rows"
 #: K, per pass, beyond which steps of one size learn from the largest columns alone.
 HOPELESS = 1000.0
-#: Methods that take columns of any scale as they are.
-SCALE_FREE = ("newton", "onepass", "simba")
 
 
 class Columns(NamedTuple):
@@ -35,7 +34,7 @@ def ill_conditioned(
     """
     known = conditioning(problem, stats)
     smooth = not math.isinf(problem.loss.curvature)
-    if kind in SCALE_FREE or (known is None and smooth):
+    if method_class(kind).scale_free or (known is None and smooth):
         return []
     K = known.slowness(stats.n) if known else stats.mean_square / (problem.lam * stats.n)
     if HOPELESS * passes >= K:

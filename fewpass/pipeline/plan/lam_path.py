@@ -8,12 +8,13 @@ held-out rows (`fewpass/pipeline/scoring/held_out.py`).
 from __future__ import annotations
 
 from fewpass.pipeline.plan.auto import MOST_MODELS
+from fewpass.pipeline.settings.methods import Auto
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.solvers.registry import method_class
 from fewpass.storage.manifest import Labels, Manifest
 
 PATH = Lam.of("1/n,.1/n,.01/n")
-WITH_PATH = ("auto", "onepass")  # asgd is the paper's, at the lam that is asked for
 
 
 def with_lam_path(plan: TrainingPlan, manifest: Manifest) -> TrainingPlan:
@@ -25,10 +26,17 @@ def with_lam_path(plan: TrainingPlan, manifest: Manifest) -> TrainingPlan:
     judged = plan.held_out is not None or bool(plan.source and plan.source.test_fraction)
     one_pass = (plan.tol is None or plan.passes == 1) and not plan.early_stopping
     asked = "lam" in plan.model_fields_set or plan.start_from is not None
-    if asked or not judged or not one_pass or plan.solver.kind not in WITH_PATH:
+    if asked or not judged or not one_pass or not _tries_several(plan):
         return plan
     labels = manifest.targets.labels if isinstance(manifest.targets, Labels) else ()
     several = len(labels) > 2 and plan.positive is None
     if several and len(labels) <= MOST_MODELS < len(labels) * len(PATH.factors):
         return plan
     return plan.model_copy(update={"lam": PATH})
+
+
+def _tries_several(plan: TrainingPlan) -> bool:
+    if isinstance(plan.solver, Auto):
+        return True
+    tries: bool = method_class(plan.solver.kind).tries_several_lam
+    return tries

@@ -1,23 +1,38 @@
 """The memory of a training where nobody said how much: a gibibyte, or what the job needs.
 
 More is taken only where rows then stay in memory from pass to pass, or where the method's state
-asks for it, and never more than half of what this process may use.  What was taken is part of the
+asks for it, and never more than half of what this process may use.  Classes are trained in groups,
+one after the other, where reading the rows once for each group costs less than the memory that
+their states would take together.  What was taken is part of the
 run's plan: going on anywhere else means the same bits.
 """
 
 from __future__ import annotations
 
+import numpy as np
+
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import usable_memory_bytes
 from fewpass.pipeline.plan.forecast import memory_of
-from fewpass.pipeline.plan.job import is_grouped, make_job, rereads, with_method_chosen
+from fewpass.pipeline.plan.job import (
+    groups_of,
+    is_grouped,
+    make_job,
+    may_be_grouped,
+    rereads,
+    tasks_of,
+    with_method_chosen,
+)
 from fewpass.pipeline.settings.methods import Auto, Method
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.streaming.windows import OVERHEAD_BYTES
+from fewpass.pipeline.streaming.windows import OVERHEAD_BYTES, rows_bytes
+from fewpass.solvers.registry import SEVERAL_LEARNERS
 from fewpass.storage.dataset import Dataset
 
 SHARE = 2  # of what a process may use, a half is taken at most
 ROUND = 10**6  # what is needed is told in megabytes
+READING = 8  # bytes of memory that a byte is worth which is not read and decoded once more
+CANDIDATES = 8  # budgets that are compared
 
 
 def with_memory(plan: TrainingPlan, dataset: Dataset, most: int | None = None) -> TrainingPlan:
@@ -42,9 +57,11 @@ def with_memory(plan: TrainingPlan, dataset: Dataset, most: int | None = None) -
         return plan
     needed = _needed(widest, dataset)
     if needed is None:  # rows do not stay in memory, whatever is given
-        return plan if _fits(plan, dataset) else widest
-    enough = plan.model_copy(update={"memory": needed})
-    return enough if needed < most and _suffices(enough, dataset) else widest
+        wider = plan if _fits(plan, dataset) else _for_all_states(plan, widest, dataset)
+    else:
+        enough = plan.model_copy(update={"memory": needed})
+        wider = enough if needed < most and _suffices(enough, dataset) else widest
+    return _with_groups(plan, wider, dataset)
 
 
 def _for_its_learners(
@@ -56,13 +73,58 @@ def _for_its_learners(
     """
     try:
         wanted = with_method_chosen(widest, dataset)
-        if wanted.solver.kind != "onepass" or _method(plan, dataset) == wanted.solver:
+        if wanted.solver.kind != SEVERAL_LEARNERS or _method(plan, dataset) == wanted.solver:
             return None
         state = memory_of(wanted, make_job(wanted, dataset))["state_bytes"]
     except BadInput:
         return None
     enough = plan.memory + -(-state // ROUND) * ROUND
     return plan.model_copy(update={"memory": enough}) if enough <= widest.memory else None
+
+
+def _for_all_states(plan: TrainingPlan, widest: TrainingPlan, dataset: Dataset) -> TrainingPlan:
+    """Return the plan with the memory that the states of all models take, beside what rows have."""
+    try:
+        chosen = with_method_chosen(widest, dataset)
+        state = memory_of(chosen, make_job(chosen, dataset))["state_bytes"]
+    except BadInput:
+        return widest
+    enough = plan.model_copy(update={"memory": plan.memory + -(-state // ROUND) * ROUND})
+    return enough if enough.memory < widest.memory and _fits(enough, dataset) else widest
+
+
+def _with_groups(plan: TrainingPlan, wider: TrainingPlan, dataset: Dataset) -> TrainingPlan:
+    """Return the plan with what training classes in groups takes, where that is the better way.
+
+    It is where the memory, and what is read anew for every group, are least together.
+    """
+    if _fits(plan, dataset) or not _may_be_grouped(wider, dataset):
+        return wider
+    sizes = np.geomspace(plan.memory, wider.memory, CANDIDATES).tolist()
+    tried = [plan.model_copy(update={"memory": -(-int(size) // ROUND) * ROUND}) for size in sizes]
+    costs = [_cost(candidate, dataset) for candidate in (plan, *tried[1:-1], wider)]
+    least = min(cost for cost in costs)
+    return wider if least == np.inf else (plan, *tried[1:-1], wider)[costs.index(least)]
+
+
+def _may_be_grouped(plan: TrainingPlan, dataset: Dataset) -> bool:
+    try:
+        plan = with_method_chosen(plan, dataset)
+        return may_be_grouped(plan, make_job(plan, dataset).rule)
+    except BadInput:
+        return False
+
+
+def _cost(plan: TrainingPlan, dataset: Dataset) -> float:
+    """Return the memory of a plan and what it reads, in bytes; infinite where it does not fit."""
+    try:
+        plan = with_method_chosen(plan, dataset)
+        job = make_job(plan, dataset)
+    except BadInput:
+        return np.inf
+    groups = len(groups_of(job, len(tasks_of(plan, job.rule, job.stats.n))))
+    passes = 1 if job.resident else plan.passes
+    return plan.memory + READING * groups * passes * rows_bytes(dataset.manifest)
 
 
 def _method(plan: TrainingPlan, dataset: Dataset) -> Method | Auto | None:

@@ -7,7 +7,7 @@ from typing import Protocol
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.training_plan import FREE_SHARE, TrainingPlan
 from fewpass.solvers.losses import Loss, Problem
-from fewpass.solvers.registry import loss_class
+from fewpass.solvers.registry import LOSS_OF_LABELS, LOSS_OF_NUMBERS, loss_class
 from fewpass.storage.manifest import Labels, Values
 
 
@@ -25,7 +25,7 @@ class TrainingData(Protocol):
 
 def loss_word(plan: TrainingPlan, targets: Labels | Values) -> str:
     """Return the word of the loss that the plan names, or of the one that suits the targets."""
-    return plan.loss or ("logistic" if isinstance(targets, Labels) else "squared")
+    return plan.loss or (LOSS_OF_LABELS if isinstance(targets, Labels) else LOSS_OF_NUMBERS)
 
 
 def loss_of(plan: TrainingPlan, data: TrainingData) -> Loss:
@@ -36,7 +36,7 @@ def loss_of(plan: TrainingPlan, data: TrainingData) -> Loss:
     if not labelled and not loss.takes_numbers:
         raise BadInput(
             f'The loss "{plan.loss}" needs labels, but the targets of {plan.dataset} are numbers. '
-            "Use `loss=squared`, or ingest again with `task=classification`."
+            f"Use `loss={LOSS_OF_NUMBERS}`, or ingest again with `task=classification`."
         )
     return loss
 

@@ -3,13 +3,16 @@
 STORE/generations/000007/files.json     the files of one refresh, written first
 /data           the data set made of them
 /run            the training on it, from the published model on
-/decision.json  whether its model is to be published, and why
+/decision.json  whether its model is to be published, and why; or that it was abandoned
+
+Both files are created where there is none, so of two refreshes that begin, or end, at once one wins
+and the other is told.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from fewpass.pipeline.errors import BadInput
@@ -18,15 +21,18 @@ from fewpass.pipeline.refresh.publishing import (
     Publication,
     PublishedMeanwhile,
     history,
+    is_published,
+    newest_readable,
     publish,
-    published,
 )
+from fewpass.pipeline.refresh.refused import Refused, refused
+from fewpass.solvers.refused import shown
 from fewpass.storage.folder import Folder
+from fewpass.storage.kinds import command, instead
 
 T = TypeVar("T")
 
 FILES, DECISION = "files.json", "decision.json"
-MAKE_ONE = "Make one with prefect run refresh."
 
 
 class Generation(NamedTuple):
@@ -51,13 +57,19 @@ class Generation(NamedTuple):
         """Whether its refresh is over."""
         return self.folder.exists(DECISION)
 
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether it was given up: then its files are not taken, and it has no model."""
+        told = _told(self.folder) if self.is_decided else None
+        return told is not None and told.get("abandoned") is True
+
 
 class Decision(NamedTuple):
     """What became of a generation's model."""
 
     published: bool
     reason: str
-    loss: float  # of the new model on the held-out rows
+    loss: float | None  # of the new model on the held-out rows; None: it was abandoned
     loss_before: float | None  # of the model published then
     rows: int  # of all generations so far
     after: int  # the publication that was followed then
@@ -66,13 +78,18 @@ class Decision(NamedTuple):
     decided_at: str  # UTC
     decided_by: str
     converged: bool | None = None  # as of the training: fewpass.pipeline.runs.outcome.Convergence
+    abandoned: bool = False  # its files are free for the next refresh
+
+
+class BegunMeanwhile(BadInput):
+    """A generation that another refresh began, or ended, at the same time; nothing was changed."""
 
 
 class GenerationState(NamedTuple):
     """A generation as a list of models shows it."""
 
     generation: int
-    state: str  # published, published before, kept back, not decided
+    state: str  # published, published before, kept back, not decided, abandoned
     files: tuple[str, ...]
     decision: dict[str, Any] | None  # the members of `Decision`
     publications: tuple[Publication, ...]  # of its model
@@ -89,10 +106,29 @@ def generations(store: Folder) -> list[Generation]:
 
 
 def begin_generation(store: Folder, number: int, files: tuple[str, ...]) -> Generation:
-    """Write down which files a generation is made of."""
+    """Write down which files a generation is made of; BegunMeanwhile where another one did."""
     folder = store.child(f"generations/{number:06d}")
-    folder.write(FILES, (json.dumps(files, indent=1) + "\n").encode())
+    if not folder.create(FILES, _as_list(files)):
+        raise BegunMeanwhile(
+            f"Nothing was changed: another refresh of {store.url} has just begun generation "
+            f"{number:06d}. Wait until it ends, and refresh again for what came since."
+        )
     return Generation(number, folder, files)
+
+
+def leave_out(generation: Generation, files: Collection[str]) -> Generation | None:
+    """Go on without some files of a generation; None where none is left, and it is gone."""
+    left = tuple(name for name in generation.files if name not in files)
+    if not left:
+        generation.folder.delete(FILES)
+        generation.folder.delete_tree()
+        return None
+    generation.folder.write(FILES, _as_list(left))
+    return generation._replace(files=left)
+
+
+def _as_list(files: Sequence[str]) -> bytes:
+    return (json.dumps(files, indent=1) + "\n").encode()
 
 
 def _files_in(folder: Folder) -> tuple[str, ...]:
@@ -116,8 +152,12 @@ def newest_run(store: str) -> str | None:
 
 
 def write_decision(store: str, generation: Generation, made: Decision) -> None:
-    """Write a decision down and carry it out."""
-    generation.folder.write(DECISION, (json.dumps(made._asdict()) + "\n").encode())
+    """Write a decision down and carry it out; BegunMeanwhile where there is one already."""
+    if not generation.folder.create(DECISION, (json.dumps(made._asdict()) + "\n").encode()):
+        raise BegunMeanwhile(
+            f"Nothing was changed: {generation.folder.address(DECISION)} was written by another "
+            f"refresh meanwhile. Look with fewpass models {Folder(store).url}."
+        )
     carry_out(store, generation)
 
 
@@ -128,7 +168,9 @@ def carry_out(store: str, generation: Generation) -> None:
     then it is withdrawn, and the next refresh decides anew.
     """
     after = decided(generation.folder, "after", int)
-    if not decided(generation.folder, "published", bool) or _is_done(store, generation, after):
+    if not decided(generation.folder, "published", bool):
+        return
+    if is_published(store, generation.number, after):
         return
     why, by = (decided(generation.folder, name, str) for name in ("reason", "decided_by"))
     try:
@@ -136,10 +178,6 @@ def carry_out(store: str, generation: Generation) -> None:
     except PublishedMeanwhile:  # nobody is to find a decision that did not come about
         generation.folder.delete(DECISION)
         raise
-
-
-def _is_done(store: str, generation: Generation, after: int) -> bool:
-    return any(p.number == after + 1 and p.generation == generation.number for p in history(store))
 
 
 def decided(folder: Folder, member: str, kind: type[T]) -> T:
@@ -163,15 +201,43 @@ def _told(folder: Folder) -> dict[str, Any] | None:
     return told if isinstance(told, dict) else None
 
 
-def models(store: str) -> list[GenerationState]:
+class Models(list[GenerationState]):
+    """The generations of a store, oldest first.
+
+    Attributes
+    ----------
+    refused : tuple of Refused
+        The files that are set aside, by name.
+    """
+
+    def __init__(
+        self, generations: Iterable[GenerationState] = (), refused: Iterable[Refused] = ()
+    ) -> None:
+        super().__init__(generations)
+        self.refused = tuple(refused)
+
+
+def models(store: str) -> Models:
     """Return how the models of a store stand, oldest generation first.
 
-    Raises BadInput where no refresh has made a generation, or a decision is none.
+    Raises BadInput where no refresh has found a file, or a decision is none.
     """
-    known, moves = generations(Folder(store)), history(store)
-    if not known:
-        raise BadInput(f"There is no generation at {Folder(store).url}. {MAKE_ONE}")
-    return [_state_of(generation, moves) for generation in known]
+    folder = Folder(store)
+    known, moves, aside = generations(folder), history(store), refused_now(folder)
+    if not known and not aside:
+        raise BadInput(instead(folder, "store"))
+    return Models((_state_of(generation, moves) for generation in known), aside)
+
+
+def refused_now(store: Folder) -> list[Refused]:
+    """Return the files that are set aside and that no generation has taken since."""
+    took = taken(generations(store))
+    return [one for one in refused(store) if one.file not in took]
+
+
+def taken(known: Iterable[Generation]) -> set[str]:
+    """Return the files that generations have taken, but for those that were abandoned."""
+    return {name for one in known if not one.is_abandoned for name in one.files}
 
 
 def _state_of(generation: Generation, moves: Sequence[Publication]) -> GenerationState:
@@ -182,6 +248,8 @@ def _state_of(generation: Generation, moves: Sequence[Publication]) -> Generatio
     state = "kept back" if decision else "not decided"
     if own:
         state = "published" if own[-1] is moves[-1] else "published before"
+    elif generation.is_abandoned:
+        state = "abandoned"
     return GenerationState(generation.number, state, generation.files, decision, own)
 
 
@@ -209,15 +277,22 @@ def publish_generation(
     PublishedMeanwhile
         When somebody else published at the same time; nothing was changed.
     """
+    for name, given in (("generation", number), ("after", NONE_YET if after is None else after)):
+        if not isinstance(given, int) or isinstance(given, bool):
+            raise BadInput(f"{name} is {shown(given)}. Give a whole number, such as 7.")
     known = generations(Folder(store))
+    if not known:
+        raise BadInput(instead(Folder(store), "store"))
     if not 1 <= number <= len(known):
         raise BadInput(
-            f"There is no generation {number:06d} at {Folder(store).url}. "
-            + (f"fewpass models {store} lists those that are there." if known else MAKE_ONE)
+            f"There is no generation {shown(number).zfill(6)} at {Folder(store).url}. "
+            f"{command('models', store)} lists those that are there."
         )
     if not known[number - 1].is_decided:
         raise BadInput(f"Generation {number:06d} is not decided yet. The next refresh finishes it.")
-    current = published(store)
+    if known[number - 1].is_abandoned:
+        raise BadInput(f"Generation {number:06d} was abandoned. Publish another one.")
+    current = newest_readable(store)
     if current and current.generation == number and after in (None, current.number):
         raise BadInput(f"Nothing was changed: it is the one that is used ({current.sentence()}).")
     newest = current.number if current else NONE_YET

@@ -3,14 +3,19 @@
     STORE/publications/000003.json   the third publication: which generation, when, by whom, and why
 
 The newest is followed.  Publishing creates the next number where there is none, so of two who
-publish at once one wins, and the other is told.
+publish at once one wins, and the other is told.  One that cannot be read, such as a power cut could
+leave of an earlier version, is named and passed over: the next newest is followed, and the next
+publication comes after both.
 """
 
 from __future__ import annotations
 
 import getpass
+import logging
 import socket
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from functools import cache
 from typing import Annotated, NamedTuple
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
@@ -20,7 +25,10 @@ from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import weights_digest
 from fewpass.storage.folder import Damaged, Folder
+from fewpass.storage.kinds import command
 from fewpass.storage.seal import seal, unseal
+
+logger = logging.getLogger(__name__)
 
 PUBLICATIONS = "publications"
 EARLIER = "published.json"  # the pointer in stores of earlier versions
@@ -62,18 +70,53 @@ def run_of(store: str, generation: int) -> str:
 
 
 def history(store: str) -> list[Publication]:
-    """Return all publications of a store, oldest first; Damaged names one that is none."""
+    """Return all publications of a store that can be read, oldest first; others are warned of."""
     folder = Folder(store)
-    return [_read(folder, number) for number in _numbers(folder)]
+    return list(_readable(folder, _numbers(folder)))
 
 
 def published(store: str) -> Publication | None:
-    """Return a store's newest publication; None when there is none yet."""
+    """Return a store's newest publication that can be read; None when there is none yet.
+
+    Damaged when none of them can be read.
+    """
     folder = Folder(store)
     numbers = _numbers(folder)
-    if not numbers:
-        return None
-    return _read(folder, numbers[-1])
+    found = _newest(folder, numbers)
+    if found is None and numbers:
+        try:
+            return _read(folder, numbers[-1])
+        except (Damaged, FileNotFoundError) as error:
+            raise Damaged(
+                f"{error} No other publication of {folder.url} can be read. Publish a model again: "
+                f"fewpass publish {folder.url} NUMBER."
+            ) from error
+    return found
+
+
+def newest_readable(store: str) -> Publication | None:
+    """Return what is followed until the next publication; None also where none can be read."""
+    folder = Folder(store)
+    return _newest(folder, _numbers(folder))
+
+
+def _newest(folder: Folder, numbers: list[int]) -> Publication | None:
+    return next(_readable(folder, reversed(numbers)), None)
+
+
+def _readable(folder: Folder, numbers: Iterable[int]) -> Iterator[Publication]:
+    """Yield publications one by one; a warning names each that cannot be read."""
+    for number in numbers:
+        try:
+            yield _read(folder, number)
+        except (Damaged, FileNotFoundError) as error:
+            _warn(f"{error} It is passed over. Publish again what it was to publish, or remove it.")
+
+
+@cache
+def _warn(sentence: str) -> None:
+    """Warn once in a process: some ask for the newest publication again and again."""
+    logger.warning(sentence)
 
 
 def _numbers(folder: Folder) -> list[int]:
@@ -82,8 +125,8 @@ def _numbers(folder: Folder) -> list[int]:
     if not found and folder.exists(EARLIER):
         raise BadInput(
             f"{folder.address(EARLIER)} was written by an earlier version, and is not followed any "
-            f"more. Look which generation it names, remove it, and say fewpass publish "
-            f"{folder.url} NUMBER."
+            f"more. Look which generation it names, remove it, and say "
+            f"{command('publish', folder.url, 'NUMBER')}."
         )
     return found
 
@@ -101,10 +144,7 @@ def _read(folder: Folder, number: int) -> Publication:
             raise ValueError(f"it is number {found.number}")  # noqa: TRY301 - told as the others
     except ValueError as error:
         said = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
-        raise Damaged(
-            f"{folder.address(_key(number))} is no publication ({said}). Remove it to follow the "
-            "one before, and publish again."
-        ) from error
+        raise Damaged(f"{folder.address(_key(number))} is no publication ({said}).") from error
     return found
 
 
@@ -129,21 +169,28 @@ def publish(
     folder = Folder(store)
     digest = weights_digest(load_model(RunFolder(run_of(store, generation))).weights)
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    made = Publication(after + 1, generation, digest, now, by or who(), why)
-    current = published(store)
+    numbers = _numbers(folder)
+    current = _newest(folder, numbers)
     if (current.number if current else NONE_YET) != after:
         raise _overtaken(store, after, current)
-    if not folder.create(_key(made.number), seal(made._asdict(), indent=1)):
-        raise _overtaken(store, after, published(store))
-    folder.sync([_key(made.number)])
+    number = max(numbers, default=NONE_YET) + 1  # some that cannot be read may come after that one
+    made = Publication(number, generation, digest, now, by or who(), why)
+    if not folder.create(_key(number), seal(made._asdict(), indent=1)):
+        raise _overtaken(store, after, newest_readable(store))
     return made
+
+
+def is_published(store: str, generation: int, after: int) -> bool:
+    """Whether a generation's model was published after the publication of that number."""
+    return any(p.number > after and p.generation == generation for p in history(store))
 
 
 def _overtaken(store: str, after: int, current: Publication | None) -> PublishedMeanwhile:
     newest = f"is number {current.number} ({current.sentence()})" if current else "was removed"
     return PublishedMeanwhile(
         f"Nothing was changed: the newest publication {newest}, where number {after} was expected. "
-        f"Look with fewpass models {Folder(store).url}, and publish again if that is still meant."
+        f"Look with {command('models', Folder(store).url)}, and publish again if that is still "
+        "meant."
     )
 
 

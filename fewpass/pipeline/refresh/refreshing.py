@@ -1,7 +1,8 @@
 """Learning from files as they come: what is new becomes a data set, a run, and a decision.
 
 A generation (generations.py) without a decision is finished before anything new is looked at, so
-a refresh that died is simply run again.  Every file is taken once, by its name.
+a refresh that died is simply run again.  Every file is taken once, by its name; one that cannot be
+read is set aside (taking.py), and one generation that never gets done can be abandoned.
 """
 
 from __future__ import annotations
@@ -17,54 +18,101 @@ from fewpass.pipeline.refresh.generations import (
     carry_out,
     decided,
     generations,
+    taken,
     write_decision,
 )
 from fewpass.pipeline.refresh.publishing import published, who
+from fewpass.pipeline.refresh.refused import forget, refused, worth_trying
+from fewpass.pipeline.runs.lease import Lease
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.sources.streams import find
+from fewpass.pipeline.sources.streams import Address, find
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 
+LEASE = "refresh.lease.json"  # of a store
 HELD_OUT = 0.1  # of the first generation's rows, where no held-out data set is named
 
 
+def alone_in(store: str) -> Lease:
+    """Keep every other refresh out of a store during a `with` block.
+
+    Raises
+    ------
+    InUse
+        When a living process is refreshing it.  A BadInput.
+    """
+    return Lease(Folder(store), LEASE, "refreshed")
+
+
 def next_generation(plan: RefreshPlan) -> Generation | None:
-    """Return the generation that waits to be finished, else one of what is new, else None."""
+    """Return the generation that waits to be finished, else one of what is new, else None.
+
+    Raises
+    ------
+    BegunMeanwhile
+        When another refresh began one at the same time; see `alone_in`.
+    """
     store = Folder(plan.store)
     known = generations(store)
     if known:
         if not known[-1].is_decided:
             return known[-1]
         carry_out(plan.store, known[-1])  # a refresh may have died between the two
-    taken = {name for generation in known for name in generation.files}
-    new = tuple(name for name in _found(plan.sources) if name not in taken)
+    new = tuple(address.name for address in _new_in(plan, store, taken(known)))
     return begin_generation(store, len(known) + 1, new) if new else None
 
 
-def _found(sources: tuple[str, ...]) -> list[str]:
-    names: list[str] = []
+def _new_in(plan: RefreshPlan, store: Folder, took: set[str]) -> list[Address]:
+    """Return the files that were not taken, nor refused as they are now."""
+    found = {address.name: address for address in _found(plan.sources)}
+    aside = refused(store)
+    gone = {one.file for one in aside if one.file not in found and not _is_there(one.file)}
+    forget(store, gone)
+    free = [address for name, address in found.items() if name not in took]
+    return worth_trying(free, aside, plan.ingest)
+
+
+def _found(sources: tuple[str, ...]) -> list[Address]:
+    found: list[Address] = []
     for source in sources:
         try:
-            names += [address.name for address in find([source], {})]
+            found += find([source], {}, empty=True)
         except FileNotFoundError:  # an inbox may be empty
             continue
-    return names
+    return found
+
+
+def _is_there(file: str) -> bool:
+    try:
+        return bool(find([file], {}, empty=True))
+    except (FileNotFoundError, BadInput):  # a folder may have its name by now
+        return False
 
 
 def ingest_plan(plan: RefreshPlan, generation: Generation) -> IngestPlan:
     """Return how a generation's files become a data set with the columns of the first one's."""
-    first = generation.number == 1
+    first = first_of(plan.store)
     values = plan.ingest.model_dump()
     values |= {"sources": generation.files, "dataset": generation.data}
-    if not first:
-        values |= {"like": f"{plan.store.rstrip('/')}/generations/000001/data", "scale": "auto"}
+    if generation.number != first:
+        values |= {"like": f"{_generation_at(plan.store, first)}/data", "scale": "auto"}
     elif plan.held_out is None:
         values["test_fraction"] = HELD_OUT
     return IngestPlan.model_validate(values)
+
+
+def first_of(store: str) -> int:
+    """Return the number of the generation that the columns of all others come from."""
+    known = generations(Folder(store))
+    return next((one.number for one in known if not one.is_abandoned), len(known) + 1)
+
+
+def _generation_at(store: str, number: int) -> str:
+    return f"{store.rstrip('/')}/generations/{number:06d}"
 
 
 def training_plan(plan: RefreshPlan, generation: Generation) -> TrainingPlan:
@@ -95,15 +143,20 @@ def _start_of(store: str, run: RunFolder) -> str | None:
 def rows_so_far(plan: RefreshPlan, generation: Generation) -> int:
     """Count the rows of this generation and of all before it."""
     rows = Dataset.open(generation.data).manifest.n_rows
-    if generation.number > 1:
-        before = Folder(plan.store).child(f"generations/{generation.number - 1:06d}")
-        rows += decided(before, "rows", int)
-    return rows
+    return rows + rows_before(plan.store, generation)
+
+
+def rows_before(store: str, generation: Generation) -> int:
+    """Count the rows of all generations before this one."""
+    if generation.number == 1:
+        return 0
+    before = Folder(store).child(f"generations/{generation.number - 1:06d}")
+    return decided(before, "rows", int)
 
 
 def held_out(plan: RefreshPlan) -> str:
     """Return the data set that models are judged on."""
-    return plan.held_out or f"{plan.store.rstrip('/')}/generations/000001/data-test"
+    return plan.held_out or f"{_generation_at(plan.store, first_of(plan.store))}/data-test"
 
 
 def decide(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any, Self
 
+from fewpass.pipeline.reporting.safe_text import as_html
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder
 
@@ -54,7 +54,7 @@ def _of_training(result: TrainingResult) -> dict[str, Any]:
 
 def _facts(facts: Mapping[str, Any]) -> str:
     rows = (
-        f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>"
+        f"<tr><th>{as_html(name)}</th><td>{as_html(str(value))}</td></tr>"
         for name, value in facts.items()
         if value is not None
     )
@@ -63,7 +63,7 @@ def _facts(facts: Mapping[str, Any]) -> str:
 
 def _rows(rows: Sequence[Mapping[str, Any]]) -> str:
     """Lay out rows of the same columns; numbers to six digits."""
-    head = "".join(f"<th>{escape(name)}</th>" for name in rows[0])
+    head = "".join(f"<th>{as_html(name)}</th>" for name in rows[0])
     body = "".join(
         "<tr>" + "".join(f"<td>{_number(value)}</td>" for value in row.values()) + "</tr>"
         for row in rows

@@ -8,9 +8,9 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from html import escape
 from typing import Any
 
+from fewpass.pipeline.reporting.safe_text import as_html
 from fewpass.pipeline.runs.outcome import Event
 from fewpass.pipeline.sizes import format_passes
 
@@ -117,7 +117,7 @@ class NotebookBar:
 
         numbers = self._numbers
         bar = f'<progress value="{numbers.passes}" max="{numbers.most}"></progress>'
-        picture = HTML(f"{bar} {escape(str(numbers))}")
+        picture = HTML(f"{bar} {as_html(str(numbers))}")
         if self._handle is None:
             self._handle = display(picture, display_id=True)
         else:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fewpass.pipeline.encoding.schema import told_columns
+from fewpass.pipeline.reporting.safe_text import as_markdown
 from fewpass.pipeline.runs.model import load_model, trained_lam
 from fewpass.pipeline.runs.outcome import Convergence
 from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
@@ -27,7 +28,7 @@ def model_card(run: RunFolder, evaluations: Mapping[str, Evaluation] | None = No
     model = load_model(run)
     saved = Saved.of(run.snapshots.load(model.snapshot))
     parts = [
-        f"# Model {run.folder.name}",
+        f"# Model {as_markdown(run.folder.name)}",
         _table(_model_facts(run, model.record, saved)),
         "## Data set",
         _table(_data_facts(model.record)),
@@ -73,7 +74,7 @@ def _data_facts(record: RunRecord) -> dict[str, Any]:
 
 def _columns(record: RunRecord) -> list[str]:
     """Lay out the columns of a table that was encoded, and what becomes of each."""
-    told = {f"`{name}`": what for name, what in told_columns(record.columns)}
+    told = dict(told_columns(record.columns))
     return ["## Columns", _table(told)] if told else []
 
 
@@ -97,11 +98,14 @@ def _evaluations(evaluations: Mapping[str, Evaluation]) -> list[str]:
     if not evaluations:
         return ["None was made yet."]
     return [
-        f"On {dataset}:\n\n" + _table({k: v for k, v in e._asdict().items() if v is not None})
+        f"On {as_markdown(dataset)}:\n\n"
+        + _table({k: v for k, v in e._asdict().items() if v is not None})
         for dataset, e in evaluations.items()
     ]
 
 
 def _table(facts: Mapping[str, Any]) -> str:
-    lines = [f"| {name} | {value} |" for name, value in facts.items()]
+    lines = [
+        f"| {as_markdown(name)} | {as_markdown(str(value))} |" for name, value in facts.items()
+    ]
     return "\n".join(["| | |", "|---|---|", *lines])

@@ -1,8 +1,9 @@
-"""One training at a time in a run's folder, and nobody locked out by the dead.
+"""One training at a time in a run's folder, one refresh in a store, nobody locked out by the dead.
 
-The holder's name lies in `lease.json`, created only where there is none, and is written again
-every few seconds.  A lease is stale when its holder is dead: on the same machine that is known at
-once, elsewhere when it gave no sign of life for a minute (clocks must agree to some seconds).
+The holder's name lies in `lease.json`, of a store in `refresh.lease.json`, created only where there
+is none, and is written again every few seconds.  A lease is stale when its holder is dead: on the
+same machine that is known at once, elsewhere when it gave no sign of life for a minute (clocks must
+agree to some seconds).
 Before each snapshot the holder looks whether the lease is still its own, so that one who was only
 asleep, and was taken for dead, stops instead of writing on.
 """
@@ -23,7 +24,7 @@ from uuid import uuid4
 import psutil  # type: ignore[import-untyped]
 from pydantic import ConfigDict, Field, TypeAdapter
 
-from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.errors import AtWork
 from fewpass.storage.folder import Folder
 from fewpass.storage.local_files import NoFile
 from fewpass.storage.seal import seal, unseal
@@ -34,8 +35,8 @@ RENEW_S = 15.0
 SAME_START_S = 30.0  # a process id is used again later than this, clock corrections included
 
 
-class InUse(BadInput):
-    """A run folder that another process is training into."""
+class InUse(AtWork):
+    """A folder that another process is at work in."""
 
 
 class LeaseLost(RuntimeError):  # noqa: N818 - users read the message, not the name
@@ -95,9 +96,9 @@ def process_lives(pid: int, started: float) -> bool:
         return False
 
 
-def holder_of(folder: Folder) -> Holder | None:
+def holder_of(folder: Folder, key: str = KEY) -> Holder | None:
     """Return who holds a folder's lease; None when nobody does, or what is there is no lease."""
-    return _holder_in(_told(folder))
+    return _holder_in(_told(folder, key))
 
 
 def lease_faults(folder: Folder) -> Iterator[str]:
@@ -119,10 +120,10 @@ def release_stale(folder: Folder) -> Holder | None:
     return holder if _bury(folder, told) else None
 
 
-def _told(folder: Folder) -> bytes | None:
+def _told(folder: Folder, key: str = KEY) -> bytes | None:
     """Return what lies there as the lease, b"" if that is no file; None when nothing does."""
     try:
-        return folder.read(KEY)
+        return folder.read(key)
     except NoFile:
         return b""
     except FileNotFoundError:
@@ -138,19 +139,19 @@ def _holder_in(told: bytes | None) -> Holder | None:
     return None
 
 
-def _bury(folder: Folder, stale: bytes) -> bool:
+def _bury(folder: Folder, stale: bytes, key: str = KEY) -> bool:
     """Remove a lease if it still is that one; of several that want to, who makes the mark does.
 
     Returns whether it was removed here.
     """
     dead = _holder_in(stale)
     mark = f"lease-{dead.token if dead else 'unreadable'}.dead"
-    if not folder.create(mark, repr(time.time()).encode()):
+    if not folder.create(mark, repr(time.time()).encode(), durable=False):
         _wait_for(folder, mark)
         return False
-    unchanged = _told(folder) == stale
+    unchanged = _told(folder, key) == stale
     if unchanged:
-        folder.delete(KEY)
+        folder.delete(key)
     folder.delete(mark)
     return unchanged
 
@@ -164,10 +165,20 @@ def _wait_for(folder: Folder, mark: str) -> None:
 
 
 class Lease:
-    """The right to train into a run's folder, held inside a `with` block."""
+    """The right to work in a folder, held inside a `with` block.
 
-    def __init__(self, folder: Folder) -> None:
-        self._folder = folder
+    Parameters
+    ----------
+    folder
+        Where.
+    key
+        The object that says who holds it.
+    what
+        What its holder does to the folder.
+    """
+
+    def __init__(self, folder: Folder, key: str = KEY, what: str = "trained into") -> None:
+        self._folder, self._key, self._what = folder, key, what
         self._mine = Holder.myself()
         self._over, self._taker = threading.Event(), 0
         self._thread = threading.Thread(target=self._renew, name="fewpass-lease", daemon=True)
@@ -204,13 +215,13 @@ class Lease:
         self._thread.join()
         _MINE.discard(self._mine.token)
         with contextlib.suppress(OSError):  # what is left behind is stale: nobody waits for it
-            holder = holder_of(self._folder)
+            holder = holder_of(self._folder, self._key)
             if holder is not None and holder.token == self._mine.token:
-                self._folder.delete(KEY)
+                self._folder.delete(self._key)
 
     def check(self) -> None:
-        """Raise LeaseLost when another process has taken the run over."""
-        holder = holder_of(self._folder)
+        """Raise LeaseLost when another process has taken the folder over."""
+        holder = holder_of(self._folder, self._key)
         if holder is None or holder.token != self._mine.token:
             by = f"process {holder.pid} on {holder.host}" if holder else "somebody"
             raise LeaseLost(
@@ -219,28 +230,33 @@ class Lease:
             )
 
     def _taken(self) -> bool:
-        return self._folder.create(KEY, _written(self._mine))
+        return self._folder.create(self._key, _written(self._mine), durable=False)
 
     def _make_way(self) -> None:
         """Remove the lease of a dead one, if that is what lies there; InUse when of a living."""
-        told = _told(self._folder)
+        told = _told(self._folder, self._key)
         if told is None:  # given back in this moment
             return
         holder = _holder_in(told)
         if holder is not None and not holder.is_dead():
             raise InUse(
-                f"{self._folder.url} is being trained into by process {holder.pid} on "
+                f"{self._folder.url} is being {self._what} by process {holder.pid} on "
                 f"{holder.host}, last sign of life {holder.silence():.0f} s ago. Wait for it, "
-                "or stop it; should it be dead, fewpass doctor frees the run."
+                f"or stop it; {self._if_dead()}."
             )
-        _bury(self._folder, told)
+        _bury(self._folder, told, self._key)
+
+    def _if_dead(self) -> str:
+        if self._key == KEY:
+            return "should it be dead, fewpass doctor frees the run"
+        return f"should it be dead, it is not waited for after {LASTS_S:.0f} s of silence"
 
     def _renew(self) -> None:
         while not self._over.wait(RENEW_S):
             with contextlib.suppress(OSError, LeaseLost):  # a snapshot will find out
                 self.check()
                 self._folder.write(
-                    KEY, _written(self._mine._replace(renewed=time.time())), durable=False
+                    self._key, _written(self._mine._replace(renewed=time.time())), durable=False
                 )
 
 

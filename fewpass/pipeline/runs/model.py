@@ -20,6 +20,7 @@ from fewpass.pipeline.streaming.targets import TargetRule, target_rule
 from fewpass.solvers.protocol import Solver, State, Weights
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged
+from fewpass.storage.kinds import command
 from fewpass.storage.schema import Schema
 from fewpass.storage.snapshot import Snapshot
 
@@ -49,7 +50,9 @@ def load_model(run: RunFolder) -> Model:
     record = run.record()
     snapshot, _ = run.snapshots.latest()
     if snapshot is None:
-        raise BadInput(f"The run {run.url} has no snapshot yet. Finish it with fewpass resume.")
+        raise BadInput(
+            f"The run {run.url} has no snapshot yet. Finish it: {command('resume', run.url)}."
+        )
     return model_in(run, record, snapshot)
 
 
@@ -194,7 +197,11 @@ def weights_to_start_at(run: str, job: Job) -> tuple[Weights, int]:
     folder, dataset = RunFolder(run), job.dataset
     newest, _ = folder.snapshots.latest()
     if newest is None:
-        raise BadInput(f"The run {run} has no snapshot to start from. Finish it first.")
+        folder.record()  # refuses what is no run
+        raise BadInput(
+            f"The run {folder.url} has no snapshot to start from. Finish it first: "
+            f"{command('resume', folder.url)}."
+        )
     saved = Saved.of(newest)
     known, here = _columns_known(folder), dataset.schema
     matched = SAME_COLUMNS

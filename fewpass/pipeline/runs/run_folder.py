@@ -17,21 +17,22 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from fewpass.pipeline.errors import BadInput, PlanMismatch
+from fewpass.pipeline.places import RUN_FORMAT, RUN_KEY
 from fewpass.pipeline.plan.auto import MethodChoice
 from fewpass.pipeline.plan.forecast import Forecast
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.hashed_names import HashedNames, require_columns
+from fewpass.storage.kinds import instead, kind_of
 from fewpass.storage.manifest import Labels, Manifest, Scaling, Values
 from fewpass.storage.row_state import RowStateStore
 from fewpass.storage.schema import Schema
 from fewpass.storage.seal import seal, unseal
 from fewpass.storage.snapshot import Snapshot, SnapshotStore
 
-FORMAT: Final = "fewpass-run"
 FORMAT_VERSION: Final = 2
-KEY, LOG = "run.json", "log.jsonl"
+KEY, LOG = RUN_KEY, "log.jsonl"
 
 
 class RunRecord(BaseModel):
@@ -39,7 +40,7 @@ class RunRecord(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    format: Literal["fewpass-run"] = FORMAT
+    format: Literal["fewpass-run"] = RUN_FORMAT
     version: Literal[2] = FORMAT_VERSION
     plan: TrainingPlan
     dataset_fingerprint: str
@@ -58,6 +59,8 @@ class RunRecord(BaseModel):
     """What the training was going to take; None where nothing was foreseen."""
     warnings: tuple[str, ...] = ()
     """Why the training was not expected to come to its end, in sentences."""
+    dtype: Literal["float32", "float64"] = "float32"
+    """Of the features of that data set, which rows to predict are read as."""
     methods: MethodChoice | None = None
     """The methods in place of `auto`; None where the plan names one."""
 
@@ -94,6 +97,7 @@ class RunRecord(BaseModel):
             n_features=manifest.n_features,
             targets=manifest.targets,
             scaling=manifest.scaling,
+            dtype=manifest.dtype,
             columns=columns,
             hashed_names=hashed_names or {},
             versions=dict(versions_here()),
@@ -131,9 +135,15 @@ class RunFolder:
         if self.exists():
             self._require_same(record)
         else:
+            self._require_free()
             self.folder.require_writable()
             told = json.loads(record.model_dump_json())  # what is foreseen as infinite is null
             self.folder.write(KEY, seal(told, indent=2))
+
+    def _require_free(self) -> None:
+        """Refuse to begin a run in what is something else: its files would be mixed up."""
+        if kind_of(self.folder) in ("data set", "snapshot", "generation", "store", "unfinished"):
+            raise BadInput(instead(self.folder, "new run"))
 
     def record(self) -> RunRecord:
         """Read back what was planned.
@@ -198,7 +208,7 @@ class RunFolder:
 
     def _absent(self) -> BadInput | Damaged:
         if not self.snapshots.names():
-            return BadInput(f"There is no run at {self.url}. Start one with fewpass train.")
+            return BadInput(instead(self.folder, "run"))
         return Damaged(
             f"{self.folder.address(KEY)} is missing, where snapshots are. Restore it from a copy, "
             f"or begin a new run at its model (`start_from={self.url}`)."
@@ -212,10 +222,10 @@ class RunFolder:
             return
         told = document if isinstance(document, dict) else {}
         found = told.get("format"), told.get("version")
-        if found != (FORMAT, FORMAT_VERSION):
+        if found != (RUN_FORMAT, FORMAT_VERSION):
             raise PlanMismatch(
                 f"{self.folder.address(KEY)} is {found[0]!r} version {found[1]!r}, where "
-                f"{FORMAT!r} version {FORMAT_VERSION} was expected. Go on with the version of "
+                f"{RUN_FORMAT!r} version {FORMAT_VERSION} was expected. Go on with the version of "
                 f"fewpass that began it, or begin a new run at its model "
                 f"(`start_from={self.url}`)."
             )

@@ -56,6 +56,13 @@ class GroupDone(NamedTuple):
     passes: Amount
 
 
+class LeftOut(NamedTuple):
+    """Bad rows of a source that were left out, as was asked for: all are counted."""
+
+    rows: Natural = 0
+    listed: tuple[str, ...] = ()  # the first of them: file, line and reason
+
+
 class SourcePosition(NamedTuple):
     """Where in a source, read straight, a training stands."""
 
@@ -67,6 +74,7 @@ class SourcePosition(NamedTuple):
     of_pieces: Mixing = Mixing()
     of_windows: Mixing = Mixing()
     drift: LossDrift = LossDrift()
+    left_out: LeftOut = LeftOut()  # of the pieces that were read
 
 
 class Attributes(BaseModel):

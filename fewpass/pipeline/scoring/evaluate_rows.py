@@ -20,10 +20,11 @@ from fewpass.pipeline.scoring.predict import as_stepped
 from fewpass.pipeline.scoring.probabilities import probabilities_of
 from fewpass.pipeline.scoring.reliability import Reliability, sum_of_reliability
 from fewpass.pipeline.scoring.reliability import summary as reliability_figures
-from fewpass.pipeline.scoring.room import PIECE_SHARE, budget, piece_bytes
+from fewpass.pipeline.scoring.room import budget, piece_bytes, room_of
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sources import Expected, open_source
+from fewpass.pipeline.sources.as_written import labelled
 from fewpass.pipeline.sources.source import Parsed, Piece
 from fewpass.pipeline.streaming.buffers import row_view
 from fewpass.pipeline.streaming.targets import alike, label_text, shown, target_rule
@@ -95,8 +96,9 @@ def evaluate_rows(
     if with_reliability:
         sums.append(sum_of_reliability(probabilities_of(model)))
     memory = budget(model, memory)
-    expected = Expected(model.record.columns, longest_line=max(1 << 20, memory // PIECE_SHARE))
-    options = options.model_copy(update={"n_features": model.record.n_features})
+    expected = Expected(model.record.columns, room=room_of(model, memory))
+    known = {"n_features": model.record.n_features, "dtype": model.record.dtype}
+    options = options.model_copy(update=known)
     source = open_source(inputs, options, storage_options, expected)
     threads = threads or os.cpu_count() or 1
     size = piece_bytes(model, memory, threads)
@@ -151,9 +153,7 @@ def targets_of(model: Model, problem: Problem, parsed: Parsed, where: str) -> Ve
             )
         return target
     assert isinstance(record.targets, Labels), "losses other than the squared one need labels"
-    values, places = np.unique(target, return_inverse=True)
-    words = parsed.labels
-    found = [label_text(words[int(v)] if words is not None else v) for v in values.tolist()]
+    found, places = _labels_of(parsed, padded=isinstance(record.targets.labels[0], str))
     names = [label_text(label) for label in record.targets.labels]
     unknown = [name for name in found if name not in names]
     if unknown and record.plan.positive is None:
@@ -165,6 +165,19 @@ def targets_of(model: Model, problem: Problem, parsed: Parsed, where: str) -> Ve
     if positive is None:
         return np.array([float(names.index(name)) for name in found])[places]
     return np.array([1.0 if name == positive else -1.0 for name in found])[places]
+
+
+def _labels_of(parsed: Parsed, *, padded: bool) -> tuple[list[str], NDArray[np.int64]]:
+    """Return the labels of a piece, and which of them each row (n,) has.
+
+    Where the model's labels are words, 01 is another than 1; where they are numbers it is the same.
+    """
+    target = parsed.table.target
+    if parsed.labels is None:
+        codes, found = labelled(target, parsed.written, padded=padded)
+        return found, codes
+    values, places = np.unique(target, return_inverse=True)
+    return [parsed.labels[int(value)] for value in values.tolist()], places
 
 
 def require_here(where: Execution) -> None:

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from fewpass.pipeline.ingestion.scaling import Scaler, unscaled
 from fewpass.pipeline.matching import Matched
 from fewpass.pipeline.memory import peak_memory_bytes
+from fewpass.pipeline.outputs import Output
+from fewpass.pipeline.places import is_data_set
 from fewpass.pipeline.plan.problem import loss_of
 from fewpass.pipeline.runs.model import Model, require_same_columns, stored_weights
 from fewpass.pipeline.scoring.predictions import (
@@ -21,9 +23,10 @@ from fewpass.pipeline.scoring.predictions import (
     PredictionFile,
     defused,
     open_predictions,
+    require_ending,
 )
 from fewpass.pipeline.scoring.probabilities import Probabilities, class_scores, probabilities_of
-from fewpass.pipeline.scoring.room import PIECE_SHARE, budget, piece_bytes, require_chunks
+from fewpass.pipeline.scoring.room import PIECE_SHARE, budget, piece_bytes, require_chunks, room_of
 from fewpass.pipeline.settings.matching import Matching
 from fewpass.pipeline.settings.source_options import SourceOptions, refuse_reading
 from fewpass.pipeline.sources import Expected, Source, open_source
@@ -32,9 +35,7 @@ from fewpass.pipeline.streaming.targets import label_text
 from fewpass.solvers.kernels.scores import rank, scores
 from fewpass.solvers.protocol import Weights
 from fewpass.storage.dataset import Dataset
-from fewpass.storage.folder import Folder
 from fewpass.storage.ordered import ordered_map
-from fewpass.storage.redaction import without_secrets
 from fewpass.storage.table import SparseTable, Table, cut, n_bytes
 
 Columns = dict[str, NDArray[Any]]
@@ -137,6 +138,7 @@ def predict(
     output: str,
     options: SourceOptions,
     *,
+    overwrite: bool = False,
     probability: bool = False,
     defuse: bool = False,
     memory: int | None = None,
@@ -157,6 +159,9 @@ def predict(
         output.
     options
         How to read the inputs, and how their columns are matched with the model's.
+    overwrite
+        Replace `output` if it is there; never an input, a source of the model's rows, or what lies
+        in a data set or a run.
     probability
         Add a column per class, `probability_LABEL`, and `probability`: of the positive label, of
         several classes of the label predicted.  They are those of the run's calibration; without
@@ -175,9 +180,13 @@ def predict(
     ------
     BadInput
         Rows that cannot be read or do not have the model's columns; probabilities that would not
-        be honest; an output of another kind.
+        be honest; an output of another kind, or where it must not be.
     """
     began = time.perf_counter()
+    require_ending(output)
+    file = Output(output, overwrite, tuple(inputs), model.record, storage_options)
+    if output != STANDARD_OUTPUT:
+        file.require_free()
     dataset = _as_dataset(inputs, storage_options)
     predictor = make_predictor(model, probability=probability, raw=dataset is None)
     if defuse and output.endswith((".csv", STANDARD_OUTPUT)):
@@ -192,7 +201,13 @@ def predict(
         refuse_reading(told, inputs[0])
         require_chunks(model, memory, dataset)
     with (
-        open_predictions(output, predictor.columns, storage_options) as out,
+        open_predictions(
+            output,
+            predictor.columns,
+            storage_options,
+            replace=file.may_replace,
+            before=file.require_free,
+        ) as out,
         ThreadPoolExecutor(threads) as pool,
     ):
         if dataset is None:
@@ -235,9 +250,7 @@ def label_names(model: Model) -> tuple[Any, ...]:
 
 
 def _as_dataset(inputs: Sequence[str], storage: dict[str, Any] | None) -> Dataset | None:
-    if len(inputs) != 1 or without_secrets(inputs[0]) != inputs[0]:  # then it names a single file
-        return None
-    if not Folder(inputs[0], storage).exists("manifest.json"):
+    if len(inputs) != 1 or not is_data_set(inputs[0], storage):
         return None
     return Dataset.open(inputs[0], storage)
 
@@ -251,8 +264,9 @@ def _source(
 ) -> Source:
     """Open files whose columns are those of a model, labels optional."""
     width = model.record.n_features
-    options = options.model_copy(update={"n_features": width, "label_required": False})
-    expected = Expected(model.record.columns, longest_line=max(1 << 20, memory // PIECE_SHARE))
+    known = {"n_features": width, "label_required": False, "dtype": model.record.dtype}
+    options = options.model_copy(update=known)
+    expected = Expected(model.record.columns, room=room_of(model, memory))
     return open_source(inputs, options, storage, expected)
 
 

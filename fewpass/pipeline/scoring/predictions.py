@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import errno
 import io
 import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import IO, Any, Protocol
 
 import numpy as np
@@ -20,9 +19,8 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.storage.addresses import local_path, open_store, require_no_secrets
-from fewpass.storage.folder import described
-from fewpass.storage.local_files import beside
+from fewpass.pipeline.streaming.targets import label_text
+from fewpass.storage.whole_file import whole_file
 
 Batch = Mapping[str, NDArray[Any]]
 COPY_BYTES = 1 << 20
@@ -50,84 +48,40 @@ class PredictionFile(Protocol):
         """Finish the file's own format."""
 
 
-@contextlib.contextmanager
-def open_predictions(
-    url: str, columns: Sequence[str], storage_options: dict[str, Any] | None = None
-) -> Iterator[PredictionFile]:
-    """Open a file of predictions by its ending; on any error nothing is left at `url`.
-
-    NPY holds one number a row: the last column.  "-" is standard output, as CSV.
-    """
-    if url == STANDARD_OUTPUT:
-        yield _Csv(sys.stdout.buffer, columns, io.BytesIO())
-        sys.stdout.flush()
-        return
-    kind = PurePosixPath(url).suffix
-    if kind not in WRITERS:
+def require_ending(url: str) -> None:
+    """Refuse a name that says no kind of file; BadInput."""
+    if url != STANDARD_OUTPUT and PurePosixPath(url).suffix not in WRITERS:
         raise BadInput(
             f'Predictions cannot be written to "{url}". End it in .parquet, .csv or .npy.'
         )
-    here = local_path(url)
-    opened = _stored(url, storage_options) if here is None else _beside(here)
+
+
+@contextlib.contextmanager
+def open_predictions(
+    url: str,
+    columns: Sequence[str],
+    storage_options: dict[str, Any] | None = None,
+    *,
+    replace: bool = True,
+    before: Callable[[], None] = lambda: None,
+) -> Iterator[PredictionFile]:
+    """Open a file of predictions by its ending; on any error nothing appears at `url`.
+
+    NPY holds one number a row: the last column.  "-" is standard output, as CSV.  `replace` and
+    `before` as in `whole_file`.
+    """
+    require_ending(url)
+    if url == STANDARD_OUTPUT:
+        if sys.stdout is None:
+            raise BadInput("Standard output is closed. Name a file for the predictions.")
+        yield _Csv(sys.stdout.buffer, columns, io.BytesIO())
+        sys.stdout.flush()
+        return
+    opened = whole_file(url, storage_options, replace=replace, before=before)
     with opened as target, tempfile.TemporaryFile() as scratch:
-        writer = WRITERS[kind](target, columns, scratch)
+        writer = WRITERS[PurePosixPath(url).suffix](target, columns, scratch)
         yield writer
         writer.close()
-
-
-@contextlib.contextmanager
-def _described(path: Path) -> Iterator[None]:
-    """Say of errors which file they are about, and what to do."""
-    try:
-        yield
-    except OSError as error:
-        raise described(error, str(path)) from error
-
-
-class _Partial(io.FileIO):
-    """A new file, whose errors are told of the one whose place it is to take."""
-
-    def __init__(self, partial: Path, path: Path) -> None:
-        super().__init__(partial, "xb")
-        self._path = path
-
-    def write(self, content: Any, /) -> int:
-        with _described(self._path):
-            return super().write(content)
-
-
-@contextlib.contextmanager
-def _beside(path: Path) -> Iterator[IO[bytes]]:
-    """Write beside a file of this machine, and then in its place: on its disk, and no other."""
-    if not path.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "There is no such folder", str(path.parent))
-    partial = beside(path)
-    try:
-        with _described(path):
-            raw = _Partial(partial, path)
-        with io.BufferedWriter(raw) as target:
-            yield target
-        with _described(path):
-            partial.replace(path)
-    finally:
-        with contextlib.suppress(OSError):  # gone, or a disk that nothing is removed from
-            partial.unlink()
-
-
-@contextlib.contextmanager
-def _stored(url: str, storage_options: dict[str, Any] | None) -> Iterator[IO[bytes]]:
-    system, path = open_store(url, storage_options, writing=True)
-    require_no_secrets(url)
-    target = system.open(path, "wb", autocommit=False)
-    try:
-        yield target
-        target.close()
-    except BaseException:
-        with contextlib.suppress(ValueError):  # closed by a writer that failed while closing
-            target.close()
-        target.discard()
-        raise
-    target.commit()
 
 
 class _Parquet:
@@ -154,13 +108,26 @@ class _Csv:
         target.write(head.getvalue().encode())
 
     def write(self, batch: Batch) -> None:
-        table = pa.table({name: pa.array(column) for name, column in batch.items()})
+        columns = {name: pa.array(column) for name, column in batch.items()}
+        are_numbers = all(column.dtype.kind == "f" for column in batch.values())
+        if are_numbers and "label" in columns:
+            columns["label"] = _as_text(columns["label"])
         text = io.BytesIO()
-        pa.csv.write_csv(table, text, pa.csv.WriteOptions(include_header=False))
+        # Text is quoted where there is any; but numbers need no quotes, however they are written.
+        quotes = "none" if are_numbers else "needed"
+        options = pa.csv.WriteOptions(include_header=False, quoting_style=quotes)
+        pa.csv.write_csv(pa.table(columns), text, options)
         self._target.write(text.getbuffer())
 
     def close(self) -> None:
         pass
+
+
+def _as_text(labels: Any) -> Any:
+    """Write labels that are numbers as people do: Arrow's 1.0000000007e+10 is 10000000007."""
+    coded = labels.dictionary_encode()
+    names = pa.array([label_text(label) for label in coded.dictionary.to_pylist()], pa.string())
+    return names.take(coded.indices)
 
 
 class _Npy:

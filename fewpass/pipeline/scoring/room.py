@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from fewpass.pipeline.plan.job import COPIES_OF_WEIGHTS
 from fewpass.pipeline.runs.model import Model
-from fewpass.pipeline.streaming.windows import IN_FLIGHT, chunk_bytes, require_memory
+from fewpass.pipeline.sources.room import ROW_SHARE, Room
+from fewpass.pipeline.streaming.windows import (
+    IN_FLIGHT,
+    OVERHEAD_BYTES,
+    chunk_bytes,
+    require_memory,
+)
 from fewpass.storage.dataset import Dataset
 
 DEFAULT = 1 << 30  # bytes, for all but the weights
 PIECE_SHARE = 16  # a piece's text, rows, scaled rows and scores fit in a 16th of the budget, twice
 LEAST_PIECE = 1 << 16  # bytes of text
+LEAST_LINE = 1 << 20
 
 
 def budget(model: Model, memory: int | None) -> int:
@@ -38,6 +45,12 @@ def piece_bytes(model: Model, memory: int, threads: int, shares: int = 1) -> int
     pieces = PIECE_SHARE * shares * (threads + 1)
     require_memory(memory, weights_bytes(model), pieces * LEAST_PIECE, "the model")
     return max(LEAST_PIECE, memory // pieces)
+
+
+def room_of(model: Model, memory: int) -> Room:
+    """Return what reading files may take beside the model; lines of a megabyte at least."""
+    rows = memory - OVERHEAD_BYTES - weights_bytes(model)
+    return Room(memory, max(rows, ROW_SHARE * LEAST_LINE))
 
 
 def require_chunks(model: Model, memory: int, dataset: Dataset) -> None:

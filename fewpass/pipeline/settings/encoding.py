@@ -14,6 +14,8 @@ Kind = Literal[
     "number", "bins", "category", "hash", "date", "text", "chars", "vector", "tags", "map"
 ]  # fmt: skip
 KINDS = ("drop", "number", "category", "hash", "date", "text", "chars")
+#: Kinds with a word on how cells are read where they can be read two ways.
+READ_KINDS = ("date:dmy", "date:mdy", "number:point", "number:comma")
 _BINS = re.compile(r"bins:(\d{1,4})")
 
 
@@ -38,8 +40,9 @@ def several(given: Any) -> Any:
 
 def _is_kind(word: str) -> str:
     found = _BINS.fullmatch(word)
-    if word not in KINDS and not (found and int(found[1]) > 1):
-        raise ValueError(f"{word!r} is no kind. Choose {', '.join(KINDS)} or bins:64.")
+    if word not in (*KINDS, *READ_KINDS) and not (found and int(found[1]) > 1):
+        kinds = ", ".join((*KINDS, *READ_KINDS))
+        raise ValueError(f"{word!r} is no kind. Choose {kinds} or bins:64.")
     return word
 
 
@@ -70,8 +73,9 @@ class Encoding(Described):
         default_factory=dict
     )
     """What a column contains, as NAME=KIND: drop, number, category, hash, date, text, chars (text
-    as runs of 3 to 5 characters) or bins:64 (replace a number by one of 64 ranges); may be repeated
-    [default: decided by the sample]."""
+    as runs of 3 to 5 characters) or bins:64 (replace a number by one of 64 ranges); date:dmy and
+    date:mdy say which of day and month comes first, number:point and number:comma what stands
+    before decimals; may be repeated [default: decided by the sample]."""
     cross: Annotated[tuple[Pair, ...], BeforeValidator(several)] = ()
     """Two columns whose pairs of values become features, as A,B; may be repeated."""
     idf: Literal["sample", "exact"] = "sample"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from pydantic import PositiveInt
-
 from fewpass.pipeline.durations import Seconds
+from fewpass.pipeline.settings.model import Workers
 from fewpass.solvers.described import Described
 
 NONE: Final = "none"  # words in place of a scheduler's address: no Dask, ...
@@ -19,13 +18,14 @@ class Execution(Described):
     scheduler: str | None = None
     """Address of a Dask scheduler; "local" for one in this process, its dashboard on 127.0.0.1;
     "none" for threads without Dask [default: none for short work, else local]."""
-    workers: PositiveInt | None = None
+    workers: Workers | None = None
     """Worker processes to start [default: threads of this process]."""
-    threads: PositiveInt | None = None
+    threads: Workers | None = None
     """Threads that run tasks, in each worker process if there are any [default: the machine's
     cores, divided among the processes]."""
     wait_workers: Seconds = 300.0
-    """How long to wait for a scheduler's first worker, such as 30s or 5m; 0: not at all."""
+    """How long to wait where there is no worker, on a scheduler or of those started here, such as
+    30s or 5m; 0: not at all."""
     tls_ca: str | None = None
     """File of the authority that signed the cluster's certificates; turns TLS on."""
     tls_cert: str | None = None

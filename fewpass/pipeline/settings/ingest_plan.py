@@ -10,7 +10,7 @@ from pydantic import Field, PlainSerializer, model_validator
 
 from fewpass.pipeline.settings.encoding import Encoding
 from fewpass.pipeline.settings.matching import Matching
-from fewpass.pipeline.settings.model import ADDRESSED
+from fewpass.pipeline.settings.model import ADDRESSED, Workers
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sizes import ByteSize, format_bytes
 from fewpass.solvers.described import Described
@@ -91,7 +91,7 @@ class IngestPlan(Described):
     spill: str | None = None
     """Local folder for unfinished work [default: inside a local data set, else the temporary
     folder]."""
-    threads: int | None = Field(None, ge=1)
+    threads: Workers | None = None
     """Threads that parse and compress [default: one per core]."""
     overwrite: bool = False
     """Replace a data set that exists already."""

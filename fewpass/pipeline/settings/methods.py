@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Union
 
-from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, TypeAdapter, ValidationError
+from pydantic import BaseModel, GetJsonSchemaHandler, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError, core_schema
 
 from fewpass.pipeline.errors import did_you_mean
+from fewpass.solvers.described import Described
+from fewpass.solvers.refused import expected, shown
 from fewpass.solvers.registry import METHODS, method_class
 
 if TYPE_CHECKING:
     from fewpass.solvers.protocol import Solver
 
 
-class Auto(BaseModel):
+class Auto(Described):
     """The method is chosen from what is asked for and what ingest measured (plan/auto.py)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["auto"] = "auto"
     goal: ClassVar[None] = None  # that of the method that is chosen
@@ -75,13 +75,11 @@ def _refused(error: ValidationError, kind: type[BaseModel]) -> PydanticCustomErr
     first = error.errors()[0]
     name = str(first["loc"][0]) if first["loc"] else "the method"
     if first["type"] == "extra_forbidden":
-        near = did_you_mean(name, kind.model_fields) or "."
-        told = {"name": name, "near": near if near == "." else f".{near}"}
-        return PydanticCustomError("no_method_setting", "{name} is no setting{near}", told)
-    about = [e["msg"] for e in error.errors() if e["loc"][:1] == first["loc"][:1]]
-    expected = [m.removeprefix("Value error, ").removeprefix("Input ") for m in about]
-    told = {"name": name, "found": repr(first["input"]), "expected": ", or it ".join(expected)}
-    return PydanticCustomError("method_setting", "{name} is {found}, but it {expected}", told)
+        told = {"name": name, "near": did_you_mean(name, kind.model_fields)}
+        return PydanticCustomError("no_method_setting", "{name} is no setting.{near}", told)
+    about = dict.fromkeys(expected(e) for e in error.errors() if e["loc"][:1] == first["loc"][:1])
+    told = {"name": name, "found": shown(first["input"]), "expected": ", or ".join(about)}
+    return PydanticCustomError("method_setting", "{name} is {found}, but {expected}", told)
 
 
 def with_better(solver: Any, loss: Any) -> Any:

@@ -9,6 +9,7 @@ from pydantic import GetJsonSchemaHandler
 from pydantic_core import core_schema
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.solvers.refused import LARGEST, SMALLEST, beyond_bounds, shown
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class Lam:
         written = written.item() if hasattr(written, "item") else written  # of NumPy
         if not isinstance(written, int | float | str) or isinstance(written, bool):
             raise _unreadable(written)
+        if isinstance(written, int) and beyond_bounds(written):
+            raise _unreadable(written)  # of thousands of digits, maybe
         factors = tuple(_factor(one, written) for one in str(written).split(","))
         if len(set(factors)) < len(factors):
             raise BadInput(f'lam is "{written}", with the same value twice. Leave one out.')
@@ -69,12 +72,13 @@ def _factor(text: str, written: float | str) -> tuple[float, bool]:
         number = float(head) if slash and tail.strip() == "n" else float(text)
     except ValueError:
         number = 0.0
-    if not 0.0 < number < float("inf"):
+    if not number > 0.0 or beyond_bounds(number):
         raise _unreadable(written)
     return number, bool(slash)
 
 
 def _unreadable(written: Any) -> BadInput:
     return BadInput(
-        f'lam is "{written}". Give a positive number, or a multiple of 1/n like "10/n".'
+        f"lam is {shown(written)}. Give a number between {SMALLEST:g} and {LARGEST:g}, or a "
+        'multiple of 1/n like "10/n".'
     )

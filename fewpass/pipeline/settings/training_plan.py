@@ -6,6 +6,7 @@ The same model serves the command, a TOML file, a Prefect flow and Python.  Wher
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 from pydantic import (
@@ -18,10 +19,12 @@ from pydantic import (
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.methods import AnyMethod, Auto, kind_of, with_better
+from fewpass.pipeline.settings.model import Workers
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.source_reading import SourceReading
 from fewpass.pipeline.sizes import ByteSize
 from fewpass.solvers.described import Described
+from fewpass.solvers.refused import LARGEST, SMALLEST, beyond_bounds, shown
 from fewpass.solvers.registry import METHODS, LossName, method_class
 
 Intercept = Literal["none", "regularised", "free"]
@@ -90,7 +93,7 @@ class TrainingPlan(Described):
     """Memory limit, such as 256MB, in addition to what the libraries take [default: 1.07 GB; more
     if the state, or rows that stay in memory, need it: up to half of what the process may use].
     How rows are read depends on it: the same limit gives the same bits on every machine."""
-    streams: PositiveInt = 1
+    streams: Workers = 1
     """Number of disjoint parts of the data to train on at the same time; their models are
     combined."""
     snapshot_every: PositiveFloat = 30.0
@@ -105,8 +108,8 @@ class TrainingPlan(Described):
         kind = kind_of(values.get("solver", "auto"))
         method = method_class(kind) if kind in METHODS else None  # or refused below
         goal = method.goal if method else None
-        if goal == "steps" and values.get("loss") is None:
-            values = values | {"loss": "hinge"}
+        if method and goal == "steps" and values.get("loss") is None:
+            values = values | {"loss": method.needs.only_loss.name}
         many = goal == "tolerance"
         if many and values.get("passes") is None and values.get("tol") is None:
             values = values | {"tol": DEFAULT_TOL}
@@ -122,8 +125,12 @@ class TrainingPlan(Described):
     @model_validator(mode="after")
     def _by_features(self) -> TrainingPlan:
         """Refuse what a method that reads single rows and columns cannot do."""
+        if self.solver.goal != "steps":
+            return self
+        needs = method_class(self.solver.kind).needs
+        only = needs.only_loss.name
         given = {
-            "loss": self.loss != "hinge",
+            "loss": self.loss != only,
             "tol": self.tol is not None,
             "passes": self.passes != 1,
             "streams": self.streams != 1,
@@ -132,11 +139,11 @@ class TrainingPlan(Described):
             "held_out": self.held_out is not None,
         }
         wrong = [name for name, is_wrong in given.items() if is_wrong]
-        if self.solver.goal == "steps" and wrong:
+        if wrong:
             raise BadInput(
-                f"simba cannot do with {wrong[0]} = {getattr(self, wrong[0])}: it has the hinge "
-                "for a loss, one stream, and ends after `solver.iterations=...` steps. "
-                "Leave it out, or choose sdca."
+                f"{self.solver.kind} cannot do with {wrong[0]} = {getattr(self, wrong[0])}: it has "
+                f"the {only} for a loss, one stream, and ends after its own number of steps. "
+                f"Leave it out, or choose {needs.instead}."
             )
         return self
 
@@ -145,14 +152,14 @@ class TrainingPlan(Described):
     def _readable_weights(cls, weights: Any) -> Any:
         """Read "spam=10,ham=1" as a number by label."""
         if not isinstance(weights, str) or weights == "balanced":
-            return weights
+            return _require_positive(weights)
         pairs = [pair.rpartition("=") for pair in weights.split(",")]
         if not all(name and equals for name, equals, _ in pairs):
             raise BadInput(
                 f'class_weight is "{weights}". Write balanced, or LABEL=NUMBER for some labels, '
                 "separated by commas."
             )
-        return {name.strip(): number for name, _, number in pairs}
+        return _require_positive({name.strip(): number.strip() for name, _, number in pairs})
 
     @model_validator(mode="after")
     def _read_once(self) -> TrainingPlan:
@@ -219,3 +226,18 @@ class TrainingPlan(Described):
                 "data set with `held_out`; `test_fraction` of an ingest makes one."
             )
         return self
+
+
+def _require_positive(weights: Any) -> Any:
+    """Return weights by label as they are; BadInput names one that nothing can be weighted by."""
+    for label, given in weights.items() if isinstance(weights, dict) else ():
+        try:
+            number = float(given)
+        except (TypeError, ValueError, OverflowError):
+            number = math.nan
+        if not number > 0.0 or beyond_bounds(number):
+            raise BadInput(
+                f"class_weight gives the label {label} the weight {shown(given)}. Give a number "
+                f"between {SMALLEST:g} and {LARGEST:g}."
+            )
+    return weights

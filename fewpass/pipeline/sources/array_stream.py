@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import require_distinct
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.sources.foreign import parsing
+from fewpass.pipeline.sources.borders import parsing
 from fewpass.pipeline.sources.rejection import shown
 from fewpass.pipeline.sources.source import LONGEST_LABEL
 from fewpass.pipeline.sources.streams import Address, opened
@@ -115,7 +115,7 @@ def opened_npy(address: Address) -> Iterator[ArrayStream]:
 @contextmanager
 def opened_npz(address: Address) -> Iterator[dict[str, ArrayStream]]:
     """The arrays of an NPZ file, by name, each read on its own."""
-    with opened(address) as (stream, _), ExitStack() as stack:
+    with opened(address, anywhere=True) as (stream, _), ExitStack() as stack:
         with parsing(address.name, "the archive is damaged"):
             archive = stack.enter_context(zipfile.ZipFile(stream))
         members = [info.filename for info in archive.infolist() if info.filename.endswith(".npy")]

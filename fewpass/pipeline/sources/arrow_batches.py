@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
-from fewpass.pipeline.sources.foreign import parsing, told
+from fewpass.pipeline.sources.borders import parsing, told
 
 
 def validated(batches: Iterable[Any], name: str) -> Iterator[Any]:

@@ -16,10 +16,11 @@ from fewpass.pipeline.encoding.plain_types import plain_schema, plain_table, tex
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import require_distinct, require_same
 from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.sources.arrow_sizes import cut
 from fewpass.pipeline.sources.dense_rows import refuse_text_settings
 from fewpass.pipeline.sources.ipc_file import FILE_MARK, STREAM_MARK, opened_ipc
 from fewpass.pipeline.sources.pandas_index import index_of, left_out, sentence
-from fewpass.pipeline.sources.parquet_file import batches, opened_parquet
+from fewpass.pipeline.sources.parquet_file import MOST_CELLS, batches, opened_parquet
 from fewpass.pipeline.sources.raw_rows import Cells, numbered
 from fewpass.pipeline.sources.source import Expected, Piece
 from fewpass.pipeline.sources.streams import Address, described
@@ -56,7 +57,7 @@ class ParquetRows:
     """
 
     extensions: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
-    magic: ClassVar[bytes] = b"PAR1"
+    magic: ClassVar[bytes | tuple[bytes, ...]] = b"PAR1"
     packed: ClassVar[bool] = True
     kinds: ClassVar[Mapping[str, str]] = MappingProxyType({})
     decided: ClassVar[Mapping[str, Any]] = MappingProxyType({})
@@ -69,6 +70,7 @@ class ParquetRows:
         self.files = described(addresses)
         self._addresses = tuple(addresses)
         looks = [self._look(address) for address in addresses]
+        expected.room.require_columns(len(looks[0][0]), addresses[0].name, "typed")
         require_alike(
             [(address.name, look[0]) for address, look in zip(addresses, looks, strict=True)]
         )
@@ -110,10 +112,9 @@ class ParquetRows:
         names = [self._stored[k] for k in used if k < len(self._stored)]
         for address in self._addresses:
             row = 1
-            with opened_parquet(address) as file:
-                for batch in batches(address, file, rows, names):
-                    yield Piece(address.name, row, batch, batch.nbytes)
-                    row += batch.num_rows
+            for batch in batches(address, rows, MOST_CELLS * piece_bytes, names):
+                yield Piece(address.name, row, batch, batch.nbytes)
+                row += batch.num_rows
 
     def cells(self, piece: Piece, used: Sequence[int]) -> Cells:
         """Take columns out of a piece."""
@@ -146,6 +147,7 @@ class IpcRows:
         for address in addresses:
             with opened_ipc(address) as file:
                 looks.append((address.name, plain_schema(file.schema)))
+        expected.room.require_columns(len(looks[0][1]), addresses[0].name, "typed")
         require_alike(looks)
         self.names: tuple[str, ...] = tuple(looks[0][1].names)
         self.index = left_out(index_of(looks[0][1]), self.names, options, expected)
@@ -162,11 +164,10 @@ class IpcRows:
         for address in self._addresses:
             row = 1
             with opened_ipc(address) as file:
-                for batch in file.batches:
-                    for start in range(0, batch.num_rows, rows):
-                        part = batch.slice(start, rows)
-                        yield Piece(address.name, row, part, part.nbytes)
-                        row += part.num_rows
+                size = MOST_CELLS * piece_bytes
+                for part in cut(file.batches, rows, size, address.name, address.room):
+                    yield Piece(address.name, row, part, part.nbytes)
+                    row += part.num_rows
 
     def cells(self, piece: Piece, used: Sequence[int]) -> Cells:
         """Take columns out of a piece."""

@@ -11,13 +11,11 @@ from scipy import sparse
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import require_same
+from fewpass.pipeline.sources.as_written import LARGEST_EXACT
 from fewpass.storage.schema import Schema
 from fewpass.storage.table import DenseTable, SparseTable, Table, index_dtype
 
 Dtype = Literal["float32", "float64"]
-
-#: Integers beyond are not all floats, and labels would be confused.
-LARGEST_EXACT = 1 << 53
 
 
 class Block(NamedTuple):

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.sources.blocks import Block, Dtype, joined
-from fewpass.pipeline.sources.source import Parsed, Piece, SourceFile
+from fewpass.pipeline.sources.dense_rows import are_usual
+from fewpass.pipeline.sources.source import LARGEST, Parsed, Piece, SourceFile
 from fewpass.pipeline.sources.texts import hashed, is_bag, labels_of
 from fewpass.storage.schema import Schema
 from fewpass.storage.table import DenseTable, SparseTable, Table
@@ -56,7 +57,7 @@ class DaskSource:
     """
 
     extensions: ClassVar[tuple[str, ...]] = ()
-    magic: ClassVar[bytes] = b""
+    magic: ClassVar[bytes | tuple[bytes, ...]] = b""
     packed: ClassVar[bool] = True  # how many bytes there are, nobody knows before
 
     left_out: tuple[str, ...] = ()
@@ -141,20 +142,20 @@ class DaskSource:
                 row = int(np.flatnonzero(bad)[0])
                 where = f" in {column_of(table, row, names)}" if part == "X" else ""
                 raise BadInput(
-                    f"{self.name}, row {first + row}: {part}{where} is missing, not finite or, of "
-                    "a weight, negative. Fill such values in (SimpleImputer does), or leave such "
-                    "rows out."
+                    f"{self.name}, row {first + row}: {part}{where} is missing, not finite, too "
+                    "large to square or, of a weight, negative. Fill such values in (SimpleImputer "
+                    "does), or leave such rows out."
                 )
 
 
 def faults_of(table: Table) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     """Yield what rows (n,) have a bad X, y or weight."""
     if isinstance(table, DenseTable):
-        bad = np.logical_not(np.isfinite(table.X)).any(axis=1)
+        bad = np.logical_not(are_usual(table.X, LARGEST[table.X.dtype.name])).any(axis=1)
         yield "X", np.asarray(bad)
     else:
         bad = np.zeros(table.n_rows, np.bool_)
-        entries = np.flatnonzero(~np.isfinite(table.data))
+        entries = np.flatnonzero(~are_usual(table.data, LARGEST[table.data.dtype.name]))
         bad[np.searchsorted(table.indptr, entries, side="right") - 1] = True
         yield "X", bad
     yield "y", ~np.isfinite(table.target)
@@ -163,13 +164,13 @@ def faults_of(table: Table) -> Iterator[tuple[str, NDArray[np.bool_]]]:
 
 
 def column_of(table: Table, row: int, names: list[str] | None) -> str:
-    """Return what to call the first column of a row that is not finite."""
+    """Return what to call the first column of a row that is no usual number."""
     if isinstance(table, DenseTable):
-        k = int(np.flatnonzero(~np.isfinite(table.X[row]))[0])
+        k = int(np.flatnonzero(~are_usual(table.X[row], LARGEST[table.X.dtype.name]))[0])
     else:
         start, stop = table.indptr[row], table.indptr[row + 1]
         values, indices = table.data[start:stop], table.indices[start:stop]
-        k = int(indices[~np.isfinite(values)][0])
+        k = int(indices[~are_usual(values, LARGEST[values.dtype.name])][0])
     return f"column {names[k]!r}" if names else f"column {k}"
 
 

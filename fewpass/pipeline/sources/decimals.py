@@ -206,6 +206,16 @@ def _no_number(text: Bytes, at: Position) -> tuple[int, float, Position]:
 
 
 @kernel
+def may_be_a_name(text: Bytes, at: Position, behind: Position) -> bool:
+    """Say whether a number may be no double as it is written: zeros in front, or many digits."""
+    first = at
+    if text[first] == _MINUS or text[first] == _PLUS:
+        first += STEP
+    padded = text[first] == _ZERO and _ZERO <= text[first + STEP] <= _NINE
+    return bool(padded or behind - first > np.uint64(PLAIN_DIGITS))
+
+
+@kernel
 def decimal(text: Bytes, at: Position) -> tuple[int, float, Position]:
     """Read the number that begins at text[at].
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sources import delimited_kernel as grammar
+from fewpass.pipeline.sources.as_written import in_text
 from fewpass.pipeline.sources.delimited_kernel import Counts, Rules, Space, parse_cells
 from fewpass.pipeline.sources.delimited_layout import (
     Layout,
@@ -20,10 +22,10 @@ from fewpass.pipeline.sources.delimited_layout import (
     without_comments,
     without_header,
 )
-from fewpass.pipeline.sources.dialect import split_line
+from fewpass.pipeline.sources.dialect import Dialect, split_line
 from fewpass.pipeline.sources.exact import parse_exactly
 from fewpass.pipeline.sources.rejection import SKIP_ADVICE, refuse_or_list, shown
-from fewpass.pipeline.sources.source import LISTED, Expected, Parsed, Piece
+from fewpass.pipeline.sources.source import LARGEST, LISTED, Expected, Parsed, Piece
 from fewpass.pipeline.sources.stray_quotes import sentences, told
 from fewpass.pipeline.sources.streams import (
     Address,
@@ -50,7 +52,7 @@ class DelimitedSource:
     """
 
     extensions: ClassVar[tuple[str, ...]] = (".csv", ".tsv")
-    magic: ClassVar[bytes] = b""
+    magic: ClassVar[bytes | tuple[bytes, ...]] = b""
     packed: ClassVar[bool] = False
     layout: Literal["dense", "sparse"] = "dense"
 
@@ -115,12 +117,20 @@ def _parse(piece: Piece, layout: Layout, options: SourceOptions) -> Parsed:
         options.missing == "zero",
         not options.label_required,
         options.on_bad_row == "refuse",
+        LARGEST[options.dtype],
     )
     space, counts = parsed_into_space(text, layout, rules, options.dtype)
     faults = (_explain(piece, fault, layout, options) for fault in space.bad[: counts.bad].tolist())
     skipped = refuse_or_list(faults, piece.file, options.on_bad_row)
     table, labels = table_of(space, counts, layout)
-    return Parsed(table, labels, len(layout.columns.features) - 1, skipped, counts.bad)
+    last = len(layout.columns.features) - 1
+    written = in_text(text.bytes, space.written[: counts.rows], _ends_of_cells(layout.dialect))
+    return Parsed(table, labels, last, skipped, counts.bad, written=written)
+
+
+def _ends_of_cells(dialect: Dialect) -> re.Pattern[bytes]:
+    """Return what may stand behind a number."""
+    return re.compile(rb'[\s"' + re.escape(dialect.delimiter.encode()) + rb"]")
 
 
 def parsed_into_space(text: Text, layout: Layout, rules: Rules, dtype: str) -> tuple[Space, Counts]:
@@ -141,6 +151,7 @@ def _reserve(text: Text, layout: Layout, dtype: str) -> Space:
         np.empty((rows, len(layout.columns.features)), dtype),
         np.empty(rows),
         np.empty(rows),
+        np.empty(rows, np.int64),
         np.empty(text.bytes.size if has_words else 0, np.uint8),
         np.empty(rows + 1, np.int32),
         np.empty((LISTED, 4), np.int64),
@@ -219,7 +230,7 @@ def _describe(
         grammar.MISSING: (f"the value in {title} is missing (found {found})", fill),
         grammar.NOT_A_NUMBER: (f"{title} holds {found}, a number was expected", correct),
         grammar.NOT_FINITE: (
-            f"{title} holds {found}, not finite in {options.dtype}",
+            f"{title} holds {found}, not finite in {options.dtype}, or too large to square",
             "Correct it,",
         ),
         grammar.NEGATIVE_WEIGHT: (f"the weight in {title} is negative ({found})", "Correct it,"),

@@ -64,6 +64,7 @@ class Rules(NamedTuple):
     missing_is_zero: bool  # among the features
     unlabelled: bool  # a missing target becomes NaN
     stop: bool  # at the first bad row
+    largest: float  # features may not be larger
 
 
 class Space(NamedTuple):
@@ -72,6 +73,7 @@ class Space(NamedTuple):
     X: NDArray[np.floating]  # (n, d)
     target: NDArray[np.float64]  # (n,)
     weight: NDArray[np.float64]  # (n,)
+    written: NDArray[np.int64]  # (n,) where a target begins that may be no float; -1: it is one
     label_bytes: NDArray[np.uint8]  # (size of the text,) the text targets, one after the other
     label_ends: NDArray[np.int32]  # (n + 1,) where each ends
     bad: NDArray[np.int64]  # (listed, 4) code, position of the cell, line within the text, column
@@ -210,8 +212,8 @@ def parse_cells(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than t
     known, hard
         See `exact`.
     """
-    X, target, weight, label_bytes, label_ends, bad_rows = space
-    delimiter, quote, missing_is_zero, unlabelled, stop = rules
+    X, target, weight, written, label_bytes, label_ends, bad_rows = space
+    delimiter, quote, missing_is_zero, unlabelled, stop, largest = rules
     rows, bad, n_hard, line = 0, 0, 0, -1
     size = np.uint64(text.size)
     at: Position = np.uint64(0)
@@ -226,7 +228,7 @@ def parse_cells(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than t
             continue
         fault, feature, column = 0, 0, 0
         label_ends[rows + 1] = label_ends[rows]
-        target[rows], weight[rows] = np.nan, 1.0
+        target[rows], weight[rows], written[rows] = np.nan, 1.0, -1
         while column < roles.size:
             role = roles[column]
             while _is_blank(text[at], delimiter):
@@ -260,7 +262,9 @@ def parse_cells(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than t
                 if 0 < digits <= PLAIN_DIGITS and _ends_cell(text[at], delimiter):
                     value = mantissa / TENS[fraction]
                     value = -value if negative else value
+                    padded = text[first] == _ZERO and np.int64(point - first) > 1
                 else:
+                    padded = True  # whatever it is
                     fault, value, at, n_hard = _value(
                         text, cell, delimiter, quote, known, hard, n_hard
                     )
@@ -268,12 +272,13 @@ def parse_cells(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than t
                     if fault == MISSING and missing_is_zero:
                         fault, value = 0, 0.0
                     X[rows, feature] = value
-                    if fault == 0 and not np.isfinite(X[rows, feature]):
+                    if fault == 0 and not abs(X[rows, feature]) <= largest:
                         fault = NOT_FINITE
                     feature += 1
                 elif role == TARGET:
                     fault = 0 if fault == MISSING and unlabelled else fault
                     target[rows] = value
+                    written[rows] = np.int64(cell) if padded else -1
                 else:
                     fault = NEGATIVE_WEIGHT if fault == 0 and value < 0.0 else fault
                     weight[rows] = value

@@ -52,7 +52,7 @@ class DelimitedRows:
     """
 
     extensions: ClassVar[tuple[str, ...]] = (".csv", ".tsv")
-    magic: ClassVar[bytes] = b""
+    magic: ClassVar[bytes | tuple[bytes, ...]] = b""
     packed: ClassVar[bool] = False
     unit: ClassVar[Literal["line", "row"]] = "line"
     has_folders: ClassVar[bool] = False

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.sources.as_written import AsWritten
 from fewpass.pipeline.sources.raw_rows import numbered
 from fewpass.pipeline.sources.rejection import Fault, without_bad_rows
-from fewpass.pipeline.sources.source import Parsed, Piece
+from fewpass.pipeline.sources.source import LARGEST, Parsed, Piece
 from fewpass.storage.table import DenseTable, SparseTable, Table
 
 _FILL = "Count missing values as zeros (`missing=zero`),"
@@ -23,6 +24,7 @@ class Targets(NamedTuple):
 
     values: NDArray[np.float64]  # (n,)
     labels: tuple[str, ...] | None
+    written: AsWritten | None = None  # see `Parsed`
 
 
 def refuse_text_settings(options: SourceOptions, kind: str) -> None:
@@ -41,7 +43,7 @@ def narrowed(values: NDArray[np.generic], dtype: str) -> NDArray[np.floating]:
 def checked(
     piece: Piece,
     table: Table,
-    labels: tuple[str, ...] | None,
+    targets: Targets,
     titles: Sequence[str],
     options: SourceOptions,
 ) -> Parsed:
@@ -53,8 +55,8 @@ def checked(
         Where the rows are from.
     table
         Owned by the caller: missing features are overwritten by zeros if the options say so.
-    labels
-        See `Parsed`.
+    targets
+        What the table's targets are.
     titles
         (d,) columns as messages call them; unused for sparse rows.
     options
@@ -67,8 +69,13 @@ def checked(
     """
     faults = [*_of_features(table, titles, options), *_of_target(table, options)]
     where = numbered(piece, table.n_rows)
-    kept, skipped, n = without_bad_rows(table, faults, piece.file, options.on_bad_row, "row", where)
-    return Parsed(kept, labels, _widest(kept), skipped, n)
+    kept = without_bad_rows(
+        table, faults, piece.file, options.on_bad_row, "row", where, written=targets.written
+    )
+    return Parsed(
+        kept.table, targets.labels, _widest(kept.table), kept.skipped, kept.n_skipped,
+        written=kept.written,
+    )  # fmt: skip
 
 
 def _widest(table: Table) -> int:
@@ -82,24 +89,34 @@ def _of_features(table: Table, titles: Sequence[str], options: SourceOptions) ->
     values = table.X if isinstance(table, DenseTable) else table.data
     if options.missing == "zero":
         values[np.isnan(values)] = 0.0
-    if np.isfinite(values).all():
+    largest = LARGEST[options.dtype]
+    if are_usual(values, largest).all():
         return
     if isinstance(table, SparseTable):
         yield _in_sparse(table, options)
         return
-    for k in np.flatnonzero(~np.isfinite(table.X).all(axis=0)).tolist():
+    for k in np.flatnonzero(~are_usual(table.X, largest).all(axis=0)).tolist():
         column = table.X[:, k]
         yield Fault(np.isnan(column), f"the value in {titles[k]} is missing", _FILL)
-        fact = f"the value in {titles[k]} is not finite in {options.dtype}"
-        yield Fault(np.isinf(column), fact, "Correct it,")
+        fact = f"the value in {titles[k]} is not finite in {options.dtype}, or too large to square"
+        yield Fault(np.abs(column) > largest, fact, "Correct it,")
+
+
+def are_usual(values: NDArray[np.floating], largest: float) -> NDArray[np.bool_]:
+    """Say which numbers are finite, and no larger than `largest`."""
+    usual: NDArray[np.bool_] = np.abs(values) <= largest
+    return usual
 
 
 def _in_sparse(table: SparseTable, options: SourceOptions) -> Fault:
-    entries = np.flatnonzero(~np.isfinite(table.data))
+    entries = np.flatnonzero(~are_usual(table.data, LARGEST[options.dtype]))
     rows = np.zeros(table.n_rows, np.bool_)
     rows[np.searchsorted(table.indptr, entries, side="right") - 1] = True
     column = int(table.indices[entries[0]])
-    fact = f"a value is missing or not finite in {options.dtype} (first in column {column})"
+    fact = (
+        f"a value is missing or not finite in {options.dtype}, or too large to square (first in "
+        f"column {column})"
+    )
     return Fault(rows, fact, "Correct it,")
 
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fewpass.pipeline.encoding.applying import encode
@@ -21,8 +22,8 @@ from fewpass.pipeline.encoding.cells import (
 )
 from fewpass.pipeline.encoding.column_recipe import ColumnRecipe
 from fewpass.pipeline.encoding.fitting import Rules, fitted
-from fewpass.pipeline.encoding.inference import held_in
-from fewpass.pipeline.encoding.lists import Vector
+from fewpass.pipeline.encoding.inference import as_asked, held_in
+from fewpass.pipeline.encoding.lists import Vector, is_list_of_numbers
 from fewpass.pipeline.encoding.maps import Map
 from fewpass.pipeline.encoding.number_recipe import Bins, Number
 from fewpass.pipeline.encoding.recipe import AnyColumn, Recipe
@@ -33,8 +34,11 @@ from fewpass.pipeline.encoding.text_recipe import Text, idf_text
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.memory import release_freed_memory
+from fewpass.pipeline.settings.encoding import READ_KINDS
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.sources.foreign import naming
+from fewpass.pipeline.sources.borders import naming
+from fewpass.pipeline.sources.cells_as_written import in_cells
+from fewpass.pipeline.sources.dense_rows import Targets
 from fewpass.pipeline.sources.raw_rows import RawRows
 from fewpass.pipeline.sources.rejection import Fault, without_bad_rows
 from fewpass.pipeline.sources.sampling import (
@@ -79,18 +83,20 @@ class EncodedSource:
     """
 
     extensions: ClassVar[tuple[str, ...]] = ()
-    magic: ClassVar[bytes] = b""
+    magic: ClassVar[bytes | tuple[bytes, ...]] = b""
 
     def __init__(self, rows: RawRows, options: SourceOptions, expected: Expected) -> None:
-        self._rows, self._options = rows, options
+        self._rows, self._options, self._expected = rows, options, expected
         self.files, self.packed = rows.files, rows.packed
         self._columns = chosen_columns(rows, options, expected)
+        n_features = len(self._columns.features)
+        expected.room.require_columns(n_features, rows.files[0].name, "encoded")
         self.left_out = self._columns.left_out
         self.has_weight = self._columns.weight is not None
         self._used = used_columns(self._columns)
         known = recipe_in(expected.schema)
         most = LOOK_BYTES if known else SAMPLE_BYTES
-        sample = sampled(rows, self._used, most, expected.sample_memory)
+        sample = sampled(rows, self._used, most, expected.room.sample)
         with naming(self.files[0].name, self.files[0].name):
             self._look(sample, known)
         del sample
@@ -112,7 +118,8 @@ class EncodedSource:
         """What every column is taken for, as the setting `column` has it; drops included."""
         dropped = {name: kind for name, kind in self._options.column.items() if kind == "drop"}
         told = {c.name: _kind_of(c) for c in self.recipe.columns if c.kind not in LISTS}
-        return told | dropped
+        read = {name: kind for name, kind in self._options.column.items() if kind in READ_KINDS}
+        return told | read | dropped
 
     def _look(self, sample: Any, known: Recipe | None) -> None:
         """Decide by a sample what targets and columns hold."""
@@ -136,10 +143,20 @@ class EncodedSource:
                 f"{self.files[0].name}: no column {shown_name(unknown[0])}, which `column` names. "
                 f"The columns are: {', '.join(map(shown_name, self._all_names()[:20]))}."
             )
+        self._require_room(sample)
         crosses = [(a, b) for a, b in (pair.split(",") for pair in options.cross)]
         kinds = {**self._rows.kinds, **options.column}
         rules = Rules(options.hash_bits, options.bins, options.ranks, kinds=kinds, crosses=crosses)
         return fitted(sample.select(names), rules)
+
+    def _require_room(self, sample: Any) -> None:
+        """Refuse lists so long that their numbers are more columns than memory has room for."""
+        longest = [
+            pc.max(pc.list_value_length(cells)).as_py() or 0
+            for cells in sample.columns if is_list_of_numbers(cells.type)
+        ]  # fmt: skip
+        n_columns = sum(longest) + sample.num_columns
+        self._expected.room.require_columns(n_columns, self.files[0].name, "plain")
 
     def _with_exact_idf(self) -> Recipe:
         """Weigh the words of text by all rows, read once for it."""
@@ -181,10 +198,12 @@ class EncodedSource:
             return None
         self._require_single(label, cells.type, "label", "numbers or words")
         _, bad = read_numbers(cells) if is_text(cells.type) else (None, None)
-        if bad is None or bad.mean() <= 0.5:
+        if bad is None:
             return "plain"
         held = held_in(name_of(self._columns, label), cells)
-        return held.written if held.kind == "number" else None
+        if held.kind == "number":
+            return held.written
+        return "plain" if bad.mean() <= 0.5 else None
 
     def _require_single(self, k: int, kind: Any, setting: str, wanted: str) -> None:
         """Refuse a label or weight whose cells are neither numbers nor text."""
@@ -202,7 +221,8 @@ class EncodedSource:
             cells = rows.column(name).combine_chunks()
             held = held_in(name, cells)
             asked = self._options.column.get(name)
-            if asked and asked != held.kind:
+            held = as_asked(name, asked, cells) if asked == "number" else held
+            if asked and asked.partition(":")[0] != held.kind:
                 continue
             said = remark_on(name, cells, held, self._columns.advice(k))
             if said is not None:
@@ -236,19 +256,22 @@ class EncodedSource:
         own = dict(zip(self._used, cells.columns, strict=True))
         found = encode(self.recipe, [own[k] for k in self._columns.features])
         faults = [self._bad_cells(k, mask, own) for k, mask in found.bad]
-        target, words, bad_target = self._targets(own, cells.n_rows, options)
+        targets, bad_target = self._targets(own, cells.n_rows, options)
         weight, bad_weight = self._weights(own)
         faults += [*bad_target, *bad_weight]
         table: Table
         if self.layout == "dense":
-            table = DenseTable(found.dense(options.dtype), target, weight)
+            table = DenseTable(found.dense(options.dtype), targets.values, weight)
         else:
-            table = SparseTable(*found.sparse(options.dtype), target, weight)
-        kept, skipped, n_skipped = without_bad_rows(
+            table = SparseTable(*found.sparse(options.dtype), targets.values, weight)
+        kept = without_bad_rows(
             table, faults, piece.file, options.on_bad_row, self._rows.unit, cells.lines,
-            cells.faults,
+            cells.faults, targets.written,
         )  # fmt: skip
-        return Parsed(kept, words, self.recipe.n_outputs - 1, skipped, n_skipped)
+        last = self.recipe.n_outputs - 1
+        return Parsed(
+            kept.table, targets.labels, last, kept.skipped, kept.n_skipped, written=kept.written
+        )
 
     def _bad_cells(self, k: int, mask: NDArray[np.bool_], own: dict[int, Any]) -> Fault:
         column = self._columns.features[k]
@@ -260,14 +283,15 @@ class EncodedSource:
 
     def _targets(
         self, own: dict[int, Any], n: int, options: SourceOptions
-    ) -> tuple[NDArray[np.float64], tuple[str, ...] | None, list[Fault]]:
+    ) -> tuple[Targets, list[Fault]]:
         label = self._columns.label
         if label is None:
-            return np.full(n, np.nan), None, []
-        cells, title, words = own[label], self._columns.title(label), None
+            return Targets(np.full(n, np.nan), None), []
+        cells, title, words, written = own[label], self._columns.title(label), None, None
         faults = []
         if self._target_written is not None:
             target, bad = read_numbers(cells, self._target_written)
+            written = in_cells(cells) if self._target_written == "plain" else None
             if bad is not None:
                 fact = f"the target in {title} is FOUND a number was expected"
                 faults.append(Fault(bad, fact, "Correct it, or check `label`,", cells))
@@ -278,7 +302,7 @@ class EncodedSource:
         if options.label_required:
             missing = f"the target in {title} is missing or not finite"
             faults.append(Fault(np.isnan(target), missing, "Fill it in,"))
-        return target, words, faults
+        return Targets(target, words, written), faults
 
     def _weights(self, own: dict[int, Any]) -> tuple[NDArray[np.float64] | None, list[Fault]]:
         column = self._columns.weight
@@ -291,7 +315,9 @@ class EncodedSource:
 
 def _wanted(column: AnyColumn) -> str:
     if isinstance(column, Vector):
-        return f"{len(column.mean)} numbers were"
+        return f"{len(column.mean)} numbers of usual size were"
+    if isinstance(column, Map):
+        return "numbers of usual size were"
     return "a date was" if column.kind == "date" else "a number was"
 
 

@@ -27,7 +27,7 @@ class FilledSource:
     """
 
     extensions: ClassVar[tuple[str, ...]] = ()
-    magic: ClassVar[bytes] = b""
+    magic: ClassVar[bytes | tuple[bytes, ...]] = b""
     layout: Literal["dense", "sparse"] = "dense"
 
     def __init__(self, rows: Source, n_features: int) -> None:

@@ -1,72 +1,149 @@
-"""Where content meets a parser that is not ours: whatever that raises is told by file and place.
-
-Arrow, NumPy, zipfile and Python's own readers have errors of many kinds for content that is not
-what it says.  A border around each call turns all of them into one sentence, and keeps the cause
-for `--debug`.  Around our own code there is none: its faults are to be seen as what they are.
-"""
+"""Files that ingest does not read: what they are, and how to get rows out of them."""
 
 from __future__ import annotations
 
-import errno
-from collections.abc import Iterator
-from contextlib import contextmanager
+import shlex
+import zipfile
+from pathlib import PurePosixPath
+from typing import BinaryIO, NamedTuple
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.storage.redaction import without_secrets
-
-#: Characters of somebody else's message that are told.
-_TOLD = 200
 
 
-@contextmanager
-def parsing(
-    where: str, what: str = "the file is damaged", advice: str = "Fetch or write it anew."
-) -> Iterator[None]:
-    """Tell what a parser raises as BadInput: where, what, its own words, and what to do.
+class Foreign(NamedTuple):
+    """A kind of file; its advice may name the file as {shell} or {python}."""
 
-    Errors of a disk or of a store go through: these are not the content's.
+    what: str
+    advice: str
+
+
+def _by_pandas(what: str, reader: str, found: str = "") -> Foreign:
+    return Foreign(
+        what,
+        "Write its rows as CSV, in Python: `import pandas; "
+        f"pandas.{reader}({{python}}){found}.to_csv('rows.csv', index=False)`.",
+    )
+
+
+_PICKLED = Foreign(
+    "a pickle",
+    "Opening one may run code: where it was written, write the rows as Parquet, in Python "
+    "`frame.to_parquet('rows.parquet')`.",
+)
+_TABLE = "Write the rows of its table alone, as CSV."
+_EXCEL = _by_pandas("a spreadsheet", "read_excel")
+_OFFICE = Foreign("a document of an office program", f"If it is a spreadsheet: {_EXCEL.advice}")
+_DOCUMENT = Foreign("a document", _TABLE)
+_HTML = Foreign(
+    "a page of the web",
+    "Look at it in a browser: the address may be another, or ask for a login. Its first table "
+    "becomes CSV in Python: `import pandas; "
+    "pandas.read_html({python})[0].to_csv('rows.csv', index=False)`.",
+)
+_SQLITE = Foreign(
+    "a database of SQLite",
+    "Write a table of it as CSV: `sqlite3 -header -csv {shell} 'select * from NAME' > rows.csv`.",
+)
+_ARCHIVE = Foreign("an archive of files", "Unpack it, and name the files that were in it.")
+_HDF5 = _by_pandas("HDF5", "read_hdf")
+_ORC, _STATA = _by_pandas("ORC", "read_orc"), _by_pandas("a file of Stata", "read_stata")
+_SAS, _SPSS = _by_pandas("a file of SAS", "read_sas"), _by_pandas("a file of SPSS", "read_spss")
+_AVRO = Foreign("Avro", "Write its rows as Parquet or JSON lines.")
+_R = Foreign("a file of R", "Write its rows as CSV, in R by write.csv.")
+_MATLAB = Foreign("a file of MATLAB", "Write its rows as CSV, in MATLAB by writematrix.")
+_PICTURE = Foreign("a picture", "Name a file of rows.")
+_MODEL = Foreign("a model", "Name a file of rows; programs that run models read this one.")
+_XML = _by_pandas("a document of XML", "read_xml")
+
+#: By the ends of names.
+_EXTENSIONS = {
+    (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"): _EXCEL,
+    (".docx", ".doc", ".odt", ".rtf", ".pptx", ".ppt", ".pdf", ".numbers"): _DOCUMENT,
+    (".html", ".htm"): _HTML,
+    (".xml",): _XML,
+    (".db", ".sqlite", ".sqlite3"): _SQLITE,
+    (".zip", ".tar", ".tgz", ".7z", ".rar"): _ARCHIVE,
+    (".pkl", ".pickle", ".joblib"): _PICKLED,
+    (".h5", ".hdf5", ".hdf"): _HDF5,
+    (".orc",): _ORC,
+    (".avro",): _AVRO,
+    (".sas7bdat", ".xpt"): _SAS,
+    (".sav",): _SPSS,
+    (".dta",): _STATA,
+    (".rds", ".rdata", ".rda"): _R,
+    (".mat",): _MATLAB,
+    (".png", ".jpg", ".jpeg", ".gif"): _PICTURE,
+    (".onnx", ".skops", ".safetensors", ".liblinear"): _MODEL,
+}  # fmt: skip
+_OF_EXTENSION = {end: kind for ends, kind in _EXTENSIONS.items() for end in ends}
+
+#: By first bytes; a zip is looked into.
+_MAGIC = {
+    b"\xd0\xcf\x11\xe0": _OFFICE,
+    b"%PDF-": _DOCUMENT,
+    b"{\\rtf": _DOCUMENT,
+    b"SQLite format 3\x00": _SQLITE,
+    b"\x89HDF": _HDF5,
+    b"Obj\x01": _AVRO,
+    b"ORC": _ORC,
+    b"\x89PNG": _PICTURE,
+    b"\xff\xd8\xff": _PICTURE,
+    b"7z\xbc\xaf": _ARCHIVE,
+    b"Rar!": _ARCHIVE,
+    b"<?xml": _XML,
+    **{b"\x80" + bytes([k]): _PICKLED for k in range(2, 6)},
+}
+_ZIP = b"PK\x03\x04"
+_PAGES = (b"<!doctype html", b"<html", b"<head", b"<body")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+#: Bytes by which files are told, and where a tar says what it is.
+LOOKED_AT, _TAR_AT = 512, 257
+
+
+def refuse_named(name: str) -> None:
+    """Refuse a file whose name says that it is of a kind that is not read."""
+    found = _OF_EXTENSION.get(PurePosixPath(name).suffix.lower())
+    if found is None and name.lower().endswith((".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst")):
+        found = _ARCHIVE
+    if found is not None:
+        raise _refusal(name, found)
+
+
+def refuse_begun(name: str, head: bytes, stream: BinaryIO | None = None) -> None:
+    """Refuse a file whose first bytes say so.
+
+    Parameters
+    ----------
+    name, head
+        The file, and as many of its first bytes as LOOKED_AT, if it has them.
+    stream
+        The file as stored, to look into it where it is a zip; None if that cannot be.
     """
+    found = next((kind for mark, kind in _MAGIC.items() if head.startswith(mark)), None)
+    if head.lstrip(_BYTE_ORDER_MARK + b" \t\r\n")[:16].lower().startswith(_PAGES):
+        found = _HTML
+    if head[_TAR_AT : _TAR_AT + 5] == b"ustar":
+        found = _ARCHIVE
+    if head.startswith(_ZIP) and stream is not None:
+        found = _in_zip(stream)
+    if found is not None:
+        raise _refusal(name, found)
+
+
+def _in_zip(stream: BinaryIO) -> Foreign | None:
+    """Return what a zip is; None for arrays of NumPy, and where it cannot be told."""
     try:
-        yield
-    except BadInput:
-        raise
-    except Exception as error:
-        if is_elsewhere(error):
-            raise
-        raise BadInput(f"{where}: {what} ({told(error)}). {advice}") from error
+        with zipfile.ZipFile(stream) as archive:
+            members = archive.namelist()
+    except (zipfile.BadZipFile, OSError, ValueError):
+        return None
+    if any(name.startswith("xl/") for name in members) or "content.xml" in members:
+        return _EXCEL
+    if any(name.startswith(("word/", "ppt/")) for name in members):
+        return _DOCUMENT
+    return None if all(name.endswith(".npy") for name in members) else _ARCHIVE
 
 
-@contextmanager
-def naming(where: str, file: str) -> Iterator[None]:
-    """Put a place before a refusal that names no file, such as what a function of Arrow raises."""
-    try:
-        yield
-    except BadInput as error:
-        if file in str(error):
-            raise
-        raise BadInput(f"{where}: {error}") from error
-    except Exception as error:
-        if type(error).__module__ != "pyarrow.lib":
-            raise
-        raise BadInput(
-            f"{where}: the cells cannot be read as what their column holds ({told(error)}). Check "
-            "the file."
-        ) from error
-
-
-def is_elsewhere(error: BaseException) -> bool:
-    """Say whether an error came from a disk, a store or a network rather than from a parser."""
-    if isinstance(error, OSError) and error.errno == errno.EINVAL:
-        return False  # a place before the file's begin
-    is_damage = type(error) is OSError or type(error).__module__ in ("gzip", "pyarrow.lib")
-    if isinstance(error, OSError) and (error.errno is not None or not is_damage):
-        return True
-    return type(error).__module__.partition(".")[0] in ("aiohttp", "botocore", "fsspec")
-
-
-def told(error: BaseException) -> str:
-    """Return an error's own words: on one line, printable, not too long."""
-    words = " ".join(without_secrets(str(error)).split()).rstrip(".")
-    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in words)
-    shown = f"{shown[:_TOLD]}..." if len(shown) > _TOLD else shown
-    return shown or type(error).__name__
+def _refusal(name: str, kind: Foreign) -> BadInput:
+    advice = kind.advice.format(shell=shlex.quote(name), python=repr(name))
+    return BadInput(f"{name} is {kind.what}, and rows were expected. {advice}")

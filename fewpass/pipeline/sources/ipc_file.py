@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.sources.arrow_batches import validated
+from fewpass.pipeline.sources.borders import parsing
 from fewpass.pipeline.sources.charsets import peekable
-from fewpass.pipeline.sources.foreign import parsing
+from fewpass.pipeline.sources.ipc_sizes import CheckedMessages, require_messages
 from fewpass.pipeline.sources.streams import Address, opened
 
 #: What files begin with, and how many bytes stand in front of the stream that is in them.
@@ -31,14 +32,18 @@ class Ipc(NamedTuple):
 
 @contextmanager
 def opened_ipc(address: Address) -> Iterator[Ipc]:
-    """Open a file or a stream of Arrow IPC; a plain local file is mapped.
+    """Open a file or a stream of Arrow IPC.
+
+    None is mapped into memory: one that somebody cuts meanwhile would end the process.
 
     Raises
     ------
     BadInput
-        It is neither, or damaged; while its batches are read, too.
+        It is neither, or damaged, or has batches that memory has no room for; while its batches
+        are read, too.
     """
-    with opened(address) as (stream, _):
+    seekable = address.is_local and not address.compression
+    with opened(address, anywhere=seekable) as (stream, _):
         peeked = peekable(stream)
         begins = bytes(peeked.peek(_MARK_BYTES)[:_MARK_BYTES])
         if begins.startswith(_FIRST_FEATHER):
@@ -47,16 +52,20 @@ def opened_ipc(address: Address) -> Iterator[Ipc]:
                 "2) was expected. Write it anew, for example by pyarrow.feather.write_feather."
             )
         is_file = begins.startswith(FILE_MARK)
-        if is_file and address.is_local and not address.compression:
-            found = _mapped(address)
+        if is_file and seekable:
+            found = _sought(address, peeked)
         else:
             found = _streamed(address, peeked, _MARK_BYTES if is_file else 0)
         yield found._replace(batches=validated(found.batches, address.name))
 
 
-def _mapped(address: Address) -> Ipc:
+def _sought(address: Address, stream: Any) -> Ipc:
+    """Open a file by its footer, once its messages were looked through."""
     with _opening(address):
-        file = pa.ipc.open_file(pa.memory_map(address.path))
+        stream.seek(_MARK_BYTES)
+        require_messages(stream, address.name, address.room)
+        stream.seek(0)
+        file = pa.ipc.open_file(pa.PythonFile(stream, "r"))
         return Ipc(file.schema, (file.get_batch(k) for k in range(file.num_record_batches)))
 
 
@@ -65,7 +74,8 @@ def _streamed(address: Address, stream: Any, skipped: int) -> Ipc:
     with _opening(address):
         stream.read(skipped)
         ending = _Ending(stream)
-        found = pa.ipc.open_stream(pa.PythonFile(ending, "r"))
+        checked = CheckedMessages(ending, address.name, address.room)
+        found = pa.ipc.open_stream(pa.PythonFile(checked, "r"))
         return Ipc(found.schema, _to_the_end(found, ending, address.name))
 
 

@@ -9,16 +9,18 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from fewpass.pipeline.encoding.codes import are_codes
+from fewpass.pipeline.encoding.codes import are_codes, is_whole
 from fewpass.pipeline.encoding.plain_types import plain_schema, plain_table
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import require_distinct
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.sources.arrow_rows import cells_of
+from fewpass.pipeline.sources.borders import parsing
 from fewpass.pipeline.sources.dense_rows import refuse_text_settings
-from fewpass.pipeline.sources.foreign import parsing
+from fewpass.pipeline.sources.exact import count_byte
 from fewpass.pipeline.sources.json_faults import (
     explained,
     first_clash,
@@ -27,6 +29,7 @@ from fewpass.pipeline.sources.json_faults import (
     unfit,
     without_members,
 )
+from fewpass.pipeline.sources.json_members import count_members
 from fewpass.pipeline.sources.json_screen import fault_of, is_sound
 from fewpass.pipeline.sources.raw_rows import Cells
 from fewpass.pipeline.sources.rejection import SKIP_ADVICE
@@ -41,7 +44,32 @@ from fewpass.pipeline.sources.streams import (
 
 HEAD_BYTES = 16 << 20  # of text that tells what members there are
 MOST_NAMED = 10
+_NEWLINE = 10
+_CELL_BYTES = 9  # of a number, or of one that is missing, as Arrow has it
+_ALIKE = (
+    "Write the members in a map of names and values, or as text in one (LIBSVM and VW have rows "
+    "of few values)"
+)
+_BEYOND_64_BITS, _WHOLE = 2.0**63, pa.decimal128(38, 0)
 _CLASHING = re.compile(r"Column\(/([^)]+)\) changed")  # a member, in Arrow's words
+
+
+def _with_long_numbers(head: Any, table: Any) -> Any:
+    """Read whole numbers of more than 64 bits as such, which Arrow otherwise makes doubles of."""
+    long = {
+        field.name
+        for field in table.schema
+        if pa.types.is_float64(field.type)
+        and (pc.max(pc.abs(table.column(field.name))).as_py() or 0.0) >= _BEYOND_64_BITS
+    }
+    if not long:
+        return table
+    kinds = [_WHOLE if field.name in long else field.type for field in table.schema]
+    wanted = [field.with_type(kind) for field, kind in zip(table.schema, kinds, strict=True)]
+    try:
+        return read_json(head, pa.schema(wanted), "infer")
+    except pa.ArrowInvalid:  # not all of them are whole
+        return table
 
 
 def _wider(table: Any) -> Any:
@@ -53,14 +81,14 @@ def _wider(table: Any) -> Any:
     codes = {
         field.name
         for field, cells in zip(columns.schema, columns.columns, strict=True)
-        if pa.types.is_integer(field.type) and are_codes(cells.combine_chunks())
+        if is_whole(field.type) and are_codes(cells.combine_chunks())
     }
 
     def of(kind: Any, name: str) -> Any:
         if pa.types.is_struct(kind):
             fields = [field.with_type(of(field.type, f"{name}.{field.name}")) for field in kind]
             return pa.struct(fields)
-        is_wider = pa.types.is_integer(kind) and name not in codes
+        is_wider = is_whole(kind) and name not in codes
         return pa.float64() if is_wider or pa.types.is_null(kind) else kind
 
     return pa.schema([field.with_type(of(field.type, field.name)) for field in table.schema])
@@ -78,7 +106,7 @@ class JsonRows:
     """
 
     extensions: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson")
-    magic: ClassVar[bytes] = b""
+    magic: ClassVar[bytes | tuple[bytes, ...]] = b""
     packed: ClassVar[bool] = False
     kinds: ClassVar[Mapping[str, str]] = MappingProxyType({})
     decided: ClassVar[Mapping[str, Any]] = MappingProxyType({})
@@ -93,10 +121,12 @@ class JsonRows:
         self.files = described(addresses)
         self._addresses = tuple(addresses)
         self._longest_line = expected.longest_line
+        self._room = expected.room
         self._skips = options.on_bad_row == "skip"
         head = first_lines(addresses[0], self._longest_line, HEAD_BYTES)
         self._dropped = _dropped(options, expected)
         self._unread: tuple[str, ...] = ()  # of these, what clashes keep us from reading
+        self._require_room(head.bytes, f"{addresses[0].name}, lines 1 to {head.lines:,}")
         self._schema = self._inferred(np.ascontiguousarray(head.bytes), addresses[0].name)
         kept = [field for field in self._schema if field.name not in self._dropped]
         self._wanted = pa.schema(kept)
@@ -118,6 +148,16 @@ class JsonRows:
         )
         return (said,)
 
+    def _require_room(self, text: Any, where: str) -> None:
+        """Refuse lines with more different members than memory has room for; BadInput."""
+        most = self._room.most_columns("encoded")
+        n, lines = count_members(np.ascontiguousarray(text), most), count_byte(text, _NEWLINE)
+        self._room.require_columns(n, where, "encoded")
+        size = n * lines * _CELL_BYTES
+        if size > 2 * len(text):  # most objects lack most members
+            what = f"{where}: {lines:,} objects of {n:,} different members take, as a table,"
+            self._room.require_side_by_side(size, what, _ALIKE)
+
     def _inferred(self, head: Any, name: str) -> Any:
         """Return the schema that the first lines have; BadInput by line where they clash.
 
@@ -127,7 +167,7 @@ class JsonRows:
             return self._inferred(self._sound(head, name), name)
         try:
             with parsing(name, "its first lines cannot be read as JSON", "Check the file."):
-                return _wider(read_json(head, None, "infer"))
+                return _wider(_with_long_numbers(head, read_json(head, None, "infer")))
         except BadInput as error:
             if not isinstance(error.__cause__, pa.ArrowInvalid):
                 raise
@@ -204,6 +244,8 @@ class JsonRows:
     def cells(self, piece: Piece, used: Sequence[int]) -> Cells:
         """Take columns out of a piece."""
         text = np.ascontiguousarray(piece.content.bytes)
+        last = piece.first_line + piece.content.lines - 1
+        self._require_room(text, f"{piece.file}, lines {piece.first_line:,} to {last:,}")
         where = f"{piece.file}, from line {piece.first_line:,} on"
         table, faults, numbers = self._read(text, where)
         found = cells_of(piece, table, self.names, used)

@@ -11,10 +11,11 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import refuse_nameless
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sources import libsvm_kernel as grammar
+from fewpass.pipeline.sources.as_written import in_text
 from fewpass.pipeline.sources.exact import count_byte, parse_exactly
 from fewpass.pipeline.sources.libsvm_kernel import Counts, Rules, Space, parse_rows
 from fewpass.pipeline.sources.rejection import SKIP_ADVICE, refuse_or_list, shown
-from fewpass.pipeline.sources.source import LISTED, Expected, Parsed, Piece
+from fewpass.pipeline.sources.source import LARGEST, LISTED, Expected, Parsed, Piece
 from fewpass.pipeline.sources.streams import Address, Text, described, line_pieces, sample
 from fewpass.solvers.kernels.shapes import Bytes
 from fewpass.storage.schema import Schema
@@ -75,7 +76,7 @@ _MESSAGES = {
         "Count missing values as zeros (`missing=zero`),",
     ),
     grammar.VALUE_NOT_FINITE: (
-        "the value in {found} is not finite in {dtype}",
+        "the value in {found} is not finite in {dtype}, or too large to square",
         "Correct it,",
     ),
 }
@@ -89,7 +90,7 @@ class LibsvmSource:
     """
 
     extensions: ClassVar[tuple[str, ...]] = (".svm", ".libsvm", ".svmlight")
-    magic: ClassVar[bytes] = b""
+    magic: ClassVar[bytes | tuple[bytes, ...]] = b""
     packed: ClassVar[bool] = False
     layout: Literal["dense", "sparse"] = "sparse"
     schema: Schema | None = None
@@ -144,6 +145,7 @@ def parse_text(piece: Piece, options: SourceOptions) -> Parsed:
         not options.label_required,
         options.missing == "zero",
         options.on_bad_row == "refuse",
+        LARGEST[options.dtype],
     )
     space, counts = _parse(piece.content, rules, options.dtype)
     if width > _INT32_COLUMNS and grammar.TOO_WIDE in space.bad[: counts.bad, 0]:
@@ -151,7 +153,8 @@ def parse_text(piece: Piece, options: SourceOptions) -> Parsed:
     faults = (_explain(piece, fault, options) for fault in space.bad[: counts.bad].tolist())
     skipped = refuse_or_list(faults, piece.file, options.on_bad_row)
     table, last = _table(space, counts), counts.max_index
-    parsed = Parsed(table, None, last, skipped, counts.bad, counts.merged)
+    written = in_text(piece.content.bytes, space.written[: counts.rows])
+    parsed = Parsed(table, None, last, skipped, counts.bad, counts.merged, written=written)
     return within(parsed, options.n_features) if cuts and options.n_features else parsed
 
 
@@ -176,6 +179,7 @@ def _parse(piece: Text, rules: Rules, dtype: str) -> tuple[Space, Counts]:
         np.empty(values, index_dtype),
         np.empty(piece.lines + 1, np.int64),
         np.empty(piece.lines + 1),
+        np.empty(piece.lines + 1, np.int64),
         np.empty((LISTED, 3), np.int64),
     )
     counts = parse_exactly(

@@ -26,6 +26,7 @@ from fewpass.pipeline.sources.decimals import (
     STEP,
     TENS,
     Position,
+    may_be_a_name,
 )
 from fewpass.pipeline.sources.exact import Known, number
 from fewpass.solvers.kernels.dispatch import kernel
@@ -64,6 +65,7 @@ class Rules(NamedTuple):
     unlabelled: bool  # rows may begin with their first index
     missing_is_zero: bool  # nan is left out
     stop: bool  # at the first bad row
+    largest: float  # values may not be larger
 
 
 class Space(NamedTuple):
@@ -73,6 +75,7 @@ class Space(NamedTuple):
     indices: NDArray[np.integer]  # (nnz,)
     indptr: NDArray[np.int64]  # (n + 1,)
     target: NDArray[np.float64]  # (n,)
+    written: NDArray[np.int64]  # (n,) where a label begins that may be no float; -1: it is one
     bad: NDArray[np.int64]  # (listed, 3) code, position, line within the text
 
 
@@ -182,8 +185,8 @@ def parse_rows(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than th
     known, hard
         See `exact`.
     """
-    data, indices, indptr, target, bad_rows = space
-    first_index, width, unlabelled, missing_is_zero, stop = rules
+    data, indices, indptr, target, written, bad_rows = space
+    first_index, width, unlabelled, missing_is_zero, stop, largest = rules
     rows, values, bad, n_hard, merged, line, widest = 0, 0, 0, 0, 0, -1, np.int64(-1)
     size = np.uint64(text.size)
     at: Position = np.uint64(0)
@@ -196,11 +199,14 @@ def parse_rows(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than th
             at = _line_end(text, at) + STEP
             continue
         fault, token = 0, at
+        written[rows] = -1
         if unlabelled and _begins_with_index(text, at):
             target[rows] = np.nan
         else:
             status, target[rows], at, n_hard = number(text, at, known, hard, n_hard)
             fault = _label_fault(text, status, at)
+            if may_be_a_name(text, token, at):
+                written[rows] = np.int64(token)
         last, entries = np.int64(-1), 0  # entries: values that are not 0
         while fault == 0:
             while _is_blank(text[at]):
@@ -249,7 +255,7 @@ def parse_rows(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than th
                     value += data[values]
                 data[values] = value
                 indices[values] = column
-                if not np.isfinite(data[values]):
+                if not abs(data[values]) <= largest:
                     fault = VALUE_NOT_FINITE
                 values += 1
                 entries += 1

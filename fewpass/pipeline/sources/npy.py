@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sources.array_stream import checked_matrix, opened_npy, require_same
+from fewpass.pipeline.sources.as_written import in_array
 from fewpass.pipeline.sources.columns import choose
-from fewpass.pipeline.sources.dense_rows import checked, narrowed, refuse_text_settings
+from fewpass.pipeline.sources.dense_rows import Targets, checked, narrowed, refuse_text_settings
 from fewpass.pipeline.sources.source import Expected, Parsed, Piece
 from fewpass.pipeline.sources.streams import Address, described
 from fewpass.storage.schema import Schema
@@ -27,7 +28,7 @@ class NpySource:
     """NPY matrices as dense rows; see `Source` for the methods."""
 
     extensions: ClassVar[tuple[str, ...]] = (".npy",)
-    magic: ClassVar[bytes] = b"\x93NUMPY"
+    magic: ClassVar[bytes | tuple[bytes, ...]] = b"\x93NUMPY"
     packed: ClassVar[bool] = False
     layout: Literal["dense", "sparse"] = "dense"
     left_out: tuple[str, ...] = ()
@@ -68,12 +69,13 @@ class NpySource:
         """Rows of one piece."""
         columns, block = self._columns, piece.content
         X = narrowed(block[:, list(columns.features)], self._options.dtype)
-        target = _column(block, columns.label)
-        if target is None:
-            target = np.full(len(X), np.nan)
-        table = DenseTable(X, target, _column(block, columns.weight))
+        targets = Targets(np.full(len(X), np.nan), None)
+        if columns.label is not None:
+            labels = block[:, columns.label]
+            targets = Targets(labels.astype(np.float64), None, in_array(labels))
+        table = DenseTable(X, targets.values, _column(block, columns.weight))
         titles = [columns.title(k) for k in columns.features]
-        return checked(piece, table, None, titles, self._options)
+        return checked(piece, table, targets, titles, self._options)
 
 
 def _look(address: Address, longest_row: int) -> tuple[tuple[int, int], str]:

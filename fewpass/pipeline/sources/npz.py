@@ -25,6 +25,7 @@ from fewpass.pipeline.sources.array_stream import (
     require_room,
     require_same,
 )
+from fewpass.pipeline.sources.as_written import in_array
 from fewpass.pipeline.sources.dense_rows import Targets, checked, narrowed, refuse_text_settings
 from fewpass.pipeline.sources.rejection import shown
 from fewpass.pipeline.sources.source import Expected, Parsed, Piece
@@ -61,7 +62,7 @@ class NpzSource:
 
     schema: Schema | None = None
     extensions: ClassVar[tuple[str, ...]] = (".npz",)
-    magic: ClassVar[bytes] = b"PK\x03\x04"
+    magic: ClassVar[bytes | tuple[bytes, ...]] = b"PK\x03\x04"
     packed: ClassVar[bool] = True
     left_out: tuple[str, ...] = ()
 
@@ -117,7 +118,7 @@ class NpzSource:
             else SparseTable(matrix[0], matrix[1], matrix[2], targets.values, weight)
         )
         titles = [f"column {k} of X" for k in range(self.n_features or 0)]
-        return checked(piece, table, targets.labels, titles, self._options)
+        return checked(piece, table, targets, titles, self._options)
 
     def _matrix(self, rows: _Rows, piece: Piece) -> tuple[NDArray[Any], ...]:
         if self.layout == "dense":
@@ -132,7 +133,7 @@ def _look(address: Address, options: SourceOptions, longest_row: int) -> tuple[_
         if not sparse and "X" not in arrays:
             raise BadInput(
                 f"{address.name} holds the arrays {', '.join(arrays)}; X, or the parts of a SciPy "
-                "CSR matrix, were expected. Save X=..., y=... by numpy.savez."
+                "CSR matrix, were expected. Save them in Python: numpy.savez('rows.npz', X=X, y=y)."
             )
         if options.label_required and "y" not in arrays:
             raise BadInput(
@@ -266,7 +267,7 @@ def _targets(target: NDArray[Any] | None, n_rows: int) -> Targets:
     if target is None:
         return Targets(np.full(n_rows, np.nan), None)
     if target.dtype.kind not in "US":
-        return Targets(target.astype(np.float64), None)
+        return Targets(target.astype(np.float64), None, in_array(target))
     words, codes = np.unique(target, return_inverse=True)
     texts = (
         w.decode("utf-8", "backslashreplace") if isinstance(w, bytes) else w for w in words.tolist()

@@ -5,17 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.formats import EXTENSIONS, FORMATS, TABLES, Format
 from fewpass.pipeline.settings.source_options import SourceOptions, as_remembered, contradiction
 from fewpass.pipeline.sources.blanks import looks_spaced
-from fewpass.pipeline.sources.charsets import as_utf8
+from fewpass.pipeline.sources.charsets import as_utf8, peekable
+from fewpass.pipeline.sources.foreign import LOOKED_AT, refuse_named
 from fewpass.pipeline.sources.raw_rows import RawRows
 from fewpass.pipeline.sources.source import Expected, Source
 from fewpass.pipeline.sources.stray_quotes import in_address
-from fewpass.pipeline.sources.streams import Address, find, first_lines, opened
+from fewpass.pipeline.sources.streams import (
+    Address,
+    find,
+    first_lines,
+    opened,
+    refuse_foreign,
+)
 from fewpass.pipeline.sources.title import refuse_title
 from fewpass.storage.schema import Schema
 
@@ -60,7 +67,8 @@ def open_source(
         (header, schema) that finds what cannot be used, or other columns than expected.
     """
     options = options or SourceOptions()
-    addresses = _found(specs, options, storage_options)
+    found = _found(specs, options, storage_options)
+    addresses = [address._replace(room=expected.room) for address in found]
     word = _format(addresses, options)
     if expected.schema is not None:
         options = _like_before(word, options, expected.schema)
@@ -217,10 +225,13 @@ def _format(addresses: Sequence[Address], options: SourceOptions) -> Format:
 def _guess(address: Address) -> Format:
     if address.extension in EXTENSIONS:
         return EXTENSIONS[address.extension]
+    refuse_named(address.name)
     readers: dict[str, Any] = {word: rows_class(word) for word in TABLES}
     readers |= {word: source_class(word) for word in FORMATS}
     with opened(address) as (stored, _):
-        stream = as_utf8(stored, address.charset, address.name)
+        first = cast("BinaryIO", peekable(stored))
+        refuse_foreign(address, first.peek(LOOKED_AT))  # type: ignore[attr-defined]
+        stream = as_utf8(first, address.charset, address.name)
         head = stream.read(_LOOKED_AT)
     for word, reader in readers.items():
         if reader.magic and head.startswith(reader.magic):
@@ -255,5 +266,6 @@ def _guess_text(head: bytes, name: str) -> Format:
         if suits:
             return word
     raise BadInput(
-        f"{name}: neither the name nor the first bytes tell the format. Name it (`format`)."
+        f"{name}: neither the name nor the first bytes tell the format. Say it (`format`), or name "
+        "files of rows."
     )

@@ -13,10 +13,11 @@ from fewpass.pipeline.encoding.plain_types import plain, plain_type
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import require_distinct, require_same
 from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.sources.cells_as_written import in_cells
 from fewpass.pipeline.sources.columns import Columns, choose
 from fewpass.pipeline.sources.dense_rows import Targets, checked, narrowed, refuse_text_settings
 from fewpass.pipeline.sources.pandas_index import index_of, left_out, sentence
-from fewpass.pipeline.sources.parquet_file import batches, opened_parquet
+from fewpass.pipeline.sources.parquet_file import MOST_CELLS, batches, opened_parquet
 from fewpass.pipeline.sources.source import Expected, Parsed, Piece
 from fewpass.pipeline.sources.streams import Address, described
 from fewpass.storage.schema import Schema
@@ -39,7 +40,7 @@ class ParquetSource:
     """
 
     extensions: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
-    magic: ClassVar[bytes] = b"PAR1"
+    magic: ClassVar[bytes | tuple[bytes, ...]] = b"PAR1"
     packed: ClassVar[bool] = True
     layout: Literal["dense", "sparse"] = "dense"
 
@@ -53,6 +54,7 @@ class ParquetSource:
         looks = [_look(address) for address in addresses]
         self._n_rows = sum(look.rows for look in looks)
         names = looks[0].schema.names
+        expected.room.require_columns(len(names), addresses[0].name, "typed")
         require_distinct(names, addresses[0].name)
         index = left_out(index_of(looks[0].schema), names, options, expected)
         self.notes = sentence(index, looks[0].schema)
@@ -78,12 +80,11 @@ class ParquetSource:
         rows = max(1, piece_bytes // (8 * len(used)))
         for address in self._addresses:
             row = 1
-            with opened_parquet(address) as file:
-                names = [self._names[k] for k in used]
-                for batch in batches(address, file, rows, names):
-                    content = {k: plain(batch.column(self._names[k])) for k in used}
-                    yield Piece(address.name, row, content, batch.nbytes)
-                    row += batch.num_rows
+            names = [self._names[k] for k in used]
+            for batch in batches(address, rows, MOST_CELLS * piece_bytes, names):
+                content = {k: plain(batch.column(self._names[k])) for k in used}
+                yield Piece(address.name, row, content, batch.nbytes)
+                row += batch.num_rows
 
     def parse(self, piece: Piece) -> Parsed:
         """Rows of one piece."""
@@ -95,7 +96,7 @@ class ParquetSource:
         weight = None if columns.weight is None else _numbers(cells[columns.weight])
         table = DenseTable(narrowed(X, options.dtype), targets.values, weight)
         titles = [columns.title(k) for k in columns.features]
-        return checked(piece, table, targets.labels, titles, options)
+        return checked(piece, table, targets, titles, options)
 
 
 def _look(address: Address) -> _Look:
@@ -151,7 +152,7 @@ def _numbers(cells: Any) -> NDArray[np.float64]:
 
 def _targets(cells: Any) -> Targets:
     if not _is_text(cells.type):
-        return Targets(_numbers(cells), None)
+        return Targets(_numbers(cells), None, in_cells(cells))
     is_coded = pa.types.is_dictionary(cells.type)
     if is_coded and cells.dictionary.null_count:  # a code for what is missing
         cells, is_coded = cells.dictionary_decode(), False

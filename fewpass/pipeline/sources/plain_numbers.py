@@ -28,6 +28,7 @@ _NO_NUMBERS = {
     grammar.BEHIND_QUOTE,
 }  # fmt: skip
 
+_LARGEST = float(np.finfo(np.float64).max)
 _QUOTED = (grammar.OPEN_QUOTE, grammar.BEHIND_QUOTE)
 
 Found = Literal["numbers", "more", "codes, maybe"]
@@ -50,6 +51,8 @@ def _look(source: DelimitedSource, options: SourceOptions) -> Found:
     found: Found = "numbers"
     read = 0
     for piece in source.pieces(_LOOK_BYTES):
+        if not read and not piece.content.lines:  # the names of many columns
+            continue
         layout = source.layout_of(piece)
         faults, X = _faults_of_features(piece.content, layout, options)
         if faults & (_NO_NUMBERS if read == 0 else {grammar.MISSING}):
@@ -86,7 +89,7 @@ def _faults_of_features(
     text: Text, layout: Layout, options: SourceOptions
 ) -> tuple[set[int], NDArray[np.floating]]:
     """Return what is wrong with cells of features in the first bad rows, and the good rows."""
-    rules = Rules(*layout.dialect.marks, False, not options.label_required, False)
+    rules = Rules(*layout.dialect.marks, False, not options.label_required, False, _LARGEST)
     space, counts = parsed_into_space(text, layout, rules, options.dtype)
     bad = space.bad[: min(counts.bad, LISTED)]
     of_features = layout.roles[bad[:, 3]] == grammar.FEATURE
@@ -98,6 +101,6 @@ def _has_other_numbers(text: Text, layout: Layout, options: SourceOptions) -> bo
     """Say whether targets that are no usual numbers are numbers after all, such as 1,5."""
     if grammar.TEXT_TARGET not in layout.roles:
         return False
-    rules = Rules(*layout.dialect.marks, False, True, False)
+    rules = Rules(*layout.dialect.marks, False, True, False, _LARGEST)
     _, labels = table_of(*parsed_into_space(text, layout, rules, options.dtype), layout)
     return bool(labels) and held_in("target", pa.array(labels, pa.large_string())).kind == "number"

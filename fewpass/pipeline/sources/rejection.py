@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.sources.as_written import AsWritten
 from fewpass.pipeline.sources.source import LISTED, BadRow
 from fewpass.storage.table import Table, take
 
@@ -25,6 +26,15 @@ class Fault(NamedTuple):
     fact: str
     advice: str
     cells: Any = None  # (n,) what the rows hold there, which the fact calls FOUND
+
+
+class Kept(NamedTuple):
+    """The good rows of a table, and what became of the others."""
+
+    table: Table
+    skipped: tuple[BadRow, ...]  # the first of them
+    n_skipped: int
+    written: AsWritten | None = None  # see `Parsed`
 
 
 def shown(value: str | bytes) -> str:
@@ -65,7 +75,8 @@ def without_bad_rows(
     unit: Literal["line", "row"],
     lines: Callable[[], NDArray[np.int64]],
     others: Sequence[tuple[int, str, str]] = (),
-) -> tuple[Table, tuple[BadRow, ...], int]:
+    written: AsWritten | None = None,
+) -> Kept:
     """Refuse the first bad row of a table, or leave all of them out, with a list and their number.
 
     Parameters
@@ -78,13 +89,15 @@ def without_bad_rows(
         Returns where each row is, (n,).
     others
         Rows that are not in the table: line, fact, advice.
+    written
+        Targets of the table that may be no floats.
     """
     bad = np.zeros(table.n_rows, np.bool_)
     for fault in faults:
         bad |= fault.rows
     rows = np.flatnonzero(bad)
     if not rows.size and not others:
-        return table, (), 0
+        return Kept(table, (), 0, written)
     told = [(line, fact, f"{advice} {SKIP_ADVICE}") for line, fact, advice in others]
     where = lines() if rows.size else np.zeros(0, np.int64)
     for row in rows[: 1 if mode == "refuse" else LISTED].tolist():
@@ -93,5 +106,9 @@ def without_bad_rows(
         fact = first.fact.replace(" FOUND", found)
         told.append((int(where[row]), fact, f"{first.advice} {SKIP_ADVICE}"))
     skipped = refuse_or_list(sorted(told), file, mode, unit)
-    kept = take(table, np.flatnonzero(~bad)) if rows.size else table
-    return kept, skipped, rows.size + len(others)
+    n_skipped = rows.size + len(others)
+    if not rows.size:
+        return Kept(table, skipped, n_skipped, written)
+    good = np.flatnonzero(~bad)
+    left = None if written is None else written.among(good)
+    return Kept(take(table, good), skipped, n_skipped, left)

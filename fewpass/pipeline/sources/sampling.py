@@ -13,10 +13,11 @@ from fewpass.pipeline.encoding.inference import held_in, needs_encoding
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import release_freed_memory
 from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.sources.borders import naming, parsing
 from fewpass.pipeline.sources.columns import Columns, choose
-from fewpass.pipeline.sources.foreign import naming, parsing
 from fewpass.pipeline.sources.raw_rows import RawRows
-from fewpass.pipeline.sources.source import SAMPLE_MEMORY, Expected
+from fewpass.pipeline.sources.room import SAMPLE_MEMORY
+from fewpass.pipeline.sources.source import Expected
 
 #: Of the first rows: bytes as they are written, and rows drawn of them, that decide on a recipe;
 #: of tables so wide that their cells take more memory than they may, fewer rows.
@@ -95,6 +96,8 @@ def _thinned(table: Any, rate: float) -> Any:
 def is_more_than_numbers(rows: RawRows, options: SourceOptions, expected: Expected) -> bool:
     """Say whether the first rows hold words, dates, missing values or far outliers."""
     columns = chosen_columns(rows, options, expected)
+    n_features = len(columns.features)
+    expected.room.require_columns(n_features, rows.files[0].name, "typed")
     sample = sampled(rows, used_columns(columns), LOOK_BYTES)
     with naming(rows.files[0].name, rows.files[0].name):
         for k in columns.features:

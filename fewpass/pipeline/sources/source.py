@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -13,29 +14,27 @@ from typing import (
     runtime_checkable,
 )
 
+import numpy as np
+
+from fewpass.pipeline.sources.room import UNTOLD, Room
 from fewpass.storage.schema import Schema
 from fewpass.storage.table import Table
 
 if TYPE_CHECKING:
     from fewpass.pipeline.settings.source_options import SourceOptions
+    from fewpass.pipeline.sources.as_written import AsWritten
     from fewpass.pipeline.sources.streams import Address
 
 #: How many skipped rows of one piece are listed with their reason; all of them are counted.
 LISTED = 100
 
 
+#: The largest value by type of number: finite, and such that the sums of fourth powers are, too.
+LARGEST: Mapping[str, float] = MappingProxyType(
+    {"float32": float(np.finfo(np.float32).max), "float64": 1e70}
+)
 #: Characters of a label at most; more is not a class, but a column of text.
 LONGEST_LABEL = 1024
-#: Bytes of the longest line that is read where nobody says how much memory there is.
-LONGEST_LINE = 1 << 28
-#: Bytes in memory of the cells that decide on a recipe, and what share of a budget they may take:
-#: fitting it takes several times as much.
-SAMPLE_MEMORY, SAMPLE_SHARE = 64 << 20, 4
-
-
-def sample_memory(budget: int) -> int:
-    """Return the bytes of cells that may decide on a recipe, within a budget in bytes."""
-    return min(SAMPLE_MEMORY, budget // SAMPLE_SHARE)
 
 
 class Expected(NamedTuple):
@@ -43,8 +42,12 @@ class Expected(NamedTuple):
 
     schema: Schema | None = None  # columns that are known
     whose: str = "the model"  # that they are the columns of
-    longest_line: int = LONGEST_LINE  # bytes that memory has room for
-    sample_memory: int = SAMPLE_MEMORY  # bytes of cells that decide on a recipe, at most
+    room: Room = UNTOLD  # that memory has
+
+    @property
+    def longest_line(self) -> int:
+        """Bytes of the longest line that is read."""
+        return self.room.row
 
 
 class SourceFile(NamedTuple):
@@ -52,6 +55,8 @@ class SourceFile(NamedTuple):
 
     name: str  # full path or URL
     bytes: int | None  # as stored; None: the store does not say
+    version: int | str | None = None  # what changes with its content; None: likewise
+    packed: bool = False  # whether it is compressed
 
 
 class BadRow(NamedTuple):
@@ -81,6 +86,7 @@ class Parsed(NamedTuple):
     n_skipped: int
     n_merged: int = 0  # values added to the one before, of the same index in the row
     n_beyond: int = 0  # values left out, whose index is beyond the features asked for
+    written: AsWritten | None = None  # targets that may be no floats; None: all are
 
 
 class Source(Protocol):
@@ -146,6 +152,12 @@ class HashesNames(Protocol):
 
     def hashed_names(self) -> dict[int, str]:
         """Return the names of columns that the first lines have most often."""
+
+
+def add_notes(source: Source, notes: Sequence[str]) -> None:
+    """Have a source of plain numbers say more that somebody should look at."""
+    own: Any = source
+    own.notes = (*notes_of(source), *notes)
 
 
 def notes_of(source: Source) -> Sequence[str]:

@@ -29,6 +29,11 @@ class StandardInput:
     """
 
     def __init__(self, stream: BinaryIO | None = None) -> None:
+        if stream is None and sys.stdin is None:
+            raise BadInput(
+                "Standard input is closed, and rows were expected there. Name a file, or pipe rows "
+                "into the command."
+            )
         self._stream = stream or sys.stdin.buffer
         self._head: bytearray | None = bytearray()
 

@@ -16,16 +16,31 @@ from typing import Any, BinaryIO, NamedTuple, cast
 import numpy as np
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.settings.formats import EXTENSIONS
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.sources.blanks import by_tabs
 from fewpass.pipeline.sources.charsets import as_utf8, peekable, with_line_feeds
 from fewpass.pipeline.sources.exact import count_byte
+from fewpass.pipeline.sources.foreign import LOOKED_AT, refuse_begun
+from fewpass.pipeline.sources.room import UNTOLD, Room
 from fewpass.pipeline.sources.source import Piece, SourceFile
 from fewpass.pipeline.sources.standard_input import STANDARD_INPUT, WORDS, StandardInput
 from fewpass.pipeline.sources.unpacked import unpacked
+from fewpass.pipeline.sources.unpacking import require_window
 from fewpass.solvers.kernels.shapes import Bytes
 from fewpass.storage.addresses import READ_ONLY, open_store, protocol_of
-from fewpass.storage.redaction import without_secrets
+from fewpass.storage.folder import Folder
+from fewpass.storage.kinds import OWN, instead, kind_of
+from fewpass.storage.redaction import without_queries, without_secrets
+from fewpass.storage.source_files import (
+    Checked,
+    CutShort,
+    LocalSource,
+    SourceChanged,
+    Stored,
+    StoreSource,
+    WebSource,
+)
 
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 #: Text decompressed to learn how far a file expands, and what its rows look like.
@@ -37,12 +52,12 @@ _NEWLINE = 10
 #: What files that are no text begin with.
 _NO_TEXT = {
     b"\x1f\x8b": "gzip (.gz)", b"BZh": "bzip2 (.bz2)", b"\xfd7zXZ\x00": "xz (.xz)",
-    b"\x28\xb5\x2f\xfd": "zstandard (.zst)", b"PK\x03\x04": "zip (.npz, or a spreadsheet)",
+    b"\x28\xb5\x2f\xfd": "zstandard (.zst)", b"PK\x03\x04": "zip (.npz, .xlsx or .zip)",
     b"PAR1": "Parquet (.parquet)", b"ARROW1": "Arrow (.arrow)", b"\x93NUMPY": "NumPy (.npy)",
 }  # fmt: skip
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_BARE_QUERY = re.compile(r"\?[\w.-]+=\S*")  # a server may repeat what it was asked for
 _HIDDEN = re.compile(r"/[._]")
+_WITH_AN_END = ("parquet", "arrow", "npy", "npz")  # formats
 _DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError, zipfile.BadZipFile)
 
 
@@ -63,18 +78,22 @@ class Address(NamedTuple):
     charset: str | None = None  # of its text; None: UTF-8, or UTF-16 where its mark says so
     spaced: bool = False  # whether cells of its text stand between runs of blanks
     quotes: bool = True  # whether double quotes enclose them
+    room: Room = UNTOLD  # that memory has for what it makes us have
+    file: Stored | None = None  # how it is opened; None: by the store, as it is
 
     @property
     def compression(self) -> str:
         """`.gz` and the like, or nothing."""
         suffix = PurePosixPath(self.name).suffix.lower()
-        return suffix if suffix in COMPRESSIONS else ""
+        packing = self.file.packing if self.file else ""
+        return packing or (suffix if suffix in COMPRESSIONS else "")
 
     @property
     def extension(self) -> str:
         """What the name ends in, compression aside: `.csv` for `a.csv.gz`."""
         path = PurePosixPath(self.name)
-        return (path.with_suffix("") if self.compression else path).suffix.lower()
+        packed = path.suffix.lower() in COMPRESSIONS
+        return (path.with_suffix("") if packed else path).suffix.lower()
 
     @property
     def is_local(self) -> bool:
@@ -82,8 +101,17 @@ class Address(NamedTuple):
         return _is_local(self.store)
 
 
-def find(specs: Sequence[str], storage_options: dict[str, Any] | None = None) -> list[Address]:
+def find(
+    specs: Sequence[str], storage_options: dict[str, Any] | None = None, *, empty: bool = False
+) -> list[Address]:
     """Files that the paths, URLs and globs name, in their order; a glob's own files sorted.
+
+    Parameters
+    ----------
+    specs, storage_options
+        What to look for, and what fsspec is told.
+    empty
+        Whether empty files are found, too.
 
     Raises
     ------
@@ -95,6 +123,9 @@ def find(specs: Sequence[str], storage_options: dict[str, Any] | None = None) ->
     found = [address for spec in specs for address in _expand(spec, storage_options or {})]
     if not found:
         raise BadInput("No source was named. Give at least one file.")
+    for address in found:
+        if address.size == 0 and not empty:
+            raise _empty(address.name)
     return found
 
 
@@ -109,6 +140,7 @@ def _expand(spec: str, storage_options: dict[str, Any]) -> Iterator[Address]:
         is_glob = any(mark in path for mark in marks) and not store.exists(path)
         paths = sorted(store.glob(path)) if is_glob else [path]
         if not (is_glob or is_web) and store.isdir(path):
+            _require_rows(spec, storage_options)
             paths = _files_below(store, path)
         files = [_describe(store, one) for one in paths if not (is_glob and store.isdir(one))]
     if not files:
@@ -118,11 +150,16 @@ def _expand(spec: str, storage_options: dict[str, Any]) -> Iterator[Address]:
     yield from files
 
 
+def _require_rows(spec: str, storage_options: dict[str, Any]) -> None:
+    """Refuse folders that hold no rows of anybody's, but what was made of them."""
+    folder = Folder(spec, storage_options)
+    if kind_of(folder) in OWN:
+        raise BadInput(instead(folder, "rows"))
+
+
 def _files_below(store: Any, folder: str) -> list[str]:
     """Return the files of a folder and of those in it; what begins with . or _ is no data."""
     start = len(folder.rstrip("/"))
-    if store.exists(f"{folder.rstrip('/')}/manifest.json"):
-        raise BadInput(f"{folder} is a data set, files of rows were expected. Train on it.")
     found = [path for path in sorted(store.find(folder)) if not _HIDDEN.search(path[start:])]
     if not found:
         raise BadInput(f"{folder} is a folder without files of rows. Name another.")
@@ -131,15 +168,35 @@ def _files_below(store: Any, folder: str) -> list[str]:
 
 def _describe(store: Any, path: str) -> Address:
     name = without_secrets(path if _is_local(store) else store.unstrip_protocol(path))
-    try:
-        info = store.info(path)
-    except FileNotFoundError as error:
-        raise FileNotFoundError(f"{name}: no such file. Check the path.") from error
-    if info["type"] == "directory":
-        raise BadInput(f"{name} is a folder. Name its files, for example by '{name}/*'.")
-    if info["size"] == 0:
-        raise _empty(name)
-    return Address(store, path, name, info["size"])
+    if _is_web(store):
+        file: Stored = WebSource(store, path, name)
+    else:
+        try:
+            info = store.info(path)
+        except FileNotFoundError as error:
+            raise FileNotFoundError(f"{name}: no such file. Check the path.") from error
+        if info["type"] == "directory":
+            raise BadInput(f"{name} is a folder. Name its files, for example by '{name}/*'.")
+        local = _is_local(store)
+        file = LocalSource(path) if local else StoreSource(store, path, name, info)
+    address = Address(store, path, name, file.size, file=file)
+    _require_an_end(address)
+    return address
+
+
+def _require_an_end(address: Address) -> None:
+    """Refuse a file of which nobody could tell whether all of it came."""
+    told = not isinstance(address.file, WebSource) or address.file.first.says_its_end
+    if not (told or address.compression or EXTENSIONS.get(address.extension) in _WITH_AN_END):
+        raise BadInput(
+            f"{address.name}: the server says neither how long the file is nor where it ends, and "
+            "a connection that breaks would look like its end. Fetch the file, see that it is "
+            "whole, and read that."
+        )
+
+
+def _is_web(store: Any) -> bool:
+    return "http" in ((store.protocol,) if isinstance(store.protocol, str) else store.protocol)
 
 
 def _is_local(store: Any) -> bool:
@@ -160,6 +217,8 @@ def _told_plainly(name: str, store: Any) -> Iterator[None]:
         if without_secrets(str(error)) == str(error):
             raise
         raise BadInput(without_secrets(str(error))) from None
+    except (CutShort, SourceChanged) as error:  # in our own words, which have none
+        raise error from None
     except FileNotFoundError:
         if _is_local(store):
             raise
@@ -170,7 +229,7 @@ def _told_plainly(name: str, store: Any) -> Iterator[None]:
         if _is_local(store) or not _repeats_addresses(error):
             raise
         kind = PermissionError if isinstance(error, PermissionError) else OSError
-        told = _BARE_QUERY.sub("", without_secrets(str(error))) or type(error).__name__
+        told = without_queries(without_secrets(str(error))) or type(error).__name__
         raise kind(
             f"{name} cannot be read ({told}). Check the address, the network and the credentials."
         ) from None
@@ -193,20 +252,41 @@ def _empty(name: str) -> BadInput:
 
 def described(addresses: Sequence[Address]) -> tuple[SourceFile, ...]:
     """Names and sizes, as a data set's manifest keeps them."""
-    return tuple(SourceFile(address.name, address.size) for address in addresses)
+    return tuple(
+        SourceFile(
+            address.name, address.size, address.file.version if address.file else None,
+            bool(address.compression),
+        )
+        for address in addresses
+    )  # fmt: skip
 
 
 @contextmanager
-def opened(address: Address) -> Iterator[tuple[BinaryIO, BinaryIO]]:
+def opened(address: Address, *, anywhere: bool = False) -> Iterator[tuple[BinaryIO, BinaryIO]]:
     """Open a file: its decompressed and its stored bytes.
+
+    Parameters
+    ----------
+    address
+        The file.
+    anywhere
+        Whether the format is read at other places than one after the other.
 
     Raises
     ------
     BadInput
         While reading: the compressed file ends early or is damaged.
+    SourceChanged, CutShort
+        Here, while reading or at the end: the file is not what it was when it was found, or fewer
+        bytes came than it has.
     """
-    with _told_plainly(address.name, address.store), _stored(address) as stored:
-        stream = _decompressed(stored, address.compression)
+    with (
+        _told_plainly(address.name, address.store),
+        _stored(address, anywhere=anywhere) as stored,
+        _unchanged(stored),
+    ):
+        ready = require_window(stored, address.compression, address.name, address.room)
+        stream = _decompressed(ready, address.compression)
         try:
             yield stream, stored
         except _DAMAGED as error:
@@ -216,14 +296,30 @@ def opened(address: Address) -> Iterator[tuple[BinaryIO, BinaryIO]]:
                 raise _damaged(address, stored, error) from error
             raise
         finally:
-            if stream is not stored:
+            if stream is not ready:
                 stream.close()
 
 
-def _stored(address: Address) -> BinaryIO:
-    if address.is_local:
-        return open(address.path, "rb")  # noqa: PTH123 -- the caller closes it
+def _stored(address: Address, *, anywhere: bool) -> BinaryIO:
+    if address.file is not None:
+        return cast("BinaryIO", address.file.open(anywhere=anywhere))
     return cast("BinaryIO", address.store.open(address.path, "rb"))
+
+
+@contextmanager
+def _unchanged(stored: BinaryIO) -> Iterator[None]:
+    """Refuse what was read of a file that changed meanwhile, also where it made no sense."""
+    try:
+        yield
+    except Exception:
+        _require_same(stored)
+        raise
+    _require_same(stored)
+
+
+def _require_same(stored: BinaryIO) -> None:
+    if isinstance(stored, Checked) and not stored.closed:
+        stored.require_same()
 
 
 def _decompressed(stored: BinaryIO, compression: str) -> BinaryIO:
@@ -303,7 +399,7 @@ def _lines_of(address: Address) -> Iterator[tuple[BinaryIO, BinaryIO]]:
     """Open a text file; BadInput refuses a line that memory has no room for."""
     with opened(address) as (stream, stored):
         peeked = peekable(stream)
-        _require_text(peeked.peek(max(map(len, _NO_TEXT))), address.name)
+        _require_text(peeked.peek(LOOKED_AT), address)
         try:
             text = as_utf8(cast("BinaryIO", peeked), address.charset, address.name)
             yield with_line_feeds(text, address.name), stored
@@ -314,12 +410,22 @@ def _lines_of(address: Address) -> Iterator[tuple[BinaryIO, BinaryIO]]:
             ) from error
 
 
-def _require_text(begins: bytes, name: str) -> None:
+def refuse_foreign(address: Address, head: bytes) -> None:
+    """Refuse what ingest does not read, by first bytes; what may be a zip is looked into."""
+    if address.compression or address.size is None or not head.startswith(b"PK"):
+        refuse_begun(address.name, head)
+        return
+    with opened(address) as (stream, _):
+        refuse_begun(address.name, head, stream)
+
+
+def _require_text(begins: bytes, address: Address) -> None:
+    refuse_foreign(address, begins)
     for mark, what in _NO_TEXT.items():
         if begins.startswith(mark):
             raise BadInput(
-                f"{name}: the file begins as {what} does, and text was expected. Give it the name "
-                "that says what it holds, or unpack it."
+                f"{address.name}: the file begins as {what} does, and text was expected. Give it "
+                "the name that says what it holds, or unpack it."
             )
 
 
@@ -384,5 +490,7 @@ def line_pieces(addresses: Sequence[Address], piece_bytes: int, longest: int) ->
 
 def _stated_size(stored: BinaryIO) -> int:
     """What a gzip file's last bytes say of its length, modulo 2^32 and of its last member only."""
+    if not stored.seekable():
+        return 0
     stored.seek(-4, io.SEEK_END)
     return int.from_bytes(stored.read(4), "little")

@@ -11,9 +11,10 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import refuse_nameless
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sources import vw_kernel as grammar
+from fewpass.pipeline.sources.as_written import in_text
 from fewpass.pipeline.sources.exact import parse_exactly
 from fewpass.pipeline.sources.rejection import SKIP_ADVICE, refuse_or_list, shown
-from fewpass.pipeline.sources.source import LISTED, Expected, Parsed, Piece
+from fewpass.pipeline.sources.source import LARGEST, LISTED, Expected, Parsed, Piece
 from fewpass.pipeline.sources.streams import (
     Address,
     Text,
@@ -40,6 +41,10 @@ _MESSAGES = {
         "Check that the file is Vowpal Wabbit's text (`format`),",
     ),
     grammar.BAD_VALUE: ("the value in {found} is not a finite number", "Correct it,"),
+    grammar.TOO_LARGE: (
+        "the value in {found} is too large for {dtype}, or too large to square",
+        "Give it in another unit,",
+    ),
     grammar.MISSING_LABEL: ("the label before {found} is missing", "Write the label first,"),
 }
 
@@ -53,7 +58,7 @@ class VowpalWabbitSource:
     """
 
     extensions: ClassVar[tuple[str, ...]] = (".vw",)
-    magic: ClassVar[bytes] = b""
+    magic: ClassVar[bytes | tuple[bytes, ...]] = b""
     packed: ClassVar[bool] = False
     layout: Literal["dense", "sparse"] = "sparse"
     schema: Schema | None = None
@@ -107,7 +112,8 @@ class VowpalWabbitSource:
         skipped = refuse_or_list(faults, piece.file, self._options.on_bad_row)
         table = self._table(space, counts)
         last = int(table.indices.max(initial=-1))
-        return Parsed(table, None, last, skipped, counts.bad, counts.merged)
+        written = in_text(piece.content.bytes, space.written[: counts.rows])
+        return Parsed(table, None, last, skipped, counts.bad, counts.merged, written=written)
 
     def _parse(self, text: Text) -> tuple[Space, Counts]:
         size, rows = text.bytes.size, text.lines
@@ -116,13 +122,15 @@ class VowpalWabbitSource:
         values = size // 2 + 1  # a feature is a blank and a letter at least
         space = Space(
             np.empty(values), np.empty(values, np.int64), np.empty(rows + 1, np.int64),
-            np.empty(rows), np.empty(rows), np.empty((LISTED, 3), np.int64),
-            np.empty(2 * longest + 2, np.uint8),
+            np.empty(rows), np.empty(rows), np.empty(rows, np.int64),
+            np.empty((LISTED, 3), np.int64), np.empty(2 * longest + 2, np.uint8),
         )  # fmt: skip
-        unlabelled = not self._options.label_required
+        unlabelled, largest = not self._options.label_required, LARGEST[self._options.dtype]
         counts = parse_exactly(
             text.bytes,
-            lambda known, hard: parse_rows(text.bytes, self._bits, unlabelled, space, known, hard),
+            lambda known, hard: parse_rows(
+                text.bytes, self._bits, unlabelled, largest, space, known, hard
+            ),
         )
         return space, counts
 
@@ -140,7 +148,8 @@ class VowpalWabbitSource:
         code, at, line = fault
         fact, advice = _MESSAGES[code]
         token = piece.content.bytes[at : at + _TOKEN_BYTES].tobytes().split(b"\n")[0]
-        return piece.first_line + line, fact.format(found=shown(token)), f"{advice} {SKIP_ADVICE}"
+        fact = fact.format(found=shown(token), dtype=self._options.dtype)
+        return piece.first_line + line, fact, f"{advice} {SKIP_ADVICE}"
 
 
 def _refuse_columns(options: SourceOptions) -> None:

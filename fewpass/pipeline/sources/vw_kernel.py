@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.encoding.hashing import murmur3
-from fewpass.pipeline.sources.decimals import OK, Position
+from fewpass.pipeline.sources.decimals import OK, Position, may_be_a_name
 from fewpass.pipeline.sources.exact import Known, number
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.shapes import Bytes, Index, Vector, WholeNumbers
 
 #: What can be wrong with a row (0: nothing).
-BAD_LABEL, BAD_WEIGHT, NO_BAR, BAD_VALUE, MISSING_LABEL = range(1, 6)
+BAD_LABEL, BAD_WEIGHT, NO_BAR, BAD_VALUE, MISSING_LABEL, TOO_LARGE = range(1, 7)
 
 _NEWLINE, _SPACE, _BAR, _COLON, _QUOTE, _HAT = 10, 32, ord("|"), ord(":"), ord("'"), ord("^")
 
@@ -34,6 +34,7 @@ class Space(NamedTuple):
     indptr: NDArray[np.int64]  # (n + 1,)
     target: NDArray[np.float64]  # (n,)
     weight: NDArray[np.float64]  # (n,) NaN where no importance is given
+    written: NDArray[np.int64]  # (n,) where a label begins that may be no float; -1: it is one
     bad: NDArray[np.int64]  # (listed, 3) code, position, line within the text
     name: NDArray[np.uint8]  # (longest line,) a feature's name behind its namespace
 
@@ -87,22 +88,28 @@ def _ordered(indices: WholeNumbers, data: Vector, begin: Index, end: Index) -> I
 @kernel
 def _head(
     text: Bytes, at: Position, known: Known, hard: WholeNumbers, n_hard: int
-) -> tuple[float, float, int, Position, Position, int]:
-    """Read what stands before the first bar: label, importance (nan: none), and what is wrong."""
+) -> tuple[float, float, int, Position, Position, int, Position]:
+    """Read what stands before the first bar: label, importance (nan: none), and what is wrong.
+
+    Last comes where the label stands that may be no float, -1 where it is one.
+    """
     label, weight, numbers, fault, where = np.nan, np.nan, 0, 0, at
+    written = np.int64(-1)
     while text[at] != _NEWLINE and text[at] != _BAR and fault == 0:
         behind = _behind_token(text, at)
         if text[at] != _QUOTE and text[behind] != _BAR:  # else it is a tag
             status, value, end, n_hard = number(text, at, known, hard, n_hard)
             if status != OK or end != behind or (numbers == 1 and value < 0.0):
                 fault, where = (BAD_LABEL if numbers == 0 else BAD_WEIGHT), at
+            if numbers == 0 and may_be_a_name(text, np.uint64(at), np.uint64(behind)):
+                written = np.int64(at)
             label = value if numbers == 0 else label
             weight = value if numbers == 1 else weight
             numbers += 1
         at = _behind_blanks(text, behind)
     if fault == 0 and text[at] != _BAR:
         fault = NO_BAR
-    return label, weight, fault, where, at, n_hard
+    return label, weight, fault, where, at, n_hard, written
 
 
 @kernel
@@ -128,8 +135,9 @@ def _namespace(
     known: Known,
     hard: WholeNumbers,
     n_hard: int,
-) -> tuple[Index, Position, bool, int]:
-    """Read a namespace, from behind its bar on; a position of -1 is told where a value is bad."""
+    largest: float,
+) -> tuple[Index, Position, int, int]:
+    """Read a namespace, from behind its bar on; what is wrong with a value is told third."""
     behind = _behind_name(text, at)
     size = behind - at
     space.name[:size] = text[at:behind]
@@ -143,18 +151,29 @@ def _namespace(
         end = size + 1 + behind - at
         space.name[size + 1 : end] = text[at:behind]
         value, behind, n_hard = _scaled(text, behind, known, hard, n_hard)
+        if abs(value * scale) > largest:
+            return nnz, at, TOO_LARGE, n_hard
         if value * scale != 0.0:
             space.indices[nnz] = murmur3(space.name, 0, end) & mask
             space.data[nnz] = value * scale
             nnz += 1
-    return nnz, at, behind < 0, n_hard
+    return nnz, at, BAD_VALUE if behind < 0 else 0, n_hard
 
 
 @kernel
 def parse_rows(
-    text: Bytes, bits: int, unlabelled: bool, space: Space, known: Known, hard: WholeNumbers
+    text: Bytes,
+    bits: int,
+    unlabelled: bool,
+    largest: float,
+    space: Space,
+    known: Known,
+    hard: WholeNumbers,
 ) -> Counts:
-    """Parse whole lines; a row that is bad is left out and noted."""
+    """Parse whole lines; a row that is bad is left out and noted.
+
+    Bad is also a value larger than `largest`, or a sum of some that share a column.
+    """
     mask = (1 << bits) - 1
     rows, bad, n_hard, merged, weighted, line, at = 0, 0, 0, 0, 0, 0, 0
     space.indptr[0] = 0
@@ -162,19 +181,23 @@ def parse_rows(
         at = _behind_blanks(text, at)
         nnz, empty = space.indptr[rows], text[at] == _NEWLINE
         if not empty:
-            label, weight, fault, where, at, n_hard = _head(text, at, known, hard, n_hard)
+            label, weight, fault, where, at, n_hard, written = _head(text, at, known, hard, n_hard)
             if fault == 0 and np.isnan(label) and not unlabelled:
                 fault = MISSING_LABEL
             while text[at] == _BAR and fault == 0:
-                nnz, at, is_bad, n_hard = _namespace(
-                    text, at + 1, mask, space, nnz, known, hard, n_hard
+                nnz, at, fault, n_hard = _namespace(
+                    text, at + 1, mask, space, nnz, known, hard, n_hard, largest
                 )
-                fault, where = (BAD_VALUE, at) if is_bad else (0, where)
+                where = at if fault != 0 else where
             if fault == 0:
                 end = _ordered(space.indices, space.data, space.indptr[rows], nnz)
+                if end < nnz and np.abs(space.data[space.indptr[rows] : end]).max() > largest:
+                    fault = TOO_LARGE
+            if fault == 0:
                 merged += nnz - end
                 weighted += not np.isnan(weight)
                 space.target[rows], space.weight[rows] = label, weight
+                space.written[rows] = written
                 rows += 1
                 space.indptr[rows] = end
             elif bad < space.bad.shape[0]:

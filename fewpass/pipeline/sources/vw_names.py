@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from fewpass.pipeline.encoding.hashing import hashes
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.sources.source import LONGEST_LINE
+from fewpass.pipeline.sources.room import UNTOLD
 from fewpass.pipeline.sources.streams import find, first_lines
 
 #: Bytes that are looked at, and names that a column is given at most.
@@ -43,7 +43,7 @@ def names_in(source: str, n_features: int) -> dict[int, str]:
             f"The model has {n_features:,} columns, and names are hashed to 2^bits. Leave `names` "
             "out: its rows were no Vowpal Wabbit text."
         )
-    text = first_lines(find([source])[0], LONGEST_LINE, LOOKED_AT)
+    text = first_lines(find([source])[0], UNTOLD.row, LOOKED_AT)
     counts = Counter(_features(text.bytes.tobytes()))
     if not counts:
         raise BadInput(f"{source}: no line has a feature behind a |. Name Vowpal Wabbit's text.")

@@ -6,21 +6,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.ingestion.partition import LISTED, PARTITION
+from fewpass.pipeline.runs.saved import LeftOut
 from fewpass.pipeline.sources.source import Parsed
 from fewpass.storage.table import Table, concatenate, n_bytes, take
 
 
-class Skipped:
-    """Bad rows that were left out: all are counted, the first are kept with their reason."""
-
-    def __init__(self) -> None:
-        self.rows, self.listed = 0, list[str]()
-
-    def note(self, parsed: Parsed) -> None:
-        """Take note of a piece's."""
-        self.rows += parsed.n_skipped
-        room = LISTED - len(self.listed)
-        self.listed += [f"{r.file}, line {r.line}: {r.reason}" for r in parsed.skipped[:room]]
+def noted(before: LeftOut, parsed: Parsed) -> LeftOut:
+    """Count a piece's bad rows, too; the first of all are kept with their reason."""
+    room = LISTED - len(before.listed)
+    listed = (f"{r.file}, line {r.line}: {r.reason}" for r in parsed.skipped[:room])
+    return LeftOut(before.rows + parsed.n_skipped, (*before.listed, *listed))
 
 
 class Judges:

@@ -20,7 +20,6 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.ingestion.layout import laid_out
 from fewpass.pipeline.ingestion.notes import note_on_standardising, notes_on
 from fewpass.pipeline.ingestion.reading import (
-    LINES_SHARE,
     hashed_names_of,
     raw_bytes,
     schema_of,
@@ -32,7 +31,8 @@ from fewpass.pipeline.plan.mixing import Mixing, advice
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.sources import Expected, open_source
-from fewpass.pipeline.sources.source import Source, sample_memory
+from fewpass.pipeline.sources.room import Room
+from fewpass.pipeline.sources.source import Source
 from fewpass.pipeline.sources.standard_input import STANDARD_INPUT, WORDS, is_standard_input
 from fewpass.pipeline.straight.aside import Judges
 from fewpass.pipeline.straight.moments import RunningMoments, Sums, likely_width
@@ -136,13 +136,13 @@ class FirstRows:
         self.dataset = self._decide()
 
     def _opened(self) -> Source:
-        room = (self.plan.memory - OVERHEAD_BYTES) // LINES_SHARE
-        if room <= 0:
+        room = Room(self.plan.memory, self.plan.memory - OVERHEAD_BYTES)
+        if room.row <= 0:
             raise BadInput(
                 f"A memory budget of {format_bytes(self.plan.memory)} is too small to read text "
                 f"by. Use more than {format_bytes(OVERHEAD_BYTES)} (`memory`)."
             )
-        expected = Expected(longest_line=room, sample_memory=sample_memory(self.plan.memory))
+        expected = Expected(room=room)
         return laid_out(
             lambda how: open_source(self.asked.sources, how, None, expected),
             self.asked.options, "auto", self.asked.scale,
@@ -174,7 +174,7 @@ class FirstRows:
         """Yield the buffers after a position that is not the beginning; once."""
         if not self.asked.test_fraction:
             self.raw.passed_over = range(start.pieces)
-        self.intake.mixing = start.pieces_mixing
+        self.intake.mixing, self.intake.left_out = start.pieces_mixing, start.left_out
         with closing(self._rest) as rest:
             yield from cut(rest, self.intake, start, room)
 
@@ -207,7 +207,7 @@ class FirstRows:
         size, mixing, last = 0, Mixing(), None
         for piece in self._rest:
             assert isinstance(piece, RawPiece), "nothing is passed over"
-            self._pieces.append(piece)
+            self._pieces.append(piece.without_text())
             y = piece.parsed.table.target
             if (words := piece.parsed.labels) is not None:
                 last = last or max(words, default=None)
@@ -236,7 +236,8 @@ class FirstRows:
         read = sum(piece.n_bytes for piece in self._pieces)
         widest = max(piece.parsed.max_index for piece in self._pieces)
         mixing = Mixing().add(rows.n_rows, *sums(rows))
-        at = Position(ALL if self.whole else len(self._pieces), 1, self.intake.mixing, mixing)
+        read_up_to = ALL if self.whole else len(self._pieces)
+        at = Position(read_up_to, 1, self.intake.mixing, mixing, self.intake.left_out)
         self.first = Buffer(0, rows, read, 0.0, widest, at, rows.n_rows)
         width = self.source.n_features or widest + 1
         if not width:
@@ -262,7 +263,8 @@ class FirstRows:
         """Say what targets are, by the first rows; one label alone is refused."""
         encoder = LabelEncoder(self.asked.task)
         for piece in self._pieces:
-            target = encoder.encode(piece.parsed.table.target, piece.parsed.labels, piece.where)
+            parsed = piece.parsed
+            target = encoder.encode(parsed.table.target, parsed.labels, piece.where, parsed.written)
             encoder.count(target, 0)
         counts = encoder.label_counts()
         classes = encoder.is_classification()

@@ -15,8 +15,8 @@ from fewpass.pipeline.straight.moments import moments_of
 from fewpass.pipeline.streaming.targets import TargetRule, target_rule
 from fewpass.pipeline.streaming.windows import OVERHEAD_BYTES
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.onepass.streaming_newton import suits
 from fewpass.solvers.protocol import ColumnMoments, ProblemStats, Solver
+from fewpass.solvers.registry import method_class
 
 STATES_AT_ONCE = 5  # stepped, its copy inside a walk, and what a snapshot makes of it
 LEAST_BYTES_PER_COLUMN = 16 * IN_PLACE  # of averaged SGD, where there is no room for copies
@@ -43,9 +43,10 @@ def choose_straight(plan: TrainingPlan, first: FirstRows) -> MethodChoice | None
 
 def as_grows(method: Method, known: Known, first: FirstRows) -> Method:
     """Return a method that can do with more columns, where nobody knows how many will come."""
-    if method.kind == "onepass" and first.open_end and suits(known.problem, known.stats):
-        return method.model_copy(update={"newton_columns": 0})  # type: ignore[attr-defined,no-any-return]
-    return method
+    grows: Method = method
+    if first.open_end:
+        grows = method.for_more_columns(known.problem, known.stats)  # type: ignore[attr-defined]
+    return grows
 
 
 class Known:
@@ -105,7 +106,7 @@ class Known:
     def _taken_with(self, states: int, solver: Solver) -> int:
         """Return the same for so many states at once."""
         taken = states * solver.state_bytes(self.problem, self.stats)
-        if solver.kind == "onepass":
+        if method_class(solver.kind).uses_moments:
             taken += SUMS_AT_ONCE * self.stats.d * 16
         return taken + room_for_judges(self.plan) + self._first.raw.n_bytes + OVERHEAD_BYTES
 

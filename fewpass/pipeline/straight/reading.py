@@ -14,7 +14,7 @@ from contextlib import closing
 from queue import Queue
 from threading import Event as Signal
 from threading import Semaphore, Thread
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,12 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.ingestion.partition import PARTITION, PIECE_BYTES, PIECE_COPIES
 from fewpass.pipeline.ingestion.scaling import Scaler
 from fewpass.pipeline.plan.mixing import Mixing
+from fewpass.pipeline.runs.saved import LeftOut
+from fewpass.pipeline.sources.as_written import labelled
 from fewpass.pipeline.sources.source import Parsed, Piece, Source
-from fewpass.pipeline.straight.aside import Judges, Skipped
+from fewpass.pipeline.straight.aside import Judges, noted
 from fewpass.pipeline.straight.moments import RunningMoments, Sums
+from fewpass.pipeline.streaming.targets import label_text, shown
 from fewpass.storage.manifest import Labels, Values
 from fewpass.storage.ordered import ordered_map
 from fewpass.storage.table import Table, concatenate, n_bytes, take
@@ -45,6 +48,12 @@ class RawPiece(NamedTuple):
     n_bytes: int  # of the source
     where: str
 
+    def without_text(self) -> RawPiece:
+        """Return the same without the text that its targets stand in."""
+        written = self.parsed.written
+        kept = None if written is None else written.settled()
+        return self._replace(parsed=self.parsed._replace(written=kept))
+
 
 class Position(NamedTuple):
     """How far a source was read."""
@@ -53,6 +62,7 @@ class Position(NamedTuple):
     windows: int = 0
     pieces_mixing: Mixing = Mixing()
     windows_mixing: Mixing = Mixing()
+    left_out: LeftOut = LeftOut()  # of the pieces that were read
 
 
 class Buffer(NamedTuple):
@@ -124,21 +134,20 @@ class Fixed(NamedTuple):
                 f"{raw.where}: labels are words here and numbers elsewhere in the source. Write "
                 "all labels as words, or all as numbers."
             )
-        known: Any = list(self.targets.labels)
+        known = [label_text(label) for label in self.targets.labels]
+        codes, found = target.astype(np.int64), [*(labels or ())]
         if labels is None:
-            places = np.minimum(np.searchsorted(known, target), len(known) - 1)
-            self._refuse_new(raw, target[np.asarray(known)[places] != target])
-            return places.astype(np.float64)
-        self._refuse_new(raw, [word for word in labels if word not in known])
-        order = np.array([known.index(word) for word in labels], np.float64)
-        return order[target.astype(np.int64)]
+            codes, found = labelled(target, raw.parsed.written)
+        self._refuse_new(raw, [label for label in found if label not in known])
+        order = np.array([known.index(label) for label in found], np.float64)
+        return order[codes]
 
-    def _refuse_new(self, raw: RawPiece, new: Sequence[Any] | NDArray[np.float64]) -> None:
-        if len(new):
+    def _refuse_new(self, raw: RawPiece, new: Sequence[str]) -> None:
+        if new:
             assert isinstance(self.targets, Labels), "only labels can be new"
-            shown = ", ".join(map(str, self.targets.labels[:8]))
             raise BadInput(
-                f"{raw.where}: the label {new[0]} is new, the first rows had {shown}. A model of "
+                f"{raw.where}: the label {new[0]} is new, the first rows had "
+                f"{shown(self.targets)}. A model of "
                 "one pass cannot take in another class: shuffle the source, give more `memory`, "
                 "or train on a data set (`keep`)."
             )
@@ -161,25 +170,27 @@ class Intake:
     ----------
     mixing : Mixing
         Of the targets of all pieces so far.
+    left_out : LeftOut
+        Bad rows of all pieces so far.
     moments : RunningMoments or None
         Of all rows so far; None where no method asks.
     """
 
     def __init__(self, fixed: Fixed, judges: Judges) -> None:
-        self.fixed, self.judges, self.skipped = fixed, judges, Skipped()
-        self.mixing = Mixing()
+        self.fixed, self.judges = fixed, judges
+        self.mixing, self.left_out = Mixing(), LeftOut()
         self.moments: RunningMoments | None = None
 
     def take(self, piece: RawPiece) -> Table:
         """Return the rows of a piece to learn from."""
         table = self.pass_over(piece)
+        self.left_out = noted(self.left_out, piece.parsed)
         self.mixing = self.mixing.add(table.n_rows, *sums(table))
         return table
 
     def pass_over(self, piece: RawPiece) -> Table:
-        """Do the same for rows that were learnt from before."""
+        """Do the same for rows that were learnt from, and counted, before."""
         table, aside = self.fixed.rows(piece)
-        self.skipped.note(piece.parsed)
         if aside is not None:
             self.judges.add(aside, piece.number)
         return table
@@ -196,7 +207,7 @@ def cut(
         rows = concatenate(held)
         held.clear()
         windows = at.windows_mixing.add(rows.n_rows, *sums(rows))
-        position = Position(up_to, at.windows + 1, intake.mixing, windows)
+        position = Position(up_to, at.windows + 1, intake.mixing, windows, intake.left_out)
         sums_now = count(intake, rows, widest)
         seconds = time.perf_counter() - began
         return Buffer(

@@ -50,6 +50,7 @@ from fewpass.solvers.protocol import (
     Walk,
     same,
 )
+from fewpass.solvers.registry import method_class
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.snapshot import Snapshot
 
@@ -84,7 +85,7 @@ class Straight:
         self._width = first.dataset.n_features
         self._state: State = None
         self._inside = False  # the walk: whether the state is as its steps want it
-        self._goes_by_columns = self._solver.kind == "onepass"  # no other method asks for moments
+        self._goes_by_columns = method_class(self._solver.kind).uses_moments
         self._moments: ColumnMoments | None = None  # as they were last
         self._rows, self._sums = 0, None if not self._goes_by_columns else first.count_columns()
         self._drift, self._warned = LossDrift(), set[str]()
@@ -129,7 +130,7 @@ class Straight:
         if found := misfit(state, examples):
             raise unfit(snapshot, f"of the state, {found}")
         self._state = state
-        self._position = Position(at.pieces, at.windows, at.of_pieces, at.of_windows)
+        self._position = Position(at.pieces, at.windows, at.of_pieces, at.of_windows, at.left_out)
         self._drift = at.drift
         self._progress.since_sweep()
 
@@ -148,7 +149,7 @@ class Straight:
         weights = weights_of(weights, len(lams), k)
         position = SourcePosition(
             at.pieces, at.windows, self._rows, self._width, self.stats.d,
-            at.pieces_mixing, at.windows_mixing, self._drift,
+            at.pieces_mixing, at.windows_mixing, self._drift, at.left_out,
         )  # fmt: skip
         calibration = None
         if self.plan.calibrate and judges is not None:
@@ -299,9 +300,11 @@ class Straight:
         )
         if found := self._solver.learners(self._state):
             yield self._progress.event("learners", models=[one._asdict() for one in found])
-        skipped = self._first.intake.skipped
-        if skipped.rows:
-            yield self._progress.event("skipped", rows=skipped.rows, reasons=skipped.listed)
+        left_out = self._first.intake.left_out
+        self._position = self._position._replace(left_out=left_out)  # no rows may come after them
+        if left_out.rows:
+            listed = list(left_out.listed)
+            yield self._progress.event("skipped", rows=left_out.rows, reasons=listed)
         yield self._checkpoints.save(self, finished=True)
 
     # -- whether buffers are alike ---------------------------------------------------------------

@@ -111,7 +111,7 @@ def _balanced(rule: TargetRule, counts: NDArray[np.float64]) -> NDArray[np.float
 
 def _named(targets: Labels, weights: dict[str, float]) -> NDArray[np.float64]:
     names = [label_text(label) for label in targets.labels]
-    given = {_as_label(name): weight for name, weight in weights.items()}
+    given = {as_label(name, names): weight for name, weight in weights.items()}
     unknown = [name for name in given if name not in names]
     if unknown:
         raise BadInput(
@@ -135,13 +135,16 @@ def _positive_code(targets: Labels, positive: str | None) -> int:
     names = [label_text(label) for label in targets.labels]
     if positive is None:
         return 1
-    wanted = _as_label(positive)
+    wanted = as_label(positive, names)
     if wanted not in names:
         raise BadInput(f'There is no label "{positive}"; the data set has {shown(targets)}.')
     return names.index(wanted)
 
 
-def _as_label(text: str) -> str:
+def as_label(text: str, known: Sequence[str]) -> str:
+    """Return the label that somebody means: as it is written, or else the number, 1 for 1.0."""
+    if text in known:
+        return text
     try:
         return label_text(float(text))
     except ValueError:
@@ -163,7 +166,14 @@ def alike(unknown: str, known: Sequence[str]) -> str:
                 f'"{unknown}" and "{label}" differ by case, blanks or a dot at the end alone: '
                 "write them alike. "
             )
+        if _without_zeros(label) == _without_zeros(unknown):
+            return f'"{unknown}" and "{label}" differ by zeros in front alone: write them alike. '
     return ""
+
+
+def _without_zeros(label: str) -> str:
+    """Return whole numbers without zeros in front."""
+    return label.lstrip("0") or "0" if label.isdecimal() else label
 
 
 def _bare(label: str) -> str:

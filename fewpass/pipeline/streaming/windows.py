@@ -52,6 +52,12 @@ def resident_bytes(manifest: Manifest, plan: WindowPlan, row_state_size: int = 1
     return rows + sum(manifest.chunks.nnz) * per_value + in_flight
 
 
+def rows_bytes(manifest: Manifest) -> int:
+    """Bytes that all rows take in memory, decoded."""
+    per_row, per_value = _row_and_value_bytes(manifest)
+    return manifest.n_rows * per_row + sum(manifest.chunks.nnz) * per_value
+
+
 def _row_and_value_bytes(manifest: Manifest) -> tuple[int, int]:
     """Bytes of a row with its target, and of each of its values beside."""
     value = np.dtype(manifest.dtype).itemsize

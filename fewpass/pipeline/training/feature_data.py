@@ -25,6 +25,7 @@ from fewpass.solvers.simba.lazy import SparseCopies
 from fewpass.solvers.simba.simba import DenseCopies, Simba
 from fewpass.storage.columns import Arrays, copy_bytes, has_columns, load_columns, map_columns
 from fewpass.storage.dataset import Dataset
+from fewpass.storage.kinds import command
 
 BYTES_PER_ROW, BYTES_PER_COLUMN = 400, 100  # of the state, its trees and its copy in a snapshot
 PILOT = 31  # what a random generator is for
@@ -95,8 +96,9 @@ def _in_memory(plan: TrainingPlan, dataset: Dataset) -> Arrays:
         raise BadInput(
             f"Rows and columns of {dataset.folder.url} take {format_bytes(copy_bytes(dataset))} in "
             f"memory, {format_bytes(most)} while they are made: more than `memory` "
-            f"{format_bytes(plan.memory)}. Make a copy on disk with `fewpass columns "
-            f"{dataset.folder.url}`, or force it with `solver.beyond_memory=true`."
+            f"{format_bytes(plan.memory)}. Make a copy on disk with "
+            f"`{command('columns', dataset.folder.url)}`, or force it with "
+            "`solver.beyond_memory=true`."
         )
     return load_columns(dataset)
 

@@ -23,6 +23,7 @@ from fewpass.pipeline.streaming.targets import target_rule
 from fewpass.solvers.batch.newton_in_memory import minimise
 from fewpass.solvers.estimates.expected_passes import conditioning
 from fewpass.solvers.protocol import Block, Certificate, Weights
+from fewpass.solvers.registry import SECOND_ORDER
 from fewpass.storage.in_memory import MemoryDataset
 
 LEAST_PASSES, MOST_PASSES = 10, 60  # that are allowed; that are tried
@@ -68,14 +69,14 @@ def train_few_columns(
 
     if start is not None and not problem.intercept:
         start = start._replace(intercept=0.0)
-    told("start", 0.0, n_rows=table.n_rows, method="newton")
+    told("start", 0.0, n_rows=table.n_rows, method=SECOND_ORDER)
     most = min(plan.passes, MOST_PASSES)
     weights, certified, passes = minimise(problem, stats, block, tol, most, start, after_reading)
     if certified.relative > tol:
         return None
     told("finish", passes)
     return Trained(
-        weights, Cursor(passes=passes, rows_before=before), "newton", problem.lam, None, None,
+        weights, Cursor(passes=passes, rows_before=before), SECOND_ORDER, problem.lam, None, None,
         certified, Convergence.of(tol, certified, finished=True).converged,
     )  # fmt: skip
 
@@ -83,4 +84,4 @@ def train_few_columns(
 def _is_asked_for(plan: TrainingPlan) -> bool:
     """Whether nothing is but one model, by Newton's method or by any."""
     more = plan.early_stopping or plan.held_out or plan.streams > 1
-    return plan.solver.kind in ("auto", "newton") and plan.passes >= LEAST_PASSES and not more
+    return plan.solver.kind in ("auto", SECOND_ORDER) and plan.passes >= LEAST_PASSES and not more

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.places import ELSEWHERE, require_outside, shown, what_is_at
 from fewpass.pipeline.plan.auto import MethodChoice
 from fewpass.pipeline.plan.job import choice_of, make_job
 from fewpass.pipeline.plan.lam_path import with_lam_path
 from fewpass.pipeline.plan.memory import with_memory
 from fewpass.pipeline.runs.model import weights_to_start_at
-from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
+from fewpass.pipeline.runs.run_folder import LOG, RunFolder, RunRecord
 from fewpass.pipeline.scoring.calibrating import require_calibratable
 from fewpass.pipeline.scoring.evaluate import evaluation_job
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
 from fewpass.storage.dataset import Dataset
+from fewpass.storage.locations import Location
 
 if TYPE_CHECKING:
     from fewpass.pipeline.straight.first_rows import FirstRows
@@ -50,19 +53,47 @@ def prepare(
 
     `near` says whether its tasks run in this process, whose memory it may count on then.
     """
+    run = RunFolder(url, storage_options)
+    _require_place(run)
     if plan.source is not None:
-        return _straight(plan, RunFolder(url, storage_options))
+        return _straight(plan, run)
     dataset = Dataset.open(plan.dataset, storage_options)
-    judges = Dataset.open(plan.held_out, storage_options) if plan.held_out else None
+    judges = _judges(plan, storage_options, dataset)
     found = {"dataset": dataset.folder.url, "held_out": judges.folder.url if judges else None}
     plan = plan.model_copy(update=found)  # found from anywhere
-    run = RunFolder(url, storage_options)
     if run.exists():
         plan = _as_begun(plan, run)
     else:
         plan = with_lam_path(plan, dataset.manifest)
         plan = with_memory(plan, dataset) if near else plan
     return Prepared(run, plan, dataset, choice_of(plan, dataset), judges=judges)
+
+
+def _judges(
+    plan: TrainingPlan, storage_options: StorageOptions, dataset: Dataset
+) -> Dataset | None:
+    if plan.held_out is None:
+        return None
+    return Dataset.open(plan.held_out, storage_options, like=dataset.folder.url)
+
+
+def _require_place(run: RunFolder) -> None:
+    """Refuse a new run in a data set, in another run, or among files that it would write into.
+
+    Raises BadInput; a run that is there goes on wherever it lies.
+    """
+    if run.exists():
+        return
+    require_outside(Location.of(run.url), run.folder.storage_options)
+    if what_is_at(run.url, run.folder.storage_options) is not None:
+        raise BadInput(f"{shown(run.url)} is a data set, and no place for a run. {ELSEWHERE}")
+    for name in (LOG, "report"):
+        found = [name] if run.folder.exists(name) else run.folder.list(name)
+        if found and not run.snapshots.names():
+            raise BadInput(
+                f"{shown(run.url)} holds other files, such as {found[0]}, which a run would write "
+                "to. Choose an empty folder."
+            )
 
 
 def _straight(plan: TrainingPlan, run: RunFolder) -> Prepared:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fewpass.pipeline.encoding.schema import told_columns
+from fewpass.pipeline.errors import NoWorkers
 from fewpass.pipeline.execution.executor import Executor
 from fewpass.pipeline.plan.forecast import Forecast
 from fewpass.pipeline.plan.job import is_grouped, make_job
@@ -147,6 +148,7 @@ class TrainingRun:
 
     def __iter__(self) -> Iterator[Event]:
         mine = threading.get_ident()
+        self._executor.heed(self._stop_request)
         with Lease(self.run.folder) as self._checkpoints.lease, self._listening() as compiling:
             try:
                 yield from self._train(compiling)
@@ -179,7 +181,7 @@ class TrainingRun:
 
     def _train(self, compiling: Compiling) -> Iterator[Event]:
         yield self._pick_up()
-        with suppress(Stopped):
+        with suppress(Stopped), self._without_workers():
             for number, event in enumerate(self._engine.go_on()):
                 yield event
                 if number == 0:  # kernels are there: what the next snapshot needs comes beside them
@@ -191,9 +193,19 @@ class TrainingRun:
         if self.finished:
             yield self._progress.event("finish", **self._outcome())
             return
-        yield from self._engine.rest()
+        with self._without_workers():
+            yield from self._engine.rest()
         name = self.newest.name if self.newest else None
         yield self._progress.event("stop", snapshot=name)
+
+    @contextmanager
+    def _without_workers(self) -> Iterator[None]:
+        """Let a training that is to stop end where nobody is left to take a snapshot."""
+        try:
+            yield
+        except NoWorkers:
+            if not self._stop_request.made:
+                raise
 
     def _pick_up(self) -> Event:
         """Go on from the newest whole snapshot; from the method's first state if there is none."""
@@ -207,6 +219,7 @@ class TrainingRun:
             self._engine.restore(newest, saved)
             self._checkpoints.newest = saved if saved.finished else saved.without_weights()
         self._executor.show_run(self.run.url)
+        self._executor.check_memory(self.plan.memory)
         return self._progress.event(
             "resume" if newest else "start",
             snapshot=newest.name if newest else None,

@@ -21,7 +21,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import PositiveInt
+from pydantic import Field
 
 from fewpass.solvers.batch.batch_method import BatchMethod, Trial
 from fewpass.solvers.estimates.expected_passes import condition_of_all, conditioning, digits
@@ -79,7 +79,7 @@ class Lbfgs(BatchMethod):
 
     states: ClassVar[tuple[type, ...]] = (LbfgsState,)
     kind: Literal["lbfgs"] = "lbfgs"
-    memory: PositiveInt = 10
+    memory: int = Field(10, ge=1, le=10_000)
     """Pairs of vectors that stand for the curvature."""
 
     def first_state(self, problem: Problem, stats: ProblemStats) -> LbfgsState:

@@ -37,6 +37,7 @@ from fewpass.solvers.protocol import (
     Sum,
     Weights,
 )
+from fewpass.solvers.registry import WHOLE_GRADIENTS
 
 EPSILON = 1e-15  # of a pivot, least: what rounding may take of it
 DECREASE = 1e-4  # of what the slope promises, at least
@@ -117,9 +118,10 @@ CURVED = Sum("reduce-curvature", no_curvature, add_curvature, telling=add_curvat
 class Newton(BatchMethod):
     """Newton's method: for few columns, whatever their scales."""
 
-    needs: ClassVar[Needs] = Needs(loss="smooth", most_columns=5000, instead="lbfgs")
+    needs: ClassVar[Needs] = Needs(loss="smooth", most_columns=5000, instead=WHOLE_GRADIENTS)
     sum: ClassVar[Sum] = CURVED
     states: ClassVar[tuple[type, ...]] = (NewtonState,)
+    scale_free: ClassVar[bool] = True
     kind: Literal["newton"] = "newton"
 
     def first_state(self, problem: Problem, stats: ProblemStats) -> NewtonState:

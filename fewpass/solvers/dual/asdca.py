@@ -34,7 +34,6 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import PositiveInt
 
 from fewpass.solvers.dual.asdca_batches import (
     GAP_U,
@@ -74,6 +73,7 @@ from fewpass.solvers.loss_monitor import LossSum
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.needs import Needs
 from fewpass.solvers.protocol import (
+    BatchSize,
     Block,
     Certificate,
     Diverged,
@@ -124,7 +124,7 @@ class Asdca(DualMethod):
     )
     states: ClassVar[tuple[type, ...]] = (AsdcaState,)
     kind: Literal["asdca"] = "asdca"
-    batch_size: PositiveInt | None = None
+    batch_size: BatchSize | None = None
     """m, rows of a mini-batch; default R^2 / sigma^2, up to which a row of a batch does nearly as
     much as one alone."""
     theta: Theta = "sigma"

@@ -37,7 +37,6 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import PositiveInt
 
 from fewpass.solvers.dual.best_weights import BestWeights, DualMethod, no_weights
 from fewpass.solvers.dual.duality import Centre, Column, constant_column, lowered_gap, per_row
@@ -53,9 +52,10 @@ from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.rows import Rows, add_both, dot, prefetch_row, side_by_side
 from fewpass.solvers.kernels.shapes import Order, PerRow, RowState, SideBySide
 from fewpass.solvers.loss_monitor import LossSum
-from fewpass.solvers.losses import Problem, value
+from fewpass.solvers.losses import Hinge, Problem, value
 from fewpass.solvers.needs import Needs
 from fewpass.solvers.protocol import (
+    BatchSize,
     Block,
     Certificate,
     ExpectedPasses,
@@ -113,10 +113,11 @@ class Pegasos(DualMethod):
 
     goal: ClassVar[Goal] = "passes"
     usual_passes: ClassVar[int] = 30
-    needs: ClassVar[Needs] = Needs(loss="hinge", numbers_per_row=1)
+    needs: ClassVar[Needs] = Needs(only_loss=Hinge, numbers_per_row=1)
     states: ClassVar[tuple[type, ...]] = (PegasosState,)
+    is_sublinear: ClassVar[bool] = True
     kind: Literal["pegasos"] = "pegasos"
-    batch_size: PositiveInt = 1
+    batch_size: BatchSize = 1
     """Rows that share a step."""
 
     @property

@@ -29,7 +29,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import NonNegativeInt, PositiveInt
+from pydantic import NonNegativeInt
 
 from fewpass.solvers.dual.best_weights import DualMethod, no_weights
 from fewpass.solvers.dual.duality import GAP, Centre, Gains, GapPart, constant_column, per_row
@@ -59,9 +59,10 @@ from fewpass.solvers.dual.warm_start import SLOPES_AS_DUALS, begin_at_duals
 from fewpass.solvers.estimates.expected_passes import conditioning, digits
 from fewpass.solvers.kernels.rows import side_by_side
 from fewpass.solvers.loss_monitor import LossSum, Tell, ends_of, untold
-from fewpass.solvers.losses import Problem
+from fewpass.solvers.losses import Hinge, Problem
 from fewpass.solvers.needs import Needs
 from fewpass.solvers.protocol import (
+    BatchSize,
     Block,
     ExpectedPasses,
     Interleaved,
@@ -81,13 +82,13 @@ class Sdca(DualMethod):
     needs: ClassVar[Needs] = Needs(numbers_per_row=1)
     states: ClassVar[tuple[type, ...]] = (SdcaState,)
     #: Most dual variables of the hinge sit at a bound: the others are worth more visits.
-    better: ClassVar[Mapping[str, Mapping[str, Any]]] = {"hinge": {"shrink_rounds": 100}}
+    better: ClassVar[Mapping[str, Mapping[str, Any]]] = {Hinge.name: {"shrink_rounds": 100}}
     kind: Literal["sdca"] = "sdca"
     batch: Batch = "serial"
     """Rows one by one (serial), or in mini-batches, whose steps are not shortened (naive: may
     diverge), or by the rows' spectral norm (safe), their columns' counts (sparse), or as far as
     steps that were tried need it (aggressive)."""
-    batch_size: PositiveInt = 16
+    batch_size: BatchSize = 16
     """Rows of a mini-batch."""
     combine: Combine = "damped"
     """How several streams' moves are combined: added, and shortened if that was too much (damped);

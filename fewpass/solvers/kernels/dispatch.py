@@ -5,11 +5,10 @@ type of its first argument: compiled code holds only the chosen body, and the sa
 from plain Python (`kernel.py_func`) picks it at run time, which makes plain Python the oracle of
 every kernel.
 
-Three traps of numba are handled here and nowhere else.  Its disk cache watches only the file a
-kernel stands in, so an edit of `rows.py` would leave the old `dot` inside every cached kernel:
-the cache folder is named by a digest of all sources beside the kernel and all solver sources.  It
-takes its folder from a process-wide setting, so that is changed only while a kernel is declared.
-And processes that miss a kernel at the same time would all compile it: one does, the others wait.
+Two traps of kernels on disk are handled here and nowhere else.  Were only the file watched that a
+kernel stands in, an edit of `rows.py` would leave the old `dot` inside every kernel: the folder is
+named by a digest of all sources beside the kernel and all solver sources.  And processes that miss
+a kernel at the same time would all compile it: one does, the others wait.
 """
 
 from __future__ import annotations
@@ -28,9 +27,10 @@ from typing import Any, Protocol, TypeVar, cast
 
 import numba
 import numpy as np
-from numba import config, types
+from numba import types
 from numba.extending import overload, register_jitable
 
+from fewpass.solvers.kernels.kept import SUFFIX
 from fewpass.solvers.kernels.llvm import Part, compiler_lock, give_environments
 from fewpass.solvers.kernels.loading import load_without_compiler
 
@@ -65,7 +65,8 @@ def sources_digest(folder: Path) -> str:
 def cache_folder(package: Path = SOLVERS) -> Path:
     """Where compiled kernels lie: beside the user's other caches, or in a private temporary folder.
 
-    numba's cache is code that will be run, so a folder that somebody else can write to is refused.
+    They are code that will be run, so a folder that somebody else can write to is refused.  One
+    that cannot be written, as in an image, is good for the kernels that it has.
 
     Raises
     ------
@@ -85,7 +86,8 @@ def cache_folder(package: Path = SOLVERS) -> Path:
             folder.mkdir(exist_ok=True, mode=0o700)
         except OSError:
             continue
-        if all(map(_is_private, (base, folder))) and os.access(folder, os.W_OK):
+        usable = os.access(folder, os.W_OK) or any(folder.glob(f"*{SUFFIX}"))
+        if usable and all(map(_is_private, (base, folder))):
             return folder
     raise PermissionError(
         f"No folder of this user's for compiled kernels: neither {caches} nor {temporary} can be "
@@ -102,32 +104,19 @@ def _is_private(folder: Path) -> bool:
 _folder_of = cache(cache_folder)
 
 
-@contextmanager
-def _numba_cache(package: Path) -> Iterator[None]:
-    before = config.CACHE_DIR
-    config.CACHE_DIR = str(_folder_of(package))
-    try:
-        yield
-    finally:
-        config.CACHE_DIR = before
-
-
 def kernel(function: Function) -> Function:
     """Compile `function`: releases the GIL, divides like C, is cached on disk across processes.
 
     The plain Python body stays reachable as `function.py_func`.
     """
     folder = Path(function.__code__.co_filename).parent
-    package = SOLVERS if folder.is_relative_to(SOLVERS) else folder
-    with _numba_cache(package):
-        compiled = numba.njit(nogil=True, error_model="numpy", cache=True, no_cfunc_wrapper=True)(
-            function
-        )
-    load_without_compiler(compiled)
+    kept = _folder_of(SOLVERS if folder.is_relative_to(SOLVERS) else folder)
+    compiled = numba.njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
+    load_without_compiler(compiled, kept)
     compile_or_load = compiled.compile
 
     def compile_once(signature: Any) -> Any:
-        lock = _folder_of(package) / f"{function.__module__}.{function.__name__}.lock"
+        lock = kept / f"{function.__module__}.{function.__name__}.lock"
         with _alone(lock), _nothing_collected():
             entry = compile_or_load(signature)
             give_environments(compiled)
@@ -146,7 +135,10 @@ def _alone(lock: Path) -> Iterator[None]:
     """
     with compiler_lock, ExitStack() as opened:
         with suppress(OSError):
-            fcntl.flock(opened.enter_context(lock.open("wb")), fcntl.LOCK_EX)
+            how = os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe would wait
+            descriptor = os.open(lock, how, 0o600)
+            opened.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
 
 

@@ -15,6 +15,7 @@ class Hinge(Loss, NoParameters):
     __slots__ = ()
 
     name = "hinge"
+    liblinear = "L2R_L1LOSS_SVC_DUAL"
     curvature = math.inf
     is_smooth = False
 

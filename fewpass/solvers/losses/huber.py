@@ -16,6 +16,7 @@ class Huber(Loss, Smoothing):
     __slots__ = ()
 
     name = "huber"
+    liblinear = "L2R_L2LOSS_SVR"
     curvature = 1.0
     takes_numbers = True
 

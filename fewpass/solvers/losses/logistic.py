@@ -45,6 +45,7 @@ class Logistic(Loss, NoParameters):
     __slots__ = ()
 
     name = "logistic"
+    liblinear = "L2R_LR"
     curvature = 0.25
 
     @property

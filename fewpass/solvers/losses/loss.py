@@ -83,6 +83,9 @@ class Loss:
     """The word that commands, plans and flows use for it."""
     curvature: float
     """Bound on the second derivative; infinite where there is a kink."""
+    liblinear: ClassVar[str | None] = None
+    """LIBLINEAR's solver for it or for the loss nearest to it, the word in its model files; None:
+    no model of this loss can be written as one of LIBLINEAR's."""
     takes_numbers: ClassVar[bool] = False
     """Whether targets are any numbers, instead of -1 and +1."""
     is_smooth: ClassVar[bool] = True

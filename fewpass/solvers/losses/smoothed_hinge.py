@@ -13,6 +13,7 @@ class SmoothedHinge(Loss, Smoothing):
     __slots__ = ()
 
     name = "smoothed_hinge"
+    liblinear = "L2R_L1LOSS_SVC_DUAL"
 
     @property
     def curvature(self) -> float:  # type: ignore[override]

@@ -12,6 +12,7 @@ class Squared(Loss, NoParameters):
     __slots__ = ()
 
     name = "squared"
+    liblinear = "L2R_L2LOSS_SVR"
     curvature = 1.0
     takes_numbers = True
     is_quadratic = True

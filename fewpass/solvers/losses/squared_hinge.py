@@ -15,6 +15,7 @@ class SquaredHinge(Loss, NoParameters):
     __slots__ = ()
 
     name = "squared_hinge"
+    liblinear = "L2R_L2LOSS_SVC_DUAL"
     curvature = 1.0
 
     def value(self, p: Number, y: Number) -> Number:

@@ -18,7 +18,7 @@ where it does.  docs/methods.md, section 3a.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,6 +86,9 @@ class Onepass(Method):
     """Several learners in one pass, and the best of them: for one look at each row."""
 
     goal: ClassVar[Goal] = "passes"
+    scale_free: ClassVar[bool] = True
+    uses_moments: ClassVar[bool] = True
+    tries_several_lam: ClassVar[bool] = True
     states: ClassVar[tuple[type, ...]] = (OnepassState,)
     most_work: ClassVar[float] = MOST_WORK
     kind: Literal["onepass"] = "onepass"
@@ -111,6 +114,10 @@ class Onepass(Method):
 
     def _runs_newton(self, problem: Problem, stats: ProblemStats) -> bool:
         return stats.d <= self.newton_columns and suits(problem, stats)
+
+    def for_more_columns(self, problem: Problem, stats: ProblemStats) -> Self:
+        """Return settings without streaming Newton, whose state has no room for more columns."""
+        return self.model_copy(update={"newton_columns": 0}) if suits(problem, stats) else self
 
     def start_at(
         self, problem: Problem, stats: ProblemStats, weights: Weights, rows_before: int

@@ -16,6 +16,7 @@ from fewpass.solvers.onepass.adagrad import U, W
 from fewpass.solvers.onepass.streaming_newton import Proof, Summary, weights_of
 from fewpass.solvers.onepass.visit import ASGD, MOST_LOSS, OUTPUTS, POLY, Pace
 from fewpass.solvers.protocol import ProblemStats, Weights
+from fewpass.solvers.registry import ONE_LEARNER
 from fewpass.solvers.sgd.state import SgdState, has_exploded, read_out
 
 #: The outputs, in the order of visit.py.
@@ -24,7 +25,7 @@ NAMES = (
     "adagrad of step 4",
     "averaged adagrad of step 1",
     "averaged adagrad of step 4",
-    "asgd",
+    ONE_LEARNER,
     "streaming newton",
 )
 NEWTON = OUTPUTS

@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
-from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, PositiveFloat
 
 from fewpass.solvers.estimates.expected_passes import (
     Conditioning,
@@ -37,6 +37,7 @@ from fewpass.solvers.intercept import column_length, with_column
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.needs import Needs
 from fewpass.solvers.protocol import (
+    BatchSize,
     Block,
     Certificate,
     Diverged,
@@ -45,6 +46,7 @@ from fewpass.solvers.protocol import (
     ProblemStats,
     Reduce,
     State,
+    Steps,
     Sweep,
     Walk,
     Weights,
@@ -84,16 +86,17 @@ class S2gd(Method):
 
     needs: ClassVar[Needs] = Needs(loss="smooth", numbers_per_row=1)
     states: ClassVar[tuple[type, ...]] = (S2gdState,)
+    halves_steps: ClassVar[bool] = True
     kind: Literal["s2gd"] = "s2gd"
     step: Literal["mean", "largest", "conservative"] | PositiveFloat = "mean"
     """h: 1/(4 L) for the mean L or the largest, 1/(10 L) for the largest, or a number."""
-    m: PositiveInt | None = None
+    m: Steps | None = None
     """Inner steps at most; default 2 n (its random law then means about n), s2gd+ exactly n."""
     nu: NonNegativeFloat | None = None
     """Strong convexity that the random law counts on; default lam."""
-    batch_size: PositiveInt = 1
+    batch_size: BatchSize = 1
     """Rows that share an inner step."""
-    subspace: NonNegativeInt = 2
+    subspace: int = Field(2, ge=0, le=1000)
     """Anchors whose gradients say where an inner loop begins; 0 begins at the newest, as the paper
     does.  Each takes two vectors of memory."""
 

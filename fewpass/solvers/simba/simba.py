@@ -27,12 +27,13 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat
 
 from fewpass.solvers.kernels.dispatch import called_by_kernels, kernel
 from fewpass.solvers.kernels.shapes import Matrix, PerColumn, PerRow
+from fewpass.solvers.losses import Hinge
 from fewpass.solvers.needs import Needs
-from fewpass.solvers.protocol import Goal, Settings
+from fewpass.solvers.protocol import Goal, Settings, Steps
 from fewpass.solvers.simba.soft_margin import Mean, SoftMargin
 
 STEPS = 29  # what a random generator is for
@@ -47,21 +48,22 @@ class Simba(Settings):
     """SVM by single features: for data whose features are expensive to read one by one."""
 
     goal: ClassVar[Goal] = "steps"
-    needs: ClassVar[Needs] = Needs(loss="hinge", one_stream=" draws single rows")
+    scale_free: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(only_loss=Hinge, one_stream=" draws single rows")
     kind: Literal["simba"] = "simba"
     nu: NonNegativeFloat | None = None
     """Mean slack a row may have, in margins of unit rows; None: what a few passes of dual
     coordinate ascent with the plan's lam come to."""
-    eps: PositiveFloat = 0.01
+    eps: float = Field(0.01, ge=1e-6, le=1.0)
     """How far below the best margin to end, about: sets the number of steps."""
-    iterations: PositiveInt | None = None
+    iterations: Steps | None = None
     """Steps; None: (0.25 / eps)^2 ln n."""
     rates: Literal["adaptive", "constant"] = "adaptive"
     """Rates that fall with the steps, or those of the proof."""
     hysteresis: NonNegativeFloat = 16.0
     """Sparse data: a row's weight must pass another's by this times eta_t, in logarithms, to get
     its slack."""
-    pilot_passes: PositiveInt = 3
+    pilot_passes: int = Field(3, ge=1, le=1000)
     """Passes of dual coordinate ascent that find nu."""
     beyond_memory: bool = False
     """Hold rows and columns in memory whatever the budget says."""

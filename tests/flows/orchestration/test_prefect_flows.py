@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
+from fewpass.flows.orchestration.artifacts import artifact_key
 from fewpass.flows.orchestration.command import run_flow
 from fewpass.flows.orchestration.server import told
 from fewpass.flows.orchestration.silent_runs import examine_server
@@ -59,11 +60,21 @@ def test_ingest_train_evaluate_predict(prefect_server, flow_runner, sources):
     assert Path(trained["run"]).is_dir()
     found = ran("evaluate", run=trained["run"], dataset=made["test_dataset"], scheduler="none")
     assert found["rows"] == made["test_rows"]
-    scored = ran(
-        "predict", run=trained["run"], inputs=folder / "clicks1.svm", out=folder / "p.csv",
-        probability="true", n_features=made["features"],
-    )  # fmt: skip
+    asked = {"run": trained["run"], "inputs": folder / "clicks1.svm", "probability": "true",
+             "n_features": made["features"]}  # fmt: skip
+    scored = ran("predict", out=folder / "p-{date}.csv", **asked)
     assert scored["rows"] == made["rows"] + made["test_rows"]
+    (newest,) = server.ask("flow_runs/filter", {"sort": "START_TIME_DESC", "limit": 1})
+    assert newest["parameters"]["run"] == trained["run"]
+    assert newest["parameters"]["out"] == scored["output"]
+    status, _, said = flow_runner.run("predict", out=scored["output"], **asked)
+    assert (status, "`overwrite=true`" in said) == (2, True)
+    assert ran("predict", out=scored["output"], overwrite="true", **asked)["rows"] == scored["rows"]
+    (folder / "link.csv").symlink_to(folder / "clicks1.svm")
+    status, _, said = flow_runner.run(
+        "predict", out=folder / "link.csv", overwrite="true", **asked
+    )  # fmt: skip
+    assert (status, "one of the inputs" in said) == (2, True)
 
     flow_run = server.run_of(trained["run"])
     place = "/".join(trained["run"].split("/")[-2:])
@@ -151,6 +162,42 @@ def test_refresh_publishes_what_is_not_worse(flow_runner, sources):
     ]  # fmt: skip
     status, _, err = flow_runner.run("publish", store=store, generation=1)
     assert (status, "it is the one that is used" in err) == (2, True), err
+
+
+def test_refresh_sets_aside_what_it_cannot_read(prefect_server, flow_runner, sources):
+    folder, store = sources / "another inbox", sources / "another store"
+    folder.mkdir()
+
+    def refreshed(**settings):
+        return flow_runner.run(
+            "refresh", sources=folder / "*.svm", store=store, scheduler="none",
+            training__lam="1e-2", **settings,
+        )  # fmt: skip
+
+    (folder / "bad.svm").write_text("1 3:what\n")
+    status, _, err = refreshed()
+    assert (status, "refused and set aside" in err) == (2, True), err
+    assert "Traceback" not in err
+    os.link(sources / "clicks1.svm", folder / "good.svm")
+    status, out, err = refreshed()
+    assert status == 0, err
+    first = json.loads(out)
+    assert (first["published"], first["generation"]) == (True, 1)
+    (bad,) = first["refused"]
+    assert bad["file"] == str(folder / "bad.svm")
+    told = flow_runner.result("models", store=store)
+    assert told["refused"] == [bad]
+    key = artifact_key(str(store), "refused")
+    shown = prefect_server.ask("artifacts/filter", {"artifacts": {"key": {"any_": [key]}}})
+    assert {json.loads(table["data"])[0]["reason"] for table in shown} == {bad["reason"]}
+    assert len(shown) >= 3  # of the two refreshes, and of the list
+
+    os.link(sources / "clicks2.svm", folder / "later.svm")
+    status, _, err = refreshed(held_out=sources / "nowhere")
+    assert (status, "no held-out rows" in err) == (2, True), err
+    given_up = json.loads(refreshed(abandon="true")[1])
+    assert (given_up["generation"], given_up["files"]) == (2, [str(folder / "later.svm")])
+    assert json.loads(refreshed()[1])["generation"] == 3
 
 
 @pytest.mark.parametrize(

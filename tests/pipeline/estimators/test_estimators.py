@@ -296,7 +296,7 @@ def test_labels_may_be_words_and_classes_be_weighted():
         ({"fit_intercept": "no"}, "fit_intercept is 'no'"),
         ({"memory": "much"}, "much"),
         ({"verbose": "yes"}, "verbose is 'yes'"),
-        ({"tol": -1.0}, "cannot take tol=-1.0"),
+        ({"tol": -1.0}, "tol is -1.0, but it should be greater than 0"),
         ({"scale": "minmax"}, "scale is 'minmax'"),
     ],
 )

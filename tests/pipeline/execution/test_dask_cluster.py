@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -183,7 +184,8 @@ def test_kill_two_workers_and_the_scheduler_in_one_run(cluster, rows, tmp_path):
     assert all(
         shown["shares"]["all"][part] >= 0.0 for part in ("read", "decode", "permute", "wait")
     )
-    assert "error" not in cluster.numbers(7)
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        cluster.numbers(7)
     with urllib.request.urlopen(f"{cluster.page}/metrics", timeout=30) as answer:
         assert f'fewpass_passes{{run="{run}"}} {PLAN["passes"]}' in answer.read().decode()
 

@@ -173,3 +173,24 @@ def test_damage_within_one_process_is_an_error_that_names_the_file(tmp_path, sma
     result = ingest(plan)
     assert "000000.bucket" in result.partitioned_again
     assert result.fingerprint == ingest(plan_of(source, tmp_path / "quiet")).fingerprint
+
+
+@pytest.mark.parametrize("moment", ["_write", "_write_one", "_result"])
+def test_rows_skipped_before_a_kill_are_told_after_it(moment, tmp_path, small, monkeypatch):
+    source = rows(tmp_path / "rows.svm")
+    lines = source.read_text().splitlines()
+    lines[5::9] = ["1 3:x"] * len(lines[5::9])
+    source.write_text("\n".join(lines))
+    skipping = {"options": {"on_bad_row": "skip"}, "test_fraction": 0.2}
+    plans = [
+        IngestPlan.model_validate(plan_of(source, tmp_path / name).model_dump() | skipping)
+        for name in ("whole", "killed")
+    ]
+    whole = ingest(plans[0])
+    killed_after_dealing(plans[1], monkeypatch, moment)
+    again, once_more = ingest(plans[1]), ingest(plans[1])
+    for found in (whole, again, once_more):
+        assert found.skipped == lines.count("1 3:x")
+        assert found.skipped_rows == whole.skipped_rows
+        assert len(found.skipped_rows) == 20
+    assert again.fingerprint == whole.fingerprint

@@ -4,7 +4,12 @@ import pytest
 
 from fewpass.pipeline.execution.threads import InProcess
 from fewpass.pipeline.memory import _group_limits, usable_memory_bytes
-from fewpass.pipeline.plan.job import make_job, with_method_chosen
+from fewpass.pipeline.plan.job import (
+    bytes_of_models,
+    is_grouped,
+    make_job,
+    with_method_chosen,
+)
 from fewpass.pipeline.plan.memory import with_memory
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -88,3 +93,18 @@ def test_limits_of_control_groups_are_found(tmp_path, monkeypatch):
     told.write_text("0::/a/b\n")
     assert _group_limits(tmp_path, told) == [5_000_000]
     assert usable_memory_bytes() > 0
+
+
+def test_few_rows_of_many_classes_are_read_for_each_group(tmp_path):
+    """Half a gigabyte of states is more than reading some kilobytes a few times."""
+    url = str(tmp_path / "set")
+    dataset = make(url, n=90, d=300_000, chunk_rows=30, layout="sparse", nnz=4, classes=40, seed=1)
+    plan = TrainingPlan(dataset=url, solver={"kind": "asgd"})
+    at_once = TrainingPlan(dataset=url, solver={"kind": "asgd"}, memory=1 << 40)
+    whole = make_job(at_once, dataset)
+    assert not is_grouped(at_once, whole)
+    needed = bytes_of_models(at_once, whole)
+    assert needed > DEFAULT
+    found = with_memory(plan, dataset, 1 << 40)
+    assert is_grouped(found, make_job(found, dataset))
+    assert found.memory < needed

@@ -2,7 +2,6 @@
 
 import threading
 
-import numpy as np
 import pytest
 
 from fewpass import from_run, models, publish
@@ -10,72 +9,22 @@ from fewpass.pipeline.execution.threads import InProcess
 from fewpass.pipeline.ingestion.phases import ingest
 from fewpass.pipeline.refresh.generations import generations
 from fewpass.pipeline.refresh.publishing import (
-    NONE_YET,
     PublishedMeanwhile,
     history,
     published,
 )
 from fewpass.pipeline.refresh.publishing import publish as move
-from fewpass.pipeline.refresh.refreshing import (
-    decide,
-    held_out,
-    ingest_plan,
-    next_generation,
-    training_plan,
-)
+from fewpass.pipeline.refresh.refreshing import next_generation, training_plan
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.scoring.evaluate import evaluate
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.dataset import Dataset
-from fewpass.storage.folder import Damaged, Folder
+from fewpass.storage.folder import Folder
+from testing.refreshing import finished, judged, plan_of, refresh, trained, write_rows
 
 PUBLISHERS = 8
-
-
-def write_rows(path, seed):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((300, 3)).round(3)
-    y = X.sum(1) + rng.logistic(size=300) > 0
-    np.savetxt(
-        path, np.column_stack([y, X]), fmt="%.6g", delimiter=",", header="y,a,b,c", comments=""
-    )
-
-
-def plan_of(folder, **changed):
-    return RefreshPlan(
-        sources=(f"{folder}/inbox/*.csv",), store=f"{folder}/store", margin=1.0,
-        ingest={"options": {"label": "y"}}, training={"lam": "1e-2", "passes": 2}, **changed,
-    )  # fmt: skip
-
-
-def trained(plan, generation):
-    ingest(ingest_plan(plan, generation))
-    return finished(training_plan(plan, generation), generation.run)
-
-
-def finished(plan, url):
-    training = TrainingRun.start(plan, str(url), InProcess())
-    for _ in training:
-        pass
-    return training.result
-
-
-def judged(plan, run):
-    return evaluate(load_model(RunFolder(run)), Dataset.open(held_out(plan)), InProcess()).loss
-
-
-def refresh(plan, before_it_is_decided=lambda: None):
-    """What the flow does, without Prefect."""
-    generation = next_generation(plan)
-    result, current = trained(plan, generation), published(plan.store)
-    loss_before = judged(plan, current.run_in(plan.store)) if current else None
-    before_it_is_decided()
-    after = current.number if current else NONE_YET
-    return decide(plan, generation, result, judged(plan, generation.run), loss_before, after)
 
 
 @pytest.fixture
@@ -155,11 +104,11 @@ def test_a_refresh_goes_on_with_the_learners_of_one_pass(tmp_path):
 def test_what_cannot_be_published_is_refused(plan, tmp_path, fewpass):
     store = plan.store
     for words, said in (
-        (("publish", store, "7"), "no generation 000007"),
+        (("publish", store, "7"), "no generation 7"),
         (("publish", store, "2"), "it is the one that is used"),
-        (("publish", store, "newest"), "no number of a generation"),
+        (("publish", store, "newest"), "takes a whole number, not 'newest'"),
         (("publish", store, "1", "--after", "1"), "published generation 000002"),
-        (("models", tmp_path / "nowhere"), "no generation"),
+        (("models", tmp_path / "nowhere"), "the store of a refresh was expected"),
     ):
         status, _, err = fewpass(*words)
         assert (status, said in err) == (2, True), err
@@ -211,9 +160,36 @@ def test_a_death_between_decision_and_publication(plan):
     assert published(plan.store).generation == 2
 
 
-def test_a_publication_that_was_changed_is_named(plan):
+@pytest.mark.parametrize("left", ["empty", "half", "another generation"])
+def test_a_publication_that_cannot_be_read_is_named_and_passed_over(
+    plan, left, tmp_path, caplog, fewpass, as_json
+):
+    folder, key = Folder(plan.store), "publications/000002.json"
+    whole = folder.read(key)
+    changed = whole.replace(b'"generation": 2', b'"generation": 1')
+    folder.write(key, {"empty": b"", "half": whole[: len(whole) // 2]}.get(left, changed))
+    assert published(plan.store).generation == 1
+    assert "000002.json is no publication" in caplog.text
+    assert [move.number for move in history(plan.store)] == [1]
+    assert weights(plan.store) == weights(f"{plan.store}/generations/000001/run")
+    as_json("predict", plan.store, tmp_path / "inbox/1.csv", tmp_path / "s.csv", "--label", "y")
+    assert as_json("models", plan.store)["published"] == 1
+
+    assert next_generation(plan) is None  # the decision to publish it is carried out again
+    assert [move.number for move in history(plan.store)] == [1, 3]
+    assert published(plan.store).generation == 2
+    assert publish(plan.store, 1, after=3).number == 4
+    with pytest.raises(PublishedMeanwhile, match="is number 4"):
+        publish(plan.store, 2, after=3)
+
+
+def test_without_any_publication_that_can_be_read_a_new_one_helps(plan, fewpass):
     folder = Folder(plan.store)
-    key = "publications/000002.json"
-    folder.write(key, folder.read(key).replace(b'"generation": 2', b'"generation": 1'))
-    with pytest.raises(Damaged, match=r"000002\.json is no publication"):
-        published(plan.store)
+    for number in (1, 2):
+        folder.write(f"publications/{number:06d}.json", b"")
+    status, _, told = fewpass("weights", plan.store)
+    assert status == 1
+    assert f"fewpass publish {plan.store} NUMBER" in told.replace("\n", " ")
+    assert fewpass("publish", plan.store, "2")[0] == 0
+    assert published(plan.store)[:2] == (3, 2)
+    assert fewpass("weights", plan.store)[0] == 0

@@ -79,8 +79,9 @@ def test_how_far_it_is_grows_to_the_end(spam, tmp_path, small_pieces):
         told = []
         out = str(tmp_path / "out.csv")
         result = predict(
-            model, [given], out, SourceOptions(), memory=1 << 22, on_progress=told.append
-        )
+            model, [given], out, SourceOptions(), overwrite=True, memory=1 << 22,
+            on_progress=told.append,
+        )  # fmt: skip
         shares = [now.fraction for now in told]
         assert shares == sorted(shares)
         assert 0.9 < shares[-1] <= 1.0  # of text an estimate
@@ -118,7 +119,8 @@ def test_a_budget_that_nothing_fits_into_is_refused_by_what_is_needed(spam, tmp_
         ) as no:
             predict(model, [given], out, SourceOptions(), memory=1000)
         enough = int(re.search(r"`memory=(\d+)MB`", str(no.value))[1]) * 10**6
-        assert predict(model, [given], out, SourceOptions(), memory=enough).rows
+        found = predict(model, [given], out, SourceOptions(), overwrite=True, memory=enough)
+        assert found.rows
     with pytest.raises(BadInput, match="the program itself"):
         evaluate_rows(model, [source], SourceOptions(), memory=1000)
 
@@ -186,7 +188,7 @@ def test_labels_that_a_spreadsheet_would_run_are_defused_on_request(spam, tmp_pa
     for defuse in (False, True):
         for ending in ("csv", "parquet"):
             out = str(tmp_path / f"out.{ending}")
-            predict(risky, [source], out, SourceOptions(), defuse=defuse)
+            predict(risky, [source], out, SourceOptions(), overwrite=True, defuse=defuse)
             read = pyarrow.csv.read_csv if ending == "csv" else pyarrow.parquet.read_table
             table = read(out)
             found[ending, defuse] = set(map(str, table["label"].to_pylist()))

@@ -16,7 +16,7 @@ import pytest
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sources import open_source
-from fewpass.pipeline.sources.foreign import parsing
+from fewpass.pipeline.sources.borders import parsing
 from fewpass.pipeline.sources.json_screen import MOST_DEEP, fault_of, is_sound
 
 ROWS = 40

@@ -18,6 +18,7 @@ from fewpass.pipeline.scoring.predictions import defused
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sources import Expected, open_source, unpacked
+from fewpass.pipeline.sources.room import Room
 
 MEMORY = 128_000_000
 LINE = (MEMORY - 96_000_000) // 16
@@ -69,7 +70,9 @@ def test_a_line_may_be_as_long_as_there_is_room_for(tmp_path):
     path.write_text("1 " + " ".join(f"{j + 1}:1" for j in range(50_000)) + "\n-1 1:1\n")
     size = path.read_text().index("\n") + 1
     for longest in (size - 1, size - 2):  # behind the first byte, which is a piece's own
-        source = open_source([str(path)], SourceOptions(), None, Expected(longest_line=longest))
+        source = open_source(
+            [str(path)], SourceOptions(), None, Expected(room=Room(16 * longest, 16 * longest))
+        )
         if longest == size - 1:
             assert [source.parse(p).table.n_rows for p in source.pieces(1)] == [1, 1]
         else:

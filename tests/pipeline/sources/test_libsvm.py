@@ -253,9 +253,12 @@ def test_compiled_is_what_it_says():
             np.zeros(9, np.int32),
             np.zeros(9, np.int64),
             np.zeros(9),
+            np.zeros(9, np.int64),
             np.zeros((9, 3), np.int64),
         )
-        counts = run(array, Rules(1, 100, False, False, False), space, known, np.empty(9, np.int64))
+        counts = run(
+            array, Rules(1, 100, False, False, False, 1e70), space, known, np.empty(9, np.int64)
+        )
         found.append((tuple(counts), [part.tolist() for part in space]))
     assert found[0] == found[1]
     assert found[0][0] == (3, 4, 2, 0, 1)

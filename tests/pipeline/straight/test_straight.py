@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import re
 import sys
 
 import numpy as np
@@ -26,6 +27,7 @@ from fewpass.solvers.onepass.onepass import Onepass
 from fewpass.solvers.protocol import ColumnMoments
 from fewpass.solvers.sgd.averaged_sgd import Asgd
 from fewpass.storage.table import DenseTable
+from testing import web_server
 
 D = 60
 ASGD = {"kind": "asgd", "gamma0": 0.5, "average_from": 100}
@@ -193,6 +195,24 @@ def test_another_source_is_not_gone_on_with(tmp_path):
         run(None, tmp_path / "run", resume=True)
 
 
+def test_another_version_on_a_server_is_not_gone_on_with(tmp_path):
+    """Of the same size, and told by its tag alone."""
+    text = lines().encode()
+
+    def answer(asked):
+        return web_server.good(asked, tag=f'"{hash(asked.content)}"')
+
+    with web_server.web_server(text, answer) as server:
+        url = server.url("rows.svm")
+        run(plan_of(url), tmp_path / "run", stop_after=2)
+        server.content = text.replace(b"\n1 ", b"\n0 ", 1)
+        with pytest.raises(PlanMismatch):
+            run(None, tmp_path / "run", resume=True)
+        server.content = text
+        resumed = run(None, tmp_path / "run", resume=True).result
+        assert resumed.weights_sha256 == run(plan_of(url), tmp_path / "whole").result.weights_sha256
+
+
 def test_rows_put_aside_are_those_of_an_ingest_and_judge_the_same(tmp_path, monkeypatch):
     monkeypatch.setattr("fewpass.pipeline.ingestion.partition.PIECE_BYTES", 2_000)
     (tmp_path / "rows.svm").write_text(lines(grow=False))
@@ -283,6 +303,27 @@ def test_a_bad_row_is_refused_by_file_and_line_or_skipped_and_told(tmp_path):
     assert done.result.rows_seen == 1_999
     (told,) = (e for e in done.run.events() if e["event"] == "skipped")
     assert told["rows"] == 1 and "line 1501" in told["reasons"][0]
+
+
+@pytest.mark.parametrize("aside", [0.0, 0.3])
+@pytest.mark.parametrize("often", [7, 400])
+def test_rows_skipped_before_a_kill_are_counted_once(aside, often, tmp_path):
+    """Those read ahead of the snapshot are not counted with it; those after the last row are."""
+    rows = lines().splitlines()
+    rows[often // 2 :: often] = ["1 3:x"] * len(rows[often // 2 :: often])
+    (tmp_path / "rows.svm").write_text("\n".join([*rows, "1 4:x", "1 5:x"]))
+    places = [k + 1 for k, row in enumerate(rows) if row == "1 3:x"] + [2_001, 2_002]
+    given = {"options": {"on_bad_row": "skip"}, "test_fraction": aside}
+    plan = plan_of(tmp_path / "rows.svm", given)
+    whole = run(plan, tmp_path / "whole")
+    run(plan, tmp_path / "cut", stop_after=2)
+    run(plan, tmp_path / "cut", stop_after=3, resume=True)
+    resumed = run(plan, tmp_path / "cut", resume=True)
+    for done in (whole, resumed):
+        (told,) = (e for e in done.run.events() if e["event"] == "skipped")
+        assert told["rows"] == len(places)
+        assert [int(re.search(r"line (\d+)", one)[1]) for one in told["reasons"]] == places[:20]
+    assert resumed.result.weights_sha256 == whole.result.weights_sha256
 
 
 def test_a_label_that_comes_late_is_refused_with_its_place(tmp_path):

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from html import escape
 from typing import Literal, NamedTuple
 
 import numpy as np
+
+from fewpass.pipeline.reporting.safe_text import as_html
 
 WIDTH, HEIGHT = 460.0, 270.0
 LEFT, RIGHT, TOP, BOTTOM = 66.0, 14.0, 10.0, 40.0
@@ -81,7 +82,7 @@ def chart(
     parts = [_grid(across, up, x_label, y_label)]
     parts += [_stroke(w, across, up) for w in strokes]
     parts += [_drawn(line, across, up) for line in shown]
-    title = escape(f"{y_label} against {x_label}")
+    title = as_html(f"{y_label} against {x_label}")
     picture = f'<svg viewBox="0 0 {WIDTH:g} {HEIGHT:g}" role="img" aria-label="{title}">'
     return f"{picture}{''.join(parts)}</svg>{_legend(shown)}"
 
@@ -155,7 +156,7 @@ def _grid(across: Axis, up: Axis, x_label: str, y_label: str) -> str:
 
 
 def _text(x: float, y: float, text: str, anchor: str, more: str = "") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{more}>{escape(text)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{more}>{as_html(text)}</text>'
 
 
 def _stroke(whisker: Whisker, across: Axis, up: Axis) -> str:
@@ -183,5 +184,5 @@ def _stairs(places: Sequence[XY]) -> list[XY]:
 
 def _legend(lines: Sequence[Line]) -> str:
     named = [line for line in lines if line.name]
-    keys = (f'<span><i class="c{k.colour} {k.look}"></i>{escape(k.name)}</span>' for k in named)
+    keys = (f'<span><i class="c{k.colour} {k.look}"></i>{as_html(k.name)}</span>' for k in named)
     return f'<p class="legend">{"".join(keys)}</p>' if named else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
 from importlib.resources import files
 from typing import NamedTuple
 
@@ -24,6 +23,7 @@ from fewpass.pipeline.reporting.page.pieces import (
 )
 from fewpass.pipeline.reporting.page.quality import Quality
 from fewpass.pipeline.reporting.report import RunReport, Told
+from fewpass.pipeline.reporting.safe_text import as_html
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.runs.outcome import Convergence
 from fewpass.pipeline.sizes import format_bytes
@@ -55,7 +55,7 @@ def page(told: Told, quality: Quality | None, reproduction: Reproduction) -> str
         What held-out rows say; None where there are none.
     """
     report, model = told.report, told.model
-    name = escape(model.run.folder.name)
+    name = as_html(model.run.folder.name)
     parts = [
         f"<header><h1>{name}</h1>{_verdict(report)}{_tiles(report, quality)}</header>",
         judging(quality) if quality else _nobody(reproduction),
@@ -86,9 +86,9 @@ def _verdict(report: RunReport) -> str:
     kind = "quiet" if report.converged is None else "good" if report.converged else "bad"
     state = "Finished." if report.finished else "Unfinished: fewpass resume continues it."
     method = f"{report.solver}, loss {report.loss}, lam {report.lam:.6g}. {state}"
-    said = f'<p class="verdict {kind}">{escape(sentence)}</p>' if sentence else ""
-    warned = "".join(f'<p class="quiet">{escape(each)}</p>' for each in report.warnings)
-    return f'<p class="quiet">{escape(method)}</p>{said}{warned}'
+    said = f'<p class="verdict {kind}">{as_html(sentence)}</p>' if sentence else ""
+    warned = "".join(f'<p class="quiet">{as_html(each)}</p>' for each in report.warnings)
+    return f'<p class="quiet">{as_html(method)}</p>{said}{warned}'
 
 
 def _tiles(report: RunReport, quality: Quality | None) -> str:

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from typing import Any
+
+from fewpass.pipeline.reporting.safe_text import as_html
 
 
 def section(title: str, *cards: str) -> str:
     """Return a heading and its cards; nothing where there are none."""
     shown = [card for card in cards if card]
-    return f'<h2>{escape(title)}</h2><div class="cards">{"".join(shown)}</div>' if shown else ""
+    return f'<h2>{as_html(title)}</h2><div class="cards">{"".join(shown)}</div>' if shown else ""
 
 
 def card(title: str, body: str, note: str = "", *, wide: bool = False) -> str:
     """Return a card; `body` is HTML, `note` a sentence under it."""
-    said = f'<p class="quiet">{escape(note)}</p>' if note else ""
+    said = f'<p class="quiet">{as_html(note)}</p>' if note else ""
     kind = "card wide" if wide else "card"
-    return f'<div class="{kind}"><h3>{escape(title)}</h3>{body}{said}</div>'
+    return f'<div class="{kind}"><h3>{as_html(title)}</h3>{body}{said}</div>'
 
 
 def tiles(figures: Mapping[str, str | None]) -> str:
     """Lay out the figures that count most; what is None is left out."""
     each = (
-        f'<div class="tile"><span class="quiet">{escape(name)}</span><b>{escape(value)}</b></div>'
+        f'<div class="tile"><span class="quiet">{as_html(name)}</span><b>{as_html(value)}</b></div>'
         for name, value in figures.items()
         if value is not None
     )
@@ -33,7 +34,7 @@ def tiles(figures: Mapping[str, str | None]) -> str:
 def facts(found: Mapping[str, Any]) -> str:
     """Lay facts out one below the other; what is None is left out."""
     rows = (
-        f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>"
+        f"<tr><th>{as_html(name)}</th><td>{as_html(str(value))}</td></tr>"
         for name, value in found.items()
         if value is not None
     )
@@ -43,10 +44,10 @@ def facts(found: Mapping[str, Any]) -> str:
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], text_columns: int = 1) -> str:
     """Lay out rows; the first columns are text, the others numbers."""
     kinds = ["text" if k < text_columns else "number" for k in range(len(head))]
-    top = "".join(f'<th class="{k}">{escape(h)}</th>' for h, k in zip(head, kinds, strict=True))
+    top = "".join(f'<th class="{k}">{as_html(h)}</th>' for h, k in zip(head, kinds, strict=True))
     body = "".join(
         "<tr>"
-        + "".join(f'<td class="{k}">{escape(c)}</td>' for c, k in zip(row, kinds, strict=True))
+        + "".join(f'<td class="{k}">{as_html(c)}</td>' for c, k in zip(row, kinds, strict=True))
         + "</tr>"
         for row in rows
     )
@@ -59,8 +60,8 @@ def bars(rows: Sequence[tuple[str, float, str]]) -> str:
     most = max((abs(number) for _, number, _ in rows), default=0.0) or 1.0
     two_sided = any(number < 0.0 for _, number, _ in rows)
     each = (
-        f'<span class="name">{escape(name)}</span>{_bar(number / most, two_sided=two_sided)}'
-        f'<span class="value">{escape(text)}</span>'
+        f'<span class="name">{as_html(name)}</span>{_bar(number / most, two_sided=two_sided)}'
+        f'<span class="value">{as_html(text)}</span>'
         for name, number, text in rows
     )
     return f'<div class="bars">{"".join(each)}</div>'
@@ -76,20 +77,20 @@ def _bar(share: float, *, two_sided: bool) -> str:
 
 def heat(labels: Sequence[str], shares: Sequence[Sequence[float]], texts: Any, corner: str) -> str:
     """Lay out a square table whose cells are the darker the larger their share of the row."""
-    top = "".join(f'<th class="number">{escape(label)}</th>' for label in labels)
+    top = "".join(f'<th class="number">{as_html(label)}</th>' for label in labels)
     body = "".join(
-        f"<tr><th>{escape(label)}</th>"
+        f"<tr><th>{as_html(label)}</th>"
         + "".join(
-            f'<td class="cell" style="--share:{70.0 * share:.0f}%">{escape(text)}</td>'
+            f'<td class="cell" style="--share:{70.0 * share:.0f}%">{as_html(text)}</td>'
             for share, text in zip(row, said, strict=True)
         )
         + "</tr>"
         for label, row, said in zip(labels, shares, texts, strict=True)
     )
-    head = f"<thead><tr><th>{escape(corner)}</th>{top}</tr></thead>"
+    head = f"<thead><tr><th>{as_html(corner)}</th>{top}</tr></thead>"
     return f'<div class="scroll"><table class="heat">{head}<tbody>{body}</tbody></table></div>'
 
 
 def preformatted(text: str) -> str:
     """Show text as it is, to be copied."""
-    return f"<pre>{escape(text)}</pre>"
+    return f"<pre>{as_html(text)}</pre>"

@@ -1,0 +1,157 @@
+"""What is written for the user, and must never take the place of what the user has.
+
+One rule holds for every file and folder that a command, a function or a flow is told to write.
+Refused whatever else is said: one of the inputs; a source of the rows that the model was trained
+on; a place inside a data set or a run; a folder where a file is to be.  A file that fewpass wrote
+and nobody has changed since is written anew; any other that is there has to be given up in so many
+words (`overwrite`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import IO, NamedTuple
+
+from fewpass.pipeline.errors import BadInput, PlanMismatch
+from fewpass.pipeline.places import ELSEWHERE, StorageOptions, is_data_set, require_outside, shown
+from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
+from fewpass.pipeline.sources.standard_input import WORDS
+from fewpass.storage.addresses import local_path, open_store
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.locations import HERE, Location, told_plainly
+from fewpass.storage.own_files import is_unchanged
+from fewpass.storage.whole_file import whole_file
+
+_GLOB = "*?["
+
+
+class Output(NamedTuple):
+    """A file to be written for the user.
+
+    Attributes
+    ----------
+    url
+        Its path or address.
+    overwrite
+        Whether a file that is there may be replaced.
+    inputs
+        What is read to make it: files, folders, globs, addresses, data sets.
+    record
+        Of the run whose model it is made with.
+    storage_options
+        What fsspec hands to the file systems of `url` and `inputs`.
+    """
+
+    url: str
+    overwrite: bool = False
+    inputs: tuple[str, ...] = ()
+    record: RunRecord | None = None
+    storage_options: StorageOptions = None
+
+    def require_free(self) -> None:
+        """Refuse a place that must not be written to, before any work is done for it.
+
+        Raises
+        ------
+        BadInput
+            With what is there.
+        """
+        here = Location.of(self.url)
+        require_outside(here, self.storage_options)
+        if not _is_there(here, self.storage_options):
+            return
+        for kept, what in self._kept(here.store):
+            if kept.is_same(here):
+                raise BadInput(f"{shown(self.url)} stays as it is: it is {what}. {ELSEWHERE}")
+        if not self.may_replace:
+            raise BadInput(
+                f"{shown(self.url)} is there already. Choose another name, or say "
+                "`overwrite=true` to replace it."
+            )
+
+    @property
+    def may_replace(self) -> bool:
+        """Whether a file that is there may give way: somebody said so, or it is as we left it."""
+        here = local_path(self.url)
+        return self.overwrite or (here is not None and is_unchanged(here))
+
+    @contextmanager
+    def written(self) -> Iterator[IO[bytes]]:
+        """Yield a stream into the file, which appears whole and durable, if it still may."""
+        with whole_file(
+            self.url, self.storage_options, replace=self.may_replace, before=self.require_free
+        ) as target:
+            yield target
+
+    def _kept(self, store: str) -> Iterator[tuple[Location, str]]:
+        """Yield the files of a store that are never replaced, and what each is."""
+        for spec in self.inputs:
+            if is_data_set(spec, self.storage_options):
+                yield from _sources_of(spec, f"a source of the input {shown(spec)}")
+            else:
+                for one in _files_of(spec, store, self.storage_options):
+                    yield one, f"one of the inputs ({shown(spec)})"
+        if self.record is not None:
+            yield from _taught(self.record, store)
+
+
+def _is_there(here: Location, storage_options: StorageOptions) -> bool:
+    """Whether a file has that name; BadInput where it is no file."""
+    found = here.kind(storage_options)
+    if found == "folder":
+        raise BadInput(f"{shown(here.url)} is a folder. Name a file in it.")
+    if found == "other":
+        raise BadInput(f"{shown(here.url)} is no file, but a pipe or a device. {ELSEWHERE}")
+    return found is not None
+
+
+def _files_of(spec: str, store: str, storage_options: StorageOptions = None) -> Iterator[Location]:
+    """Yield the files of a store that a path, a glob or an address names, whatever they hold."""
+    if spec in WORDS or Location.of(spec).store != store:
+        return
+    system, path = open_store(spec, storage_options)
+    with told_plainly(spec):
+        if system.isdir(path):
+            paths = system.find(path)
+        elif any(mark in path for mark in _GLOB) and not system.exists(path):
+            paths = system.glob(path)
+        else:
+            paths = [path]
+    for one in paths:
+        yield Location.of(one if store == HERE else system.unstrip_protocol(one))
+
+
+def _taught(record: RunRecord, store: str) -> Iterator[tuple[Location, str]]:
+    """Yield the sources that a model has learnt from, and those that its beginning had."""
+    seen = set[str]()
+    while True:
+        plan = record.plan
+        for place in (plan.dataset, plan.held_out) if plan.source is None else (plan.held_out,):
+            if place is not None:
+                yield from _sources_of(
+                    place, f"a source of the data set {place}, which the model comes of"
+                )
+        if plan.source is not None:
+            for spec in plan.source.sources:
+                with suppress(OSError, ValueError):  # out of reach by now
+                    for one in _files_of(spec, store):
+                        yield one, "a source of the rows that the model was trained on"
+        if plan.start_from is None or plan.start_from in seen:
+            return
+        seen.add(plan.start_from)
+        try:
+            record = RunFolder(plan.start_from).record()
+        except (OSError, ValueError, PlanMismatch):  # gone, or of another version
+            return
+
+
+def _sources_of(dataset: str, what: str) -> Iterator[tuple[Location, str]]:
+    """Yield the files that a data set was made of, as far as it is there to tell."""
+    try:
+        sources = Dataset.open(dataset).manifest.sources
+    except (OSError, ValueError):
+        return
+    for source in sources:
+        with suppress(ValueError):  # no address, but what the rows of a Dask collection are called
+            yield Location.of(source.name), what

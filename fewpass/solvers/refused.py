@@ -1,0 +1,152 @@
+"""Settings that cannot be used: which numbers those are, and what is said of a setting."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+#: Whole numbers up to here are numbers of float64, too, which is what JSON has.
+MOST_WHOLE = 1 << 53
+#: Of products and squares of three numbers within these, none is beyond float64, or lost as 0.
+LARGEST, SMALLEST = 1e100, 1e-100
+_SHOWN = 60  # letters of a value, in a sentence
+#: Kinds of values in plain words, by how pydantic calls what is none.
+_KINDS = {
+    "int": "a whole number", "float": "a number", "bool": "true or false", "string": "text",
+    "dict": "a table of names and values", "tuple": "a list", "model": "settings by name",
+}  # fmt: skip
+
+
+class BadInput(ValueError):  # noqa: N818 - users read the message, not the name
+    """Rows or settings that cannot be used; the message says where, what and what to do."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return a sentence, after a blank, that names the nearest of what is known; "" for none."""
+    near = get_close_matches(word, list(known), n=1)
+    return f" Did you mean {near[0]}?" if near else ""
+
+
+def beyond_bounds(number: float) -> str | None:
+    """Say what a number should be that nothing can be computed with; None for all others."""
+    if isinstance(number, int):
+        fits = abs(number) <= MOST_WHOLE
+        return None if fits else f"should be at most {MOST_WHOLE:,} in size"
+    if not math.isfinite(number):
+        return "should be a finite number"
+    if number and not SMALLEST <= abs(number) <= LARGEST:
+        return f"should be between {SMALLEST:g} and {LARGEST:g} in size"
+    return None
+
+
+def within_bounds(value: Any) -> Any:
+    """Return a setting's value; ValueError where it is, or holds, a number beyond all bounds."""
+    for number in value.values() if isinstance(value, dict) else (value,):
+        if isinstance(number, int | float) and (told := beyond_bounds(number)):
+            raise ValueError(f"Input {told}")
+    return value
+
+
+def shown(value: Any) -> str:
+    """Write a value as it may be given, cut where it is long, and of an address its type."""
+    plain = isinstance(value, float) and not math.isfinite(value)
+    try:
+        text = str(value) if plain else json.dumps(value, default=str, ensure_ascii=False)
+    except (ValueError, TypeError):  # a whole number of thousands of digits; keys of any kind
+        text = "://"
+    if "://" in text:  # of addresses, whose secrets nobody shall read here, and of what has no text
+        return f"a value of type {type(value).__name__}"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+# -- what pydantic says ---------------------------------------------------------------------------
+
+Path = tuple[str, ...]  # names of fields, from the outside in
+_INNER = ("options", "source")  # parts of a plan whose fields are given as the plan's own
+
+
+def plainly(path: Path) -> str:
+    """Return what a setting is called in Python."""
+    return ".".join(name for name in path if name not in _INNER)
+
+
+def refusal(
+    error: ValidationError,
+    kind: type[BaseModel],
+    called: Callable[[Path], str] = plainly,
+    more: str = "",
+) -> str:
+    """Say which setting is wrong, what it is and what it should be.
+
+    Parameters
+    ----------
+    error
+        Why settings were refused; the first of them is told.
+    kind
+        The model that refused them.
+    called
+        Returns what a setting is called where the sentence is read, such as `--tol`.
+    more
+        Advice after a sentence that says no more than what it should be.
+    """
+    problems = error.errors()
+    path = _path(kind, problems[0])
+    about = [p for p in problems if _path(kind, p) == path]
+    first, kinds = about[0], {p["type"] for p in about}
+    if kinds & {"extra_forbidden", "no_method_setting"}:
+        near = first.get("ctx", {}).get("near") or _meant(kind, path)
+        return f'There is no setting "{called(path)}".{near}{more}'
+    if "missing" in kinds:
+        return f"{called(path)} must be given.{more}"
+    told = list(dict.fromkeys(expected(p) for p in about))
+    if not path or not told[0].startswith("it "):
+        return told[0]
+    found = first["ctx"]["found"] if first["type"] == "method_setting" else shown(first["input"])
+    return f"{called(path)} is {found}, but {', or '.join(told)}.{more}"
+
+
+def _path(kind: type[BaseModel], problem: Any) -> Path:
+    """Return the fields that lead to what is wrong, and the name of one that there is not."""
+    path: list[str] = []
+    at: type[BaseModel] | None = kind
+    for part in problem["loc"]:
+        if at is None or not isinstance(part, str):
+            break
+        path.append(part)
+        at = _model_in(at.model_fields[part].annotation) if part in at.model_fields else None
+    if "name" in problem.get("ctx", {}):  # of a method, whose settings check themselves
+        path.append(problem["ctx"]["name"])
+    return tuple(path)
+
+
+def _model_in(hint: Any) -> type[BaseModel] | None:
+    """Return the model that a field holds, or may hold, if it does."""
+    arms = [hint, *get_args(hint)]
+    return next((a for a in arms if isinstance(a, type) and issubclass(a, BaseModel)), None)
+
+
+def _meant(kind: type[BaseModel], path: Path) -> str:
+    """Say which setting was probably meant: its name has the same beginning, or is near."""
+    for part in path[:-1]:
+        found = _model_in(kind.model_fields[part].annotation) if part in kind.model_fields else None
+        if found is None:
+            return ""
+        kind = found
+    longer = [known for known in kind.model_fields if path[-1].startswith(known)]
+    return did_you_mean(longer[0] if longer else path[-1], kind.model_fields)
+
+
+def expected(problem: Any) -> str:
+    """Say what a setting should be, by one of pydantic's problems: "it should be ..."."""
+    if problem["type"] == "method_setting":
+        return str(problem["ctx"]["expected"])
+    kind = problem["type"].partition("_")[0]
+    if kind in _KINDS and problem["type"] not in ("string_too_short", "string_too_long"):
+        return f"it should be {_KINDS[kind]}"
+    message: str = problem["msg"].removeprefix("Value error, ")
+    return message.replace("Input", "it", 1) if message.startswith("Input should") else message

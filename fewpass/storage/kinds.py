@@ -1,0 +1,150 @@
+"""What lies at an address, by the names of what is in it, and what to do where it is another thing.
+
+Commands take data sets, runs, files of rows and the stores of refreshes, and people swap them.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Literal
+
+from fewpass.storage.addresses import READ_ONLY, local_path, open_store, protocol_of
+from fewpass.storage.folder import Folder
+
+Kind = Literal[
+    "data set", "snapshot", "run", "generation", "store", "unfinished", "file", "folder", "nothing"
+]
+Wanted = Literal["data set", "run", "rows", "store", "any", "new run"]
+
+#: By what is in a folder it is told; a folder is of the first kind that it has the mark of.
+_MARKS: tuple[tuple[str, Kind], ...] = (
+    ("arrays/zarr.json", "snapshot"),
+    ("manifest.json", "data set"),
+    ("run.json", "run"),
+    ("snapshots/000001/manifest.json", "run"),
+    ("files.json", "generation"),
+    ("generations/000001/files.json", "store"),
+    ("ingest.json", "unfinished"),
+    ("zarr.json", "unfinished"),
+)
+#: Kinds of which fewpass itself wrote every byte: no rows of anybody's are read from these.
+OWN: tuple[Kind, ...] = (
+    "data set", "snapshot", "run", "generation", "store", "unfinished",
+)  # fmt: skip
+_GENERATION = re.compile(r"/generations/\d{6}$")  # elsewhere files.json may be anybody's
+_EXPORTED = (".onnx", ".safetensors", ".liblinear", ".skops")
+_WEB_MARKS = ("manifest.json",)  # a server of files is asked as little as can be
+_CALLED: dict[Kind, str] = {
+    "data set": "a data set",
+    "snapshot": "a snapshot of a run",
+    "run": "a run",
+    "generation": "a generation of a refresh's store",
+    "store": "the store of a refresh",
+    "unfinished": "a data set whose ingest is not finished",
+    "file": "a file",
+    "folder": "a folder of other files",
+}
+_WANTED: dict[Wanted, str] = {
+    "data set": "a data set was",
+    "run": "a run was",
+    "rows": "files of rows were",
+    "store": "the store of a refresh was",
+    "any": "a data set, a run or a snapshot was",
+    "new run": "a folder for a new run was",
+}
+
+
+def kind_of(folder: Folder) -> Kind:
+    """Return what kind of thing a folder, or the file of that address, is."""
+    web = not folder.is_local and protocol_of(folder.url) in READ_ONLY
+    for mark, kind in _MARKS:
+        if kind == "generation" and not _GENERATION.search(folder.url):
+            continue
+        if (not web or mark in _WEB_MARKS) and folder.exists(mark):
+            return kind
+    return _unmarked(folder)
+
+
+def _unmarked(folder: Folder) -> Kind:
+    path = local_path(folder.url)
+    if path is not None:
+        if path.is_dir():
+            return "folder" if any(path.iterdir()) else "nothing"
+        return "file" if path.exists() else "nothing"
+    store, inside = open_store(folder.url, folder.storage_options)
+    if not store.exists(inside):
+        return "nothing"
+    return "folder" if store.isdir(inside) else "file"
+
+
+def command(*words: str) -> str:
+    """Return a command line of fewpass as it is typed; capitals stand for what is to be named."""
+    return shlex.join(("fewpass", *words))
+
+
+def instead(folder: Folder, wanted: Wanted, like: str | None = None) -> str:
+    """Say what lies where something else was expected, and what to do.
+
+    Parameters
+    ----------
+    folder, wanted
+        The place, and what was expected there.
+    like
+        The data set whose columns a data set to be made should have.
+    """
+    kind = kind_of(folder)
+    if kind == "nothing":
+        return (
+            f"There is nothing at {folder.url}, and {_WANTED[wanted]} expected. "
+            f"Check the address, or make one first: {_MADE_BY[wanted]}."
+        )
+    return (
+        f"{folder.url} is {_CALLED[kind]}, and {_WANTED[wanted]} expected. "
+        f"{_advice(folder, kind, wanted, like)}"
+    )
+
+
+_MADE_BY: dict[Wanted, str] = {
+    "data set": command("ingest", "SOURCE", "DATASET"),
+    "run": command("train", "DATASET", "RUN"),
+    "rows": command("demo", "FOLDER"),
+    "any": command("ingest", "SOURCE", "DATASET"),
+    "new run": command("train", "DATASET", "RUN"),
+    "store": "prefect run refresh -p sources=SOURCE -p store=STORE",
+}
+_IN_GENERATION = {"data set": "data", "run": "run", "rows": "data", "any": "run"}
+
+
+def _advice(folder: Folder, kind: Kind, wanted: Wanted, like: str | None) -> str:
+    url = folder.url
+    inside = f"{url}/generations/000001" if kind == "store" else url
+    if wanted == "new run":
+        return "Choose another place for the run."
+    if wanted == "store":
+        return f"Name the folder that refreshes write to: {_MADE_BY[wanted]} makes one."
+    told = {
+        "unfinished": "Give the command that ingests into it again; it goes on where it stopped.",
+        "store": f"Name what is in it, such as {inside}/{_IN_GENERATION[wanted]}.",
+        "generation": f"Name what is in it, such as {inside}/{_IN_GENERATION[wanted]}.",
+    }
+    return told.get(kind) or (_run_for if wanted == "run" else _rows_for)(url, kind, like)
+
+
+def _run_for(url: str, kind: Kind, _like: str | None) -> str:
+    """Say how to come to a run."""
+    if kind == "snapshot":
+        return f"Name its run: {url.rpartition('/snapshots/')[0] or 'RUN'}."
+    if kind == "file" and url.endswith(_EXPORTED):
+        return "Name the run that it was exported from."
+    return f"Train a model on it: {command('train', url, 'RUN')}."
+
+
+def _rows_for(url: str, kind: Kind, like: str | None) -> str:
+    """Say how to come to rows, or to a data set of them."""
+    if kind in ("run", "snapshot"):
+        return f"Name the data set that it was trained on; {command('inspect', url)} tells which."
+    if kind == "data set":
+        return f"Train on it as it is: {command('train', url, 'RUN')}."
+    more = "" if like is None else f" `like={like}`"
+    return f"Make a data set of it: {command('ingest', url, 'DATASET')}{more}."

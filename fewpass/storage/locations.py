@@ -1,0 +1,115 @@
+"""Where addresses lead: which of them lead to the same file, and what a file lies in."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fewpass.storage.addresses import local_path, open_store, protocol_of
+from fewpass.storage.redaction import without_secrets
+
+HERE = "file"  # the store that is this machine
+#: Protocols that lead into the same store.
+_SAME_STORE = {"s3a": "s3", "gcs": "gs", "abfss": "abfs", "az": "abfs"}
+
+
+class Location(NamedTuple):
+    """Where an address leads.
+
+    Attributes
+    ----------
+    url
+        The address; an absolute path on this machine.
+    store
+        `file` for this machine, else what the protocol leads into.
+    path
+        There: without links on this machine, elsewhere the bucket and the key.
+    """
+
+    url: str
+    store: str
+    path: str
+
+    @classmethod
+    def of(cls, url: str) -> Location:
+        """Look where an address leads; BadAddress when it is not followed."""
+        here = local_path(url)
+        if here is not None:
+            return cls(str(here), HERE, os.path.realpath(here))
+        import fsspec  # noqa: PLC0415 - a path on this machine needs none of it
+
+        protocol = protocol_of(url)
+        path = fsspec.get_filesystem_class(protocol)._strip_protocol(url)  # noqa: SLF001 - theirs
+        return cls(url, _SAME_STORE.get(protocol, protocol), path)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is on this machine."""
+        return self.store == HERE
+
+    def is_same(self, other: Location) -> bool:
+        """Whether both lead to one file: by name, a link of either kind, or names in other case."""
+        if self.store != other.store:
+            return False
+        return self.path == other.path or (self.is_local and _is_one(self.path, other.path))
+
+    def kind(self, storage_options: Mapping[str, Any] | None = None) -> str | None:
+        """Say what has that name: `file`, `folder`, `other`; None for nothing."""
+        if self.is_local:
+            path = Path(self.url)
+            if path.is_dir():
+                return "folder"
+            if path.exists() and not path.is_file():
+                return "other"
+            return "file" if os.path.lexists(path) else None
+        store, there = open_store(self.url, storage_options)
+        store.invalidate_cache()
+        with told_plainly(self.url), contextlib.suppress(FileNotFoundError):
+            return "folder" if store.info(there)["type"] == "directory" else "file"
+        return None
+
+    def folders(self) -> Iterator[str]:
+        """Yield the addresses of all folders that it lies in, from the innermost."""
+        if self.is_local:
+            # Where a link leads and where the link lies are both places that count.
+            ways = (Path(self.path), Path(os.path.realpath(Path(self.url).parent), "name"))
+            yield from dict.fromkeys(str(folder) for way in ways for folder in way.parents)
+            return
+        start = self.url.index("://") + 3
+        above = self.url.rstrip("/")
+        while "/" in above[start:]:
+            above = above.rpartition("/")[0]
+            yield above
+
+    def is_in(self, folder: Location) -> bool:
+        """Whether it lies in a folder, at any depth."""
+        if self.store != folder.store:
+            return False
+        if self.is_local:
+            return any(_is_one(above, folder.path) for above in self.folders())
+        return self.path.startswith(f"{folder.path.rstrip('/')}/")
+
+
+@contextlib.contextmanager
+def told_plainly(url: str) -> Iterator[None]:
+    """Let an error of a store, each of which has its own, be one of the storage without secrets."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except Exception as error:
+        kind = PermissionError if isinstance(error, PermissionError) else OSError
+        raise kind(
+            f"{without_secrets(url)} cannot be looked at ({without_secrets(str(error))}). Check "
+            "the address, the network and the credentials."
+        ) from error
+
+
+def _is_one(path: str, other: str) -> bool:
+    """Whether two paths of this machine name one file or folder; what is absent is none."""
+    with contextlib.suppress(OSError):
+        return Path(path).samefile(other)
+    return False

@@ -1,0 +1,17 @@
+"""Files of rows wherever they are, read so that nothing of them is lost without a word."""
+
+from fewpass.storage.source_files.checked import Checked, CutShort, SourceChanged, Stored, is_page
+from fewpass.storage.source_files.local import LocalSource
+from fewpass.storage.source_files.stores import StoreSource
+from fewpass.storage.source_files.web import WebSource
+
+__all__ = [
+    "Checked",
+    "CutShort",
+    "LocalSource",
+    "SourceChanged",
+    "StoreSource",
+    "Stored",
+    "WebSource",
+    "is_page",
+]

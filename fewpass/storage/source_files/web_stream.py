@@ -1,0 +1,117 @@
+"""Files of web servers without ranges: from the first byte on, and again when they break off."""
+
+from __future__ import annotations
+
+import io
+import time
+from typing import TYPE_CHECKING, Any
+
+from fewpass.storage.source_files.checked import cut_short
+from fewpass.storage.source_files.ranges import IN_VAIN, WAIT_S
+from fewpass.storage.source_files.web_reply import GIVEN, Reply, fault
+
+_PASSED_BYTES = 1 << 16  # at a time, of what was read before
+
+if TYPE_CHECKING:
+    from fewpass.storage.source_files.web import WebSource
+
+
+class StreamFile(io.RawIOBase):
+    """A file that is read in order, to where it ends.
+
+    Parameters
+    ----------
+    source
+        The file.
+    """
+
+    def __init__(self, source: WebSource) -> None:
+        super().__init__()
+        self._source, self._at, self._vain = source, 0, 0
+        self._response: Any = None
+        self._ended = False
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def tell(self) -> int:
+        """Return where the next byte is read."""
+        return self._at
+
+    def readinto(self, out: Any) -> int:
+        """Read on; an answer that breaks off is asked for once more, from the beginning."""
+        while not self._ended:
+            content, why = self._source.wait_for(self._read, len(out))
+            if content:
+                self._vain = 0
+                self._at += len(content)
+                out[: len(content)] = content
+                return len(content)
+            self._ended = not why
+            if why:
+                self._hang_up()
+                self._again_or_never(why)
+        return 0
+
+    def _again_or_never(self, why: str) -> None:
+        self._vain += 1
+        if self._vain == IN_VAIN:
+            raise self._cut_short(why)
+        time.sleep(WAIT_S * 4 ** (self._vain - 1))
+
+    async def _read(self, most: int) -> tuple[bytes, str]:
+        """Return some bytes, none at the end; and why there are none where this is not the end."""
+        import aiohttp  # noqa: PLC0415 - who reads nothing of the web need not have it
+
+        try:
+            if self._response is None and (why := await self._begin()):
+                return b"", why
+            content = await self._response.content.read(most)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            return b"", fault(error)
+        size = self._source.size
+        early = not content and size is not None and self._at < size
+        return content, "the connection ended" if early else ""
+
+    async def _begin(self) -> str:
+        """Ask for the file, and pass over what was read before; say why that is in vain."""
+        source = self._source
+        self._response = await source.answer()
+        reply = Reply.of(self._response)
+        reply.require_given(source.name)
+        reply.require_same(source.first, source.name)
+        if reply.refusal or reply.status != GIVEN or reply.encoding != source.first.encoding:
+            return reply.refusal or "the answers of the server differ"
+        left = self._at
+        while left:
+            passed = await self._response.content.read(min(left, _PASSED_BYTES))
+            if not passed:
+                return "the connection ended"
+            left -= len(passed)
+        return ""
+
+    def _cut_short(self, why: str) -> Exception:
+        size = self._source.size
+        expected = "more were to come" if size is None else f"{size:,} were expected"
+        return cut_short(
+            self._source.name, f"{self._at:,} bytes came where {expected}, {IN_VAIN} times ({why})"
+        )
+
+    def require_same(self) -> None:
+        """Do nothing: every answer was compared."""
+
+    def close(self) -> None:
+        """Hang up."""
+        if not self.closed:
+            self._hang_up()
+        super().close()
+
+    def _hang_up(self) -> None:
+        if self._response is not None:
+            self._source.wait_for(_closed, self._response)
+            self._response = None
+
+
+async def _closed(response: Any) -> None:
+    response.close()

@@ -1,0 +1,121 @@
+"""A file at any address, written piece by piece: there whole and durable, or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from fewpass.storage.addresses import local_path, open_store, require_no_secrets
+from fewpass.storage.folder import described
+from fewpass.storage.local_files import NewFile, sync_folder
+from fewpass.storage.own_files import mark
+
+
+@contextlib.contextmanager
+def whole_file(
+    url: str,
+    storage_options: dict[str, Any] | None = None,
+    *,
+    replace: bool,
+    before: Callable[[], None] = lambda: None,
+) -> Iterator[IO[bytes]]:
+    """Yield a stream; what was written into it appears at `url` when the block ends without error.
+
+    Parameters
+    ----------
+    url
+        A path in a folder that exists, or an address.
+    storage_options
+        What fsspec hands to the address's file system; none by default.
+    replace
+        Whether a file that is there gives way; FileExistsError where it does not.
+    before
+        Called when all is written, before it appears; raises where it must not any more.
+
+    Raises
+    ------
+    FileNotFoundError
+        When there is no such folder.
+    OSError
+        When something cannot be written; the message names `url`.
+    """
+    here = local_path(url)
+    if here is not None:
+        with _local(here, replace, before) as target:
+            yield target
+    else:
+        with _stored(url, storage_options, before) as target:
+            yield target
+
+
+@contextlib.contextmanager
+def _local(path: Path, replace: bool, before: Callable[[], None]) -> Iterator[IO[bytes]]:
+    """Write beside the file, on its disk and no other."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "There is no such folder", str(path.parent))
+    with _described(path):
+        file = _Described(path)
+    with file:
+        target = io.BufferedWriter(file)
+        try:
+            yield target
+            target.flush()
+            mark(file.fileno(), path)
+            before()
+        except BaseException:
+            with contextlib.suppress(OSError):  # what is left in the buffer is not wanted
+                target.close()
+            raise
+        with _described(path):
+            file.put_in_place(replace=replace, durable=True)
+    with _described(path):
+        sync_folder(path.parent)
+
+
+class _Described(NewFile):
+    """Errors while writing are told of the file whose place it is to take."""
+
+    def write(self, content: Any, /) -> int:
+        with _described(self.path):
+            return super().write(content)
+
+
+@contextlib.contextmanager
+def _described(path: Path) -> Iterator[None]:
+    """Say of errors which file they are about, and what to do."""
+    try:
+        yield
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise described(error, str(path)) from error
+
+
+@contextlib.contextmanager
+def _stored(
+    url: str, storage_options: dict[str, Any] | None, before: Callable[[], None]
+) -> Iterator[IO[bytes]]:
+    """Write an object, which is put as a whole at the end."""
+    system, path = open_store(url, storage_options, writing=True)
+    require_no_secrets(url)
+    if system.protocol == "memory":  # shows a file from the first byte on
+        whole = io.BytesIO()
+        yield whole
+        before()
+        system.pipe_file(path, whole.getvalue())
+        return
+    target = system.open(path, "wb", autocommit=False)
+    try:
+        yield target
+        target.close()
+        before()
+    except BaseException:
+        with contextlib.suppress(ValueError):  # closed by a writer that failed while closing
+            target.close()
+        target.discard()
+        raise
+    target.commit()

@@ -97,8 +97,7 @@ class Source(Protocol):
     """
 
     extensions: ClassVar[tuple[str, ...]]  # lower case, with the dot
-    #: What every file begins with, or one of several; b"" where that tells nothing.
-    magic: ClassVar[bytes | tuple[bytes, ...]]
+    magic: ClassVar[bytes]  # what every file begins with; b"" where that tells nothing
 
     layout: Literal["dense", "sparse"]
     files: tuple[SourceFile, ...]

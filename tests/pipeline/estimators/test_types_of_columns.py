@@ -1,8 +1,8 @@
 """Columns of whatever type Arrow, pandas and polars have: read as what they hold, or refused by name."""
 
-import datetime as dt
 import decimal
 import itertools
+from datetime import time
 
 import numpy as np
 import pandas as pd
@@ -88,7 +88,7 @@ READ = {
     "true, false, NA": P.assign(a=pd.array(cycled([True, False, None]), dtype="boolean")),
     "polars' null": L.with_columns(pl.Series("a", cycled([True, False, None]))),
     "timedelta": P.assign(a=pd.to_timedelta(cycled(["1h", "2h"]))),
-    "time": P.assign(a=cycled([dt.time(1, 2), dt.time(3)])),
+    "time": P.assign(a=cycled([time(1, 2), time(3)])),
     "decimals": P.assign(a=cycled([decimal.Decimal("1.5"), None])),
     "Int64": P.assign(a=pd.array(cycled([1, None, 2]), dtype="Int64")),
     "period": P.assign(a=pd.PeriodIndex(cycled(["2020-01", "2020-03"]), freq="M")),

@@ -17,7 +17,7 @@ from fewpass.pipeline.ingestion.phases import ingest
 from fewpass.pipeline.scoring.predictions import defused
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.sources import Expected, open_source
+from fewpass.pipeline.sources import Expected, open_source, unpacked
 from fewpass.pipeline.sources.room import Room
 
 MEMORY = 128_000_000
@@ -48,8 +48,7 @@ def counted(monkeypatch):
         return Counting
 
     monkeypatch.setattr(gzip, "GzipFile", counting(gzip.GzipFile))
-    monkeypatch.setattr(bz2, "BZ2File", counting(bz2.BZ2File))
-    monkeypatch.setattr(lzma, "LZMAFile", counting(lzma.LZMAFile))
+    monkeypatch.setattr(unpacked, "_Unpacked", counting(unpacked._Unpacked))
     return taken
 
 

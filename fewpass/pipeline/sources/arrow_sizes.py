@@ -73,7 +73,7 @@ def sizes_of(batch: Any) -> Sizes:
 def may_take(batch: Any, names: Sequence[str]) -> int:
     """Return bytes that columns of codes, of these names, take at most as words."""
     longest = (pc.max(pc.binary_length(batch.column(name).dictionary)).as_py() for name in names)
-    return batch.num_rows * sum((length or 0) + 4 for length in longest)
+    return int(batch.num_rows) * sum(int(length or 0) + 4 for length in longest)
 
 
 def _of(cells: Any) -> Any:

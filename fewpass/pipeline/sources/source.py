@@ -97,7 +97,7 @@ class Source(Protocol):
     """
 
     extensions: ClassVar[tuple[str, ...]]  # lower case, with the dot
-    magic: ClassVar[bytes]  # what every file begins with; b"" where that tells nothing
+    magic: ClassVar[bytes | tuple[bytes, ...]]  # what files begin with; b"" tells nothing
 
     layout: Literal["dense", "sparse"]
     files: tuple[SourceFile, ...]

@@ -24,7 +24,7 @@ WAYS = ("skip", "refuse", "as before", "encoded")
 HERE = "tests.faults.fuzzing:read"
 #: Every so manieth change is read by a command.
 BY_COMMAND = 20
-MOST_MEMORY = 100 << 20
+MOST_MEMORY, MEMORY = 100 << 20, 128_000_000
 
 
 def fuzzed_files(sandbox: Sandbox, name: str) -> Iterator[Case]:
@@ -106,11 +106,12 @@ def read(path: str, way: str) -> None:
     """Read a file as ingest, predict and evaluate do; print how many rows were kept and refused."""
     from fewpass.pipeline.settings.source_options import SourceOptions
     from fewpass.pipeline.sources import Expected, open_source
+    from fewpass.pipeline.sources.room import Room
 
     given: dict[str, Any] = {"on_bad_row": "refuse" if way == "refuse" else "skip"}
     if way == "encoded" and Path(path).name.split(".")[1] in _TABLES:
         given["encode"] = "always"
-    expected = Expected(longest_line=1 << 22, sample_memory=1 << 22)
+    expected = Expected(room=Room(MEMORY, MEMORY // 2))
     if way == "as before":
         expected = expected._replace(schema=_before(path, SourceOptions(**given), expected))
     source = open_source([path], SourceOptions(**given), None, expected)

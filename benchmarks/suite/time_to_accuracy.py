@@ -1,7 +1,7 @@
 """CPU seconds until a linear model's objective is within 1e-2 ... 1e-6 of the optimum, relative.
 
 Rows in memory, one thread, no intercept on any side.  Ours are the solvers as they are shipped, run
-sweep by sweep (fewpass/solvers/drive.py); drawing the order of the rows, their norms and every
+sweep by sweep (solvers/drive.py); drawing the order of the rows, their norms and every
 sweep count.  How far the weights after a sweep are from the optimum is worked out afterwards; ours
 are the weights that the next sweep begins with, and beside that stands when the certificate said
 so.  Peers do not stop at a given suboptimality: each is fitted anew with more and more effort

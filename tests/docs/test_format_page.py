@@ -22,7 +22,7 @@ def test_all_that_is_stored_is_on_the_page():
 def test_all_events_are_on_the_page():
     page = (PROJECT / "docs/format.md").read_text(encoding="utf-8")
     rows = "\n".join(re.findall(r"^\| (`[^|]+) \|", page, re.MULTILINE))
-    code = [path.read_text() for path in (PROJECT / "fewpass/pipeline").rglob("*.py")]
+    code = [path.read_text() for path in (PROJECT / "pipeline").rglob("*.py")]
     events = {kind for text in code for kind in re.findall(r'\.event\(\s*"(\w+)"', text)}
     assert len(events) > 10
     assert events - set(re.findall(r"`(\w+)`", rows)) == set()

@@ -50,5 +50,5 @@ def test_pages_that_code_names_are_there():
         for path in CODE
         for name in re.findall(r"\bdocs/[\w/-]+\.(?:md|jsonl)", path.read_text(encoding="utf-8"))
     }
-    assert ("docs/extending.md", Path("fewpass/solvers/registry.py")) in named
+    assert ("docs/extending.md", Path("solvers/registry.py")) in named
     assert not [pair for pair in named if not (PROJECT / pair[0]).exists()]

@@ -447,7 +447,7 @@ def test_flows_are_found_by_their_text_and_take_what_can_be_asked():
 
     entrypoints = set(re.findall(r"entrypoint: (\S+)", (PROJECT / "prefect.yaml").read_text()))
     assert len(entrypoints) == 4
-    for entrypoint in {*entrypoints, *(f"fewpass/flows/orchestration/{n}.py:{n}" for n in FLOWS)}:
+    for entrypoint in {*entrypoints, *(f"flows/orchestration/{n}.py:{n}" for n in FLOWS)}:
         assert load_flow_arguments_from_entrypoint(entrypoint)["name"] in REQUESTS
         flow = load_flow_from_entrypoint(entrypoint, use_placeholder_flow=False)
         asked = inspect.signature(REQUESTS[flow.name]).parameters

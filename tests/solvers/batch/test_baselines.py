@@ -161,7 +161,7 @@ def test_momentum_saves_most_gradients_and_what_raises_the_objective_is_undone()
 
 
 def sag(loss, problem, X, y, weight, orders, h, length, *, counts_all):
-    """The recursion of fewpass/solvers/sag.py with dense vectors; yields after every order."""
+    """The recursion of solvers/sag.py with dense vectors; yields after every order."""
     n = len(y)
     w, b, a, D, D_b, seen = np.zeros(X.shape[1]), 0.0, np.zeros(n), 0.0, 0.0, 0
     for order in orders:

@@ -1,6 +1,6 @@
 """A method driven over rows in memory, sweep by sweep, without storage, threads or Dask.
 
-`fewpass/pipeline/training` does the same out of core.  Trials, benchmarks and tests use this one.
+`pipeline/training` does the same out of core.  Trials, benchmarks and tests use this one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Kernels compiled ahead, so that nobody waits for them later: in an image, or before a service.
 
 Small trainings are done as users would do them, each combination of loss and rows in some process;
-what they compile stays in the cache on disk (`fewpass/solvers/kernels/dispatch.py`).
+what they compile stays in the cache on disk (`solvers/kernels/dispatch.py`).
 """
 
 from __future__ import annotations

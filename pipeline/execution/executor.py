@@ -90,7 +90,7 @@ def open_executor(execution: Execution, why: str = "") -> Iterator[Executor]:
     """Connect to the cluster that `execution` names, or start what it asks for for the while.
 
     Where nothing is asked for, that is threads of this process; for trainings `place_of`
-    (fewpass/pipeline/plan/place.py) chooses before.  `why` is what the executor tells of that.
+    (pipeline/plan/place.py) chooses before.  `why` is what the executor tells of that.
 
     BLAS gets one thread meanwhile, as it has in worker processes of Dask: several add up in another
     order, and spin for milliseconds after each sum over the weights, in the way of those that step.

@@ -1,7 +1,10 @@
 """The project itself: its import names, who imports whom, one version."""
 
 import ast
+import subprocess
+import sys
 import tomllib
+from importlib import import_module
 from importlib.metadata import packages_distributions, version
 from pathlib import Path
 
@@ -10,6 +13,7 @@ import pytest
 import fewpass
 from fewpass.flows import errors
 from testing.imports import (
+    PACKAGES,
     arrows_up,
     floors,
     going_round,
@@ -43,7 +47,7 @@ def imported(path):
         ("benchmarks", None, {"tests"}),
         ("tests", "tests/benchmarks", {"benchmarks"}),
         ("testing", None, {"tests", "benchmarks"}),
-        ("fewpass", None, {"tests", "benchmarks", "testing"}),
+        *((name, None, {"tests", "benchmarks", "testing"}) for name in ("fewpass", *PACKAGES)),
     ],
 )
 def test_what_is_tested_knows_no_tests_and_these_no_benchmarks(folder, besides, never):
@@ -54,6 +58,34 @@ def test_what_is_tested_knows_no_tests_and_these_no_benchmarks(folder, besides, 
     ]
     assert files
     assert not [where for path in files for name, where in imported(path) if name in never]
+
+
+@pytest.mark.parametrize(
+    "folder", ["benchmarks", "examples", "tests", "testing", "fewpass", *PACKAGES]
+)
+def test_the_folders_at_the_top_are_imported_as_parts_of_fewpass(folder):
+    """`import pipeline` works in a checkout, and would be a second copy of every class."""
+    files = list((PROJECT / folder).rglob("*.py"))
+    assert files
+    assert not [where for path in files for name, where in imported(path) if name in PACKAGES]
+
+
+def test_fewpass_has_links_to_the_folders_at_the_top():
+    for name in PACKAGES:
+        assert (PROJECT / "fewpass" / name).is_symlink()
+        assert (PROJECT / "fewpass" / name).resolve() == PROJECT / name
+        module = import_module(f"fewpass.{name}")
+        assert Path(module.__file__) == PROJECT / "fewpass" / name / "__init__.py"
+
+
+def test_fewpass_is_found_beside_a_clone_of_that_name(tmp_path):
+    """A folder called `fewpass` in the working directory is no package, and hides none."""
+    (tmp_path / "fewpass").mkdir()
+    code = "import fewpass; print(fewpass.ingest.__module__)"
+    found = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert found.stdout == "fewpass.pipeline.api\n"
 
 
 def test_neither_modules_nor_rooms_import_each_other_in_a_circle():

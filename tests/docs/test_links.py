@@ -12,7 +12,7 @@ PAGES = sorted(
     for page in (PROJECT / folder).glob("*.md")
 )  # fmt: skip
 CODE = [
-    *(path for name in ("fewpass", "benchmarks", "tests")
+    *(path for name in ("flows", "pipeline", "solvers", "storage", "benchmarks", "tests")
       for path in (PROJECT / name).rglob("*.py")),
     PROJECT / "Makefile",
 ]  # fmt: skip

@@ -7,6 +7,7 @@ another kind is not begun.  Dask would run it, and fail in the middle or not at 
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -39,7 +40,9 @@ def _version(package: str) -> str | None:
 def _sources() -> str:
     """Return a digest of fewpass itself: checkouts of one version differ."""
     folder, digest = Path(__file__).parents[2], hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
+    found = os.walk(folder, followlinks=True)  # in a checkout there are links to its folders
+    paths = (Path(where, name) for where, _, names in found for name in names)
+    for path in sorted(path for path in paths if path.suffix == ".py"):
         digest.update(f"{path.relative_to(folder)}\0".encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:8]

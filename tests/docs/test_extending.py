@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 
+from testing.imports import PACKAGES
 from testing.one_process import run_all
 from tests.conftest import PROJECT
 
@@ -19,13 +20,13 @@ def place(text, code, packages, work):
     """Write a file where the text says, or the line into the dictionary that it names."""
     line = re.search(r"in `([\w/]+\.py)`, in `(\w+)`:$", text)
     if line:
-        path, name = packages / line[1], line[2]
+        path, name = packages / "fewpass" / line[1], line[2]
         source = path.read_text()
         assert source.count(f"\n{name} = {{\n") == 1
         path.write_text(source.replace(f"\n{name} = {{\n", f"\n{name} = {{\n{code}"))
         return
     name = re.search(r"`([\w/]+\.py)`:$", text)[1]
-    root = packages if name.startswith("fewpass/") else work
+    root = packages / "fewpass" if name.partition("/")[0] in PACKAGES else work
     assert not (root / name).exists(), name
     (root / name).write_text(code)
 

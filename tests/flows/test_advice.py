@@ -9,6 +9,7 @@ import pytest
 from fewpass.flows.beginning import beginning
 from fewpass.flows.cli import app, main
 from fewpass.flows.flags import in_flags
+from testing.imports import PACKAGES
 from tests.conftest import PROJECT
 from tests.flows.test_flags import sentences
 from tests.storage.test_kinds import made
@@ -18,7 +19,9 @@ STANDS_FOR = "1"  # a name, a path and a number, whichever is wanted
 
 
 def modules():
-    return sorted((PROJECT / "fewpass").rglob("*.py"))
+    found = sorted(path for name in PACKAGES for path in (PROJECT / name).rglob("*.py"))
+    assert len(found) > 400
+    return found
 
 
 def called_commands():

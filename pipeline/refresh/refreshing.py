@@ -29,7 +29,7 @@ from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.sources.streams import Address, find
+from fewpass.pipeline.sources.finding import Address, find
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 

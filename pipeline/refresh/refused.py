@@ -18,7 +18,7 @@ from typing import NamedTuple
 from pydantic import ConfigDict, TypeAdapter
 
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.sources.streams import Address
+from fewpass.pipeline.sources.finding import Address
 from fewpass.storage.folder import Folder
 from fewpass.storage.seal import seal, unseal
 

@@ -23,7 +23,7 @@ from fewpass.pipeline.refresh.refreshing import first_of, ingest_plan
 from fewpass.pipeline.refresh.refused import Refused, forget, mark_of, refusal, set_aside
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
-from fewpass.pipeline.sources.streams import Address, find
+from fewpass.pipeline.sources.finding import Address, find
 from fewpass.storage.addresses import READ_ONLY, protocol_of
 from fewpass.storage.folder import Folder
 from fewpass.storage.manifest import KEY

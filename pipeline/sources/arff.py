@@ -21,9 +21,10 @@ from fewpass.pipeline.sources.delimited_rows import DelimitedRows
 from fewpass.pipeline.sources.dense_rows import refuse_text_settings
 from fewpass.pipeline.sources.dialect import Dialect
 from fewpass.pipeline.sources.exact import count_byte
+from fewpass.pipeline.sources.finding import Address, described
+from fewpass.pipeline.sources.lines import Text, text_pieces
 from fewpass.pipeline.sources.rejection import shown
 from fewpass.pipeline.sources.source import Expected, Piece
-from fewpass.pipeline.sources.streams import Address, Text, described, text_pieces
 from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
 from fewpass.solvers.kernels.shapes import Byte, Bytes
 

@@ -15,9 +15,10 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import require_distinct
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.sources.borders import parsing
+from fewpass.pipeline.sources.finding import Address
 from fewpass.pipeline.sources.rejection import shown
 from fewpass.pipeline.sources.source import LONGEST_LABEL
-from fewpass.pipeline.sources.streams import Address, opened
+from fewpass.pipeline.sources.streams import opened
 
 #: Arrays of an archive that are read.
 ARRAYS = ("X", "y", "weight", "data", "indices", "indptr", "shape", "format")

@@ -18,12 +18,12 @@ from fewpass.pipeline.matching import require_distinct, require_same
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sources.arrow_sizes import cut
 from fewpass.pipeline.sources.dense_rows import refuse_text_settings
+from fewpass.pipeline.sources.finding import Address, described
 from fewpass.pipeline.sources.ipc_file import FILE_MARK, STREAM_MARK, opened_ipc
 from fewpass.pipeline.sources.pandas_index import index_of, left_out, sentence
 from fewpass.pipeline.sources.parquet_file import MOST_CELLS, batches, opened_parquet
 from fewpass.pipeline.sources.raw_rows import Cells, numbered
 from fewpass.pipeline.sources.source import Expected, Piece
-from fewpass.pipeline.sources.streams import Address, described
 
 #: Bytes that a cell is taken to need where a file does not tell.
 _CELL_BYTES = 16

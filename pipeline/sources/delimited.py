@@ -24,17 +24,11 @@ from fewpass.pipeline.sources.delimited_layout import (
 )
 from fewpass.pipeline.sources.dialect import Dialect, split_line
 from fewpass.pipeline.sources.exact import parse_exactly
+from fewpass.pipeline.sources.finding import Address, described
+from fewpass.pipeline.sources.lines import Text, first_lines, sample, text_pieces
 from fewpass.pipeline.sources.rejection import SKIP_ADVICE, refuse_or_list, shown
 from fewpass.pipeline.sources.source import LARGEST, LISTED, Expected, Parsed, Piece
 from fewpass.pipeline.sources.stray_quotes import sentences, told
-from fewpass.pipeline.sources.streams import (
-    Address,
-    Text,
-    described,
-    first_lines,
-    sample,
-    text_pieces,
-)
 from fewpass.solvers.kernels.shapes import Bytes
 from fewpass.storage.schema import Schema
 from fewpass.storage.table import DenseTable, n_bytes

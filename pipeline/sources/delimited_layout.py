@@ -14,8 +14,9 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sources import delimited_kernel as grammar
 from fewpass.pipeline.sources.columns import Columns, choose
 from fewpass.pipeline.sources.dialect import Dialect, find_delimiter, split_line
+from fewpass.pipeline.sources.finding import Address
+from fewpass.pipeline.sources.lines import Text
 from fewpass.pipeline.sources.source import Expected
-from fewpass.pipeline.sources.streams import Address, Text
 
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 _BEFORE_A_TABLE = b"#\r\n"  # lines that begin so

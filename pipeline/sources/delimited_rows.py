@@ -22,19 +22,13 @@ from fewpass.pipeline.sources.delimited_layout import (
     without_comments,
 )
 from fewpass.pipeline.sources.dialect import Dialect, split_line
+from fewpass.pipeline.sources.finding import Address, described
+from fewpass.pipeline.sources.lines import Text, first_lines, text_bytes, text_pieces
 from fewpass.pipeline.sources.quoted_rows import first_row, rows_in, whole_rows, without_returns
 from fewpass.pipeline.sources.raw_rows import Cells
 from fewpass.pipeline.sources.rejection import shown
 from fewpass.pipeline.sources.source import Expected, Piece
 from fewpass.pipeline.sources.stray_quotes import refuse_stray, sentences, told
-from fewpass.pipeline.sources.streams import (
-    Address,
-    Text,
-    described,
-    first_lines,
-    text_bytes,
-    text_pieces,
-)
 
 _NULLS = sorted({form for word in MISSING for form in (word, word.upper(), word.capitalize())})
 _NULLS += ["NaN", "N/a", "-nan", "-NaN", "#NA", "#N/A N/A", "NaT", r"\N"]  # of pandas, MySQL

@@ -12,8 +12,9 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.sources.arrow_batches import validated
 from fewpass.pipeline.sources.borders import parsing
 from fewpass.pipeline.sources.charsets import peekable
+from fewpass.pipeline.sources.finding import Address
 from fewpass.pipeline.sources.ipc_sizes import CheckedMessages, require_messages
-from fewpass.pipeline.sources.streams import Address, opened
+from fewpass.pipeline.sources.streams import opened
 
 #: What files begin with, and how many bytes stand in front of the stream that is in them.
 FILE_MARK, _MARK_BYTES = b"ARROW1", 8

@@ -21,6 +21,7 @@ from fewpass.pipeline.sources.arrow_rows import cells_of
 from fewpass.pipeline.sources.borders import parsing
 from fewpass.pipeline.sources.dense_rows import refuse_text_settings
 from fewpass.pipeline.sources.exact import count_byte
+from fewpass.pipeline.sources.finding import Address, described
 from fewpass.pipeline.sources.json_faults import (
     explained,
     first_clash,
@@ -31,16 +32,10 @@ from fewpass.pipeline.sources.json_faults import (
 )
 from fewpass.pipeline.sources.json_members import count_members
 from fewpass.pipeline.sources.json_screen import fault_of, is_sound
+from fewpass.pipeline.sources.lines import first_lines, line_pieces, text_bytes
 from fewpass.pipeline.sources.raw_rows import Cells
 from fewpass.pipeline.sources.rejection import SKIP_ADVICE
 from fewpass.pipeline.sources.source import Expected, Piece
-from fewpass.pipeline.sources.streams import (
-    Address,
-    described,
-    first_lines,
-    line_pieces,
-    text_bytes,
-)
 
 HEAD_BYTES = 16 << 20  # of text that tells what members there are
 MOST_NAMED = 10

@@ -13,10 +13,11 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sources import libsvm_kernel as grammar
 from fewpass.pipeline.sources.as_written import in_text
 from fewpass.pipeline.sources.exact import count_byte, parse_exactly
+from fewpass.pipeline.sources.finding import Address, described
 from fewpass.pipeline.sources.libsvm_kernel import Counts, Rules, Space, parse_rows
+from fewpass.pipeline.sources.lines import Text, line_pieces, sample
 from fewpass.pipeline.sources.rejection import SKIP_ADVICE, refuse_or_list, shown
 from fewpass.pipeline.sources.source import LARGEST, LISTED, Expected, Parsed, Piece
-from fewpass.pipeline.sources.streams import Address, Text, described, line_pieces, sample
 from fewpass.solvers.kernels.shapes import Bytes
 from fewpass.storage.schema import Schema
 from fewpass.storage.table import SparseTable, n_bytes

@@ -18,8 +18,8 @@ from fewpass.pipeline.sources.array_stream import checked_matrix, opened_npy, re
 from fewpass.pipeline.sources.as_written import in_array
 from fewpass.pipeline.sources.columns import choose
 from fewpass.pipeline.sources.dense_rows import Targets, checked, narrowed, refuse_text_settings
+from fewpass.pipeline.sources.finding import Address, described
 from fewpass.pipeline.sources.source import Expected, Parsed, Piece
-from fewpass.pipeline.sources.streams import Address, described
 from fewpass.storage.schema import Schema
 from fewpass.storage.table import DenseTable
 

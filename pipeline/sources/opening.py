@@ -12,17 +12,13 @@ from fewpass.pipeline.settings.formats import EXTENSIONS, FORMATS, TABLES, Forma
 from fewpass.pipeline.settings.source_options import SourceOptions, as_remembered, contradiction
 from fewpass.pipeline.sources.blanks import looks_spaced
 from fewpass.pipeline.sources.charsets import as_utf8, peekable
+from fewpass.pipeline.sources.finding import Address, find
 from fewpass.pipeline.sources.foreign import LOOKED_AT, refuse_named
+from fewpass.pipeline.sources.lines import first_lines, refuse_foreign
 from fewpass.pipeline.sources.raw_rows import RawRows
 from fewpass.pipeline.sources.source import Expected, Source
 from fewpass.pipeline.sources.stray_quotes import in_address
-from fewpass.pipeline.sources.streams import (
-    Address,
-    find,
-    first_lines,
-    opened,
-    refuse_foreign,
-)
+from fewpass.pipeline.sources.streams import opened
 from fewpass.pipeline.sources.title import refuse_title
 from fewpass.storage.schema import Schema
 

@@ -16,10 +16,10 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sources.cells_as_written import in_cells
 from fewpass.pipeline.sources.columns import Columns, choose
 from fewpass.pipeline.sources.dense_rows import Targets, checked, narrowed, refuse_text_settings
+from fewpass.pipeline.sources.finding import Address, described
 from fewpass.pipeline.sources.pandas_index import index_of, left_out, sentence
 from fewpass.pipeline.sources.parquet_file import MOST_CELLS, batches, opened_parquet
 from fewpass.pipeline.sources.source import Expected, Parsed, Piece
-from fewpass.pipeline.sources.streams import Address, described
 from fewpass.storage.schema import Schema
 from fewpass.storage.table import DenseTable
 

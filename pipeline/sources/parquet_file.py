@@ -13,9 +13,10 @@ import pyarrow.parquet as pq
 from fewpass.pipeline.sources.arrow_batches import validated
 from fewpass.pipeline.sources.arrow_sizes import cut, may_take
 from fewpass.pipeline.sources.borders import parsing
+from fewpass.pipeline.sources.finding import Address
 from fewpass.pipeline.sources.parquet_pages import pages_of
 from fewpass.pipeline.sources.room import UNTOLD
-from fewpass.pipeline.sources.streams import Address, opened
+from fewpass.pipeline.sources.streams import opened
 
 BUFFER_BYTES = 1 << 18  # of every column that are read ahead from a disk
 LEAST_BUFFER = 1 << 12

@@ -17,8 +17,9 @@ from fewpass.pipeline.sources import delimited_kernel as grammar
 from fewpass.pipeline.sources.delimited import DelimitedSource, parsed_into_space, table_of
 from fewpass.pipeline.sources.delimited_kernel import Rules
 from fewpass.pipeline.sources.delimited_layout import Layout
+from fewpass.pipeline.sources.finding import Address
+from fewpass.pipeline.sources.lines import Text
 from fewpass.pipeline.sources.source import LISTED, Expected
-from fewpass.pipeline.sources.streams import Address, Text
 
 #: Read at a time, and in all, to see whether there is more than numbers.
 _LOOK_BYTES, _SAMPLE_BYTES = 1 << 20, 64 << 20

@@ -16,7 +16,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.sources.dialect import RETURN, Dialect
 from fewpass.pipeline.sources.exact import count_byte
-from fewpass.pipeline.sources.streams import Text
+from fewpass.pipeline.sources.lines import Text
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.shapes import Bytes, WholeNumbers
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.sources.finding import Address
 from fewpass.pipeline.sources.source import Expected, Piece, SourceFile
-from fewpass.pipeline.sources.streams import Address
 
 
 class Cells(NamedTuple):

@@ -23,7 +23,7 @@ from fewpass.storage.table import Table
 if TYPE_CHECKING:
     from fewpass.pipeline.settings.source_options import SourceOptions
     from fewpass.pipeline.sources.as_written import AsWritten
-    from fewpass.pipeline.sources.streams import Address
+    from fewpass.pipeline.sources.finding import Address
 
 #: How many skipped rows of one piece are listed with their reason; all of them are counted.
 LISTED = 100

@@ -12,8 +12,9 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sources.delimited_layout import dialect_of, without_comments
 from fewpass.pipeline.sources.dialect import Dialect
 from fewpass.pipeline.sources.exact import count_byte
+from fewpass.pipeline.sources.finding import Address
+from fewpass.pipeline.sources.lines import Text, first_lines
 from fewpass.pipeline.sources.source import Piece
-from fewpass.pipeline.sources.streams import Address, Text, first_lines
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.shapes import Bytes
 

@@ -8,8 +8,9 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sources.delimited_layout import names_columns, without_comments
 from fewpass.pipeline.sources.dialect import DELIMITERS
+from fewpass.pipeline.sources.finding import Address
+from fewpass.pipeline.sources.lines import first_lines
 from fewpass.pipeline.sources.rejection import shown
-from fewpass.pipeline.sources.streams import Address, first_lines
 
 #: Lines that are looked at, and bytes of them.
 _LINES, _BYTES = 50, 1 << 16

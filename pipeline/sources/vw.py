@@ -13,16 +13,10 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sources import vw_kernel as grammar
 from fewpass.pipeline.sources.as_written import in_text
 from fewpass.pipeline.sources.exact import parse_exactly
+from fewpass.pipeline.sources.finding import Address, described
+from fewpass.pipeline.sources.lines import Text, first_lines, line_pieces, sample
 from fewpass.pipeline.sources.rejection import SKIP_ADVICE, refuse_or_list, shown
 from fewpass.pipeline.sources.source import LARGEST, LISTED, Expected, Parsed, Piece
-from fewpass.pipeline.sources.streams import (
-    Address,
-    Text,
-    described,
-    first_lines,
-    line_pieces,
-    sample,
-)
 from fewpass.pipeline.sources.vw_kernel import Counts, Space, parse_rows
 from fewpass.storage.schema import Schema
 from fewpass.storage.table import SparseTable, index_dtype, n_bytes

@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from fewpass.pipeline.encoding.hashing import hashes
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.sources.finding import find
+from fewpass.pipeline.sources.lines import first_lines
 from fewpass.pipeline.sources.room import UNTOLD
-from fewpass.pipeline.sources.streams import find, first_lines
 
 #: Bytes that are looked at, and names that a column is given at most.
 LOOKED_AT, _LISTED = 4 << 20, 3

@@ -23,7 +23,7 @@ from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.scoring.predictions import open_predictions
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.sources.streams import find
+from fewpass.pipeline.sources.finding import find
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.addresses import ALLOWED, BadAddress, open_store
 from fewpass.storage.dataset import Dataset

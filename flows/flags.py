@@ -1,11 +1,13 @@
 """Settings in sentences, as the command line has them.
 
 Below `flows` a sentence names a setting as Python and Prefect do, `missing=zero`; on the command
-line it is --missing zero.
+line it is --missing zero.  A value in quotes, `drop='a b'`, is a text as Python writes it, and
+becomes one word of a shell.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 
@@ -17,6 +19,7 @@ from fewpass.pipeline.settings.source_reading import SourceReading
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 
 _SETTING = re.compile(r"`([a-z_]+(?:\.[a-z_]+)?)(?:=([^`]*))?`")
+_QUOTED = re.compile(r"'.*'|\".*\"", re.DOTALL)
 _MODELS = (IngestPlan, SourceOptions, SourceReading, TrainingPlan, Execution)
 _NAMES = {name for model in _MODELS for name in model.model_fields}
 #: Of `fewpass predict`, `evaluate`, `train` and `dashboard`.
@@ -31,13 +34,39 @@ def in_flags(text: str) -> str:
 def _flag(found: re.Match[str]) -> str:
     name, value = found.groups()
     if "." in name:
-        return f"--set {shlex.quote(f'{name}={value}')}" if value else found[0]
+        return f"--set {_word(f'{name}={value}')}" if value else found[0]
     if name not in _NAMES:
         return found[0]
     flag = _called(name)
     if value in (None, "true"):
         return flag
-    return f"--no-{flag[2:]}" if value == "false" else f"{flag} {shlex.quote(value)}"
+    return f"--no-{flag[2:]}" if value == "false" else f"{flag} {_word(value)}"
+
+
+def _word(value: str) -> str:
+    """Return a value as one word of a shell, in quotes only where the shell needs them.
+
+    What a terminal would act on is written as bash and zsh read it.
+    """
+    text = _without_quotes(value)
+    if text.isprintable():
+        return shlex.quote(text)
+    return "$'" + "".join(map(_escaped, text)) + "'"
+
+
+def _without_quotes(value: str) -> str:
+    if not _QUOTED.fullmatch(value):
+        return value
+    try:
+        return str(ast.literal_eval(value))
+    except (SyntaxError, ValueError):
+        return value
+
+
+def _escaped(letter: str) -> str:
+    if letter in "\\'":
+        return f"\\{letter}"
+    return letter if letter.isprintable() else f"\\U{ord(letter):08x}"
 
 
 def _called(name: str) -> str:

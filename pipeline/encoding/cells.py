@@ -61,6 +61,10 @@ UNITS_OF_TIME = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 Written = Literal["plain", "comma", "units", "clock"]
 
 
+#: Bytes of a cell beyond which it is a text, whatever it begins with.
+_LONGEST = 1 << 12
+
+
 class Read(NamedTuple):
     """Cells of one column, read as one kind of thing."""
 
@@ -78,13 +82,27 @@ def read_numbers(cells: Any, written: Written = "plain", missing: tuple[str, ...
         return Read(_seconds_of_spans(cells))
     if not is_text(cells.type):
         return Read(_finite(pc.cast(cells, pa.float64(), safe=False)))
-    cells = without(cells, missing)
+    cells = abridged(without(cells, missing))
     if written != "plain":
         return _read_where(cells, _OTHERWISE[written], _PLAIN[written])
     try:
         return Read(_finite(pc.cast(cells, pa.float64())))
     except pa.ArrowInvalid:
         return _read_where(cells, _NUMBER, lambda good: pc.cast(good, pa.float64()))
+
+
+def abridged(cells: Any) -> Any:
+    """Return cells of text, the long ones cut and an ellipsis behind, which no number or date has.
+
+    To find what cells hold, they are copied several times: long ones have no room for that.
+    """
+    sizes = pc.binary_length(cells)
+    if (pc.max(sizes).as_py() or 0) <= _LONGEST:
+        return cells
+    ellipsis, nothing = (pa.scalar(text, cells.type) for text in ("\u2026", ""))
+    ends = pc.if_else(pc.greater(sizes, _LONGEST), ellipsis, nothing)
+    begins = pc.utf8_slice_codeunits(cells, 0, _LONGEST)
+    return pc.binary_join_element_wise(begins, ends, nothing)
 
 
 def _without_comma(cells: Any) -> Any:

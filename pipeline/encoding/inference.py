@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from fewpass.pipeline.encoding.cells import (
     STRAY,
     Written,
+    abridged,
     frequent,
     is_numeric,
     is_span,
@@ -121,7 +122,8 @@ def _as_said(kind: Kind, how: str, known: Any) -> Held:
     return _best(known, ways) or Held("number", ways[-1])
 
 
-def _held_in_text(name: str, known: Any) -> Held:
+def _held_in_text(name: str, cells: Any) -> Held:
+    known = abridged(cells)
     found = _as_numbers(known, "plain")
     if found is not None:
         if _are_compact_dates(known):

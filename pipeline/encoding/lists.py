@@ -116,16 +116,20 @@ def vectors_in(cells: Any, size: int) -> tuple[Floats, Mask, Mask]:
 
 def fitted_vector(name: str, cells: Any) -> Vector:
     """Standardise by a sample, whose commonest length, empty lists aside, is that of all."""
-    lengths = pc.list_value_length(cells.drop_null())
-    lengths = lengths.filter(pc.greater(lengths, 0))
-    size = pc.mode(lengths)[0]["mode"].as_py() if len(lengths) else 0
-    mean, deviation = _moments(lengths, cells.drop_null(), size)
+    known = cells.drop_null()
+    lengths = pc.list_value_length(known)
+    filled = lengths.filter(pc.greater(lengths, 0))
+    size = pc.mode(filled)[0]["mode"].as_py() if len(filled) else 0
+    mean, deviation = _moments(lengths, known, size)
     usable = np.where(deviation > 1e-12 * np.abs(mean), deviation, 1.0)
     return Vector(name=name, mean=tuple(mean.tolist()), deviation=tuple(usable.tolist()))
 
 
 def _moments(lengths: Any, cells: Any, size: int) -> tuple[Floats, Floats]:
-    """Return mean and deviation (size,) of lists of that length, some of the columns at a time."""
+    """Return mean and deviation (size,) of lists of that length, some of the columns at a time.
+
+    `lengths` are those of all `cells`, empty ones too.
+    """
     fitting = pc.equal(lengths, size)
     cells = cells if pc.all(fitting).as_py() else cells.filter(fitting)
     values = pc.list_flatten(cells).to_numpy(zero_copy_only=False).reshape(len(cells), size)

@@ -12,6 +12,7 @@ from fewpass.pipeline.encoding.cells import (
     UNITS_OF_TIME,
     Floats,
     Read,
+    abridged,
     as_read,
     is_text,
     read_numbers,
@@ -55,7 +56,7 @@ def read_moments(
         return Read(_known(numbers * UNITS_OF_TIME[form], standins), bad)
     if not is_text(cells.type):
         return Read(_known(_seconds(cells), standins))
-    cells = without(cells, missing)
+    cells = abridged(without(cells, missing))
     values = _read(cells, form or ISO)
     unread = np.isnan(values) & np.asarray(pc.is_valid(cells), np.bool_)
     if unread.any():

@@ -70,9 +70,11 @@ def _is_lost(cells: Any) -> bool:
         return False
     numbers = read_numbers(cells).values
     known = numbers[~np.isnan(numbers)]
-    if not known.size or np.abs(known).max() <= LARGEST_EXACT:
+    largest = np.abs(known).max(initial=0.0)
+    if largest <= LARGEST_EXACT:
         return False
-    return bool((known - known[0]).std() <= _TOLD * np.abs(known).max())
+    shares = known / largest  # whose squares are numbers
+    return bool((shares - shares[0]).std() <= _TOLD)
 
 
 def _look_like_ids(held: Held, cells: Any) -> bool:

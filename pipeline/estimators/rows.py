@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, validate_data
 
+from fewpass.pipeline.errors import BadInput
 from fewpass.storage.table import DenseTable, SparseTable, Table, index_dtype, take, unmarked
 
 Vector = NDArray[np.float64]
@@ -23,10 +24,15 @@ ACCEPTED: dict[str, Any] = {
 }
 
 
+class NoNumbers(BadInput, TypeError):  # noqa: N818
+    """Cells that no number can be made of; scikit-learn asks for a TypeError."""
+
+
 def checked(estimator: BaseEstimator, X: Any, **more: Any) -> Any:
     """Return X (n, d), C-contiguous or CSR, float32 or float64, and y where one is asked for.
 
-    Raises ValueError for what is not finite, has another width than was fitted, or no rows.
+    Raises ValueError for what is not finite, has another width than was fitted, or no rows,
+    and NoNumbers, which is a TypeError, too, for cells that are no numbers.
     """
     _require_rows(X)
     if (y := more.get("y")) is not None:
@@ -40,7 +46,7 @@ def checked(estimator: BaseEstimator, X: Any, **more: Any) -> Any:
         refuse_cells(X, because=error)
         if isinstance(error, ValueError):
             raise
-        raise ValueError(
+        raise NoNumbers(
             f"X cannot be read as rows of numbers ({error}). Give an array (n, d) or a frame."
         ) from error
 

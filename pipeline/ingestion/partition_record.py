@@ -19,6 +19,7 @@ class _Strict(BaseModel):
 
 class _Targets(_Strict):
     words: list[str]
+    names: list[str] = []
     word_counts: list[Pair]
     numbers: list[tuple[float, Pair]] | None
     whole: bool

@@ -17,6 +17,7 @@ from typing import Any
 from fewpass.pipeline.errors import AtWork, BadInput
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.storage.folder import Folder
+from fewpass.storage.local_files import sync_folder
 from fewpass.storage.seal import seal, unseal
 from fewpass.storage.spill import PARTITION_AGAIN, DamagedSpill
 
@@ -40,6 +41,15 @@ def is_partitioned(plan: IngestPlan) -> bool:
     """Whether an ingest that was cut short has all rows in buckets, so that the next goes on."""
     folder = Folder(plan.dataset, plan.storage_options)
     return WorkDir(work_dir_path(folder, plan.spill)).folder.exists(f"{PARTITION}.json")
+
+
+def tidy(plan: IngestPlan) -> None:
+    """Remove what an ingest left that was killed after its data set was complete."""
+    folder = Folder(plan.dataset, plan.storage_options)
+    work_dir = WorkDir(work_dir_path(folder, plan.spill))
+    if work_dir.path.is_dir():
+        with work_dir.owned():
+            work_dir.remove()
 
 
 class WorkDir:
@@ -129,6 +139,7 @@ class WorkDir:
         self.clear()
         (self.path / "lock").unlink(missing_ok=True)
         self.path.rmdir()
+        sync_folder(self.path.parent)  # else a power cut brings it back, beside what is complete
 
     def record(self, name: str, state: dict[str, Any]) -> None:
         """Write a record, sealed, replacing one of that name."""

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from fewpass.pipeline.errors import AtWork, BadInput
 from fewpass.pipeline.ingestion.phases import ingest
 from fewpass.pipeline.ingestion.result import IngestResult
+from fewpass.pipeline.ingestion.work_dir import tidy
 from fewpass.pipeline.refresh.generations import Generation, leave_out
 from fewpass.pipeline.refresh.refreshing import first_of, ingest_plan
 from fewpass.pipeline.refresh.refused import Refused, forget, mark_of, refusal, set_aside
@@ -90,6 +91,7 @@ def take(
                 raise
             generation = _without(plan, generation, found)
             aside += found
+    tidy(ingest_plan(plan, generation))
     forget(Folder(plan.store), generation.files)
     return Taken(generation, tuple(aside))
 

@@ -35,6 +35,14 @@ def validated(batches: Iterable[Any], name: str) -> Iterator[Any]:
         row += batch.num_rows
 
 
+def require_legible(fields: Iterable[Any]) -> None:
+    """Look at all names of a schema, inner ones too; UnicodeDecodeError where one is no text."""
+    for field in fields:
+        str(field.name)
+        kind = field.type
+        require_legible(kind.field(k) for k in range(kind.num_fields))
+
+
 def require_valid(rows: Any, where: str) -> None:
     """Refuse a batch or a table whose buffers are not what its types say; BadInput by column."""
     try:

@@ -57,7 +57,8 @@ class DelimitedSource:
         self._addresses = tuple(addresses)
         self._options = options
         self._longest_line = expected.longest_line
-        head = without_comments(first_lines(addresses[0], self._longest_line))
+        head = first_lines(addresses[0], self._longest_line)
+        head = without_comments(head, addresses[0].name)
         self._layout = study(head, addresses[0], options, expected)
         self._layouts: dict[str, Layout] = {}  # of files whose columns come in another order
         columns = self._layout.columns
@@ -72,7 +73,7 @@ class DelimitedSource:
     def estimated_bytes(self) -> int:
         """Bytes of all rows in memory, from the first file's first lines."""
         head, whole = sample(self._addresses[0], self._longest_line)
-        rows = without_comments(head)
+        rows = without_comments(head, self.files[0].name)
         text = without_header(rows) if self._layout.has_header else rows
         piece = Piece(self.files[0].name, 1, text, text.bytes.size)
         lenient = self._options.model_copy(update={"on_bad_row": "skip"})
@@ -87,7 +88,7 @@ class DelimitedSource:
             for text in text_pieces(address, piece_bytes, self._longest_line):
                 content = text
                 if line == 1:
-                    content = without_comments(text)
+                    content = without_comments(text, address.name)
                     if self._layout.has_header:
                         self._layouts[address.name] = like_header(content, self._layout, address)
                         content = without_header(content)
@@ -194,7 +195,8 @@ def _explain(
     fact, advice = _describe(code, column, found, layout, options)
     if code in {grammar.TOO_FEW_CELLS, grammar.TOO_MANY_CELLS}:
         lines = text.tobytes().split(b"\n", line + 1)
-        cells = split_line(lines[line].decode("utf-8", "replace"), layout.dialect)
+        bad = lines[line].decode("utf-8", "replace")
+        cells = split_line(bad, layout.dialect, piece.file)
         fact = f"the row has {len(cells)} cells, {layout.columns.n_columns} were expected"
     if piece.first_line + line == 1:  # no header was seen
         advice = f"If this line names the columns, say so (`header=true`). {advice}"

@@ -58,12 +58,13 @@ def study(text: Text, address: Address, options: SourceOptions, expected: Expect
     """Delimiter, header and columns, from the first lines of the first file."""
     line = first_line(text)
     dialect = dialect_of(text, address, options)
-    cells = split_line(line, dialect)
+    cells = split_line(line, dialect, address.name)
     has_header = names_columns(cells) if options.header is None else options.header
     names = cells if has_header else None
     columns = choose(names, len(cells), options, address.name, expected)
     rows = without_header(text) if has_header else text
-    roles, order = _roles(columns, rows, dialect), np.argsort(np.argsort(columns.features))
+    roles = _roles(columns, rows, dialect, address.name)
+    order = np.argsort(np.argsort(columns.features))
     ascends = bool((np.diff(columns.features) > 0).all())
     return Layout(dialect, has_header, columns, roles, None if ascends else order)
 
@@ -80,23 +81,24 @@ def names_columns(cells: list[str]) -> bool:
     return bool(words) and not any(_NUMBER.fullmatch(cell) for cell in words)
 
 
-def _roles(columns: Columns, rows: Text, dialect: Dialect) -> NDArray[np.int8]:
+def _roles(columns: Columns, rows: Text, dialect: Dialect, name: str) -> NDArray[np.int8]:
     roles = np.full(columns.n_columns, grammar.DROPPED, np.int8)
     roles[list(columns.features)] = grammar.FEATURE
     if columns.weight is not None:
         roles[columns.weight] = grammar.WEIGHT
     if columns.label is not None:
-        words = _mostly_words(rows, columns.label, dialect)
+        words = _mostly_words(rows, columns.label, dialect, name)
         roles[columns.label] = grammar.TEXT_TARGET if words else grammar.TARGET
     return roles
 
 
-def _mostly_words(rows: Text, column: int, dialect: Dialect) -> bool:
+def _mostly_words(rows: Text, column: int, dialect: Dialect, name: str) -> bool:
     """Whether most cells of a column, among the first rows, are neither numbers nor missing."""
     found, start = [], 0
     ends = np.flatnonzero(rows.bytes == ord("\n"))[:_KIND_ROWS]
     for end in ends.tolist():
-        cells = split_line(rows.bytes[start:end].tobytes().decode("utf-8", "replace"), dialect)
+        line = rows.bytes[start:end].tobytes().decode("utf-8", "replace")
+        cells = split_line(line, dialect, name)
         start = end + 1
         if column < len(cells) and cells[column].lower() not in MISSING:
             found.append(_NUMBER.fullmatch(cells[column]) is None)
@@ -105,7 +107,7 @@ def _mostly_words(rows: Text, column: int, dialect: Dialect) -> bool:
 
 def like_header(text: Text, layout: Layout, address: Address) -> Layout:
     """Return the layout of a file whose columns may come in another order than the first's."""
-    cells = split_line(first_line(text), layout.dialect)
+    cells = split_line(first_line(text), layout.dialect, address.name)
     known = layout.columns.names
     assert known is not None, "the first file has a header"
     places = places_of(known, cells, address.name)
@@ -131,8 +133,8 @@ def places_of(known: Sequence[str], found: Sequence[str], name: str) -> tuple[in
     return tuple(list(found).index(column) for column in known)
 
 
-def without_comments(text: Text) -> Text:
-    """Return text without the lines before the table that begin with #, and Excel's `sep=;`.
+def without_comments(text: Text, name: str) -> Text:
+    """Return a file's text without the lines before the table that begin with #, or are `sep=;`.
 
     The last of them names the columns, and stays, where it has as many cells as the line after it.
     Empty lines before the table go, too.
@@ -149,6 +151,6 @@ def without_comments(text: Text) -> Text:
     line = first_line(Text(text.bytes[start:], 0))
     dialect = Dialect(find_delimiter(line, ""))
     last = first_line(Text(text.bytes[starts[-1] :], 0))
-    if len(split_line(last, dialect)) == len(split_line(line, dialect)) > 1:
+    if len(split_line(last, dialect, name)) == len(split_line(line, dialect, name)) > 1:
         start = starts.pop()
     return Text(text.bytes[start:], text.lines - len(starts))

@@ -64,7 +64,7 @@ class DelimitedRows:
             self._addresses = tuple(one._replace(charset=charset) for one in addresses)
             head = first_lines(self._addresses[0], self._longest_line)
         _require_text(head, addresses[0].name)
-        head = without_comments(head)
+        head = without_comments(head, addresses[0].name)
         self._dialect = dialect_of(head, addresses[0], options)
         self._looks_at_quotes = options.quote == "auto" and not addresses[0].spaced
         self.decided: dict[str, Any] = told(addresses[0], options)
@@ -88,7 +88,7 @@ class DelimitedRows:
         return {}
 
     def _split(self, row: str) -> list[str]:
-        return split_line(row, self._dialect)
+        return split_line(row, self._dialect, self.files[0].name)
 
     def _come_again(self, cells: list[str], rows: Text) -> bool:
         """Say whether most cells of the first row are values that their columns have later, too."""
@@ -108,7 +108,7 @@ class DelimitedRows:
             line = 1
             texts = text_pieces(address, piece_bytes, self._longest_line)
             for text in whole_rows(texts, self._dialect, self._longest_line, address.name):
-                content = without_comments(text) if line == 1 else text
+                content = without_comments(text, address.name) if line == 1 else text
                 if line == 1 and self._has_header:
                     content = self._without_header(content, address.name)
                 first = line + text.lines - content.lines

@@ -43,7 +43,7 @@ def narrowed(values: NDArray[np.generic], dtype: str) -> NDArray[np.floating]:
 def checked(
     piece: Piece,
     table: Table,
-    targets: Targets,
+    targets: Targets | None,
     titles: Sequence[str],
     options: SourceOptions,
 ) -> Parsed:
@@ -56,7 +56,7 @@ def checked(
     table
         Owned by the caller: missing features are overwritten by zeros if the options say so.
     targets
-        What the table's targets are.
+        What the table's targets are; None: numbers.
     titles
         (d,) columns as messages call them; unused for sparse rows.
     options
@@ -67,13 +67,14 @@ def checked(
     BadInput
         The first bad row, unless the options say to skip such rows.
     """
+    labels, written = (targets.labels, targets.written) if targets else (None, None)
     faults = [*_of_features(table, titles, options), *_of_target(table, options)]
     where = numbered(piece, table.n_rows)
     kept = without_bad_rows(
-        table, faults, piece.file, options.on_bad_row, "row", where, written=targets.written
+        table, faults, piece.file, options.on_bad_row, "row", where, written=written
     )
     return Parsed(
-        kept.table, targets.labels, _widest(kept.table), kept.skipped, kept.n_skipped,
+        kept.table, labels, _widest(kept.table), kept.skipped, kept.n_skipped,
         written=kept.written,
     )  # fmt: skip
 

@@ -35,8 +35,14 @@ def find_delimiter(line: str, extension: str) -> str:
     return "\t" if extension == ".tsv" else max(DELIMITERS, key=line.count)
 
 
-def split_line(line: str, dialect: Dialect) -> list[str]:
-    """Return the cells of a line, quotes and blanks around them taken off."""
+def split_line(line: str, dialect: Dialect, where: str) -> list[str]:
+    """Return the cells of a line, quotes and blanks around them taken off.
+
+    Raises
+    ------
+    BadInput
+        The line cannot be taken apart; the message begins with `where`.
+    """
     if not dialect.quotes:
         return [cell.strip() for cell in line.split(dialect.delimiter)] if line else []
     try:
@@ -44,11 +50,12 @@ def split_line(line: str, dialect: Dialect) -> list[str]:
     except csv.Error as error:
         if "\r" in line:
             raise BadInput(
-                f"A line that begins with {shown(line)} holds carriage returns alone, which end no "
-                "line where others end in line feeds. Write these, for example by tr '\\r' '\\n'."
+                f"{where}: a line that begins with {shown(line)} holds carriage returns alone, "
+                "which end no line where others end in line feeds. Write these, for example by "
+                "tr '\\r' '\\n'."
             ) from error
         raise BadInput(
-            f"A line that begins with {shown(line)} cannot be taken apart ({error}). "
+            f"{where}: a line that begins with {shown(line)} cannot be taken apart ({error}). "
             "Check the file and its delimiter (`delimiter`)."
         ) from error
     return [cell.strip() for cell in cells]

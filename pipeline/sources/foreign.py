@@ -93,7 +93,7 @@ _MAGIC = {
     b"<?xml": _XML,
     **{b"\x80" + bytes([k]): _PICKLED for k in range(2, 6)},
 }
-_ZIP = b"PK\x03\x04"
+ZIP = b"PK\x03\x04"
 _PAGES = (b"<!doctype html", b"<html", b"<head", b"<body")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 #: Bytes by which files are told, and where a tar says what it is.
@@ -124,7 +124,7 @@ def refuse_begun(name: str, head: bytes, stream: BinaryIO | None = None) -> None
         found = _HTML
     if head[_TAR_AT : _TAR_AT + 5] == b"ustar":
         found = _ARCHIVE
-    if head.startswith(_ZIP) and stream is not None:
+    if head.startswith(ZIP) and stream is not None:
         found = _in_zip(stream)
     if found is not None:
         raise _refusal(name, found)

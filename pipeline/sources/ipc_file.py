@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.sources.arrow_batches import validated
+from fewpass.pipeline.sources.arrow_batches import require_legible, validated
 from fewpass.pipeline.sources.borders import parsing
 from fewpass.pipeline.sources.charsets import peekable
 from fewpass.pipeline.sources.finding import Address
@@ -67,6 +67,7 @@ def _sought(address: Address, stream: Any) -> Ipc:
         require_messages(stream, address.name, address.room)
         stream.seek(0)
         file = pa.ipc.open_file(pa.PythonFile(stream, "r"))
+        require_legible(file.schema)
         return Ipc(file.schema, (file.get_batch(k) for k in range(file.num_record_batches)))
 
 
@@ -77,6 +78,7 @@ def _streamed(address: Address, stream: Any, skipped: int) -> Ipc:
         ending = _Ending(stream)
         checked = CheckedMessages(ending, address.name, address.room)
         found = pa.ipc.open_stream(pa.PythonFile(checked, "r"))
+        require_legible(found.schema)
         return Ipc(found.schema, _to_the_end(found, ending, address.name))
 
 

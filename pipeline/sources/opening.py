@@ -13,7 +13,7 @@ from fewpass.pipeline.settings.source_options import SourceOptions, as_remembere
 from fewpass.pipeline.sources.blanks import looks_spaced
 from fewpass.pipeline.sources.charsets import as_utf8, peekable
 from fewpass.pipeline.sources.finding import Address, find
-from fewpass.pipeline.sources.foreign import LOOKED_AT, refuse_named
+from fewpass.pipeline.sources.foreign import LOOKED_AT, ZIP, refuse_named
 from fewpass.pipeline.sources.lines import first_lines, refuse_foreign
 from fewpass.pipeline.sources.raw_rows import RawRows
 from fewpass.pipeline.sources.source import Expected, Source
@@ -221,18 +221,28 @@ def _format(addresses: Sequence[Address], options: SourceOptions) -> Format:
 def _guess(address: Address) -> Format:
     if address.extension in EXTENSIONS:
         return EXTENSIONS[address.extension]
-    refuse_named(address.name)
+    with opened(address) as (stored, _):
+        first = peekable(stored)
+        begins = first.peek(LOOKED_AT)
+        word = _with_magic(begins)
+        if word is not None and not begins.startswith(ZIP):  # which a spreadsheet begins with, too
+            return word
+        refuse_named(address.name)
+        refuse_foreign(address, begins)
+        if word is not None:
+            return word
+        head = as_utf8(cast("BinaryIO", first), address.charset, address.name).read(_LOOKED_AT)
+    return _guess_text(head, address.name)
+
+
+def _with_magic(begins: bytes) -> Format | None:
+    """Return the format whose files begin so; None where no format says."""
     readers: dict[str, Any] = {word: rows_class(word) for word in TABLES}
     readers |= {word: source_class(word) for word in FORMATS}
-    with opened(address) as (stored, _):
-        first = cast("BinaryIO", peekable(stored))
-        refuse_foreign(address, first.peek(LOOKED_AT))  # type: ignore[attr-defined]
-        stream = as_utf8(first, address.charset, address.name)
-        head = stream.read(_LOOKED_AT)
     for word, reader in readers.items():
-        if reader.magic and head.startswith(reader.magic):
+        if reader.magic and begins.startswith(reader.magic):
             return word
-    return _guess_text(head, address.name)
+    return None
 
 
 def _guess_text(head: bytes, name: str) -> Format:

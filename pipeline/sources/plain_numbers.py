@@ -52,7 +52,7 @@ def _look(source: DelimitedSource, options: SourceOptions) -> Found:
     found: Found = "numbers"
     read = 0
     for piece in source.pieces(_LOOK_BYTES):
-        if not read and not piece.content.lines:  # the names of many columns
+        if not read and not piece.content.lines:  # the names of many columns, or of no rows
             continue
         layout = source.layout_of(piece)
         faults, X = _faults_of_features(piece.content, layout, options)
@@ -65,7 +65,7 @@ def _look(source: DelimitedSource, options: SourceOptions) -> Found:
         read += piece.n_bytes
         if read >= _SAMPLE_BYTES:
             break
-    return found
+    return found if read else "more"
 
 
 def _are_usual(text: Text, layout: Layout, options: SourceOptions, X: NDArray[np.floating]) -> bool:

@@ -85,7 +85,7 @@ def in_address(address: Address, options: SourceOptions, longest: int) -> Addres
     """Say in an address of text whether quotes enclose cells: as was asked for, or is seen."""
     if options.quote != "auto" or address.spaced:
         return address._replace(quotes=options.quote != "none")
-    head = without_comments(first_lines(address, longest, _LOOKED_AT))
+    head = without_comments(first_lines(address, longest, _LOOKED_AT), address.name)
     return address._replace(quotes=not are_text(head, dialect_of(head, address, options)))
 
 

@@ -25,7 +25,7 @@ def refuse_title(address: Address, options: SourceOptions, longest: int) -> None
         With the line that the table begins in.
     """
     whole = first_lines(address, longest)
-    head = without_comments(whole)
+    head = without_comments(whole, address.name)
     text = head.bytes[:_BYTES].tobytes().decode("utf-8", "replace")
     title, *lines = text.split("\n")[:_LINES]
     delimiter = options.delimiter or _delimiter(title, lines)

@@ -169,10 +169,13 @@ class Asdca(DualMethod):
         if conditioning(problem, stats) is None or not theta or not tol < 1.0:
             return ExpectedPasses(None, None, 0.0)
         n, m = stats.n, self.rows_per_batch(problem, stats)
-        most = math.log(n * zero_loss(problem, stats) / (m * tol))
+        least = (
+            m * tol
+        )  # of the gap's bound at zero weights, which are best where all targets are 0
+        most = math.log(max(n * zero_loss(problem, stats), least) / least)
         step = math.log1p(-min(theta * m / n, 1.0 - 1e-12))
         return ExpectedPasses(
-            theory=None if isinstance(self.theta, float) else max(0.0, -most / step * m / n),
+            theory=None if isinstance(self.theta, float) else -most / step * m / n,
             usual=1.0 + digits(tol) / theta,
             reductions=0.0,
         )

@@ -130,6 +130,10 @@ def _xz(path: Path) -> io.IOBase:
     return lzma.open(path, "wb", filters=filters)
 
 
+def _small_xz(path: Path) -> io.IOBase:
+    return lzma.open(path, "wb")
+
+
 # -- Arrow -------------------------------------------------------------------------------------
 
 
@@ -252,7 +256,7 @@ SHAPES = {
     ),
     "a dictionary of 512 MB, .xz": Shape(
         "a.csv.xz", _packed(_table(lambda k: f"word {k % 7} and so on " * 10, 20_000), _xz),
-        _packed(_TEXT_ROWS, _xz),
+        _packed(_TEXT_ROWS, _small_xz),
     ),
     "5,000,000 features in a line, LIBSVM": Shape(
         "a.svm", _one_long(_svm, lambda: "1 " + " ".join(f"{j}:1" for j in range(1, 5_000_001))),

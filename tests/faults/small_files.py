@@ -123,12 +123,10 @@ def _csr() -> bytes:
 
 
 def _zst(raw: bytes) -> bytes:
-    out = io.BytesIO()
-    with pa.CompressedOutputStream(pa.PythonFile(out, "w"), "zstd") as stream:
+    out = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(out, "zstd") as stream:
         stream.write(raw)
-        stream.flush()
-        return_value = out
-    return return_value.getvalue()
+    return out.getvalue().to_pybytes()
 
 
 #: What a file is called, and its bytes.

@@ -83,6 +83,7 @@ COMMANDS = [
     "completion",
     "models",
     "publish",
+    "refresh",
 ]
 
 
@@ -361,12 +362,12 @@ def test_verify_names_what_is_damaged(work, as_json, fewpass, tmp_path):
         (["train", "{work}/clicks", "{work}/run", "--lam", "2/n"], ["another plan", "resume"]),
         (["train", "{work}/nothing", "{new}"], ["nothing", "fewpass ingest"]),
         (["train", "{work}/clicks", "{new}", "--memory", "1MB"], ["1 MB"]),
-        (["resume", "{new}"], ["no run"]),
-        (["evaluate", "{new}", "{work}/clicks"], ["no run"]),
+        (["resume", "{new}"], ["nothing at", "a run was expected"]),
+        (["evaluate", "{new}", "{work}/clicks"], ["nothing at", "a run was expected"]),
         (["predict", "{work}/run", "{work}/clicks", "{new}.xlsx"], [".xlsx", ".parquet"]),
         (["predict", "{work}/run", "{work}/clicks", "-", "--json"], ["standard output"]),
         (["inspect", "{work}/nothing"], ["nothing"]),
-        (["verify", "{work}"], ["no data set"]),
+        (["verify", "{work}"], ["a folder of other files", "a data set"]),
         (["ingest", "{work}/clicks.svm"], ["data set"]),
         (["ingest", "{work}/nothing.svm", "{new}"], ["nothing.svm"]),
         (

@@ -1,7 +1,10 @@
 """Below `fewpass.flows` nothing speaks of flags; the command line makes flags of the settings' names."""
 
 import ast
+import os
 import re
+import shlex
+import subprocess
 
 import pytest
 
@@ -23,6 +26,21 @@ from tests.conftest import PROJECT
 )
 def test_a_setting_becomes_an_option(sentence, told):
     assert in_flags(sentence) == (told or sentence)
+
+
+@pytest.mark.parametrize(
+    "name", ["user", "user id", "it's", "a\"b'c", "Größe", "-", "true", "a\x1b[1m\n\\é"]
+)
+def test_a_text_that_python_quotes_is_quoted_once(name):
+    """What bash hands over is the name; a plain name has no quotes, and no escape is printed."""
+    said = in_flags(f"Leave it out with `drop={name!r}`.")
+    assert said.isprintable()
+    found = subprocess.run(
+        ["bash", "-c", f"printf %s {said[len('Leave it out with --drop ') : -1]}"],
+        capture_output=True, check=True, env=os.environ | {"LC_ALL": "C.UTF-8"},
+    )  # fmt: skip
+    assert found.stdout.decode() == name
+    assert ("'" in said) == (name != shlex.quote(name) or "'" in name)
 
 
 FLAG = re.compile(r"(?:^|[\s(])--[a-z]")

@@ -154,4 +154,5 @@ def test_what_does_not_fit_a_format_is_refused_and_nothing_is_left(tmp_path, few
         model.save_model(tmp_path / "model.onnx")
     status, _, err = fewpass("export", tmp_path / "nothing", tmp_path / "model.onnx")
     assert status == 2
-    assert "no run" in err
+    assert "There is nothing at" in err
+    assert "a run was expected" in err

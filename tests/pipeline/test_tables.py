@@ -260,7 +260,7 @@ def test_what_looks_like_an_id_is_told(work, tmp_path, capsys):
     assert main(["ingest", str(folder / "train.csv"), data, "--label", "bought"]) == 0
     captured = capsys.readouterr()
     assert "Column 'user' looks like an index or an id" in captured.err
-    assert "--drop 'user'" in captured.err
+    assert "--drop user." in captured.err
     assert "category of 3 values" in captured.out
 
 

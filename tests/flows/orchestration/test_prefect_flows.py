@@ -67,6 +67,9 @@ def test_ingest_train_evaluate_predict(prefect_server, flow_runner, sources):
     (newest,) = server.ask("flow_runs/filter", {"sort": "START_TIME_DESC", "limit": 1})
     assert newest["parameters"]["run"] == trained["run"]
     assert newest["parameters"]["out"] == scored["output"]
+    assert ran("predict", out=scored["output"], **asked)["rows"] == scored["rows"]  # its own file
+    with Path(scored["output"]).open("a") as file:
+        file.write("a line of mine\n")
     status, _, said = flow_runner.run("predict", out=scored["output"], **asked)
     assert (status, "`overwrite=true`" in said) == (2, True)
     assert ran("predict", out=scored["output"], overwrite="true", **asked)["rows"] == scored["rows"]

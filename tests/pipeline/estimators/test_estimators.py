@@ -352,7 +352,8 @@ ENDLESS_FIT = """
 import numpy as np
 from fewpass.pipeline.estimators import LinearRegressor
 X = np.random.default_rng(0).standard_normal((20000, 50))
-model = LinearRegressor(solver="gd", tol=1e-300, passes=10**6)
+LinearRegressor(solver="gd", tol=1.0, passes=3).fit(X, X[:, 0])  # what a fit imports is there
+model = LinearRegressor(solver="gd", tol=1e-99, passes=10**6)
 print("fitting", flush=True)
 model.fit(X, X[:, 0])
 """
@@ -363,8 +364,12 @@ def test_a_ctrl_c_ends_a_fit():
         [sys.executable, "-c", ENDLESS_FIT],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    assert process.stdout.readline() == "fitting\n"
-    time.sleep(1.0)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    try:
+        assert process.stdout.readline() == "fitting\n"
+        time.sleep(1.0)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    finally:  # else it would go on for ever
+        process.kill()
+        process.communicate()
     assert errors.rstrip().endswith("KeyboardInterrupt")

@@ -192,7 +192,7 @@ def test_a_client_that_happens_to_exist_computes_blocks_and_nothing_else(in_memo
 FIT = """
 import sys
 from fewpass.pipeline.estimators import LinearClassifier
-model = LinearClassifier(solver="sdca", tol=1e-300, passes=60, memory="130MB", folder=sys.argv[2])
+model = LinearClassifier(solver="sdca", tol=1e-99, passes=60, memory="130MB", folder=sys.argv[2])
 print(model.fit(sys.argv[1], "t", "w").coef_.tobytes().hex())
 """
 
@@ -200,7 +200,7 @@ print(model.fit(sys.argv[1], "t", "w").coef_.tobytes().hex())
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_killed_fit_goes_on_when_it_is_called_again(tmp_path):
     rows = as_csv(tmp_path)
-    quiet = classifier(solver="sdca", tol=1e-300, passes=60, folder=tmp_path / "quiet")
+    quiet = classifier(solver="sdca", tol=1e-99, passes=60, folder=tmp_path / "quiet")
     quiet.fit(rows, "t", "w")
     words = [sys.executable, "-W", "ignore", "-c", FIT, str(rows), str(tmp_path / "killed")]
     process = subprocess.Popen(words)
@@ -216,7 +216,7 @@ def test_a_killed_fit_goes_on_when_it_is_called_again(tmp_path):
         str(tmp_path / "quiet/data"),
         str(tmp_path / "quiet/run"),
     )
-    again = classifier(solver="sdca", tol=1e-300, passes=60, folder=tmp_path / "quiet")
+    again = classifier(solver="sdca", tol=1e-99, passes=60, folder=tmp_path / "quiet")
     began = (tmp_path / "quiet/run/run.json").stat().st_mtime_ns
     assert again.fit(rows, "t", "w").coef_.tobytes() == quiet.coef_.tobytes()
     assert (tmp_path / "quiet/run/run.json").stat().st_mtime_ns == began

@@ -75,10 +75,17 @@ def test_files_of_unusual_types_are_those_of_plain_ones(tmp_path):
         with pa.ipc.new_file(tmp_path / f"{name}.arrow", table.schema) as writer:
             writer.write_table(table, max_chunksize=25)
         source = open_source([str(tmp_path / f"{name}.arrow")], SourceOptions())
-        made.append([source.parse(piece).table for piece in source.pieces(3000)])
-    for one, other in zip(*made, strict=True):
-        for a, b in zip(one, other, strict=True):
-            np.testing.assert_array_equal(a, b)
+        parts = [source.parse(piece).table for piece in source.pieces(3000)]
+        assert len(parts) > 2
+        made.append(
+            (
+                *(np.concatenate([part[k] for part in parts]) for k in (0, 1, 3)),
+                np.concatenate([np.diff(part.indptr) for part in parts]),
+            )
+        )
+    assert len(made[0][-1]) == ROWS
+    for a, b in zip(*made, strict=True):  # pieces are cut by bytes, which views take more of
+        np.testing.assert_array_equal(a, b)
 
 
 B = np.linspace(-1.0, 1.0, ROWS)

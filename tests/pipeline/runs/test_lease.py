@@ -126,8 +126,8 @@ def test_of_many_who_find_a_stale_lease_one_gets_it(tmp_path, place):
 def test_a_lease_counts_from_the_moment_that_it_can_be_read(folder, monkeypatch):
     create = Folder.create
 
-    def another_looks(self, key, data):
-        done = create(self, key, data)
+    def another_looks(self, key, data, **how):
+        done = create(self, key, data, **how)
         assert not holder_of(folder).is_dead()
         return done
 
@@ -141,7 +141,7 @@ def test_one_given_back_in_this_moment_is_not_taken_for_stale(folder, monkeypatc
     answers, removed = iter([False]), []
     create, delete = Folder.create, Folder.delete
     monkeypatch.setattr(
-        Folder, "create", lambda self, *of: next(answers, True) and create(self, *of)
+        Folder, "create", lambda self, *of, **how: next(answers, True) and create(self, *of, **how)
     )
     monkeypatch.setattr(
         Folder, "delete", lambda self, key: removed.append(key) or delete(self, key)

@@ -406,7 +406,7 @@ def test_bad_npy(tmp_path):
         [write(tmp_path, content[:-8], "cut.npy")],
         r"cut\.npy: the array of shape \(5, 3\) ends before its last row",
     )
-    refused([write(tmp_path, content[:30], "cut.npy")], r"cut\.npy is not a NumPy array")
+    refused([write(tmp_path, content[:30], "cut.npy")], r"cut\.npy: it is not a NumPy array")
     wide = saved(tmp_path, np.ones((5, 4)), "wide.npy")
     refused([saved(tmp_path, np.ones((5, 3))), wide], "different widths: 3, 4")
 
@@ -487,7 +487,9 @@ def test_bad_npz(tmp_path):
         r"row 2: a value is missing or not finite", **(csr | {"data": np.array([1, np.inf])}), y=two
     )
     np.savez(path, X=X, y=y)
-    refused([write(tmp_path, path.read_bytes()[:-50], "cut.npz")], r"cut\.npz: the file")
+    refused(
+        [write(tmp_path, path.read_bytes()[:-50], "cut.npz")], r"cut\.npz: the archive is damaged"
+    )
     broken = bytearray(path.read_bytes())
     broken[len(broken) // 4] ^= 255
     refused([write(tmp_path, bytes(broken), "broken.npz")], r"broken\.npz")

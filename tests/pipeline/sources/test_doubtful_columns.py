@@ -1,5 +1,6 @@
 """Columns that can be read two ways, dates that are none, ids as large as times."""
 
+from contextlib import contextmanager
 from datetime import date, timedelta
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from fewpass import TableEncoder, ingest, train
 from fewpass.pipeline.encoding.applying import encoded
+from fewpass.pipeline.encoding.cells import read_numbers
 from fewpass.pipeline.encoding.fitting import Rules, fitted
 from fewpass.pipeline.encoding.inference import held_in
 from fewpass.pipeline.encoding.moments import read_moments
@@ -18,6 +20,19 @@ from fewpass.pipeline.sources import open_source
 
 N = 300
 DAYS = [date(2020, 1 + k % 12, 1 + k % 11) for k in range(N)]
+
+
+POOLS = []  # which have to be there as long as what was taken from them
+
+
+@contextmanager
+def own_pool():
+    """Have Arrow take its memory from a pool that counts what was taken at most."""
+    before = pa.default_memory_pool()
+    POOLS.append(pa.proxy_memory_pool(before))
+    pa.set_memory_pool(POOLS[-1])
+    yield POOLS[-1]
+    pa.set_memory_pool(before)
 
 
 def column(cells, **kinds):
@@ -267,3 +282,20 @@ def test_days_of_a_year(tmp_path):
         np.testing.assert_array_equal(
             found[0], [(d - date(1970, 1, 1)).total_seconds() for d in days]
         )
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
+def test_what_long_words_hold_is_seen_without_copies_of_them(kind):
+    cells = pa.array([letter * 300_000 for letter in "abcde1-" * 5], kind)
+    with own_pool() as pool:
+        held, *read = held_in("x", cells), read_numbers(cells), read_moments(cells)
+    assert held.kind == "category" and all(one.bad.all() for one in read)
+    assert pool.max_memory() < cells.nbytes / 10
+
+
+@pytest.mark.parametrize("length", [1 << 12, (1 << 12) + 1])
+def test_long_cells_are_words_whatever_they_begin_with(length):
+    found = read_numbers(pa.array(["1.5", None, "é", "0" * (length - 1) + "7"]))
+    is_long = length > 1 << 12
+    np.testing.assert_array_equal(found.values, [1.5, np.nan, np.nan, np.nan if is_long else 7.0])
+    assert found.bad.tolist() == [False, False, True, is_long]

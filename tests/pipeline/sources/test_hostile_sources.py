@@ -176,3 +176,29 @@ def test_all_labels_together_are_bounded(tmp_path, monkeypatch):
 )
 def test_text_that_a_spreadsheet_would_run_is_defused_and_numbers_stay(label, cell):
     assert defused(label) == cell
+
+
+@pytest.mark.parametrize("name", ["rows.arrow", "rows.arrows", "rows.parquet"])
+@pytest.mark.parametrize("is_inner", [False, True])
+def test_a_column_whose_name_is_no_text_is_refused_by_the_file(tmp_path, name, is_inner):
+    cells = [{"odd name": k} for k in range(5)] if is_inner else range(5)
+    table = pa.table({"a" if is_inner else "odd name": cells, "y": range(5)})
+    path, new = tmp_path / name, pa.ipc.new_stream if name[-1] == "s" else pa.ipc.new_file
+    if name.endswith("parquet"):
+        pq.write_table(table, path, store_schema=False)
+    else:
+        with new(str(path), table.schema) as out:
+            out.write_table(table)
+    path.write_bytes(path.read_bytes().replace(b"odd name", b"odd \xe1ame"))
+    with pytest.raises(BadInput, match=rf"{name}: .*utf-8.*anew\."):
+        open_source([str(path)], SourceOptions(label="y"))
+
+
+@pytest.mark.parametrize("text", ["\rx,z,y\n1,2,3\n4,5,6\n", "x,z,y\n1,2,3\n1\r2,3\n\r,4,5,6\n"])
+def test_a_line_that_holds_a_carriage_return_alone_is_told_by_its_file(tmp_path, text):
+    path = tmp_path / "rows.csv"
+    path.write_bytes(text.encode())
+    with pytest.raises(BadInput, match=r"rows\.csv"):
+        source = open_source([str(path)], SourceOptions(label="y"))
+        for piece in source.pieces(1 << 20):
+            source.parse(piece)

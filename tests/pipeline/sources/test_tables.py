@@ -340,7 +340,7 @@ def test_lists_are_vectors_or_tags(tmp_path):
     assert X[1, 5:].tolist() == [1, 1, 0, 0]
     short = rows.set_column(0, "at", pa.array([[1.0], *given[1:]]))
     pa.parquet.write_table(short, tmp_path / "short.parquet")
-    with pytest.raises(BadInput, match=r"row 1: column 'at' holds '\[1.0\]', 4 numbers were"):
+    with pytest.raises(BadInput, match=r"row 1: column 'at' holds '\[1.0\]', 4 numbers of usual"):
         read(source_of(tmp_path / "short.parquet"))
 
 

@@ -19,7 +19,7 @@ from fewpass.pipeline.ingestion.reading import stamps
 from fewpass.pipeline.outputs import is_data_set
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.sources import open_source, streams
+from fewpass.pipeline.sources import finding, open_source
 from fewpass.pipeline.straight.telling import is_source
 from fewpass.storage.source_files import CutShort, SourceChanged, ranges, spool
 from testing import web_server as answers
@@ -281,7 +281,7 @@ def test_an_object_of_which_less_comes_is_asked_for_again(expected, monkeypatch,
     monkeypatch.setattr(Short, "share", share)
     fs = Short(skip_instance_cache=True)
     fs.pipe_file("/rows.svm", SVM)
-    monkeypatch.setattr(streams, "open_store", lambda *_: (fs, "/rows.svm"))
+    monkeypatch.setattr(finding, "open_store", lambda *_: (fs, "/rows.svm"))
     if share:
         assert same(rows_of("s3://bucket/rows.svm"), expected["rows.svm"])
     else:

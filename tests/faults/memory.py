@@ -63,7 +63,10 @@ def tried(sandbox: Sandbox, command: str, name: str) -> Verdict:
     if command in ("predict", "evaluate"):
         _require_done(_run(at, ["train", *_reading(at / "plain" / shape.name, shape, at)]))
     words = _words(command, at / "plain" / shape.name, shape, at)
-    _require_done(_run(at, words))  # kernels are compiled
+    first = _run(at, words)
+    if first.status == 2 and "--memory" in first.said:  # the model alone has no room
+        return Verdict("refused", figure=0)
+    _require_done(first)  # kernels are compiled
     libraries = _require_done(_run(at, words)).peak
     _write_elsewhere(name, at / "large" / shape.name)
     found = _run(at, _words(command, at / "large" / shape.name, shape, at))

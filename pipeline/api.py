@@ -228,7 +228,8 @@ def predict(
     output
         A .parquet, .csv or .npy file.  It is either complete or does not exist.
     overwrite
-        Replace `output` if it exists already.  Inputs, sources of the model's data set, and files
+        Replace `output` if it exists already; what fewpass wrote there itself, and nobody changed
+        since, is replaced without.  Inputs, sources of the model's data set, and files
         in data sets and runs are never replaced.
     probability
         Add a column per class, and `probability`, that of the second of two labels or of the label

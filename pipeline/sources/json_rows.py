@@ -172,9 +172,9 @@ class JsonRows:
             if self._unread:
                 return self._inferred(left, name)
         at = first_clash(clash)
-        if at is None:
-            raise refusal
         lines, numbers = lines_in(head)
+        if at is None or at >= len(lines):
+            raise refusal
         if not at:
             raise _not_json(f"{name}, line {1 + int(numbers[0])}", lines[0], clash)
         known = self._inferred(_joined(lines[:at]), name)

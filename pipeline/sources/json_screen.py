@@ -83,13 +83,15 @@ def _behind_text(text: Bytes, at: int) -> int:
 def _brackets(text: Bytes, at: int) -> tuple[int, int, int, int]:
     """Follow the brackets of a line from `at` on.
 
-    Returns how many objects it has, -1 where brackets do not match or a list is beside them; how
+    Returns how many objects it has, -1 where brackets do not match or more is beside them; how
     many brackets stand in each other at most; whether there is anything; and where the line ends.
     """
     values, depth, deepest, filled = 0, 0, 0, 0
     while at < text.size and text[at] != _NEWLINE:
         c = text[at]
         filled |= c > _BLANK
+        if depth == 0 and c > _BLANK and c not in (_LIST, _OBJECT):
+            values = _NONE
         if c == _QUOTE:
             at = _behind_text(text, at)
             if at >= text.size or text[at] == _NEWLINE:

@@ -77,7 +77,8 @@ def _judged(ended: Ended, name: str, raw: bytes, way: str) -> Verdict:
     said = ended.commands[-1]
     if said.status:
         text = " ".join(said.err.split())
-        is_sentence = text.endswith((".", ")")) and name in text and len(text.split()) > 5
+        is_named = name in text or "training rows" in text  # too few are no fault of a file's
+        is_sentence = text.endswith((".", ")")) and is_named and len(text.split()) > 5
         if said.status == 2 and is_sentence:
             return Verdict("refused")
         return broken(f"exit {said.status}, without a sentence that names the file: {text[-400:]}")

@@ -122,6 +122,7 @@ BAD_LINES = {
     "two": (line(1) + line(2), "is not JSON"),
     "cell": (b'{"a":1,"b":"\xff","label":1}', "are no UTF-8"),
     "name": (b'{"a":1,"b\xff":"w","label":1}', "are no UTF-8"),
+    "more behind": (line(1) + b"*", "is not JSON"),
     "number": (b"7", "an object was expected"),
     "list": (b"[1]", "an object was expected"),
 }
@@ -155,7 +156,7 @@ def deep(depth):
 def test_lines_are_sound_as_python_reads_them():
     soundness = {
         b"{}": True, b'{"a":"]}{["}': True, b'{"a":"\\"{"}': True, b'  {"a":[{}]} \r': True, b"": True,
-        b"{}{}": False, b"{": False, b"}{": False, b"1": False,
+        b"{}{}": False, b"{}*": False, b'"a"{}': False, b"{": False, b"}{": False, b"1": False,
         b"[1]": False, deep(MOST_DEEP): True, deep(MOST_DEEP + 1): False,
     }  # fmt: skip
     for text, sound in soundness.items():

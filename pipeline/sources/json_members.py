@@ -9,11 +9,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.kernels.dispatch import kernel
+from fewpass.pipeline.sources.json_screen import behind_text
+from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
 from fewpass.solvers.kernels.shapes import Bytes
 
-_NEWLINE, _BLANK, _QUOTE, _BACKSLASH, _COLON = 10, 32, 34, 92, 58
-_OPENS, _CLOSES = (91, 123), (93, 125)
+_NEWLINE, _BLANK, _QUOTE, _COLON = 10, 32, 34, 58
+#: The bit by which brackets and braces differ, and what both are with it.
+_CASE, _OPENS, _CLOSES = 32, 123, 125
 _DEEPEST = 128
 _LEAST_SLOTS = 1 << 10
 #: Of FNV-1a, on 64 bits.
@@ -30,46 +32,56 @@ def count_members(text: Bytes, most: int) -> int:
 
 
 @kernel
-def _count(  # noqa: C901, PLR0912 - one walk over the text
-    text: Bytes, seen: NDArray[np.uint64], most: int
-) -> int:
+def _count(text: Bytes, seen: NDArray[np.uint64], most: int) -> int:
     """Note the hash of every path of names in an open table, whose size is a power of two."""
     paths = np.zeros(_DEEPEST + 1, np.uint64)
-    last = np.uint64(seen.size - 1)
     depth, n, at = 0, 0, 0
-    while at < text.size:
+    while at < text.size and n <= most:
         c = text[at]
-        if c == _NEWLINE:
-            depth = 0
-        elif c in _OPENS:
+        if c == _QUOTE:
+            begin, at = at + 1, behind_text(text, at)
+            if _is_name(text, at):
+                path = _hashed(text[begin:at], paths[max(depth - 1, 0)])
+                paths[depth] = path
+                n += _is_new(path, seen)
+        elif c | _CASE == _OPENS:
             depth = min(depth + 1, _DEEPEST)
             paths[depth] = paths[depth - 1]
-        elif c in _CLOSES:
+        elif c | _CASE == _CLOSES:
             depth = max(depth - 1, 0)
-        elif c == _QUOTE:
-            found = _OFFSET ^ paths[max(depth - 1, 0)]
-            at += 1
-            while at < text.size and text[at] != _QUOTE and text[at] != _NEWLINE:
-                if text[at] == _BACKSLASH:
-                    at += 1
-                if at < text.size:
-                    found = (found ^ np.uint64(text[at])) * _PRIME
-                at += 1
-            behind = at + 1
-            while behind < text.size and text[behind] <= _BLANK and text[behind] != _NEWLINE:
-                behind += 1
-            if at < text.size and text[at] == _NEWLINE:
-                continue
-            if behind < text.size and text[behind] == _COLON:
-                found |= np.uint64(1)
-                paths[depth] = found
-                slot = (found >> np.uint64(20)) & last
-                while seen[slot] != 0 and seen[slot] != found:
-                    slot = (slot + np.uint64(1)) & last
-                if seen[slot] == 0:
-                    seen[slot] = found
-                    n += 1
-                    if n > most:
-                        return n
+        if at < text.size and text[at] == _NEWLINE:
+            depth = 0
         at += 1
     return n
+
+
+@part_of_kernels
+def _is_name(text: Bytes, at: int) -> bool:
+    """Say whether a colon follows the quote at `at`, blanks aside."""
+    if at >= text.size or text[at] != _QUOTE:
+        return False
+    at += 1
+    while at < text.size and text[at] <= _BLANK and text[at] != _NEWLINE:
+        at += 1
+    return at < text.size and text[at] == _COLON
+
+
+@part_of_kernels
+def _hashed(name: Bytes, path: np.uint64) -> np.uint64:
+    """Return the hash of a name inside of others (FNV-1a), never 0."""
+    found = _OFFSET ^ path
+    for k in range(name.size):
+        found = (found ^ np.uint64(name[k])) * _PRIME
+    return found | np.uint64(1)
+
+
+@part_of_kernels
+def _is_new(path: np.uint64, seen: NDArray[np.uint64]) -> bool:
+    """Note a hash; say whether it was not there."""
+    last = np.uint64(seen.size - 1)
+    slot = (path >> np.uint64(20)) & last
+    while seen[slot] != 0 and seen[slot] != path:
+        slot = (slot + np.uint64(1)) & last
+    is_new = seen[slot] == 0
+    seen[slot] = path
+    return bool(is_new)

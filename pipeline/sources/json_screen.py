@@ -69,7 +69,7 @@ def _no_utf8(line: bytes) -> tuple[str, str]:
 
 
 @part_of_kernels
-def _behind_text(text: Bytes, at: int) -> int:
+def behind_text(text: Bytes, at: int) -> int:
     """Return the place of the quote that ends the text begun at `at`, or of the line's end."""
     at += 1
     while at < text.size and text[at] != _NEWLINE and text[at] != _QUOTE:
@@ -93,7 +93,7 @@ def _brackets(text: Bytes, at: int) -> tuple[int, int, int, int]:
         if depth == 0 and c > _BLANK and c not in (_LIST, _OBJECT):
             values = _NONE
         if c == _QUOTE:
-            at = _behind_text(text, at)
+            at = behind_text(text, at)
             if at >= text.size or text[at] == _NEWLINE:
                 return -1, deepest, 1, at
         elif c in (_LIST, _OBJECT):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
@@ -146,8 +147,13 @@ class JsonRows:
     def _require_room(self, text: Any, where: str) -> None:
         """Refuse lines with more different members than memory has room for; BadInput."""
         most = self._room.most_columns("encoded")
-        n, lines = count_members(np.ascontiguousarray(text), most), count_byte(text, _NEWLINE)
+        n = count_members(np.ascontiguousarray(text), most)
         self._room.require_columns(n, where, "encoded")
+        self._require_table(n, text, where)
+
+    def _require_table(self, n: int, text: Any, where: str) -> None:
+        """Refuse lines of n different members that take too much as a table; BadInput."""
+        lines = count_byte(text, _NEWLINE)
         size = n * lines * _CELL_BYTES
         if size > 2 * len(text):  # most objects lack most members
             what = f"{where}: {lines:,} objects of {n:,} different members take, as a table,"
@@ -218,7 +224,15 @@ class JsonRows:
         return table, faults, numbers[left]
 
     def _read_sound(self, text: Any, where: str) -> Any:
-        """Read lines with an object in each, members that are not known left out."""
+        """Read lines with an object in each, members that are not known left out.
+
+        Where none are, which is tried first, nothing needs to be counted.
+        """
+        self._require_table(len(self.names), text, where)
+        if not self._others:
+            with suppress(pa.ArrowInvalid):  # others, or members that clash
+                return read_json(text, self._schema, "ignore" if self._unread else "error")
+        self._require_room(text, where)
         table = read_json(text, self._schema, "ignore" if self._unread else "infer")
         found = plain_schema(table.schema).names
         self._others.update(set(found) - set(self.names))
@@ -240,8 +254,7 @@ class JsonRows:
         """Take columns out of a piece."""
         text = np.ascontiguousarray(piece.content.bytes)
         last = piece.first_line + piece.content.lines - 1
-        self._require_room(text, f"{piece.file}, lines {piece.first_line:,} to {last:,}")
-        where = f"{piece.file}, from line {piece.first_line:,} on"
+        where = f"{piece.file}, lines {piece.first_line:,} to {last:,}"
         table, faults, numbers = self._read(text, where)
         found = cells_of(piece, table, self.names, used)
 

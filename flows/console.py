@@ -14,6 +14,7 @@ from rich.segment import Segment
 from rich.table import Table
 
 from fewpass.flows import cluster_logs
+from fewpass.flows.flags import in_flags
 from fewpass.flows.log_lines import Line, json_line
 from fewpass.flows.options import Output
 from fewpass.flows.printing import printable
@@ -129,8 +130,6 @@ def facts_table(title: str, facts: Mapping[str, Any], *, whole_names: bool = Tru
 
 def columns_table(columns: Mapping[str, str]) -> Table:
     """Lay out the columns of a table, and what each is; of very many the first."""
-    from fewpass.flows.flags import in_flags  # noqa: PLC0415 - all settings, for a table alone
-
     shown = {name: in_flags(what) for name, what in islice(columns.items(), MOST_COLUMNS)}
     if len(columns) > MOST_COLUMNS:
         shown["..."] = f"{len(columns) - MOST_COLUMNS:,} more"

@@ -12,7 +12,7 @@
 # With an environment of their own, in which the libraries that fewpass is compared with are, too:
 #   make bench        the benchmarks, and docs/performance.md made of them
 #   make bench-quick  the same at toy sizes, to see that they run
-# With the environment of the tests, forty minutes on two cores:
+# With the environment of the tests, an hour and a half on two cores:
 #   make faults  all that can go wrong, done on purpose; docs/trust.md made of what came of it
 # With a Prefect server at PREFECT_API_URL:
 #   make deploy  its work pool, deployments and automation

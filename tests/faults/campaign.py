@@ -3,7 +3,7 @@
     python -m tests.faults.campaign [--size 1.0] [--processes 2] [--seed 17] [--results FILE]
                                     [--only KIND ...] [--subjects NAME ...]
 
-Size 1 takes forty minutes on two cores; a smaller one tries that share of it.  With --only or
+Size 1 takes an hour and a half on two cores; a smaller one tries that share of it.  With --only or
 --subjects, what the results say of other kinds and subjects stays.
 """
 

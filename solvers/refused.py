@@ -6,9 +6,10 @@ import json
 import math
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
-from pydantic import BaseModel, ValidationError
+if TYPE_CHECKING:  # what imports the estimators need not wait for it
+    from pydantic import BaseModel, ValidationError
 
 #: Whole numbers up to here are numbers of float64, too, which is what JSON has.
 MOST_WHOLE = 1 << 53
@@ -126,6 +127,8 @@ def _path(kind: type[BaseModel], problem: Any) -> Path:
 
 def _model_in(hint: Any) -> type[BaseModel] | None:
     """Return the model that a field holds, or may hold, if it does."""
+    from pydantic import BaseModel  # noqa: PLC0415 - see above
+
     arms = [hint, *get_args(hint)]
     return next((a for a in arms if isinstance(a, type) and issubclass(a, BaseModel)), None)
 

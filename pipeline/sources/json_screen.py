@@ -20,7 +20,9 @@ MOST_DEEP = 100
 _NEWLINE, _BLANK, _QUOTE, _BACKSLASH = 10, 32, 34, 92
 #: Of a line that is nothing but objects no longer.
 _NONE = -(1 << 40)
-_SHORTEST = len("{}\n")
+_SHORTEST = len("{}")
+#: The bit by which [ and { differ.
+_CASE = 32
 _LIST, _LIST_ENDS, _OBJECT, _OBJECT_ENDS = 91, 93, 123, 125
 
 
@@ -29,18 +31,22 @@ def is_sound(text: Bytes) -> bool:
     return is_utf8(text) and (_is_flat(text) or _odd_lines(text, MOST_DEEP) == 0)
 
 
+@kernel
 def _is_flat(text: Bytes) -> bool:
-    """Say whether every line is one object of no others and no lists: a fifth of the kernel's time.
+    """Say whether every line is one object of no others and no lists: a fifth of the other kernel.
 
-    Where it begins by the only brace that opens, and ends by one that closes, nothing is nested.
+    Where it begins by the only bracket that opens, and ends by one that closes, nothing is nested.
     """
-    ends = np.flatnonzero(text == _NEWLINE)
-    if not ends.size or ends[-1] != text.size - 1 or (np.diff(ends, prepend=-1) < _SHORTEST).any():
-        return False
-    begins = np.concatenate([np.zeros(1, np.int64), ends[:-1] + 1])
-    is_framed = (text[begins] == _OBJECT).all() and (text[ends - 1] == _OBJECT_ENDS).all()
-    openers = np.count_nonzero(text == _OBJECT) + np.count_nonzero(text == _LIST)
-    return bool(is_framed and openers == ends.size)
+    openers, begin = 0, 0
+    for at in range(text.size):
+        c = text[at]
+        openers += c | _CASE == _OBJECT
+        if c == _NEWLINE:
+            is_framed = text[begin] == _OBJECT and text[at - 1] == _OBJECT_ENDS
+            if at - begin < _SHORTEST or not is_framed or openers != 1:
+                return False
+            openers, begin = 0, at + 1
+    return begin == text.size
 
 
 def fault_of(line: bytes) -> tuple[str, str] | None:

@@ -46,7 +46,7 @@ from fewpass.pipeline.ingestion.result import IngestResult
 from fewpass.pipeline.ingestion.scaling import Scaler
 from fewpass.pipeline.ingestion.target import IngestTarget
 from fewpass.pipeline.ingestion.target_map import TargetMap
-from fewpass.pipeline.ingestion.work_dir import PARTITION, WorkDir, work_dir_path
+from fewpass.pipeline.ingestion.work_dir import PARTITION, WorkDir, tidy, work_dir_path
 from fewpass.pipeline.ingestion.writing import ChunkMaker, write_chunks
 from fewpass.pipeline.memory import peak_memory_bytes, return_freed_memory
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
@@ -158,9 +158,8 @@ class _Ingest:
             with self.work_dir.owned():
                 done = self._make()
                 self.work_dir.remove()
-        elif self.work_dir.path.is_dir():  # killed after the commit, before tidying up
-            with self.work_dir.owned():
-                self.work_dir.remove()
+        else:
+            tidy(self.plan)
         return self._result(done)
 
     def _reads(self) -> list[str]:

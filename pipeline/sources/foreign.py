@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from typing import BinaryIO, NamedTuple
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.storage.source_files import is_page
 
 
 class Foreign(NamedTuple):
@@ -94,8 +95,6 @@ _MAGIC = {
     **{b"\x80" + bytes([k]): _PICKLED for k in range(2, 6)},
 }
 ZIP = b"PK\x03\x04"
-_PAGES = (b"<!doctype html", b"<html", b"<head", b"<body")
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 #: Bytes by which files are told, and where a tar says what it is.
 LOOKED_AT, _TAR_AT = 512, 257
 
@@ -120,7 +119,7 @@ def refuse_begun(name: str, head: bytes, stream: BinaryIO | None = None) -> None
         The file as stored, to look into it where it is a zip; None if that cannot be.
     """
     found = next((kind for mark, kind in _MAGIC.items() if head.startswith(mark)), None)
-    if head.lstrip(_BYTE_ORDER_MARK + b" \t\r\n")[:16].lower().startswith(_PAGES):
+    if found is None and is_page(head):
         found = _HTML
     if head[_TAR_AT : _TAR_AT + 5] == b"ustar":
         found = _ARCHIVE

@@ -43,8 +43,8 @@ def fit(rows: str, folder: str) -> None:
     """Fit in this process, and print what came of it as JSON; an empty `folder` is none."""
     import dask.dataframe as dd
 
-    import fewpass.pipeline.estimators.fits_of_stored_rows
-    import fewpass.pipeline.sources.collections  # noqa: F401 - what a fit uses is imported here
+    import fewpass.pipeline.models.estimators.fits_of_stored_rows
+    import fewpass.pipeline.tables.readers.collections  # noqa: F401 - what a fit uses is imported here
     from fewpass import LinearClassifier
     from fewpass.pipeline.memory import peak_memory_bytes
 

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fewpass.pipeline.ingestion.phases import ingest
+from fewpass.pipeline.rows.targets import target_rule
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.streaming.targets import target_rule
+from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.solvers.losses import Logistic, Squared
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.table import DenseTable

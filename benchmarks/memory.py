@@ -29,7 +29,7 @@ COLUMNS, PER_ROW = 1_000_000, 39
 
 INGEST = """
 import json, sys
-import fewpass.pipeline.ingestion.phases as room
+import fewpass.pipeline.tables.ingest.phases as room
 plan = room.IngestPlan.model_validate_json(sys.argv[1])
 room.Partitioner, room.ChunkMaker  # what the job uses is imported here
 imported = room.peak_memory_bytes()
@@ -40,7 +40,7 @@ print(json.dumps({"imported": imported, **result.model_dump()}))
 TRAIN = """
 import json, sys
 from dataclasses import asdict
-from fewpass.pipeline.execution.executor import open_executor
+from fewpass.pipeline.executors.executor import open_executor
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.memory import peak_memory_bytes
 from fewpass.pipeline.training import training_run as room

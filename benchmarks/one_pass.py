@@ -40,13 +40,13 @@ from benchmarks.one_pass_peers import (
     river,
 )
 from benchmarks.optimum import Aim, Linear, cached_optimum, objective
-from fewpass.pipeline.execution.threads import InProcess
-from fewpass.pipeline.ingestion.phases import ingest
+from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.dataset import Dataset
 from testing.results import Row, as_json, conclude, recorded, rows_of_part, study_options

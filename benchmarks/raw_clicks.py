@@ -28,7 +28,7 @@ import numpy as np
 
 from fewpass.pipeline.clicks import PRESENT, VOCABULARY, mix, uniform
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.sources import open_source
+from fewpass.pipeline.tables.readers import open_source
 from fewpass.solvers.kernels.dispatch import kernel
 
 COUNTS, BATCH = 13, 4096

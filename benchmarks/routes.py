@@ -15,7 +15,7 @@ import pandas as pd
 from scipy import sparse
 
 from fewpass import ingest
-from fewpass.pipeline.estimators import LinearClassifier
+from fewpass.pipeline.models.estimators import LinearClassifier
 
 N, D, BLOCK = 20_000, 8, 6_000
 MEMORY, TOL = "200MB", 1e-14

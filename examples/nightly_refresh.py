@@ -10,15 +10,15 @@ from pathlib import Path
 import numpy as np
 
 from fewpass import evaluate, predict, train
-from fewpass.pipeline.refresh.publishing import NONE_YET, published
-from fewpass.pipeline.refresh.refreshing import (
+from fewpass.pipeline.models.refresh.publishing import NONE_YET, published
+from fewpass.pipeline.models.refresh.refreshing import (
     alone_in,
     decide,
     held_out,
     next_generation,
     training_plan,
 )
-from fewpass.pipeline.refresh.taking import take
+from fewpass.pipeline.models.refresh.taking import take
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 
 n_rows = int(sys.argv[1]) if len(sys.argv) > 1 else 50_000

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         train,
     )
     from fewpass.pipeline.compiling_ahead import warm_up
-    from fewpass.pipeline.estimators import (
+    from fewpass.pipeline.models.estimators import (
         LinearClassifier,
         LinearRegressor,
         ScoreCalibrator,
@@ -62,12 +62,12 @@ _HOMES = {
     "IngestPlan": "fewpass.pipeline.settings.ingest_plan",
     "SourceOptions": "fewpass.pipeline.settings.source_options",
     "TrainingPlan": "fewpass.pipeline.settings.training_plan",
-    "LinearClassifier": "fewpass.pipeline.estimators",
-    "LinearRegressor": "fewpass.pipeline.estimators",
-    "ScoreCalibrator": "fewpass.pipeline.estimators",
-    "TableEncoder": "fewpass.pipeline.estimators",
-    "from_run": "fewpass.pipeline.estimators",
-    "mend_dask_ml": "fewpass.pipeline.estimators",
+    "LinearClassifier": "fewpass.pipeline.models.estimators",
+    "LinearRegressor": "fewpass.pipeline.models.estimators",
+    "ScoreCalibrator": "fewpass.pipeline.models.estimators",
+    "TableEncoder": "fewpass.pipeline.models.estimators",
+    "from_run": "fewpass.pipeline.models.estimators",
+    "mend_dask_ml": "fewpass.pipeline.models.estimators",
     "warm_up": "fewpass.pipeline.compiling_ahead",
 }
 

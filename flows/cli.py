@@ -17,10 +17,8 @@ from cyclopts import App, Group, Parameter
 
 from fewpass.flows.beginning import beginning
 from fewpass.flows.commands import everyday, look_closer, others
-from fewpass.flows.errors import Interrupted, UsageError, exit_status, sentence
-from fewpass.flows.flags import in_flags
-from fewpass.flows.log_lines import json_line, wants_json, warnings_told
-from fewpass.flows.printing import (
+from fewpass.flows.display.log_lines import json_line, wants_json, warnings_told
+from fewpass.flows.display.printing import (
     between_words,
     ending_quietly,
     fill_closed_streams,
@@ -28,6 +26,8 @@ from fewpass.flows.printing import (
     printable,
     require_output,
 )
+from fewpass.flows.errors import Interrupted, UsageError, exit_status, sentence
+from fewpass.flows.flags import in_flags
 from fewpass.flows.signals import Interrupts, end_at_once, handling
 
 OPTIONS = Group.create_default_parameters("Options")

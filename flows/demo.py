@@ -8,11 +8,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fewpass.flows.bars import work_display
-from fewpass.flows.console import Terminal, columns_table, format_seconds
+from fewpass.flows.display.bars import work_display
+from fewpass.flows.display.console import Terminal, columns_table, format_seconds
+from fewpass.flows.display.log_lines import GrowingIntervals
 from fewpass.flows.errors import BadPlace
 from fewpass.flows.ingesting import ingest_shown
-from fewpass.flows.log_lines import GrowingIntervals
 from fewpass.flows.options import Output, Where
 from fewpass.flows.reporting import write_page
 from fewpass.flows.scoring import evaluate_shown
@@ -20,7 +20,6 @@ from fewpass.flows.settings import checked
 from fewpass.flows.training import certificate_sentence, train_shown
 from fewpass.flows.weights import weights_table
 from fewpass.pipeline.clicks import ClickFile, columns_for, write_clicks
-from fewpass.pipeline.ingestion.result import IngestResult
 from fewpass.pipeline.memory import peak_memory_bytes, release_freed_memory
 from fewpass.pipeline.reporting.largest_weights import largest_weights
 from fewpass.pipeline.runs.model import load_model
@@ -31,6 +30,7 @@ from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes, parse_bytes
+from fewpass.pipeline.tables.ingest.result import IngestResult
 from fewpass.pipeline.visits import write_visits
 from fewpass.storage.kinds import command
 

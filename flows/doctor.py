@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from fewpass.flows.console import Terminal
 from fewpass.flows.dead_runs import Finding, each_once, examine_folder, run_folders
+from fewpass.flows.display.console import Terminal
 from fewpass.flows.options import Output
 from fewpass.pipeline.errors import BadInput
 

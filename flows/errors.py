@@ -7,7 +7,7 @@ import signal
 
 from cyclopts import CycloptsError
 
-from fewpass.flows.printing import printable
+from fewpass.flows.display.printing import printable
 from fewpass.flows.wrong_words import told
 from fewpass.storage.source_files import SourceChanged
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fewpass.flows.console import Terminal, facts_table
+from fewpass.flows.display.console import Terminal, facts_table
 from fewpass.flows.options import Output
-from fewpass.pipeline.export.formats import export
-from fewpass.pipeline.export.plain_model import of_run
+from fewpass.pipeline.models.export.formats import export
+from fewpass.pipeline.models.export.plain_model import of_run
 from fewpass.pipeline.sizes import format_bytes
 
 

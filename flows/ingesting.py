@@ -7,23 +7,23 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from fewpass.flows.bars import work_display
-from fewpass.flows.console import Terminal, columns_table, facts_table, format_seconds
+from fewpass.flows.display.bars import work_display
+from fewpass.flows.display.console import Terminal, columns_table, facts_table, format_seconds
+from fewpass.flows.display.ingest_progress import ingest_display
+from fewpass.flows.display.printing import printable
 from fewpass.flows.errors import Interrupted
 from fewpass.flows.flags import in_flags
-from fewpass.flows.ingest_progress import ingest_display
 from fewpass.flows.options import Ingest, Output, PlanSource, Reading
-from fewpass.flows.printing import printable
 from fewpass.flows.settings import as_toml, as_values, ingest_settings
-from fewpass.pipeline.ingestion.phases import ingest
-from fewpass.pipeline.ingestion.reading import first_look
-from fewpass.pipeline.ingestion.result import IngestResult
-from fewpass.pipeline.ingestion.work_dir import is_partitioned
 from fewpass.pipeline.matching import left_out_sentence
 from fewpass.pipeline.memory import peak_memory_bytes
+from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.sizes import format_bytes, parse_bytes
-from fewpass.pipeline.streaming.targets import label_text
+from fewpass.pipeline.tables.ingest.phases import ingest
+from fewpass.pipeline.tables.ingest.reading import first_look
+from fewpass.pipeline.tables.ingest.result import IngestResult
+from fewpass.pipeline.tables.ingest.work_dir import is_partitioned
 from fewpass.solvers.kernels.compiling import Compiling
 from fewpass.storage.columns import copy_folder
 from fewpass.storage.columns_writer import write_columns

@@ -7,18 +7,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fewpass.flows.bars import ShowWork, work_display
-from fewpass.flows.console import Terminal, columns_table, facts_table, format_value
+from fewpass.flows.display.bars import ShowWork, work_display
+from fewpass.flows.display.console import Terminal, columns_table, facts_table, format_value
 from fewpass.flows.options import Output
-from fewpass.pipeline.encoding.schema import told_columns
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.plan.problem import problem_of
-from fewpass.pipeline.refresh.generations import generations
+from fewpass.pipeline.models.refresh.generations import generations
+from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.run_faults import not_covered, run_faults
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.streaming.targets import label_text
+from fewpass.pipeline.tables.encoding.schema import told_columns
+from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.storage import columns, kinds
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, Folder

@@ -8,9 +8,9 @@ from typing import Any
 from rich.console import Group
 from rich.table import Table
 
-from fewpass.flows.console import Terminal
+from fewpass.flows.display.console import Terminal
+from fewpass.flows.display.printing import printable
 from fewpass.flows.options import Output
-from fewpass.flows.printing import printable
 from fewpass.pipeline.settings.methods import settings_class
 from fewpass.solvers.registry import METHODS, WANTED
 

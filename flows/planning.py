@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fewpass.flows.console import Terminal, facts_table, format_seconds
+from fewpass.flows.display.console import Terminal, facts_table, format_seconds
+from fewpass.flows.display.progress import ENGINES
 from fewpass.flows.flags import in_flags
 from fewpass.flows.options import (
     READING,
@@ -16,21 +17,20 @@ from fewpass.flows.options import (
     Training,
     Where,
 )
-from fewpass.flows.progress import ENGINES
 from fewpass.flows.settings import as_toml, as_values, training_settings
 from fewpass.flows.training import straight_words
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.execution.executor import threads_of
-from fewpass.pipeline.plan.advice import advice
-from fewpass.pipeline.plan.forecast import Forecast, forecast
-from fewpass.pipeline.plan.job import choice_of, make_job, solver_of_job
-from fewpass.pipeline.plan.lam_path import with_lam_path
-from fewpass.pipeline.plan.memory import with_memory
-from fewpass.pipeline.plan.place import place_of
-from fewpass.pipeline.plan.trial import Speed, seconds_of, try_out
+from fewpass.pipeline.executors.executor import threads_of
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
+from fewpass.pipeline.training.planning.advice import advice
+from fewpass.pipeline.training.planning.forecast import Forecast, forecast
+from fewpass.pipeline.training.planning.job import choice_of, make_job, solver_of_job
+from fewpass.pipeline.training.planning.lam_path import with_lam_path
+from fewpass.pipeline.training.planning.memory import with_memory
+from fewpass.pipeline.training.planning.place import place_of
+from fewpass.pipeline.training.planning.trial import Speed, seconds_of, try_out
 from fewpass.storage.dataset import Dataset
 
 if TYPE_CHECKING:

@@ -8,19 +8,19 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from fewpass.flows.console import Terminal, as_fixed, facts_table, or_dash
+from fewpass.flows.display.console import Terminal, as_fixed, facts_table, or_dash
+from fewpass.flows.display.printing import printable
 from fewpass.flows.errors import UsageError
 from fewpass.flows.options import Output
-from fewpass.flows.printing import printable
-from fewpass.pipeline.refresh.abandoning import abandon
-from fewpass.pipeline.refresh.generations import (
+from fewpass.pipeline.models.refresh.abandoning import abandon
+from fewpass.pipeline.models.refresh.generations import (
     GenerationState,
     Models,
     models,
     publish_generation,
 )
-from fewpass.pipeline.refresh.publishing import Publication, history
-from fewpass.pipeline.refresh.refused import Refused
+from fewpass.pipeline.models.refresh.publishing import Publication, history
+from fewpass.pipeline.models.refresh.refused import Refused
 from fewpass.pipeline.sizes import format_bytes
 
 MOST_MOVES = 10  # that people are shown; --json has all

@@ -9,10 +9,10 @@ from rich.console import Group
 from rich.table import Table
 
 from fewpass.flows.cluster import engine_for_pass
-from fewpass.flows.console import Terminal, facts_table, format_seconds, passes_and_rows
+from fewpass.flows.display.console import Terminal, facts_table, format_seconds, passes_and_rows
+from fewpass.flows.display.printing import printable
 from fewpass.flows.errors import UsageError
 from fewpass.flows.options import Output, Where
-from fewpass.flows.printing import printable
 from fewpass.flows.scoring import rows_display
 from fewpass.flows.settings import as_toml, execution
 from fewpass.pipeline.reporting.drawing import can_draw

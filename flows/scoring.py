@@ -10,16 +10,15 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from fewpass.flows.bars import work_display
 from fewpass.flows.cluster import engine_for_pass
-from fewpass.flows.console import Terminal, facts_table, format_seconds
+from fewpass.flows.display.bars import work_display
+from fewpass.flows.display.console import Terminal, facts_table, format_seconds
 from fewpass.flows.errors import UsageError
 from fewpass.flows.options import MATCHING, Matching, Output, Reading, Where, given, option_names
 from fewpass.flows.settings import checked, execution, source_options
-from fewpass.pipeline.execution.executor import Executor
-from fewpass.pipeline.execution.reduce import ReduceReport
+from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.matching import left_out_sentence
-from fewpass.pipeline.refresh.publishing import run_at
+from fewpass.pipeline.models.refresh.publishing import run_at
 from fewpass.pipeline.reporting.reliability_report import DrawnReliability, draw, draw_reliability
 from fewpass.pipeline.runs.model import Model, load_model, within
 from fewpass.pipeline.scoring.evaluate import Evaluation, evaluate
@@ -29,6 +28,7 @@ from fewpass.pipeline.scoring.reliability import BINS
 from fewpass.pipeline.settings.matching import Matching as Rules
 from fewpass.pipeline.sizes import format_bytes, parse_bytes
 from fewpass.pipeline.straight.telling import is_source
+from fewpass.pipeline.training.reduce import ReduceReport
 from fewpass.storage.dataset import Dataset
 
 NO_DIAGRAM = (
@@ -254,7 +254,7 @@ def run_predict(
     """Predict every row of a source into a file, and report."""
     from fewpass.pipeline.scoring.predict import predict  # noqa: PLC0415 - Arrow, to write files by
     from fewpass.pipeline.scoring.predictions import STANDARD_OUTPUT  # noqa: PLC0415 - the same
-    from fewpass.pipeline.sources.standard_input import WORDS  # noqa: PLC0415 - for predictions alone
+    from fewpass.pipeline.tables.readers.standard_input import WORDS  # noqa: PLC0415 - for predictions alone
 
     piped = out in WORDS
     if piped and output.json:

@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from fewpass.flows.cluster import engine_for_training
-from fewpass.flows.console import (
+from fewpass.flows.display.console import (
     Terminal,
     as_fixed,
     columns_table,
@@ -19,6 +19,7 @@ from fewpass.flows.console import (
     or_dash,
     passes_and_rows,
 )
+from fewpass.flows.display.pass_lines import display
 from fewpass.flows.errors import ToleranceMissed
 from fewpass.flows.interrupts import stopping
 from fewpass.flows.options import (
@@ -32,7 +33,6 @@ from fewpass.flows.options import (
     Where,
     given,
 )
-from fewpass.flows.pass_lines import display
 from fewpass.flows.settings import (
     as_toml,
     as_values,
@@ -42,8 +42,7 @@ from fewpass.flows.settings import (
     training_settings,
 )
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.execution.executor import Executor
-from fewpass.pipeline.plan.problem import loss_of
+from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.execution import Execution
@@ -53,6 +52,7 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.straight.telling import is_source
 from fewpass.pipeline.training.missed import Prover, goes_by_gradients, other_prover, what_helps
+from fewpass.pipeline.training.planning.problem import loss_of
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.kernels.compiling import Compiling
 from fewpass.solvers.registry import method_class

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fewpass.flows.console import Terminal, facts_table, format_seconds
+from fewpass.flows.display.console import Terminal, facts_table, format_seconds
 from fewpass.flows.options import Output
 from fewpass.pipeline.compiling_ahead import LAYOUTS, USUAL_LOSSES, Compiled, warm_up
 

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from rich.table import Table
 
-from fewpass.flows.console import Terminal
+from fewpass.flows.display.console import Terminal
+from fewpass.flows.display.printing import printable
 from fewpass.flows.errors import UsageError
 from fewpass.flows.options import Output
-from fewpass.flows.printing import printable
-from fewpass.pipeline.refresh.publishing import run_at
+from fewpass.pipeline.models.refresh.publishing import run_at
 from fewpass.pipeline.reporting.largest_weights import (
     NO_NAMES,
     NamedWeight,
@@ -48,7 +48,7 @@ def _names(model: Model, source: str | None) -> Mapping[int, str]:
         return NO_NAMES
     if model.record.columns is not None:
         raise UsageError("--names is for Vowpal Wabbit text, but this model knows its columns.")
-    from fewpass.pipeline.sources.vw_names import names_in  # noqa: PLC0415 - Arrow, for this alone
+    from fewpass.pipeline.tables.readers.vw_names import names_in  # noqa: PLC0415 - Arrow, for this alone
 
     return names_in(source, model.record.n_features)
 

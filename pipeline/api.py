@@ -9,12 +9,9 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.execution.executor import open_executor
-from fewpass.pipeline.ingestion import phases
-from fewpass.pipeline.ingestion.result import IngestResult
-from fewpass.pipeline.plan.place import Place, place_for, place_of, seconds_of_pass
-from fewpass.pipeline.refresh import abandoning, generations
-from fewpass.pipeline.refresh.publishing import Publication, run_at
+from fewpass.pipeline.executors.executor import open_executor
+from fewpass.pipeline.models.refresh import abandoning, generations
+from fewpass.pipeline.models.refresh.publishing import Publication, run_at
 from fewpass.pipeline.reporting.html import ShownResult
 from fewpass.pipeline.reporting.live import progress
 from fewpass.pipeline.runs.model import Model, within
@@ -31,6 +28,9 @@ from fewpass.pipeline.settings.source_reading import SourceReading
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import parse_bytes
 from fewpass.pipeline.straight.telling import is_source
+from fewpass.pipeline.tables.ingest import phases
+from fewpass.pipeline.tables.ingest.result import IngestResult
+from fewpass.pipeline.training.planning.place import Place, place_for, place_of, seconds_of_pass
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.refused import refusal
 from fewpass.storage.dataset import Dataset

@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.execution.semaphores import require_semaphores
+from fewpass.pipeline.executors.semaphores import require_semaphores
 from fewpass.solvers.refused import shown
 from fewpass.solvers.registry import (
     DUAL,
@@ -162,7 +162,7 @@ def train_rows(loss: str, layout: str, dtype: str) -> None:
     """Fit, and go on by batches, with every method that `auto` may choose."""
     from scipy import sparse  # noqa: PLC0415
 
-    from fewpass.pipeline.estimators import LinearClassifier, LinearRegressor  # noqa: PLC0415
+    from fewpass.pipeline.models.estimators import LinearClassifier, LinearRegressor  # noqa: PLC0415
 
     X, score = small_rows()
     rows: Any = X.astype(dtype)

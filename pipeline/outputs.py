@@ -16,7 +16,7 @@ from typing import IO, NamedTuple
 from fewpass.pipeline.errors import BadInput, PlanMismatch
 from fewpass.pipeline.places import ELSEWHERE, StorageOptions, is_data_set, require_outside, shown
 from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
-from fewpass.pipeline.sources.standard_input import WORDS
+from fewpass.pipeline.tables.readers.standard_input import WORDS
 from fewpass.storage.addresses import local_path, open_store
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.locations import HERE, Location, told_plainly

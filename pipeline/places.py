@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.formats import EXTENSIONS
-from fewpass.pipeline.sources.finding import COMPRESSIONS
-from fewpass.pipeline.sources.standard_input import WORDS
+from fewpass.pipeline.tables.readers.finding import COMPRESSIONS
+from fewpass.pipeline.tables.readers.standard_input import WORDS
 from fewpass.storage.addresses import READ_ONLY
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.locations import Location

@@ -47,7 +47,7 @@ METHODS = {
 LOSS_OF_LABELS = "logistic"
 LOSS_OF_NUMBERS = "squared"
 
-# What `auto` chooses from (pipeline/plan/auto.py).
+# What `auto` chooses from (pipeline/training/planning/auto.py).
 SEVERAL_LEARNERS = "onepass"  # one look at each row
 ONE_LEARNER = "asgd"  # the same in less memory, and for very many models
 DUAL = "psdca"  # to a tolerance, whatever the loss

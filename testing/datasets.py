@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fewpass.pipeline.ingestion.column_statistics import ColumnStatistics
+from fewpass.pipeline.rows.column_statistics import ColumnStatistics
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 from fewpass.storage.manifest import Labels, Shuffle, Values, Weights

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from fewpass.pipeline.execution.executor import Executor
-from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.executors.executor import Executor
+from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun

@@ -2,16 +2,16 @@
 
 import numpy as np
 
-from fewpass.pipeline.execution.threads import InProcess
-from fewpass.pipeline.refresh.publishing import NONE_YET, published
-from fewpass.pipeline.refresh.refreshing import (
+from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.models.refresh.publishing import NONE_YET, published
+from fewpass.pipeline.models.refresh.refreshing import (
     alone_in,
     decide,
     held_out,
     next_generation,
     training_plan,
 )
-from fewpass.pipeline.refresh.taking import take
+from fewpass.pipeline.models.refresh.taking import take
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.scoring.evaluate import evaluate

@@ -31,12 +31,12 @@ from benchmarks.papers.batch_runs import (
     synthetic_case,
 )
 from benchmarks.papers.curves import FIGURES
-from fewpass.pipeline.execution.threads import InProcess
-from fewpass.pipeline.ingestion.phases import ingest
-from fewpass.pipeline.plan.job import bytes_of_states, make_job
+from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.rows.windows import IN_FLIGHT, OVERHEAD_BYTES, chunk_bytes
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.streaming.windows import IN_FLIGHT, OVERHEAD_BYTES, chunk_bytes
+from fewpass.pipeline.tables.ingest.phases import ingest
+from fewpass.pipeline.training.planning.job import bytes_of_states, make_job
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.dual.pegasos import Pegasos
 from fewpass.solvers.dual.sdca import Sdca

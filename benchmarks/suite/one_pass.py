@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from benchmarks.suite.workloads import load
-from fewpass.pipeline.streaming.windows import Window, WindowPlan, row_order
+from fewpass.pipeline.rows.windows import Window, WindowPlan, row_order
 from fewpass.solvers.drive import block_of
 from fewpass.solvers.gradient import GRADIENT_AND_SLOPES
 from fewpass.solvers.kernels.dispatch import kernel

@@ -11,9 +11,9 @@ import numpy as np
 
 from benchmarks.suite.one_pass import Work
 from benchmarks.suite.workloads import load
-from fewpass.pipeline.ingestion.partition import PIECE_BYTES
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.sources import open_source
+from fewpass.pipeline.tables.ingest.partition import PIECE_BYTES
+from fewpass.pipeline.tables.readers import open_source
 from fewpass.storage.ordered import ordered_map
 
 LIBSVM_ROWS, CSV_ROWS = 100_000, 200_000
@@ -69,8 +69,8 @@ def ours(path: str, threads: int = 1, n_features: int | None = None) -> Work:
 
 def whole_ingest(path: str, threads: int = 2) -> Work:
     """Ours, the whole way: text to a shuffled, compressed, checksummed set with statistics."""
-    from fewpass.pipeline.ingestion.phases import ingest
     from fewpass.pipeline.settings.ingest_plan import IngestPlan
+    from fewpass.pipeline.tables.ingest.phases import ingest
 
     label = {"label": -1, "header": False} if path.endswith(".csv") else {}
 

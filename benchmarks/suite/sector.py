@@ -10,8 +10,8 @@ import numpy as np
 
 from benchmarks.data_sets import public_data
 from benchmarks.suite.one_pass import Work
-from fewpass.pipeline.ingestion.phases import ingest
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.tables.ingest.phases import ingest
 
 WIDTH = 55_197
 TRAIN = "sector/sector.scale.bz2"

@@ -15,12 +15,12 @@ import psutil
 
 from benchmarks.suite.one_pass import LAM, LOSS_NAMES, problem_of
 from benchmarks.suite.workloads import load, training_orders
-from fewpass.pipeline.execution.executor import open_executor
-from fewpass.pipeline.ingestion.phases import ingest
+from fewpass.pipeline.executors.executor import open_executor
 from fewpass.pipeline.reporting.time_table import BESIDE, PARTS, SweepTime, time_table
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.drive import block_of, stats_of, sweeps
 from fewpass.storage.dataset import Dataset, TableBuffer

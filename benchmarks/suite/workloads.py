@@ -28,7 +28,7 @@ from scipy.sparse import csr_matrix
 from sklearn.datasets import load_svmlight_file
 
 from benchmarks.data_sets import idx, public_data
-from fewpass.pipeline.streaming.block_shuffle import shuffled_blocks
+from fewpass.pipeline.rows.block_shuffle import shuffled_blocks
 from fewpass.solvers.drive import Orders
 from testing.synthetic import word_counts
 

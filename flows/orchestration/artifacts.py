@@ -19,11 +19,11 @@ from prefect.artifacts import (
 )
 from prefect.logging import get_run_logger
 
-from fewpass.flows.console import format_seconds
-from fewpass.flows.log_lines import FIELDS, Line
-from fewpass.flows.meter import Meter
+from fewpass.flows.display.console import format_seconds
+from fewpass.flows.display.log_lines import FIELDS, Line
+from fewpass.flows.display.meter import Meter
+from fewpass.flows.display.pass_lines import PassLines
 from fewpass.flows.orchestration.telling import Teller
-from fewpass.flows.pass_lines import PassLines
 from fewpass.pipeline.reporting.history import History
 from fewpass.pipeline.reporting.safe_text import as_markdown, without_control
 from fewpass.pipeline.runs.outcome import Event

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
+from fewpass.flows.display.log_lines import VARIABLE, wants_json
+from fewpass.flows.display.printing import ending_quietly
 from fewpass.flows.errors import BAD_REQUEST, FAILED, exit_status, sentence
-from fewpass.flows.log_lines import VARIABLE, wants_json
-from fewpass.flows.printing import ending_quietly
 
 if TYPE_CHECKING:
     from prefect.flows import Flow

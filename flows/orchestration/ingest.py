@@ -6,16 +6,16 @@ from typing import Any
 
 from prefect.logging import get_run_logger
 
-from fewpass.flows.ingest_progress import IngestLines, ingest_line
+from fewpass.flows.display.ingest_progress import IngestLines, ingest_line
 from fewpass.flows.ingesting import ingest_facts
 from fewpass.flows.orchestration import signatures
 from fewpass.flows.orchestration.artifacts import ProgressArtifact, log_line
 from fewpass.flows.orchestration.scheduled import durable_task, made_flow
 from fewpass.flows.orchestration.stalling import StallWatch, tell_prefect
-from fewpass.pipeline.ingestion.phases import ingest as ingested
-from fewpass.pipeline.ingestion.progress import IngestProgress
-from fewpass.pipeline.ingestion.result import IngestResult
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.tables.ingest.phases import ingest as ingested
+from fewpass.pipeline.tables.ingest.progress import IngestProgress
+from fewpass.pipeline.tables.ingest.result import IngestResult
 
 
 @made_flow(signatures.ingest, "plan.dataset")

@@ -16,10 +16,10 @@ from fewpass.flows.orchestration.train import completed, train_in_stages
 from fewpass.flows.publishing import refused_facts, refused_rows
 from fewpass.flows.training import require_convergence
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.refresh.abandoning import abandon as abandoned
-from fewpass.pipeline.refresh.generations import Decision, Generation, refused_now
-from fewpass.pipeline.refresh.publishing import NONE_YET, published
-from fewpass.pipeline.refresh.refreshing import (
+from fewpass.pipeline.models.refresh.abandoning import abandon as abandoned
+from fewpass.pipeline.models.refresh.generations import Decision, Generation, refused_now
+from fewpass.pipeline.models.refresh.publishing import NONE_YET, published
+from fewpass.pipeline.models.refresh.refreshing import (
     alone_in,
     decide,
     held_out,
@@ -27,7 +27,7 @@ from fewpass.pipeline.refresh.refreshing import (
     require_judge,
     training_plan,
 )
-from fewpass.pipeline.refresh.taking import Taken, take
+from fewpass.pipeline.models.refresh.taking import Taken, take
 from fewpass.pipeline.reporting.model_card import model_card
 from fewpass.pipeline.reporting.safe_text import as_markdown
 from fewpass.pipeline.runs.outcome import TrainingResult

@@ -28,12 +28,12 @@ from prefect.logging.configuration import setup_logging
 from prefect.logging.handlers import PrefectConsoleHandler
 from prefect.states import Cancelled, Failed
 
+from fewpass.flows.display.log_lines import JsonLines, wants_json
+from fewpass.flows.display.printing import log_printable, printable_errors
 from fewpass.flows.errors import BAD_REQUEST, FAILED, ToleranceMissed, exit_status, sentence
-from fewpass.flows.log_lines import JsonLines, wants_json
 from fewpass.flows.orchestration.artifacts import last_word
 from fewpass.flows.orchestration.cancelling import CancelWatch, was_cancelled
 from fewpass.flows.orchestration.parameters import require_no_secrets_in, validated
-from fewpass.flows.printing import log_printable, printable_errors
 from fewpass.storage.folder import Damaged
 from fewpass.storage.redaction import without_secrets
 

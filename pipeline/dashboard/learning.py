@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from fewpass.pipeline.plan.problem import problem_of
 from fewpass.pipeline.reporting.history import LossSums, mean_loss
 from fewpass.pipeline.reporting.time_table import BESIDE, reading_of
 from fewpass.pipeline.runs.lease import holder_of
 from fewpass.pipeline.runs.pace import NEWEST, silence
 from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
+from fewpass.pipeline.training.planning.problem import problem_of
 
 MOST_POINTS = 400  # of a curve: more than that cannot be told apart
 SHORTEST_S = 0.5  # of which a speed is told

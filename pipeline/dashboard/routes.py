@@ -25,8 +25,8 @@ from tornado import web
 from fewpass.pipeline.dashboard.hosts import NOTHING, OfThisMachine
 from fewpass.pipeline.dashboard.learning import learning
 from fewpass.pipeline.dashboard.metrics import CONTENT_TYPE, exposition, samples_of
-from fewpass.pipeline.execution.on_dask import TOPIC
-from fewpass.pipeline.refresh.generations import generations
+from fewpass.pipeline.executors.on_dask import TOPIC
+from fewpass.pipeline.models.refresh.generations import generations
 from fewpass.pipeline.reporting.safe_text import as_json
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.storage.folder import Folder

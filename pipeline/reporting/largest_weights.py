@@ -9,15 +9,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.pipeline.encoding.maps import Map
-from fewpass.pipeline.encoding.number_recipe import Number
-from fewpass.pipeline.encoding.recipe import Recipe
-from fewpass.pipeline.encoding.schema import recipe_in
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.ingestion.scaling import Scaler, unscaled
+from fewpass.pipeline.rows.scaling import Scaler, unscaled
+from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.predict import label_names
-from fewpass.pipeline.streaming.targets import label_text
+from fewpass.pipeline.tables.encoding.maps import Map
+from fewpass.pipeline.tables.encoding.number_recipe import Number
+from fewpass.pipeline.tables.encoding.recipe import Recipe
+from fewpass.pipeline.tables.encoding.schema import recipe_in
 
 NO_NAMES: Mapping[int, str] = MappingProxyType({})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fewpass.pipeline.execution.executor import Executor
+from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.reporting.drawing import can_draw
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.reliability import Reliability, reliability

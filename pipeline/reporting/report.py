@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.plan.problem import problem_of
 from fewpass.pipeline.reporting.drawing import can_draw
 from fewpass.pipeline.reporting.history import History, read_history
 from fewpass.pipeline.reporting.time_table import SweepTime, time_table, totals
@@ -13,6 +12,7 @@ from fewpass.pipeline.runs.model import Model, load_model
 from fewpass.pipeline.runs.outcome import Convergence
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import Saved
+from fewpass.pipeline.training.planning.problem import problem_of
 
 TIME = "report/time.png"
 IMAGE = "report/loss.png"
@@ -56,7 +56,7 @@ class RunReport(NamedTuple):
     warnings: list[str]  # why it was not expected to come to its end
     forecast: (
         dict[str, Any] | None
-    )  # what was foreseen; the fields of fewpass.pipeline.plan.forecast
+    )  # what was foreseen; the fields of fewpass.pipeline.training.planning.forecast
 
 
 class Told(NamedTuple):

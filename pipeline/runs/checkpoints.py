@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
-from fewpass.pipeline.execution.span import Stopwatch
 from fewpass.pipeline.runs.lease import Lease
 from fewpass.pipeline.runs.outcome import Event
 from fewpass.pipeline.runs.progress import Progress
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_snapshots import save
 from fewpass.pipeline.runs.saved import Content, Saved
+from fewpass.pipeline.training.span import Stopwatch
 from fewpass.solvers.protocol import Certificate
 from fewpass.storage.dataset import Dataset
 

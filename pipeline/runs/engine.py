@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from fewpass.pipeline.execution.executor import Executor
-from fewpass.pipeline.plan.auto import MethodChoice
-from fewpass.pipeline.plan.forecast import Forecast
+from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.runs.checkpoints import Checkpoints, Keeper
 from fewpass.pipeline.runs.outcome import Event, TrainingResult
 from fewpass.pipeline.runs.progress import Progress
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
+from fewpass.pipeline.training.planning.auto import MethodChoice
+from fewpass.pipeline.training.planning.forecast import Forecast
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ProblemStats, Weights
 from fewpass.storage.dataset import Dataset

@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.calibration import Calibration
 from fewpass.pipeline.errors import BadInput, PlanMismatch
-from fewpass.pipeline.execution.span import Job
-from fewpass.pipeline.ingestion.scaling import Scaler
 from fewpass.pipeline.matching import Matched, listed, match_features
-from fewpass.pipeline.plan.problem import problem_of
+from fewpass.pipeline.rows.scaling import Scaler
+from fewpass.pipeline.rows.targets import TargetRule, target_rule
 from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
 from fewpass.pipeline.runs.saved import Saved, require_array, unfit
 from fewpass.pipeline.settings.matching import BY_NAME, Matching
-from fewpass.pipeline.streaming.targets import TargetRule, target_rule
+from fewpass.pipeline.training.planning.problem import problem_of
+from fewpass.pipeline.training.span import Job
 from fewpass.solvers.protocol import Solver, State, Weights
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged

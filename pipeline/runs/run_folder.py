@@ -18,10 +18,10 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from fewpass.pipeline.errors import BadInput, PlanMismatch
 from fewpass.pipeline.places import RUN_FORMAT, RUN_KEY
-from fewpass.pipeline.plan.auto import MethodChoice
-from fewpass.pipeline.plan.forecast import Forecast
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
+from fewpass.pipeline.training.planning.auto import MethodChoice
+from fewpass.pipeline.training.planning.forecast import Forecast
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.hashed_names import HashedNames, require_columns
 from fewpass.storage.kinds import instead, kind_of

@@ -18,10 +18,10 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from fewpass.pipeline.calibration import Calibration
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.plan.mixing import LossDrift, Mixing
-from fewpass.pipeline.plan.rate import Marks
 from fewpass.pipeline.runs.grid import Choice
 from fewpass.pipeline.runs.validation import Validation
+from fewpass.pipeline.training.planning.mixing import LossDrift, Mixing
+from fewpass.pipeline.training.planning.rate import Marks
 from fewpass.solvers.protocol import Certificate, State, Weights
 from fewpass.storage.row_state import RowRecords
 from fewpass.storage.snapshot import Snapshot

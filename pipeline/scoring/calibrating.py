@@ -20,15 +20,15 @@ from fewpass.pipeline.calibration import (
     softmax_log_loss,
 )
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.execution.executor import Executor
-from fewpass.pipeline.execution.reduce import reduce
-from fewpass.pipeline.plan.problem import loss_of
+from fewpass.pipeline.executors.executor import Executor
+from fewpass.pipeline.rows.buffers import cut_rows
+from fewpass.pipeline.rows.targets import target_rule
 from fewpass.pipeline.runs.model import require_same_columns, stored_weights
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.scoring.evaluate import evaluation_job
 from fewpass.pipeline.scoring.probabilities import class_scores
-from fewpass.pipeline.streaming.buffers import cut_rows
-from fewpass.pipeline.streaming.targets import target_rule
+from fewpass.pipeline.training.planning.problem import loss_of
+from fewpass.pipeline.training.reduce import reduce
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Sum, Weights, same
 from fewpass.storage.dataset import Dataset

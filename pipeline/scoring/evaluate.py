@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.execution.executor import Executor
-from fewpass.pipeline.execution.reduce import ReduceReport, reduce
-from fewpass.pipeline.execution.span import Job
+from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.matching import Matched
-from fewpass.pipeline.plan.job import COPIES_OF_WEIGHTS, stats_of
-from fewpass.pipeline.plan.problem import loss_word, problem_of
+from fewpass.pipeline.rows.buffers import let_go_of_buffers
+from fewpass.pipeline.rows.resident import rows_in_memory
+from fewpass.pipeline.rows.targets import TargetRule, alike, label_text, shown, target_rule
+from fewpass.pipeline.rows.windows import IN_FLIGHT, OVERHEAD_BYTES, chunk_bytes, plan_windows
 from fewpass.pipeline.runs.model import Model, read_weights, require_same_columns
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.scoring.evaluate_classes import (
@@ -27,10 +27,10 @@ from fewpass.pipeline.scoring.evaluate_classes import (
 )
 from fewpass.pipeline.settings.matching import BY_NAME, Matching
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.streaming.buffers import let_go_of_buffers
-from fewpass.pipeline.streaming.resident import rows_in_memory
-from fewpass.pipeline.streaming.targets import TargetRule, alike, label_text, shown, target_rule
-from fewpass.pipeline.streaming.windows import IN_FLIGHT, OVERHEAD_BYTES, chunk_bytes, plan_windows
+from fewpass.pipeline.training.planning.job import COPIES_OF_WEIGHTS, stats_of
+from fewpass.pipeline.training.planning.problem import loss_word, problem_of
+from fewpass.pipeline.training.reduce import ReduceReport, reduce
+from fewpass.pipeline.training.span import Job
 from fewpass.solvers.kernels.scores import scores
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.losses.given import loss_sum

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.ingestion.scaling import Scaler
-from fewpass.pipeline.plan.problem import problem_of
+from fewpass.pipeline.rows.buffers import row_view
+from fewpass.pipeline.rows.scaling import Scaler
+from fewpass.pipeline.rows.targets import alike, label_text, shown, target_rule
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.evaluate import Evaluation, figures_of, positive_label, sum_of
 from fewpass.pipeline.scoring.predict import as_stepped
@@ -23,11 +24,10 @@ from fewpass.pipeline.scoring.reliability import summary as reliability_figures
 from fewpass.pipeline.scoring.room import budget, piece_bytes, room_of
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.sources import Expected, open_source
-from fewpass.pipeline.sources.as_written import labelled
-from fewpass.pipeline.sources.source import Parsed, Piece
-from fewpass.pipeline.streaming.buffers import row_view
-from fewpass.pipeline.streaming.targets import alike, label_text, shown, target_rule
+from fewpass.pipeline.tables.readers import Expected, open_source
+from fewpass.pipeline.tables.readers.as_written import labelled
+from fewpass.pipeline.tables.readers.source import Parsed, Piece
+from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Sum, add_parts
 from fewpass.storage.manifest import Labels

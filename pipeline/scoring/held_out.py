@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Protocol
 
-from fewpass.pipeline.execution.executor import Executor
-from fewpass.pipeline.execution.reduce import reduce
-from fewpass.pipeline.execution.span import Job
+from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.matching import Matched
 from fewpass.pipeline.runs.grid import Candidate, Choice, best_of, certificate_of, weights_of
 from fewpass.pipeline.runs.model import require_same_columns, sourced_weights, stored_weights
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.scoring.evaluate import Evaluation, evaluation_job, figures_of, sum_of
+from fewpass.pipeline.training.reduce import reduce
+from fewpass.pipeline.training.span import Job
 from fewpass.solvers.each_model import sum_each
 from fewpass.solvers.models import Task
 from fewpass.solvers.protocol import Certificate, State, Weights

@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.pipeline.ingestion.scaling import Scaler, unscaled
 from fewpass.pipeline.matching import Matched
 from fewpass.pipeline.memory import peak_memory_bytes
 from fewpass.pipeline.outputs import Output
 from fewpass.pipeline.places import is_data_set
-from fewpass.pipeline.plan.problem import loss_of
+from fewpass.pipeline.rows.buffers import row_view
+from fewpass.pipeline.rows.scaling import Scaler, unscaled
+from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.model import Model, require_same_columns, stored_weights
 from fewpass.pipeline.scoring.predictions import (
     STANDARD_OUTPUT,
@@ -29,9 +30,8 @@ from fewpass.pipeline.scoring.probabilities import Probabilities, class_scores, 
 from fewpass.pipeline.scoring.room import PIECE_SHARE, budget, piece_bytes, require_chunks, room_of
 from fewpass.pipeline.settings.matching import Matching
 from fewpass.pipeline.settings.source_options import SourceOptions, refuse_reading
-from fewpass.pipeline.sources import Expected, Source, open_source
-from fewpass.pipeline.streaming.buffers import row_view
-from fewpass.pipeline.streaming.targets import label_text
+from fewpass.pipeline.tables.readers import Expected, Source, open_source
+from fewpass.pipeline.training.planning.problem import loss_of
 from fewpass.solvers.kernels.scores import rank, scores
 from fewpass.solvers.protocol import Weights
 from fewpass.storage.dataset import Dataset

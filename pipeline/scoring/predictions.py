@@ -19,7 +19,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.streaming.targets import label_text
+from fewpass.pipeline.rows.targets import label_text
 from fewpass.storage.whole_file import whole_file
 
 Batch = Mapping[str, NDArray[Any]]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from fewpass.pipeline.plan.job import COPIES_OF_WEIGHTS
-from fewpass.pipeline.runs.model import Model
-from fewpass.pipeline.sources.room import ROW_SHARE, Room
-from fewpass.pipeline.streaming.windows import (
+from fewpass.pipeline.rows.windows import (
     IN_FLIGHT,
     OVERHEAD_BYTES,
     chunk_bytes,
     require_memory,
 )
+from fewpass.pipeline.runs.model import Model
+from fewpass.pipeline.tables.readers.room import ROW_SHARE, Room
+from fewpass.pipeline.training.planning.job import COPIES_OF_WEIGHTS
 from fewpass.storage.dataset import Dataset
 
 DEFAULT = 1 << 30  # bytes, for all but the weights

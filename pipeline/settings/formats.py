@@ -1,7 +1,7 @@
 """Which formats of sources there are: a word for each, and where its class is.
 
-A format is one file of pipeline/sources, and one line here (docs/extending.md).  Its class is
-imported when a source is opened, so the command line knows every word without any reader.
+A format is one file of pipeline/tables/readers, and one line here (docs/extending.md).  Its class
+is imported when a source is opened, so the command line knows every word without any reader.
 """
 
 from __future__ import annotations
@@ -9,21 +9,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 FORMATS = {
-    "libsvm": "fewpass.pipeline.sources.libsvm:LibsvmSource",
-    "csv": "fewpass.pipeline.sources.delimited:DelimitedSource",
-    "parquet": "fewpass.pipeline.sources.parquet:ParquetSource",
-    "npy": "fewpass.pipeline.sources.npy:NpySource",
-    "vw": "fewpass.pipeline.sources.vw:VowpalWabbitSource",
-    "npz": "fewpass.pipeline.sources.npz:NpzSource",
+    "libsvm": "fewpass.pipeline.tables.readers.libsvm:LibsvmSource",
+    "csv": "fewpass.pipeline.tables.readers.delimited:DelimitedSource",
+    "parquet": "fewpass.pipeline.tables.readers.parquet:ParquetSource",
+    "npy": "fewpass.pipeline.tables.readers.npy:NpySource",
+    "vw": "fewpass.pipeline.tables.readers.vw:VowpalWabbitSource",
+    "npz": "fewpass.pipeline.tables.readers.npz:NpzSource",
 }
 
 #: Formats of tables: what reads their cells as they are written, for columns that are encoded.
 TABLES = {
-    "csv": "fewpass.pipeline.sources.delimited_rows:DelimitedRows",
-    "parquet": "fewpass.pipeline.sources.arrow_rows:ParquetRows",
-    "arrow": "fewpass.pipeline.sources.arrow_rows:IpcRows",
-    "jsonl": "fewpass.pipeline.sources.json_rows:JsonRows",
-    "arff": "fewpass.pipeline.sources.arff:ArffRows",
+    "csv": "fewpass.pipeline.tables.readers.delimited_rows:DelimitedRows",
+    "parquet": "fewpass.pipeline.tables.readers.arrow_rows:ParquetRows",
+    "arrow": "fewpass.pipeline.tables.readers.arrow_rows:IpcRows",
+    "jsonl": "fewpass.pipeline.tables.readers.json_rows:JsonRows",
+    "arff": "fewpass.pipeline.tables.readers.arff:ArffRows",
 }
 
 #: What the names of files of a format end in: the classes' own `extensions`, told without them.

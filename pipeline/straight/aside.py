@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.pipeline.ingestion.partition import LISTED, PARTITION
 from fewpass.pipeline.runs.saved import LeftOut
-from fewpass.pipeline.sources.source import Parsed
+from fewpass.pipeline.tables.ingest.partition import LISTED, PARTITION
+from fewpass.pipeline.tables.readers.source import Parsed
 from fewpass.storage.table import Table, concatenate, n_bytes, take
 
 

@@ -17,23 +17,10 @@ from typing import Any
 import numpy as np
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.ingestion.layout import laid_out
-from fewpass.pipeline.ingestion.notes import note_on_standardising, notes_on
-from fewpass.pipeline.ingestion.reading import (
-    hashed_names_of,
-    raw_bytes,
-    schema_of,
-    stamps,
-)
-from fewpass.pipeline.ingestion.scaling import Scaler, measured, resolved
-from fewpass.pipeline.ingestion.target_map import LabelEncoder, TargetMap
-from fewpass.pipeline.plan.mixing import Mixing, advice
+from fewpass.pipeline.rows.scaling import Scaler, measured, resolved
+from fewpass.pipeline.rows.windows import OVERHEAD_BYTES
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.sources import Expected, open_source
-from fewpass.pipeline.sources.room import Room
-from fewpass.pipeline.sources.source import Source
-from fewpass.pipeline.sources.standard_input import STANDARD_INPUT, WORDS, is_standard_input
 from fewpass.pipeline.straight.aside import Judges
 from fewpass.pipeline.straight.moments import RunningMoments, Sums, likely_width
 from fewpass.pipeline.straight.reading import (
@@ -48,7 +35,20 @@ from fewpass.pipeline.straight.reading import (
     cut,
     sums,
 )
-from fewpass.pipeline.streaming.windows import OVERHEAD_BYTES
+from fewpass.pipeline.tables.ingest.layout import laid_out
+from fewpass.pipeline.tables.ingest.notes import note_on_standardising, notes_on
+from fewpass.pipeline.tables.ingest.reading import (
+    hashed_names_of,
+    raw_bytes,
+    schema_of,
+    stamps,
+)
+from fewpass.pipeline.tables.ingest.target_map import LabelEncoder, TargetMap
+from fewpass.pipeline.tables.readers import Expected, open_source
+from fewpass.pipeline.tables.readers.room import Room
+from fewpass.pipeline.tables.readers.source import Source
+from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT, WORDS, is_standard_input
+from fewpass.pipeline.training.planning.mixing import Mixing, advice
 from fewpass.storage.addresses import local_path
 from fewpass.storage.hashed_names import HashedNames
 from fewpass.storage.in_memory import MemoryDataset

@@ -8,18 +8,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from fewpass.pipeline.ingestion.reading import raw_bytes
-from fewpass.pipeline.plan.auto import MethodChoice
-from fewpass.pipeline.plan.job import tasks_of
-from fewpass.pipeline.plan.lam_path import with_lam_path
-from fewpass.pipeline.plan.trial import WARM_UP_ROWS, step_over
+from fewpass.pipeline.rows.buffers import row_view, unit_weights
+from fewpass.pipeline.rows.windows import OVERHEAD_BYTES
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.sources.standard_input import is_standard_input
 from fewpass.pipeline.straight.first_rows import BUFFERS_AT_ONCE, FirstRows, found_from_anywhere
 from fewpass.pipeline.straight.known import Known, choose_straight, require_room
 from fewpass.pipeline.straight.reading import STEADY_BYTES
-from fewpass.pipeline.streaming.buffers import row_view, unit_weights
-from fewpass.pipeline.streaming.windows import OVERHEAD_BYTES
+from fewpass.pipeline.tables.ingest.reading import raw_bytes
+from fewpass.pipeline.tables.readers.standard_input import is_standard_input
+from fewpass.pipeline.training.planning.auto import MethodChoice
+from fewpass.pipeline.training.planning.job import tasks_of
+from fewpass.pipeline.training.planning.lam_path import with_lam_path
+from fewpass.pipeline.training.planning.trial import WARM_UP_ROWS, step_over
 from fewpass.solvers.protocol import Block, Solver, Walk
 
 

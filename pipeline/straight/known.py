@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import return_freed_memory
-from fewpass.pipeline.plan.auto import MethodChoice, for_one_pass
-from fewpass.pipeline.plan.job import IN_PLACE, sampled_sigma_square, solver_of, stats_of, tasks_of
-from fewpass.pipeline.plan.problem import problem_of
+from fewpass.pipeline.rows.targets import TargetRule, target_rule
+from fewpass.pipeline.rows.windows import OVERHEAD_BYTES
 from fewpass.pipeline.settings.methods import Auto, Method
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.straight.first_rows import BUFFERS_AT_ONCE, FirstRows, room_for_judges
 from fewpass.pipeline.straight.moments import moments_of
-from fewpass.pipeline.streaming.targets import TargetRule, target_rule
-from fewpass.pipeline.streaming.windows import OVERHEAD_BYTES
+from fewpass.pipeline.training.planning.auto import MethodChoice, for_one_pass
+from fewpass.pipeline.training.planning.job import (
+    IN_PLACE,
+    sampled_sigma_square,
+    solver_of,
+    stats_of,
+    tasks_of,
+)
+from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ColumnMoments, ProblemStats, Solver
 from fewpass.solvers.registry import method_class

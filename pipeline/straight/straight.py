@@ -18,12 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.execution.span import Stopwatch, this_worker, told
-from fewpass.pipeline.execution.walk import SpanReport
-from fewpass.pipeline.ingestion.units import remedy, unlike_rows
 from fewpass.pipeline.memory import peak_memory_bytes
-from fewpass.pipeline.plan.ill_conditioned import Columns, ill_conditioned
-from fewpass.pipeline.plan.mixing import LossDrift, drift_sentence, sorted_sentence
+from fewpass.pipeline.rows.buffers import row_view, unit_weights
+from fewpass.pipeline.rows.units import remedy, unlike_rows
+from fewpass.pipeline.rows.windows import Window, WindowPlan, row_order
 from fewpass.pipeline.runs.engine import Training
 from fewpass.pipeline.runs.grid import Choice, weights_of
 from fewpass.pipeline.runs.model import read_out
@@ -39,8 +37,10 @@ from fewpass.pipeline.straight.judging import choose, judges_of, record_of
 from fewpass.pipeline.straight.known import Known, require_room
 from fewpass.pipeline.straight.moments import GROWTH, moments_of, with_room
 from fewpass.pipeline.straight.reading import Buffer, Position, ReadAhead
-from fewpass.pipeline.streaming.buffers import row_view, unit_weights
-from fewpass.pipeline.streaming.windows import Window, WindowPlan, row_order
+from fewpass.pipeline.training.planning.ill_conditioned import Columns, ill_conditioned
+from fewpass.pipeline.training.planning.mixing import LossDrift, drift_sentence, sorted_sentence
+from fewpass.pipeline.training.span import Stopwatch, this_worker, told
+from fewpass.pipeline.training.walk import SpanReport
 from fewpass.solvers.protocol import (
     Block,
     Certificate,

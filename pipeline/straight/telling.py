@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fewpass.pipeline.places import is_file_on_web
-from fewpass.pipeline.sources.standard_input import WORDS
+from fewpass.pipeline.tables.readers.standard_input import WORDS
 from fewpass.storage.addresses import local_path
 from fewpass.storage.folder import Folder
 from fewpass.storage.kinds import OWN, kind_of

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.execution.span import Stopwatch, this_worker
 from fewpass.pipeline.memory import peak_memory_bytes
 from fewpass.pipeline.runs.engine import Training
 from fewpass.pipeline.runs.outcome import Event, TrainingResult
@@ -23,6 +22,7 @@ from fewpass.pipeline.runs.packing import unpack_state
 from fewpass.pipeline.runs.saved import Content, Saved, require_array, unfit
 from fewpass.pipeline.runs.shapes import misfit
 from fewpass.pipeline.training.feature_data import feature_data, find_nu
+from fewpass.pipeline.training.span import Stopwatch, this_worker
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Certificate, ProblemStats
 from fewpass.solvers.simba.lazy import (

@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from fewpass.pipeline.plan.forecast import Forecast
-from fewpass.pipeline.plan.job import groups_of, make_job
+from fewpass.pipeline.rows.resident import let_go
 from fewpass.pipeline.runs.checkpoints import Checkpoints, Keeper
 from fewpass.pipeline.runs.engine import Training
 from fewpass.pipeline.runs.model import stored_weights
@@ -26,8 +25,9 @@ from fewpass.pipeline.runs.saved import Content, GroupDone, Saved, unfit
 from fewpass.pipeline.scoring.calibrating import calibrate
 from fewpass.pipeline.scoring.held_out import AsRead, choose_lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.streaming.resident import let_go
 from fewpass.pipeline.training.passes import Passes
+from fewpass.pipeline.training.planning.forecast import Forecast
+from fewpass.pipeline.training.planning.job import groups_of, make_job
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.multi_model import jointly
 from fewpass.solvers.protocol import Certificate, ProblemStats, Weights, same

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.plan.job import stats_of
-from fewpass.pipeline.plan.problem import problem_of
+from fewpass.pipeline.rows.targets import target_rule
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.streaming.targets import target_rule
+from fewpass.pipeline.training.planning.job import stats_of
+from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.solvers.drive import NO_ROW_STATE, sweeps
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.dual.sdca_state import RUNNING, read_column

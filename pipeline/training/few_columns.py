@@ -12,14 +12,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fewpass.pipeline.plan.auto import FEW_COLUMNS
-from fewpass.pipeline.plan.job import stats_of
-from fewpass.pipeline.plan.problem import problem_of
+from fewpass.pipeline.rows.buffers import row_view, unit_weights
+from fewpass.pipeline.rows.targets import target_rule
 from fewpass.pipeline.runs.outcome import Convergence, Event, Trained
 from fewpass.pipeline.runs.saved import Cursor
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.streaming.buffers import row_view, unit_weights
-from fewpass.pipeline.streaming.targets import target_rule
+from fewpass.pipeline.training.planning.auto import FEW_COLUMNS
+from fewpass.pipeline.training.planning.job import stats_of
+from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.solvers.batch.newton_in_memory import minimise
 from fewpass.solvers.estimates.expected_passes import conditioning
 from fewpass.solvers.protocol import Block, Certificate, Weights

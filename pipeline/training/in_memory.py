@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.pipeline.execution.calling_thread import CallingThread
-from fewpass.pipeline.plan.job import choice_of
+from fewpass.pipeline.executors.calling_thread import CallingThread
 from fewpass.pipeline.runs.checkpoints import Checkpoints, Keeper
 from fewpass.pipeline.runs.engine import Training
 from fewpass.pipeline.runs.outcome import Event, Trained
@@ -19,6 +18,7 @@ from fewpass.pipeline.runs.saved import Content
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.few_columns import train_few_columns
 from fewpass.pipeline.training.passes import Passes
+from fewpass.pipeline.training.planning.job import choice_of
 from fewpass.solvers.protocol import Certificate, Weights
 from fewpass.storage.in_memory import MemoryDataset
 from fewpass.storage.objects import Stored

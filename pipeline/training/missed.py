@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from fewpass.pipeline.plan.auto import passes_of
-from fewpass.pipeline.plan.job import choice_of, make_job
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.settings.methods import Auto
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_passes
+from fewpass.pipeline.training.planning.auto import passes_of
+from fewpass.pipeline.training.planning.job import choice_of, make_job
 from fewpass.solvers.registry import method_class
 from fewpass.storage.dataset import Dataset
 

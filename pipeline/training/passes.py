@@ -12,11 +12,8 @@ from typing import Any
 
 from fewpass.pipeline.calibration import Calibration
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.plan.advice import warnings
-from fewpass.pipeline.plan.auto import far_behind
-from fewpass.pipeline.plan.forecast import Forecast, forecast
-from fewpass.pipeline.plan.job import make_job, solver_of_job
-from fewpass.pipeline.plan.rate import Mark, left_passes, noted
+from fewpass.pipeline.rows.resident import let_go, rows_in_memory
+from fewpass.pipeline.rows.row_state import RowStateInMemory
 from fewpass.pipeline.runs.engine import Training
 from fewpass.pipeline.runs.grid import Choice, certificate_of, weights_of
 from fewpass.pipeline.runs.model import (
@@ -32,9 +29,12 @@ from fewpass.pipeline.scoring.calibrating import calibrate
 from fewpass.pipeline.scoring.held_out import choose_lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.streaming.resident import let_go, rows_in_memory
-from fewpass.pipeline.streaming.row_state import RowStateInMemory
 from fewpass.pipeline.training.early_stopping import EarlyStopping, within
+from fewpass.pipeline.training.planning.advice import warnings
+from fewpass.pipeline.training.planning.auto import far_behind
+from fewpass.pipeline.training.planning.forecast import Forecast, forecast
+from fewpass.pipeline.training.planning.job import make_job, solver_of_job
+from fewpass.pipeline.training.planning.rate import Mark, left_passes, noted
 from fewpass.pipeline.training.position import require_method, require_position
 from fewpass.pipeline.training.sweeps import Sweeps
 from fewpass.solvers.losses import Problem

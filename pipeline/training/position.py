@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from fewpass.pipeline.rows.windows import WindowPlan, windows_per_turn
 from fewpass.pipeline.runs.saved import Cursor, Saved, unfit
-from fewpass.pipeline.streaming.windows import WindowPlan, windows_per_turn
 from fewpass.solvers.protocol import Solver, Walk
 from fewpass.storage.snapshot import Snapshot
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.places import ELSEWHERE, require_outside, shown, what_is_at
-from fewpass.pipeline.plan.auto import MethodChoice
-from fewpass.pipeline.plan.job import choice_of, make_job
-from fewpass.pipeline.plan.lam_path import with_lam_path
-from fewpass.pipeline.plan.memory import with_memory
 from fewpass.pipeline.runs.model import weights_to_start_at
 from fewpass.pipeline.runs.run_folder import LOG, RunFolder, RunRecord
 from fewpass.pipeline.scoring.calibrating import require_calibratable
 from fewpass.pipeline.scoring.evaluate import evaluation_job
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
+from fewpass.pipeline.training.planning.auto import MethodChoice
+from fewpass.pipeline.training.planning.job import choice_of, make_job
+from fewpass.pipeline.training.planning.lam_path import with_lam_path
+from fewpass.pipeline.training.planning.memory import with_memory
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.locations import Location
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fewpass.pipeline.execution.span import Job
+from fewpass.pipeline.training.span import Job
 from fewpass.solvers.protocol import Part, Reduce, State, Walk, copy_state, with_row_version
 from fewpass.storage.row_state import NOTHING_YET
 

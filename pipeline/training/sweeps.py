@@ -12,17 +12,17 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fewpass.pipeline.execution.executor import Executor
-from fewpass.pipeline.execution.reduce import ReduceReport, reduce
-from fewpass.pipeline.execution.span import Job, Stopwatch, told
-from fewpass.pipeline.execution.walk import Position, SpanReport, WalkDriver
+from fewpass.pipeline.executors.executor import Executor
+from fewpass.pipeline.rows.row_state import RowStateInMemory
 from fewpass.pipeline.runs.engine import Stopped
 from fewpass.pipeline.runs.outcome import Event
 from fewpass.pipeline.runs.progress import Progress
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_snapshots import read_state
-from fewpass.pipeline.streaming.row_state import RowStateInMemory
+from fewpass.pipeline.training.reduce import ReduceReport, reduce
+from fewpass.pipeline.training.span import Job, Stopwatch, told
 from fewpass.pipeline.training.state_tasks import absorb_sum, join_own_streams, join_streams
+from fewpass.pipeline.training.walk import Position, SpanReport, WalkDriver
 from fewpass.solvers.multi_model import appraisal
 from fewpass.solvers.protocol import (
     Certificate,

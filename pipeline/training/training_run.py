@@ -14,12 +14,9 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fewpass.pipeline.encoding.schema import told_columns
 from fewpass.pipeline.errors import NoWorkers
-from fewpass.pipeline.execution.executor import Executor
-from fewpass.pipeline.plan.forecast import Forecast
-from fewpass.pipeline.plan.job import is_grouped, make_job
-from fewpass.pipeline.plan.rate import left_passes
+from fewpass.pipeline.executors.executor import Executor
+from fewpass.pipeline.rows.resident import let_go
 from fewpass.pipeline.runs.checkpoints import Checkpoints
 from fewpass.pipeline.runs.engine import Engine, Stopped, Training
 from fewpass.pipeline.runs.lease import Lease
@@ -28,10 +25,13 @@ from fewpass.pipeline.runs.progress import Progress
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.runs.saved import Amount, Cursor, Saved
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
-from fewpass.pipeline.streaming.resident import let_go
+from fewpass.pipeline.tables.encoding.schema import told_columns
 from fewpass.pipeline.training.class_groups import ClassGroups
 from fewpass.pipeline.training.early_stopping import within
 from fewpass.pipeline.training.passes import Passes
+from fewpass.pipeline.training.planning.forecast import Forecast
+from fewpass.pipeline.training.planning.job import is_grouped, make_job
+from fewpass.pipeline.training.planning.rate import left_passes
 from fewpass.pipeline.training.prepared import Prepared, prepare, prepared_again
 from fewpass.solvers.kernels.compiling import Compiling
 from fewpass.solvers.losses import Problem

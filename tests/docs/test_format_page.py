@@ -2,9 +2,9 @@
 
 import re
 
-from fewpass.pipeline.execution.walk import SpanReport
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.runs.saved import Attributes, Cursor
+from fewpass.pipeline.training.walk import SpanReport
 from fewpass.storage.manifest import ChunkTable, Manifest
 from fewpass.storage.schema import Schema
 from tests.conftest import PROJECT

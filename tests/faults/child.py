@@ -43,7 +43,7 @@ def prepare() -> None:
     import fewpass.flows.scoring
     import fewpass.flows.training
     import fewpass.pipeline.reporting.pictures  # noqa: F401
-    from fewpass.pipeline.ingestion import buckets, held
+    from fewpass.pipeline.tables.ingest import buckets, held
 
     buckets.PLANNED, buckets.LARGEST, held.HELD = 1e-4, 2e-4, 0.0
 

@@ -106,8 +106,8 @@ def _rows_in(raw: bytes) -> tuple[int, ...]:
 def read(path: str, way: str) -> None:
     """Read a file as ingest, predict and evaluate do; print how many rows were kept and refused."""
     from fewpass.pipeline.settings.source_options import SourceOptions
-    from fewpass.pipeline.sources import Expected, open_source
-    from fewpass.pipeline.sources.room import Room
+    from fewpass.pipeline.tables.readers import Expected, open_source
+    from fewpass.pipeline.tables.readers.room import Room
 
     given: dict[str, Any] = {"on_bad_row": "refuse" if way == "refuse" else "skip"}
     if way == "encoded" and Path(path).name.split(".")[1] in _TABLES:
@@ -129,7 +129,7 @@ _TABLES = ("csv", "tsv", "jsonl", "arff", "parquet", "arrow", "arrows", "feather
 
 def _before(path: str, options: Any, expected: Any) -> Any:
     """Return the columns of the whole file."""
-    from fewpass.pipeline.sources import open_source
+    from fewpass.pipeline.tables.readers import open_source
 
     whole = Path(path).with_name(f"whole-{Path(path).name}")
     if not whole.exists():

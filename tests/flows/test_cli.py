@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from fewpass.flows import cli
+from fewpass.flows.display.meter import Meter
 from fewpass.flows.looking import faults
-from fewpass.flows.meter import Meter
 from fewpass.flows.options import Ingest, PlanSource, Reading, Training, Where
 from fewpass.flows.settings import as_toml, ingest_settings, source_options, training_settings
 from fewpass.flows.wrong_words import OTHER_NAMES

@@ -10,11 +10,11 @@ import pytest
 from fewpass.flows.cli import main
 from fewpass.pipeline.compiling_ahead import warm_up
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.execution import semaphores
-from fewpass.pipeline.execution.executor import open_executor
+from fewpass.pipeline.executors import semaphores
+from fewpass.pipeline.executors.executor import open_executor
 from fewpass.pipeline.scoring.predictions import open_predictions
 from fewpass.pipeline.settings.execution import Execution
-from fewpass.pipeline.sources import open_source
+from fewpass.pipeline.tables.readers import open_source
 
 COMMAND = "from fewpass.flows.cli import command_line; command_line()"
 
@@ -52,7 +52,7 @@ def test_a_closed_stream_is_told_in_a_sentence(tmp_path, words, closed, status, 
 def test_no_file_takes_the_number_of_a_closed_stream(tmp_path):
     """Whatever a library tells on number 2 would go into the user's file."""
     code = (
-        "import os; from fewpass.flows.printing import fill_closed_streams as fill; fill(); "
+        "import os; from fewpass.flows.display.printing import fill_closed_streams as fill; fill(); "
         "os.write(3, str(os.open('made', os.O_CREAT | os.O_WRONLY)).encode())"
     )
     subprocess.run(

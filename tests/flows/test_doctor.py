@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.runs.lease import KEY, Holder, Lease
 from fewpass.pipeline.runs.pace import FLOOR_S, TIMES, silence, silence_of
 from fewpass.pipeline.runs.run_folder import LOG, RunFolder

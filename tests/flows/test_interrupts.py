@@ -182,8 +182,8 @@ def test_a_stopped_ingest_says_what_is_kept(tmp_path, monkeypatch, capsys, held,
     def display(_terminal):
         yield lambda progress: progress.phase == at and signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr("fewpass.pipeline.ingestion.held.HELD", held)  # share of the memory
-    monkeypatch.setattr("fewpass.pipeline.ingestion.progress.REPORT_EVERY", 0.0)
+    monkeypatch.setattr("fewpass.pipeline.tables.ingest.held.HELD", held)  # share of the memory
+    monkeypatch.setattr("fewpass.pipeline.tables.ingest.progress.REPORT_EVERY", 0.0)
     (tmp_path / "rows.svm").write_text("1 1:0.5\n-1 2:0.5\n" * 500)
     words = ["ingest", str(tmp_path / "rows.svm"), data := str(tmp_path / "data"), "-q"]
     with monkeypatch.context() as stopped:

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.reporting.model_card import model_card
 from fewpass.pipeline.reporting.report import draw_report
 from fewpass.pipeline.runs.run_folder import RunFolder

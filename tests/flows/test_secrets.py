@@ -9,10 +9,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from fewpass.flows.cli import main
-from fewpass.pipeline.ingestion import held, phases
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.sources.finding import find
-from fewpass.pipeline.sources.lines import first_lines
+from fewpass.pipeline.tables.ingest import held, phases
+from fewpass.pipeline.tables.readers.finding import find
+from fewpass.pipeline.tables.readers.lines import first_lines
 from fewpass.storage.addresses import BadAddress
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder

@@ -9,8 +9,7 @@ import pytest
 
 from fewpass.flows.cli import main
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.execution.threads import InProcess
-from fewpass.pipeline.ingestion.phases import ingest
+from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
 from fewpass.pipeline.scoring.evaluate import evaluate
@@ -19,6 +18,7 @@ from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.matching import Matching
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged

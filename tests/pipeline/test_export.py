@@ -10,8 +10,8 @@ from onnxruntime import InferenceSession
 from safetensors import safe_open
 
 import fewpass
-from fewpass.pipeline.estimators import LinearClassifier, LinearRegressor, from_run
-from tests.pipeline.estimators.test_estimators import rows
+from fewpass.pipeline.models.estimators import LinearClassifier, LinearRegressor, from_run
+from tests.pipeline.models.estimators.test_estimators import rows
 
 WORDS = np.array(["no", "so", "yes"])
 

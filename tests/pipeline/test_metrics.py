@@ -14,8 +14,8 @@ from fewpass.pipeline.dashboard.learning import learning
 from fewpass.pipeline.dashboard.metrics import METRICS, exposition, samples_of
 from fewpass.pipeline.dashboard.routes import runs_at
 from fewpass.pipeline.dashboard.server import _serve
-from fewpass.pipeline.execution.threads import InProcess
-from fewpass.pipeline.refresh.publishing import publish
+from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.models.refresh.publishing import publish
 from fewpass.pipeline.runs.lease import Lease
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.training_plan import TrainingPlan

@@ -14,7 +14,7 @@ import pytest
 from websockets.sync.client import connect
 
 from fewpass.pipeline.dashboard.server import _serve
-from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.runs.lease import Lease
 from fewpass.pipeline.runs.run_folder import LOG, RunFolder
 from fewpass.pipeline.settings.training_plan import TrainingPlan

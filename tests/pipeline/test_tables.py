@@ -13,14 +13,10 @@ import pytest
 from fewpass import from_run
 from fewpass.flows.cli import main
 from fewpass.flows.flags import in_flags
-from fewpass.pipeline.encoding.fitting import Rules, fitted
-from fewpass.pipeline.encoding.recipe import Recipe
-from fewpass.pipeline.encoding.schema import recipe_in
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.execution.threads import InProcess
-from fewpass.pipeline.ingestion.phases import ingest
-from fewpass.pipeline.refresh.generations import carry_out
-from fewpass.pipeline.refresh.refreshing import (
+from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.models.refresh.generations import carry_out
+from fewpass.pipeline.models.refresh.refreshing import (
     ingest_plan,
     next_generation,
     training_plan,
@@ -30,6 +26,10 @@ from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
+from fewpass.pipeline.tables.encoding.fitting import Rules, fitted
+from fewpass.pipeline.tables.encoding.recipe import Recipe
+from fewpass.pipeline.tables.encoding.schema import recipe_in
+from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.dataset import Dataset
 

@@ -9,9 +9,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.class_weight import compute_sample_weight
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.execution.executor import open_executor
-from fewpass.pipeline.execution.threads import InProcess
-from fewpass.pipeline.plan.job import make_job, solver_of
+from fewpass.pipeline.executors.executor import open_executor
+from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.rows.buffers import row_view
+from fewpass.pipeline.rows.targets import target_rule
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.packing import named_fields
 from fewpass.pipeline.runs.run_folder import RunFolder
@@ -22,8 +23,7 @@ from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.streaming.buffers import row_view
-from fewpass.pipeline.streaming.targets import target_rule
+from fewpass.pipeline.training.planning.job import make_job, solver_of
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.dual.psdca import Psdca
 from fewpass.solvers.dual.sdca import Sdca

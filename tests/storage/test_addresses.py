@@ -15,15 +15,15 @@ import pytest
 
 from fewpass.flows.cli import main
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.execution.threads import InProcess
-from fewpass.pipeline.ingestion.phases import ingest
-from fewpass.pipeline.ingestion.work_dir import WorkDir, work_dir_path
+from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.reporting.report import draw_report
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.scoring.predictions import open_predictions
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.sources.finding import find
+from fewpass.pipeline.tables.ingest.phases import ingest
+from fewpass.pipeline.tables.ingest.work_dir import WorkDir, work_dir_path
+from fewpass.pipeline.tables.readers.finding import find
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.addresses import ALLOWED, BadAddress, open_store
 from fewpass.storage.dataset import Dataset

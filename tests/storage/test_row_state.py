@@ -5,8 +5,8 @@ import shutil
 import numpy as np
 import pytest
 
-from fewpass.pipeline.execution.executor import open_executor
-from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.executors.executor import open_executor
+from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.runs.run_faults import run_faults
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.execution import Execution
@@ -32,7 +32,7 @@ METHODS = {
 @pytest.fixture(autouse=True)
 def short_spans(monkeypatch):
     """A window each, so that there is a snapshot in the middle of a pass."""
-    monkeypatch.setattr("fewpass.pipeline.execution.walk.SPAN_SECONDS", 1e-9)
+    monkeypatch.setattr("fewpass.pipeline.training.walk.SPAN_SECONDS", 1e-9)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fewpass.pipeline.encoding.schema import told_columns
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.reporting.largest_weights import NamedWeight, classes_of, largest_weights
 from fewpass.pipeline.reporting.page.judging import judging
@@ -24,10 +23,11 @@ from fewpass.pipeline.reporting.page.pieces import (
 from fewpass.pipeline.reporting.page.quality import Quality
 from fewpass.pipeline.reporting.report import RunReport, Told
 from fewpass.pipeline.reporting.safe_text import as_html
+from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.runs.outcome import Convergence
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.streaming.targets import label_text
+from fewpass.pipeline.tables.encoding.schema import told_columns
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged
 from fewpass.storage.manifest import Labels, Manifest, Values

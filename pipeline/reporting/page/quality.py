@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.execution.executor import Executor
-from fewpass.pipeline.execution.reduce import ReduceReport
+from fewpass.pipeline.executors.executor import Executor
+from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.evaluate import Evaluation, ScorePart, figures_of, judged, score_bins
 from fewpass.pipeline.scoring.evaluate_classes import ClassPart
 from fewpass.pipeline.scoring.predict import label_names
 from fewpass.pipeline.scoring.reliability import Reliability, reliability
-from fewpass.pipeline.streaming.targets import label_text
+from fewpass.pipeline.training.reduce import ReduceReport
 from fewpass.solvers.kernels.scores import scores
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Sum, Weights

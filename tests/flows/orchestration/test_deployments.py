@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.runs.lease import KEY, holder_of
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.training_plan import TrainingPlan

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.reporting.learners import learners_sentence
 from fewpass.pipeline.reporting.report import draw_report
 from fewpass.pipeline.runs.model import load_model

@@ -20,9 +20,9 @@ from fewpass.pipeline.calibration import (
     softmax_log_loss,
 )
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.execution.threads import InProcess
-from fewpass.pipeline.export.formats import export
-from fewpass.pipeline.export.plain_model import of_run
+from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.models.export.formats import export
+from fewpass.pipeline.models.export.plain_model import of_run
 from fewpass.pipeline.scoring.probabilities import caution, probabilities_of
 from fewpass.pipeline.scoring.reliability import reliability, wilson
 from testing.datasets import make

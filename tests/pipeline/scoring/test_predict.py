@@ -11,8 +11,8 @@ import pyarrow.parquet
 import pytest
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.execution.threads import InProcess
-from fewpass.pipeline.ingestion.phases import ingest
+from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.rows import windows
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.scoring import room
@@ -22,7 +22,7 @@ from fewpass.pipeline.scoring.predictions import open_predictions
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.streaming import windows
+from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.folder import Folder
 

@@ -4,10 +4,10 @@ import sys
 
 import pytest
 
+from fewpass.pipeline.rows.windows import OVERHEAD_BYTES
 from fewpass.pipeline.straight import first_rows, reading
 from fewpass.pipeline.straight.forecast import foresee
 from fewpass.pipeline.straight.reading import STEADY_BYTES
-from fewpass.pipeline.streaming.windows import OVERHEAD_BYTES
 from tests.pipeline.straight.test_straight import ONEPASS, lines, plan_of
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from fewpass.pipeline.clicks import write_clicks
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.rows.windows import OVERHEAD_BYTES
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.streaming.windows import OVERHEAD_BYTES
 from fewpass.pipeline.training.training_run import TrainingRun
 
 MEMORY = 140_000_000

@@ -12,15 +12,15 @@ from sklearn.datasets import load_svmlight_file
 import fewpass
 from fewpass.flows.orchestration.session import Session, stages
 from fewpass.pipeline.errors import BadInput, PlanMismatch
-from fewpass.pipeline.execution.threads import InProcess
-from fewpass.pipeline.plan.mixing import Mixing
+from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.rows.windows import Window, WindowPlan, row_order
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.straight import first_rows, reading
 from fewpass.pipeline.straight.aside import Judges
-from fewpass.pipeline.streaming.windows import Window, WindowPlan, row_order
+from fewpass.pipeline.training.planning.mixing import Mixing
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.drive import block_of
 from fewpass.solvers.onepass.onepass import Onepass
@@ -214,7 +214,7 @@ def test_another_version_on_a_server_is_not_gone_on_with(tmp_path):
 
 
 def test_rows_put_aside_are_those_of_an_ingest_and_judge_the_same(tmp_path, monkeypatch):
-    monkeypatch.setattr("fewpass.pipeline.ingestion.partition.PIECE_BYTES", 2_000)
+    monkeypatch.setattr("fewpass.pipeline.tables.ingest.partition.PIECE_BYTES", 2_000)
     (tmp_path / "rows.svm").write_text(lines(grow=False))
     given = {"test_fraction": 0.25, "options": {"n_features": D}}
     found = run(plan_of(tmp_path / "rows.svm", given, seed=5), tmp_path / "run").result

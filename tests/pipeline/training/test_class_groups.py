@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.memory import usable_memory_bytes
-from fewpass.pipeline.plan.auto import choose
-from fewpass.pipeline.plan.forecast import forecast
-from fewpass.pipeline.plan.job import groups_of, is_grouped, make_job
-from fewpass.pipeline.plan.memory import with_memory
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.scoring.evaluate import evaluate
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.planning.auto import choose
+from fewpass.pipeline.training.planning.forecast import forecast
+from fewpass.pipeline.training.planning.job import groups_of, is_grouped, make_job
+from fewpass.pipeline.training.planning.memory import with_memory
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.registry import loss_class
 from testing.datasets import make

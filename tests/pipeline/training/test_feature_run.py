@@ -8,8 +8,8 @@ import pytest
 from fewpass.flows.cli import main
 from fewpass.pipeline.dashboard.learning import learning
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.execution.executor import open_executor
-from fewpass.pipeline.execution.threads import InProcess
+from fewpass.pipeline.executors.executor import open_executor
+from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.reporting.history import read_history
 from fewpass.pipeline.reporting.model_card import model_card
 from fewpass.pipeline.runs.model import load_model

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.execution.threads import InProcess
-from fewpass.pipeline.ingestion.column_statistics import ColumnStatistics
-from fewpass.pipeline.ingestion.scaling import Scaler
+from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.rows.column_statistics import ColumnStatistics
+from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun

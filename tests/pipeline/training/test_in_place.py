@@ -5,14 +5,14 @@ import tracemalloc
 import pytest
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.execution.executor import open_executor
-from fewpass.pipeline.execution.threads import InProcess
-from fewpass.pipeline.plan.forecast import forecast
-from fewpass.pipeline.plan.job import make_job
+from fewpass.pipeline.executors.executor import open_executor
+from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.rows.windows import OVERHEAD_BYTES
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.streaming.windows import OVERHEAD_BYTES
+from fewpass.pipeline.training.planning.forecast import forecast
+from fewpass.pipeline.training.planning.job import make_job
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage import objects
 from testing.datasets import wide_table, write

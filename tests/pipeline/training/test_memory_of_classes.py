@@ -5,11 +5,11 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from fewpass.pipeline.execution import reduce, walk
-from fewpass.pipeline.execution.threads import InProcess
-from fewpass.pipeline.plan.forecast import memory_of
-from fewpass.pipeline.plan.job import make_job
+from fewpass.pipeline.executors import reduce, walk
+from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.planning.forecast import memory_of
+from fewpass.pipeline.training.planning.job import make_job
 from fewpass.storage import objects
 from testing.datasets import wide_table, write
 from testing.interruptions import trained

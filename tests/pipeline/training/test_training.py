@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from fewpass.pipeline.errors import BadInput, PlanMismatch
-from fewpass.pipeline.execution.executor import open_executor
-from fewpass.pipeline.execution.reduce import reduce
-from fewpass.pipeline.execution.threads import InProcess
-from fewpass.pipeline.plan.job import make_job
+from fewpass.pipeline.executors.executor import open_executor
+from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.rows import resident
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.packing import unpack_state
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.streaming import resident
+from fewpass.pipeline.training.planning.job import make_job
+from fewpass.pipeline.training.reduce import reduce
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.dual.sdca_state import SdcaState
 from fewpass.solvers.gradient import GRADIENT
@@ -122,7 +122,7 @@ def test_bits_do_not_depend_on_where_it_runs(tmp_path, quiet_runs, execution):
 )
 def test_interrupted_anywhere_equals_uninterrupted(tmp_path, settings, monkeypatch):
     monkeypatch.setattr("fewpass.solvers.sag.RENEW_EVERY", 2)
-    monkeypatch.setattr("fewpass.pipeline.execution.walk.FASTER", 4)  # more places to stop at
+    monkeypatch.setattr("fewpass.pipeline.training.walk.FASTER", 4)  # more places to stop at
     layout = "dense" if "streams" in settings else "sparse"
     n = (
         2000 if settings.get("passes", 1) == 1 else 1000

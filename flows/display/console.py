@@ -1,0 +1,172 @@
+"""Where words go: results to standard output, everything about the way there to standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import Any
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.segment import Segment
+from rich.table import Table
+
+from fewpass.flows import cluster_logs
+from fewpass.flows.display.log_lines import Line, json_line
+from fewpass.flows.display.printing import printable
+from fewpass.flows.flags import in_flags
+from fewpass.flows.options import Output
+from fewpass.pipeline.reporting.safe_text import without_control
+from fewpass.storage.redaction import without_secrets
+
+WARNINGS = ("yellow", "red")  # styles
+MOST_COLUMNS = 100  # that people are shown one by one
+LARGE = 1e4  # from here on decimals say little
+
+
+class Screen(Console):
+    """A console that shows control characters in what it is given instead of obeying them."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Render, all text printable; what moves the cursor is rich's own."""
+        for segment in super().render(renderable, options):
+            if segment.control is None:
+                yield Segment(without_control(segment.text), segment.style)
+            else:
+                yield segment
+
+
+class Terminal:
+    """Prints as the options of a command ask for."""
+
+    def __init__(self, output: Output) -> None:
+        self.output = output
+        self.err = Screen(stderr=True, quiet=output.quiet, highlight=False, emoji=False)
+        self.out = Screen(quiet=output.quiet, highlight=False, emoji=False)
+        if not output.debug:  # our own messages say what the cluster's log would, and how to go on
+            cluster_logs.level = "critical"
+
+    @property
+    def live(self) -> bool:
+        """Whether a display that redraws itself makes sense."""
+        quiet = self.output.quiet or self.output.log_format == "json"
+        return self.err.is_terminal and not quiet
+
+    def log(self, level: str, line: Line) -> None:
+        """Write a line of the log in JSON on standard error."""
+        if not self.output.quiet:
+            sys.stderr.write(json_line(level, in_flags(line.text), line.fields) + "\n")
+            sys.stderr.flush()
+
+    def say(self, text: str = "", style: str | None = None) -> None:
+        """Tell something on standard error; what is in yellow or red is a warning.
+
+        A terminal's lines are broken between words: a number or a path that is cut cannot be read.
+        """
+        self._say(text, style, as_it_is=not self.err.is_terminal)
+
+    def command(self, text: str) -> None:
+        """Tell a command on standard error, as it is: it is there to be copied."""
+        self._say(f"  $ {text}", "cyan", as_it_is=True)
+
+    def explain(self, text: str) -> None:
+        """Tell more than a line on standard error, broken between words wherever it goes."""
+        self._say(text, None, as_it_is=False)
+
+    def _say(self, text: str, style: str | None, *, as_it_is: bool) -> None:
+        if self.output.log_format == "json":
+            self.log("warning" if style in WARNINGS else "info", Line(text, {}))
+            return
+        self.err.print(in_flags(printable(text)), style=style, markup=False, soft_wrap=as_it_is)
+
+    def show(self, shown: RenderableType) -> None:
+        """Show a table on standard error, on the way to a result."""
+        self.err.print(uncut(shown), soft_wrap=True)
+
+    def plan(self, text: str) -> None:
+        """Print the effective plan when --verbose asks for it."""
+        if self.output.verbose:
+            self.say(text, style="dim")
+
+    def result(self, facts: Mapping[str, Any], shown: RenderableType) -> None:
+        """Print what a command came to: as one JSON object, or for people."""
+        if self.output.json:
+            sys.stdout.write(without_secrets(json.dumps(facts, allow_nan=False)) + "\n")
+        else:
+            shown = printable(shown) if isinstance(shown, str) else uncut(shown)
+            self.out.print(shown, markup=False, soft_wrap=True)
+
+
+def uncut(shown: RenderableType) -> RenderableType:
+    """Keep what is not to be broken whole, on a narrow terminal, too: a number cut is another."""
+    for part in shown.renderables if isinstance(shown, Group) else [shown]:
+        for column in part.columns if isinstance(part, Table) else ():
+            if column.no_wrap:
+                lines = "\n".join(map(str, (column.header, *column.cells))).split("\n")
+                column.min_width = max(map(cell_len, lines))
+    return shown
+
+
+def facts_table(title: str, facts: Mapping[str, Any], *, whole_names: bool = True) -> Table:
+    """Lay facts out one below the other; what is None is left out.
+
+    Names that may be long take no more room than what is said of them, unless they are whole.
+    """
+    table = Table(
+        title=title, title_justify="left", title_style="bold", show_header=False, box=None
+    )
+    table.add_column(style="cyan", no_wrap=whole_names, overflow="fold")
+    table.add_column(overflow="fold")
+    for name, value in facts.items():
+        if value is not None:
+            shown = value if isinstance(value, str) else format_value(value)
+            table.add_row(printable(name), printable(shown))
+    return table
+
+
+def columns_table(columns: Mapping[str, str]) -> Table:
+    """Lay out the columns of a table, and what each is; of very many the first."""
+    shown = {name: in_flags(what) for name, what in islice(columns.items(), MOST_COLUMNS)}
+    if len(columns) > MOST_COLUMNS:
+        shown["..."] = f"{len(columns) - MOST_COLUMNS:,} more"
+    return facts_table("Columns", shown, whole_names=False)
+
+
+def format_value(value: Any) -> str:
+    """Write a number so that it can be read."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return str(value)
+
+
+def passes_and_rows(passes: float, rows: int) -> str:
+    """Say how many passes were made, and how many rows were stepped through, if any were."""
+    return f"{passes:.4g}, {rows:,} rows" if rows else f"{passes:.4g}"
+
+
+def as_fixed(number: float | None, decimals: int) -> str:
+    """Write a number with so many decimals, a large one with eight digits; a dash for none."""
+    large = number is not None and abs(number) >= LARGE
+    return or_dash(number, ".8g" if large else f".{decimals}f")
+
+
+def or_dash(number: float | None, style: str) -> str:
+    """Write a number in a style, or a dash where there is none."""
+    return "-" if number is None else format(number, style)
+
+
+def format_seconds(seconds: float) -> str:
+    """Write a duration: 4.2 s, 3:07, 1:02:03."""
+    if seconds < 60.0:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

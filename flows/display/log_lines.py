@@ -1,0 +1,138 @@
+"""Lines of a log, for people and for machines: one per pass, and one per 30 s of an ingest.
+
+`--log-format json`, or FEWPASS_LOG_FORMAT=json in the environment, makes every line a JSON object
+with `time`, `level` and `message`, and the numbers of the line beside them.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from fewpass.flows.display.printing import printable
+from fewpass.flows.flags import in_flags
+from fewpass.pipeline.reporting.safe_text import finite
+from fewpass.storage.redaction import without_secrets
+
+VARIABLE = "FEWPASS_LOG_FORMAT"
+OPTION = "--log-format"
+FIELDS = "fewpass"  # the attribute of a log record that its numbers are in
+INGEST_EVERY_S = 30.0
+FIRST_LINE_S, GROWTH = 1.0, 1.5  # seconds to the first plain line, and from then on
+
+
+def json_line(level: str, message: str, fields: Mapping[str, Any] | None = None) -> str:
+    """Write a line as a JSON object; numbers that JSON has no word for are null."""
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    told = {"time": now, "level": level, "message": printable(message)} | dict(fields or {})
+    return without_secrets(json.dumps(finite(told), allow_nan=False))
+
+
+def wants_json(tokens: Sequence[str]) -> bool:
+    """Whether a command line or the environment asks for lines in JSON."""
+    for before, word in zip(("", *tokens), tokens, strict=False):
+        if before == OPTION:
+            return word == "json"
+        if word.startswith(f"{OPTION}="):
+            return word == f"{OPTION}=json"
+    return os.environ.get(VARIABLE) == "json"
+
+
+class JsonLines(logging.Formatter):
+    """Formats log records as JSON lines."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a record's line."""
+        fields = {"logger": record.name}
+        for name in ("flow_run_name", "task_run_name"):
+            known = getattr(record, name, None)
+            if isinstance(known, str) and known != "<unknown>":
+                fields[name] = known
+        if record.exc_info:
+            fields["traceback"] = printable(
+                record.exc_text or self.formatException(record.exc_info)
+            )
+        numbers = getattr(record, FIELDS, {})
+        return json_line(record.levelname.lower(), record.getMessage(), fields | numbers)
+
+
+class Warnings(logging.Handler):
+    """Writes what the pipeline warns of on standard error, as a command was asked to.
+
+    Parameters
+    ----------
+    tokens
+        The words of the command line.
+    """
+
+    def __init__(self, tokens: Sequence[str]) -> None:
+        super().__init__(logging.WARNING)
+        self._as_json, self._quiet = wants_json(tokens), bool({"-q", "--quiet"} & {*tokens})
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line."""
+        if not self._quiet:
+            text = in_flags(printable(record.getMessage()))
+            line = json_line(record.levelname.lower(), text) if self._as_json else text
+            sys.stderr.write(f"{line}\n")
+
+
+@contextmanager
+def warnings_told(tokens: Sequence[str]) -> Iterator[None]:
+    """Write what the pipeline warns of while a command runs."""
+    logger, told = logging.getLogger("fewpass"), Warnings(tokens)
+    logger.addHandler(told)
+    try:
+        yield
+    finally:
+        logger.removeHandler(told)
+
+
+class Every:
+    """Says when the next line is due."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds, self._last = seconds, time.monotonic()
+
+    def due(self) -> bool:
+        """Whether so many seconds have passed since it last was."""
+        now = time.monotonic()
+        if now - self._last < self._seconds:
+            return False
+        self._last = now
+        return True
+
+
+class GrowingIntervals:
+    """Says when the next line is due: ever less often."""
+
+    def __init__(self) -> None:
+        self._began = time.perf_counter()
+        self._due = 0.0
+
+    def due(self) -> bool:
+        """Whether to print a line now."""
+        now = time.perf_counter() - self._began
+        if now < self._due:
+            return False
+        self._due = max(now, FIRST_LINE_S) * GROWTH
+        return True
+
+
+class Line(NamedTuple):
+    """A line, and the numbers in it."""
+
+    text: str
+    fields: dict[str, Any]
+
+
+def joined(parts: Iterator[str]) -> str:
+    """Put the parts of a line together that there are."""
+    return ", ".join(part for part in parts if part)

@@ -1,0 +1,179 @@
+"""Where tasks run: on threads of this process without Dask, or on a Dask cluster.
+
+The cluster may be one of threads of this process, too.  All take the same calls, and a task is a
+pure function of its arguments, so all give the same bits.  Results may be passed on to further
+tasks without being fetched.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from typing import Any, Protocol
+
+from threadpoolctl import threadpool_limits
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.executors.on_dask import SAME_VERSIONS, OnDask, OnDaskThreads
+from fewpass.pipeline.executors.semaphores import require_semaphores
+from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.executors.workers import (
+    Deaths,
+    of_scheduler,
+    of_this_machine,
+    require_answer,
+    seconds_to_start,
+    starting,
+)
+from fewpass.pipeline.settings.execution import LOCAL, Execution
+from fewpass.pipeline.training.certificates import require_trust, security_of
+
+
+class Executor(Protocol):
+    """Runs tasks.
+
+    Attributes
+    ----------
+    compiled : set of str
+        Names of tasks that ran before: the first of a name runs alone, so that one worker compiles
+        and the others find what it left.
+    engine : str
+        "threads", or "dask".
+    why : str
+        Why tasks run there, for people; may be empty.
+    """
+
+    compiled: set[str]
+    engine: str
+    why: str
+
+    @property
+    def dashboard(self) -> str | None:
+        """Return the address of the cluster's dashboard, if there is one."""
+
+    def submit(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
+        """Start function(*args), args may be earlier submissions; return a handle on the result."""
+
+    def submit_small(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
+        """Do the same for what may take less time than a cluster does to hear of it."""
+
+    def item(self, name: str, handle: Any, k: int) -> Any:
+        """Return a handle on item `k` of the tuple that a submission returns."""
+
+    def result(self, handle: Any) -> Any:
+        """Wait for a submission and fetch what it returned, or raise what it raised."""
+
+    @property
+    def near(self) -> bool:
+        """Whether all tasks run in this process."""
+
+    @property
+    def alone(self) -> bool:
+        """Whether one task runs at a time, with nothing beside it."""
+
+    def everywhere(self, function: Callable[[], None]) -> None:
+        """Call it in every process that tasks run in, when no task is under way."""
+
+    def show_run(self, run: str) -> None:
+        """Tell the cluster's dashboard which run is trained on it."""
+
+    def heed(self, stopping: Callable[[], bool]) -> None:
+        """Wait for nobody who could work once `stopping` says that the end was asked for."""
+
+    def check_memory(self, memory: int) -> None:
+        """Warn where tasks run in processes that may not take so many bytes."""
+
+
+@contextmanager
+def open_executor(execution: Execution, why: str = "") -> Iterator[Executor]:
+    """Connect to the cluster that `execution` names, or start what it asks for for the while.
+
+    Where nothing is asked for, that is threads of this process; for trainings `place_of`
+    (pipeline/training/planning/place.py) chooses before.  `why` is what the executor tells of that.
+
+    BLAS gets one thread meanwhile, as it has in worker processes of Dask: several add up in another
+    order, and spin for milliseconds after each sum over the weights, in the way of those that step.
+    """
+    with threadpool_limits(1, user_api="blas"), _opened(execution, why) as executor:
+        yield executor
+
+
+@contextmanager
+def _opened(execution: Execution, why: str) -> Iterator[Executor]:
+    if execution.engine == "threads":
+        with closing(InProcess(threads_of(execution), why)) as threads:
+            yield threads
+        return
+    import distributed  # noqa: PLC0415 - half a second that a run without Dask need not wait
+
+    connect: Any = distributed.Client
+    if execution.scheduler not in (None, LOCAL):
+        if ":" not in str(execution.scheduler):
+            raise BadInput(
+                f"scheduler is {execution.scheduler!r}. Give an address such as tcp://host:8786, "
+                '"local", or "none".'
+            )
+        security = security_of(execution)
+        if security is not None:
+            require_trust(str(execution.scheduler), security)
+        require_answer(str(execution.scheduler), security)
+        with connect(execution.scheduler, set_as_default=False, security=security) as client:
+            workers = of_scheduler(client, execution)
+            workers.wait()
+            if others := workers.others():
+                raise BadInput(f"{' '.join(others)} {SAME_VERSIONS}")
+            yield OnDask(client, client.dashboard_link, why, workers)
+        return
+    security = distributed.Security.temporary() if execution.encrypt else None
+    with (
+        Deaths() as deaths,
+        _local_cluster(execution, security, deaths) as cluster,
+        connect(cluster, set_as_default=False, security=security) as client,
+    ):
+        port = cluster.scheduler.http_server.port
+        dashboard = f"http://127.0.0.1:{port}/fewpass"
+        if execution.workers is not None:
+            yield OnDask(client, dashboard, why, of_this_machine(client, execution, deaths))
+            return
+        with closing(OnDaskThreads(client, dashboard, why)) as threads:
+            yield threads
+
+
+def threads_of(execution: Execution) -> int:
+    """Threads that tasks run on; those of a cluster elsewhere are taken to be this machine's."""
+    workers = execution.workers or 1
+    return workers * _threads_per_worker(execution)
+
+
+def _threads_per_worker(execution: Execution) -> int:
+    return execution.threads or max(1, (os.cpu_count() or 1) // (execution.workers or 1))
+
+
+def _local_cluster(execution: Execution, security: Any, deaths: Deaths) -> Any:
+    """Start a cluster that nobody but this machine reaches, the workers' own pages included."""
+    import distributed  # noqa: PLC0415
+
+    in_threads = execution.workers is None
+    if not in_threads:
+        require_semaphores("leave `workers` out, and threads do the work")
+    start: Any = distributed.LocalCluster
+    asked: dict[str, Any] = {
+        "n_workers": execution.workers or 1,
+        "threads_per_worker": _threads_per_worker(execution),
+        "processes": not in_threads,
+        "protocol": None if in_threads else "tls" if execution.encrypt else "tcp",
+        "security": security,
+        "host": None if in_threads else "127.0.0.1",
+        "dashboard_address": "127.0.0.1:0",
+        # Threads have no address of their own: their worker's pages would be on all interfaces.
+        "worker_dashboard_address": "127.0.0.1:0" if in_threads else None,
+        "memory_limit": 0,  # the plan's own budget holds; Dask would spill what it cannot weigh
+        "silence_logs": "ERROR",
+        "scheduler_kwargs": {"preload": ["fewpass.pipeline.dashboard.routes"]},
+    }
+    if in_threads:
+        return start(**asked)
+    asked["preload"] = ["fewpass.pipeline.executors.worker_signals"]
+    with starting(execution, deaths):
+        return start(**asked, death_timeout=seconds_to_start(execution))

@@ -1,0 +1,219 @@
+"""Tasks on a Dask cluster: in other processes or on other machines, or on threads of this one."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
+from contextlib import suppress
+from operator import itemgetter
+from threading import Lock
+from typing import Any
+from uuid import uuid4
+
+from fewpass.pipeline.errors import NoWorkers
+from fewpass.pipeline.executors.packing import OtherVersions, call, packed
+from fewpass.pipeline.executors.threads import InProcess, Item, Work, value_of
+from fewpass.pipeline.executors.versions import versions_here
+from fewpass.pipeline.executors.workers import ANSWER_SECONDS, LOOK_SECONDS, Workers
+
+TOPIC = "fewpass-runs"  # of a scheduler's events: which runs were trained on it
+PATIENCE_S = 4.0  # with a result, before it is asked whether anybody works
+SAME_VERSIONS = (
+    "Have it use the same environment as this process, then give the same command again, or "
+    "`fewpass resume`."
+)
+
+
+class OnDask:
+    """Runs tasks on the cluster of a `distributed.Client`.
+
+    A task that loses its worker runs again elsewhere: nothing is pinned to a worker.  One that
+    raises is not tried again: it is a pure function, and would raise again.
+
+    Parameters
+    ----------
+    client
+        A `distributed.Client`.
+    dashboard
+        Address of the page about learning.
+    why
+        Why tasks run there.
+    workers
+        Those that tasks run on, asked about while a result is long in coming.
+    """
+
+    engine = "dask"
+    near = alone = False
+
+    def __init__(
+        self,
+        client: Any,
+        dashboard: str | None,
+        why: str = "",
+        workers: Workers | None = None,
+    ) -> None:
+        self._client, self._workers = client, workers
+        self._stopping: Callable[[], bool] = lambda: False
+        self._versions = versions_here()
+        self.compiled: set[str] = set()
+        self._numbers = itertools.count()
+        self._token = uuid4().hex
+        self._handle = type_of_handles()
+        self.dashboard, self.why = dashboard, why
+
+    def submit(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
+        """Submit under a key that the dashboard shows as `name`."""
+        key = f"{name}-{next(self._numbers):06d}-{self._token}"
+        given = [packed(value, self._handle) for value in (function, *args)]
+        return self._client.submit(call, self._versions, *given, key=key, pure=False)
+
+    submit_small = submit
+
+    def item(self, name: str, handle: Any, k: int) -> Any:
+        """Take the item where the tuple is."""
+        return self.submit(name, itemgetter(k), handle)
+
+    def result(self, handle: Any) -> Any:
+        """Wait and fetch; ConnectionError when the cluster is gone, or all its workers are.
+
+        A worker of other versions is named, whatever came of its task.
+        """
+        try:
+            return self._result(handle)
+        except NoWorkers:
+            raise
+        except Exception as error:
+            self._require_equals(error)
+            raise
+
+    def _result(self, handle: Any) -> Any:
+        from distributed.comm.core import CommClosedError  # noqa: PLC0415
+
+        while handle.status == "pending":
+            try:
+                return result_of(handle, PATIENCE_S)
+            except TimeoutError:
+                if handle.status != "pending":
+                    break
+            if self._workers is not None:
+                with suppress(CommClosedError):  # a scheduler's end is told by the task
+                    self._workers.wait(self._stopping)
+        return result_of(handle)
+
+    def _require_equals(self, error: Exception) -> None:
+        """Raise OtherVersions where workers that came since differ: that is why a task failed."""
+        if self._workers is None or self._client.status != "running":
+            return
+        try:
+            others = self._workers.others()
+        except (OSError, TimeoutError):
+            return
+        if not others and isinstance(error, OtherVersions):  # and it is gone
+            others = [f"A Dask worker differs: {error}."]
+        if others:
+            raise OtherVersions(f"{' '.join(others)} {SAME_VERSIONS}") from error
+
+    def everywhere(self, function: Callable[[], None]) -> None:
+        """Call it on the workers that are there; a cluster that goes meanwhile is no error."""
+        if self._client.status == "running":
+            with suppress(OSError, TimeoutError):
+                self._client.run(function, on_error="ignore", callback_timeout=ANSWER_SECONDS)
+
+    def heed(self, stopping: Callable[[], bool]) -> None:
+        """Wait for no worker once `stopping` says that the end was asked for."""
+        self._stopping = stopping
+
+    def check_memory(self, memory: int) -> None:
+        """Warn of workers whose own limit is below so many bytes."""
+        if self._workers is not None:
+            with suppress(OSError, TimeoutError):
+                self._workers.warn_of_limits(memory)
+
+    def show_run(self, run: str) -> None:
+        """Leave the run's address among the scheduler's events, for the page /fewpass."""
+        self._client.log_event(TOPIC, {"run": run})
+
+
+class OnDaskThreads(InProcess):
+    """Runs spans as tasks of a cluster whose workers are threads of this process.
+
+    Dask says when, and shows it; a task is the number of a work, so what a span is given and what
+    it returns stays in this process as it is.  Small tasks do not pass Dask, which takes some
+    milliseconds of the interpreter for each.
+    """
+
+    engine = "dask"
+
+    def __init__(self, client: Any, dashboard: str | None, why: str = "") -> None:
+        super().__init__(sum(client.nthreads().values()), why)
+        self.dashboard, self.alone = dashboard, False
+        self._client, self._token = client, uuid4().hex
+        self._lock = Lock()
+        self._tasks: list[Any] = []  # Dask's, of works under way
+
+    def _started(self, threads: int) -> ThreadPoolExecutor | None:  # noqa: ARG002
+        """Return nothing: Dask lends the threads."""
+        return None
+
+    def result(self, handle: Work | Item) -> Any:
+        """Wait and return, or raise; ConnectionError when Dask has lost a task."""
+        work = handle.work if isinstance(handle, Item) else handle
+        while not wait([work.result], LOOK_SECONDS).done:
+            self._require_tasks()
+        return value_of(handle)
+
+    def show_run(self, run: str) -> None:
+        """Leave the run's address among the scheduler's events, for the page /fewpass."""
+        self._client.log_event(TOPIC, {"run": run})
+
+    def _start(self, name: str, work: Work) -> None:
+        number = next(_numbers)
+        _lent[number] = work
+        key = f"{name}-{number:06d}-{self._token}"
+        with self._lock:  # a task that is let go before its end is not shown
+            task = self._client.submit(_do, number, key=key, pure=False)
+            self._tasks = [task, *(t for t in self._tasks if t.status != "finished")]
+
+    def _require_tasks(self) -> None:
+        """Raise what became of a task that Dask did not bring to its end."""
+        for task in self._tasks:
+            if task.status not in ("pending", "finished"):
+                result_of(task)
+                raise RuntimeError(f"Dask gave up a task: it is {task.status}.")
+
+
+_numbers = itertools.count()
+_lent: dict[int, Work] = {}  # what tasks of this process's clusters are to do, by number
+
+
+def _do(number: int) -> None:
+    _lent.pop(number).do()
+
+
+def type_of_handles() -> type:
+    """Return the class of what `distributed.Client.submit` returns."""
+    from distributed import Future  # noqa: PLC0415
+
+    return Future
+
+
+def result_of(future: Any, timeout_s: float | None = None) -> Any:
+    """Wait for a future of Dask's and fetch; ConnectionError when the cluster is gone."""
+    from distributed import KilledWorker  # noqa: PLC0415
+    from distributed.comm.core import CommClosedError  # noqa: PLC0415
+
+    try:
+        return future.result(timeout_s)
+    except KilledWorker as error:
+        raise ConnectionError(
+            f"{error.allowed_failures + 1} Dask workers died over the same task, the last at "
+            f"{error.last_worker.address}. Look into their logs, give them more memory or the plan "
+            "less (`memory`), then `fewpass resume`."
+        ) from error
+    except (CancelledError, CommClosedError) as error:
+        raise ConnectionError(
+            "The Dask scheduler is gone, and with it all that was computed since the last "
+            f"snapshot ({type(error).__name__}). Start it again, then the same command "
+            "or fewpass resume: it goes on from that snapshot."
+        ) from error

@@ -1,0 +1,273 @@
+"""Whether anybody works for a cluster: waited for, named when they are gone, given up in time."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Thread
+from typing import Any, Self
+
+from fewpass.pipeline.errors import NoWorkers
+from fewpass.pipeline.executors.versions import (
+    PACKAGES,
+    SOURCES,
+    parted,
+    told_by_dask,
+    versions_here,
+)
+from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.sizes import format_bytes
+
+_log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0  # how often a wait looks
+ANSWER_SECONDS = 10.0  # that a scheduler has for the question who works for it
+START_SECONDS = 60.0  # that worker processes have at least to begin: they import
+LIBRARIES_BYTES = 250_000_000  # of a worker that trains, beyond the plan's memory
+PAUSED_AT = 0.8  # of a worker's limit: Dask gives it no tasks from there on
+NANNIES = "distributed.nanny"  # who logs what became of a worker process
+
+
+def require_answer(scheduler: str, security: Any) -> None:
+    """Raise OSError where no scheduler answers: Dask waits for ever for one that says nothing."""
+    import asyncio  # noqa: PLC0415
+
+    import dask.config  # noqa: PLC0415
+    import distributed  # noqa: PLC0415
+    from dask.utils import parse_timedelta  # noqa: PLC0415
+    from distributed.comm.core import connect  # noqa: PLC0415
+
+    given = (security or distributed.Security()).get_connection_args("client")
+    most_s = parse_timedelta(dask.config.get("distributed.comm.timeouts.connect"))
+
+    async def ask() -> None:
+        async with asyncio.timeout(most_s + 1.0):
+            comm = await connect(scheduler, timeout=most_s, **given)
+        await comm.close()
+
+    loop = asyncio.new_event_loop()  # a notebook's own runs in this thread
+    Thread(target=loop.run_forever, daemon=True).start()
+    asking = asyncio.run_coroutine_threadsafe(ask(), loop)
+    try:
+        asking.result()
+    except TimeoutError as error:
+        raise ConnectionError("it takes connections and says nothing") from error
+    finally:
+        asking.cancel()
+        loop.call_soon_threadsafe(loop.stop)
+
+
+class Workers:
+    """The workers of a scheduler: that there are some, and that they are of our kind.
+
+    Parameters
+    ----------
+    client
+        A `distributed.Client`.
+    whose
+        The scheduler, for people: "The Dask scheduler at tcp://...".
+    none
+        What there is none of, after `whose`.
+    advice
+        What to do then.
+    most_s
+        Seconds to wait for the first.
+    why
+        Says why they may have gone, as far as that is known; "" where it is not.
+    """
+
+    def __init__(
+        self, client: Any, whose: str, none: str, advice: str, most_s: float,
+        why: Callable[[], str] = lambda: "",
+    ) -> None:  # fmt: skip
+        self._client, self._whose, self._none, self._advice = client, whose, none, advice
+        self._most_s, self._why = most_s, why
+        self._known: set[str] = set()
+
+    def wait(self, stopping: Callable[[], bool] = lambda: False) -> None:
+        """Wait while there is none; a warning says what is waited for.
+
+        Parameters
+        ----------
+        stopping
+            Whether somebody asked for the end meanwhile: then nothing is waited for.
+
+        Raises
+        ------
+        NoWorkers
+            When there is none after `most_s` seconds, or the scheduler does not answer.
+        """
+        end, told = time.monotonic() + self._most_s, False
+        while (lack := self._lack()) is not None:
+            if stopping() or time.monotonic() >= end:
+                raise NoWorkers(f"{lack}. {self._advice}")
+            if not told:
+                _log.warning("%s; waiting for %.0f s. %s", lack, self._most_s, self._advice)
+            told = True
+            time.sleep(min(LOOK_SECONDS, max(0.0, end - time.monotonic())))
+
+    def _lack(self) -> str | None:
+        """Say what is missing; None where somebody works."""
+        try:
+            if threads_by_worker(self._client):
+                return None
+        except TimeoutError:
+            return f"{self._whose} does not answer"
+        why = self._why()
+        return f"{self._whose} {self._none}" + (f" ({why})" if why else "")
+
+    def others(self) -> list[str]:
+        """Name the workers that came since this was last asked for and compute with other versions.
+
+        Versions that matter to the bits are returned, in a sentence per worker; others are logged.
+        """
+        answers = self._client.sync(
+            self._client.scheduler.broadcast, msg={"op": "versions", "packages": PACKAGES},
+            on_error="ignore", callback_timeout=ANSWER_SECONDS,
+        )  # fmt: skip
+        workers = {at: told_by_dask(found) for at, found in answers.items()}
+        new = workers.keys() - self._known
+        self._known |= new
+        sentences = []
+        for at in sorted(new):
+            found = list(parted(workers[at] | self._sources_at(at), versions_here()))
+            if weighty := [words for weighs, words in found if weighs]:
+                sentences.append(f"The Dask worker at {at} differs: {'; '.join(weighty)}.")
+            elif found:
+                words = "; ".join(words for _, words in found)
+                _log.warning("The Dask worker at %s differs, which changes no bit: %s.", at, words)
+        return sentences
+
+    def _sources_at(self, worker: str) -> dict[str, str | None]:
+        """Return the digest of a worker's own fewpass, or that it cannot be had."""
+        answers = self._client.run(
+            versions_here, workers=[worker], on_error="return", callback_timeout=ANSWER_SECONDS
+        )
+        found = answers.get(worker)
+        if isinstance(found, ImportError | AttributeError):
+            return {SOURCES: _first_cause(found)}
+        return {SOURCES: found[SOURCES]} if isinstance(found, dict) else {}
+
+    def warn_of_limits(self, memory: int) -> None:
+        """Say which workers would be stopped by Dask before they take the memory of a plan."""
+        known = self._client.sync(
+            self._client.scheduler.identity, n_workers=-1, callback_timeout=ANSWER_SECONDS
+        )
+        needed = (memory + LIBRARIES_BYTES) / PAUSED_AT
+        for at, found in sorted(known["workers"].items()):
+            limit = found.get("memory_limit")
+            if limit and limit < needed:
+                _log.warning(
+                    "The Dask worker at %s may take %s, and Dask pauses it before that; the plan's "
+                    "memory is %s beyond the libraries. Start it with `--memory-limit %s` or more "
+                    "(0: no limit), or set `memory` to %s at most.",
+                    at, format_bytes(limit), format_bytes(memory), _as_option(needed),
+                    _as_option(max(0.0, limit * PAUSED_AT - LIBRARIES_BYTES)),
+                )  # fmt: skip
+
+
+def _as_option(size: float) -> str:
+    return f"{math.ceil(size / 1e6)}MB"
+
+
+def threads_by_worker(client: Any) -> dict[str, int]:
+    """Return how many threads each worker has; TimeoutError where the scheduler does not answer."""
+    found = client.sync(client.scheduler.ncores, callback_timeout=ANSWER_SECONDS)
+    return dict(found)
+
+
+def of_scheduler(client: Any, execution: Execution) -> Workers:
+    """Return the workers of a scheduler that somebody else started."""
+    at = execution.scheduler
+    advice = (
+        f"Start one with `dask worker {at}`, in an environment that has fewpass; "
+        "docs/operations.md has the whole line."
+    )
+    whose = f"The Dask scheduler at {at}"
+    return Workers(client, whose, "has no workers", advice, execution.wait_workers)
+
+
+LOCAL_ADVICE = (
+    "Start fewer of them, give them more time (`wait_workers`), or leave `workers` out: threads "
+    "of this process come to the same bits."
+)
+
+
+def of_this_machine(client: Any, execution: Execution, deaths: Deaths) -> Workers:
+    """Return the worker processes that were started for a run."""
+    none = f"has none of its {execution.workers} worker processes left"
+    whose, most_s = "Dask in this process", execution.wait_workers
+    return Workers(client, whose, none, LOCAL_ADVICE, most_s, deaths.told)
+
+
+def seconds_to_start(execution: Execution) -> float:
+    """Return how long worker processes may take to begin."""
+    return max(execution.wait_workers, START_SECONDS)
+
+
+@contextmanager
+def starting(execution: Execution, deaths: Deaths) -> Iterator[None]:
+    """Have worker processes that do not begin named, with what is known of why."""
+    try:
+        yield
+    except Exception as error:  # Dask's own clearing up may fail in any way
+        why = deaths.told() or _first_cause(error)
+        raise NoWorkers(
+            f"Dask could not start {execution.workers} worker processes here ({why}). "
+            f"{LOCAL_ADVICE}"
+        ) from error
+
+
+def _first_cause(error: BaseException) -> str:
+    """Return what an error of Dask's began with."""
+    causes = [error]
+    while (before := causes[-1].__cause__ or causes[-1].__context__) is not None:
+        causes.append(before)
+    of_system = [e for e in causes if isinstance(e, OSError) and e.strerror]
+    if not of_system and any(isinstance(e, TimeoutError) for e in causes):
+        return "they did not begin in time"
+    told = of_system[-1].strerror if of_system else str(error).strip().rstrip(".")
+    return told or type(error).__name__
+
+
+class Deaths(logging.Handler):
+    """Hears what became of worker processes of this machine, while it is open.
+
+    Dask says so in its log alone.  What it would have logged for people, it still does.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self._last = ""
+        self._logger = logging.getLogger(NANNIES)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep what tells of an end."""
+        said = record.getMessage()
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None and str(error):
+            self._last = _first_cause(error)
+        elif said.startswith("Worker process"):  # and how it ended
+            self._last = said
+        if record.levelno >= self._shown and self._logger.parent is not None:
+            self._logger.parent.handle(record)
+
+    def told(self) -> str:
+        """Return the last that was heard; "" where that is nothing."""
+        return self._last
+
+    def __enter__(self) -> Self:
+        logger, self._shown = self._logger, self._logger.getEffectiveLevel()
+        self._before = logger.level, logger.propagate
+        logger.addHandler(self)
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        level, self._logger.propagate = self._before
+        self._logger.setLevel(level)
+        self._logger.removeHandler(self)

@@ -1,0 +1,1 @@
+"""Models outside of a training: as estimators, exported, refreshed and published."""

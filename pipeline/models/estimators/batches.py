@@ -1,0 +1,140 @@
+"""One pass without an end, over batches of rows that come one after the other."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from fewpass.pipeline.rows.buffers import row_view
+from fewpass.pipeline.rows.targets import target_rule
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.straight.moments import RunningMoments, Sums, moments_of
+from fewpass.pipeline.training.planning.auto import FEW_MODELS, MOST_MODELS
+from fewpass.pipeline.training.planning.job import solver_of, stats_of
+from fewpass.pipeline.training.planning.problem import problem_of
+from fewpass.solvers.protocol import (
+    ENDLESS,
+    Block,
+    Diverged,
+    ProblemStats,
+    Solver,
+    State,
+    Walk,
+    Weights,
+)
+from fewpass.solvers.registry import ONE_LEARNER, SEVERAL_LEARNERS, method_class
+from fewpass.storage.in_memory import MemoryDataset
+from fewpass.storage.manifest import Labels, Values
+
+MOST_RESTARTS = 30
+ONE_PASS = (SEVERAL_LEARNERS, ONE_LEARNER)
+#: When averaging begins is found as rows come: how many there will be, nobody knows.
+AS_ROWS_COME = {"average_from": "auto"}
+
+
+class Learnt(NamedTuple):
+    """Where the pass stands after a batch."""
+
+    method: str
+    weights: Weights
+    state: State
+    stats: ProblemStats  # of the first batch: steps go by them, however the others are cut
+    sums: Sums | None  # of every column's values, for the method whose steps go by columns
+    rows: int  # that they are of
+
+
+def method_of(solver: Any, targets: Labels | Values) -> dict[str, Any]:
+    """Return the method that batches are learnt with, as plans have it.
+
+    The one asked for where it is made for one pass; else several learners side by side, or averaged
+    SGD for more models than these are taken for (`plan/auto.py`).  Streaming Newton, whose
+    work nobody can foresee here, runs for up to four of them.
+    """
+    asked = dict(solver) if isinstance(solver, Mapping) else {"kind": solver}
+    if asked.get("kind") not in ONE_PASS:
+        models = len(targets.labels) if isinstance(targets, Labels) else 1
+        asked = {"kind": SEVERAL_LEARNERS if models <= MOST_MODELS else ONE_LEARNER}
+        if FEW_MODELS < models <= MOST_MODELS:
+            asked["newton_columns"] = 0
+    return AS_ROWS_COME | asked if asked["kind"] == ONE_LEARNER else asked
+
+
+def learn(
+    plan: TrainingPlan, batch: MemoryDataset, last: Learnt | None, at: tuple[Weights, int] | None
+) -> Learnt:
+    """Step through a batch in its order, once.
+
+    Row weights count as they are.  With averaged SGD it does not matter how rows are cut into
+    batches; several learners go by the moments that columns have in all rows up to a batch's end.
+
+    Parameters
+    ----------
+    plan
+        Its method is one of `method_of`, its lam a number.
+    batch
+        The rows; targets may lack some of the classes.
+    last
+        What came of the batch before, if there was one; it stays as it is.
+    at
+        Otherwise a model to start from, if there is one, and the rows that it learnt from.
+
+    Raises
+    ------
+    Diverged
+        When the loss explodes whatever the step.
+    """
+    problem = problem_of(plan, batch.manifest)
+    rule = target_rule(batch.manifest, problem.loss, None)
+    weight = np.ones(batch.n_rows) if batch.table.weight is None else batch.table.weight
+    sums, rows = counted(plan, batch, last), batch.n_rows + (last.rows if last else 0)
+    solver = solver_of(plan, rule, batch.n_rows)
+    if last:
+        stats, state = last.stats, last.state
+        state = state if sums is None else solver.remeasured(state, moments_of(sums, rows))
+    else:
+        stats = stats_of(batch.manifest, rule, seed=plan.seed)._replace(
+            stream_rows=ENDLESS, max_weight=float(weight.max()),
+            columns=None if sums is None else partial(moments_of, sums, rows),
+        )  # fmt: skip
+        state = solver.start_at(problem, stats, *at) if at else solver.init(problem, stats)
+    y = np.ascontiguousarray(rule.read(batch.table.target))
+    block = Block(row_view(batch.table), y, weight, np.arange(batch.n_rows), np.empty(0))
+    state = stepped(solver, problem, stats, state, block)
+    kind = plan.solver.kind
+    return Learnt(kind, solver.weights(state), state, stats._replace(columns=None), sums, rows)
+
+
+def counted(plan: TrainingPlan, batch: MemoryDataset, last: Learnt | None) -> Sums | None:
+    """Return the sums of all columns with a batch counted in; None for who does not ask."""
+    if not method_class(plan.solver.kind).uses_moments:
+        return None
+    d = batch.n_features
+    before = np.zeros((d, 2)) if last is None or last.sums is None else last.sums.copy()
+    moments = RunningMoments(before)
+    moments.add(batch.table, d - 1)
+    return moments.sums
+
+
+def stepped(
+    solver: Solver, problem: Any, stats: ProblemStats, state: State, block: Block
+) -> State:  # fmt: skip
+    """Return the state after a block's rows; where the loss explodes, with half the step."""
+    (walk,) = solver.program(0)
+    assert isinstance(walk, Walk), "a method of one pass walks"
+    for _attempt in range(MOST_RESTARTS):
+        state = walk.leave(walk.step(problem, stats, walk.enter(state), block))
+        if not walk.diverged(state):
+            return state
+        warnings.warn(
+            "The loss exploded: the model begins anew with half the step, and has learnt from this "
+            "batch alone. Scale the columns, or raise lam.",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
+        state = walk.recover(problem, stats, state)
+    raise Diverged("The loss explodes whatever the step. Scale the columns, or raise lam.")

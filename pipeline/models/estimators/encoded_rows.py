@@ -1,0 +1,110 @@
+"""Tables of words, gaps and dates where an estimator encodes them itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.models.estimators.table_encoder import (
+    TableEncoder,
+    arrow_of,
+    as_table,
+    require_readable,
+)
+from fewpass.pipeline.tables.encoding.cells import is_span
+from fewpass.pipeline.tables.encoding.inference import held_in, needs_encoding
+from fewpass.pipeline.tables.encoding.schema import recipe_in
+from fewpass.storage.schema import Schema
+
+ENCODES = ("none", "auto", "always")
+
+
+def require_encode(encode: Any) -> None:
+    """Refuse what the parameter `encode` cannot be; ValueError."""
+    if encode not in ENCODES:
+        raise ValueError(f"encode is {encode!r}. Choose one of {', '.join(ENCODES)}.")
+
+
+def refuse_collection(encode: Any) -> None:
+    """Refuse to choose a recipe for a Dask collection, whose first rows cost a computation."""
+    require_encode(encode)
+    if encode != "none":
+        raise BadInput(
+            f"encode={encode!r} is for files and rows in memory, but X is a Dask collection. Put a "
+            "TableEncoder before the estimator, or give the files."
+        )
+
+
+def refuse_batch(encode: Any) -> None:
+    """Refuse to choose a recipe by a batch."""
+    require_encode(encode)
+    if encode != "none":
+        raise BadInput(
+            f"encode={encode!r} chooses by a sample of all rows, and partial_fit sees a batch. "
+            "Encode the batches with a TableEncoder that was fitted before."
+        )
+
+
+def encoder_of(schema: Schema | None) -> TableEncoder | None:
+    """Return what encodes raw rows as those of a data set were; None where they were not."""
+    recipe = recipe_in(schema)
+    return None if recipe is None else TableEncoder.of(recipe)
+
+
+def fitted_encoder(X: Any, encode: str) -> TableEncoder | None:
+    """Return what encodes rows in memory; None where `auto` finds numbers alone."""
+    if encode == "auto" and not _is_more_than_numbers(X):
+        return None
+    return TableEncoder().fit(X)
+
+
+def refuse_cells(X: Any, because: Exception) -> None:
+    """Raise ValueError where cells of X (n, d) are missing or words, and say what takes them."""
+    if not hasattr(X, "columns"):
+        if str(because).startswith("Input X contains NaN"):  # scikit-learn's words
+            raise ValueError(
+                "Input X contains NaN: values are missing. Fill them in before (SimpleImputer)."
+            ) from because
+        return
+    found = [name for name, cells in _columns_of(X).items() if not _are_numbers(name, cells)]
+    if found := [*dict.fromkeys([*_taken_apart(X), *found])]:
+        raise ValueError(
+            f"Columns of X hold words, dates or gaps (NaN): {', '.join(map(repr, found[:8]))}. "
+            "encode='auto' makes features of them; a TableEncoder before the estimator does, too."
+        ) from because
+
+
+def _are_numbers(name: str, cells: Any) -> bool:
+    if pc.any(pc.is_null(cells, nan_is_null=True)).as_py():
+        return False
+    if pa.types.is_boolean(cells.type):
+        return True
+    return held_in(name, cells).kind == "number" and not is_span(cells.type)
+
+
+def _is_more_than_numbers(X: Any) -> bool:
+    if not hasattr(X, "columns"):
+        return False
+    if _taken_apart(X):
+        return True
+    cells = _columns_of(X)
+    return any(needs_encoding(held_in(name, column), column) for name, column in cells.items())
+
+
+def _taken_apart(X: Any) -> list[str]:
+    """Return the columns that only an encoder knows as numbers: structures, periods, intervals."""
+    schema = arrow_of(X).schema
+    return [
+        field.name
+        for field in schema
+        if pa.types.is_struct(field.type) or isinstance(field.type, pa.BaseExtensionType)
+    ]
+
+
+def _columns_of(X: Any) -> dict[str, Any]:
+    table = as_table(X)
+    require_readable(table)
+    return {name: table.column(name).combine_chunks() for name in table.column_names}

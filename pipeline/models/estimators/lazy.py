@@ -1,0 +1,107 @@
+"""Predictions and scores for Dask collections, block by block; predictions when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.pipeline.tables.readers.blocks import Block
+from fewpass.pipeline.tables.readers.collections import blocks_of
+from fewpass.pipeline.tables.readers.texts import hashed, is_bag
+
+Method = Callable[[Any], NDArray[Any]]
+
+
+def lazily(method: Method, X: Any, example: Any) -> Any:
+    """Return what a method gives for the rows of a collection, as a dask.array, not computed.
+
+    Parameters
+    ----------
+    method
+        Maps rows (n, d) to (n,) or (n, K).
+    X
+        dask.array, dask.dataframe, bag of texts or list of delayed blocks.
+    example
+        One row that the method takes.
+    """
+    import dask.array as da  # noqa: PLC0415 - only for those who have collections
+    from dask.delayed import delayed  # noqa: PLC0415
+
+    if is_bag(X):
+        X = hashed(X)
+    empty = method(example)[:0]
+    if not hasattr(X, "chunks"):
+        parts = X.to_delayed() if hasattr(X, "to_delayed") else X
+        of_part = delayed(_of_block)
+        shape = (np.nan, *empty.shape[1:])
+        found = [of_part(part, method, empty) for part in parts]
+        return da.concatenate([da.from_delayed(one, shape, meta=empty) for one in found])
+    X = X.rechunk({1: -1})
+    narrow = {"drop_axis": 1} if empty.ndim == 1 else {"chunks": (X.chunks[0], empty.shape[1:])}
+    return X.map_blocks(_of_block, method, empty, dtype=empty.dtype, meta=empty, **narrow)
+
+
+def example_of(n_features: int, X: Any) -> Any:
+    """Return a row such as the blocks of a collection have, for `lazily`."""
+    if hasattr(X, "columns"):
+        return X._meta_nonempty.iloc[:1]  # noqa: SLF001 - with the frame's own names
+    return np.zeros((1, n_features))
+
+
+def _of_block(block: Any, method: Method, empty: NDArray[Any]) -> NDArray[Any]:
+    return method(block) if block.shape[0] else empty
+
+
+class Sums(NamedTuple):
+    """What a score is made of; sums of blocks add up."""
+
+    weight: float
+    right: float  # weight of the rows that are predicted as they are
+    mean: float  # of the targets, as are the next two
+    about_mean: float  # weighted squares around the mean
+    residual: float  # weighted squares around the predictions
+
+    def joined(self, other: Sums) -> Sums:
+        """Return the sums of two disjoint sets of rows."""
+        weight = self.weight + other.weight
+        if not weight:
+            return self
+        step = other.mean - self.mean
+        return Sums(
+            weight,
+            self.right + other.right,
+            self.mean + step * other.weight / weight,
+            self.about_mean + other.about_mean + step * step * self.weight * other.weight / weight,
+            self.residual + other.residual,
+        )
+
+
+def sums_over(predict: Method, X: Any, y: Any, sample_weight: Any, *, numbers: bool) -> Sums:
+    """Compare predictions with targets, a block at a time."""
+    from dask.base import compute  # noqa: PLC0415
+    from dask.delayed import delayed  # noqa: PLC0415
+
+    of_block = delayed(_sums)
+    found: tuple[Sums, ...] = compute(
+        *(of_block(block, predict, numbers) for block in blocks_of(X, y, sample_weight))
+    )
+    total = found[0]
+    for sums in found[1:]:
+        total = total.joined(sums)
+    return total
+
+
+def _sums(block: Block, predict: Method, numbers: bool) -> Sums:
+    if not block.n_rows:
+        return Sums(0.0, 0.0, 0.0, 0.0, 0.0)
+    y, found = np.asarray(block.y), predict(block.X)
+    w = np.ones(block.n_rows) if block.weight is None else np.asarray(block.weight, float)
+    total = float(w.sum())
+    right = float(w @ (y == found))
+    if not numbers or not total:
+        return Sums(total, right, 0.0, 0.0, 0.0)
+    mean = float(w @ y) / total
+    return Sums(total, right, mean, float(w @ (y - mean) ** 2), float(w @ (y - found) ** 2))

@@ -1,0 +1,58 @@
+"""An estimator out of a training's folder."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline, make_pipeline
+
+from fewpass.pipeline.calibration import Calibration, Steps
+from fewpass.pipeline.models.estimators.calibrator import ScoreCalibrator
+from fewpass.pipeline.models.estimators.classifier import LinearClassifier
+from fewpass.pipeline.models.estimators.regressor import LinearRegressor
+from fewpass.pipeline.models.estimators.table_encoder import TableEncoder
+from fewpass.pipeline.models.export.plain_model import of_run
+
+
+def from_run(run: Any) -> LinearClassifier | LinearRegressor | ScoreCalibrator | Pipeline:
+    """Return the newest model of a run as a fitted estimator for raw (unscaled) rows.
+
+    If the run was trained with `calibrate`, it is wrapped in a `ScoreCalibrator`, whose `predict`
+    returns the most probable label (that of its `estimator` returns the one with the highest
+    score).  If `fewpass ingest` encoded the columns, it is a Pipeline that begins with a
+    `TableEncoder`.
+
+    Parameters
+    ----------
+    run : path
+        Folder or address of a run, or of a store in which `prefect run refresh` published a model.
+
+    Raises
+    ------
+    ValueError
+        If there is no model yet, or if it is for rows scaled to unit length.
+    """
+    plain = of_run(os.fspath(run))
+    kind = LinearRegressor if plain.classes is None else LinearClassifier
+    made: Any = kind(loss=plain.loss, lam=plain.lam)
+    if plain.classes is None:
+        made.coef_, made.intercept_ = plain.coef[0], float(plain.intercept[0])
+    else:
+        made.coef_, made.intercept_, made.classes_ = plain.coef, plain.intercept, plain.classes
+    made.n_features_in_ = plain.coef.shape[1]
+    if plain.feature_names is not None:
+        made.feature_names_in_ = np.asarray(plain.feature_names, object)
+    made.lam_, made.certificate_, made.run_ = plain.lam, plain.certificate, os.fspath(run)
+    of_features = made if plain.calibration is None else _calibrated(made, plain.calibration)
+    if plain.recipe is None:
+        return of_features
+    return make_pipeline(TableEncoder.of(plain.recipe), of_features)
+
+
+def _calibrated(made: Any, calibration: Calibration) -> ScoreCalibrator:
+    method = "isotonic" if isinstance(calibration, Steps) else "platt"
+    calibrated = ScoreCalibrator(made, method=method)
+    calibrated.classes_, calibrated.calibration_ = made.classes_, calibration
+    return calibrated

@@ -1,0 +1,251 @@
+"""Tables with words, dates, gaps and heavy tails, as a transformer of scikit-learn's kind."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.matching import require_distinct
+from fewpass.pipeline.models.estimators.kinds_of_rows import is_collection
+from fewpass.pipeline.models.estimators.parameters import seed_of
+from fewpass.pipeline.settings.encoding import HASH_BITS, MOST_BITS
+from fewpass.pipeline.tables.encoding.applying import encoded
+from fewpass.pipeline.tables.encoding.fitting import Rules, as_sample, fitted
+from fewpass.pipeline.tables.encoding.inference import is_readable
+from fewpass.pipeline.tables.encoding.plain_types import plain_table, text_in
+from fewpass.pipeline.tables.encoding.recipe import Recipe
+from fewpass.pipeline.tables.readers.arrow_batches import require_valid
+from fewpass.pipeline.tables.readers.borders import told
+
+
+class TableEncoder(TransformerMixin, BaseEstimator):
+    """Turn the columns of a table into a sparse matrix of numbers for a linear model.
+
+    A sample of the rows decides how.  Numbers are clipped to the sample's 0.5 % and 99.5 %
+    quantiles, transformed by a logarithm if their tail is heavy, and standardised.  Words and
+    booleans get one feature per value, or hashed features if there are many values.  Dates become
+    days, weekday, month and hour.  Missing, rare and unseen values have features of their own.
+
+    Parameters
+    ----------
+    bits : int, default=20
+        A column with many values is hashed to 2^bits features at most.
+    bins : int or None, default=None
+        Replace every number by one feature for each of this many ranges between quantiles.
+    ranks : bool, default=True
+        Add a number's rank, and whether it is the lowest, if that says more than the number.
+    most_values : int, default=1000
+        A column with more values than this is hashed.
+    least_rows : int, default=10
+        A value needs this many rows of the sample to get a feature of its own; in a small sample,
+        one row in 1000.
+    sample_rows : int, default=100_000
+        Size of the sample: rows drawn at random, of a Dask frame its first rows.
+    random_state : int, RandomState or None, default=None
+        Seed of the sample; None is 0.
+
+    Attributes
+    ----------
+    recipe_ : Recipe
+        How each column is encoded; `recipe_.model_dump_json()` returns it as JSON.
+    n_features_in_ : int
+    feature_names_in_ : ndarray (n_features_in_,)
+    """
+
+    def __init__(
+        self,
+        *,
+        bits: int = HASH_BITS,
+        bins: int | None = None,
+        ranks: bool = True,
+        most_values: int = 1000,
+        least_rows: int = 10,
+        sample_rows: int = 100_000,
+        random_state: Any = None,
+    ) -> None:
+        self.bits = bits
+        self.bins = bins
+        self.ranks = ranks
+        self.most_values = most_values
+        self.least_rows = least_rows
+        self.sample_rows = sample_rows
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002 - scikit-learn's contract
+        """Decide how to encode each column.
+
+        Parameters
+        ----------
+        X : frame of pandas, polars or Arrow, Dask dataframe, or array (n, d)
+            A table.  The columns of an array are called x0, x1, ...
+        y
+            Ignored.
+
+        Raises
+        ------
+        ValueError
+            If there are no rows, or a column cannot be encoded; the message names it.
+        """
+        if not 1 <= self.bits <= MOST_BITS:
+            raise ValueError(f"bits is {self.bits!r}. Give a number from 1 to {MOST_BITS}.")
+        sample = first_rows(X, self.sample_rows) if is_collection(X) else as_table(X)
+        if not sample.num_rows:
+            raise BadInput("The table has 0 rows. Give at least one.")
+        require_readable(sample)
+        sample = as_sample(sample, self.sample_rows, seed_of(self.random_state))
+        rules = Rules(self.bits, self.bins, self.ranks, self.most_values, self.least_rows)
+        self.recipe_: Recipe = fitted(sample, rules)
+        self.feature_names_in_ = np.asarray(sample.column_names, object)
+        self.n_features_in_ = len(sample.column_names)
+        return self
+
+    @classmethod
+    def of(cls, recipe: Recipe) -> Self:
+        """Return the encoder that has a recipe already."""
+        made = cls()
+        made.recipe_ = recipe
+        made.feature_names_in_ = np.asarray([column.name for column in recipe.columns], object)
+        made.n_features_in_ = len(recipe.columns)
+        return made
+
+    def transform(self, X: Any) -> Any:
+        """Return X as a CSR matrix (n, d); for a Dask dataframe, a dask.array of such blocks.
+
+        Columns are found by name; further columns are ignored.
+
+        Raises
+        ------
+        ValueError
+            If a column is missing, or does not hold what it held in `fit`.
+        """
+        check_is_fitted(self)
+        if is_collection(X):
+            return self._lazily(X)
+        rows = as_table(X)
+        if not hasattr(X, "columns") and rows.num_columns != self.n_features_in_:
+            raise BadInput(
+                f"X has {rows.num_columns} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input."
+            )
+        return encoded(self.recipe_, rows)
+
+    def _lazily(self, X: Any) -> Any:
+        import dask.array as da  # noqa: PLC0415 - only for those who have collections
+        from dask.delayed import delayed  # noqa: PLC0415
+
+        of_part, d = delayed(self.transform), self.recipe_.n_outputs
+        meta = sparse.csr_matrix((0, d))
+        parts = [da.from_delayed(of_part(p), (np.nan, d), meta=meta) for p in X.to_delayed()]
+        return da.concatenate(parts)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags: Tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        return tags
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:  # noqa: ARG002
+        """Return the names of the features (d,), such as `city=Rome`."""
+        check_is_fitted(self)
+        return np.asarray(self.recipe_.outputs, object)
+
+
+def as_table(X: Any) -> Any:
+    """Return rows as an Arrow table of plain columns; BadInput when they are none."""
+    found = plain_table(arrow_of(X))
+    columns = [text_in(column) for column in found.columns]
+    found = pa.table(columns, names=found.column_names) if columns else found
+    require_distinct(found.column_names, "X")
+    return found
+
+
+def arrow_of(X: Any) -> Any:
+    """Return rows as an Arrow table of whatever columns, validated; BadInput when they are none."""
+    require_rows(X)
+    if any(hasattr(X, name) for name in ("iloc", "__arrow_c_stream__", "to_arrow")):
+        found = _arrow_of_frame(X)
+    elif isinstance(X, pa.RecordBatch):
+        found = pa.Table.from_batches([X])
+    else:
+        array = check_array(X, dtype=None, ensure_all_finite=False)
+        found = pa.table({f"x{k}": array[:, k] for k in range(array.shape[1])})
+    require_valid(found, "X")
+    return found
+
+
+def _arrow_of_frame(frame: Any) -> Any:
+    try:
+        if isinstance(frame, pa.Table):
+            return frame
+        if hasattr(frame, "iloc"):
+            _require_dense(frame)
+            return pa.Table.from_pandas(frame, preserve_index=False)
+        return frame.to_arrow() if hasattr(frame, "to_arrow") else pa.table(frame)
+    except (pa.ArrowException, TypeError, OverflowError, UnicodeError) as error:
+        raise BadInput(
+            f"A column of X is of no one type that Arrow has ({told(error)}). Make its values "
+            "alike: numbers, text or dates."
+        ) from error
+
+
+def _require_dense(frame: Any) -> None:
+    """Refuse columns of one name, and sparse ones, which Arrow has not."""
+    require_distinct([str(name) for name in frame.columns], "X")
+    for name, kind in frame.dtypes.items():
+        if hasattr(kind, "sp_index") or type(kind).__name__ == "SparseDtype":
+            raise BadInput(
+                f"Column {name!r} of X is a sparse one of pandas, which is not encoded. Make it "
+                f"dense, X[{name!r}].sparse.to_dense(), or give numbers alone as a sparse matrix."
+            )
+
+
+def require_readable(table: Any) -> None:
+    """Refuse columns that become no numbers, by name; BadInput."""
+    for field in table.schema:
+        if not is_readable(field.type):
+            raise BadInput(
+                f"Column {field.name!r} holds {field.type} values, which become no numbers. "
+                "Leave it out of X, or turn it into numbers, text or dates."
+            )
+
+
+def require_rows(X: Any) -> None:
+    """Refuse what is a query, a stream or a single column in place of rows; BadInput."""
+    if type(X).__name__ == "LazyFrame":
+        raise BadInput(
+            "X is a lazy frame of polars, a query and no rows yet. Give X.collect(), or the files "
+            "it reads."
+        )
+    if isinstance(X, pa.RecordBatchReader):
+        raise BadInput("X is a stream of Arrow, which is read once only. Give X.read_all().")
+    if getattr(X, "ndim", 2) == 1 or isinstance(X, pa.Array | pa.ChunkedArray):
+        raise BadInput(
+            "X is a single column, and a table was expected. Reshape your data, or give a frame of "
+            "it."
+        )
+
+
+def first_rows(frame: Any, count: int) -> Any:
+    """Return the first rows of a Dask dataframe, whole partitions."""
+    tables, n = [], 0
+    for part in frame.to_delayed():
+        tables.append(as_table(part.compute()))
+        n += tables[-1].num_rows
+        if n >= count:
+            break
+    try:
+        return pa.concat_tables(tables, promote_options="permissive")
+    except pa.ArrowException as error:
+        raise BadInput(
+            f"The partitions of X have columns of different types ({told(error)}). Give every "
+            "column one type (astype)."
+        ) from error

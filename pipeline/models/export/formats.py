@@ -1,0 +1,170 @@
+"""The files that a model can be written as, by suffix."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.models.export.onnx_graph import onnx_model
+from fewpass.pipeline.models.export.plain_model import PlainModel
+from fewpass.pipeline.outputs import Output
+from fewpass.solvers.registry import loss_class
+
+SAFETENSORS_FORMAT = 1
+
+
+def export(model: PlainModel, path: Any, *, overwrite: bool = False) -> int:
+    """Write a model as what the path's suffix says, whole or not at all; return the bytes.
+
+    Raises
+    ------
+    BadInput
+        When there is no such suffix, the model does not fit the format, a library is missing, or
+        the file must not be replaced: see `fewpass.pipeline.outputs`.
+    OSError
+        When the file cannot be written.
+    """
+    place = Path(path)
+    write = FORMATS.get(place.suffix.lower())
+    if write is None:
+        raise BadInput(
+            f"{place}: no format has the suffix {place.suffix!r}. Choose one of "
+            f"{', '.join(FORMATS)}."
+        )
+    if model.recipe is not None:
+        raise BadInput(
+            f"{place}: the model takes the columns of a table, which it encodes, and no file here "
+            "can hold that. Predict with fewpass, or in Python: `from_run` encodes and predicts."
+        )
+    output = Output(os.fspath(path), overwrite, record=model.record)
+    output.require_free()
+    content = write(model)
+    with output.written() as file:
+        file.write(content)
+    return len(content)
+
+
+def as_onnx(model: PlainModel) -> bytes:
+    """Return a model as ONNX: float64 rows in, labels and scores or predictions out."""
+    with _needed("onnx"):
+        content: bytes = onnx_model(model).SerializeToString()
+    return content
+
+
+def as_safetensors(model: PlainModel) -> bytes:
+    """Return the tensors coef (K, d) and intercept (K,), and all else as JSON metadata."""
+    classes = None if model.classes is None else model.classes.tolist()
+    told = {
+        "format": SAFETENSORS_FORMAT, "loss": model.loss, "classes": classes, "lam": model.lam,
+        "certificate": model.certificate, "feature_names": model.feature_names,
+        "calibration": model.calibration._asdict() if model.calibration else None,
+    }  # fmt: skip
+    tensors = {"coef": np.ascontiguousarray(model.coef), "intercept": model.intercept}
+    with _needed("safetensors"):
+        from safetensors.numpy import save  # noqa: PLC0415 - an extra
+
+        content: bytes = save(tensors, {"fewpass": json.dumps(told)})
+    return content
+
+
+def as_liblinear(model: PlainModel) -> bytes:
+    """Return a model as LIBLINEAR's text; of two classes its first label is the positive one.
+
+    Labels must be integers.
+    """
+    model.require_no_calibration("LIBLINEAR's text")
+    classes, coef = model.classes, np.column_stack([model.coef, model.intercept])
+    solver = loss_class(model.loss).liblinear
+    if solver is None:
+        raise BadInput(f"LIBLINEAR has no loss like {model.loss!r}. Choose another format.")
+    head = [f"solver_type {solver}"]
+    if classes is None:
+        head.append("nr_class 2")
+    elif classes.dtype.kind not in "iu":
+        raise BadInput(
+            f"LIBLINEAR's labels are integers, but the classes are {list(classes[:8])}. Choose "
+            "another format, or train on integers."
+        )
+    else:
+        coef = -coef if len(classes) == 2 else coef
+        head += [f"nr_class {len(classes)}", f"label {' '.join(map(str, classes.tolist()))}"]
+    head += [f"nr_feature {model.coef.shape[1]}", "bias 1", "w"]
+    rows = [" ".join(f"{number:.17g}" for number in row) + " " for row in coef.T.tolist()]
+    return ("\n".join([*head, *rows]) + "\n").encode("ascii")
+
+
+def as_skops(model: PlainModel) -> bytes:
+    """Return a model of scikit-learn's own as skops keeps it: nothing in it has to be trusted."""
+    with _needed("skops"):
+        from skops.io import dumps  # noqa: PLC0415 - an extra
+
+        content: bytes = dumps(to_sklearn(model))
+    return content
+
+
+FORMATS: dict[str, Callable[[PlainModel], bytes]] = {
+    ".onnx": as_onnx,
+    ".safetensors": as_safetensors,
+    ".liblinear": as_liblinear,
+    ".skops": as_skops,
+}
+
+
+@contextmanager
+def _needed(library: str) -> Iterator[None]:
+    """Say what to install where a library is missing."""
+    try:
+        yield
+    except ImportError as error:
+        raise BadInput(
+            f"The library {library} is not installed. Install fewpass[export]."
+        ) from error
+
+
+def to_sklearn(model: PlainModel) -> Any:
+    """Return a model of scikit-learn's own with the same predictions."""
+    from sklearn.linear_model import LinearRegression, LogisticRegression  # noqa: PLC0415
+    from sklearn.svm import LinearSVC  # noqa: PLC0415
+
+    model.require_no_calibration("scikit-learn's LinearSVC or LogisticRegression")
+    if model.classes is None:
+        made: Any = LinearRegression()
+        made.coef_, made.intercept_ = model.coef[0], float(model.intercept[0])
+        return _named(made, model)
+    if model.has_link and len(model.classes) > 2:
+        return _one_versus_rest(model)
+    made = LogisticRegression() if model.has_link else LinearSVC()
+    made.coef_, made.intercept_, made.classes_ = model.coef, model.intercept, model.classes
+    made.n_iter_ = np.array([1], np.int32)
+    return _named(made, model)
+
+
+def _one_versus_rest(model: PlainModel) -> Any:
+    """Return each class against the rest, probabilities divided by their sum."""
+    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
+    from sklearn.multiclass import OneVsRestClassifier  # noqa: PLC0415
+    from sklearn.preprocessing import LabelBinarizer  # noqa: PLC0415
+
+    made: Any = OneVsRestClassifier(LogisticRegression())
+    made.label_binarizer_ = LabelBinarizer(sparse_output=True).fit(model.classes)
+    made.classes_, made.estimators_ = model.classes, []
+    for coef, intercept in zip(model.coef, model.intercept, strict=True):
+        one: Any = LogisticRegression()
+        one.coef_, one.intercept_ = coef[None], np.array([intercept])
+        one.classes_, one.n_iter_ = np.array([0, 1]), np.array([1], np.int32)
+        made.estimators_.append(_named(one, model))
+    return _named(made, model)
+
+
+def _named(made: Any, model: PlainModel) -> Any:
+    made.n_features_in_ = model.coef.shape[1]
+    if model.feature_names is not None:
+        made.feature_names_in_ = np.asarray(model.feature_names, object)
+    return made

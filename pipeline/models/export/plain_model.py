@@ -1,0 +1,123 @@
+"""A trained linear model as numbers and names: what every export is made of."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.pipeline.calibration import Calibration
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.models.refresh.publishing import run_at
+from fewpass.pipeline.rows.scaling import Scaler, unscaled
+from fewpass.pipeline.rows.targets import label_text
+from fewpass.pipeline.runs.model import Model, load_model
+from fewpass.pipeline.runs.run_folder import RunRecord
+from fewpass.pipeline.runs.saved import Saved
+from fewpass.pipeline.tables.encoding.recipe import Recipe
+from fewpass.pipeline.tables.encoding.schema import recipe_in
+from fewpass.pipeline.training.planning.problem import loss_word
+from fewpass.solvers.registry import loss_class
+from fewpass.storage.manifest import Labels
+
+MOST_EXACT = 2.0**53
+
+
+class PlainModel(NamedTuple):
+    """A model for rows as they come, scaling undone."""
+
+    coef: NDArray[np.float64]  # (K, d), one row for two classes or numbers
+    intercept: NDArray[np.float64]  # (K,)
+    classes: NDArray[Any] | None  # ascending; None: numbers are predicted
+    loss: str
+    lam: float
+    feature_names: tuple[str, ...] | None
+    certificate: float | None
+    recipe: Recipe | None = None
+    """What makes features of the columns of a table; None: they are the features."""
+    calibration: Calibration | None = None  # from scores to probabilities, in place of the loss's
+    record: RunRecord | None = None
+    """Of the run that it is of; None for an estimator's."""
+
+    @property
+    def has_link(self) -> bool:
+        """Whether the loss makes probabilities of scores, by the logistic function."""
+        return loss_class(self.loss)().link is not None
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether scores become probabilities, by the calibration or the loss's link."""
+        return self.classes is not None and (self.has_link or self.calibration is not None)
+
+    def require_no_calibration(self, form: str) -> None:
+        """Refuse a form that would lose the calibration; BadInput."""
+        if self.calibration is not None:
+            raise BadInput(
+                f"{form} has no place for the calibration that the run was trained with. Choose "
+                ".onnx or .safetensors, or train without `calibrate`."
+            )
+
+
+def of_run(run: Any) -> PlainModel:
+    """Read a run's newest model, from its address or as a RunFolder.
+
+    Raises BadInput when there is none, or it is for rows scaled to unit length.
+    """
+    model = load_model(run_at(run) if isinstance(run, str) else run)
+    record = model.record
+    if record.scaling.kind == "unit-rows":
+        raise BadInput(
+            f"The model of {model.run.url} is for rows scaled to unit length, which no linear "
+            "model of other programs does. Ingest with another scale, and train again."
+        )
+    coef, intercept = unscaled(model.weights, Scaler(record.scaling.kind, model.scale, model.shift))
+    saved = Saved.of(model.run.snapshots.load(model.snapshot))
+    recipe = recipe_in(record.columns)
+    names = record.columns.feature_names if record.columns and not recipe else None
+    return PlainModel(
+        np.atleast_2d(coef),
+        np.atleast_1d(np.asarray(intercept, float)),
+        _classes(model),
+        loss_word(model.record.plan, model.record.targets),
+        model.lam,
+        names,
+        saved.certified.gap if saved.certified else None,
+        recipe,
+        model.calibration,
+        record,
+    )
+
+
+def record_at(run: str | None) -> RunRecord | None:
+    """Return the record of the run that an estimator comes of, as far as it is there."""
+    with suppress(OSError, ValueError):
+        return run_at(run).record() if run else None
+    return None
+
+
+def _classes(model: Model) -> NDArray[Any] | None:
+    """Return the labels in the order of scores: of two sides the positive one last."""
+    targets, plan = model.record.targets, model.record.plan
+    if not isinstance(targets, Labels) or loss_class(loss_word(plan, targets)).takes_numbers:
+        return None
+    labels = as_labels(targets.labels)
+    if plan.positive is None:
+        return labels
+    if len(labels) > 2:
+        raise BadInput(
+            f"The model of {model.run.url} tells {plan.positive} from all other labels, which have "
+            "no name of their own. Export a model of two labels, or one trained without `positive`."
+        )
+    names = [label_text(label) for label in targets.labels]
+    return labels if names[1] == plan.positive else labels[::-1]
+
+
+def as_labels(labels: tuple[Any, ...]) -> NDArray[Any]:
+    """Return stored labels as an array: whole numbers as integers, words as str."""
+    found = np.asarray(labels)
+    if found.dtype.kind != "f":
+        return found
+    whole = bool((found == np.round(found)).all()) and float(np.abs(found).max()) <= MOST_EXACT
+    return found.astype(np.int64) if whole else found

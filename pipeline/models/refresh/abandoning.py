@@ -1,0 +1,69 @@
+"""A generation that does not get done, given up by hand: the next refresh may take its files."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.models.refresh.generations import (
+    Decision,
+    Generation,
+    generations,
+    write_decision,
+)
+from fewpass.pipeline.models.refresh.publishing import NONE_YET, newest_readable, who
+from fewpass.pipeline.models.refresh.refreshing import alone_in, rows_before
+from fewpass.storage.folder import Folder
+
+
+def abandon(store: str, *, why: str = "") -> Generation:
+    """Give up the generation of a store that is not finished.
+
+    What was made of it stays in its folder and is not used.  The next refresh takes its files anew,
+    those that are still there.
+
+    Parameters
+    ----------
+    store
+        Folder or address that refreshes write to.
+    why
+        Kept with the generation.
+
+    Returns
+    -------
+    Generation
+        number, files, data, run.
+
+    Raises
+    ------
+    BadInput
+        When there is no generation, or all are finished; when a refresh is at work.
+    """
+    if not generations(Folder(store)):
+        raise BadInput(f"There is no generation at {Folder(store).url}. Check the address.")
+    with alone_in(store):
+        last = generations(Folder(store))[-1]
+        if last.is_decided:
+            raise BadInput(
+                f"Nothing was changed: generation {last.number:06d}, the newest one, is finished. "
+                f"fewpass publish {Folder(store).url} NUMBER goes back to an older model."
+            )
+        write_decision(store, last, _given_up(store, last, why))
+    return last
+
+
+def _given_up(store: str, generation: Generation, why: str) -> Decision:
+    current = newest_readable(store)
+    return Decision(
+        published=False,
+        reason=f"it was abandoned{f' ({why})' if why else ''}",
+        loss=None,
+        loss_before=None,
+        rows=rows_before(store, generation),
+        after=current.number if current else NONE_YET,
+        objective=None,
+        certificate=None,
+        decided_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        decided_by=who(),
+        abandoned=True,
+    )

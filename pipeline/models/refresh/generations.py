@@ -1,0 +1,299 @@
+"""The generations of a store: a folder for each refresh, with what became of its model.
+
+STORE/generations/000007/files.json     the files of one refresh, written first
+/data           the data set made of them
+/run            the training on it, from the published model on
+/decision.json  whether its model is to be published, and why; or that it was abandoned
+
+Both files are created where there is none, so of two refreshes that begin, or end, at once one wins
+and the other is told.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.models.refresh.publishing import (
+    NONE_YET,
+    Publication,
+    PublishedMeanwhile,
+    history,
+    is_published,
+    newest_readable,
+    publish,
+)
+from fewpass.pipeline.models.refresh.refused import Refused, refused
+from fewpass.solvers.refused import shown
+from fewpass.storage.folder import Folder
+from fewpass.storage.kinds import command, instead
+
+T = TypeVar("T")
+
+FILES, DECISION = "files.json", "decision.json"
+
+
+class Generation(NamedTuple):
+    """One refresh's folder."""
+
+    number: int
+    folder: Folder
+    files: tuple[str, ...]
+
+    @property
+    def data(self) -> str:
+        """Where its data set is."""
+        return f"{self.folder.url}/data"
+
+    @property
+    def run(self) -> str:
+        """Where its run is."""
+        return f"{self.folder.url}/run"
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether its refresh is over."""
+        return self.folder.exists(DECISION)
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether it was given up: then its files are not taken, and it has no model."""
+        told = _told(self.folder) if self.is_decided else None
+        return told is not None and told.get("abandoned") is True
+
+
+class Decision(NamedTuple):
+    """What became of a generation's model."""
+
+    published: bool
+    reason: str
+    loss: float | None  # of the new model on the held-out rows; None: it was abandoned
+    loss_before: float | None  # of the model published then
+    rows: int  # of all generations so far
+    after: int  # the publication that was followed then
+    objective: float | None  # of the training, as in its result
+    certificate: float | None  # at most this far above the optimum
+    decided_at: str  # UTC
+    decided_by: str
+    converged: bool | None = None  # as of the training: fewpass.pipeline.runs.outcome.Convergence
+    abandoned: bool = False  # its files are free for the next refresh
+
+
+class BegunMeanwhile(BadInput):
+    """A generation that another refresh began, or ended, at the same time; nothing was changed."""
+
+
+class GenerationState(NamedTuple):
+    """A generation as a list of models shows it."""
+
+    generation: int
+    state: str  # published, published before, kept back, not decided, abandoned
+    files: tuple[str, ...]
+    decision: dict[str, Any] | None  # the members of `Decision`
+    publications: tuple[Publication, ...]  # of its model
+
+
+def generations(store: Folder) -> list[Generation]:
+    """Return all generations of a store, in order."""
+    found: list[Generation] = []
+    while True:
+        folder = store.child(f"generations/{len(found) + 1:06d}")
+        if not folder.exists(FILES):
+            return found
+        found.append(Generation(len(found) + 1, folder, _files_in(folder)))
+
+
+def begin_generation(store: Folder, number: int, files: tuple[str, ...]) -> Generation:
+    """Write down which files a generation is made of; BegunMeanwhile where another one did."""
+    folder = store.child(f"generations/{number:06d}")
+    if not folder.create(FILES, _as_list(files)):
+        raise BegunMeanwhile(
+            f"Nothing was changed: another refresh of {store.url} has just begun generation "
+            f"{number:06d}. Wait until it ends, and refresh again for what came since."
+        )
+    return Generation(number, folder, files)
+
+
+def leave_out(generation: Generation, files: Collection[str]) -> Generation | None:
+    """Go on without some files of a generation; None where none is left, and it is gone."""
+    left = tuple(name for name in generation.files if name not in files)
+    if not left:
+        generation.folder.delete(FILES)
+        generation.folder.delete_tree()
+        return None
+    generation.folder.write(FILES, _as_list(left))
+    return generation._replace(files=left)
+
+
+def _as_list(files: Sequence[str]) -> bytes:
+    return (json.dumps(files, indent=1) + "\n").encode()
+
+
+def _files_in(folder: Folder) -> tuple[str, ...]:
+    """Return the files of a generation; BadInput when its record names none."""
+    try:
+        files = json.loads(folder.read(FILES))
+    except (ValueError, RecursionError):
+        files = None
+    if not isinstance(files, list) or not all(isinstance(name, str) for name in files):
+        raise BadInput(
+            f"{folder.address(FILES)} is no list of files. Remove the folder that it is in "
+            "to take its files anew."
+        )
+    return tuple(files)
+
+
+def newest_run(store: str) -> str | None:
+    """Return where the newest generation is trained; None before the first one."""
+    known = generations(Folder(store))
+    return known[-1].run if known else None
+
+
+def write_decision(store: str, generation: Generation, made: Decision) -> None:
+    """Write a decision down and carry it out; BegunMeanwhile where there is one already."""
+    if not generation.folder.create(DECISION, (json.dumps(made._asdict()) + "\n").encode()):
+        raise BegunMeanwhile(
+            f"Nothing was changed: {generation.folder.address(DECISION)} was written by another "
+            f"refresh meanwhile. Look with fewpass models {Folder(store).url}."
+        )
+    carry_out(store, generation)
+
+
+def carry_out(store: str, generation: Generation) -> None:
+    """Publish what was decided to be published, unless that is done.
+
+    Raises PublishedMeanwhile when the decision was made by a model that is not followed any more:
+    then it is withdrawn, and the next refresh decides anew.
+    """
+    after = decided(generation.folder, "after", int)
+    if not decided(generation.folder, "published", bool):
+        return
+    if is_published(store, generation.number, after):
+        return
+    why, by = (decided(generation.folder, name, str) for name in ("reason", "decided_by"))
+    try:
+        publish(store, generation.number, after=after, why=f"refresh: {why}", by=by)
+    except PublishedMeanwhile:  # nobody is to find a decision that did not come about
+        generation.folder.delete(DECISION)
+        raise
+
+
+def decided(folder: Folder, member: str, kind: type[T]) -> T:
+    """Return a member of a generation's decision; BadInput when that has none of its type."""
+    told = _told(folder)
+    found = told.get(member) if told else None
+    if type(found) is not kind:
+        raise BadInput(
+            f"{folder.address(DECISION)} decides nothing ({member} is {found!r:.60}). "
+            "Remove it, and refresh again."
+        )
+    return found
+
+
+def _told(folder: Folder) -> dict[str, Any] | None:
+    """Return a generation's decision as it is written; None when it is no object."""
+    try:
+        told = json.loads(folder.read(DECISION))
+    except (ValueError, RecursionError):
+        return None
+    return told if isinstance(told, dict) else None
+
+
+class Models(list[GenerationState]):
+    """The generations of a store, oldest first.
+
+    Attributes
+    ----------
+    refused : tuple of Refused
+        The files that are set aside, by name.
+    """
+
+    def __init__(
+        self, generations: Iterable[GenerationState] = (), refused: Iterable[Refused] = ()
+    ) -> None:
+        super().__init__(generations)
+        self.refused = tuple(refused)
+
+
+def models(store: str) -> Models:
+    """Return how the models of a store stand, oldest generation first.
+
+    Raises BadInput where no refresh has found a file, or a decision is none.
+    """
+    folder = Folder(store)
+    known, moves, aside = generations(folder), history(store), refused_now(folder)
+    if not known and not aside:
+        raise BadInput(instead(folder, "store"))
+    return Models((_state_of(generation, moves) for generation in known), aside)
+
+
+def refused_now(store: Folder) -> list[Refused]:
+    """Return the files that are set aside and that no generation has taken since."""
+    took = taken(generations(store))
+    return [one for one in refused(store) if one.file not in took]
+
+
+def taken(known: Iterable[Generation]) -> set[str]:
+    """Return the files that generations have taken, but for those that were abandoned."""
+    return {name for one in known if not one.is_abandoned for name in one.files}
+
+
+def _state_of(generation: Generation, moves: Sequence[Publication]) -> GenerationState:
+    own = tuple(move for move in moves if move.generation == generation.number)
+    decision = _told(generation.folder) if generation.is_decided else None
+    if generation.is_decided and decision is None:
+        decided(generation.folder, "published", bool)  # says what is wrong
+    state = "kept back" if decision else "not decided"
+    if own:
+        state = "published" if own[-1] is moves[-1] else "published before"
+    elif generation.is_abandoned:
+        state = "abandoned"
+    return GenerationState(generation.number, state, generation.files, decision, own)
+
+
+def publish_generation(
+    store: str, number: int, *, after: int | None = None, why: str = ""
+) -> Publication:
+    """Make the model of a generation the one to use, newer or older than the one used now.
+
+    Parameters
+    ----------
+    store
+        Folder or address that refreshes write to.
+    number
+        The generation, from 1.
+    after
+        Number of the publication that is followed now, as `models` told it; another one since then
+        is an error.  Default: whichever is followed when this is called.
+    why
+        Kept with the publication.
+
+    Raises
+    ------
+    BadInput
+        When there is no such generation, its refresh is not over, or its model is published.
+    PublishedMeanwhile
+        When somebody else published at the same time; nothing was changed.
+    """
+    for name, given in (("generation", number), ("after", NONE_YET if after is None else after)):
+        if not isinstance(given, int) or isinstance(given, bool):
+            raise BadInput(f"{name} is {shown(given)}. Give a whole number, such as 7.")
+    known = generations(Folder(store))
+    if not known:
+        raise BadInput(instead(Folder(store), "store"))
+    if not 1 <= number <= len(known):
+        raise BadInput(
+            f"There is no generation {shown(number).zfill(6)} at {Folder(store).url}. "
+            f"{command('models', store)} lists those that are there."
+        )
+    if not known[number - 1].is_decided:
+        raise BadInput(f"Generation {number:06d} is not decided yet. The next refresh finishes it.")
+    if known[number - 1].is_abandoned:
+        raise BadInput(f"Generation {number:06d} was abandoned. Publish another one.")
+    current = newest_readable(store)
+    if current and current.generation == number and after in (None, current.number):
+        raise BadInput(f"Nothing was changed: it is the one that is used ({current.sentence()}).")
+    newest = current.number if current else NONE_YET
+    return publish(store, number, after=newest if after is None else after, why=why)

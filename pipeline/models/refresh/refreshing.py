@@ -1,0 +1,212 @@
+"""Learning from files as they come: what is new becomes a data set, a run, and a decision.
+
+A generation (generations.py) without a decision is finished before anything new is looked at, so
+a refresh that died is simply run again.  Every file is taken once, by its name; one that cannot be
+read is set aside (taking.py), and one generation that never gets done can be abandoned.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.models.refresh.generations import (
+    Decision,
+    Generation,
+    begin_generation,
+    carry_out,
+    decided,
+    generations,
+    taken,
+    write_decision,
+)
+from fewpass.pipeline.models.refresh.publishing import published, who
+from fewpass.pipeline.models.refresh.refused import forget, refused, worth_trying
+from fewpass.pipeline.runs.lease import Lease
+from fewpass.pipeline.runs.outcome import TrainingResult
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.settings.refresh_plan import RefreshPlan
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.tables.readers.finding import Address, find
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.folder import Folder
+
+LEASE = "refresh.lease.json"  # of a store
+HELD_OUT = 0.1  # of the first generation's rows, where no held-out data set is named
+
+
+def alone_in(store: str) -> Lease:
+    """Keep every other refresh out of a store during a `with` block.
+
+    Raises
+    ------
+    InUse
+        When a living process is refreshing it.  A BadInput.
+    """
+    return Lease(Folder(store), LEASE, "refreshed")
+
+
+def next_generation(plan: RefreshPlan) -> Generation | None:
+    """Return the generation that waits to be finished, else one of what is new, else None.
+
+    Raises
+    ------
+    BegunMeanwhile
+        When another refresh began one at the same time; see `alone_in`.
+    """
+    store = Folder(plan.store)
+    known = generations(store)
+    if known:
+        if not known[-1].is_decided:
+            return known[-1]
+        carry_out(plan.store, known[-1])  # a refresh may have died between the two
+    new = tuple(address.name for address in _new_in(plan, store, taken(known)))
+    return begin_generation(store, len(known) + 1, new) if new else None
+
+
+def _new_in(plan: RefreshPlan, store: Folder, took: set[str]) -> list[Address]:
+    """Return the files that were not taken, nor refused as they are now."""
+    found = {address.name: address for address in _found(plan.sources)}
+    aside = refused(store)
+    gone = {one.file for one in aside if one.file not in found and not _is_there(one.file)}
+    forget(store, gone)
+    free = [address for name, address in found.items() if name not in took]
+    return worth_trying(free, aside, plan.ingest)
+
+
+def _found(sources: tuple[str, ...]) -> list[Address]:
+    found: list[Address] = []
+    for source in sources:
+        try:
+            found += find([source], {}, empty=True)
+        except FileNotFoundError:  # an inbox may be empty
+            continue
+    return found
+
+
+def _is_there(file: str) -> bool:
+    try:
+        return bool(find([file], {}, empty=True))
+    except (FileNotFoundError, BadInput):  # a folder may have its name by now
+        return False
+
+
+def ingest_plan(plan: RefreshPlan, generation: Generation) -> IngestPlan:
+    """Return how a generation's files become a data set with the columns of the first one's."""
+    first = first_of(plan.store)
+    values = plan.ingest.model_dump()
+    values |= {"sources": generation.files, "dataset": generation.data}
+    if generation.number != first:
+        values |= {"like": f"{_generation_at(plan.store, first)}/data", "scale": "auto"}
+    elif plan.held_out is None:
+        values["test_fraction"] = HELD_OUT
+    return IngestPlan.model_validate(values)
+
+
+def first_of(store: str) -> int:
+    """Return the number of the generation that the columns of all others come from."""
+    known = generations(Folder(store))
+    return next((one.number for one in known if not one.is_abandoned), len(known) + 1)
+
+
+def _generation_at(store: str, number: int) -> str:
+    return f"{store.rstrip('/')}/generations/{number:06d}"
+
+
+def training_plan(plan: RefreshPlan, generation: Generation) -> TrainingPlan:
+    """Return how a generation is trained: on its own rows, from the published model on.
+
+    One that has begun goes on from the model that it began with, whatever is published since.
+    n in a strength like "1/n" is the number of all rows so far: the model has learnt from them.
+    """
+    lam = plan.training.lam.values(rows_so_far(plan, generation))
+    changed: dict[str, Any] = {
+        "dataset": generation.data,
+        "start_from": _start_of(plan.store, RunFolder(generation.run)),
+        "lam": lam[0] if len(lam) == 1 else ",".join(map(repr, lam)),
+    }
+    if len(lam) > 1 or plan.training.calibrate or plan.training.early_stopping:
+        changed["held_out"] = held_out(plan)
+    return TrainingPlan.model_validate(plan.training.model_dump() | changed)
+
+
+def _start_of(store: str, run: RunFolder) -> str | None:
+    """Return the run whose model a training begins with, or has begun with."""
+    if run.exists():
+        return run.record().plan.start_from
+    current = published(store)
+    return current.run_in(store) if current else None
+
+
+def rows_so_far(plan: RefreshPlan, generation: Generation) -> int:
+    """Count the rows of this generation and of all before it."""
+    rows = Dataset.open(generation.data).manifest.n_rows
+    return rows + rows_before(plan.store, generation)
+
+
+def rows_before(store: str, generation: Generation) -> int:
+    """Count the rows of all generations before this one."""
+    if generation.number == 1:
+        return 0
+    before = Folder(store).child(f"generations/{generation.number - 1:06d}")
+    return decided(before, "rows", int)
+
+
+def held_out(plan: RefreshPlan) -> str:
+    """Return the data set that models are judged on."""
+    return plan.held_out or f"{_generation_at(plan.store, first_of(plan.store))}/data-test"
+
+
+def decide(
+    plan: RefreshPlan, generation: Generation, trained: TrainingResult,
+    loss: float, loss_before: float | None, after: int,
+) -> Decision:  # fmt: skip
+    """Publish a generation's model unless it is worse by more than the margin; write down why.
+
+    One that missed the tolerance is not published where the plan requires it.
+
+    Parameters
+    ----------
+    loss, loss_before
+        Mean losses on the held-out rows: of the new model, and of the published one if there is.
+    after
+        Number of the publication that the latter is of; `publishing.NONE_YET` where there is none.
+
+    Raises
+    ------
+    PublishedMeanwhile
+        When another model was published since: nothing is decided, the next refresh judges anew.
+    """
+    rows, converged = rows_so_far(plan, generation), trained.converged
+    good, reason = _verdict(plan, loss, loss_before)
+    if converged is False:
+        good = good and not plan.require_tol
+        reason = f"{reason}. {trained.convergence.sentence(trained.passes)}".rstrip(".")
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    made = Decision(
+        good, reason, loss, loss_before, rows, after, trained.objective, trained.certificate,
+        now, who(), converged,
+    )  # fmt: skip
+    write_decision(plan.store, generation, made)
+    return made
+
+
+def _verdict(plan: RefreshPlan, loss: float, loss_before: float | None) -> tuple[bool, str]:
+    """Say whether a loss is good enough to publish, and why."""
+    if loss_before is None:
+        return True, "it is the first model"
+    more = f" and the margin of {plan.margin:g}" if plan.margin else ""
+    against = f"{loss_before:.6g} of the model published before{more}"
+    if loss <= loss_before + plan.margin:
+        return True, f"its loss {loss:.6g} is at most {against}"
+    return False, f"its loss {loss:.6g} is above {against}, which is kept"
+
+
+def require_judge(plan: RefreshPlan) -> None:
+    """Refuse a store whose first refresh kept no rows aside when now none are named."""
+    if not Folder(held_out(plan)).exists("manifest.json"):
+        raise BadInput(
+            f"There are no held-out rows at {held_out(plan)}. Name a data set as held_out."
+        )

@@ -1,0 +1,108 @@
+"""Files that could not be taken: each set aside with the reason, and tried again once it changed.
+
+    STORE/refused/0123456789abcdef.json   one file, under a digest of its address
+
+The files themselves are only read.  A record that is damaged counts as none: its file is tried
+again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import NamedTuple
+
+from pydantic import ConfigDict, TypeAdapter
+
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.tables.readers.finding import Address
+from fewpass.storage.folder import Folder
+from fewpass.storage.seal import seal, unseal
+
+REFUSED = "refused"
+
+
+class Refused(NamedTuple):
+    """A file that was set aside."""
+
+    file: str  # full path or address
+    reason: str
+    size: int | None  # bytes as stored; None: it was not there, or its store does not say
+    changed: str | None  # what its store says of the last change; None: tried at every refresh
+    refused_at: str  # UTC
+    reading: str  # digest of how it was read, which others may succeed with
+
+
+_REFUSED = TypeAdapter(Refused, config=ConfigDict(strict=True))
+
+
+def refused(store: Folder) -> list[Refused]:
+    """Return the files that are set aside, by name."""
+    keys = [key for key in store.list(REFUSED) if key.endswith(".json")]
+    found = (_read(store, key) for key in keys)
+    return sorted(one for one in found if one is not None)
+
+
+def _read(store: Folder, key: str) -> Refused | None:
+    try:
+        document = unseal(store.read(key))
+        del document["fingerprint"]
+        found = _REFUSED.validate_python(document)
+    except (ValueError, FileNotFoundError):  # another refresh may just have tried it again
+        return None
+    return found if key == _key(found.file) else None
+
+
+def _key(file: str) -> str:
+    return f"{REFUSED}/{hashlib.sha256(file.encode()).hexdigest()[:16]}.json"
+
+
+def refusal(address: Address, reason: str, plan: IngestPlan, mark: str | None) -> Refused:
+    """Return the record of a file that was found to be bad."""
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return Refused(address.name, reason, address.size, mark, now, reading_of(plan))
+
+
+def set_aside(store: Folder, found: Iterable[Refused]) -> None:
+    """Write down which files were refused, and why."""
+    for one in found:
+        store.write(_key(one.file), seal(one._asdict(), indent=1))
+
+
+def forget(store: Folder, files: Iterable[str]) -> None:
+    """Remove the records of files that were taken, or are gone."""
+    for file in files:
+        store.delete(_key(file))
+
+
+def worth_trying(
+    addresses: Sequence[Address], known: Iterable[Refused], plan: IngestPlan
+) -> list[Address]:
+    """Return the files that were not refused before, as they are now and read as they would be."""
+    reading = reading_of(plan)
+    as_before = {(one.file, one.size, one.changed) for one in known if one.reading == reading}
+    suspects = {file for file, _, _ in as_before}
+
+    def was_refused(address: Address) -> bool:
+        if address.name not in suspects:
+            return False
+        mark = mark_of(address)
+        return mark is not None and (address.name, address.size, mark) in as_before
+
+    return [address for address in addresses if not was_refused(address)]
+
+
+def mark_of(address: Address) -> str | None:
+    """Return what changes when a file does, beside its size; None where that is not known."""
+    version = address.file.version if address.file else None
+    return None if version is None else str(version)
+
+
+def reading_of(plan: IngestPlan) -> str:
+    """Return the digest of how files are read: settings, and the version that reads."""
+    settings = plan.model_dump(mode="json", exclude={"sources", "dataset", "threads"})
+    text = json.dumps([settings, version("fewpass")], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

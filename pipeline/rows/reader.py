@@ -1,0 +1,206 @@
+"""The threads that read and decode the next windows while a kernel steps the current one."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import islice, pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.pipeline.rows.buffers import RowSource, WindowRows, borrowed, give_back
+from fewpass.pipeline.rows.row_state import RowStates
+from fewpass.pipeline.rows.targets import TargetRule
+from fewpass.pipeline.rows.windows import Window, WindowPlan, row_order
+from fewpass.solvers.protocol import Block
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.row_state import NOTHING_YET, Records, StoredRowState
+
+
+@dataclass
+class ReadingStatistics:
+    """What reading took, for the log: seconds of the reader's thread and of waiting for it."""
+
+    bytes_read: int = 0
+    read_s: float = 0.0
+    wait_s: float = 0.0
+    fetch_s: float = 0.0  # of read_s: the store's part, without checking and decoding
+    permute_s: float = 0.0  # of read_s: drawing the rows' order
+    ahead: bool = False  # whether a thread read, beside the steps
+
+
+@dataclass(frozen=True)
+class RowStateSource:
+    """Where the numbers kept per row come from; without a version they are 0.
+
+    Several models have a version each, and as many numbers each.
+
+    Attributes
+    ----------
+    written : list of StoredRowState
+        What was written so far, for the records.
+    """
+
+    store: RowStates
+    versions: tuple[int, ...] = ()
+    numbers: int = 1  # per row
+    records: Records = field(default_factory=dict)  # of the objects that are going to be read
+    written: list[StoredRowState] = field(default_factory=list)
+
+    def read(self, window: Window, found: WindowRows) -> tuple[NDArray[np.float64], int]:
+        """Return the numbers of a window's rows, each where its row is, and the bytes read."""
+        shape = (found.y.shape[0], self.numbers)[: min(self.numbers, 2)]
+        values = np.zeros(shape)  # no memory is taken where nothing is written
+        each = zip(window.chunks, found.places, strict=True)
+        return values, sum(self._read_chunk(chunk, values[place]) for chunk, place in each)
+
+    def _read_chunk(self, chunk: int, out: NDArray[np.float64]) -> int:
+        newest, *older = sorted(set(self.versions), reverse=True) or [NOTHING_YET]
+        size = self.store.read_into(newest, chunk, out, self.records.get((newest, chunk)))
+        for version in older:
+            stored_values, stored = np.empty_like(out), self.records.get((version, chunk))
+            size += self.store.read_into(version, chunk, stored_values, stored)
+            mine = np.repeat(np.array(self.versions) == version, self.numbers // len(self.versions))
+            out[:, mine] = stored_values[:, mine]
+        return size
+
+    def write(self, sweep: int, window: Window, places: Sequence[slice], block: Block) -> None:
+        """Write the numbers of a window's rows as the version of a sweep."""
+        for chunk, place in zip(window.chunks, places, strict=True):
+            stored = self.store.write(sweep, chunk, block.row_state[place])
+            if stored is not None:
+                self.written.append(StoredRowState(chunk, stored))
+
+
+class VisitedBlock(NamedTuple):
+    """A block, and where in it the rows of its window's chunks are."""
+
+    block: Block
+    places: list[slice]
+
+
+class WindowRead(NamedTuple):
+    """A window that was read, and what that took."""
+
+    visited: VisitedBlock
+    bytes_read: int
+    read_s: float
+    fetch_s: float
+    permute_s: float
+
+
+@dataclass
+class WindowReader:
+    """Yields one block per window, read ahead by threads.
+
+    A block is valid until the next one is asked for.  Errors of the reading threads are raised
+    where the block would have come.
+    """
+
+    dataset: Dataset
+    plan: WindowPlan
+    rule: TargetRule
+    capacity: tuple[int, int]  # rows and non-zeros that every window fits in
+    row_state: RowStateSource | None = None
+    resident: RowSource | None = None  # has all rows; None: windows are decoded into buffers
+    ahead: int = 2  # windows that are read while another one is stepped, each by a thread
+    statistics: ReadingStatistics = field(default_factory=ReadingStatistics)
+
+    def blocks(self, windows: Sequence[Window]) -> Generator[VisitedBlock]:
+        """Read the windows in turn."""
+        self.statistics.ahead = self.ahead > 0 and len(windows) > 1
+        sources = [self._source() for _ in range(min(self.ahead + 1, len(windows)))]
+        read = self._read_ahead if self.statistics.ahead else self._one_by_one
+        try:
+            yield from read(windows, sources)
+        finally:
+            for source in sources:
+                give_back(source)
+
+    def _source(self) -> RowSource:
+        return self.resident or borrowed(self.dataset, self.rule, self.capacity)
+
+    def _one_by_one(
+        self, windows: Sequence[Window], sources: Sequence[RowSource]
+    ) -> Iterator[VisitedBlock]:
+        for window, new in with_new_chunks(windows):
+            yield self._counted(self._read, window, new, sources[0])
+
+    def _read_ahead(
+        self, windows: Sequence[Window], sources: Sequence[RowSource]
+    ) -> Generator[VisitedBlock]:
+        """Have `ahead` windows read at any time, each by a thread, into what is not stepped."""
+        upcoming, free = with_new_chunks(windows), deque(sources)
+        pending: deque[tuple[RowSource, Future[WindowRead]]] = deque()
+        pool = ThreadPoolExecutor(self.ahead, thread_name_prefix="fewpass-reader")
+
+        def go_on() -> None:
+            for window, new in islice(upcoming, len(free)):
+                source = free.popleft()
+                pending.append((source, pool.submit(self._read, window, new, source)))
+
+        try:
+            go_on()
+            while pending:
+                source, found = pending.popleft()
+                yield self._counted(found.result)
+                free.append(source)
+                go_on()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def _counted(self, read: Callable[..., WindowRead], *args: Any) -> VisitedBlock:
+        """Wait for a window, and count what it took."""
+        asked, counts = time.perf_counter(), self.statistics
+        found = read(*args)
+        counts.wait_s += time.perf_counter() - asked
+        counts.bytes_read += found.bytes_read
+        counts.read_s += found.read_s
+        counts.fetch_s += found.fetch_s
+        counts.permute_s += found.permute_s
+        return found.visited
+
+    def _read(self, window: Window, new: Sequence[int], source: RowSource) -> WindowRead:
+        began = time.perf_counter()
+        for chunk in new:
+            source.prefetch(chunk)
+        found = source.load(window.chunks)
+        values, size = np.empty(0), 0
+        if self.row_state is not None:
+            values, size = self.row_state.read(window, found)
+        loaded = time.perf_counter()
+        order = row_order(self.plan, window, numbers_in(found.places))
+        permuted = time.perf_counter()
+        block = Block(found.rows, found.y, found.weight, order, values)
+        return WindowRead(
+            VisitedBlock(block, found.places), found.bytes_read + size,
+            permuted - began, found.fetch_s, permuted - loaded,
+        )  # fmt: skip
+
+
+def with_new_chunks(windows: Sequence[Window]) -> Iterator[tuple[Window, list[int]]]:
+    """Yield every window with the chunks to prefetch before it is read.
+
+    Those of the window after it, so that the disk never waits for the decoding; its own are among
+    them only where it is the first.
+    """
+    for k, window in enumerate(windows):
+        upcoming = windows[k + min(k, 1) : k + 2]
+        yield window, [chunk for other in upcoming for chunk in other.chunks]
+
+
+def numbers_in(places: Sequence[slice]) -> NDArray[np.int64]:
+    """Return the numbers of the rows that are there, place after place."""
+    if all(a.stop == b.start for a, b in pairwise(places)):
+        return np.arange(places[0].start, places[-1].stop)
+    return np.concatenate([np.arange(place.start, place.stop) for place in places])
+
+
+def chunk_rows(dataset: Dataset, window: Window) -> list[int]:
+    """Return the rows of each of a window's chunks."""
+    return [dataset.manifest.chunks.rows[chunk] for chunk in window.chunks]

@@ -1,0 +1,120 @@
+"""Rows that stay in memory, decoded, from pass to pass: in each process those that it reads.
+
+A data set that fits into the plan's budget whole is decoded once, to where it lies among all rows,
+and windows are orders over that table.  Which rows are visited when is the same as without, and so
+are the bits.  They go when the run ends; a run that is killed leaves them in workers that live on,
+until those work on another data set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from threading import Lock
+
+import numpy as np
+
+from fewpass.pipeline.rows.buffers import (
+    WindowRows,
+    cut_rows,
+    let_go_of_buffers,
+    row_view,
+    unit_weights,
+)
+from fewpass.pipeline.rows.targets import TargetRule
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.in_memory import MemoryDataset
+from fewpass.storage.table import cut
+from fewpass.storage.whole_table import WholeTable
+
+
+def rows_in_memory(dataset: Dataset, rule: TargetRule) -> MemoryRows | None:
+    """Return a data set's rows where they are in this process; None: they are to be read."""
+    return MemoryRows(dataset, rule) if isinstance(dataset, MemoryDataset) else None
+
+
+class MemoryRows:
+    """The rows of a data set in memory; they belong to the training that asked for them."""
+
+    def __init__(self, dataset: MemoryDataset, rule: TargetRule) -> None:
+        table = dataset.table
+        self._rows, n = row_view(table), dataset.n_rows
+        self._y = np.ascontiguousarray(rule.read(table.target))
+        self._weight = unit_weights(table, dataset, rule)
+        self._places = [slice(0, n)]
+
+    def prefetch(self, chunk: int) -> None:
+        """Do nothing: all rows are here."""
+
+    def load(self, chunks: Sequence[int]) -> WindowRows:  # noqa: ARG002 - there is one
+        """Return all rows."""
+        return WindowRows(self._rows, self._y, self._weight, self._places, 0, 0.0)
+
+
+class ResidentRows:
+    """All rows of a data set, each chunk decoded when it is first asked for."""
+
+    def __init__(self, dataset: Dataset, rule: TargetRule) -> None:
+        self._dataset, self._rule = dataset, rule
+        self._whole = WholeTable(dataset.manifest)
+        self._rows = row_view(self._whole.table)
+        self._y = self._whole.table.target  # as stored, until the chunk is whole
+        self._weight = np.empty(dataset.n_rows)
+        self._here = [False] * dataset.n_chunks
+        self._locks = [Lock() for _ in self._here]
+
+    def prefetch(self, chunk: int) -> None:
+        """Let the disk fetch what is not here and will be decoded."""
+        if not self._here[chunk]:
+            self._dataset.prefetch(chunk)
+
+    def load(self, chunks: Sequence[int]) -> WindowRows:
+        """Return these chunks' rows; where they do not follow each other, among all others."""
+        read = [self._read(chunk) for chunk in chunks]
+        follow = all(b == a + 1 for a, b in pairwise(chunks))
+        first, stop = (chunks[0], chunks[-1] + 1) if follow else (0, len(self._here))
+        starts = self._whole.starts
+        a, b = starts[first], starts[stop]
+        return WindowRows(
+            rows=cut_rows(self._rows, a, b),
+            y=self._y[a:b],
+            weight=self._weight[a:b],
+            places=[slice(starts[k] - a, starts[k + 1] - a) for k in chunks],
+            bytes_read=sum(size for size, _ in read),
+            fetch_s=sum(seconds for _, seconds in read),
+        )
+
+    def _read(self, chunk: int) -> tuple[int, float]:
+        """Decode a chunk unless it is here; return bytes read and seconds of the store."""
+        with self._locks[chunk]:
+            if self._here[chunk]:
+                return 0, 0.0
+            place = self._whole.place(chunk)
+            size = self._dataset.read_into(chunk, place)
+            a, b = self._whole.starts[chunk : chunk + 2]
+            table = cut(self._whole.table, a, b)
+            self._weight[a:b] = unit_weights(table, self._dataset, self._rule)
+            self._y[a:b] = self._rule.read(table.target)
+            self._here[chunk] = True
+            return size, place.fetch_s
+
+
+_kept: dict[tuple[str, TargetRule], ResidentRows] = {}
+_keeping = Lock()
+
+
+def resident_rows(dataset: Dataset, rule: TargetRule) -> ResidentRows:
+    """Return this process's rows of a data set; those of another one are let go."""
+    key = (dataset.manifest.fingerprint, rule)
+    with _keeping:
+        if key not in _kept:
+            _kept.clear()  # one data set at a time: the budget is one plan's
+            _kept[key] = ResidentRows(dataset, rule)
+        return _kept[key]
+
+
+def let_go() -> None:
+    """Give this process's rows and buffers back to the system, once no span uses them."""
+    let_go_of_buffers()
+    with _keeping:
+        _kept.clear()

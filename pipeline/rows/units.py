@@ -1,0 +1,55 @@
+"""How far the sizes of a data set's columns, and of its rows, are apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.pipeline.rows.scaling import UNLIKE
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.table import DenseTable, Table
+
+Vector = NDArray[Any]
+
+#: Statistics of more columns are not looked at: most are zero in most rows then.
+MOST_COLUMNS = 1 << 20
+_FILLED = 0.5
+
+
+def unlike_columns(dataset: Dataset) -> float | None:
+    """Return how many times the largest column's size is the smallest deviation, where it matters.
+
+    Size is the root of the mean square, over columns that are mostly not zero, as `scale=auto` has
+    it.  None where columns are alike, or nothing is known of them.
+    """
+    manifest = dataset.manifest
+    known = manifest.columns.keys() >= {"count", "mean", "variance"}
+    if not known or manifest.scaling.kind == "standard" or manifest.n_features > MOST_COLUMNS:
+        return None
+    return _ratio_of_sizes(
+        dataset.column("count"), dataset.column("mean"), dataset.column("variance"), dataset.n_rows
+    )
+
+
+def unlike_rows(table: Table) -> float | None:
+    """Return the same of rows in memory that are dense; None of others."""
+    if not isinstance(table, DenseTable):
+        return None
+    X = table.X.astype(np.float64)
+    return _ratio_of_sizes(np.count_nonzero(X, axis=0), X.mean(axis=0), X.var(axis=0), len(X))
+
+
+def _ratio_of_sizes(count: Vector, mean: Vector, variance: Vector, n: int) -> float | None:
+    varies = (count > _FILLED * n) & (variance > 1e-24 * mean * mean)
+    if not varies.any():
+        return None
+    sizes = np.sqrt(variance[varies] + mean[varies] ** 2)
+    ratio = float(sizes.max() / np.sqrt(variance[varies].min()))
+    return ratio if ratio > UNLIKE else None
+
+
+def remedy(layout: str) -> str:
+    """Name the scaling that helps: sparse rows cannot be standardised."""
+    return "scale=standard" if layout == "dense" else "scale=maxabs"

@@ -1,0 +1,1 @@
+"""Tables: files of any format to rows of numbers in a data set."""

@@ -1,0 +1,98 @@
+"""Columns of words: a feature for each value, or a hash where there are many."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pydantic import Field
+
+from fewpass.pipeline.tables.encoding.cells import words_of
+from fewpass.pipeline.tables.encoding.column_recipe import ColumnRecipe, Entries, Slot, one_hot
+from fewpass.pipeline.tables.encoding.hashing import hashed_slots, hashes
+
+
+class Category(ColumnRecipe):
+    """One column per value that the sample has often, one for all others, one for missing ones."""
+
+    kind: Literal["category"] = "category"
+    values: tuple[str, ...]
+
+    @property
+    def outputs(self) -> list[str]:
+        """Return a name per value."""
+        known = [f"{self.name}={value}" for value in self.values]
+        return [*known, f"{self.name} rare or unseen", f"{self.name} is missing"]
+
+    @property
+    def width(self) -> int:
+        """Return how many output columns there are."""
+        return len(self.values) + 2
+
+    @property
+    def told(self) -> str:
+        """Say how many values have a column."""
+        return f"category of {len(self.values)} values, and one for rare or unseen ones"
+
+    def entries(self, cells: Any) -> Entries:
+        """Encode words."""
+        words = words_of(cells)
+        places = pc.index_in(words, value_set=pa.array(self.values, pa.large_string()))
+        found = places.fill_null(len(self.values)).to_numpy(zero_copy_only=False).astype(np.int64)
+        found[words.is_null().to_numpy(zero_copy_only=False)] = len(self.values) + 1
+        return Entries((one_hot(found),))
+
+
+class Hashed(ColumnRecipe):
+    """2^bits columns, one of them by the value's hash, whose sign it takes; missing has its own."""
+
+    kind: Literal["hashed"] = "hashed"
+    bits: Annotated[int, Field(ge=1, le=30)]
+    examples: tuple[str, ...] = ()
+    """Values that the sample has often: by them columns get names of their own."""
+    collisions: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
+    """Share of the sample's different values that have their column not to themselves."""
+
+    @property
+    def outputs(self) -> list[str]:
+        """Return a name per column: that of the example that is hashed to it, or its number."""
+        names = [f"{self.name}#{k}" for k in range(1 << self.bits)]
+        for value, code in zip(reversed(self.examples), reversed(self._codes), strict=True):
+            names[abs(code) % (1 << self.bits)] = f"{self.name}={value}"
+        return [*names, f"{self.name} is missing"]
+
+    @property
+    def signs(self) -> NDArray[np.float64]:
+        """Return the signs of the examples that columns are named by, 1 for the others."""
+        return self.signs_of([abs(code) % (1 << self.bits) for code in self._codes], self._codes)
+
+    @property
+    def width(self) -> int:
+        """Return how many output columns there are."""
+        return (1 << self.bits) + 1
+
+    @property
+    def told(self) -> str:
+        """Say how many columns values are hashed to."""
+        shared = f"; {100 * self.collisions:.3g} % of the values share a column with others"
+        shared *= self.collisions > 0.0
+        return f"category of many values, hashed to {1 << self.bits:,} columns{shared}"
+
+    @property
+    def _codes(self) -> list[int]:
+        found: list[int] = hashes(
+            pa.array(self.examples, pa.large_string()), f"{self.name}="
+        ).tolist()
+        return found
+
+    def entries(self, cells: Any) -> Entries:
+        """Encode words."""
+        words = words_of(cells)
+        column, value = hashed_slots(words, f"{self.name}=", self.bits)
+        if words.null_count:
+            missing = words.is_null().to_numpy(zero_copy_only=False)
+            column[missing], value[missing] = 1 << self.bits, 1.0
+        return Entries((Slot(column, value),))

@@ -1,0 +1,94 @@
+"""What every kind of column has: output columns, names, and entries in rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
+from fewpass.pipeline.tables.encoding.cells import Floats, Mask
+from fewpass.pipeline.tables.encoding.text import Ragged
+
+Codes = NDArray[np.int64]
+
+
+#: Of everything that a recipe holds: what is read of a file must make numbers of cells.
+OF_RECIPES = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+Deviation = Annotated[float, Field(gt=0.0)]
+LARGEST = float(np.finfo(np.float32).max)  # that features have room for
+
+
+def require_sizes(what: str, *numbers: float) -> None:
+    """Raise ValueError unless what features become of a sample's own numbers are features."""
+    if any(not abs(number) <= LARGEST for number in numbers):
+        raise ValueError(f"{what}: its mean and its deviation make no numbers of cells")
+
+
+def require_ascending(what: str, numbers: Sequence[float], *, strictly: bool = False) -> None:
+    """Raise ValueError unless numbers ascend."""
+    steps = np.diff(numbers)
+    if (steps <= 0.0).any() if strictly else (steps < 0.0).any():
+        raise ValueError(f"{what} do not ascend")
+
+
+class Slot(NamedTuple):
+    """An entry of every row."""
+
+    column: Codes  # (n,) which output column, from 0 at the column's first
+    value: Floats  # (n,)
+
+
+def one_hot(found: Codes) -> Slot:
+    """Return a slot with a one in the column of each code."""
+    return Slot(found.astype(np.int64), np.ones(len(found)))
+
+
+class Entries(NamedTuple):
+    """A column's cells, encoded."""
+
+    slots: tuple[Slot | Ragged, ...]  # in the order of their output columns
+    bad: Mask | None = None  # (n,) cells that are not what the column holds; None: none
+
+
+class ColumnRecipe(BaseModel):
+    """How one column is encoded."""
+
+    model_config = OF_RECIPES
+
+    name: str
+    missing_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
+    """Of the sample's cells."""
+
+    @property
+    def outputs(self) -> list[str]:
+        """Return the names of the output columns."""
+        raise NotImplementedError
+
+    @property
+    def width(self) -> int:
+        """Return how many output columns there are."""
+        return len(self.outputs)
+
+    @property
+    def signs(self) -> NDArray[np.float64]:
+        """Return what each output column (width,) is where it stands for what it is named by."""
+        return np.ones(self.width)
+
+    def signs_of(self, slots: Sequence[int], codes: Sequence[int]) -> NDArray[np.float64]:
+        """Return the signs (width,) of hashes, the first of each slot; 1 where there is none."""
+        signs = np.ones(self.width)
+        for slot, code in zip(reversed(slots), reversed(codes), strict=True):
+            signs[slot] = -1.0 if code < 0 else 1.0
+        return signs
+
+    @property
+    def told(self) -> str:
+        """Say in a few words what becomes of the column."""
+        raise NotImplementedError
+
+    def entries(self, cells: Any) -> Entries:
+        """Encode cells (n,), an Arrow array."""
+        raise NotImplementedError

@@ -1,0 +1,230 @@
+"""A recipe out of a sample of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.settings.encoding import HASH_BITS, bins_of
+from fewpass.pipeline.tables.encoding.applying import columns_of
+from fewpass.pipeline.tables.encoding.category_recipe import Category, Hashed
+from fewpass.pipeline.tables.encoding.cells import (
+    Floats,
+    mean_and_deviation,
+    read_numbers,
+    words_of,
+)
+from fewpass.pipeline.tables.encoding.date_fitting import fitted_date
+from fewpass.pipeline.tables.encoding.date_recipe import Date
+from fewpass.pipeline.tables.encoding.hashing import hashes
+from fewpass.pipeline.tables.encoding.inference import FEW, Held, as_asked, held_in, is_open
+from fewpass.pipeline.tables.encoding.lists import fitted_tags, fitted_vector
+from fewpass.pipeline.tables.encoding.maps import fitted_map
+from fewpass.pipeline.tables.encoding.number_recipe import Bins, Number, Rank
+from fewpass.pipeline.tables.encoding.recipe import AnyColumn, Cross, Recipe, joined
+from fewpass.pipeline.tables.encoding.text import MOST_TEXT_BITS, DocumentCounts, Grams, slots_of
+from fewpass.pipeline.tables.encoding.text_recipe import Text, examples_of, idf_text
+
+CLIP = 0.005  # share of the sample that is clipped at either end: codes such as 98 are in there
+HEAVY = 5.0  # times the median: where p99 is above, and above 1, logarithms are taken
+MOST_RANKS = 16  # numbers whose ranks are written down
+#: A rank that is correlated to the value as much adds little to it; normal numbers reach 0.977.
+SAME_RANK = 0.97
+MANY_LOWEST = 0.05  # of the sample: where as many have the lowest number these have a column
+#: Columns of a hash for every value of the sample; fewer would let more values share one.
+ROOM = 8
+MOST_NAMES = 1 << 15  # of a column of maps
+EXAMPLES = 1000  # values of a hashed column that its columns are named by
+NO_KINDS: Mapping[str, str] = MappingProxyType({})
+
+
+class Rules(NamedTuple):
+    """How columns are encoded where that is not told by the sample alone."""
+
+    bits: int = HASH_BITS  # of a hash, at most, for columns of many values
+    bins: int | None = None  # ranges in place of every number
+    ranks: bool = True  # in columns of their own, where they say more than numbers
+    most_values: int = 1000  # of a column whose values have columns of their own
+    least_rows: int = 10  # with a value that has a column of its own; one in 1000 of a small sample
+    kinds: Mapping[str, str] = NO_KINDS  # what columns hold, by name, where that was said
+    crosses: Sequence[tuple[str, str]] = ()  # columns whose pairs of values are looked at
+
+    def enough(self, n: int) -> int:
+        """Return how many of n rows a value must be in to have a column of its own.
+
+        A value of a single row tells nothing of others.
+        """
+        return max(2 if n >= FEW else 1, min(self.least_rows, n // 1000))
+
+
+def fitted(sample: Any, rules: Rules) -> Recipe:
+    """Return the recipe that suits a sample, an Arrow table.
+
+    Raises
+    ------
+    BadInput
+        When a column is of a type that no recipe has, by its name.
+    """
+    names = sample.column_names
+    columns = [
+        _with_missing(_column(name, cells, rules), cells)
+        for name, cells in zip(names, columns_of(sample, names), strict=True)
+    ]
+    if not columns:
+        raise BadInput("The table has no columns. Give some.")
+    crosses = tuple(_cross(pair, sample, rules) for pair in rules.crosses)
+    return Recipe(columns=tuple(columns), crosses=crosses)
+
+
+def _column(name: str, cells: Any, rules: Rules) -> AnyColumn:
+    asked = rules.kinds.get(name)
+    bins = bins_of(asked) if asked else rules.bins
+    if asked and not bins:
+        held = as_asked(name, asked, cells)
+    else:
+        held = as_asked(name, "number", cells) if asked else held_in(name, cells)
+    if held.kind == "number":
+        return _bins(name, cells, bins, held) if bins else _number(name, cells, held, rules)
+    if held.kind == "date":
+        return fitted_date(name, cells, held)
+    if held.kind in ("vector", "tags", "map"):
+        return _of_lists(name, cells, held, rules)
+    if held.kind in ("text", "chars"):
+        return _text(name, words_of(cells), rules, "words" if held.kind == "text" else "characters")
+    return _category(name, cells, rules, always_hashed=held.kind == "hash")
+
+
+def _of_lists(name: str, cells: Any, held: Held, rules: Rules) -> AnyColumn:
+    if held.kind == "vector":
+        return fitted_vector(name, cells)
+    if held.kind == "tags":
+        return fitted_tags(name, cells, rules.enough(len(cells)), rules.most_values)
+    return fitted_map(name, cells, rules.enough(len(cells)), MOST_NAMES)
+
+
+def _text(name: str, words: Any, rules: Rules, grams: Grams) -> Text:
+    found = len(slots_of(words, MOST_TEXT_BITS, grams)[0])
+    counted = DocumentCounts(min(rules.bits, MOST_TEXT_BITS, _bits_for(found)), grams)
+    counted.add(len(words), *slots_of(words, counted.bits, grams))
+    return Text(
+        name=name, bits=counted.bits, grams=grams, idf=idf_text(counted.weights()),
+        examples=examples_of(words, grams),
+    )  # fmt: skip
+
+
+def _with_missing(column: AnyColumn, cells: Any) -> AnyColumn:
+    """Return the recipe of a column with the share of the sample that is missing."""
+    if isinstance(column, Number | Date):
+        missing = column.is_missing(cells).mean()
+    else:
+        missing = cells.null_count / max(1, len(cells))
+    return column.model_copy(update={"missing_share": round(float(missing), 6)})
+
+
+def _cross(of: tuple[str, str], sample: Any, rules: Rules) -> Cross:
+    unknown = [name for name in of if name not in sample.column_names]
+    if unknown:
+        raise BadInput(
+            f"There is no column {unknown[0]!r} to cross. Name two of {sample.column_names[:20]}."
+        )
+    both = joined(*columns_of(sample, of))
+    found = _category(f"{of[0]} x {of[1]}", both, rules, always_hashed=True)
+    assert isinstance(found, Hashed), "as was asked for"
+    return Cross(of=of, pairs=found)
+
+
+def _number(name: str, cells: Any, held: Held, rules: Rules) -> Number:
+    every, bad = read_numbers(cells, held.written, held.missing)
+    missing = np.isnan(every) if bad is None else np.isnan(every) & ~bad
+    known = every[~np.isnan(every)]
+    found: dict[str, Any] = {
+        "name": name, "has_missing": bool(missing.any()), "written": held.written,
+        "missing": held.missing, "is_open": not held.said and is_open(cells, held.written),
+    }  # fmt: skip
+    if not len(known):
+        return Number(low=0.0, high=0.0, logarithm=False, mean=0.0, deviation=1.0, **found)
+    low, median, p99, high = np.quantile(known, (CLIP, 0.5, 0.99, 1.0 - CLIP)).tolist()
+    logarithm = bool(known.min() >= 0.0 and p99 > max(1.0, HEAVY * median))
+    found |= {"low": low, "high": high, "logarithm": logarithm}
+    shape = Number.model_construct(mean=0.0, deviation=1.0, **found)  # both are to be found
+    reshaped = shape.reshaped(known)
+    mean, deviation = map(float, mean_and_deviation(reshaped))
+    constant = deviation <= 1e-12 * abs(mean)
+    own: dict[str, Any] = {"mean": mean, "deviation": 1.0 if constant else deviation}
+    if rules.ranks and not constant:
+        own |= _rank_and_lowest(known, (reshaped - mean) / deviation, shape)
+    return Number(**found | own)
+
+
+def _rank_and_lowest(known: Floats, standardised: Floats, shape: Number) -> dict[str, Any]:
+    """Return the rank and the lowest numbers of a sample (n,), where they say more than values."""
+    values, places, counts = np.unique(known, return_inverse=True, return_counts=True)
+    if len(known) < FEW or len(values) <= 2:
+        return {}
+    found: dict[str, Any] = {}
+    lowest = max(shape.low, float(values[0]))
+    if (known <= lowest).mean() >= MANY_LOWEST:
+        found["lowest"] = lowest
+    shares = (np.cumsum(counts) - counts / 2) / len(known)
+    chosen = np.unique(np.searchsorted(shares, np.linspace(0.0, 1.0, MOST_RANKS)))
+    chosen = np.unique(np.minimum(chosen, len(values) - 1))
+    ranks = np.interp(values, values[chosen], shares[chosen])[places]
+    mean, deviation = float(ranks.mean()), float(ranks.std())
+    if abs(np.mean(standardised * (ranks - mean))) <= SAME_RANK * deviation:
+        found["rank"] = Rank(
+            values=tuple(values[chosen].tolist()), shares=tuple(shares[chosen].tolist()),
+            mean=mean, deviation=deviation,
+        )  # fmt: skip
+    return found
+
+
+def _bins(name: str, cells: Any, count: int, held: Held) -> Bins:
+    every, _ = read_numbers(cells, held.written, held.missing)
+    known = every[~np.isnan(every)]
+    edges = np.unique(np.quantile(known, np.arange(1, count) / count)) if len(known) else ()
+    return Bins(
+        name=name, edges=tuple(float(edge) for edge in edges), written=held.written,
+        missing=held.missing,
+    )  # fmt: skip
+
+
+def _category(name: str, cells: Any, rules: Rules, *, always_hashed: bool) -> Category | Hashed:
+    counted = pc.value_counts(words_of(cells).drop_null())
+    values = counted.field("values").to_pylist()
+    counts = counted.field("counts").to_numpy(zero_copy_only=False)
+    often = [values[k] for k in np.flatnonzero(counts >= rules.enough(len(cells))).tolist()]
+    if always_hashed or len(values) > rules.most_values:
+        # Where counts are equal the value decides: their order depends on how rows were cut.
+        most = sorted(zip((-counts).tolist(), values, strict=True))[:EXAMPLES]
+        bits = min(rules.bits, _bits_for(len(values)))
+        return Hashed(
+            name=name, bits=bits, examples=tuple(value for _, value in most),
+            collisions=_collisions(name, counted.field("values"), bits),
+        )  # fmt: skip
+    return Category(name=name, values=tuple(sorted(often)))
+
+
+def _collisions(name: str, values: Any, bits: int) -> float:
+    """Return the share of different values that are hashed to the column of another one."""
+    columns = np.abs(hashes(words_of(values), f"{name}=")) % (1 << bits)
+    _, counts = np.unique(columns, return_counts=True)
+    return round(float(counts[counts > 1].sum() / max(1, columns.size)), 6)
+
+
+def _bits_for(values: int) -> int:
+    """Return the bits of a hash of so many values: few of them then share a column."""
+    return (ROOM * max(1, values) - 1).bit_length()
+
+
+def as_sample(table: Any, rows: int, seed: int) -> Any:
+    """Return rows of an Arrow table, drawn without replacement, in their order."""
+    if table.num_rows <= rows:
+        return table
+    chosen = np.random.default_rng(seed).choice(table.num_rows, rows, replace=False)
+    return table.take(pa.array(np.sort(chosen)))

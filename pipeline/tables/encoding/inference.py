@@ -1,0 +1,234 @@
+"""What the columns of a table hold, told by a sample of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.settings.encoding import Kind
+from fewpass.pipeline.tables.encoding.cells import (
+    STRAY,
+    Written,
+    abridged,
+    frequent,
+    is_numeric,
+    is_span,
+    is_text,
+    read_numbers,
+    says_nothing,
+)
+from fewpass.pipeline.tables.encoding.codes import are_codes, is_whole
+from fewpass.pipeline.tables.encoding.date_forms import dates_in, recurring
+from fewpass.pipeline.tables.encoding.lists import is_list_of_numbers, is_list_of_words
+from fewpass.pipeline.tables.encoding.maps import is_map_to_numbers
+from fewpass.pipeline.tables.encoding.moments import read_moments
+from fewpass.pipeline.tables.encoding.since_1970 import are_times, unit_since_1970
+
+#: In a sample of fewer cells the majority tells.
+FEW = 100
+#: So many words with digits may stand for a missing number.
+MOST_CODES = 3
+#: A column of no more different numbers, and of words, is a category.
+FEW_NUMBERS = 20
+#: Spaces in a cell, on average, from which it is text and no word.
+SPACES_OF_TEXT = 3.0
+#: Cells that are tried as numbers before all are; of fewer numbers none is an outlier.
+_TRIED = 1000
+#: Share of the cells tried that are no numbers, from which no others are looked at.
+_HOPELESS = 0.75
+#: Ranges of the middle 99 % that the extremes are apart from it, where values must be clipped.
+_FAR = 10.0
+
+#: Ways to write numbers beside 1234.5: 1,234 is above a thousand, 12,5 is below.
+_OTHERWISE: tuple[Written, ...] = ("units", "comma", "clock")
+_COMPACT = r"^(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])$"
+
+
+_LISTS: tuple[tuple[Callable[[Any], bool], Kind], ...] = (
+    (is_list_of_numbers, "vector"), (is_list_of_words, "tags"), (is_map_to_numbers, "map"),
+)  # fmt: skip
+
+
+class Held(NamedTuple):
+    """What a column holds."""
+
+    kind: Kind
+    written: Written = "plain"  # how numbers are, as text
+    form: str | None = None  # of dates as text, as `strptime` has it
+    missing: tuple[str, ...] = ()  # words that stand for a missing number or date
+    said: bool = False  # somebody said how cells are read that can be read two ways
+
+
+def held_in(name: str, cells: Any) -> Held:
+    """Tell what a column holds by the cells of a sample, an Arrow array.
+
+    Raises
+    ------
+    BadInput
+        When the column is of a type that becomes no numbers.
+    """
+    kind, types = cells.type, pa.types
+    if is_whole(kind) and are_codes(cells) and not are_times(name, cells):
+        return Held("category")
+    if is_numeric(kind) or is_span(kind) or types.is_null(kind):
+        return Held("number")
+    if types.is_date(kind) or types.is_timestamp(kind):
+        return Held("date")
+    if types.is_boolean(kind) or types.is_dictionary(kind):
+        return Held("category")
+    for is_of_kind, found in _LISTS:
+        if is_of_kind(kind):
+            return Held(found)
+    if is_text(kind):
+        return _held_in_text(name, cells.drop_null())
+    raise BadInput(
+        f"Column {name!r} holds {kind} values, which become no numbers. Leave it out with "
+        f"`column={name}=drop`, or turn it into numbers, text or dates."
+    )
+
+
+def is_readable(kind: Any) -> bool:
+    """Say whether columns of an Arrow type become numbers."""
+    types = pa.types
+    is_one = is_numeric(kind) or is_span(kind) or is_text(kind) or types.is_null(kind)
+    is_other = types.is_date(kind) or types.is_timestamp(kind) or types.is_boolean(kind)
+    is_of_lists = any(is_of_kind(kind) for is_of_kind, _ in _LISTS)
+    return bool(is_one or is_other or is_of_lists or types.is_dictionary(kind))
+
+
+def as_asked(name: str, asked: str, cells: Any) -> Held:
+    """Return a kind that somebody asked for, with what the sample tells of how it is written."""
+    word, _, how = asked.partition(":")
+    kind = cast("Kind", word)  # as settings checked
+    if how and is_text(cells.type):
+        return _as_said(kind, how, cells.drop_null())._replace(said=True)
+    if kind == "date" and (unit := unit_since_1970(cells)):
+        return Held("date", form=unit)
+    found = _held_in_text(name, cells.drop_null()) if is_text(cells.type) else Held(kind)
+    return found if found.kind == kind else Held(kind)
+
+
+def _as_said(kind: Kind, how: str, known: Any) -> Held:
+    """Return dates in the order, or numbers with the mark before decimals, that somebody named."""
+    if kind == "date":
+        dates = dates_in(known, how)
+        return Held("date", form=dates.form, missing=dates.missing) if dates else Held("date")
+    ways: tuple[Written, ...] = ("comma",) if how == "comma" else ("plain", "units")
+    return _best(known, ways) or Held("number", ways[-1])
+
+
+def _held_in_text(name: str, cells: Any) -> Held:
+    known = abridged(cells)
+    found = _as_numbers(known, "plain")
+    if found is not None:
+        if _are_compact_dates(known):
+            return Held("date", form="%Y%m%d")
+        if read_numbers(known).bad is not None:  # some are written otherwise, maybe
+            found = _best(known, ("plain", *_OTHERWISE)) or found
+        is_name = are_codes(known) and not are_times(name, known)
+        return Held("category") if is_name else found
+    if not pc.any(pc.match_substring_regex(known, r"\d")).as_py():
+        return _words(known)  # neither dates nor numbers, however written
+    dates = dates_in(known)
+    if dates is not None:
+        return Held("date", form=dates.form, missing=dates.missing)
+    return _best(known, _OTHERWISE) or _words(known)
+
+
+def _words(known: Any) -> Held:
+    spaces = pc.mean(pc.count_substring(known, " ")).as_py() or 0.0
+    return Held("text" if spaces >= SPACES_OF_TEXT else "category")
+
+
+def _best(known: Any, ways: Sequence[Written]) -> Held | None:
+    """Return how numbers are written so that most cells are some; of several the first."""
+    found = [held for written in ways if (held := _as_numbers(known, written)) is not None]
+    return min(found, key=lambda held: _unread(known, held.written), default=None)
+
+
+def _unread(known: Any, written: Written) -> int:
+    return int(np.isnan(read_numbers(known, written).values).sum())
+
+
+def is_open(cells: Any, written: Written) -> bool:
+    """Say whether numbers are others with comma and point exchanged, and no cell tells which."""
+    if not is_text(cells.type) or written == "clock":
+        return False
+    other: Written = "units" if written == "comma" else "comma"
+    for some in (cells[:_TRIED], cells):
+        one, two = read_numbers(some, written).values, read_numbers(some, other).values
+        read = ~np.isnan(one)
+        if not (~np.isnan(two[read])).all() or (one[read] == two[read]).all():
+            return False
+    return True
+
+
+def _as_numbers(known: Any, written: Written) -> Held | None:
+    """Take text for numbers where most of it is; what is not is then a code, or a bad cell."""
+    few = known.take(pa.array(range(0, len(known), max(1, len(known) // _TRIED)), pa.int64()))
+    _, bad = read_numbers(few, written)
+    hopeless = bad is not None and bad.mean() > _HOPELESS
+    return None if hopeless else _mostly_numbers(known, written)
+
+
+def _mostly_numbers(known: Any, written: Written) -> Held | None:
+    numbers, bad = read_numbers(known, written)
+    if bad is None:
+        return Held("number", written, missing=_gaps(known, numbers))
+    if bad.mean() > 0.5:
+        return None
+    if len(known) < FEW:
+        return Held("number", written)
+    missing = _codes(known, bad)
+    numbers, left = read_numbers(known, written, missing)
+    if left is not None and left.mean() > STRAY:
+        return None
+    if missing and len(np.unique(numbers)) <= FEW_NUMBERS:  # such as 0, 1, 2, 3+
+        return None
+    return Held("number", written, missing=tuple(sorted({*missing, *_gaps(known, numbers)})))
+
+
+def _gaps(known: Any, numbers: Any) -> tuple[str, ...]:
+    """Return the words that everybody has for a missing number."""
+    missing = known.filter(pa.array(np.isnan(numbers)))
+    return tuple(sorted(pc.unique(missing.filter(says_nothing(missing))).to_pylist()))
+
+
+def _codes(known: Any, bad: Any) -> tuple[str, ...]:
+    """Return the words among numbers that come again and again: "closed", "3+"."""
+    words = known.filter(pa.array(bad))
+    plain = recurring(words, len(known)).to_pylist()
+    with_digits = words.filter(pc.match_substring_regex(words, r"\d"))
+    found = frequent(with_digits, len(known)).to_pylist()
+    return tuple(sorted([*plain, *found])) if len(found) <= MOST_CODES else ()
+
+
+def _are_compact_dates(known: Any) -> bool:
+    """Say whether numbers are days, as in 20261231: all of some tens, and different ones."""
+    if len(known) < FEW or not pc.all(pc.match_substring_regex(known, _COMPACT)).as_py():
+        return False
+    return pc.count_distinct(known).as_py() > 1 and read_moments(known, "%Y%m%d").bad is None
+
+
+def needs_encoding(held: Held, cells: Any) -> bool:
+    """Say whether a column is more than numbers: words, dates, gaps, or far outliers."""
+    if pa.types.is_boolean(cells.type):
+        return bool(cells.null_count)
+    if held.kind != "number" or held.written != "plain" or held.missing or is_span(cells.type):
+        return True
+    numbers, _ = read_numbers(cells)
+    return bool(np.isnan(numbers).any()) or has_outliers(numbers)
+
+
+def has_outliers(numbers: Any) -> bool:
+    """Say whether some numbers (n,) are far from the middle 99 % of all; of few, none is."""
+    if numbers.size < _TRIED:
+        return False
+    low, high = np.quantile(numbers, (0.005, 0.995))
+    beyond = max(float(numbers.max() - high), float(low - numbers.min()))
+    return bool(high > low) and beyond > _FAR * float(high - low)

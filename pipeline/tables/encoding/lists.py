@@ -1,0 +1,175 @@
+"""Columns of lists: of numbers, as many in each (embeddings), or of words (tags)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pydantic import model_validator
+
+from fewpass.pipeline.tables.encoding.cells import (
+    LARGEST_ENCODED,
+    Floats,
+    Mask,
+    is_numeric,
+    is_text,
+    mean_and_deviation,
+    words_of,
+)
+from fewpass.pipeline.tables.encoding.column_recipe import (
+    ColumnRecipe,
+    Deviation,
+    Entries,
+    require_sizes,
+)
+from fewpass.pipeline.tables.encoding.text import Ragged
+
+_FITTED_VALUES = 1 << 19  # numbers of a sample that are looked at at once, in double
+
+
+class Vector(ColumnRecipe):
+    """As many numbers in every row, standardised; one column for a missing or an empty list."""
+
+    kind: Literal["vector"] = "vector"
+    mean: tuple[float, ...]
+    deviation: tuple[Deviation, ...]
+
+    @model_validator(mode="after")
+    def _fits(self) -> Vector:
+        if len(self.mean) != len(self.deviation):
+            raise ValueError(f"{len(self.mean)} means have {len(self.deviation)} deviations")
+        ratios = (-mean / size for mean, size in zip(self.mean, self.deviation, strict=True))
+        require_sizes("mean", *ratios)
+        return self
+
+    @property
+    def outputs(self) -> list[str]:
+        """Return a name per number, and the indicator's."""
+        return [*(f"{self.name}[{k}]" for k in range(len(self.mean))), f"{self.name} is missing"]
+
+    @property
+    def told(self) -> str:
+        """Say how many numbers there are."""
+        return f"{len(self.mean)} numbers, standardised"
+
+    def entries(self, cells: Any) -> Entries:
+        """Encode lists; bad is one of another length, or far larger than those of the sample."""
+        values, known, bad = vectors_in(cells, len(self.mean))
+        scaled = np.nan_to_num((values - np.array(self.mean)) / np.array(self.deviation))
+        bad[known] = (np.abs(scaled) > LARGEST_ENCODED).any(axis=1)
+        counts = np.where(known, len(self.mean), 1)
+        starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        column, value = np.full(starts[-1], len(self.mean)), np.ones(starts[-1])
+        places = (starts[:-1][known][:, None] + np.arange(len(self.mean))).ravel()
+        column[places] = np.tile(np.arange(len(self.mean)), int(known.sum()))
+        value[places] = scaled.ravel()
+        return Entries((Ragged(starts, column, value),), bad if bad.any() else None)
+
+
+class Tags(ColumnRecipe):
+    """A column for each word that the sample has often, and one for all others."""
+
+    kind: Literal["tags"] = "tags"
+    values: tuple[str, ...]
+
+    @property
+    def outputs(self) -> list[str]:
+        """Return a name per word."""
+        return [*(f"{self.name}={value}" for value in self.values), f"{self.name} rare or unseen"]
+
+    @property
+    def told(self) -> str:
+        """Say how many words have a column."""
+        return f"lists of {len(self.values)} words, and one for rare or unseen ones"
+
+    def entries(self, cells: Any) -> Entries:
+        """Encode lists of words: 1 for each that is there, however often."""
+        words = words_of(pc.list_flatten(cells)).drop_null()
+        rows = _rows_of(cells)
+        places = pc.index_in(words, value_set=pa.array(self.values, pa.large_string()))
+        codes = places.fill_null(len(self.values)).to_numpy(zero_copy_only=False).astype(np.int64)
+        width = len(self.values) + 1
+        found = np.unique(rows * width + codes)
+        starts = np.searchsorted(found, np.arange(len(cells) + 1) * width)
+        return Entries((Ragged(starts, found % width, np.ones(len(found))),))
+
+
+def _rows_of(cells: Any) -> NDArray[np.int64]:
+    """Return the row that each word is of, of those that are not null."""
+    rows = np.asarray(pc.list_parent_indices(cells), np.int64)
+    known = np.asarray(pc.list_flatten(cells).is_valid(), np.bool_)
+    found: NDArray[np.int64] = rows[known]
+    return found
+
+
+def vectors_in(cells: Any, size: int) -> tuple[Floats, Mask, Mask]:
+    """Return lists of `size` numbers (m, size), which rows (n,) they are, and those of others.
+
+    Empty lists are missing ones.
+    """
+    lengths = pc.fill_null(pc.list_value_length(cells), 0)
+    filled = np.asarray(pc.greater(lengths, 0), np.bool_) & np.asarray(cells.is_valid(), np.bool_)
+    known = filled & np.asarray(pc.equal(lengths, size), np.bool_)
+    bad = filled & ~known
+    numbers = pc.cast(pc.list_flatten(cells.filter(pa.array(known))), pa.float64(), safe=False)
+    values = np.array(numbers.to_numpy(zero_copy_only=False)).reshape(int(known.sum()), size)
+    return np.where(np.isfinite(values), values, np.nan), known, bad
+
+
+def fitted_vector(name: str, cells: Any) -> Vector:
+    """Standardise by a sample, whose commonest length, empty lists aside, is that of all."""
+    known = cells.drop_null()
+    lengths = pc.list_value_length(known)
+    filled = lengths.filter(pc.greater(lengths, 0))
+    size = pc.mode(filled)[0]["mode"].as_py() if len(filled) else 0
+    mean, deviation = _moments(lengths, known, size)
+    usable = np.where(deviation > 1e-12 * np.abs(mean), deviation, 1.0)
+    return Vector(name=name, mean=tuple(mean.tolist()), deviation=tuple(usable.tolist()))
+
+
+def _moments(lengths: Any, cells: Any, size: int) -> tuple[Floats, Floats]:
+    """Return mean and deviation (size,) of lists of that length, some of the columns at a time.
+
+    `lengths` are those of all `cells`, empty ones too.
+    """
+    fitting = pc.equal(lengths, size)
+    cells = cells if pc.all(fitting).as_py() else cells.filter(fitting)
+    values = pc.list_flatten(cells).to_numpy(zero_copy_only=False).reshape(len(cells), size)
+    step = max(1, _FITTED_VALUES // max(1, len(values)))
+    found = [np.zeros((2, 0))]
+    for first in range(0, size, step):
+        some = values[:, first : first + step].astype(np.float64)
+        found.append(np.array(mean_and_deviation(np.where(np.isfinite(some), some, np.nan))))
+    mean, deviation = np.concatenate(found, axis=1)
+    return mean, deviation
+
+
+def fitted_tags(name: str, cells: Any, enough: int, most: int) -> Tags:
+    """Give a column to the words that `enough` rows of a sample have, at most to `most`."""
+    words, rows = words_of(pc.list_flatten(cells)).drop_null(), _rows_of(cells)
+    coded = words.dictionary_encode()
+    codes = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    values = coded.dictionary.to_pylist()
+    pairs = np.unique(rows * max(1, len(values)) + codes)
+    counts = np.bincount(pairs % max(1, len(values)), minlength=len(values))
+    often = [(-int(counts[k]), values[k]) for k in np.flatnonzero(counts >= enough).tolist()]
+    return Tags(name=name, values=tuple(sorted(word for _, word in sorted(often)[:most])))
+
+
+def is_list(kind: Any) -> bool:
+    """Say whether an Arrow type is lists."""
+    types = pa.types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def is_list_of_numbers(kind: Any) -> bool:
+    """Say whether an Arrow type is lists of numbers."""
+    return is_list(kind) and is_numeric(kind.value_type)
+
+
+def is_list_of_words(kind: Any) -> bool:
+    """Say whether an Arrow type is lists of text."""
+    return is_list(kind) and is_text(kind.value_type)

@@ -1,0 +1,117 @@
+"""Columns of maps: in every row some names, each with a number."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from fewpass.pipeline.tables.encoding.cells import (
+    LARGEST_CELL,
+    LARGEST_ENCODED,
+    Floats,
+    is_numeric,
+    words_of,
+)
+from fewpass.pipeline.tables.encoding.column_recipe import LARGEST, ColumnRecipe, Entries
+from fewpass.pipeline.tables.encoding.text import Ragged
+
+
+class Pairs(NamedTuple):
+    """Names and numbers of all rows, one after the other; none is missing or infinite."""
+
+    rows: NDArray[np.int64]  # (m,) ascending
+    names: Any  # (m,) an Arrow array of words
+    values: Floats  # (m,)
+
+
+class Map(ColumnRecipe):
+    """A column per name that the sample has often, for its number; one for all other names."""
+
+    kind: Literal["map"] = "map"
+    names: tuple[str, ...]
+    scale: tuple[Annotated[float, Field(gt=0.0, le=LARGEST)], ...]
+    """Of every name: what its number is multiplied by, so that the sample's have mean square 1."""
+    per_row: Annotated[float, Field(ge=0.0)]
+    """Names of a row, on average."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Map:
+        if len(self.scale) != len(self.names):
+            raise ValueError(f"{len(self.names)} names have {len(self.scale)} numbers as scale")
+        return self
+
+    @property
+    def outputs(self) -> list[str]:
+        """Return a name per name."""
+        return [*(f"{self.name}[{name}]" for name in self.names), f"{self.name} rare or unseen"]
+
+    @property
+    def width(self) -> int:
+        """Return how many output columns there are."""
+        return len(self.names) + 1
+
+    @property
+    def told(self) -> str:
+        """Say how many names have a column."""
+        return f"map of {len(self.names)} names to numbers, rare or unseen ones counted together"
+
+    def entries(self, cells: Any) -> Entries:
+        """Encode maps; a name that comes twice in a row has the sum of its numbers.
+
+        Bad are those with a number that is far too large beside those of the sample.
+        """
+        rows, names, values = pairs_in(cells)
+        places = pc.index_in(names, value_set=pa.array(self.names, pa.large_string()))
+        codes = places.fill_null(len(self.names)).to_numpy(zero_copy_only=False).astype(np.int64)
+        known = codes < len(self.names)
+        scale = np.array([*self.scale, 1.0])
+        value = np.where(known, values, 1.0) * scale[codes]
+        found, at = np.unique(rows * self.width + codes, return_inverse=True)
+        starts = np.searchsorted(found, np.arange(len(cells) + 1) * self.width)
+        sums = np.bincount(at, value, minlength=len(found)).astype(np.float64)
+        bad = np.zeros(len(cells), np.bool_)
+        bad[found[np.abs(sums) > LARGEST_ENCODED] // self.width] = True
+        return Entries((Ragged(starts, found % self.width, sums),), bad if bad.any() else None)
+
+
+def pairs_in(cells: Any) -> Pairs:
+    """Take maps (n,) apart."""
+    kind = cells.type
+    plain = pa.list_(pa.struct([("key", kind.key_type), ("value", kind.item_type)]))
+    lists = cells.cast(plain)
+    flat = pc.list_flatten(lists)
+    rows = np.asarray(pc.list_parent_indices(lists), np.int64)
+    values = pc.cast(pc.struct_field(flat, 1), pa.float64(), safe=False)
+    numbers = np.array(values.to_numpy(zero_copy_only=False), np.float64)
+    there = np.isfinite(numbers)
+    names = words_of(pc.struct_field(flat, 0)).filter(pa.array(there))
+    return Pairs(rows[there], names, numbers[there])
+
+
+def fitted_map(name: str, cells: Any, enough: int, most: int) -> Map:
+    """Give a column to the names that `enough` rows of a sample have, at most to `most`."""
+    _, names, values = pairs_in(cells)
+    coded = names.dictionary_encode()
+    codes = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    known = coded.dictionary.to_pylist()
+    counts = np.bincount(codes, minlength=len(known))
+    usual = np.where(np.abs(values) <= LARGEST_CELL, values, 0.0)
+    squares = np.bincount(codes, usual * usual, minlength=len(known))
+    often = [(-int(counts[k]), known[k], k) for k in np.flatnonzero(counts >= enough).tolist()]
+    chosen = sorted((word, k) for _, word, k in sorted(often)[:most])
+    sizes = [float(np.sqrt(squares[k] / counts[k])) for _, k in chosen]
+    return Map(
+        name=name, names=tuple(word for word, _ in chosen),
+        scale=tuple(1.0 / size if 1.0 / LARGEST < size < np.inf else 1.0 for size in sizes),
+        per_row=round(len(values) / max(1, len(cells)), 3),
+    )  # fmt: skip
+
+
+def is_map_to_numbers(kind: Any) -> bool:
+    """Say whether an Arrow type is maps from words to numbers."""
+    return bool(pa.types.is_map(kind)) and is_numeric(kind.item_type)

@@ -1,0 +1,204 @@
+"""Dates and times, typed or as text, as seconds since 1970."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fewpass.pipeline.tables.encoding.cells import (
+    UNITS_OF_TIME,
+    Floats,
+    Read,
+    abridged,
+    as_read,
+    is_text,
+    read_numbers,
+    without,
+)
+from fewpass.pipeline.tables.encoding.impossible_dates import counted_on, impossible
+
+#: Forms beside those of `strptime`: 2024-W05 or 2024-W05-3, and 2024-Q1.
+WEEKS, QUARTERS = "%G-W%V", "%Y-Q%q"
+ISO = "ISO"
+#: Stands between the forms of a column that has several.
+BETWEEN = "|"
+_WEEK = r"^\s*(?P<year>\d{4})-?W(?P<week>0[1-9]|[1-4]\d|5[0-3])(?:-?(?P<day>[1-7]))?\s*$"
+_QUARTER = r"^\s*(?P<year>\d{4})[- ]?Q(?P<quarter>[1-4])\s*$"
+_ISO = (
+    r"^\d{4}-(0[1-9]|1[0-2])-([0-2]\d|3[01])"
+    r"([T ]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?(Z|[-+]\d{2}:?\d{2})?)?$"
+)
+#: Zones behind a time.
+_ZULU, _TIME = r" ?(?:UTC|GMT|Z)$", r"(:\d{2}(?:[.,]\d+)?|T\d{4,6})"
+_ZONE = _TIME + r" ?([-+]\d{2}):?(\d{2})(?: \([A-Za-z ]+\))?$"
+_HAS_ZONE = rf"{_ZONE}|{_TIME}{_ZULU}"
+#: More digits of a second than count.
+_FRACTION = r"(:\d{2})[.,](\d{1,6})\d*"
+#: Days that stand for a missing one: 0000-00-00, and those of the first and the last years.
+_NO_DAY = r"^[0\s:./TZ+-]*$"
+_FIRST, _LAST = -62_104_000_000.0, 253_370_764_800.0  # within the years 1 and 9998
+
+
+def read_moments(
+    cells: Any, form: str | None = None, missing: tuple[str, ...] = (), standins: Any = ()
+) -> Read:
+    """Read dates or times as seconds since 1970.
+
+    Text is in a form of `strptime`, or in several with a bar between them, or in ISO 8601 (None);
+    numbers count in the unit that `form` is.  Missing are the words given, the moments `standins`,
+    days of zeros, those of the years 1 and 9999, and what is written as a date and is none.
+    """
+    if form in UNITS_OF_TIME:
+        numbers, bad = read_numbers(cells)
+        return Read(_known(numbers * UNITS_OF_TIME[form], standins), bad)
+    if not is_text(cells.type):
+        return Read(_known(_seconds(cells), standins))
+    cells = abridged(without(cells, missing))
+    values = _read(cells, form or ISO)
+    unread = np.isnan(values) & np.asarray(pc.is_valid(cells), np.bool_)
+    if unread.any():
+        left = cells.filter(pa.array(unread))
+        gone = is_no_day(left)
+        for one in (form or ISO).split(BETWEEN):
+            gone = pc.or_(gone, impossible(left, one))
+        unread[unread] = ~np.asarray(gone, np.bool_)
+    return as_read(cells, _known(values, standins), pa.array(unread))
+
+
+def is_no_day(cells: Any) -> Any:
+    """Say which cells of text are days of zeros: an Arrow array."""
+    return pc.match_substring_regex(cells, _NO_DAY)
+
+
+def stands_for_no_day(seconds: Floats) -> Any:
+    """Say which moments (n,) are of a year that stands for a missing one."""
+    with np.errstate(invalid="ignore"):
+        return (seconds < _FIRST) | (seconds >= _LAST)
+
+
+def has_zone(cells: Any) -> Any:
+    """Say which cells of text end in the zone of a time: an Arrow array."""
+    return pc.match_substring_regex(cells, _HAS_ZONE)
+
+
+def _known(seconds: Floats, standins: Any) -> Floats:
+    gone = stands_for_no_day(seconds)
+    if len(standins):
+        gone |= np.isin(seconds, standins)
+    return np.where(gone, np.nan, seconds)
+
+
+def _read(cells: Any, forms: str) -> Floats:
+    """Read every cell in the first form that it has; NaN where it has none."""
+    first, *others = forms.split(BETWEEN)
+    values = in_form(cells, first)
+    for form in others:
+        unread = np.isnan(values)
+        values[unread] = in_form(cells.filter(pa.array(unread)), form)
+    return values
+
+
+def in_form(cells: Any, form: str) -> Floats:
+    """Read cells (n,) of text in one form as seconds since 1970, NaN where they have another."""
+    if form == ISO:
+        return _iso(cells)
+    if form == WEEKS:
+        return _weeks(cells)
+    if form == QUARTERS:
+        return _quarters(cells)
+    values = _strptime(cells, form)
+    unread = np.isnan(values) & np.asarray(pc.is_valid(cells), np.bool_)
+    if unread.any():
+        values[unread] = _strptime(_tidy(cells.filter(pa.array(unread)), r"\1"), form)
+    return values
+
+
+def _strptime(cells: Any, form: str) -> Floats:
+    values = _seconds(pc.strptime(cells, format=form, unit="s", error_is_null=True))
+    values[counted_on(cells, form)] = np.nan
+    return values
+
+
+def _tidy(cells: Any, fraction: str) -> Any:
+    """Write zones as +0000, and the fractions of seconds otherwise."""
+    cells = pc.replace_substring_regex(pc.utf8_trim_whitespace(cells), _ZULU, "+0000")
+    cells = pc.replace_substring_regex(cells, _ZONE, r"\1 \2\3")
+    return pc.replace_substring_regex(cells, _FRACTION, fraction)
+
+
+def _iso(cells: Any) -> Floats:
+    for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
+        try:
+            return _seconds(pc.cast(cells, kind))
+        except pa.ArrowInvalid:
+            continue
+    tidy = pc.replace_substring_regex(_tidy(cells, r"\1.\2"), r" ([-+]\d{4})$", r"\1")
+    fits = pc.match_substring_regex(tidy, _ISO)
+    zoned = has_zone(tidy)
+    local = _cast(tidy, pc.and_(fits, pc.invert(zoned)), pa.timestamp("us"))
+    absolute = _cast(tidy, pc.and_(fits, zoned), pa.timestamp("us", "UTC"))
+    return np.where(np.isnan(local), absolute, local)
+
+
+def _cast(cells: Any, fits: Any, kind: Any) -> Floats:
+    """Read the cells that look right; a 30th of February does, too, and must not spoil others."""
+    cells = pc.if_else(fits, cells, pa.scalar(None, cells.type))
+    try:
+        return _seconds(pc.cast(cells, kind))
+    except pa.ArrowInvalid:
+        words = cells.dictionary_encode()
+        known = pa.chunked_array([_one(word, kind) for word in words.dictionary], kind)
+        return _seconds(known.take(words.indices))
+
+
+def _one(word: Any, kind: Any) -> Any:
+    try:
+        return pc.cast(pa.array([word]), kind)
+    except pa.ArrowInvalid:
+        return pa.array([None], kind)
+
+
+def _weeks(cells: Any) -> Floats:
+    """Return when weeks begin, or their days where these are told."""
+    parts = pc.extract_regex(cells, _WEEK)
+    year, week, day = (_numbers(parts, name) for name in ("year", "week", "day"))
+    fourth = _january(year) + 3.0  # of January, which is in the first week
+    monday = fourth - np.mod(fourth + 3.0, 7.0)  # 1970 began on a Thursday
+    following = _january(year + 1.0) + 3.0
+    week[monday + 7.0 * (week - 1.0) >= following - np.mod(following + 3.0, 7.0)] = np.nan  # no W53
+    return (monday + 7.0 * (week - 1.0) + np.where(np.isnan(day), 0.0, day - 1.0)) * 86_400.0
+
+
+def _quarters(cells: Any) -> Floats:
+    parts = pc.extract_regex(cells, _QUARTER)
+    year, quarter = (_numbers(parts, name) for name in ("year", "quarter"))
+    months = (year - 1970.0) * 12.0 + (quarter - 1.0) * 3.0
+    return _days(months, "M") * 86_400.0
+
+
+def _january(years: Floats) -> Floats:
+    return _days(years - 1970.0, "Y")
+
+
+def _days(since: Floats, unit: str) -> Floats:
+    """Return the days from 1970 to years or months since then; NaN where they are."""
+    known = np.nan_to_num(since).astype(np.int64).astype(f"datetime64[{unit}]")
+    days = known.astype("datetime64[D]").astype(np.float64)
+    return np.where(np.isnan(since), np.nan, days)
+
+
+def _numbers(parts: Any, name: str) -> Floats:
+    words = pc.struct_field(parts, name)
+    words = pc.if_else(pc.equal(words, ""), pa.scalar(None, words.type), words)
+    return np.array(pc.cast(words, pa.float64()).to_numpy(zero_copy_only=False), np.float64)
+
+
+def _seconds(moments: Any) -> Floats:
+    whole = pc.cast(pc.cast(moments, pa.timestamp("s"), safe=False), pa.int64())
+    found = pc.cast(whole, pa.float64())
+    if isinstance(found, pa.ChunkedArray):
+        found = found.combine_chunks()
+    return np.array(found.to_numpy(zero_copy_only=False), np.float64)

@@ -1,0 +1,178 @@
+"""Columns of numbers: standardised, with their rank, or as one of some ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, Field, model_validator
+
+from fewpass.pipeline.tables.encoding.cells import Floats, Mask, Written, read_numbers
+from fewpass.pipeline.tables.encoding.column_recipe import (
+    OF_RECIPES,
+    ColumnRecipe,
+    Deviation,
+    Entries,
+    Slot,
+    one_hot,
+    require_ascending,
+    require_sizes,
+)
+
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+class Rank(BaseModel):
+    """The share of the sample that is smaller than a number, half of those that are equal added.
+
+    Straight lines go from one number that it is known of to the next; then it is standardised.
+    """
+
+    model_config = OF_RECIPES
+
+    values: Annotated[tuple[float, ...], Field(min_length=2)]  # ascending
+    shares: Annotated[tuple[Share, ...], Field(min_length=2)]
+    mean: float
+    deviation: Deviation
+
+    @model_validator(mode="after")
+    def _fits(self) -> Rank:
+        if len(self.values) != len(self.shares):
+            raise ValueError(f"{len(self.values)} values have {len(self.shares)} shares")
+        require_ascending("values", self.values, strictly=True)
+        require_ascending("shares", self.shares)
+        require_sizes("mean", *((share - self.mean) / self.deviation for share in (0.0, 1.0)))
+        return self
+
+    def of(self, numbers: Floats) -> Floats:
+        """Return the ranks of numbers (n,)."""
+        shares: Floats = np.interp(numbers, self.values, self.shares)
+        return (shares - self.mean) / self.deviation
+
+
+class Number(ColumnRecipe):
+    """Clipped, log1p where the tail is heavy, standardised; missing ones have their own column.
+
+    Where the rank says more than the value it has a column of its own, and so have the lowest
+    numbers where many rows share them: none bought, never late.
+    """
+
+    kind: Literal["number"] = "number"
+    low: float
+    high: float
+    logarithm: bool
+    mean: float
+    deviation: Deviation
+    has_missing: bool
+    written: Written = "plain"
+    missing: tuple[str, ...] = ()
+    """Words that stand for a missing number."""
+    rank: Rank | None = None
+    lowest: float | None = None
+    """Up to which a number is one of the lowest."""
+    is_open: bool = False
+    """Whether no cell of the sample tells which of comma and point stands before decimals."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Number:
+        require_ascending("low and high", (self.low, self.high))
+        if self.logarithm and self.low <= -1.0:
+            raise ValueError(f"low is {self.low}, of which there is no logarithm")
+        ends = self.reshaped(np.array([self.low, self.high]))
+        with np.errstate(over="ignore"):
+            require_sizes("mean", *((ends - self.mean) / self.deviation).tolist())
+        return self
+
+    @property
+    def outputs(self) -> list[str]:
+        """Return the name, and those of the further columns."""
+        more = ["is missing"] * self.has_missing + self._rank_and_lowest
+        return [self.name, *(f"{self.name} {what}" for what in more)]
+
+    @property
+    def _rank_and_lowest(self) -> list[str]:
+        rank = ["rank"] if self.rank is not None else []
+        return [*rank, f"<= {self.lowest:.6g}"] if self.lowest is not None else rank
+
+    @property
+    def told(self) -> str:
+        """Say how the number is changed."""
+        if self.missing_share == 1.0:
+            return "nothing: all of the sample is missing"
+        if self.low == self.high:
+            return f"number, always {self.low:.6g}"
+        parts = [f"number, clipped to {self.low:.6g} ... {self.high:.6g}"]
+        parts += ["log1p"] * self.logarithm + ["standardised"]
+        if self._rank_and_lowest:
+            parts.append(f"with {' and '.join(self._rank_and_lowest)}")
+        if self.is_open:
+            mark, other = ("comma", "point") if self.written == "comma" else ("point", "comma")
+            parts.append(
+                f"a {mark} before decimals, as no cell tells: `column={self.name}=number:{other}` "
+                f"if it is a {other}"
+            )
+        words = f" ({', '.join(self.missing)})" if self.missing else ""
+        return ", ".join(parts + [f"a column for missing ones{words}"] * self.has_missing)
+
+    def entries(self, cells: Any) -> Entries:
+        """Encode numbers; missing ones are the mean, which is 0."""
+        numbers, bad = read_numbers(cells, self.written, self.missing)
+        missing = np.isnan(numbers)
+        value = (self.reshaped(numbers) - self.mean) / self.deviation
+        value[missing] = float(self.has_missing)
+        slots = [Slot((missing & self.has_missing).astype(np.int64), value)]
+        for more in self._rank_and_lowest_of(numbers, missing):
+            slots.append(Slot(np.full(len(value), self.has_missing + len(slots)), more))
+        return Entries(tuple(slots), bad)
+
+    def is_missing(self, cells: Any) -> Mask:
+        """Say which cells (n,) are missing, or no numbers."""
+        return np.isnan(read_numbers(cells, self.written, self.missing).values)
+
+    def _rank_and_lowest_of(self, numbers: Floats, missing: Mask) -> Iterator[Floats]:
+        """Yield the values of rank and lowest; missing numbers have none."""
+        if self.rank is not None:
+            yield np.where(missing, 0.0, self.rank.of(numbers))
+        if self.lowest is not None:
+            yield (numbers <= self.lowest).astype(np.float64)
+
+    def reshaped(self, numbers: Floats) -> Floats:
+        """Return numbers clipped, and their logarithms where those are used."""
+        clipped = np.clip(numbers, self.low, self.high)
+        return np.log1p(clipped) if self.logarithm else clipped
+
+
+class Bins(ColumnRecipe):
+    """One column per range of numbers between quantiles, and one for missing ones."""
+
+    kind: Literal["bins"] = "bins"
+    edges: tuple[float, ...]
+    written: Written = "plain"
+    missing: tuple[str, ...] = ()
+    """Words that stand for a missing number."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Bins:
+        require_ascending("edges", self.edges, strictly=True)
+        return self
+
+    @property
+    def outputs(self) -> list[str]:
+        """Return a name per range."""
+        ends = ["-inf", *(f"{edge:.6g}" for edge in self.edges), "inf"]
+        ranges = [f"{self.name} in [{a}, {b})" for a, b in pairwise(ends)]
+        return [*ranges, f"{self.name} is missing"]
+
+    @property
+    def told(self) -> str:
+        """Say how many ranges there are."""
+        return f"number, one of {len(self.edges) + 1} ranges"
+
+    def entries(self, cells: Any) -> Entries:
+        """Encode numbers."""
+        numbers, bad = read_numbers(cells, self.written, self.missing)
+        found = np.searchsorted(np.asarray(self.edges), numbers, side="right")
+        found[np.isnan(numbers)] = len(self.edges) + 1
+        return Entries((one_hot(found),), bad)

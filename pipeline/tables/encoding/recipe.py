@@ -1,0 +1,82 @@
+"""What becomes of every column of a table: fitted to a sample, written down, applied to all rows.
+
+Every column fills one slot or a few in each row, and in a slot one output column: a number its own,
+a category that of its value.  Text alone fills as many as it has words.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pydantic import BaseModel, Field
+
+from fewpass.pipeline.tables.encoding.category_recipe import Category, Hashed
+from fewpass.pipeline.tables.encoding.cells import words_of
+from fewpass.pipeline.tables.encoding.column_recipe import OF_RECIPES, ColumnRecipe, Entries
+from fewpass.pipeline.tables.encoding.date_recipe import Date
+from fewpass.pipeline.tables.encoding.lists import Tags, Vector
+from fewpass.pipeline.tables.encoding.maps import Map
+from fewpass.pipeline.tables.encoding.number_recipe import Bins, Number
+from fewpass.pipeline.tables.encoding.text_recipe import Text
+
+#: Stands between the values of two columns that are crossed.
+_BETWEEN = " x "
+
+AnyColumn = Annotated[
+    Number | Bins | Category | Hashed | Text | Date | Vector | Tags | Map,
+    Field(discriminator="kind"),
+]
+
+
+class Cross(BaseModel):
+    """Pairs of the values of two columns, hashed."""
+
+    model_config = OF_RECIPES
+
+    of: tuple[str, str]
+    """Names of the columns."""
+    pairs: Hashed
+    """What becomes of pairs; what is missing in either is missing."""
+
+    def entries(self, one: Any, other: Any) -> Entries:
+        """Encode the cells (n,) of both columns."""
+        return self.pairs.entries(joined(one, other))
+
+
+class Recipe(BaseModel):
+    """How all columns of a table are encoded."""
+
+    model_config = OF_RECIPES
+
+    columns: tuple[AnyColumn, ...]
+    crosses: tuple[Cross, ...] = ()
+
+    @property
+    def parts(self) -> tuple[ColumnRecipe, ...]:
+        """What has output columns, in their order."""
+        return (*self.columns, *(cross.pairs for cross in self.crosses))
+
+    @property
+    def outputs(self) -> list[str]:
+        """Return the names of the output columns (d,)."""
+        return [name for part in self.parts for name in part.outputs]
+
+    @property
+    def signs(self) -> NDArray[np.float64]:
+        """Return 1 (d,); -1 where an output column falls with what it is named by."""
+        return np.concatenate([part.signs for part in self.parts])
+
+    @property
+    def n_outputs(self) -> int:
+        """Return d."""
+        return sum(part.width for part in self.parts)
+
+
+def joined(one: Any, other: Any) -> Any:
+    """Return the values of two columns together, an Arrow array of text."""
+    between = pa.scalar(_BETWEEN, pa.large_string())
+    return pc.binary_join_element_wise(words_of(one), words_of(other), between)

@@ -1,0 +1,104 @@
+"""A recipe as a data set and a model remember it, beside the columns of the source."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.storage.schema import EncodingRecord, Schema
+
+if TYPE_CHECKING:
+    from fewpass.pipeline.tables.encoding.recipe import Recipe
+
+
+def encoding_of(recipe: Recipe) -> EncodingRecord:
+    """Return what is written down of a recipe."""
+    return EncodingRecord(n_features=recipe.n_outputs, recipe=recipe.model_dump(mode="json"))
+
+
+def recipe_in(schema: Schema | None) -> Recipe | None:
+    """Read the recipe of a schema; None where columns are numbers as they come.
+
+    Raises
+    ------
+    BadInput
+        When it is none, or of other columns than the schema's.
+    """
+    if schema is None or schema.encoding is None:
+        return None
+    return _read(_Same(schema))
+
+
+class _Same:
+    """A schema, equal to itself only: what was read of it is not read again."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+
+    def __hash__(self) -> int:
+        return id(self.schema)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.schema is self.schema
+
+
+@lru_cache(maxsize=8)
+def _read(same: _Same) -> Recipe:
+    schema = same.schema
+    assert schema.encoding is not None, "asked before"
+    from fewpass.pipeline.tables.encoding.recipe import Recipe  # noqa: PLC0415 - Arrow, which numbers need not
+
+    try:
+        recipe = Recipe.model_validate(schema.encoding.recipe)
+    except ValidationError as error:
+        fault = _fault(error, schema.encoding.recipe)
+        raise BadInput(f"The recipe of the columns is none: {fault}. Ingest again.") from error
+    fits = recipe.n_outputs == schema.n_features and len(recipe.columns) == len(schema.features)
+    if not fits:
+        raise BadInput(
+            f"The recipe makes {recipe.n_outputs} features of {len(recipe.columns)} columns, where "
+            f"{schema.n_features} of {len(schema.features)} were expected. Ingest again."
+        )
+    return recipe
+
+
+def _fault(error: ValidationError, recipe: dict[str, Any]) -> str:
+    """Say which member of a recipe is wrong, of which column, and why."""
+    first = error.errors(include_url=False)[0]
+    where, held = [str(part) for part in first["loc"]], first["input"]
+    of = ""
+    if where[:1] == ["columns"] and len(where) > 1:
+        of = f" of column {_name_at(recipe, first['loc'][1])!r}"
+        del where[2:3]  # its kind
+    said = first["msg"].removeprefix("Value error, ")
+    value = f" is {held!r:.60}" if isinstance(held, int | float | str) else ""
+    return f"{'.'.join(where) or 'it'}{of}{value} ({said[:1].lower()}{said[1:]})"
+
+
+def _name_at(recipe: dict[str, Any], place: Any) -> Any:
+    try:
+        return recipe["columns"][place]["name"]
+    except (LookupError, TypeError):
+        return place
+
+
+def feature_names(schema: Schema | None) -> tuple[str, ...] | None:
+    """Return the names of a model's features: of what columns become, where they are encoded."""
+    recipe = recipe_in(schema)
+    if recipe is not None:
+        return tuple(recipe.outputs)
+    return schema.feature_names if schema is not None else None
+
+
+def told_columns(schema: Schema | None) -> tuple[tuple[str, str], ...]:
+    """Say of every column that is encoded what becomes of it, and how much of it is missing."""
+    recipe = recipe_in(schema)
+    if recipe is None:
+        return ()
+    shares = [
+        f"; {100 * p.missing_share:.3g} % missing" * (p.missing_share > 0) for p in recipe.parts
+    ]
+    return tuple((p.name, p.told + share) for p, share in zip(recipe.parts, shares, strict=True))

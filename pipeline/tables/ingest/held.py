@@ -1,0 +1,133 @@
+"""Rows that stay in memory between the phases of an ingest, where the budget holds them all.
+
+They lie in the order of the source, in room that is taken once; untouched room costs nothing. What
+`Buckets` does with files is then one sort of the keys, and the rows come out in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.pipeline.tables.ingest.buckets import Keys, RowKind
+from fewpass.pipeline.tables.ingest.chunking import Selection
+from fewpass.storage.table import DenseTable, SparseTable, Table, n_bytes
+
+#: Share of the memory that rows and pieces in the making may take together.
+HELD = 7 / 8
+#: What a row takes beside its table: its key, its place in the order, and both while they are made.
+BYTES_PER_ROW = 40
+
+
+class HeldRows:
+    """Rows of one group, added in source order, read in the order of their keys.
+
+    Parameters
+    ----------
+    kind
+        What the rows look like.
+    room_bytes
+        Most bytes that their values may take.
+    shuffled
+        Whether rows have keys.
+    """
+
+    def __init__(self, kind: RowKind, room_bytes: int, *, shuffled: bool) -> None:
+        self.kind, self.shuffled = kind, shuffled
+        self.n_rows = self.nnz = self.n_bytes = 0
+        self._room_bytes = room_bytes
+        self._values: NDArray[np.floating] | None = None
+        self._indices: NDArray[np.integer] | None = None
+        self._tables: list[Table] = []  # of every piece; their values lie in the room
+        self._keys: list[Keys] = []
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of memory that the rows take."""
+        return self.n_bytes + BYTES_PER_ROW * self.n_rows
+
+    def fits(self, table: Table) -> bool:
+        """Whether the room takes these rows, too: their values, and column numbers of one width."""
+        items = table.X.size if isinstance(table, DenseTable) else table.nnz
+        if self._values is None:
+            self._take_room(table)
+        assert self._values is not None
+        of_width = isinstance(table, DenseTable) or (
+            self._indices is not None and self._indices.dtype == table.indices.dtype
+        )
+        return of_width and self.nnz + items <= self._values.size
+
+    def add(self, table: Table, keys: Keys | None) -> Callable[[], None]:
+        """Append rows that fit; they are there once what is returned was called, in any thread."""
+        start, stop = self.nnz, self.nnz + table.nnz
+        assert self._values is not None, "`fits` was asked"
+        if isinstance(table, DenseTable):
+            values = self._values[start:stop].reshape(table.X.shape)
+            held: Table = table._replace(X=values)
+        else:
+            assert self._indices is not None, "`fits` was asked"
+            held = table._replace(data=self._values[start:stop], indices=self._indices[start:stop])
+        self._tables.append(held)
+        if keys is not None:
+            self._keys.append(keys)
+        self.n_rows, self.nnz = self.n_rows + table.n_rows, stop
+        self.n_bytes += n_bytes(table)
+        return lambda: _copy_values(table, held)
+
+    def pieces(self) -> Iterator[tuple[Table, Keys | None]]:
+        """Yield the rows as they were added, with their keys."""
+        for number, table in enumerate(self._tables):
+            yield table, self._keys[number] if self.shuffled else None
+
+    def finish(self) -> None:
+        """All rows are there."""
+
+    def selections(self, _n_features: int) -> Iterator[Selection]:
+        """Yield all rows, in order, at once."""
+        table = self._whole()
+        if not self.shuffled:
+            yield Selection(table, np.arange(self.n_rows))
+            return
+        yield Selection(table, order_of(np.concatenate(self._keys)))
+
+    def _take_room(self, first: Table) -> None:
+        if isinstance(first, DenseTable):
+            self._values = np.empty(self._room_bytes // first.X.itemsize, first.X.dtype)
+            return
+        items = self._room_bytes // (first.data.itemsize + first.indices.itemsize)
+        self._values = np.empty(items, first.data.dtype)
+        self._indices = np.empty(items, first.indices.dtype)
+
+    def _whole(self) -> Table:
+        assert self._values is not None, "some rows were added"
+        target = np.concatenate([table.target for table in self._tables])
+        weights = [table.weight for table in self._tables if table.weight is not None]
+        weight = np.concatenate(weights) if weights else None
+        values = self._values[: self.nnz]
+        if self._indices is None:
+            return DenseTable(values.reshape(self.n_rows, -1), target, weight)
+        indptr, at = np.zeros(self.n_rows + 1, np.int64), 0
+        for table in self._tables:
+            assert isinstance(table, SparseTable)
+            stop = at + table.n_rows
+            np.add(table.indptr[1:], indptr[at], out=indptr[at + 1 : stop + 1])
+            at = stop
+        return SparseTable(values, self._indices[: self.nnz], indptr, target, weight)
+
+
+def order_of(keys: Keys) -> NDArray[np.int64]:
+    """Return the stable order of keys; the quick one, unless equal keys make a difference."""
+    order = np.argsort(keys)
+    in_order = keys[order]
+    if (in_order[1:] == in_order[:-1]).any():
+        order = np.argsort(keys, kind="stable")
+    return order
+
+
+def _copy_values(table: Table, held: Table) -> None:
+    if isinstance(table, DenseTable) and isinstance(held, DenseTable):
+        held.X[:] = table.X
+    elif isinstance(table, SparseTable) and isinstance(held, SparseTable):
+        held.data[:], held.indices[:] = table.data, table.indices

@@ -1,0 +1,113 @@
+"""What somebody should look at: columns and targets that look like others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from fewpass.pipeline.matching import listed
+from fewpass.pipeline.rows.scaling import UNLIKE
+from fewpass.pipeline.rows.targets import alike, label_text
+from fewpass.pipeline.rows.units import remedy, unlike_columns
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.tables.ingest.target_map import FEW_LABELS
+from fewpass.pipeline.tables.readers.source import Source, notes_of
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.manifest import Labels, Values
+
+
+def notes_on(
+    source: Source, targets: Labels | Values, *, guessed: bool, whole: bool = True
+) -> Iterator[str]:
+    """Yield sentences on columns and targets.
+
+    Parameters
+    ----------
+    source, targets
+        Rows, and what is known of their targets.
+    guessed
+        Nobody said whether targets are labels.
+    whole
+        The labels of all rows were counted.
+    """
+    yield from notes_of(source)
+    if isinstance(targets, Labels) and len(targets.labels) <= FEW_LABELS:
+        yield from _of_one_row(targets) if whole else ()
+        yield from _written_twice(targets)
+    if not guessed or not isinstance(targets, Labels) or len(targets.labels) <= FEW_LABELS:
+        return
+    n = len(targets.labels)
+    if isinstance(targets.labels[0], float) or _are_whole(targets.labels):
+        yield (
+            f"The targets are {n} different whole numbers and were taken for labels. "
+            "If they are amounts, say `task=regression`."
+        )
+    elif _are_dates(targets.labels):
+        yield (
+            f"The labels are {n} different dates, each a class of its own. To predict when, make "
+            "them numbers: days since the first one."
+        )
+    elif sum(targets.counts) < 2 * n:
+        yield (
+            f"The labels are {n} different words, most of them of a single row. "
+            "Check `label`, and the delimiter of a CSV file (`delimiter`)."
+        )
+
+
+def _are_whole(labels: Sequence[Any]) -> bool:
+    """Say whether words are whole numbers, as they are written: with zeros in front, or long."""
+    return all(str(label).lstrip("+-").isdecimal() for label in labels)
+
+
+def _are_dates(labels: Sequence[Any]) -> bool:
+    """Say whether words are dates, all of them."""
+    import pyarrow as pa  # noqa: PLC0415 - for many words alone
+
+    from fewpass.pipeline.tables.encoding.inference import held_in  # noqa: PLC0415 - as above
+
+    return held_in("label", pa.array(labels, pa.large_string())).kind == "date"
+
+
+def _of_one_row(targets: Labels) -> Iterator[str]:
+    """Yield a sentence where labels are those of one row, or of held-out rows alone."""
+    names = [label_text(label) for label in targets.labels]
+    few = [name for name, n in zip(names, targets.counts, strict=True) if n <= 1]
+    what_helps = "Correct them if they are slips, or leave these rows out."
+    if isinstance(targets.labels[0], float):
+        what_helps = "If they are amounts, say `task=regression`."
+    if few:
+        yield (
+            f"{listed(few)}: labels of a single row, or of none but held-out ones, of which next "
+            f"to nothing can be learnt. {what_helps}"
+        )
+
+
+def _written_twice(targets: Labels) -> Iterator[str]:
+    """Yield a sentence where two labels are one, written in two ways."""
+    names = [label_text(label) for label in targets.labels]
+    same = (alike(name, names[:k]) for k, name in enumerate(names))
+    for sentence in [one for one in same if one][:1]:
+        yield f"Two labels may be one. {sentence.strip()}"
+
+
+def note_on_standardising(asked: str, kind: str) -> Iterator[str]:
+    """Say that columns were standardised, where nobody said that they should be."""
+    if kind == "standard" and asked == "auto":
+        yield (
+            f"Columns differ in size by more than a factor of {UNLIKE:g}, so all were "
+            "standardised. Say `scale=none` to leave them as they are."
+        )
+
+
+def notes_on_scaling(dataset: Dataset, plan: IngestPlan) -> Iterator[str]:
+    """Yield what became of columns of very different sizes, or a sentence of what would help."""
+    kind = dataset.manifest.scaling.kind
+    yield from note_on_standardising(plan.scale, kind)
+    encoded = dataset.schema is not None and dataset.schema.encoding is not None
+    apart = None if encoded or kind == "unit-rows" else unlike_columns(dataset)
+    if apart is not None:
+        yield (
+            f"Columns differ in size by a factor of {apart:.2g}, and steps of one size learn from "
+            f"the largest alone. Ingest with `{remedy(dataset.manifest.layout)}`, or train with "
+            "`solver=onepass` or `solver=newton`."
+        )

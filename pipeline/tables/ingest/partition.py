@@ -1,0 +1,302 @@
+"""First phase of an ingest: every row gets a random key, and goes into memory or to a bucket.
+
+Threads parse pieces of the sources and count columns; one thread takes the pieces in their order,
+and learns what depends on that order. Rows that the memory has room for are held there, in threads
+again. Of more, threads group them by bucket, and the one spills them; a source that turns out
+larger than estimated is partitioned from then on, with what was held so far.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.memory import release_freed_memory
+from fewpass.pipeline.rows.scaling import Measured, Scaler, measured, resolved
+from fewpass.pipeline.settings.ingest_plan import IngestPlan, ScalingKind
+from fewpass.pipeline.sizes import format_bytes
+from fewpass.pipeline.tables.ingest import held
+from fewpass.pipeline.tables.ingest.buckets import Buckets, Grouped, Keys, RowKind, buckets_needed
+from fewpass.pipeline.tables.ingest.chunking import Selection
+from fewpass.pipeline.tables.ingest.frequency_order import ColumnCounts
+from fewpass.pipeline.tables.ingest.held import HeldRows
+from fewpass.pipeline.tables.ingest.partitioned import Partitioned
+from fewpass.pipeline.tables.ingest.target_map import LabelEncoder
+from fewpass.pipeline.tables.readers.source import HashesNames, Parsed, Piece, Source
+from fewpass.storage.column_order import ColumnOrder
+from fewpass.storage.ordered import ordered_map
+from fewpass.storage.table import SparseTable, Table, n_bytes
+
+#: Raw bytes parsed at a time. Part of what a seed means: keys are drawn piece by piece.
+PIECE_BYTES = 4 << 20
+#: Memory that a piece takes in all, in units of its raw bytes: text, rows, and what parsing needs.
+PIECE_COPIES = 6
+#: First word after the seed of everything random in here.
+PARTITION = 1
+#: Skipped rows that are kept with their reason; all are counted.
+LISTED = 20
+
+#: Memory per column: running statistics (20), one of them as it is stored (8) and before it is put
+#: into the order of the source (8), and that order, both ways (8).
+BYTES_PER_COLUMN = 44
+
+TRAINING, TEST = 0, 1
+
+
+class Share(NamedTuple):
+    """The training rows of a piece, or its test rows."""
+
+    group: int
+    rows: NDArray[np.int64] | None  # which of the piece they are; None: all
+    table: Table  # as they came
+    keys: Keys | None  # None: rows keep their order
+    grouped: Grouped | None  # by bucket; None: they are held in memory
+
+
+class Prepared(NamedTuple):
+    """A parsed piece, its rows shared out with their random numbers."""
+
+    parsed: Parsed
+    piece_bytes: int
+    where: str
+    shares: tuple[Share, ...]
+
+
+class Partitioner:
+    """Partitions the rows of a source: into memory where they fit, else into buckets.
+
+    Parameters
+    ----------
+    plan, source
+        What to partition, and how.
+    path
+        Local directory for the buckets.
+    report
+        Told the raw bytes, the rows and the decoded bytes of every piece.
+    """
+
+    def __init__(
+        self, plan: IngestPlan, source: Source, path: Path, report: Callable[[int, int, int], None]
+    ) -> None:
+        self.plan, self.source, self.report = plan, source, report
+        dtype = plan.options.dtype
+        self.kind = RowKind(source.layout, dtype, source.n_features, source.has_weight)
+        self.encoder = LabelEncoder(plan.task)
+        self.path = path
+        self.rows: tuple[HeldRows, ...] | tuple[Buckets, ...] = ()
+        self.scale: ScalingKind | None = None  # the first rows decide on `auto`
+        self.columns: Measured | None = None
+        renumbers = source.layout == "sparse" and plan.column_order == "frequency"
+        groups = 2 if plan.test_fraction else 1
+        self.counts = [ColumnCounts() for _ in range(groups)] if renumbers else []
+        self.max_index = -1
+        self.n_skipped: dict[str, int] = {}
+        self.n_merged = self.n_beyond = 0
+        self.skipped: list[str] = []
+        self._copies: deque[Future[None]] = deque()  # of rows to where they are held
+
+    def _buckets(self) -> Iterator[Buckets]:
+        plan, size = self.plan, self.source.estimated_bytes()
+        memory = plan.memory_for_rows
+        shares = [("training", 1 - plan.test_fraction), ("test", plan.test_fraction)]
+        for name, share in shares[: 2 if plan.test_fraction else 1]:
+            needed = buckets_needed(size * share, memory) if plan.shuffle else 1
+            yield Buckets(self.path / name, needed, self.kind, memory, shuffled=plan.shuffle)
+
+    def _held(self, threads: int) -> tuple[HeldRows, ...]:
+        """Rooms for all rows, if they are likely to fit beside what parsing them takes."""
+        parsing = _in_flight(self.plan, threads) * PIECE_COPIES * PIECE_BYTES
+        self._room = int(held.HELD * self.plan.memory_for_rows) - parsing
+        if self.source.estimated_bytes() > self._room:
+            return ()
+        groups = 2 if self.plan.test_fraction else 1
+        make = partial(HeldRows, self.kind, self._room, shuffled=self.plan.shuffle)
+        return tuple(make() for _ in range(groups))
+
+    def partition(self, threads: int) -> Partitioned:
+        """Partition all rows.
+
+        Raises
+        ------
+        BadInput
+            If no row is left, or a group of rows is empty.
+        OSError
+            If the local disk is full.
+        """
+        self.rows = self._held(threads) or tuple(self._buckets())
+        in_flight = _in_flight(self.plan, threads)
+        with ThreadPoolExecutor(threads, "ingest-parse") as pool:
+            for prepared in ordered_map(pool, self._prepare, self._pieces(), in_flight):
+                self._take_in(prepared, pool)
+                self._await_copies(in_flight)
+            self._await_copies(0)
+        for rows in self.rows:
+            rows.finish()
+        release_freed_memory()
+        self._refuse_empty()
+        n_features = self.source.n_features or self.max_index + 1
+        scaler = None
+        if self.plan.like is None:
+            scaler = Scaler.fitted(self.scale or "none", self.columns, n_features)
+        return Partitioned(
+            self.kind, n_features, self.encoder, scaler, self.rows,
+            self.n_skipped, self.skipped, self.n_merged, self.n_beyond,
+            self._orders(n_features),
+        )  # fmt: skip
+
+    def _orders(self, n_features: int) -> tuple[ColumnOrder, ...]:
+        if not self.counts:
+            return tuple(ColumnOrder() for _ in self.rows)
+        return tuple(counts.order(n_features) for counts in self.counts)
+
+    def _await_copies(self, most: int) -> None:
+        """Wait until at most so many pieces are not where they are held."""
+        while len(self._copies) > most:
+            self._copies.popleft().result()
+
+    def _pieces(self) -> Iterator[tuple[int, Piece]]:
+        yield from enumerate(self.source.pieces(PIECE_BYTES))
+
+    def _prepare(self, numbered: tuple[int, Piece]) -> Prepared:
+        number, piece = numbered
+        parsed = self.source.parse(piece)
+        self._refuse_wide(parsed.max_index)
+        random = np.random.default_rng([self.plan.seed, PARTITION, number])
+        n = parsed.table.n_rows
+        drawn = random.random(n)
+        keys = drawn if self.plan.shuffle else None
+        shares = [self._share(TRAINING, None, parsed.table, keys)]
+        if self.plan.test_fraction:
+            test = random.random(n) < self.plan.test_fraction
+            every = ((TRAINING, np.flatnonzero(~test)), (TEST, np.flatnonzero(test)))
+            shares = [self._share(group, rows, parsed.table, keys) for group, rows in every]
+        for share in shares if self.counts else ():
+            self.counts[share.group].add(share.table, parsed.max_index)
+        where = f"{piece.file}, after line {piece.first_line - 1}"
+        return Prepared(parsed, piece.n_bytes, where, tuple(shares))
+
+    def _share(
+        self, group: int, rows: NDArray[np.int64] | None, table: Table, keys: Keys | None
+    ) -> Share:
+        if rows is not None:
+            table = Selection(table, rows).rows()
+            keys = None if keys is None else keys[rows]
+        where = self.rows[group]
+        grouped = where.group(table, keys) if isinstance(where, Buckets) else None
+        return Share(group, rows, table, keys, grouped)
+
+    def _take_in(self, prepared: Prepared, pool: Executor) -> None:
+        parsed = prepared.parsed
+        if self.scale is None and parsed.table.n_rows:
+            self._decide_on_scaling(parsed.table)
+        self._note_skipped(parsed)
+        self.n_merged += parsed.n_merged
+        self.n_beyond += parsed.n_beyond
+        self.max_index = max(self.max_index, parsed.max_index)
+        target = self.encoder.encode(
+            parsed.table.target, parsed.labels, prepared.where, parsed.written
+        )
+        if self._is_held() and not self._fits(prepared):
+            self._partition_held()
+        for share in prepared.shares:
+            self._add(share, target if share.rows is None else target[share.rows], pool)
+        self.report(prepared.piece_bytes, parsed.table.n_rows, n_bytes(parsed.table))
+
+    def _decide_on_scaling(self, first: Table) -> None:
+        asked = self.plan.scale if self.plan.like is None else "none"
+        encoded = self.source.schema is not None and self.source.schema.encoding is not None
+        self.scale = resolved(asked, first, encoded=encoded)
+        self.columns = measured(self.scale, self.source.layout, self.source.n_features or 0)
+
+    def _add(self, share: Share, target: NDArray[np.float64], pool: Executor) -> None:
+        number, table = share.group, share.table
+        self.encoder.count(target, number)
+        if self.columns is not None and number == TRAINING:
+            if isinstance(table, SparseTable):
+                self.columns.widen(self.max_index + 1)
+            self.columns.add(table)
+        if not table.n_rows:
+            return
+        rows = self.rows[number]
+        if isinstance(rows, HeldRows):
+            copy = rows.add(table._replace(target=target), share.keys)
+            self._copies.append(pool.submit(copy))
+            return
+        grouped = share.grouped or rows.group(table, share.keys)
+        grouped_target = target if grouped.order is None else target[grouped.order]
+        rows.add(grouped._replace(table=grouped.table._replace(target=grouped_target)))
+
+    def _is_held(self) -> bool:
+        return isinstance(self.rows[TRAINING], HeldRows)
+
+    def _fits(self, prepared: Prepared) -> bool:
+        """Whether the memory holds a piece, too, beside what is kept of every column."""
+        kept = cast("tuple[HeldRows, ...]", self.rows)
+        size = sum(rows.held_bytes for rows in kept) + n_bytes(prepared.parsed.table)
+        size += BYTES_PER_COLUMN * (self.source.n_features or self.max_index + 1)
+        shares = prepared.shares
+        return size <= self._room and all(kept[s.group].fits(s.table) for s in shares)
+
+    def _partition_held(self) -> None:
+        """Put what is held into buckets: there is more than was estimated."""
+        self._await_copies(0)
+        kept, self.rows = cast("tuple[HeldRows, ...]", self.rows), tuple(self._buckets())
+        for rows, buckets in zip(kept, self.rows, strict=True):
+            for table, keys in rows.pieces():
+                buckets.add(buckets.group(table, keys))
+
+    def _note_skipped(self, parsed: Parsed) -> None:
+        if not parsed.n_skipped:
+            return
+        file = parsed.skipped[0].file
+        self.n_skipped[file] = self.n_skipped.get(file, 0) + parsed.n_skipped
+        room = LISTED - len(self.skipped)
+        self.skipped += [
+            f"{row.file}, line {row.line}: {row.reason}" for row in parsed.skipped[:room]
+        ]
+
+    def _refuse_empty(self) -> None:
+        n_skipped = sum(self.n_skipped.values())
+        n_rows = [rows.n_rows for rows in self.rows]
+        if not sum(n_rows):
+            reasons = f" First: {self.skipped[0]}." if self.skipped else ""
+            raise BadInput(
+                f"No row is left of the sources; {n_skipped} bad ones were skipped.{reasons} "
+                "Check the format and the label column."
+            )
+        for n, name in zip(n_rows, ("training", "test"), strict=False):
+            if not n:
+                raise BadInput(
+                    f"None of the {sum(n_rows)} rows became a {name} row. "
+                    "Choose another test_fraction or seed, or give more rows."
+                )
+        if not (self.source.n_features or self.max_index + 1):
+            raise BadInput("No row has a feature. Check the sources, or give their width.")
+
+    def _refuse_wide(self, max_index: int) -> None:
+        n_features = self.source.n_features or max_index + 1
+        need = n_features * BYTES_PER_COLUMN
+        if need > self.plan.memory_for_rows:
+            least = format_bytes(self.plan.memory + need - self.plan.memory_for_rows)
+            schema = self.source.schema
+            hashed = isinstance(self.source, HashesNames) or (schema and schema.encoding)
+            fewer = ", or hash to fewer columns (`hash_bits`)" if hashed else ""
+            raise BadInput(
+                f"The statistics of {n_features} columns take {format_bytes(need)}, more than "
+                f"the memory has room for. Give at least {least}{fewer}."
+            )
+
+
+def _in_flight(plan: IngestPlan, threads: int) -> int:
+    """How many pieces are parsed at a time: two at least, where they fit at all."""
+    piece = PIECE_COPIES * PIECE_BYTES
+    least = 2 if plan.memory_for_rows >= 2 * piece else 1
+    return min(max(least, plan.memory_for_rows // 4 // piece), threads + 2)

@@ -1,0 +1,347 @@
+"""Sources -> a shuffled, checksummed data set with statistics, in bounded memory.
+
+1. partition: pieces of the sources are parsed in threads, every row gets a random key. Where the
+   memory holds all rows they stay there; else every row is spilled to the bucket of its key.
+2. write: the rows, bucket after bucket, are put in the order of their keys and stored as chunks.
+3. commit: the statistics, then the manifest. Before that there is nothing that a reader would open.
+
+Whatever kills an ingest, the same plan run again finishes the job, and the data set has the same
+bytes as if nothing had happened: phase 1 begins again unless its rows were all in buckets, phase 2
+then reads these again but does not write again what it finds whole. Buckets that an earlier process
+left damaged (each block has a checksum) are named, and phase 1 begins again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from importlib.metadata import version
+from typing import Any
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.memory import peak_memory_bytes, return_freed_memory
+from fewpass.pipeline.rows.column_statistics import NAMES
+from fewpass.pipeline.rows.scaling import Scaler
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.tables.encoding.schema import told_columns
+from fewpass.pipeline.tables.ingest.chunking import rows_per_chunk
+from fewpass.pipeline.tables.ingest.held import HeldRows
+from fewpass.pipeline.tables.ingest.notes import notes_on, notes_on_scaling
+from fewpass.pipeline.tables.ingest.partition import BYTES_PER_COLUMN, TEST, TRAINING, Partitioner
+from fewpass.pipeline.tables.ingest.partitioned import (
+    Partitioned,
+    Rows,
+    partition_as_state,
+    partition_from_state,
+)
+from fewpass.pipeline.tables.ingest.progress import Progress, Ticker
+from fewpass.pipeline.tables.ingest.reading import (
+    hashed_names_of,
+    in_dtype_of,
+    raw_bytes,
+    schema_of,
+    source_of,
+    stamps,
+    total_bytes,
+)
+from fewpass.pipeline.tables.ingest.result import IngestResult
+from fewpass.pipeline.tables.ingest.target import IngestTarget
+from fewpass.pipeline.tables.ingest.target_map import TargetMap
+from fewpass.pipeline.tables.ingest.work_dir import PARTITION, WorkDir, tidy, work_dir_path
+from fewpass.pipeline.tables.ingest.writing import ChunkMaker, write_chunks
+from fewpass.pipeline.tables.readers.source import Source
+from fewpass.storage.columns import has_columns
+from fewpass.storage.columns_writer import write_columns
+from fewpass.storage.dataset import Dataset, DatasetWriter
+from fewpass.storage.folder import Folder
+from fewpass.storage.hashed_names import HashedNames
+from fewpass.storage.manifest import KEY, Shuffle
+from fewpass.storage.manifest import Source as SourceRecord
+from fewpass.storage.schema import Schema
+from fewpass.storage.spill import PARTITION_AGAIN, DamagedSpill
+
+#: Share of the memory that chunks in the making may take where buckets take the rest.
+WRITING = 3 / 8
+#: Of the record of the partition; another version's is not gone on with.
+RECORD_VERSION = 2
+
+
+def ingest(
+    plan: IngestPlan,
+    *,
+    source: Source | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> IngestResult:
+    """Make the data set that `plan` describes; finish it if an earlier call was cut short.
+
+    Parameters
+    ----------
+    plan
+        Sources, target and settings. The data set depends on nothing else.
+    source
+        Rows that are in no file, such as a `DaskSource`; the plan's `sources` then only name them.
+        Default: what the plan's sources are opened as.
+    threads
+        Threads that parse and compress; default `plan.threads`, else one per processor.
+    progress
+        Called a few times a second, by the calling thread.
+
+    Returns
+    -------
+    IngestResult
+        At once, if this very data set is there already and `overwrite` is not set.
+
+    Raises
+    ------
+    BadInput
+        Bad rows, labels or settings, a target that holds something else, another ingest at work,
+        columns of a data set that is not on this machine.
+    FileNotFoundError, PermissionError
+        A source that is not there, a target that cannot be written.
+    OSError
+        A full disk. Free some space and call again.
+    DamagedSpill
+        Rows that this very call has partitioned are not as they were written. Call again.
+    """
+    return_freed_memory(plan.memory_for_rows)
+    if plan.columns and not Folder(plan.dataset, plan.storage_options).is_local:
+        raise BadInput(
+            f"{plan.dataset} is not on this machine, and a column copy is for mapping files into "
+            "memory. Leave `columns=true` out, or ingest into a local folder."
+        )
+    cores = len(os.sched_getaffinity(0))
+    result = _Ingest(plan, threads or plan.threads or cores, progress, source).run()
+    if plan.columns and not has_columns(dataset := Dataset.open(plan.dataset)):
+        write_columns(dataset, plan.memory_for_rows)
+    return result
+
+
+class _Ingest:
+    """One call of `ingest`."""
+
+    def __init__(
+        self, plan: IngestPlan, threads: int, progress: Progress | None, source: Source | None
+    ) -> None:
+        self.threads = threads
+        self.ticker = Ticker(progress)
+        self.names: HashedNames = {}
+        self.partitioned_again: str | None = None
+        self.like = Dataset.open(plan.like, plan.storage_options) if plan.like else None
+        self.plan = plan = in_dtype_of(self.like, plan)
+        self.source = source or source_of(plan, self.like)
+        self._refuse_filled_zeros()
+        self.digest = plan.digest(stamps(self.source), self._like_fingerprint())
+        urls = [plan.dataset, plan.test_url]
+        folders = [Folder(url, plan.storage_options) for url in urls if url is not None]
+        self.targets = [IngestTarget(folder, self.digest) for folder in folders]
+        self.work_dir = WorkDir(work_dir_path(folders[TRAINING], plan.spill))
+
+    def _like_fingerprint(self) -> str:
+        return self.like.manifest.fingerprint if self.like else ""
+
+    def _refuse_filled_zeros(self) -> None:
+        kind = self.like.manifest.scaling.kind if self.like else self.plan.scale
+        if kind == "standard" and self.source.layout == "sparse":
+            raise BadInput(
+                "Standard scaling would fill every zero of sparse rows; an encoded table's numbers "
+                "are standardised already. Choose the scaling maxabs, unit-rows or none."
+            )
+
+    def run(self) -> IngestResult:
+        done = None if self.plan.overwrite else self._finished()
+        if done is None:
+            for target in self.targets:
+                target.require_free(overwrite=self.plan.overwrite, reads=self._reads())
+                target.folder.require_writable()
+            with self.work_dir.owned():
+                done = self._make()
+                self.work_dir.remove()
+        else:
+            tidy(self.plan)
+        return self._result(done)
+
+    def _reads(self) -> list[str]:
+        """Return the addresses of what is read."""
+        like = [self.like.folder.url] if self.like else []
+        return [file.name for file in self.source.files] + like
+
+    def _finished(self) -> list[Dataset] | None:
+        found = [target.finished() for target in self.targets]
+        return None if None in found else [dataset for dataset in found if dataset]
+
+    def _make(self) -> list[Dataset]:
+        self.names = self.like.hashed_names if self.like else hashed_names_of(self.source)
+        try:
+            partitioned = self._resumed()
+            if partitioned is not None:
+                return self._write(partitioned)
+        except DamagedSpill as error:  # left so by an earlier process; of our own it is an error
+            self.partitioned_again = str(error).removesuffix(f" {PARTITION_AGAIN}")
+        self._begin_anew()
+        return self._write(self._partition())
+
+    def _resumed(self) -> Partitioned | None:
+        state = self.work_dir.recorded(PARTITION)
+        if state is None or state.get("of") != self._identity():
+            return None
+        if self.plan.overwrite and self.targets[TRAINING].folder.exists(KEY):
+            return None
+        try:
+            return partition_from_state(self.plan, self.work_dir.path, state["partition"])
+        except FileNotFoundError as error:
+            raise DamagedSpill(f"{error} {PARTITION_AGAIN}") from error
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            record = self.work_dir.path / f"{PARTITION}.json"
+            raise DamagedSpill(
+                f"{record} is no record of rows ({error!r}). {PARTITION_AGAIN}"
+            ) from error
+
+    def _begin_anew(self) -> None:
+        self.work_dir.clear()
+        for target in self.targets:
+            target.folder.delete_partials()
+            target.clear()
+
+    def _partition(self) -> Partitioned:
+        self.ticker.begin_dealing(raw_bytes(self.source), self.source.estimated_bytes())
+        partitioner = Partitioner(
+            self.plan, self.source, self.work_dir.path, self.ticker.partitioned
+        )
+        partitioned = partitioner.partition(self.threads)
+        TargetMap(partitioned.encoder, self._like_targets())  # refuses bad labels before phase 2
+        state = partition_as_state(partitioned)
+        if state is not None:
+            self.work_dir.record(PARTITION, {"of": self._identity(), "partition": state})
+        return partitioned
+
+    def _identity(self) -> list[Any]:
+        # Other memory would need other buckets, another recipe makes other rows.
+        schema = self._schema()
+        columns = "" if schema is None else hashlib.sha256(schema.written()).hexdigest()
+        return [RECORD_VERSION, self.digest, self.plan.memory, columns]
+
+    def _like_targets(self) -> Any:
+        return self.like.manifest.targets if self.like else None
+
+    def _write(self, partitioned: Partitioned) -> list[Dataset]:
+        self.ticker.begin_writing(sum(buckets.n_rows for buckets in partitioned.buckets))
+        scaler = partitioned.scaler or (Scaler.of(self.like) if self.like else Scaler("none"))
+        done: dict[int, Dataset] = {}
+        # The test rows first: the training set's manifest says that all is done.
+        for number in reversed(range(len(self.targets))):
+            target = self.targets[number]
+            done[number] = target.finished() or self._write_one(partitioned, number, scaler)
+        self.ticker.finish()
+        return [done[number] for number in sorted(done)]
+
+    def _write_one(self, partitioned: Partitioned, number: int, scaler: Scaler) -> Dataset:
+        target, buckets, order = (
+            self.targets[number],
+            partitioned.buckets[number],
+            partitioned.orders[number],
+        )
+        target_map = TargetMap(partitioned.encoder, self._like_targets())
+        writer = self._writer(partitioned, target.folder, buckets)
+        name = ("training", "test")[number]
+        maker = ChunkMaker(writer, target_map, scaler, order, self.work_dir, name)
+        memory = _memory_for_writing(self.plan, partitioned)
+        selections = buckets.selections(partitioned.n_features)
+        written = write_chunks(maker, selections, self.threads, memory, self.ticker.wrote)
+        for column in NAMES:  # one at a time: there may be millions of each
+            numbers = written.columns.column(column, partitioned.n_features)
+            writer.write_columns({column: order.sourced(numbers)})
+        writer.write_columns(scaler.columns())
+        writer.write_column_order(order)
+        target.mark(self._stats(partitioned))
+        writer.commit(
+            written.records,
+            targets=target_map.targets(number),
+            weights=written.weights,
+            scaling=scaler.describe(),
+            shuffle=Shuffle(seed=self.plan.seed if self.plan.shuffle else None),
+            sources=[SourceRecord(name=f.name, bytes=f.bytes) for f in self.source.files],
+            bad_rows=partitioned.n_skipped,
+            versions=_versions(),
+            schema=self._schema(),
+            hashed_names=self.names,
+        )
+        return Dataset.open(target.folder)
+
+    def _schema(self) -> Schema | None:
+        return self.like.schema if self.like else schema_of(self.source, self.plan.options)
+
+    def _writer(self, partitioned: Partitioned, folder: Folder, buckets: Rows) -> DatasetWriter:
+        kind = partitioned.kind
+        rows = rows_per_chunk(self.plan, buckets.n_rows, buckets.n_bytes)
+        width = partitioned.n_features
+        return DatasetWriter(
+            folder, kind.layout, width, buckets.n_rows, rows, kind.dtype, kind.has_weight
+        )
+
+    def _stats(self, partitioned: Partitioned) -> dict[str, Any]:
+        plan = self.plan.model_dump(mode="json", exclude={"storage_options"})
+        return {
+            "plan": plan,
+            "skipped_rows": partitioned.skipped,
+            "merged": partitioned.n_merged,
+            "beyond": partitioned.n_beyond,
+            "like": self._like_fingerprint(),
+        }
+
+    def _result(self, done: list[Dataset]) -> IngestResult:
+        manifest = done[TRAINING].manifest
+        test = done[TEST] if len(done) > 1 else None
+        targets = manifest.targets
+        guessed = self.plan.task == "auto" and self.like is None
+        return IngestResult(
+            dataset=done[TRAINING].folder.url,
+            rows=manifest.n_rows,
+            features=manifest.n_features,
+            nnz=manifest.nnz,
+            task="classification" if targets.kind == "labels" else "regression",
+            labels=targets.labels if targets.kind == "labels" else None,
+            scale=manifest.scaling.kind,
+            chunks=manifest.n_chunks,
+            chunk_rows=manifest.chunk_rows,
+            seconds=self.ticker.seconds(),
+            bytes_in=total_bytes(self.source) or 0,
+            bytes_out=sum(map(_stored_bytes, done)),
+            peak_memory_bytes=peak_memory_bytes(),
+            test_dataset=test.folder.url if test else None,
+            test_rows=test.n_rows if test else 0,
+            skipped=sum(manifest.bad_rows.values()),
+            skipped_rows=tuple(self.targets[TRAINING].marker().get("skipped_rows", ())),
+            merged=self.targets[TRAINING].marker().get("merged", 0),
+            beyond=self.targets[TRAINING].marker().get("beyond", 0),
+            partitioned_again=self.partitioned_again,
+            left_out=self.source.left_out,
+            encoded=told_columns(done[TRAINING].schema),
+            notes=(
+                *notes_on(self.source, targets, guessed=guessed),
+                *(notes_on_scaling(done[TRAINING], self.plan) if self.like is None else ()),
+            ),
+            fingerprint=manifest.fingerprint,
+            test_fingerprint=test.manifest.fingerprint if test else None,
+        )
+
+
+def _memory_for_writing(plan: IngestPlan, partitioned: Partitioned) -> int:
+    """Bytes that chunks in the making may take: what the rows' way leaves."""
+    held = [rows.held_bytes for rows in partitioned.buckets if isinstance(rows, HeldRows)]
+    if not held:
+        return int(WRITING * plan.memory_for_rows)
+    return plan.memory_for_rows - sum(held) - BYTES_PER_COLUMN * partitioned.n_features
+
+
+def _stored_bytes(dataset: Dataset) -> int:
+    manifest = dataset.manifest
+    chunks = (s for column in manifest.chunks.objects.values() for s in column if s is not None)
+    stored = sum(s.length for s in chunks) + sum(s.length for s in manifest.objects.values())
+    return stored + dataset.folder.size(KEY)
+
+
+def _versions() -> dict[str, str]:
+    packages = ("fewpass", "numpy", "numcodecs", "zarr")
+    return {"python": platform.python_version(), **{name: version(name) for name in packages}}

@@ -1,0 +1,135 @@
+"""The places that an ingest writes to: what may be replaced there, and what must not be touched."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.places import INGEST_KEY, MARKS, head_of, require_outside
+from fewpass.pipeline.tables.ingest.work_dir import INSIDE
+from fewpass.storage.addresses import BadAddress
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.folder import PROBE, Folder
+from fewpass.storage.locations import Location
+from fewpass.storage.manifest import FORMAT, KEY
+from fewpass.storage.schema import KEY as SCHEMA
+
+#: Written first, stays: which plan this data set is made by, and what the manifest does not say.
+MARKER = INGEST_KEY
+GROUP = "zarr.json"
+#: Everything of a data set; nothing else in the folder is ever deleted.
+_OURS = ("X", "rows", "target", "weight", "columns", GROUP, SCHEMA)
+
+
+class IngestTarget:
+    """One data set to be made.
+
+    Parameters
+    ----------
+    folder
+        Where.
+    digest
+        Digest of the plan and the sources it is made by.
+    """
+
+    def __init__(self, folder: Folder, digest: str) -> None:
+        self.folder, self.digest = folder, digest
+
+    def finished(self) -> Dataset | None:
+        """Return the data set if it is there and was made by this very plan."""
+        if not self.folder.exists(KEY) or self.marker().get("plan_digest") != self.digest:
+            return None
+        return Dataset.open(self.folder)
+
+    def marker(self) -> dict[str, Any]:
+        """Return what the marker says; nothing if there is none, or it cannot be read."""
+        if not self.folder.exists(MARKER):
+            return {}
+        try:
+            found = json.loads(self.folder.read(MARKER))
+        except ValueError:
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def require_free(self, *, overwrite: bool, reads: Iterable[str] = ()) -> None:
+        """Refuse a place that holds something else, or what is read.
+
+        Parameters
+        ----------
+        overwrite
+            Whether a data set that is there may be replaced.
+        reads
+            Addresses of the sources, and of a data set that is followed.
+
+        Raises
+        ------
+        BadInput
+            If there is a data set and `overwrite` is not set, or any other file; if the place lies
+            in another data set or in a run; if it is, or holds, what is read.
+        """
+        self._require_apart(reads)
+        if self._is_ours(KEY):
+            # Of two data sets, one can be finished when the other was cut short.
+            if not overwrite and self.finished() is None:
+                raise BadInput(
+                    f"{self.folder.url} holds a data set made by another plan or of other sources. "
+                    "Choose another place, or say `overwrite=true`."
+                )
+            return
+        if self._is_ours(MARKER):
+            return
+        keys = (key for key in self.folder.list() if key.partition("/")[0] not in (INSIDE, PROBE))
+        foreign = next(keys, None)
+        if foreign is not None:
+            raise BadInput(
+                f"{self.folder.url} holds other files, such as {foreign}. Choose an empty folder."
+            )
+
+    def _require_apart(self, reads: Iterable[str]) -> None:
+        here = Location.of(self.folder.url)
+        require_outside(here, self.folder.storage_options)
+        if here.kind(self.folder.storage_options) is None:
+            return
+        apart = set[str]()  # folders that were looked at: a source may have thousands of files
+        for address in reads:
+            with suppress(BadAddress):  # no address, but what rows from elsewhere are called
+                read = Location.of(address)
+                above = read.path.rpartition("/")[0]
+                if read.is_same(here) or (above not in apart and read.is_in(here)):
+                    raise BadInput(
+                        f"{self.folder.url} is where the data set is to be, and {address} is read "
+                        "from there: it would be lost. Choose another place."
+                    )
+                apart.add(above)
+
+    def _is_ours(self, key: str) -> bool:
+        """Whether the mark of a data set is there, and no file of that name which is another's.
+
+        One that is damaged is ours where other objects of a data set are beside it.
+        """
+        if not self.folder.exists(key):
+            return False
+        head = head_of(self.folder, key)
+        if key == MARKER and head == "{}":
+            return True
+        known = any(key == mark and says in head for mark, says, _ in MARKS)
+        begun = f'"{FORMAT}"' in head_of(self.folder, GROUP) or bool(self.folder.list(INSIDE))
+        return known or begun
+
+    def clear(self) -> None:
+        """Remove the data set that is there, its manifest first, whole or not."""
+        # Without a digest the marker says: this place is ours. It may not say that the data set
+        # still there is made by the new plan.
+        self.folder.write(MARKER, b"{}")
+        self.folder.delete(KEY)
+        for name in _OURS:
+            self.folder.delete_tree(name)
+            self.folder.delete(name)
+        self.mark({})
+
+    def mark(self, facts: dict[str, Any]) -> None:
+        """Write the marker, with `facts` beside the digest."""
+        self.folder.write(MARKER, json.dumps({"plan_digest": self.digest, **facts}).encode())

@@ -1,0 +1,138 @@
+"""Second phase of an ingest: buckets become chunks, and the chunks a data set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+
+from fewpass.pipeline.rows.column_statistics import ColumnStatistics
+from fewpass.pipeline.rows.scaling import Scaler
+from fewpass.pipeline.tables.ingest.chunking import ChunkOrder, Selection, cut_into_chunks
+from fewpass.pipeline.tables.ingest.frequency_order import renumber
+from fewpass.pipeline.tables.ingest.target_map import TargetMap
+from fewpass.pipeline.tables.ingest.work_dir import WorkDir
+from fewpass.storage.column_order import ColumnOrder
+from fewpass.storage.dataset import DatasetWriter
+from fewpass.storage.manifest import ChunkRecord, Weights
+from fewpass.storage.objects import fault
+from fewpass.storage.ordered import ordered_map
+from fewpass.storage.table import DenseTable, Table, index_dtype, n_bytes
+
+#: Copies of a chunk that making it takes: rows, and what encoding needs; more if they are scaled.
+COPIES, COPIES_SCALED = 3, 6
+
+
+class Written(NamedTuple):
+    """What is known of a data set once all its chunks are written."""
+
+    records: list[ChunkRecord]
+    columns: ColumnStatistics  # in stored order
+    weights: Weights | None
+
+
+class ChunkMaker:
+    """Turns spilled rows into stored chunks; used by several threads at once.
+
+    Parameters
+    ----------
+    writer, targets, scaler, order
+        Where to, what the spilled targets and features become, and where each column goes.
+    work_dir, name
+        Where finished chunks are recorded, so that an ingest that was killed does not write them
+        again. Their bytes are checked before they are believed.
+    """
+
+    def __init__(
+        self,
+        writer: DatasetWriter,
+        targets: TargetMap,
+        scaler: Scaler,
+        order: ColumnOrder,
+        work_dir: WorkDir,
+        name: str,
+    ) -> None:
+        self.writer, self.targets, self.scaler, self.order = writer, targets, scaler, order
+        self.work_dir, self.name = work_dir, f"chunks-{name}"
+        entries = work_dir.entries(self.name)
+        self.known = {e["k"]: ChunkRecord.model_validate(e["record"]) for e in entries}
+
+    def make(self, order: ChunkOrder) -> tuple[int, ChunkRecord, Table]:
+        """Make sure that the chunk is stored; return its number, its record and its rows."""
+        table = self._as_stored(order.rows())
+        record = self.known.get(order.number)
+        if record is None or not self._is_whole(record):
+            record = self.writer.write_chunk(order.number, table)
+            # The commit would do it, but one chunk after the other; here others go on meanwhile.
+            self.writer.folder.sync(record.objects)
+        return order.number, record, table
+
+    def note(self, number: int, record: ChunkRecord) -> None:
+        """Record a chunk as finished."""
+        if self.known.get(number) != record:
+            self.work_dir.append(self.name, {"k": number, "record": record.model_dump(mode="json")})
+
+    def _as_stored(self, table: Table) -> Table:
+        table = self.scaler.apply(table._replace(target=self.targets.apply(table.target)))
+        if isinstance(table, DenseTable):
+            return table
+        dtype = index_dtype(self.writer.n_features)
+        table = table._replace(indices=table.indices.astype(dtype, copy=False))
+        renumber(table, self.order)  # in place: the rows were copied out of their bucket
+        return table
+
+    def _is_whole(self, record: ChunkRecord) -> bool:
+        folder = self.writer.folder
+        return all(fault(folder, key, stored) is None for key, stored in record.objects.items())
+
+
+def write_chunks(
+    maker: ChunkMaker,
+    buckets: Iterable[Selection],
+    threads: int,
+    memory: int,
+    report: Callable[[int, int], None],
+) -> Written:
+    """Store all rows of the buckets, in order, and reduce the statistics on the way.
+
+    Parameters
+    ----------
+    maker
+        Stores one chunk.
+    buckets
+        All rows of the data set.
+    threads, memory
+        How many chunks may be made at once: as many as threads, in at most `memory` bytes.
+    report
+        Told the rows and bytes stored by each chunk.
+    """
+    writer = maker.writer
+    records: list[ChunkRecord] = []
+    columns = ColumnStatistics(writer.layout, writer.n_features)
+    total, largest = 0.0, 0.0
+    for number, record, table in _made(maker, buckets, threads, memory):
+        maker.note(number, record)
+        records.append(record)
+        columns.add(table)
+        if table.weight is not None:
+            total += float(table.weight.sum())
+            largest = max(largest, float(table.weight.max()))
+        report(record.rows, sum(stored.length for stored in record.objects.values()))
+    weights = Weights(total=total, maximum=largest) if writer.has_weight else None
+    return Written(records, columns, weights)
+
+
+def _made(
+    maker: ChunkMaker, buckets: Iterable[Selection], threads: int, memory: int
+) -> Iterator[tuple[int, ChunkRecord, Table]]:
+    orders = cut_into_chunks(buckets, maker.writer.chunk_rows)
+    first = next(orders)
+    result = maker.make(first)
+    copies = COPIES if maker.scaler.kind == "none" else COPIES_SCALED
+    fits = memory // max(copies * n_bytes(result[2]), 1)
+    yield result
+    del first, result
+    with ThreadPoolExecutor(threads, "ingest-write") as pool:
+        yield from ordered_map(pool, maker.make, orders, int(np.clip(fits, 1, threads + 1)))

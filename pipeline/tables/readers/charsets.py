@@ -1,0 +1,143 @@
+"""Text in any charset as UTF-8, while it is read."""
+
+from __future__ import annotations
+
+import codecs
+import io
+from typing import Any, BinaryIO, cast
+
+import numpy as np
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.tables.readers.rejection import shown
+from fewpass.solvers.kernels.shapes import Bytes
+
+#: What UTF-16 begins with, either way round.
+UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_READ_BYTES = 1 << 16
+_RETURN, _NEWLINE = b"\r", b"\n"
+
+
+def as_utf8(stream: BinaryIO, charset: str | None, where: str) -> BinaryIO:
+    """Return a stream of UTF-8; without a charset, text is UTF-16 where its mark says so.
+
+    Raises
+    ------
+    BadInput
+        While reading: bytes that are nothing in that charset, by line.
+    """
+    if charset is not None:
+        return _decoded(stream, charset, where)
+    peeked = peekable(stream)
+    if peeked.peek(2)[:2] in UTF_16_MARKS:
+        return _decoded(peeked, "utf-16", where)
+    return cast("BinaryIO", peeked)
+
+
+def peekable(stream: BinaryIO) -> io.BufferedReader:
+    """Return a stream whose first bytes can be looked at, also where it cannot go back."""
+    found: Any = stream if hasattr(stream, "peek") else io.BufferedReader(cast("Any", stream))
+    return cast("io.BufferedReader", found)
+
+
+def with_line_feeds(stream: BinaryIO, where: str) -> BinaryIO:
+    """Return text with line feeds, where lines end in carriage returns alone, as on old Macs.
+
+    Raises
+    ------
+    BadInput
+        While reading: a line feed after all, so that one of both is part of a cell.
+    """
+    peeked = peekable(stream)
+    head = peeked.peek(_READ_BYTES)
+    if _NEWLINE in head or _RETURN not in head[:-1]:  # the last may be half of both
+        return cast("BinaryIO", peeked)
+    return cast("BinaryIO", io.BufferedReader(_LineFeeds(peeked, where), _READ_BYTES))
+
+
+class _LineFeeds(io.RawIOBase):
+    """A stream with line feeds for carriage returns."""
+
+    def __init__(self, stream: io.BufferedReader, where: str) -> None:
+        super().__init__()
+        self._stream, self._where, self._lines = stream, where, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, out: Any) -> int:
+        found = self._stream.read(len(out))
+        self._lines += found.count(_RETURN)
+        if _NEWLINE in found:
+            raise BadInput(
+                f"{self._where}: {self._lines:,} carriage returns stand before or near the first "
+                "line feed, so what ends a line cannot be told. Take out those that end none: "
+                "tr -d '\\r' where line feeds end the lines."
+            )
+        out[: len(found)] = found.replace(_RETURN, _NEWLINE)
+        return len(found)
+
+
+def _decoded(stream: BinaryIO, charset: str, where: str) -> BinaryIO:
+    return cast("BinaryIO", io.BufferedReader(_Decoded(stream, charset, where), _READ_BYTES))
+
+
+class _Decoded(io.RawIOBase):
+    """A stream of another charset, as UTF-8."""
+
+    def __init__(self, stream: BinaryIO, charset: str, where: str) -> None:
+        super().__init__()
+        self._stream, self._charset, self._where = stream, charset, where
+        self._decoder = codecs.getincrementaldecoder(charset)()
+        self._ready, self._lines, self._ended = b"", 0, False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, out: Any) -> int:
+        while not self._ready and not self._ended:
+            self._read_on()
+        n = min(len(self._ready), len(out))
+        out[:n], self._ready = self._ready[:n], self._ready[n:]
+        return n
+
+    def _read_on(self) -> None:
+        found = self._stream.read(_READ_BYTES)
+        self._ended = not found
+        try:
+            self._ready = self._decoder.decode(found, final=self._ended).encode()
+        except UnicodeError as error:
+            raise self._no_text(error) from error
+        self._lines += self._ready.count(b"\n")
+
+    def _no_text(self, error: UnicodeError) -> BadInput:
+        line, found = self._lines + 1, ""
+        if isinstance(error, UnicodeDecodeError):
+            before = error.object[: error.start].decode(self._charset, "ignore")
+            line += before.count("\n")
+            found = f" {shown(error.object[error.start : error.end])}"
+        return BadInput(
+            f"{self._where}, line {line}: the bytes{found} are no {self._charset} text. Say what "
+            "it is written in (`charset`)."
+        )
+
+
+def charset_of(head: bytes) -> str | None:
+    """Return what text is decoded from, told by its first bytes; None where it is UTF-8."""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return "cp1252"
+    return None
+
+
+def is_utf8(text: Bytes) -> bool:
+    """Say whether bytes are UTF-8, by Arrow's own check, which is fast and copies nothing."""
+    import pyarrow as pa  # noqa: PLC0415 - a tenth of a second that other text need not wait
+
+    ends = pa.py_buffer(np.array([0, text.size], np.int64))
+    try:
+        pa.LargeStringArray.from_buffers(1, ends, pa.py_buffer(text)).validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True

@@ -1,0 +1,299 @@
+"""Rows of Dask: arrays, dataframes, lists of delayed blocks.
+
+A block is computed when its rows are due, the next one while these are parsed, by whatever Dask
+computes with at the moment: a default client, or threads.  Rows are cut anew, across blocks, so
+that partitions change nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.tables.readers.blocks import Block, Dtype, joined
+from fewpass.pipeline.tables.readers.dense_rows import are_usual
+from fewpass.pipeline.tables.readers.source import LARGEST, Parsed, Piece, SourceFile
+from fewpass.pipeline.tables.readers.texts import hashed, is_bag, labels_of
+from fewpass.storage.schema import Schema
+from fewpass.storage.table import DenseTable, SparseTable, Table
+
+#: Names of the columns that carry target and weight along with a frame's rows.
+TARGET, WEIGHT = "__target__", "__weight__"
+
+PARQUET_CACHE = "_dataset_info_cache"  # operand of dask.dataframe.read_parquet
+
+
+class DaskSource:
+    """Rows of Dask collections; see `Source` for the methods.
+
+    Lines in messages are row numbers of the whole collection, from 1.
+
+    Parameters
+    ----------
+    X : dask.array (n, d), dask.dataframe, bag of texts, or sequence of Delayed
+        Features.  Blocks of an array may be dense or CSR; delayed blocks may be arrays, CSR
+        matrices or pandas frames; texts are hashed (texts.py).
+    y : dask.array (n,), dask Series, bag, name of a column, or sequence of Delayed
+        Targets: numbers or words.
+    sample_weight : the same, or None
+        Row weights (n,); None: every row counts once.
+
+    Attributes
+    ----------
+    dtype : "float32" or "float64"
+        Of the features: float32 where the first block is.
+    target_dtype : numpy.dtype
+        Of the first block's targets.
+
+    Raises
+    ------
+    BadInput
+        When X, y and sample_weight do not fit each other, or hold what is no number.
+    """
+
+    extensions: ClassVar[tuple[str, ...]] = ()
+    magic: ClassVar[bytes | tuple[bytes, ...]] = b""
+    packed: ClassVar[bool] = True  # how many bytes there are, nobody knows before
+
+    left_out: tuple[str, ...] = ()
+
+    def __init__(self, X: Any, y: Any, sample_weight: Any = None) -> None:
+        self.name = f"dask-{token_of(X, y, sample_weight)}"
+        self.files = (SourceFile(self.name, None),)
+        self._blocks = blocks_of(X, y, sample_weight)
+        first = self._first_look()
+        self._first = first.rows(0, 1)
+        self.n_features: int | None = first.n_features
+        self.layout: Literal["dense", "sparse"] = "sparse" if first.is_sparse else "dense"
+        self.has_weight = first.weight is not None
+        self.dtype: Dtype = first.dtype
+        self.target_dtype = np.asarray(first.y).dtype
+        self.schema: Schema | None = first.schema()
+        self._estimate = len(self._blocks) * int(first.row_bytes(self.dtype).sum())
+
+    def _first_look(self) -> Block:
+        """Compute blocks until there is one with rows."""
+        for block in self._blocks:
+            found: Block = block.compute()
+            if found.n_rows:
+                found.require_numbers(self.name)
+                return found
+        raise BadInput(f"{self.name}: the collections have no rows. Give some.")
+
+    def estimated_bytes(self) -> int:
+        """Bytes of all rows in memory, as if every block were like the first one."""
+        return self._estimate
+
+    def pieces(self, piece_bytes: int) -> Iterator[Piece]:
+        """Pieces of rows that fill `piece_bytes`, however they lie in blocks."""
+        parts: list[Block] = []
+        filled, row = 0, 1
+        for block in self._computed():
+            ends, start = filled + np.cumsum(block.row_bytes(self.dtype)), 0
+            before = 0  # bytes up to the end of the last piece
+            while (stop := start + int(np.searchsorted(ends[start:], before + piece_bytes))) < len(
+                ends
+            ):
+                parts.append(block.rows(start, stop + 1))
+                yield Piece(self.name, row, parts, int(ends[stop]) - before)
+                row += sum(part.n_rows for part in parts)
+                parts, start, before = [], stop + 1, int(ends[stop])
+            parts.append(block.rows(start, block.n_rows))
+            filled = (int(ends[-1]) if len(ends) else filled) - before
+        if any(part.n_rows for part in parts):
+            yield Piece(self.name, row, parts, filled)
+
+    def _computed(self) -> Iterator[Block]:
+        """Compute one block after the other, each while the one before is at work."""
+        with ThreadPoolExecutor(1, "dask-block") as pool:
+            ahead = pool.submit(self._blocks[0].compute)
+            for number, following in enumerate([*self._blocks[1:], None], 1):
+                block = self._like_first(ahead.result(), number)
+                if following is not None:
+                    ahead = pool.submit(following.compute)
+                yield block
+                del block  # not kept while the next one is waited for
+
+    def parse(self, piece: Piece) -> Parsed:
+        """Rows of one piece."""
+        part = joined(piece.content)
+        table, words = part.table(self.dtype, self.name)
+        self._require_finite(table, piece.first_line, part.names)
+        widest = part.n_features - 1
+        if isinstance(table, SparseTable):
+            widest = int(table.indices.max(initial=-1))
+        return Parsed(table, words, widest, (), 0)
+
+    def _like_first(self, block: Block, number: int) -> Block:
+        """Return a block's rows as those of the first one are; BadInput where they are not."""
+        if not block.n_rows and block.n_features != self.n_features:
+            return block.empty_like(self._first)
+        return block.like(self._first, f"{self.name}, block {number}")
+
+    def _require_finite(self, table: Table, first: int, names: list[str] | None) -> None:
+        """Refuse the first row with a number that nothing can be learnt from."""
+        for part, bad in faults_of(table):
+            if bad.any():
+                row = int(np.flatnonzero(bad)[0])
+                where = f" in {column_of(table, row, names)}" if part == "X" else ""
+                raise BadInput(
+                    f"{self.name}, row {first + row}: {part}{where} is missing, not finite, too "
+                    "large to square or, of a weight, negative. Fill such values in (SimpleImputer "
+                    "does), or leave such rows out."
+                )
+
+
+def faults_of(table: Table) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """Yield what rows (n,) have a bad X, y or weight."""
+    if isinstance(table, DenseTable):
+        bad = np.logical_not(are_usual(table.X, LARGEST[table.X.dtype.name])).any(axis=1)
+        yield "X", np.asarray(bad)
+    else:
+        bad = np.zeros(table.n_rows, np.bool_)
+        entries = np.flatnonzero(~are_usual(table.data, LARGEST[table.data.dtype.name]))
+        bad[np.searchsorted(table.indptr, entries, side="right") - 1] = True
+        yield "X", bad
+    yield "y", ~np.isfinite(table.target)
+    if table.weight is not None:
+        yield "sample_weight", ~(np.isfinite(table.weight) & (table.weight >= 0.0))
+
+
+def column_of(table: Table, row: int, names: list[str] | None) -> str:
+    """Return what to call the first column of a row that is no usual number."""
+    if isinstance(table, DenseTable):
+        k = int(np.flatnonzero(~are_usual(table.X[row], LARGEST[table.X.dtype.name]))[0])
+    else:
+        start, stop = table.indptr[row], table.indptr[row + 1]
+        values, indices = table.data[start:stop], table.indices[start:stop]
+        k = int(indices[~are_usual(values, LARGEST[values.dtype.name])][0])
+    return f"column {names[k]!r}" if names else f"column {k}"
+
+
+# -- blocks of collections -------------------------------------------------------------------------
+
+
+def blocks_of(X: Any, y: Any, weight: Any) -> list[Any]:
+    """Return a Delayed per block of the collections, which computes to a `Block`."""
+    if y is None:
+        raise BadInput("y is missing. Give the targets, or the name of their column in a frame.")
+    if isinstance(X, list | tuple):
+        return _of_delayed(X, y, weight)
+    if is_bag(X):
+        X = hashed(X)
+    return _of_array(X, y, weight) if hasattr(X, "chunks") else _of_frame(X, y, weight)
+
+
+def _of_delayed(X: Sequence[Any], y: Any, weight: Any) -> list[Any]:
+    from dask.delayed import delayed  # noqa: PLC0415
+
+    for name, given in (("y", y), ("sample_weight", weight)):
+        absent = given is None and name == "sample_weight"
+        if not absent and (not isinstance(given, list | tuple) or len(given) != len(X)):
+            found = f"{len(given)} blocks" if isinstance(given, list | tuple) else type(given)
+            raise BadInput(
+                f"X has {len(X)} blocks, but {name} has {found}. Give a list with a block for each."
+            )
+    weights = [None] * len(X) if weight is None else weight
+    return [delayed(Block.of)(*parts) for parts in zip(X, y, weights, strict=True)]
+
+
+def _of_array(X: Any, y: Any, weight: Any) -> list[Any]:
+    if X.ndim != 2:
+        raise BadInput(f"X has {X.ndim} dimensions. Give rows by columns, (n, d).")
+    if X.numblocks[1] > 1:
+        X = X.rechunk({1: -1})
+    weights = None if weight is None else _like_rows(weight, X, "sample_weight")
+    return _of_delayed(_delayed(X), _like_rows(y, X, "y"), weights)
+
+
+def _delayed(array: Any) -> list[Any]:
+    blocks: list[Any] = array.to_delayed().ravel().tolist()
+    return blocks
+
+
+def _like_rows(part: Any, X: Any, name: str) -> list[Any]:
+    """Return the blocks of targets or weights, cut as the rows of X are cut."""
+    import dask.array as da  # noqa: PLC0415
+
+    if not hasattr(part, "chunks"):
+        if is_bag(part):
+            return _require_as_many(labels_of(part), X, name)
+        if hasattr(part, "to_delayed"):  # a series, whose lengths nobody knows
+            return _require_as_many(part.to_delayed(), X, name)
+        part = da.from_array(np.asarray(part), chunks=-1)
+    known = not (np.isnan(X.shape[0]) or np.isnan(part.shape[0]))
+    if not known:
+        return _require_as_many(_delayed(part), X, name)
+    if part.shape != X.shape[:1]:
+        raise BadInput(f"{name} has the shape {part.shape}, but X has {X.shape[0]} rows.")
+    return _delayed(part.rechunk((X.chunks[0],)))
+
+
+def _require_as_many(blocks: list[Any], X: Any, name: str) -> list[Any]:
+    if len(blocks) != X.numblocks[0]:
+        raise BadInput(
+            f"X has {X.numblocks[0]} blocks of unknown length, but {name} has {len(blocks)}. Cut "
+            "them alike, or compute their lengths (compute_chunk_sizes)."
+        )
+    return blocks
+
+
+def _of_frame(X: Any, y: Any, weight: Any) -> list[Any]:
+    """Blocks of a frame: Dask may cut two expressions of one frame differently, so one it is."""
+    from dask.delayed import delayed  # noqa: PLC0415
+
+    names = {}
+    for own, given in ((TARGET, y), (WEIGHT, weight)):
+        if given is None or isinstance(given, str):
+            names[own] = given
+            if given is not None and given not in X.columns:
+                listed = ", ".join(map(repr, list(X.columns)[:20]))
+                raise BadInput(f"X has no column {given!r}. Its columns are {listed}.")
+        else:
+            _require_of_frame(given, own)
+            X, names[own] = X.assign(**{own: given}), own
+    split = delayed(Block.of_frame)
+    return [split(part, names[TARGET], names[WEIGHT]) for part in X.to_delayed()]
+
+
+def _require_of_frame(given: Any, own: str) -> None:
+    """Refuse targets or weights in memory: nobody knows which of them a partition's rows have."""
+    if hasattr(type(given), "__dask_graph__"):
+        return
+    name = "y" if own == TARGET else "sample_weight"
+    raise BadInput(
+        f"X is a Dask frame, but {name} is {type(given).__name__} in memory, and nobody knows how "
+        f"many rows each partition has. Give {name} as a series of the same frame, or the name of "
+        "its column, or X as an array: X.to_dask_array(lengths=True)."
+    )
+
+
+def token_of(*collections: Any) -> str:
+    """Return what names the rows of collections: of equal ones the same, in every process.
+
+    A frame's own token (Dask 2026.8) takes in a cache of open Parquet files, which is another one
+    in every process; the checksum of these files stands for it here.
+    """
+    from dask.base import tokenize  # noqa: PLC0415 - only for those who have collections
+
+    return str(tokenize([_expression(each) for each in collections]))
+
+
+def _expression(node: Any) -> Any:
+    """Return a frame, or an expression of one, as nested lists of what it is made of."""
+    if isinstance(node, list | tuple):
+        return [_expression(each) for each in node]
+    kind = type(node)  # asked in place of the object: a Delayed has whatever it is asked for
+    if hasattr(kind, "expr"):
+        return _expression(node.expr)
+    if not hasattr(kind, "_parameters"):
+        return node
+    made_of = list(node.operands)
+    if PARQUET_CACHE in node._parameters:  # noqa: SLF001 - there is no other way to its place
+        made_of[node._parameters.index(PARQUET_CACHE)] = node.checksum  # noqa: SLF001
+    return [kind.__name__, *map(_expression, made_of)]

@@ -1,0 +1,254 @@
+"""Which column is what: by name or position, the same for CSV, Parquet and NPY."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.matching import (
+    listed,
+    refuse_nameless,
+    refuse_unknown,
+    require_distinct,
+    require_known,
+    shown_name,
+)
+from fewpass.pipeline.settings.source_options import Column, SourceOptions
+from fewpass.pipeline.tables.readers.source import Expected
+from fewpass.storage.schema import Schema
+
+#: Names that a target column goes by, in any case.
+_TARGET_NAMES = ("label", "target", "y", "class")
+_LISTED = 20
+
+
+class Columns(NamedTuple):
+    """What every column of a source is used for."""
+
+    names: tuple[str, ...] | None
+    n_columns: int
+    label: int | None
+    weight: int | None
+    features: tuple[int, ...]  # in the order of the rows' features
+    left_out: tuple[str, ...] = ()  # names of columns that are not known
+
+    def schema(self, types: Sequence[str]) -> Schema:
+        """Describe the columns, of these types (n_columns,)."""
+        used = {self.label, self.weight, *self.features}
+        return Schema(
+            names=self.names,
+            types=tuple(types),
+            label=self.label,
+            weight=self.weight,
+            dropped=tuple(k for k in range(self.n_columns) if k not in used),
+        )
+
+    def title(self, column: int) -> str:
+        """Column as a message calls it."""
+        if self.names:
+            return f"column {shown_name(self.names[column])}"
+        return f"column {column} (counting from 0)"
+
+    def advice(self, column: int) -> str:
+        """How to leave a column out, on the command line."""
+        return f"`drop={self.names[column]!r}`" if self.names else f"`drop={column}`"
+
+
+class _Roles(NamedTuple):
+    """Columns that are no features, by position."""
+
+    label: int | None
+    weight: int | None
+    dropped: frozenset[int]
+
+
+def choose(
+    names: Sequence[str] | None,
+    n_columns: int,
+    options: SourceOptions,
+    where: str,
+    expected: Expected,
+    default_label: int | None = None,
+) -> Columns:
+    """Find the label, the weight and the features among the columns of the file `where`.
+
+    Raises
+    ------
+    BadInput
+        A column that is not there or named twice, no label, no feature, a width other than
+        `n_features`, or other columns than are expected.
+    """
+    header = _Header(tuple(names) if names is not None else None, n_columns, where)
+    by_name = _is_by_name(header, options, expected)
+    roles = (
+        _known_roles(header, options, expected.schema)
+        if by_name and expected.schema
+        else _roles(header, options, expected.schema, default_label)
+    )
+    _check_roles(roles, options, where)
+    used = roles.dropped | {roles.label, roles.weight}
+    features = tuple(k for k in range(n_columns) if k not in used)
+    if header.names:
+        kept = [name for k, name in enumerate(header.names) if k not in roles.dropped]
+        require_distinct(kept, where)
+    columns = Columns(header.names, n_columns, roles.label, roles.weight, features)
+    if by_name:
+        columns = _in_known_order(columns, options, expected, where)
+    _check_width(columns.features, options, where)
+    return columns
+
+
+def _is_by_name(header: _Header, options: SourceOptions, expected: Expected) -> bool:
+    """Whether the features are found by their names; BadInput when only one side has some."""
+    schema = expected.schema
+    if not header.names:
+        refuse_nameless(schema, header.where, expected.whose, options)
+    return bool(schema and schema.names and header.names) and not options.by_position
+
+
+def _roles(
+    header: _Header, options: SourceOptions, schema: Schema | None, default_label: int | None
+) -> _Roles:
+    """Find what the options ask for; where they do not, what columns of the same number were."""
+    asked = options.label is not None or options.weight is not None or options.drop
+    if schema is not None and not asked and header.n_columns == len(schema.types):
+        return _Roles(schema.label, schema.weight, frozenset(schema.dropped))
+    weight = None if options.weight is None else header.position(options.weight, "weight")
+    return _Roles(_label(header, options, default_label), weight, _dropped(header, options))
+
+
+def _known_roles(header: _Header, options: SourceOptions, schema: Schema) -> _Roles:
+    """Find what the options ask for; where they do not, the columns that were these by name."""
+    label = _label(header, options, None) if options.label is not None else None
+    if options.label is None:
+        label = header.known(schema.names, schema.label)
+        if label is None and options.label_required:
+            raise BadInput(
+                f"{header.where} has no label column {_name(schema, schema.label)}, as there was "
+                "before. Name its own (`label`)."
+            )
+    weight = header.known(schema.names, schema.weight) if options.label_required else None
+    if options.weight is not None:
+        weight = header.position(options.weight, "weight")
+    return _Roles(label, weight, _dropped(header, options))
+
+
+def _name(schema: Schema, column: int | None) -> str:
+    return "" if column is None or schema.names is None else shown_name(schema.names[column])
+
+
+def _dropped(header: _Header, options: SourceOptions) -> frozenset[int]:
+    return frozenset(header.position(column, "drop") for column in options.drop)
+
+
+def _check_roles(roles: _Roles, options: SourceOptions, where: str) -> None:
+    if roles.weight is not None and roles.weight == roles.label:
+        raise BadInput(f"{where}: column {options.weight!r} is label and weight. Name two columns.")
+    if roles.dropped & {roles.label, roles.weight}:
+        raise BadInput(f"{where}: the label or the weight is also dropped. Drop other columns.")
+
+
+def _in_known_order(
+    columns: Columns, options: SourceOptions, expected: Expected, where: str
+) -> Columns:
+    """Put the features in the order that is known; what was no feature before is none now."""
+    schema, names = expected.schema, columns.names
+    assert schema is not None, "both sides have names"
+    assert names is not None, "both sides have names"
+    wanted = schema.feature_names or ()
+    found = {names[k]: k for k in columns.features}
+    require_known(wanted, list(found), where, expected.whose)
+    known = schema.other_names.union(wanted)
+    extra = tuple(name for name in found if name not in known)
+    refuse_unknown(extra, where, expected.whose, options)
+    return columns._replace(features=tuple(found[name] for name in wanted), left_out=extra)
+
+
+def _check_width(features: tuple[int, ...], options: SourceOptions, where: str) -> None:
+    if not features:
+        raise BadInput(
+            f"{where}: no feature is left beside the label, the weight and what is dropped. "
+            "Check `label` and `drop`, and the delimiter of a CSV file (`delimiter`)."
+        )
+    if options.n_features not in {None, len(features)}:
+        raise BadInput(
+            f"{where}: {len(features)} feature columns, but {options.n_features} were asked for. "
+            "Drop the other columns (`drop`), or leave `n_features` out."
+        )
+
+
+def _label(known: _Header, options: SourceOptions, default: int | None) -> int | None:
+    if options.label is not None:
+        absent = isinstance(options.label, str) and not known.has(options.label)
+        if absent and not options.label_required:
+            return None
+        return known.position(options.label, "label")
+    if default is not None:
+        return default % known.n_columns if options.label_required else None
+    fitting = [k for k, name in enumerate(known.names or ()) if name.lower() in _TARGET_NAMES]
+    if len(fitting) == 1:
+        return fitting[0]
+    if not options.label_required:
+        return None
+    if not known.names:
+        found = "the file has no header"
+    elif fitting:
+        found = f"it could be any of {listed([known.names[k] for k in fitting])}"
+    else:
+        found = f"none is called {' or '.join(_TARGET_NAMES)}; they are {listed(known.names)}"
+    raise BadInput(
+        f"{known.where}: which column holds the targets? No setting says so, and {found}. "
+        "Name it by `label`, as a name or a position (-1: the last)."
+    )
+
+
+class _Header(NamedTuple):
+    """Columns of one file, and its name for messages."""
+
+    names: tuple[str, ...] | None
+    n_columns: int
+    where: str
+
+    def has(self, name: str) -> bool:
+        return name in (self.names or ()) or _as_position(name) is not None
+
+    def known(self, names: tuple[str, ...] | None, column: int | None) -> int | None:
+        """Position of the column that has the name of another file's column; None without one."""
+        if column is None or names is None or self.names is None:
+            return None
+        name = names[column]
+        return self.names.index(name) if name in self.names else None
+
+    def position(self, column: Column, setting: str) -> int:
+        """Position of a column, which must exist and be the only one of its name."""
+        count = self.names.count(column) if self.names and isinstance(column, str) else 0
+        if self.names and count == 1:
+            return self.names.index(str(column))
+        if count > 1:
+            raise BadInput(
+                f"{self.where}: {count} columns are named {column!r}, `{setting}` means one. "
+                "Give its position (from 0)."
+            )
+        position = _as_position(column)
+        if position is None or not -self.n_columns <= position < self.n_columns:
+            raise BadInput(
+                f"{self.where}: no column {column!r}, which `{setting}` names. {self._listed()}"
+            )
+        return position % self.n_columns
+
+    def _listed(self) -> str:
+        if not self.names:
+            return f"The file has {self.n_columns} columns and no header; give a position (from 0)."
+        more = ", ..." if len(self.names) > _LISTED else ""
+        return f"The columns are: {', '.join(map(repr, self.names[:_LISTED]))}{more}."
+
+
+def _as_position(column: Column) -> int | None:
+    """Number that stands for a position; text from a command line may hold one."""
+    if isinstance(column, int):
+        return column
+    try:
+        return int(column)
+    except ValueError:
+        return None

@@ -1,0 +1,261 @@
+"""Delimited text (CSV) as rows of text cells: quoted line ends and other charsets included."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Sized
+from itertools import zip_longest
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.tables.readers.charsets import charset_of, is_utf8
+from fewpass.pipeline.tables.readers.delimited_layout import (
+    MISSING,
+    dialect_of,
+    names_columns,
+    places_of,
+    without_comments,
+)
+from fewpass.pipeline.tables.readers.dialect import Dialect, split_line
+from fewpass.pipeline.tables.readers.finding import Address, described
+from fewpass.pipeline.tables.readers.lines import Text, first_lines, text_bytes, text_pieces
+from fewpass.pipeline.tables.readers.quoted_rows import (
+    first_row,
+    rows_in,
+    whole_rows,
+    without_returns,
+)
+from fewpass.pipeline.tables.readers.raw_rows import Cells
+from fewpass.pipeline.tables.readers.rejection import shown
+from fewpass.pipeline.tables.readers.source import Expected, Piece
+from fewpass.pipeline.tables.readers.stray_quotes import refuse_stray, sentences, told
+
+_NULLS = sorted({form for word in MISSING for form in (word, word.upper(), word.capitalize())})
+_NULLS += ["NaN", "N/a", "-nan", "-NaN", "#NA", "#N/A N/A", "NaT", r"\N"]  # of pandas, MySQL
+_NULL_CELLS = pa.array(_NULLS, pa.large_string())
+#: Fact and advice for a row with a bare return.
+_BROKEN = ("a carriage return stands in a cell without quotes", "Quote such cells,")
+#: Rows that tell whether the first one is a header.
+_HEAD_ROWS, _HEAD_BYTES = 100, 1 << 16
+
+
+class DelimitedRows:
+    """CSV files as text cells; see `RawRows` for the methods.
+
+    Charset, where none is named: UTF-8, or where the first lines are not that, Windows-1252.
+    """
+
+    extensions: ClassVar[tuple[str, ...]] = (".csv", ".tsv")
+    magic: ClassVar[bytes | tuple[bytes, ...]] = b""
+    packed: ClassVar[bool] = False
+    unit: ClassVar[Literal["line", "row"]] = "line"
+    has_folders: ClassVar[bool] = False
+    index: ClassVar[tuple[str, ...]] = ()
+    nulls: ClassVar[tuple[str, ...]] = tuple(_NULLS)
+
+    def __init__(
+        self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
+    ) -> None:
+        self.files = described(addresses)
+        self._addresses = tuple(addresses)
+        self._longest_line = expected.longest_line
+        head = first_lines(addresses[0], self._longest_line)
+        if options.charset is None and (charset := charset_of(head.bytes.tobytes())):
+            self._addresses = tuple(one._replace(charset=charset) for one in addresses)
+            head = first_lines(self._addresses[0], self._longest_line)
+        _require_text(head, addresses[0].name)
+        head = without_comments(head, addresses[0].name)
+        self._dialect = dialect_of(head, addresses[0], options)
+        self._looks_at_quotes = options.quote == "auto" and not addresses[0].spaced
+        self.decided: dict[str, Any] = told(addresses[0], options)
+        self.notes = sentences(addresses[0], options)
+        row, rest = first_row(head, self._dialect)
+        cells = self._split(row)
+        self._is_padded = _is_padded(rest, self._dialect.delimiter)
+        self._has_header = options.header
+        if options.header is None:
+            self._has_header = names_columns(cells) and not self._come_again(cells, rest)
+        spare = _spare_cells(rest, self._dialect, cells) if self._has_header else 0
+        cells = _without_nameless(cells) if spare else cells
+        self._n_cells = len(cells) + spare
+        self.names = tuple(cells) if self._has_header else None
+        self.types = ("text",) * len(cells)
+        self._places: dict[str, tuple[int, ...]] = {}  # of columns in files of another order
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """Kinds of columns that the files tell: none."""
+        return {}
+
+    def _split(self, row: str) -> list[str]:
+        return split_line(row, self._dialect, self.files[0].name)
+
+    def _come_again(self, cells: list[str], rows: Text) -> bool:
+        """Say whether most cells of the first row are values that their columns have later, too."""
+        lines = rows.bytes[:_HEAD_BYTES].tobytes().decode("utf-8", "replace").splitlines()
+        found = [set(column) for column in zip_longest(*map(self._split, lines[:_HEAD_ROWS]))]
+        again = [cell in column for cell, column in zip(cells, found, strict=False)]
+        return sum(again) > len(cells) / 2
+
+    def expands_to(self) -> float:
+        """Estimate the bytes of the text, as if all files were compressed like the first one."""
+        return text_bytes(self._addresses, self._longest_line)
+
+    def pieces(self, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
+        """Pieces of whole rows, without the header."""
+        del used
+        for address in self._addresses:
+            line = 1
+            texts = text_pieces(address, piece_bytes, self._longest_line)
+            for text in whole_rows(texts, self._dialect, self._longest_line, address.name):
+                content = without_comments(text, address.name) if line == 1 else text
+                if line == 1 and self._has_header:
+                    content = self._without_header(content, address.name)
+                first = line + text.lines - content.lines
+                yield Piece(address.name, first, content, text.bytes.size)
+                line += text.lines
+
+    def _without_header(self, text: Text, name: str) -> Text:
+        row, rest = first_row(text, self._dialect)
+        assert self.names is not None, "the first file has a header"
+        cells = self._split(row)
+        if len(self.names) < self._n_cells:
+            cells = _without_nameless(cells)
+        if places := places_of(self.names, cells, name):
+            self._places[name] = places
+        return rest
+
+    def cells(self, piece: Piece, used: Sequence[int]) -> Cells:
+        """Take text columns out of a piece."""
+        whole = piece
+        text, broken = without_returns(piece.content, self._dialect)
+        piece = piece._replace(content=text)
+        skipped: list[Any] = []
+
+        def skip(row: Any) -> str:
+            skipped.append(row)
+            return "skip"
+
+        table = self._read(piece, used, skip) if text.lines else None
+        if table is None:
+            none = pa.array([], pa.large_string())
+            table = pa.table({f"c{k}": none for k in range(len(used))})
+        if self._looks_at_quotes and table.num_rows + len(skipped) < text.lines:
+            refuse_stray(whole, self._dialect, self._n_cells)  # some rows take several lines
+        columns = tuple(column.combine_chunks() for column in table.columns)
+        if self._is_padded:
+            columns = tuple(map(_trimmed, columns))
+        faults = tuple(self._faults(piece)) if skipped else ()
+        _require_all(piece, skipped, faults)
+        faults += tuple((piece.first_line + int(line), *_BROKEN) for line in broken)
+
+        def lines() -> Any:
+            rows = rows_in(text, self._dialect)
+            return piece.first_line + rows.lines[rows.cells == self._n_cells]
+
+        return Cells(columns, table.num_rows, lines, faults)
+
+    def _read(self, piece: Piece, used: Sequence[int], skip: Any) -> Any:
+        text: Text = piece.content
+        if not is_utf8(np.ascontiguousarray(text.bytes)):  # Arrow cannot even tell which rows
+            raise _no_cells(piece, UnicodeError("it is no UTF-8"))
+        names = [f"c{k}" for k in range(self._n_cells)]
+        places = self._places.get(piece.file)
+        wanted = [names[places[k] if places else k] for k in used]
+        size = max(text.bytes.size + 1, 1 << 10)
+        try:
+            return pa.csv.read_csv(
+                pa.BufferReader(pa.py_buffer(np.ascontiguousarray(text.bytes))),
+                pa.csv.ReadOptions(use_threads=False, block_size=size, column_names=names),
+                pa.csv.ParseOptions(
+                    delimiter=self._dialect.delimiter,
+                    quote_char='"' if self._dialect.quotes else False,
+                    newlines_in_values=self._dialect.quotes,
+                    invalid_row_handler=skip,
+                ),
+                pa.csv.ConvertOptions(
+                    column_types=dict.fromkeys(wanted, pa.large_string()),
+                    include_columns=wanted,
+                    null_values=self.nulls,
+                    strings_can_be_null=True,
+                ),
+            )
+        except pa.ArrowInvalid as error:
+            if "Empty CSV" in str(error):  # every row was skipped, or is an empty line
+                return None
+            raise _no_cells(piece, error) from error
+
+    def _faults(self, piece: Piece) -> Iterator[tuple[int, str, str]]:
+        rows, expected = rows_in(piece.content, self._dialect), self._n_cells
+        advice = "Check the file and its delimiter (`delimiter`),"
+        for k in np.flatnonzero(rows.cells != expected).tolist():
+            fact = f"the row has {rows.cells[k]} cells, {expected} were expected"
+            yield piece.first_line + int(rows.lines[k]), fact, advice
+
+
+def _require_all(piece: Piece, skipped: Sized, faults: Sized) -> None:
+    """Refuse to go on where rows would be lost: Arrow saw others than were counted."""
+    if len(skipped) != len(faults):
+        raise BadInput(
+            f"{piece.file}, from line {piece.first_line} on: {len(skipped)} rows have another "
+            f"number of cells to one reader, {len(faults)} to another. Check quotes and line ends."
+        )
+
+
+def _no_cells(piece: Piece, error: Exception) -> BadInput:
+    raw = piece.content.bytes.tobytes()
+    try:
+        raw.decode()
+    except UnicodeDecodeError as found:
+        line = piece.first_line + raw.count(b"\n", 0, found.start)
+        return BadInput(
+            f"{piece.file}, line {line}: the bytes {shown(raw[found.start : found.start + 8])} are "
+            "no UTF-8. Say what the text is written in (`charset`)."
+        )
+    return BadInput(
+        f"{piece.file}, from line {piece.first_line} on: some lines cannot be read as text cells "
+        f"({error}). Check the file and its delimiter (`delimiter`)."
+    )
+
+
+def _spare_cells(rows: Text, dialect: Dialect, header: list[str]) -> int:
+    """Return how many cells each of the first rows has, all empty, behind those that have names."""
+    named, found = len(_without_nameless(header)), rows_in(rows, dialect).cells
+    spare = int(found[0]) - named if found.size else 0
+    if not named or spare < 1 or len(header) not in (named, named + spare):
+        return 0
+    text = rows.bytes.tobytes().replace(b"\r\n", b"\n")
+    ends = text.count(f"{dialect.delimiter * spare}\n".encode())
+    return spare if (found == found[0]).all() and ends == found.size else 0
+
+
+def _without_nameless(header: list[str]) -> list[str]:
+    """Return a header without the cells at its end that are empty."""
+    last = max((k for k, name in enumerate(header) if name), default=-1)
+    return header[: last + 1]
+
+
+def _is_padded(rows: Text, delimiter: str) -> bool:
+    """Say whether spaces stand around most cells of the first rows, as in "1, yes, 2"."""
+    line = rows.bytes.tobytes().partition(b"\n")[0]
+    cells = line.split(delimiter.encode())
+    return sum(cell != cell.strip(b" \r") for cell in cells) > len(cells) / 2
+
+
+def _trimmed(cells: Any) -> Any:
+    trimmed = pc.utf8_trim_whitespace(cells)
+    gone = pc.is_in(trimmed, value_set=_NULL_CELLS)
+    return pc.if_else(gone, pa.scalar(None, trimmed.type), trimmed)
+
+
+def _require_text(head: Text, name: str) -> None:
+    if b"\x00" in head.bytes[:1000].tobytes():
+        raise BadInput(
+            f"{name}: the text holds zero bytes. If it is UTF-16 without a mark, say which "
+            "(`charset=utf-16-le`)."
+        )

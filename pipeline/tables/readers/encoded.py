@@ -1,0 +1,346 @@
+"""Rows of tables whose columns become numbers by a recipe: words, dates, text, missing values."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.matching import shown_name
+from fewpass.pipeline.memory import release_freed_memory
+from fewpass.pipeline.settings.encoding import READ_KINDS
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.tables.encoding.applying import encode
+from fewpass.pipeline.tables.encoding.cells import (
+    Written,
+    is_single,
+    is_text,
+    read_numbers,
+    words_of,
+)
+from fewpass.pipeline.tables.encoding.column_recipe import ColumnRecipe
+from fewpass.pipeline.tables.encoding.fitting import Rules, fitted
+from fewpass.pipeline.tables.encoding.inference import as_asked, held_in
+from fewpass.pipeline.tables.encoding.lists import Vector, is_list_of_numbers
+from fewpass.pipeline.tables.encoding.maps import Map
+from fewpass.pipeline.tables.encoding.number_recipe import Bins, Number
+from fewpass.pipeline.tables.encoding.recipe import AnyColumn, Recipe
+from fewpass.pipeline.tables.encoding.remarks import remark_on
+from fewpass.pipeline.tables.encoding.schema import encoding_of, recipe_in
+from fewpass.pipeline.tables.encoding.text import DocumentCounts, slots_of
+from fewpass.pipeline.tables.encoding.text_recipe import Text, idf_text
+from fewpass.pipeline.tables.readers.borders import naming
+from fewpass.pipeline.tables.readers.cells_as_written import in_cells
+from fewpass.pipeline.tables.readers.dense_rows import Targets
+from fewpass.pipeline.tables.readers.raw_rows import RawRows
+from fewpass.pipeline.tables.readers.rejection import Fault, without_bad_rows
+from fewpass.pipeline.tables.readers.sampling import (
+    LOOK_BYTES,
+    PIECE_BYTES,
+    SAMPLE_BYTES,
+    chosen_columns,
+    name_of,
+    sampled,
+    used_columns,
+)
+from fewpass.pipeline.tables.readers.source import Expected, Parsed, Piece
+from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT
+from fewpass.storage.ordered import ordered_map
+from fewpass.storage.schema import Schema
+from fewpass.storage.table import DenseTable, SparseTable, Table, n_bytes
+
+#: A sparse value takes its index, too: dense rows are smaller where half of them is filled.
+_DENSE = 2
+#: A text is taken to fill so many slots.
+_TEXT_SLOTS = 64
+#: Kinds that the type of a column tells, and nobody else.
+LISTS = ("vector", "tags", "map")
+
+
+class EncodedSource:
+    """Tables of any columns as rows of numbers; see `Source` for the methods.
+
+    Parameters
+    ----------
+    rows
+        The table as it is written.
+    options
+        How to read it.
+    expected
+        Where its schema has a recipe that one is used; otherwise one is fitted to a sample of the
+        first rows.
+
+    Attributes
+    ----------
+    recipe : Recipe
+    """
+
+    extensions: ClassVar[tuple[str, ...]] = ()
+    magic: ClassVar[bytes | tuple[bytes, ...]] = b""
+
+    def __init__(self, rows: RawRows, options: SourceOptions, expected: Expected) -> None:
+        self._rows, self._options, self._expected = rows, options, expected
+        self.files, self.packed = rows.files, rows.packed
+        self._columns = chosen_columns(rows, options, expected)
+        n_features = len(self._columns.features)
+        expected.room.require_columns(n_features, rows.files[0].name, "encoded")
+        self.left_out = self._columns.left_out
+        self.has_weight = self._columns.weight is not None
+        self._used = used_columns(self._columns)
+        known = recipe_in(expected.schema)
+        most = LOOK_BYTES if known else SAMPLE_BYTES
+        sample = sampled(rows, self._used, most, expected.room.sample)
+        with naming(self.files[0].name, self.files[0].name):
+            self._look(sample, known)
+        del sample
+        release_freed_memory()
+        self.n_features: int | None = self.recipe.n_outputs
+        self.layout: Literal["dense", "sparse"] = layout_of(self.recipe)
+        own = self._columns.schema(rows.types)
+        self.schema: Schema | None = own.model_copy(
+            update={"encoding": encoding_of(self.recipe), "reading": dict(rows.decided)}
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What somebody should look at, once rows were read."""
+        return self._remarks + self._rows.notes
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """What every column is taken for, as the setting `column` has it; drops included."""
+        dropped = {name: kind for name, kind in self._options.column.items() if kind == "drop"}
+        told = {c.name: _kind_of(c) for c in self.recipe.columns if c.kind not in LISTS}
+        read = {name: kind for name, kind in self._options.column.items() if kind in READ_KINDS}
+        return told | read | dropped
+
+    def _look(self, sample: Any, known: Recipe | None) -> None:
+        """Decide by a sample what targets and columns hold."""
+        self._target_written = self._written(sample)
+        if (weight := self._columns.weight) is not None:
+            kind = sample.schema.field(name_of(self._columns, weight)).type
+            self._require_single(weight, kind, "weight", "numbers")
+        self.recipe = known or self._fitted(sample)
+        if self._options.idf == "exact" and known is None:
+            self.recipe = self._with_exact_idf()
+        self._remarks = () if known else tuple(self._remarkable(sample))
+
+    # -- before the first row ----------------------------------------------------------------------
+
+    def _fitted(self, sample: Any) -> Recipe:
+        options, columns = self._options, self._columns
+        names = [name_of(columns, k) for k in columns.features]
+        unknown = [name for name in options.column if name not in self._all_names()]
+        if unknown:
+            raise BadInput(
+                f"{self.files[0].name}: no column {shown_name(unknown[0])}, which `column` names. "
+                f"The columns are: {', '.join(map(shown_name, self._all_names()[:20]))}."
+            )
+        self._require_room(sample)
+        crosses = [(a, b) for a, b in (pair.split(",") for pair in options.cross)]
+        kinds = {**self._rows.kinds, **options.column}
+        rules = Rules(options.hash_bits, options.bins, options.ranks, kinds=kinds, crosses=crosses)
+        return fitted(sample.select(names), rules)
+
+    def _require_room(self, sample: Any) -> None:
+        """Refuse lists so long that their numbers are more columns than memory has room for."""
+        longest = [
+            pc.max(pc.list_value_length(cells)).as_py() or 0
+            for cells in sample.columns if is_list_of_numbers(cells.type)
+        ]  # fmt: skip
+        n_columns = sum(longest) + sample.num_columns
+        self._expected.room.require_columns(n_columns, self.files[0].name, "plain")
+
+    def _with_exact_idf(self) -> Recipe:
+        """Weigh the words of text by all rows, read once for it."""
+        texts = [(k, one) for k, one in enumerate(self.recipe.columns) if isinstance(one, Text)]
+        if not texts or self.files[0].name == STANDARD_INPUT:
+            why = "there is none here" if not texts else f"{STANDARD_INPUT} is read once only"
+            raise BadInput(
+                f"`idf=exact` reads all rows once for the words of text, but {why}. Leave it out."
+            )
+        counts = {k: DocumentCounts(one.bits, one.grams) for k, one in texts}
+        used = [self._columns.features[k] for k in counts]
+
+        def count(piece: Piece) -> list[Any]:
+            cells = map(words_of, self._rows.cells(piece, used).columns)
+            found = zip(cells, counts.values(), strict=True)
+            return [(len(words), *slots_of(words, own.bits, own.grams)) for words, own in found]
+
+        threads = len(os.sched_getaffinity(0))
+        with ThreadPoolExecutor(threads, "fewpass-idf") as pool:
+            pieces = self._rows.pieces(PIECE_BYTES, used)
+            for found in ordered_map(pool, count, pieces, threads + 1):
+                for own, part in zip(counts.values(), found, strict=True):
+                    own.add(*part)
+        columns = list(self.recipe.columns)
+        for k, one in texts:
+            columns[k] = one.model_copy(update={"idf": idf_text(counts[k].weights())})
+        return self.recipe.model_copy(update={"columns": tuple(columns)})
+
+    def _all_names(self) -> list[str]:
+        return [name_of(self._columns, k) for k in range(self._columns.n_columns)]
+
+    def _written(self, sample: Any) -> Written | None:
+        """Return how targets are written, by most of the sample; None: they are words."""
+        label = self._columns.label
+        if label is None:
+            return "plain"
+        cells = sample.column(name_of(self._columns, label)).combine_chunks().drop_null()
+        if pa.types.is_dictionary(cells.type):
+            return None
+        self._require_single(label, cells.type, "label", "numbers or words")
+        _, bad = read_numbers(cells) if is_text(cells.type) else (None, None)
+        if bad is None:
+            return "plain"
+        held = held_in(name_of(self._columns, label), cells)
+        if held.kind == "number":
+            return held.written
+        return "plain" if bad.mean() <= 0.5 else None
+
+    def _require_single(self, k: int, kind: Any, setting: str, wanted: str) -> None:
+        """Refuse a label or weight whose cells are neither numbers nor text."""
+        if not (is_text(kind) or is_single(kind)):
+            raise BadInput(
+                f"{self.files[0].name}: the {setting}, {self._columns.title(k)}, holds {kind} "
+                f"values, {wanted} were expected. Name another column (`{setting}`)."
+            )
+
+    def _remarkable(self, sample: Any) -> Iterator[str]:
+        """Yield a sentence for every column that most people would have something else made of."""
+        rows = sample.slice(0, min(sample.num_rows, 10_000))
+        for k in self._columns.features:
+            name = name_of(self._columns, k)
+            cells = rows.column(name).combine_chunks()
+            held = held_in(name, cells)
+            asked = self._options.column.get(name)
+            held = as_asked(name, asked, cells) if asked == "number" else held
+            if asked and asked.partition(":")[0] != held.kind:
+                continue
+            said = remark_on(name, cells, held, self._columns.advice(k))
+            if said is not None:
+                yield f"C{self._columns.title(k)[1:]} {said}"
+
+    def estimated_bytes(self) -> int:
+        """Bytes of all rows in memory, from the first ones."""
+        lenient = self._options.model_copy(update={"on_bad_row": "skip"})
+        for piece in self._rows.pieces(LOOK_BYTES, self._used):
+            per_byte = n_bytes(self._parsed(piece, lenient).table) / max(1, piece.n_bytes)
+            return int(per_byte * self._rows.expands_to())
+        return 0
+
+    # -- rows --------------------------------------------------------------------------------------
+
+    def pieces(self, piece_bytes: int) -> Iterator[Piece]:
+        """Pieces of whole rows."""
+        return self._rows.pieces(piece_bytes, self._used)
+
+    def parse(self, piece: Piece) -> Parsed:
+        """Rows of one piece."""
+        return self._parsed(piece, self._options)
+
+    def _parsed(self, piece: Piece, options: SourceOptions) -> Parsed:
+        place = f"{piece.file}, from {self._rows.unit} {piece.first_line:,} on"
+        with naming(place, piece.file):
+            return self._encoded(piece, options)
+
+    def _encoded(self, piece: Piece, options: SourceOptions) -> Parsed:
+        cells = self._rows.cells(piece, self._used)
+        own = dict(zip(self._used, cells.columns, strict=True))
+        found = encode(self.recipe, [own[k] for k in self._columns.features])
+        faults = [self._bad_cells(k, mask, own) for k, mask in found.bad]
+        targets, bad_target = self._targets(own, cells.n_rows, options)
+        weight, bad_weight = self._weights(own)
+        faults += [*bad_target, *bad_weight]
+        table: Table
+        if self.layout == "dense":
+            table = DenseTable(found.dense(options.dtype), targets.values, weight)
+        else:
+            table = SparseTable(*found.sparse(options.dtype), targets.values, weight)
+        kept = without_bad_rows(
+            table, faults, piece.file, options.on_bad_row, self._rows.unit, cells.lines,
+            cells.faults, targets.written,
+        )  # fmt: skip
+        last = self.recipe.n_outputs - 1
+        return Parsed(
+            kept.table, targets.labels, last, kept.skipped, kept.n_skipped, written=kept.written
+        )
+
+    def _bad_cells(self, k: int, mask: NDArray[np.bool_], own: dict[int, Any]) -> Fault:
+        column = self._columns.features[k]
+        kind = _wanted(self.recipe.columns[k])
+        name = name_of(self._columns, column)
+        advice = f"Correct it, or say that it holds words (`column={name}=category`),"
+        fact = f"{self._columns.title(column)} holds FOUND {kind} expected"
+        return Fault(mask, fact, advice, own[column])
+
+    def _targets(
+        self, own: dict[int, Any], n: int, options: SourceOptions
+    ) -> tuple[Targets, list[Fault]]:
+        label = self._columns.label
+        if label is None:
+            return Targets(np.full(n, np.nan), None), []
+        cells, title, words, written = own[label], self._columns.title(label), None, None
+        faults = []
+        if self._target_written is not None:
+            target, bad = read_numbers(cells, self._target_written)
+            written = in_cells(cells) if self._target_written == "plain" else None
+            if bad is not None:
+                fact = f"the target in {title} is FOUND a number was expected"
+                faults.append(Fault(bad, fact, "Correct it, or check `label`,", cells))
+        else:
+            coded = words_of(cells).dictionary_encode()
+            words = tuple(coded.dictionary.to_pylist())
+            target = coded.indices.cast(pa.float64()).to_numpy(zero_copy_only=False).copy()
+        if options.label_required:
+            missing = f"the target in {title} is missing or not finite"
+            faults.append(Fault(np.isnan(target), missing, "Fill it in,"))
+        return Targets(target, words, written), faults
+
+    def _weights(self, own: dict[int, Any]) -> tuple[NDArray[np.float64] | None, list[Fault]]:
+        column = self._columns.weight
+        if column is None:
+            return None, []
+        weight, _ = read_numbers(own[column])
+        fact = f"the weight in {self._columns.title(column)} is negative, missing or no number"
+        return weight, [Fault(~(weight >= 0.0), fact, "Give finite weights of at least 0,")]
+
+
+def _wanted(column: AnyColumn) -> str:
+    if isinstance(column, Vector):
+        return f"{len(column.mean)} numbers of usual size were"
+    if isinstance(column, Map):
+        return "numbers of usual size were"
+    return "a date was" if column.kind == "date" else "a number was"
+
+
+def _kind_of(column: AnyColumn) -> str:
+    if isinstance(column, Bins):
+        return f"bins:{len(column.edges) + 1}"
+    if isinstance(column, Text) and column.grams == "characters":
+        return "chars"
+    return {"hashed": "hash"}.get(column.kind, column.kind)
+
+
+def layout_of(recipe: Recipe) -> Literal["dense", "sparse"]:
+    """Return the smaller layout of the rows that a recipe makes."""
+    slots = sum(_slots(part) for part in recipe.parts)
+    return "dense" if recipe.n_outputs <= _DENSE * slots else "sparse"
+
+
+def _slots(part: ColumnRecipe) -> int:
+    """Return how many entries of a row a column has, about."""
+    if isinstance(part, Vector):
+        return part.width
+    if isinstance(part, Map):
+        return max(1, round(part.per_row))
+    if isinstance(part, Number):
+        return 1 + (part.rank is not None)
+    return _TEXT_SLOTS if isinstance(part, Text) else 1

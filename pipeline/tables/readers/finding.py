@@ -1,0 +1,225 @@
+"""Files that paths, addresses and globs name, with their sizes and versions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.settings.formats import EXTENSIONS
+from fewpass.pipeline.tables.readers.room import UNTOLD, Room
+from fewpass.pipeline.tables.readers.source import SourceFile
+from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT, WORDS, StandardInput
+from fewpass.storage.addresses import READ_ONLY, open_store, protocol_of
+from fewpass.storage.folder import Folder
+from fewpass.storage.kinds import OWN, instead, kind_of
+from fewpass.storage.redaction import without_queries, without_secrets
+from fewpass.storage.source_files import (
+    CutShort,
+    LocalSource,
+    SourceChanged,
+    Stored,
+    StoreSource,
+    WebSource,
+)
+
+COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
+_HIDDEN = re.compile(r"/[._]")
+_WITH_AN_END = ("parquet", "arrow", "npy", "npz")  # formats
+
+
+class Address(NamedTuple):
+    """One stored file."""
+
+    store: Any  # an fsspec file system
+    path: str  # in the store
+    name: str  # full path or URL, without secrets: for people, and to be kept
+    size: int | None  # bytes as stored
+    charset: str | None = None  # of its text; None: UTF-8, or UTF-16 where its mark says so
+    spaced: bool = False  # whether cells of its text stand between runs of blanks
+    quotes: bool = True  # whether double quotes enclose them
+    room: Room = UNTOLD  # that memory has for what it makes us have
+    file: Stored | None = None  # how it is opened; None: by the store, as it is
+
+    @property
+    def compression(self) -> str:
+        """`.gz` and the like, or nothing."""
+        suffix = PurePosixPath(self.name).suffix.lower()
+        packing = self.file.packing if self.file else ""
+        return packing or (suffix if suffix in COMPRESSIONS else "")
+
+    @property
+    def extension(self) -> str:
+        """What the name ends in, compression aside: `.csv` for `a.csv.gz`."""
+        path = PurePosixPath(self.name)
+        packed = path.suffix.lower() in COMPRESSIONS
+        return (path.with_suffix("") if packed else path).suffix.lower()
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the operating system can open it by path."""
+        return _is_local(self.store)
+
+
+def find(
+    specs: Sequence[str], storage_options: dict[str, Any] | None = None, *, empty: bool = False
+) -> list[Address]:
+    """Files that the paths, URLs and globs name, in their order; a glob's own files sorted.
+
+    Parameters
+    ----------
+    specs, storage_options
+        What to look for, and what fsspec is told.
+    empty
+        Whether empty files are found, too.
+
+    Raises
+    ------
+    FileNotFoundError
+        A path that does not exist, or a glob that fits nothing.
+    BadInput
+        No path at all, a folder, or an empty file.
+    """
+    found = [address for spec in specs for address in _expand(spec, storage_options or {})]
+    if not found:
+        raise BadInput("No source was named. Give at least one file.")
+    for address in found:
+        if address.size == 0 and not empty:
+            raise empty_file(address.name)
+    return found
+
+
+def _expand(spec: str, storage_options: dict[str, Any]) -> Iterator[Address]:
+    if spec in WORDS:
+        yield Address(StandardInput(), spec, STANDARD_INPUT, None)
+        return
+    is_web = protocol_of(spec) in READ_ONLY
+    store, path = open_store(spec, storage_options)
+    with told_plainly(without_secrets(spec), store):
+        marks = "*[" if is_web else "*?["  # in a web address a question mark begins a query
+        is_glob = any(mark in path for mark in marks) and not store.exists(path)
+        paths = sorted(store.glob(path)) if is_glob else [path]
+        if not (is_glob or is_web) and store.isdir(path):
+            _require_rows(spec, storage_options)
+            paths = _files_below(store, path)
+        files = [_describe(store, one) for one in paths if not (is_glob and store.isdir(one))]
+    if not files:
+        raise FileNotFoundError(
+            f"{without_secrets(spec)}: no file fits this pattern. Check its spelling."
+        )
+    yield from files
+
+
+def _require_rows(spec: str, storage_options: dict[str, Any]) -> None:
+    """Refuse folders that hold no rows of anybody's, but what was made of them."""
+    folder = Folder(spec, storage_options)
+    if kind_of(folder) in OWN:
+        raise BadInput(instead(folder, "rows"))
+
+
+def _files_below(store: Any, folder: str) -> list[str]:
+    """Return the files of a folder and of those in it; what begins with . or _ is no data."""
+    start = len(folder.rstrip("/"))
+    found = [path for path in sorted(store.find(folder)) if not _HIDDEN.search(path[start:])]
+    if not found:
+        raise BadInput(f"{folder} is a folder without files of rows. Name another.")
+    return found
+
+
+def _describe(store: Any, path: str) -> Address:
+    name = without_secrets(path if _is_local(store) else store.unstrip_protocol(path))
+    if _is_web(store):
+        file: Stored = WebSource(store, path, name)
+    else:
+        try:
+            info = store.info(path)
+        except FileNotFoundError as error:
+            raise FileNotFoundError(f"{name}: no such file. Check the path.") from error
+        if info["type"] == "directory":
+            raise BadInput(f"{name} is a folder. Name its files, for example by '{name}/*'.")
+        local = _is_local(store)
+        file = LocalSource(path) if local else StoreSource(store, path, name, info)
+    address = Address(store, path, name, file.size, file=file)
+    _require_an_end(address)
+    return address
+
+
+def _require_an_end(address: Address) -> None:
+    """Refuse a file of which nobody could tell whether all of it came."""
+    told = not isinstance(address.file, WebSource) or address.file.first.says_its_end
+    if not (told or address.compression or EXTENSIONS.get(address.extension) in _WITH_AN_END):
+        raise BadInput(
+            f"{address.name}: the server says neither how long the file is nor where it ends, and "
+            "a connection that breaks would look like its end. Fetch the file, see that it is "
+            "whole, and read that."
+        )
+
+
+def _is_web(store: Any) -> bool:
+    return "http" in ((store.protocol,) if isinstance(store.protocol, str) else store.protocol)
+
+
+def _is_local(store: Any) -> bool:
+    from fsspec.implementations.local import LocalFileSystem  # noqa: PLC0415 - open_store did
+
+    return isinstance(store, LocalFileSystem)
+
+
+@contextmanager
+def told_plainly(name: str, store: Any) -> Iterator[None]:
+    """Let what goes wrong in a store elsewhere be told without the secrets of the address.
+
+    Each store has errors of its own, many of which repeat the address: they are not kept as causes.
+    """
+    try:
+        yield
+    except BadInput as error:
+        if without_secrets(str(error)) == str(error):
+            raise
+        raise BadInput(without_secrets(str(error))) from None
+    except (CutShort, SourceChanged) as error:  # in our own words, which have none
+        raise error from None
+    except FileNotFoundError:
+        if _is_local(store):
+            raise
+        raise FileNotFoundError(
+            f"{name} cannot be found, or may not be read. Check the address and the credentials."
+        ) from None
+    except Exception as error:
+        if _is_local(store) or not _repeats_addresses(error):
+            raise
+        kind = PermissionError if isinstance(error, PermissionError) else OSError
+        told = without_queries(without_secrets(str(error))) or type(error).__name__
+        raise kind(
+            f"{name} cannot be read ({told}). Check the address, the network and the credentials."
+        ) from None
+
+
+def _repeats_addresses(error: BaseException) -> bool:
+    """Whether an error is a store's own, or tells an address with its secrets."""
+    return (
+        isinstance(error, OSError)
+        or type(error).__module__.partition(".")[0] in ("aiohttp", "botocore", "fsspec")
+        or without_secrets(str(error)) != str(error)
+    )
+
+
+def empty_file(name: str) -> BadInput:
+    """Return the refusal of a file without bytes."""
+    return BadInput(
+        f"{name}: the file is empty, rows were expected. Leave it out, or write it anew."
+    )
+
+
+def described(addresses: Sequence[Address]) -> tuple[SourceFile, ...]:
+    """Names and sizes, as a data set's manifest keeps them."""
+    return tuple(
+        SourceFile(
+            address.name, address.size, address.file.version if address.file else None,
+            bool(address.compression),
+        )
+        for address in addresses
+    )  # fmt: skip

@@ -1,0 +1,217 @@
+"""LIBSVM (svmlight) text to sparse tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.matching import refuse_nameless
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.tables.readers import libsvm_kernel as grammar
+from fewpass.pipeline.tables.readers.as_written import in_text
+from fewpass.pipeline.tables.readers.exact import count_byte, parse_exactly
+from fewpass.pipeline.tables.readers.finding import Address, described
+from fewpass.pipeline.tables.readers.libsvm_kernel import Counts, Rules, Space, parse_rows
+from fewpass.pipeline.tables.readers.lines import Text, line_pieces, sample
+from fewpass.pipeline.tables.readers.rejection import SKIP_ADVICE, refuse_or_list, shown
+from fewpass.pipeline.tables.readers.source import LARGEST, LISTED, Expected, Parsed, Piece
+from fewpass.solvers.kernels.shapes import Bytes
+from fewpass.storage.schema import Schema
+from fewpass.storage.table import SparseTable, n_bytes
+
+_INT32_COLUMNS = 2**31 - 1
+_COLON = ord(":")
+#: A message shows less of an offending token.
+_TOKEN_BYTES = 200
+_TOKEN_ENDS = b" \t\r\n#"
+#: Share of the space reserved for values that may stay unused before the table is copied.
+_SLACK = 0.1
+
+#: Fact and advice for every fault; {found} is the offending token, {last} the index before it.
+_MESSAGES = {
+    grammar.BAD_LABEL: (
+        "{found} stands where the label should, which must be a number",
+        "Check that the file is LIBSVM text; number the labels,",
+    ),
+    grammar.MISSING_LABEL: (
+        "the line begins with {found}, a label was expected",
+        "Write the label first,",
+    ),
+    grammar.SEVERAL_LABELS: (
+        "the row has several labels, {found}, one was expected",
+        "Write one file per label, each with one number in front,",
+    ),
+    grammar.LABEL_NOT_FINITE: (
+        "the label is {found}, a finite number was expected",
+        "Correct it,",
+    ),
+    grammar.BAD_INDEX: (
+        "found {found}, expected index:value",
+        "Check that the file is LIBSVM text and whole,",
+    ),
+    grammar.MISSING_COLON: (
+        "found {found} without a colon, expected index:value",
+        "Check that the file is LIBSVM text and whole,",
+    ),
+    grammar.INDEX_ZERO: (
+        "found index 0 in {found}, but indices start at 1",
+        "If this file counts from 0, say so (`zero_based=true`),",
+    ),
+    grammar.NOT_ASCENDING: (
+        "{found} has a smaller index than the entry before it, they must ascend",
+        "Sort the entries of each row,",
+    ),
+    grammar.TOO_WIDE: (
+        "{found} lies beyond the {width} features that there are",
+        "Leave such values out (`unknown_features=ignore`), or give more (`n_features`),",
+    ),
+    grammar.BAD_VALUE: (
+        "the value in {found} is not a number",
+        "Check that the file is LIBSVM text and whole,",
+    ),
+    grammar.VALUE_MISSING: (
+        "the value in {found} is missing",
+        "Count missing values as zeros (`missing=zero`),",
+    ),
+    grammar.VALUE_NOT_FINITE: (
+        "the value in {found} is not finite in {dtype}, or too large to square",
+        "Correct it,",
+    ),
+}
+
+
+class LibsvmSource:
+    """LIBSVM files as sparse rows; see `Source` for the methods.
+
+    A value is the double that Python's `float()` gives, rounded once more for float32 tables.
+    Zeros are not stored.  Equal indices side by side are added up.
+    """
+
+    extensions: ClassVar[tuple[str, ...]] = (".svm", ".libsvm", ".svmlight")
+    magic: ClassVar[bytes | tuple[bytes, ...]] = b""
+    packed: ClassVar[bool] = False
+    layout: Literal["dense", "sparse"] = "sparse"
+    schema: Schema | None = None
+    left_out: tuple[str, ...] = ()
+    has_weight = False
+
+    def __init__(
+        self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
+    ) -> None:
+        _refuse_columns(options)
+        refuse_nameless(expected.schema, addresses[0].name, expected.whose, options)
+        self._longest_line = expected.longest_line
+        self.files = described(addresses)
+        self.n_features = options.n_features
+        self._addresses = tuple(addresses)
+        self._options = options
+
+    def estimated_bytes(self) -> int:
+        """Bytes of all rows in memory, from the first file's first lines."""
+        text, whole = sample(self._addresses[0], self._longest_line)
+        lenient = self._options.model_copy(update={"on_bad_row": "skip"})
+        piece = Piece(self.files[0].name, 1, text, text.bytes.size)
+        per_byte = n_bytes(parse_text(piece, lenient).table) / text.bytes.size
+        stored = sum(file.bytes or 0 for file in self.files)
+        return int(per_byte * whole * stored / max(1, self.files[0].bytes or 0))
+
+    def pieces(self, piece_bytes: int) -> Iterator[Piece]:
+        """Pieces of whole lines."""
+        return line_pieces(self._addresses, piece_bytes, self._longest_line)
+
+    def parse(self, piece: Piece) -> Parsed:
+        """Rows of one piece."""
+        return parse_text(piece, self._options)
+
+
+def _refuse_columns(options: SourceOptions) -> None:
+    for setting in ("label", "weight", "drop", "delimiter", "header"):
+        if getattr(options, setting) not in {None, ()}:
+            raise BadInput(
+                f"LIBSVM text has no columns to name, but `{setting}` was given. Leave it out, or "
+                "say what the text is (`format`)."
+            )
+
+
+def parse_text(piece: Piece, options: SourceOptions) -> Parsed:
+    """Rows of a piece of whole lines; see `Source.parse`."""
+    cuts = options.unknown_features == "ignore"
+    width = (None if cuts else options.n_features) or grammar.WIDEST
+    rules = Rules(
+        0 if options.zero_based else 1,
+        min(width, _INT32_COLUMNS),
+        not options.label_required,
+        options.missing == "zero",
+        options.on_bad_row == "refuse",
+        LARGEST[options.dtype],
+    )
+    space, counts = _parse(piece.content, rules, options.dtype)
+    if width > _INT32_COLUMNS and grammar.TOO_WIDE in space.bad[: counts.bad, 0]:
+        space, counts = _parse(piece.content, rules._replace(width=width), options.dtype)
+    faults = (_explain(piece, fault, options) for fault in space.bad[: counts.bad].tolist())
+    skipped = refuse_or_list(faults, piece.file, options.on_bad_row)
+    table, last = _table(space, counts), counts.max_index
+    written = in_text(piece.content.bytes, space.written[: counts.rows])
+    parsed = Parsed(table, None, last, skipped, counts.bad, counts.merged, written=written)
+    return within(parsed, options.n_features) if cuts and options.n_features else parsed
+
+
+def within(parsed: Parsed, n_features: int) -> Parsed:
+    """Leave out the values beyond so many features, and count them."""
+    table = parsed.table
+    assert isinstance(table, SparseTable), "LIBSVM text is sparse"
+    if parsed.max_index < n_features:
+        return parsed
+    kept = table.indices < n_features
+    ends = np.concatenate(([0], np.cumsum(kept)))[table.indptr]
+    found = table._replace(data=table.data[kept], indices=table.indices[kept], indptr=ends)
+    last = int(found.indices.max(initial=-1))
+    return parsed._replace(table=found, max_index=last, n_beyond=int((~kept).sum()))
+
+
+def _parse(piece: Text, rules: Rules, dtype: str) -> tuple[Space, Counts]:
+    values = count_byte(piece.bytes, _COLON)
+    index_dtype = np.int32 if rules.width <= _INT32_COLUMNS else np.int64
+    space = Space(
+        np.empty(values, dtype),
+        np.empty(values, index_dtype),
+        np.empty(piece.lines + 1, np.int64),
+        np.empty(piece.lines + 1),
+        np.empty(piece.lines + 1, np.int64),
+        np.empty((LISTED, 3), np.int64),
+    )
+    counts = parse_exactly(
+        piece.bytes, lambda known, hard: parse_rows(piece.bytes, rules, space, known, hard)
+    )
+    return space, counts
+
+
+def _table(space: Space, counts: Counts) -> SparseTable:
+    nnz = int(space.indptr[counts.rows])
+    data, indices = space.data[:nnz], space.indices[:nnz]
+    if nnz < (1 - _SLACK) * space.data.size:
+        data, indices = data.copy(), indices.copy()
+    indptr, target = space.indptr[: counts.rows + 1], space.target[: counts.rows]
+    return SparseTable(data, indices, indptr, target, None)
+
+
+def _token(text: Bytes, at: int) -> bytes:
+    """What stands between text[at] and the next blank, comment or line end, or its beginning."""
+    token = text[at : at + _TOKEN_BYTES].tobytes()
+    ends = [k for k, c in enumerate(token) if c in _TOKEN_ENDS]
+    return token[: ends[0]] if ends else token
+
+
+def _explain(piece: Piece, fault: list[int], options: SourceOptions) -> tuple[int, str, str]:
+    """Line, fact and advice for a row of `Space.bad`."""
+    code, at, line = fault
+    fact, advice = _MESSAGES[code]
+    token = _token(piece.content.bytes, at)
+    if any(c < 32 or c > 126 for c in token):
+        advice = "This does not look like text; check `format`, or fetch the file anew,"
+    width = options.n_features or "10^18"
+    fact = fact.format(found=shown(token), width=width, dtype=options.dtype)
+    return piece.first_line + line, fact, f"{advice} {SKIP_ADVICE}"

@@ -1,0 +1,276 @@
+"""The LIBSVM grammar, in compiled code.
+
+    line   = [label] {blank (index ":" value | "qid:" digits)} [blank] ["#" anything]
+    blank  = spaces, tabs and carriage returns
+
+A line with nothing but blanks and a comment is no row.  Neighbours with equal indices are added
+up; a zero is left out.
+
+What is called for every value takes bytes, not the text: numba counts references whenever an array
+is passed on, which takes longer than reading a number.  Therefore indices and plain numbers (the
+first way of `decimals`) are read where they stand, in `parse_rows`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.pipeline.tables.readers.decimals import (
+    JUNK,
+    NAN,
+    OK,
+    PLAIN_DIGITS,
+    STEP,
+    TENS,
+    Position,
+    may_be_a_name,
+)
+from fewpass.pipeline.tables.readers.exact import Known, number
+from fewpass.solvers.kernels.dispatch import kernel
+from fewpass.solvers.kernels.shapes import Byte, Bytes, Index
+
+#: What can be wrong with a row (0: nothing).
+(
+    BAD_LABEL,
+    MISSING_LABEL,
+    SEVERAL_LABELS,
+    LABEL_NOT_FINITE,
+    BAD_INDEX,
+    MISSING_COLON,
+    INDEX_ZERO,
+    NOT_ASCENDING,
+    TOO_WIDE,
+    BAD_VALUE,
+    VALUE_MISSING,
+    VALUE_NOT_FINITE,
+) = range(1, 13)
+
+_NEWLINE, _SPACE, _TAB, _RETURN = 10, 32, 9, 13
+_HASH, _COLON, _COMMA = ord("#"), ord(":"), ord(",")
+_QID = tuple(b"qid:")
+_ZERO, _NINE, _MINUS, _DOT = ord("0"), ord("9"), ord("-"), ord(".")
+#: Indices are below 10^18, so that they fit 64 bits while they are read.
+_MOST_DIGITS = 18
+WIDEST = 10**_MOST_DIGITS
+
+
+class Rules(NamedTuple):
+    """What is allowed."""
+
+    first_index: int  # 1, or 0
+    width: int  # indices must be smaller, counted from 0
+    unlabelled: bool  # rows may begin with their first index
+    missing_is_zero: bool  # nan is left out
+    stop: bool  # at the first bad row
+    largest: float  # values may not be larger
+
+
+class Space(NamedTuple):
+    """Where the rows go; as long as the text could need."""
+
+    data: NDArray[np.floating]  # (nnz,)
+    indices: NDArray[np.integer]  # (nnz,)
+    indptr: NDArray[np.int64]  # (n + 1,)
+    target: NDArray[np.float64]  # (n,)
+    written: NDArray[np.int64]  # (n,) where a label begins that may be no float; -1: it is one
+    bad: NDArray[np.int64]  # (listed, 3) code, position, line within the text
+
+
+class Counts(NamedTuple):
+    """How much of the space is used."""
+
+    rows: int
+    max_index: int  # -1: none
+    bad: int  # may exceed the space: only so many are listed
+    hard: int  # numbers left to `float()`
+    merged: int  # values added to the one before, of the same index
+
+
+@kernel
+def _is_end(c: Byte) -> bool:
+    return bool(c <= _SPACE or c == _HASH)  # control characters are then found to be no entry
+
+
+@kernel
+def _is_blank(c: Byte) -> bool:
+    return bool(c == _SPACE or c == _TAB or c == _RETURN)  # noqa: PLR1714, SIM109 -- `in` costs a set
+
+
+@kernel
+def _line_end(text: Bytes, at: Position) -> Position:
+    while text[at] != _NEWLINE:
+        at += STEP
+    return at
+
+
+@kernel
+def _behind_digits(text: Bytes, at: Position) -> Position:
+    while _ZERO <= text[at] <= _NINE:
+        at += STEP
+    return at
+
+
+@kernel
+def _begins_with_index(text: Bytes, at: Position) -> bool:
+    behind = _behind_digits(text, at)
+    return bool(behind > at and text[behind] == _COLON)
+
+
+@kernel
+def _label_fault(text: Bytes, status: int, behind: Position) -> int:
+    """What is wrong with a label that ends at `behind`."""
+    c = text[behind]
+    if status != JUNK and c == _COMMA:
+        return SEVERAL_LABELS
+    if status == OK and c == _COLON:
+        return MISSING_LABEL
+    if status == JUNK or not _is_end(c):
+        return BAD_LABEL
+    return 0 if status == OK else LABEL_NOT_FINITE
+
+
+@kernel
+def _behind_qid(text: Bytes, at: Position) -> Position:
+    """Position behind `qid:digits` at text[at]; `at` when something else stands there."""
+    behind = at
+    for c in _QID:  # stops at the first byte that differs: a line end is never passed
+        if text[behind] != c:
+            return at
+        behind += STEP
+    digits, behind = behind, _behind_digits(text, behind)
+    return behind if behind > digits and _is_end(text[behind]) else at
+
+
+@kernel
+def _index_fault(digits: Index, c: Byte, column: Index, last: Index, width: int) -> int:
+    """What is wrong with an index of so many digits, with `c` behind it."""
+    if digits == 0:
+        return BAD_INDEX
+    if c != _COLON:
+        return MISSING_COLON if _is_end(c) else BAD_INDEX
+    if column < 0:
+        return INDEX_ZERO
+    if column < last:
+        return NOT_ASCENDING
+    return TOO_WIDE if column >= width or digits > _MOST_DIGITS else 0
+
+
+@kernel
+def _value_fault(status: int, c: Byte, missing_is_zero: bool) -> int:
+    """What is wrong with a value with `c` behind it."""
+    if status == JUNK or not _is_end(c):
+        return BAD_VALUE
+    if status == NAN:
+        return 0 if missing_is_zero else VALUE_MISSING
+    return 0 if status == OK else VALUE_NOT_FINITE
+
+
+@kernel
+def parse_rows(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than they hide
+    text: Bytes, rules: Rules, space: Space, known: Known, hard: NDArray[np.int64]
+) -> Counts:
+    """Fill the space with the rows of a text.
+
+    Parameters
+    ----------
+    text
+        (size,) whole lines; the last byte is a line end.
+    rules
+        What is allowed.
+    space
+        Overwritten.
+    known, hard
+        See `exact`.
+    """
+    data, indices, indptr, target, written, bad_rows = space
+    first_index, width, unlabelled, missing_is_zero, stop, largest = rules
+    rows, values, bad, n_hard, merged, line, widest = 0, 0, 0, 0, 0, -1, np.int64(-1)
+    size = np.uint64(text.size)
+    at: Position = np.uint64(0)
+    indptr[0] = 0
+    while at < size:
+        line += 1
+        while _is_blank(text[at]):
+            at += STEP
+        if text[at] == _NEWLINE or text[at] == _HASH:
+            at = _line_end(text, at) + STEP
+            continue
+        fault, token = 0, at
+        written[rows] = -1
+        if unlabelled and _begins_with_index(text, at):
+            target[rows] = np.nan
+        else:
+            status, target[rows], at, n_hard = number(text, at, known, hard, n_hard)
+            fault = _label_fault(text, status, at)
+            if may_be_a_name(text, token, at):
+                written[rows] = np.int64(token)
+        last, entries = np.int64(-1), 0  # entries: values that are not 0
+        while fault == 0:
+            while _is_blank(text[at]):
+                at += STEP
+            if text[at] == _NEWLINE or text[at] == _HASH:
+                break
+            token, column = at, np.int64(0)
+            while _ZERO <= text[at] <= _NINE:
+                column = column * 10 + (np.int64(text[at]) - _ZERO)
+                at += STEP
+            column -= first_index
+            fault = _index_fault(np.int64(at - token), text[at], column, last, width)
+            if fault != 0:
+                behind = _behind_qid(text, token)
+                if behind == token:
+                    break
+                fault, at = 0, behind
+                continue
+            at += STEP
+            start, mantissa = at, np.int64(0)
+            negative = text[at] == _MINUS
+            at += np.uint64(negative)
+            first = at
+            while _ZERO <= text[at] <= _NINE:
+                mantissa = mantissa * 10 + (np.int64(text[at]) - _ZERO)
+                at += STEP
+            point = at
+            if text[at] == _DOT:
+                at += STEP
+                while _ZERO <= text[at] <= _NINE:
+                    mantissa = mantissa * 10 + (np.int64(text[at]) - _ZERO)
+                    at += STEP
+            fraction = np.int64(at - point)
+            fraction -= fraction > 0
+            digits = np.int64(point - first) + fraction
+            if 0 < digits <= PLAIN_DIGITS and _is_end(text[at]):
+                value = mantissa / TENS[fraction]
+                value = -value if negative else value
+            else:
+                status, value, at, n_hard = number(text, start, known, hard, n_hard)
+                fault = _value_fault(status, text[at], missing_is_zero)
+                value = 0.0 if status == NAN else value
+            if value != 0.0:
+                if values > indptr[rows] and indices[values - 1] == column:
+                    values -= 1
+                    value += data[values]
+                data[values] = value
+                indices[values] = column
+                if not abs(data[values]) <= largest:
+                    fault = VALUE_NOT_FINITE
+                values += 1
+                entries += 1
+            last = column
+        at = _line_end(text, at) + STEP
+        if fault != 0:
+            if bad < bad_rows.shape[0]:
+                bad_rows[bad, 0], bad_rows[bad, 1], bad_rows[bad, 2] = fault, token, line
+            bad += 1
+            values = int(indptr[rows])
+            if stop:
+                break
+            continue
+        widest = last if last > widest else widest  # noqa: FURB136
+        merged += entries - (values - indptr[rows])
+        rows += 1
+        indptr[rows] = values
+    return Counts(rows, int(widest), bad, n_hard, int(merged))

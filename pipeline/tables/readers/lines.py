@@ -1,0 +1,192 @@
+"""Text cut at line ends: whole lines in pieces, the first ones, and a sample of them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import BinaryIO, NamedTuple, cast
+
+import numpy as np
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.sizes import format_bytes
+from fewpass.pipeline.tables.readers.blanks import by_tabs
+from fewpass.pipeline.tables.readers.charsets import as_utf8, peekable, with_line_feeds
+from fewpass.pipeline.tables.readers.exact import count_byte
+from fewpass.pipeline.tables.readers.finding import Address, empty_file
+from fewpass.pipeline.tables.readers.foreign import LOOKED_AT, refuse_begun
+from fewpass.pipeline.tables.readers.source import Piece
+from fewpass.pipeline.tables.readers.streams import opened
+from fewpass.solvers.kernels.shapes import Bytes
+
+#: Text decompressed to learn how far a file expands, and what its rows look like.
+SAMPLE_BYTES = 1 << 20
+#: The same for compressed text, where a decompressor takes in more than it has given out.
+_COMPRESSED_SAMPLE_BYTES = 8 << 20
+_HEAD_BYTES = 1 << 18
+_NEWLINE = 10
+#: What files that are no text begin with.
+_NO_TEXT = {
+    b"\x1f\x8b": "gzip (.gz)", b"BZh": "bzip2 (.bz2)", b"\xfd7zXZ\x00": "xz (.xz)",
+    b"\x28\xb5\x2f\xfd": "zstandard (.zst)", b"PK\x03\x04": "zip (.npz, .xlsx or .zip)",
+    b"PAR1": "Parquet (.parquet)", b"ARROW1": "Arrow (.arrow)", b"\x93NUMPY": "NumPy (.npy)",
+}  # fmt: skip
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class Text(NamedTuple):
+    """Whole lines."""
+
+    bytes: Bytes  # (size,), the last one a line end
+    lines: int
+
+
+def _fill(stream: BinaryIO, buffer: memoryview) -> int:
+    """Read until the buffer is full or the stream ends."""
+    filled = 0
+    while filled < len(buffer):
+        got = stream.readinto(buffer[filled:])  # type: ignore[attr-defined]
+        if not got:
+            break
+        filled += got
+    return filled
+
+
+def _with_line_end(buffer: Bytes, filled: int, tail: bytes) -> Bytes:
+    """Content of the buffer and the tail, ended by a line end."""
+    if filled and not tail and buffer[filled - 1] != _NEWLINE:
+        tail = b"\n"
+    elif tail and not tail.endswith(b"\n"):
+        tail += b"\n"
+    if filled + len(tail) > buffer.size:
+        buffer = np.concatenate([buffer[:filled], np.frombuffer(tail, np.uint8)])
+    else:
+        buffer[filled : filled + len(tail)] = np.frombuffer(tail, np.uint8)
+    return buffer[: filled + len(tail)]
+
+
+def read_lines(stream: BinaryIO, n_bytes: int, longest: int) -> Bytes:
+    """Read the next `n_bytes` and on to the end of the line: (size,) bytes, none at the end.
+
+    A missing final line end is supplied.
+
+    Raises
+    ------
+    LineTooLong
+        When that line goes on for more than `longest` bytes.
+    """
+    buffer = np.empty(n_bytes + n_bytes // 8 + 1024, np.uint8)  # most lines end within the slack
+    filled = _fill(stream, buffer.data[:n_bytes])
+    tail = b""
+    if filled == n_bytes and buffer[filled - 1] != _NEWLINE:
+        tail = stream.readline(longest)
+        if len(tail) == longest and not tail.endswith(b"\n"):
+            raise LineTooLong(longest)
+    return _with_line_end(buffer, filled, tail)
+
+
+class LineTooLong(Exception):  # noqa: N818  it becomes a BadInput at once
+    """A line longer than memory has room for; the argument is how long one may be."""
+
+
+@contextmanager
+def _lines_of(address: Address) -> Iterator[tuple[BinaryIO, BinaryIO]]:
+    """Open a text file; BadInput refuses a line that memory has no room for."""
+    with opened(address) as (stream, stored):
+        peeked = peekable(stream)
+        _require_text(peeked.peek(LOOKED_AT), address)
+        try:
+            text = as_utf8(cast("BinaryIO", peeked), address.charset, address.name)
+            yield with_line_feeds(text, address.name), stored
+        except LineTooLong as error:
+            raise BadInput(
+                f"{address.name}: a line is longer than the {format_bytes(*error.args)} that the "
+                "memory has room for. Check that it is text and whole, or give more (`memory`)."
+            ) from error
+
+
+def refuse_foreign(address: Address, head: bytes) -> None:
+    """Refuse what ingest does not read, by first bytes; what may be a zip is looked into."""
+    if address.compression or address.size is None or not head.startswith(b"PK"):
+        refuse_begun(address.name, head)
+        return
+    with opened(address) as (stream, _):
+        refuse_begun(address.name, head, stream)
+
+
+def _require_text(begins: bytes, address: Address) -> None:
+    refuse_foreign(address, begins)
+    for mark, what in _NO_TEXT.items():
+        if begins.startswith(mark):
+            raise BadInput(
+                f"{address.name}: the file begins as {what} does, and text was expected. Give it "
+                "the name that says what it holds, or unpack it."
+            )
+
+
+def text_pieces(address: Address, n_bytes: int, longest: int) -> Iterator[Text]:
+    """Whole lines of a text file in pieces of about `n_bytes`, without a byte order mark."""
+    with _lines_of(address) as (stream, _):
+        text = _without_mark(read_lines(stream, n_bytes, longest))
+        if not text.size:
+            raise empty_file(address.name)
+        while text.size:
+            yield _lines(text, address)
+            text = read_lines(stream, n_bytes, longest)
+
+
+def _lines(text: Bytes, address: Address) -> Text:
+    return Text(
+        by_tabs(text, address.quotes) if address.spaced else text, count_byte(text, _NEWLINE)
+    )
+
+
+def _without_mark(text: Bytes) -> Bytes:
+    return text[3:] if text[:3].tobytes() == _BYTE_ORDER_MARK else text
+
+
+def first_lines(address: Address, longest: int, n_bytes: int = _HEAD_BYTES) -> Text:
+    """Enough of a text file to see how its lines are made up."""
+    with _lines_of(address) as (stream, _):
+        text = read_lines(stream, n_bytes, longest)
+    if not text.size:
+        raise empty_file(address.name)
+    return _lines(_without_mark(text), address)
+
+
+def sample(address: Address, longest: int) -> tuple[Text, float]:
+    """First lines of a text file, and how many bytes of text its whole is likely to hold."""
+    size = _COMPRESSED_SAMPLE_BYTES if address.compression else SAMPLE_BYTES
+    with _lines_of(address) as (stream, stored):
+        text = read_lines(stream, size, longest)
+        if not text.size:
+            raise empty_file(address.name)
+        used = stored.tell() if address.compression or address.charset else text.size
+        whole = text.size * max(1.0, (address.size or used) / used)
+        if address.compression == ".gz":
+            whole = max(whole, _stated_size(stored))
+    return _lines(_without_mark(text), address), whole
+
+
+def text_bytes(addresses: Sequence[Address], longest: int) -> float:
+    """Estimate the bytes of text in all files, as if they were compressed like the first one."""
+    _, whole = sample(addresses[0], longest)
+    return whole * sum(address.size or 0 for address in addresses) / max(1, addresses[0].size or 0)
+
+
+def line_pieces(addresses: Sequence[Address], piece_bytes: int, longest: int) -> Iterator[Piece]:
+    """Read text files one after the other, in pieces of whole lines."""
+    for address in addresses:
+        line = 1
+        for text in text_pieces(address, piece_bytes, longest):
+            yield Piece(address.name, line, text, text.bytes.size)
+            line += text.lines
+
+
+def _stated_size(stored: BinaryIO) -> int:
+    """What a gzip file's last bytes say of its length, modulo 2^32 and of its last member only."""
+    if not stored.seekable():
+        return 0
+    stored.seek(-4, io.SEEK_END)
+    return int.from_bytes(stored.read(4), "little")

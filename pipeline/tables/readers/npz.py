@@ -1,0 +1,280 @@
+"""NPZ files to tables.
+
+Arrays `X` (n, d), `y` (n,) and optionally `weight` (n,) as `numpy.savez` writes them; or, in place
+of `X`, the parts of a CSR matrix as `scipy.sparse.save_npz` writes them (`data`, `indices`,
+`indptr`, `shape`, `format`), with `y` and `weight` beside them.  `y` holds numbers or words.
+
+Rows are read one after the other, never whole arrays.  Lines in messages are row numbers, from 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.matching import refuse_nameless
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.tables.readers.array_stream import (
+    ArrayStream,
+    checked_matrix,
+    opened_npz,
+    require_room,
+    require_same,
+)
+from fewpass.pipeline.tables.readers.as_written import in_array
+from fewpass.pipeline.tables.readers.dense_rows import (
+    Targets,
+    checked,
+    narrowed,
+    refuse_text_settings,
+)
+from fewpass.pipeline.tables.readers.finding import Address, described
+from fewpass.pipeline.tables.readers.rejection import shown
+from fewpass.pipeline.tables.readers.source import Expected, Parsed, Piece
+from fewpass.storage.schema import Schema
+from fewpass.storage.table import DenseTable, SparseTable, Table, index_dtype
+
+_CSR_PARTS = ("data", "indices", "indptr", "shape", "format")
+
+
+class _Kind(NamedTuple):
+    """What an NPZ file holds."""
+
+    layout: Literal["dense", "sparse"]
+    n_features: int
+    has_weight: bool
+    has_target: bool
+    words: bool  # the targets are words
+
+
+class _Rows(NamedTuple):
+    """Some rows of an NPZ file."""
+
+    matrix: tuple[NDArray[Any], ...]  # X, or data, indices and indptr
+    target: NDArray[Any] | None
+    weight: NDArray[Any] | None
+
+
+class NpzSource:
+    """NPZ archives as dense or sparse rows; see `Source` for the methods.
+
+    In sparse rows, indices are sorted, equal ones added up, and zeros left out.
+    """
+
+    schema: Schema | None = None
+    extensions: ClassVar[tuple[str, ...]] = (".npz",)
+    magic: ClassVar[bytes | tuple[bytes, ...]] = b"PK\x03\x04"
+    packed: ClassVar[bool] = True
+    left_out: tuple[str, ...] = ()
+
+    def __init__(
+        self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
+    ) -> None:
+        refuse_text_settings(options, "an archive of arrays")
+        refuse_nameless(expected.schema, addresses[0].name, expected.whose, options)
+        for setting in ("label", "weight", "drop"):
+            if getattr(options, setting) not in {None, ()}:
+                raise BadInput(
+                    "NPZ files hold their targets in the array y and their weights in weight, but "
+                    f"`{setting}` was given. Leave it out."
+                )
+        self.files = described(addresses)
+        self._addresses = tuple(addresses)
+        self._options = options
+        self._longest_row = expected.longest_line
+        looks = [_look(address, options, self._longest_row) for address in addresses]
+        require_same({kind for kind, _ in looks}, "contents", addresses)
+        kind = looks[0][0]
+        self.layout = kind.layout
+        self.n_features: int | None = kind.n_features
+        self.has_weight = kind.has_weight
+        self._bytes = sum(size for _, size in looks)
+
+    def estimated_bytes(self) -> int:
+        """Bytes of all rows in memory: exact up to entries that are zero or double."""
+        return self._bytes
+
+    def pieces(self, piece_bytes: int) -> Iterator[Piece]:
+        """Pieces of rows, of about `piece_bytes` in memory."""
+        for address in self._addresses:
+            with opened_npz(address) as arrays:
+                n_rows, n_bytes = _size(arrays, self._options)
+                step = max(1, piece_bytes * n_rows // max(1, n_bytes))
+                reader = _Reader(arrays, address.name, self._longest_row)
+                for start in range(0, n_rows, step):
+                    rows = reader.read(min(step, n_rows - start))
+                    yield Piece(address.name, start + 1, rows, sum(a.nbytes for a in rows.matrix))
+                for name in set(arrays) & {"X", "y", "weight", "data", "indices", "indptr"}:
+                    arrays[name].require_end()
+
+    def parse(self, piece: Piece) -> Parsed:
+        """Rows of one piece."""
+        rows: _Rows = piece.content
+        matrix = self._matrix(rows, piece)
+        targets = _targets(rows.target, len(matrix[-1]) - (self.layout == "sparse"))
+        weight = None if rows.weight is None else rows.weight.astype(np.float64)
+        table: Table = (
+            DenseTable(matrix[0], targets.values, weight)
+            if self.layout == "dense"
+            else SparseTable(matrix[0], matrix[1], matrix[2], targets.values, weight)
+        )
+        titles = [f"column {k} of X" for k in range(self.n_features or 0)]
+        return checked(piece, table, targets, titles, self._options)
+
+    def _matrix(self, rows: _Rows, piece: Piece) -> tuple[NDArray[Any], ...]:
+        if self.layout == "dense":
+            return (narrowed(rows.matrix[0], self._options.dtype),)
+        return _canonical(rows.matrix, self.n_features or 0, piece, self._options.dtype)
+
+
+def _look(address: Address, options: SourceOptions, longest_row: int) -> tuple[_Kind, int]:
+    """What a file holds, and the bytes its rows take in memory."""
+    with opened_npz(address) as arrays:
+        sparse = all(part in arrays for part in _CSR_PARTS)
+        if not sparse and "X" not in arrays:
+            raise BadInput(
+                f"{address.name} holds the arrays {', '.join(arrays)}; X, or the parts of a SciPy "
+                "CSR matrix, were expected. Save them in Python: numpy.savez('rows.npz', X=X, y=y)."
+            )
+        if options.label_required and "y" not in arrays:
+            raise BadInput(
+                f"{address.name} holds no array y, which should be the targets. "
+                "Save it beside the matrix by numpy.savez."
+            )
+        n_rows, n_features = (
+            _csr_shape(arrays, address.name)
+            if sparse
+            else checked_matrix(arrays["X"], f"{address.name}, array X", longest_row)
+        )
+        _check_vectors(arrays, n_rows, address.name)
+        _check_width(n_features, options, address.name)
+        words = "y" in arrays and arrays["y"].dtype.kind in "US"
+        layout: Literal["dense", "sparse"] = "sparse" if sparse else "dense"
+        kind = _Kind(layout, n_features, "weight" in arrays, "y" in arrays, words)
+    with opened_npz(address) as arrays:
+        return kind, _size(arrays, options)[1]
+
+
+def _csr_shape(arrays: Mapping[str, ArrayStream], name: str) -> tuple[int, int]:
+    layout = arrays["format"].read(1)[0]
+    layout = shown(layout)[1:-1] if isinstance(layout, bytes) else str(layout)
+    if layout != "csr":
+        raise BadInput(f"{name} holds a {layout} matrix, CSR was expected. Save matrix.tocsr().")
+    for part, kinds in (("shape", "iu"), ("indptr", "iu"), ("indices", "iu"), ("data", "biuf")):
+        if (array := arrays[part]).dtype.kind not in kinds or len(array.shape) != 1:
+            raise BadInput(
+                f"{name}, array {part}: it holds {array.dtype} of shape {array.shape}, a row of "
+                "numbers was expected. Save the matrix anew by scipy.sparse.save_npz."
+            )
+    rows, columns = (int(k) for k in arrays["shape"].read(2))
+    fits = arrays["indptr"].shape == (rows + 1,) and arrays["data"].shape == arrays["indices"].shape
+    if not fits or min(rows, columns) < 1:
+        raise BadInput(
+            f"{name}: the parts of the matrix do not fit its shape ({rows}, {columns}), or it is "
+            "empty. Save it anew by scipy.sparse.save_npz."
+        )
+    return rows, columns
+
+
+def _check_vectors(arrays: Mapping[str, ArrayStream], n_rows: int, name: str) -> None:
+    for vector in ("y", "weight"):
+        if vector in arrays and arrays[vector].shape != (n_rows,):
+            raise BadInput(
+                f"{name}: {vector} has shape {arrays[vector].shape}, but the matrix has {n_rows} "
+                f"rows. Save one entry per row."
+            )
+    if "weight" in arrays and arrays["weight"].dtype.kind in "US":
+        raise BadInput(f"{name}: weight holds words, numbers were expected. Save numbers.")
+
+
+def _check_width(found: int, options: SourceOptions, name: str) -> None:
+    if options.n_features not in {None, found}:
+        raise BadInput(
+            f"{name}: the matrix has {found} columns, but {options.n_features} were asked for. "
+            "Leave `n_features` out."
+        )
+
+
+def _size(arrays: Mapping[str, ArrayStream], options: SourceOptions) -> tuple[int, int]:
+    """Rows of a file, and the bytes they take in memory."""
+    value = np.dtype(options.dtype).itemsize
+    if "X" in arrays:
+        n_rows, n_features = arrays["X"].shape
+        matrix = n_rows * n_features * value
+    else:
+        n_rows = arrays["indptr"].shape[0] - 1
+        matrix = arrays["data"].shape[0] * (value + 4) + 8 * n_rows
+    return n_rows, matrix + n_rows * (8 + 8 * ("weight" in arrays))
+
+
+class _Reader:
+    """Rows of one NPZ file, in order."""
+
+    def __init__(self, arrays: Mapping[str, ArrayStream], name: str, longest_row: int) -> None:
+        self._arrays, self._name, self._longest_row = arrays, name, longest_row
+        if "X" not in arrays:
+            self._end = int(arrays["indptr"].read(1)[0])  # of the entries read so far
+
+    def read(self, count: int) -> _Rows:
+        """Next `count` rows."""
+        target, weight = (
+            self._arrays[vector].read(count) if vector in self._arrays else None
+            for vector in ("y", "weight")
+        )
+        if "X" in self._arrays:
+            return _Rows((self._arrays["X"].read(count),), target, weight)
+        return _Rows(self._read_csr(count), target, weight)
+
+    def _read_csr(self, count: int) -> tuple[NDArray[Any], ...]:
+        ends = self._arrays["indptr"].read(count).astype(np.int64)
+        indptr = np.concatenate([[self._end], ends]) - self._end
+        inside = self._end >= 0 and ends[-1] <= self._arrays["data"].shape[0]
+        if not inside or (np.diff(indptr) < 0).any():
+            raise BadInput(
+                f"{self._name}, array indptr: its numbers do not ascend within the matrix. "
+                "Save the matrix anew by scipy.sparse.save_npz."
+            )
+        self._end = int(ends[-1])
+        nnz, data = int(indptr[-1]), self._arrays["data"]
+        require_room(nnz * data.dtype.itemsize // count, f"{self._name}, data", self._longest_row)
+        return self._arrays["data"].read(nnz), self._arrays["indices"].read(nnz), indptr
+
+
+def _canonical(
+    parts: tuple[NDArray[Any], ...], n_features: int, piece: Piece, dtype: str
+) -> tuple[NDArray[Any], ...]:
+    """Indices in order and distinct, values without zeros."""
+    data, indices, indptr = parts
+    outside = np.flatnonzero((indices < 0) | (indices >= n_features))
+    if outside.size:
+        row = piece.first_line + int(np.searchsorted(indptr, outside[0], side="right")) - 1
+        raise BadInput(
+            f"{piece.file}, row {row}: index {indices[outside[0]]} lies outside the {n_features} "
+            "columns of the matrix. Save the matrix anew by scipy.sparse.save_npz."
+        )
+    n_rows, values = len(indptr) - 1, narrowed(data, dtype)
+    rows = np.repeat(np.arange(n_rows), np.diff(indptr))
+    order = np.lexsort((indices, rows))
+    rows, column, values = rows[order], indices[order].astype(np.int64), values[order]
+    first = np.flatnonzero(np.diff(rows, prepend=-1) | np.diff(column, prepend=-1))
+    values = np.add.reduceat(values, first) if first.size else values
+    kept = values != 0.0
+    counts = np.bincount(rows[first][kept], minlength=n_rows)
+    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+    return values[kept], column[first][kept].astype(index_dtype(n_features)), starts
+
+
+def _targets(target: NDArray[Any] | None, n_rows: int) -> Targets:
+    if target is None:
+        return Targets(np.full(n_rows, np.nan), None)
+    if target.dtype.kind not in "US":
+        return Targets(target.astype(np.float64), None, in_array(target))
+    words, codes = np.unique(target, return_inverse=True)
+    texts = (
+        w.decode("utf-8", "backslashreplace") if isinstance(w, bytes) else w for w in words.tolist()
+    )
+    return Targets(codes.astype(np.float64), tuple(texts))

@@ -1,0 +1,107 @@
+"""Whether delimited text (CSV) is nothing but usual numbers, which the fast reader takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.tables.encoding.codes import LARGEST_EXACT
+from fewpass.pipeline.tables.encoding.inference import has_outliers, held_in
+from fewpass.pipeline.tables.readers import delimited_kernel as grammar
+from fewpass.pipeline.tables.readers.delimited import DelimitedSource, parsed_into_space, table_of
+from fewpass.pipeline.tables.readers.delimited_kernel import Rules
+from fewpass.pipeline.tables.readers.delimited_layout import Layout
+from fewpass.pipeline.tables.readers.finding import Address
+from fewpass.pipeline.tables.readers.lines import Text
+from fewpass.pipeline.tables.readers.source import LISTED, Expected
+
+#: Read at a time, and in all, to see whether there is more than numbers.
+_LOOK_BYTES, _SAMPLE_BYTES = 1 << 20, 64 << 20
+#: Faults of cells that are no usual numbers.
+_NO_NUMBERS = {
+    grammar.MISSING, grammar.NOT_A_NUMBER, grammar.NOT_FINITE, grammar.OPEN_QUOTE,
+    grammar.BEHIND_QUOTE,
+}  # fmt: skip
+
+_LARGEST = float(np.finfo(np.float64).max)
+_QUOTED = (grammar.OPEN_QUOTE, grammar.BEHIND_QUOTE)
+
+Found = Literal["numbers", "more", "codes, maybe"]
+
+
+def first_look(addresses: Sequence[Address], options: SourceOptions, expected: Expected) -> Found:
+    """Say whether the first rows are nothing but usual numbers, and then for long none is missing.
+
+    Usual: no words in place of them, no quotes that go on, none far from all others.  Whole
+    numbers with zeros in front, or longer than doubles are exact, may be names.
+    """
+    try:
+        source = DelimitedSource(addresses, options, expected)
+        return _look(source, options)
+    except BadInput:  # what reads all kinds of cells knows more headers, and says it otherwise
+        return "more"
+
+
+def _look(source: DelimitedSource, options: SourceOptions) -> Found:
+    found: Found = "numbers"
+    read = 0
+    for piece in source.pieces(_LOOK_BYTES):
+        if not read and not piece.content.lines:  # the names of many columns, or of no rows
+            continue
+        layout = source.layout_of(piece)
+        faults, X = _faults_of_features(piece.content, layout, options)
+        if faults & (_NO_NUMBERS if read == 0 else {grammar.MISSING}):
+            return "more"
+        if read == 0:
+            if not _are_usual(piece.content, layout, options, X):
+                return "more"
+            found = "codes, maybe" if _may_be_codes(piece.content, layout, X) else found
+        read += piece.n_bytes
+        if read >= _SAMPLE_BYTES:
+            break
+    return found if read else "more"
+
+
+def _are_usual(text: Text, layout: Layout, options: SourceOptions, X: NDArray[np.floating]) -> bool:
+    """Say whether the numbers (n, d) of some text, and its targets, need no other reader.
+
+    Where no row is left, that one can tell why.
+    """
+    if not len(X) or any(has_outliers(column.astype(np.float64)) for column in X.T):
+        return False
+    return not _has_other_numbers(text, layout, options)
+
+
+def _may_be_codes(text: Text, layout: Layout, X: NDArray[np.floating]) -> bool:
+    """Say whether a cell begins with a zero before a digit, or is a very large number."""
+    before, zero, behind = text.bytes[:-2], text.bytes[1:-1], text.bytes[2:]
+    begins = np.isin(before, np.frombuffer(f'{layout.dialect.delimiter}\n" '.encode(), np.uint8))
+    padded = (zero == ord("0")) & begins & (behind >= ord("0")) & (behind <= ord("9"))
+    return bool(padded.any() or np.abs(X).max() >= LARGEST_EXACT)
+
+
+def _faults_of_features(
+    text: Text, layout: Layout, options: SourceOptions
+) -> tuple[set[int], NDArray[np.floating]]:
+    """Return what is wrong with cells of features in the first bad rows, and the good rows."""
+    rules = Rules(*layout.dialect.marks, False, not options.label_required, False, _LARGEST)
+    space, counts = parsed_into_space(text, layout, rules, options.dtype)
+    bad = space.bad[: min(counts.bad, LISTED)]
+    of_features = layout.roles[bad[:, 3]] == grammar.FEATURE
+    of_features |= np.isin(bad[:, 0], _QUOTED)  # what goes on behind a quote is more than a cell
+    return set(bad[of_features, 0].tolist()), space.X[: counts.rows]
+
+
+def _has_other_numbers(text: Text, layout: Layout, options: SourceOptions) -> bool:
+    """Say whether targets that are no usual numbers are numbers after all, such as 1,5."""
+    if grammar.TEXT_TARGET not in layout.roles:
+        return False
+    rules = Rules(*layout.dialect.marks, False, True, False, _LARGEST)
+    _, labels = table_of(*parsed_into_space(text, layout, rules, options.dtype), layout)
+    return bool(labels) and held_in("target", pa.array(labels, pa.large_string())).kind == "number"

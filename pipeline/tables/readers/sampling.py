@@ -1,0 +1,108 @@
+"""Which columns of a table are what, and a sample of its first rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.memory import release_freed_memory
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.tables.encoding.cells import words_of
+from fewpass.pipeline.tables.encoding.fitting import as_sample
+from fewpass.pipeline.tables.encoding.inference import held_in, needs_encoding
+from fewpass.pipeline.tables.readers.borders import naming, parsing
+from fewpass.pipeline.tables.readers.columns import Columns, choose
+from fewpass.pipeline.tables.readers.raw_rows import RawRows
+from fewpass.pipeline.tables.readers.room import SAMPLE_MEMORY
+from fewpass.pipeline.tables.readers.source import Expected
+
+#: Of the first rows: bytes as they are written, and rows drawn of them, that decide on a recipe;
+#: of tables so wide that their cells take more memory than they may, fewer rows.
+SAMPLE_BYTES = 64 << 20
+SAMPLE_ROWS = 100_000
+SAMPLE_SEED = 0
+#: Of the first rows: bytes that tell whether a table is more than numbers.
+LOOK_BYTES = 1 << 20
+PIECE_BYTES = 1 << 22
+
+
+def chosen_columns(rows: RawRows, options: SourceOptions, expected: Expected) -> Columns:
+    """Find label, weight and features; BadInput where `columns.choose` does."""
+    names = rows.names or tuple(f"x{k}" for k in range(len(rows.types)))
+    dropped = tuple(name for name, kind in options.column.items() if kind == "drop")
+    places = tuple(names.index(name) for name in dropped if name in names)
+    changed: dict[str, Any] = {"drop": (*options.drop, *rows.index, *places)}
+    if expected.schema is not None and expected.schema.encoding is not None:
+        changed["n_features"] = None  # which counts what columns become
+    options = options.model_copy(update=changed)
+    return choose(rows.names, len(rows.types), options, rows.files[0].name, expected)
+
+
+def name_of(columns: Columns, k: int) -> str:
+    """Return what a column is called where it needs a name: x0, x1, ... without a header."""
+    return columns.names[k] if columns.names else f"x{k}"
+
+
+def used_columns(columns: Columns) -> list[int]:
+    """Return the columns that are read."""
+    return [k for k in (*columns.features, columns.label, columns.weight) if k is not None]
+
+
+def sampled(rows: RawRows, used: Sequence[int], most: int, memory: int = SAMPLE_MEMORY) -> Any:
+    """Draw rows of the first `most` bytes: an Arrow table of the columns `used`.
+
+    While they are drawn they take `memory` bytes at most, but for those of a piece.
+    """
+    names = rows.names or tuple(f"x{k}" for k in range(len(rows.types)))
+    parts: list[Any] = []
+    faults: list[tuple[int, str, str]] = []
+    read, rate = 0, 1.0  # of rows that are kept, so that all have the same chance
+    for piece in rows.pieces(min(most, PIECE_BYTES), used):
+        cells = rows.cells(piece, used)
+        columns = [words_of(c) if pa.types.is_dictionary(c.type) else c for c in cells.columns]
+        table = pa.table(columns, names=[names[k] for k in used])
+        parts.append(_thinned(table, rate))
+        faults += cells.faults[:1]
+        read += piece.n_bytes
+        while _is_too_large(parts, memory):
+            parts, rate = [_thinned(part, 0.5) for part in parts], rate / 2
+        if read >= most:
+            break
+    if not any(part.num_rows for part in parts):
+        for line, fact, advice in faults:
+            where = f"{rows.files[0].name}, {rows.unit} {line}"
+            raise BadInput(f"{where}: {fact}. {advice.rstrip(',')}.")
+        raise BadInput(f"{rows.files[0].name}: there are no rows. Check the file.")
+    with parsing(rows.files[0].name, "its pieces hold columns of different types"):
+        found = pa.concat_tables(parts)
+    found = as_sample(found, SAMPLE_ROWS, SAMPLE_SEED)
+    parts.clear()
+    release_freed_memory()
+    return found
+
+
+def _is_too_large(parts: Sequence[Any], memory: int) -> bool:
+    rows, taken = (sum(of) for of in zip(*((p.num_rows, p.nbytes) for p in parts), strict=True))
+    return bool(rows > 2 * SAMPLE_ROWS or (taken > memory and rows > len(parts)))
+
+
+def _thinned(table: Any, rate: float) -> Any:
+    return as_sample(table, max(1, round(rate * table.num_rows)), SAMPLE_SEED)
+
+
+def is_more_than_numbers(rows: RawRows, options: SourceOptions, expected: Expected) -> bool:
+    """Say whether the first rows hold words, dates, missing values or far outliers."""
+    columns = chosen_columns(rows, options, expected)
+    n_features = len(columns.features)
+    expected.room.require_columns(n_features, rows.files[0].name, "typed")
+    sample = sampled(rows, used_columns(columns), LOOK_BYTES)
+    with naming(rows.files[0].name, rows.files[0].name):
+        for k in columns.features:
+            name = name_of(columns, k)
+            cells = sample.column(name).combine_chunks()
+            if needs_encoding(held_in(name, cells), cells):
+                return True
+    return False

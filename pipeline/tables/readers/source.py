@@ -1,0 +1,165 @@
+"""What every reader hands on: pieces of files, and the rows parsed from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Literal,
+    NamedTuple,
+    Protocol,
+    runtime_checkable,
+)
+
+import numpy as np
+
+from fewpass.pipeline.tables.readers.room import UNTOLD, Room
+from fewpass.storage.schema import Schema
+from fewpass.storage.table import Table
+
+if TYPE_CHECKING:
+    from fewpass.pipeline.settings.source_options import SourceOptions
+    from fewpass.pipeline.tables.readers.as_written import AsWritten
+    from fewpass.pipeline.tables.readers.finding import Address
+
+#: How many skipped rows of one piece are listed with their reason; all of them are counted.
+LISTED = 100
+
+
+#: The largest value by type of number: finite, and such that the sums of fourth powers are, too.
+LARGEST: Mapping[str, float] = MappingProxyType(
+    {"float32": float(np.finfo(np.float32).max), "float64": 1e70}
+)
+#: Characters of a label at most; more is not a class, but a column of text.
+LONGEST_LABEL = 1024
+
+
+class Expected(NamedTuple):
+    """What a source has to fit, beside the options."""
+
+    schema: Schema | None = None  # columns that are known
+    whose: str = "the model"  # that they are the columns of
+    room: Room = UNTOLD  # that memory has
+
+    @property
+    def longest_line(self) -> int:
+        """Bytes of the longest line that is read."""
+        return self.room.row
+
+
+class SourceFile(NamedTuple):
+    """One file of a source."""
+
+    name: str  # full path or URL
+    bytes: int | None  # as stored; None: the store does not say
+    version: int | str | None = None  # what changes with its content; None: likewise
+    packed: bool = False  # whether it is compressed
+
+
+class BadRow(NamedTuple):
+    """A row that was skipped."""
+
+    file: str
+    line: int  # from 1; the row number where the format has no lines
+    reason: str
+
+
+class Piece(NamedTuple):
+    """A part of one file, not parsed yet."""
+
+    file: str
+    first_line: int  # number of its first line (or row) in the file, from 1
+    content: Any  # what the reader that made it parses
+    n_bytes: int  # size of the content, decompressed
+
+
+class Parsed(NamedTuple):
+    """The rows of one piece."""
+
+    table: Table  # target float64: the number, or the code into `labels`; NaN where there is none
+    labels: tuple[str, ...] | None  # this piece's string labels; None: targets are numbers
+    max_index: int  # largest column seen, from 0; -1: none
+    skipped: tuple[BadRow, ...]  # the first LISTED of them
+    n_skipped: int
+    n_merged: int = 0  # values added to the one before, of the same index in the row
+    n_beyond: int = 0  # values left out, whose index is beyond the features asked for
+    written: AsWritten | None = None  # targets that may be no floats; None: all are
+
+
+class Source(Protocol):
+    """Files of one format, read as rows.
+
+    The class says how the format is told by a file's name and first bytes, and whether it is
+    compressed in itself: then the bytes as stored say nothing of how much there is to parse.
+    """
+
+    extensions: ClassVar[tuple[str, ...]]  # lower case, with the dot
+    magic: ClassVar[bytes | tuple[bytes, ...]]  # what files begin with; b"" tells nothing
+
+    layout: Literal["dense", "sparse"]
+    files: tuple[SourceFile, ...]
+    n_features: int | None  # None: known only once all is read
+    schema: Schema | None  # None: rows of this format have no columns but the features
+    left_out: tuple[str, ...]  # names of columns that are not known
+    has_weight: bool
+
+    @property
+    def packed(self) -> bool:
+        """Whether files are compressed in themselves."""
+
+    def __init__(
+        self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
+    ) -> None:
+        """Take a first look at the files.
+
+        Raises
+        ------
+        BadInput
+            Options that do not fit the format, files that do not fit each other or `expected`.
+        """
+
+    def estimated_bytes(self) -> int:
+        """Bytes that all rows would take in memory; for text an estimate from the first lines."""
+
+    def pieces(self, piece_bytes: int) -> Iterator[Piece]:
+        """Read the files in order, in pieces of about `piece_bytes`.
+
+        The boundaries depend on the files and on `piece_bytes` only.  A line (or a row group)
+        larger than `piece_bytes` makes a larger piece.
+
+        Raises
+        ------
+        BadInput
+            An empty file, or a compressed one that ends early or is damaged.
+        """
+
+    def parse(self, piece: Piece) -> Parsed:
+        """Turn a piece into rows; pure, and safe in several threads at once.
+
+        Raises
+        ------
+        BadInput
+            The first bad row, unless the options say to skip such rows.
+        """
+
+
+@runtime_checkable
+class HashesNames(Protocol):
+    """A source whose columns are hashes of names."""
+
+    def hashed_names(self) -> dict[int, str]:
+        """Return the names of columns that the first lines have most often."""
+
+
+def add_notes(source: Source, notes: Sequence[str]) -> None:
+    """Have a source of plain numbers say more that somebody should look at."""
+    own: Any = source
+    own.notes = (*notes_of(source), *notes)
+
+
+def notes_of(source: Source) -> Sequence[str]:
+    """Return what somebody should look at; readers of tables have such sentences."""
+    return getattr(source, "notes", ())

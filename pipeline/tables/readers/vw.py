@@ -1,0 +1,155 @@
+"""Vowpal Wabbit's text to sparse tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.matching import refuse_nameless
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.tables.readers import vw_kernel as grammar
+from fewpass.pipeline.tables.readers.as_written import in_text
+from fewpass.pipeline.tables.readers.exact import parse_exactly
+from fewpass.pipeline.tables.readers.finding import Address, described
+from fewpass.pipeline.tables.readers.lines import Text, first_lines, line_pieces, sample
+from fewpass.pipeline.tables.readers.rejection import SKIP_ADVICE, refuse_or_list, shown
+from fewpass.pipeline.tables.readers.source import LARGEST, LISTED, Expected, Parsed, Piece
+from fewpass.pipeline.tables.readers.vw_kernel import Counts, Space, parse_rows
+from fewpass.storage.schema import Schema
+from fewpass.storage.table import SparseTable, index_dtype, n_bytes
+
+#: A message shows less of an offending token.
+_TOKEN_BYTES = 200
+
+_MESSAGES = {
+    grammar.BAD_LABEL: ("{found} stands where the label should, a number", "Number the labels,"),
+    grammar.BAD_WEIGHT: (
+        "the importance in {found} is no number of at least 0",
+        "Write label, importance and tag in this order,",
+    ),
+    grammar.NO_BAR: (
+        "no | follows the label in {found}",
+        "Check that the file is Vowpal Wabbit's text (`format`),",
+    ),
+    grammar.BAD_VALUE: ("the value in {found} is not a finite number", "Correct it,"),
+    grammar.TOO_LARGE: (
+        "the value in {found} is too large for {dtype}, or too large to square",
+        "Give it in another unit,",
+    ),
+    grammar.MISSING_LABEL: ("the label before {found} is missing", "Write the label first,"),
+}
+
+
+class VowpalWabbitSource:
+    """Files in the text format of Vowpal Wabbit as sparse rows; see `Source` for the methods.
+
+    Namespaces and names are hashed to 2^hash_bits columns, by MurmurHash3 of `namespace^name`: not
+    the columns that VW has, but as many collisions.  Importances are row weights, tags are passed
+    over.
+    """
+
+    extensions: ClassVar[tuple[str, ...]] = (".vw",)
+    magic: ClassVar[bytes | tuple[bytes, ...]] = b""
+    packed: ClassVar[bool] = False
+    layout: Literal["dense", "sparse"] = "sparse"
+    schema: Schema | None = None
+    left_out: tuple[str, ...] = ()
+
+    def __init__(
+        self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
+    ) -> None:
+        _refuse_columns(options)
+        refuse_nameless(expected.schema, addresses[0].name, expected.whose, options)
+        self._longest_line = expected.longest_line
+        self.files = described(addresses)
+        self._addresses = tuple(addresses)
+        self._options = options
+        self._bits = options.hash_bits
+        self.n_features: int | None = 1 << self._bits
+        if options.n_features is not None:
+            self._bits = options.n_features.bit_length() - 1
+            self.n_features = options.n_features
+        if self.n_features != 1 << self._bits:
+            raise BadInput(
+                f"{addresses[0].name} is hashed to 2^bits columns, but {self.n_features} were "
+                "asked for. Ingest both with the same `hash_bits`."
+            )
+        text, self._whole = sample(addresses[0], self._longest_line)
+        space, counts = self._parse(text)
+        self.has_weight = counts.weighted > 0
+        self._per_byte = n_bytes(self._table(space, counts)) / text.bytes.size
+
+    def estimated_bytes(self) -> int:
+        """Bytes of all rows in memory, from the first file's first lines."""
+        stored = sum(file.bytes or 0 for file in self.files)
+        return int(self._per_byte * self._whole * stored / max(1, self.files[0].bytes or 0))
+
+    def hashed_names(self) -> dict[int, str]:
+        """Names of the columns that the commonest features of the first lines are hashed to."""
+        from fewpass.pipeline.tables.readers.vw_names import LOOKED_AT, remembered_names  # noqa: PLC0415 - Arrow
+
+        assert self.n_features is not None, "2^bits"
+        text = first_lines(self._addresses[0], self._longest_line, LOOKED_AT)
+        return remembered_names(text.bytes.tobytes(), self.n_features)
+
+    def pieces(self, piece_bytes: int) -> Iterator[Piece]:
+        """Pieces of whole lines."""
+        return line_pieces(self._addresses, piece_bytes, self._longest_line)
+
+    def parse(self, piece: Piece) -> Parsed:
+        """Rows of one piece."""
+        space, counts = self._parse(piece.content)
+        faults = (self._explain(piece, fault) for fault in space.bad[: counts.bad].tolist())
+        skipped = refuse_or_list(faults, piece.file, self._options.on_bad_row)
+        table = self._table(space, counts)
+        last = int(table.indices.max(initial=-1))
+        written = in_text(piece.content.bytes, space.written[: counts.rows])
+        return Parsed(table, None, last, skipped, counts.bad, counts.merged, written=written)
+
+    def _parse(self, text: Text) -> tuple[Space, Counts]:
+        size, rows = text.bytes.size, text.lines
+        ends = np.flatnonzero(text.bytes == ord("\n"))
+        longest = int(np.diff(ends, prepend=-1).max(initial=0))
+        values = size // 2 + 1  # a feature is a blank and a letter at least
+        space = Space(
+            np.empty(values), np.empty(values, np.int64), np.empty(rows + 1, np.int64),
+            np.empty(rows), np.empty(rows), np.empty(rows, np.int64),
+            np.empty((LISTED, 3), np.int64), np.empty(2 * longest + 2, np.uint8),
+        )  # fmt: skip
+        unlabelled, largest = not self._options.label_required, LARGEST[self._options.dtype]
+        counts = parse_exactly(
+            text.bytes,
+            lambda known, hard: parse_rows(
+                text.bytes, self._bits, unlabelled, largest, space, known, hard
+            ),
+        )
+        return space, counts
+
+    def _table(self, space: Space, counts: Counts) -> SparseTable:
+        nnz = int(space.indptr[counts.rows])
+        return SparseTable(
+            space.data[:nnz].astype(self._options.dtype),
+            space.indices[:nnz].astype(index_dtype(self.n_features or 1)),
+            space.indptr[: counts.rows + 1],
+            space.target[: counts.rows],
+            np.nan_to_num(space.weight[: counts.rows], nan=1.0) if self.has_weight else None,
+        )
+
+    def _explain(self, piece: Piece, fault: list[int]) -> tuple[int, str, str]:
+        code, at, line = fault
+        fact, advice = _MESSAGES[code]
+        token = piece.content.bytes[at : at + _TOKEN_BYTES].tobytes().split(b"\n")[0]
+        fact = fact.format(found=shown(token), dtype=self._options.dtype)
+        return piece.first_line + line, fact, f"{advice} {SKIP_ADVICE}"
+
+
+def _refuse_columns(options: SourceOptions) -> None:
+    for setting in ("label", "weight", "drop", "delimiter", "header", "zero_based"):
+        if getattr(options, setting) not in {None, (), False}:
+            raise BadInput(
+                f"Vowpal Wabbit's text has no such setting, but `{setting}` was given. Leave it "
+                "out."
+            )

@@ -1,0 +1,209 @@
+"""The grammar of Vowpal Wabbit's text, in compiled code.
+
+    line      = [label [importance [base]]] ["'"] [tag] {"|" [namespace [":" number]] {feature}}
+    feature   = blank name [":" number]
+
+A tag stands right before the first bar.  A feature's column is the hash of namespace, ^ and name,
+modulo 2^bits; features that share one are added up.  A line of blanks is no row.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.pipeline.tables.encoding.hashing import murmur3
+from fewpass.pipeline.tables.readers.decimals import OK, Position, may_be_a_name
+from fewpass.pipeline.tables.readers.exact import Known, number
+from fewpass.solvers.kernels.dispatch import kernel
+from fewpass.solvers.kernels.shapes import Bytes, Index, Vector, WholeNumbers
+
+#: What can be wrong with a row (0: nothing).
+BAD_LABEL, BAD_WEIGHT, NO_BAR, BAD_VALUE, MISSING_LABEL, TOO_LARGE = range(1, 7)
+
+_NEWLINE, _SPACE, _BAR, _COLON, _QUOTE, _HAT = 10, 32, ord("|"), ord(":"), ord("'"), ord("^")
+
+
+class Space(NamedTuple):
+    """Where the rows go; as long as the text could need."""
+
+    data: NDArray[np.float64]  # (nnz,)
+    indices: NDArray[np.int64]  # (nnz,)
+    indptr: NDArray[np.int64]  # (n + 1,)
+    target: NDArray[np.float64]  # (n,)
+    weight: NDArray[np.float64]  # (n,) NaN where no importance is given
+    written: NDArray[np.int64]  # (n,) where a label begins that may be no float; -1: it is one
+    bad: NDArray[np.int64]  # (listed, 3) code, position, line within the text
+    name: NDArray[np.uint8]  # (longest line,) a feature's name behind its namespace
+
+
+class Counts(NamedTuple):
+    """How much of the space is used."""
+
+    rows: int
+    bad: int  # may exceed the space: only so many are listed
+    hard: int  # numbers left to `float()`
+    merged: int  # features of a row that share a column with another
+    weighted: int  # rows with an importance
+
+
+@kernel
+def _behind_token(text: Bytes, at: Position) -> Position:
+    while text[at] > _SPACE and text[at] != _BAR:
+        at += 1
+    return at
+
+
+@kernel
+def _behind_name(text: Bytes, at: Position) -> Position:
+    while text[at] > _SPACE and text[at] != _BAR and text[at] != _COLON:
+        at += 1
+    return at
+
+
+@kernel
+def _behind_blanks(text: Bytes, at: Position) -> Position:
+    while text[at] <= _SPACE and text[at] != _NEWLINE:
+        at += 1
+    return at
+
+
+@kernel
+def _ordered(indices: WholeNumbers, data: Vector, begin: Index, end: Index) -> Index:
+    """Sort the entries of a row by column, add up those of the same; return the new end."""
+    order = np.argsort(indices[begin:end], kind="mergesort")
+    columns, values = indices[begin:end][order], data[begin:end][order]
+    at = begin
+    for k in range(columns.size):
+        if at > begin and indices[at - 1] == columns[k]:
+            data[at - 1] += values[k]
+        else:
+            indices[at], data[at] = columns[k], values[k]
+            at += 1
+    return at
+
+
+@kernel
+def _head(
+    text: Bytes, at: Position, known: Known, hard: WholeNumbers, n_hard: int
+) -> tuple[float, float, int, Position, Position, int, Position]:
+    """Read what stands before the first bar: label, importance (nan: none), and what is wrong.
+
+    Last comes where the label stands that may be no float, -1 where it is one.
+    """
+    label, weight, numbers, fault, where = np.nan, np.nan, 0, 0, at
+    written = np.int64(-1)
+    while text[at] != _NEWLINE and text[at] != _BAR and fault == 0:
+        behind = _behind_token(text, at)
+        if text[at] != _QUOTE and text[behind] != _BAR:  # else it is a tag
+            status, value, end, n_hard = number(text, at, known, hard, n_hard)
+            if status != OK or end != behind or (numbers == 1 and value < 0.0):
+                fault, where = (BAD_LABEL if numbers == 0 else BAD_WEIGHT), at
+            if numbers == 0 and may_be_a_name(text, np.uint64(at), np.uint64(behind)):
+                written = np.int64(at)
+            label = value if numbers == 0 else label
+            weight = value if numbers == 1 else weight
+            numbers += 1
+        at = _behind_blanks(text, behind)
+    if fault == 0 and text[at] != _BAR:
+        fault = NO_BAR
+    return label, weight, fault, where, at, n_hard, written
+
+
+@kernel
+def _scaled(
+    text: Bytes, behind: Position, known: Known, hard: WholeNumbers, n_hard: int
+) -> tuple[float, Position, int]:
+    """Read the number behind a name, 1 where there is none; `behind` is -1 where it is none."""
+    if text[behind] != _COLON:
+        return 1.0, behind, n_hard
+    status, value, end, n_hard = number(text, behind + 1, known, hard, n_hard)
+    if status != OK or (text[end] > _SPACE and text[end] != _BAR):
+        return 0.0, -1, n_hard
+    return value, end, n_hard
+
+
+@kernel
+def _namespace(
+    text: Bytes,
+    at: Position,
+    mask: int,
+    space: Space,
+    nnz: Index,
+    known: Known,
+    hard: WholeNumbers,
+    n_hard: int,
+    largest: float,
+) -> tuple[Index, Position, int, int]:
+    """Read a namespace, from behind its bar on; what is wrong with a value is told third."""
+    behind = _behind_name(text, at)
+    size = behind - at
+    space.name[:size] = text[at:behind]
+    space.name[size] = _HAT
+    scale, behind, n_hard = _scaled(text, behind, known, hard, n_hard)
+    while behind >= 0:
+        at = _behind_blanks(text, behind)
+        if text[at] == _NEWLINE or text[at] == _BAR:
+            break
+        behind = _behind_name(text, at)
+        end = size + 1 + behind - at
+        space.name[size + 1 : end] = text[at:behind]
+        value, behind, n_hard = _scaled(text, behind, known, hard, n_hard)
+        if abs(value * scale) > largest:
+            return nnz, at, TOO_LARGE, n_hard
+        if value * scale != 0.0:
+            space.indices[nnz] = murmur3(space.name, 0, end) & mask
+            space.data[nnz] = value * scale
+            nnz += 1
+    return nnz, at, BAD_VALUE if behind < 0 else 0, n_hard
+
+
+@kernel
+def parse_rows(
+    text: Bytes,
+    bits: int,
+    unlabelled: bool,
+    largest: float,
+    space: Space,
+    known: Known,
+    hard: WholeNumbers,
+) -> Counts:
+    """Parse whole lines; a row that is bad is left out and noted.
+
+    Bad is also a value larger than `largest`, or a sum of some that share a column.
+    """
+    mask = (1 << bits) - 1
+    rows, bad, n_hard, merged, weighted, line, at = 0, 0, 0, 0, 0, 0, 0
+    space.indptr[0] = 0
+    while at < text.size:
+        at = _behind_blanks(text, at)
+        nnz, empty = space.indptr[rows], text[at] == _NEWLINE
+        if not empty:
+            label, weight, fault, where, at, n_hard, written = _head(text, at, known, hard, n_hard)
+            if fault == 0 and np.isnan(label) and not unlabelled:
+                fault = MISSING_LABEL
+            while text[at] == _BAR and fault == 0:
+                nnz, at, fault, n_hard = _namespace(
+                    text, at + 1, mask, space, nnz, known, hard, n_hard, largest
+                )
+                where = at if fault != 0 else where
+            if fault == 0:
+                end = _ordered(space.indices, space.data, space.indptr[rows], nnz)
+                if end < nnz and np.abs(space.data[space.indptr[rows] : end]).max() > largest:
+                    fault = TOO_LARGE
+            if fault == 0:
+                merged += nnz - end
+                weighted += not np.isnan(weight)
+                space.target[rows], space.weight[rows] = label, weight
+                space.written[rows] = written
+                rows += 1
+                space.indptr[rows] = end
+            elif bad < space.bad.shape[0]:
+                space.bad[bad, 0], space.bad[bad, 1], space.bad[bad, 2] = fault, where, line
+            bad += fault != 0
+        while text[at] != _NEWLINE:
+            at += 1
+        at, line = at + 1, line + 1
+    return Counts(rows, bad, n_hard, merged, weighted)

@@ -1,0 +1,204 @@
+"""What to know before a training begins, in sentences: one of fact, one of what helps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.rows.units import remedy, unlike_columns
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.sizes import format_passes
+from fewpass.pipeline.training.planning.auto import method
+from fewpass.pipeline.training.planning.clustering import clustering_warning
+from fewpass.pipeline.training.planning.forecast import Forecast
+from fewpass.pipeline.training.planning.ill_conditioned import (
+    HEAVY_TAIL,
+    UNIT_ROWS,
+    Columns,
+    ill_conditioned,
+)
+from fewpass.pipeline.training.planning.job import make_job, streaming, with_method_chosen
+from fewpass.pipeline.training.span import Job
+from fewpass.solvers.estimates.expected_passes import (
+    Conditioning,
+    conditioning,
+    slowness,
+    slowness_for,
+)
+from fewpass.solvers.losses import Problem
+from fewpass.solvers.protocol import ProblemStats
+from fewpass.solvers.registry import DUAL, PRIMAL, method_class
+
+MANY_PASSES = 100
+FEW_PASSES = 30  # what a larger lam is proposed for
+TIGHT = 0.75  # of the passes allowed: where as many are usual, they may be too few
+BETTER = 0.5  # a cure is named when it leaves at most that share of the passes
+STANDARD = "standard"
+
+
+def warnings(plan: TrainingPlan, job: Job, foreseen: Forecast) -> list[str]:
+    """Return what `fewpass train` says before it begins: why it may not come to its end."""
+    sorted_rows = clustering_warning(job.dataset.manifest, job.windows)
+    plan = with_method_chosen(plan, job.dataset)
+    said = [sorted_rows] if sorted_rows else []
+    if plan.tol is not None:
+        said += _out_of_reach(plan, plan.tol, job, foreseen)
+    if plan.tol is not None and visits_chunks_alone(plan, job):
+        said.append(
+            "A window holds one chunk, so that the same rows meet in every pass: dual ascent then "
+            "takes about twice the passes, and up to four times. Raise `memory`, or ingest with "
+            "smaller chunks (`chunk_bytes`)."
+        )
+    if getattr(plan.solver, "batch", None) == "naive":
+        said.append(
+            "Naive batches step too far where rows are alike, and may circle or diverge. They are "
+            "there to be compared with; use `solver.batch=aggressive`."
+        )
+    columns = Columns(lambda: unlike_columns(job.dataset), remedy(job.dataset.manifest.layout))
+    kind = streaming(plan).kind
+    return [*said, *ill_conditioned(job.problem, job.stats, kind, plan.passes, columns)]
+
+
+def visits_chunks_alone(plan: TrainingPlan, job: Job) -> bool:
+    """Whether a dual method's windows cannot be drawn anew, as each is one chunk of several."""
+    windows = job.windows
+    several = windows.n_chunks > windows.streams
+    dual = streaming(plan).certify_pass is not None
+    return several and windows.chunks_per_window == 1 and dual
+
+
+def _out_of_reach(plan: TrainingPlan, tol: float, job: Job, foreseen: Forecast) -> Iterator[str]:
+    """Yield the sentence that says why a tolerance may not be certified in the passes allowed."""
+    by_dual_gap, usual = streaming(plan).certify_pass is not None, foreseen.usual_passes
+    enough, solver = foreseen.theory_passes, foreseen.solver
+    if not job.problem.loss.is_smooth and not by_dual_gap:
+        yield (
+            f"{solver} cannot certify {tol:g}: the hinge has a kink, where gradients prove "
+            f"nothing. Use `solver={DUAL}`, whose certificate holds for it, or "
+            "`loss=smoothed_hinge`."
+        )
+    elif usual is not None and usual > TIGHT * plan.passes:
+        allows = f"but `passes` allows {plan.passes}"
+        if usual <= plan.passes:
+            allows = f"and `passes` allows {plan.passes}, which may be too few"
+        yield (
+            f"A certificate of {tol:g} usually takes about {format_passes(usual)} here, {allows}. "
+            "Raise it, ask for a larger `tol`, or see what fewpass plan advises."
+        )
+    elif method_class(streaming(plan).kind).is_sublinear:
+        yield (
+            f"The excess of {solver} falls like one over the number of passes, and its "
+            f"certificate no faster. `solver={DUAL}` proves {tol:g} sooner."
+        )
+    elif usual is None and (enough is None or enough > plan.passes):
+        yield from _not_foreseen(plan, tol, job, foreseen)
+
+
+def _not_foreseen(plan: TrainingPlan, tol: float, job: Job, foreseen: Forecast) -> Iterator[str]:
+    if conditioning(job.problem, job.stats) is None:  # a kink, or too small a lam: nothing is known
+        return
+    kind, best = best_method(job.problem, job.stats, tol)
+    fits = _if_it_fits(kind, plan, job)
+    if plan.passes == 1:  # `passes` decided on the method, too
+        yield (
+            f"Whether one pass comes to a certificate of {tol:g} cannot be foreseen. With more "
+            f"`passes`, {kind} usually takes about {best:.0f}{fits}."
+        )
+        return
+    yield (
+        f"Whether {foreseen.solver} comes to a certificate of {tol:g} in {plan.passes} passes "
+        f"cannot be foreseen. `solver={kind}` usually takes about {best:.0f}{fits}."
+    )
+
+
+def _if_it_fits(kind: str, plan: TrainingPlan, job: Job) -> str:
+    """Say so where a method needs more memory than there is; nothing where it fits."""
+    try:
+        make_job(plan.model_copy(update={"solver": method(kind)}), job.dataset)
+    except BadInput:
+        return ", but needs more `memory`"
+    return ""
+
+
+def advice(plan: TrainingPlan, job: Job, foreseen: Forecast) -> list[str]:
+    """Return the warnings and what would make the training shorter or surer."""
+    plan = with_method_chosen(plan, job.dataset)
+    return [*warnings(plan, job, foreseen), *_hints(plan, job, foreseen)]
+
+
+def _hints(plan: TrainingPlan, job: Job, foreseen: Forecast) -> Iterator[str]:
+    known = conditioning(job.problem, job.stats)
+    if known is None:  # a kink, or lam is too small for anything to be foreseen
+        return
+    if plan.tol is not None:
+        yield from _shorter(plan, job, known, foreseen)
+    if method_class(streaming(plan).kind).halves_steps and known.largest > HEAVY_TAIL * known.mean:
+        yield (
+            f"The longest row's loss is {known.largest / known.mean:.0f} times as curved as the "
+            "mean, so the first step may be too long; each halving costs an epoch. "
+            f"Ingest with `scale={UNIT_ROWS}` to avoid it."
+        )
+
+
+def _shorter(
+    plan: TrainingPlan, job: Job, known: Conditioning, foreseen: Forecast
+) -> Iterator[str]:
+    assert plan.tol is not None
+    usual, (kind, best) = foreseen.usual_passes, best_method(job.problem, job.stats, plan.tol)
+    if usual is not None and best <= BETTER * usual:
+        yield f"`solver={kind}` usually takes about {format_passes(best)} to {plan.tol:g}."
+    if min(best, usual or best) > MANY_PASSES:
+        yield from _cures(plan.tol, job, known, best)
+
+
+def _cures(tol: float, job: Job, known: Conditioning, best: float) -> Iterator[str]:
+    yield (
+        f"The problem is hard: the mean curvature over lam is {known.mean / known.mu:.2g}, "
+        f"{slowness_of(known, job.stats.n):.3g} times the number of rows. What helps is rows of "
+        "smaller norm, a larger `lam`, or a larger `tol`."
+    )
+    for scale, square in scaled_squares(job).items():
+        scaled = job.stats._replace(mean_square=square, max_square=square, sigma_square=square)
+        kind, passes = best_method(job.problem, scaled, tol)
+        if passes <= BETTER * best:
+            usual = format_passes(passes)
+            yield f"Ingested with `scale={scale}`, {kind} usually takes about {usual}."
+    lam = lam_for(FEW_PASSES, known, job.stats.n, tol)
+    if lam is not None:
+        yield (
+            f"With `lam={lam:.1g}` ({lam * job.stats.n:.2g}/n) {PRIMAL} usually takes about "
+            f"{FEW_PASSES} passes; the model is then another."
+        )
+
+
+def best_method(problem: Problem, stats: ProblemStats, tol: float) -> tuple[str, float]:
+    """Return which method of many passes usually takes the fewest, and how many."""
+    single = stats._replace(streams=1, stream_rows=stats.n)
+    passes = {
+        solver.kind: solver.expected_passes(problem, single, tol).usual
+        for solver in (method_class(word)() for word in (PRIMAL, DUAL))
+    }
+    known = {kind: number for kind, number in passes.items() if number is not None}
+    return min(known.items(), key=lambda item: item[1])
+
+
+def slowness_of(known: Conditioning, n: int) -> float:
+    """K of S2GD's default step."""
+    return slowness(1.0 / (4.0 * known.mean), known.mu, n)
+
+
+def scaled_squares(job: Job) -> dict[str, float]:
+    """Return what mean ||x||^2 would be by the other scalings that `fewpass ingest` offers."""
+    manifest = job.dataset.manifest
+    others = {UNIT_ROWS: 1.0}
+    if manifest.layout == "dense":
+        others[STANDARD] = float(manifest.n_features)
+    return {kind: square for kind, square in others.items() if kind != manifest.scaling.kind}
+
+
+def lam_for(passes: float, known: Conditioning, n: int, tol: float) -> float | None:
+    """Return the lam with which S2GD usually takes that many passes, if there is one."""
+    K = slowness_for(passes, tol)
+    if K is None or K * n <= 1.0:
+        return None
+    return (known.mean - known.mu) / (K * n - 1.0)  # K = (data's curvature + lam) / (lam n)

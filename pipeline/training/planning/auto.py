@@ -1,0 +1,242 @@
+"""`auto`: which method a plan is trained with, and when to fall back on another.
+
+Without a tolerance, or in one pass, the several learners of `onepass`: nothing comes nearer by
+then.  Averaged SGD alone for very many models, and where their states do not fit into the memory.
+
+To a tolerance, Newton's method where the loss is smooth and columns are few, whatever their scales,
+unless rows are read anew in every pass and dual ascent is foreseen to take fewer; else dual
+coordinate ascent with a proximal centre, which finds out by its certificate how hard the problem
+is.  S2GD+ goes before it only where rows stay in memory, are short beside lam, and its cheaper
+passes (solvers/estimates/expected_passes.py) are foreseen to take less.  Where rows lie sorted it
+does not: its averages count on a random order.  Plain SDCA takes less memory, and is taken where
+that is short.
+
+All of it follows from the plan and from what ingest measured, and is written down in the run's
+record, so that a run goes on with what it began with.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from fewpass.pipeline.settings.methods import Method
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.sizes import format_passes
+from fewpass.pipeline.training.planning.rate import Marks, left_passes, rate
+from fewpass.solvers.estimates.expected_passes import conditioning
+from fewpass.solvers.losses import Problem
+from fewpass.solvers.protocol import ProblemStats
+from fewpass.solvers.registry import (
+    DUAL,
+    ONE_LEARNER,
+    PRIMAL,
+    SECOND_ORDER,
+    SEVERAL_LEARNERS,
+    SMALLER_DUAL,
+    method_class,
+)
+
+FEW_MODELS = 4  # of onepass: each may have a streaming Newton, as one alone
+MOST_MODELS = 64  # of onepass: beyond, averaged SGD, which takes a ninth of the time for many
+FEW_COLUMNS = 500  # up to here a row's share of the matrix of columns by columns is bearable
+MORE_COLUMNS = 1000  # the same where K is above HARD: there nothing else comes to a certificate
+HARD = 1e4
+SHORT = 1.0  # K of rows that are short beside lam
+CHEAPER = 0.7  # a pass of s2gd+ beside one of psdca in memory: half are reductions, which do not
+# wait for each other's rows
+FAR_BEHIND = 2.0  # times what is foreseen to be left
+PATIENCE = 2.0  # times what is foreseen, before a method is judged
+NOTHING = 1.0 - 1e-9  # relative gap
+IN_GROUPS = "for some classes at a time, as no method fits all of them into the memory"
+KINKED = f"{DUAL}, as no gradient certifies a loss with a kink"
+
+
+def method(word: str, **settings: Any) -> Method:
+    """Return a method, its class imported only now: each brings kernels of its own."""
+    found: Method = method_class(word)(**settings)
+    return found
+
+
+class MethodChoice(BaseModel):
+    """What `auto` came to."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    methods: tuple[Method, ...]
+    """The method to train with, then the one to fall back on, if there is one."""
+    reason: str
+    """A sentence."""
+
+    def plan(self, plan: TrainingPlan, number: int = 0) -> TrainingPlan:
+        """Return the plan with one of the methods in place of `auto`."""
+        return plan.model_copy(update={"solver": self.methods[number]})
+
+
+def choose(
+    plan: TrainingPlan,
+    problem: Problem,
+    stats: ProblemStats,
+    *,
+    sorted_rows: bool,
+    resident: bool,
+    fits: Callable[[Method], bool],
+    fits_in_groups: Callable[[Method], bool] = lambda _: False,
+    models: int = 1,
+) -> MethodChoice:
+    """Choose a plan's method.
+
+    Parameters
+    ----------
+    plan
+        Tolerance and passes decide whether one pass is enough.
+    problem, stats
+        Loss, lam, rows, norms, streams: what the passes of a method follow from.
+    sorted_rows
+        Whether windows of rows do not stand for the whole set.
+    resident
+        Whether rows stay in memory from pass to pass.
+    fits
+        Whether a method's state fits into the plan's memory.
+    fits_in_groups
+        Whether it does where classes are trained in groups, one after the other.
+    models
+        How many are trained together: classes times values of lam.
+    """
+    if plan.tol is None or plan.passes == 1:
+        return for_one_pass("no tolerance" if plan.tol is None else "one pass", stats, fits, models)
+    if not problem.loss.is_smooth:
+        return for_a_kink(problem.loss.name, fits, fits_in_groups)
+    if conditioning(problem, stats) is None:
+        return MethodChoice(
+            methods=(method(DUAL),), reason=f"{DUAL}, as lam is too small to foresee more"
+        )
+    known = {"resident": resident, "sorted_rows": sorted_rows}
+    wanted = list(candidates(problem, stats, plan.tol, **known))
+    fitting = [one for one in wanted if fits(one)][:2]
+    if not fitting:
+        return where_memory_is_short(wanted, fits, fits_in_groups)
+    usual = [passes_of(one, problem, stats, plan.tol) for one in fitting]
+    reason = f"{fitting[0].kind}, usually about {format_passes(usual[0])} to {plan.tol:g}"
+    if len(fitting) > 1:
+        reason += f"; {fitting[1].kind} about {usual[1]:.0f}"
+    return MethodChoice(methods=tuple(fitting), reason=reason)
+
+
+def where_memory_is_short(
+    wanted: list[Method], fits: Callable[[Method], bool], fits_in_groups: Callable[[Method], bool]
+) -> MethodChoice:
+    """Choose where none of the wanted methods fits: a smaller state, or fewer classes at a time."""
+    if fits(method(SMALLER_DUAL)):
+        reason = f"{SMALLER_DUAL}, as {DUAL} does not fit into the memory"
+        return MethodChoice(methods=(method(SMALLER_DUAL),), reason=reason)
+    for one in wanted:
+        if fits_in_groups(one):
+            return MethodChoice(methods=(one,), reason=f"{one.kind}, {IN_GROUPS}")
+    return MethodChoice(
+        methods=(method(ONE_LEARNER),),
+        reason=f"{ONE_LEARNER}, as no other method fits into the memory",
+    )
+
+
+def for_one_pass(
+    asked: str, stats: ProblemStats, fits: Callable[[Method], bool], models: int
+) -> MethodChoice:
+    """Choose several learners side by side, averaged SGD alone where they cannot be run.
+
+    Streaming Newton is left out where that of all models would be too much work together.
+    """
+    most_work = method_class(SEVERAL_LEARNERS).most_work
+    bearable = models <= FEW_MODELS or models * stats.n * stats.d**2 <= most_work
+    learners: dict[str, Any] = {} if bearable else {"newton_columns": 0}
+    if models > MOST_MODELS:
+        why = f"is not taken for {models} models"
+    elif stats.columns is None:
+        why = "needs statistics of the columns"
+    elif not fits(method(SEVERAL_LEARNERS, **learners)):
+        why = "does not fit into the memory"
+    else:
+        return MethodChoice(
+            methods=(method(SEVERAL_LEARNERS, **learners),),
+            reason=f"{SEVERAL_LEARNERS}, as {asked} was asked for",
+        )
+    return MethodChoice(
+        methods=(method(ONE_LEARNER),),
+        reason=f"{ONE_LEARNER}, as {asked} was asked for, and {SEVERAL_LEARNERS} {why}",
+    )
+
+
+def for_a_kink(
+    loss: str, fits: Callable[[Method], bool], fits_in_groups: Callable[[Method], bool]
+) -> MethodChoice:
+    """Choose among the methods whose certificate does not go by gradients."""
+    kinked, smaller = (
+        method(word, **method_class(word).better.get(loss, {})) for word in (DUAL, SMALLER_DUAL)
+    )
+    if fits(kinked):
+        return MethodChoice(methods=(kinked,), reason=KINKED)
+    if fits(smaller):
+        reason = f"{SMALLER_DUAL}, as {DUAL} does not fit into the memory"
+        return MethodChoice(methods=(smaller,), reason=reason)
+    grouped = fits_in_groups(kinked)
+    return MethodChoice(methods=(kinked,), reason=f"{DUAL}, {IN_GROUPS}" if grouped else KINKED)
+
+
+def candidates(
+    problem: Problem, stats: ProblemStats, tol: float, *, resident: bool, sorted_rows: bool
+) -> Iterator[Method]:
+    """Yield the methods for a smooth loss, first choice first."""
+    known = conditioning(problem, stats)
+    assert known is not None, "asked before"
+    K, dual, primal = known.slowness(stats.n), method(DUAL), method(PRIMAL)
+    few = stats.d <= (MORE_COLUMNS if K > HARD else FEW_COLUMNS)
+    if few:
+        columns = method(SECOND_ORDER)
+        fewer = passes_of(dual, problem, stats, tol) < passes_of(columns, problem, stats, tol)
+        yield from (dual, columns) if fewer and not resident else (columns, dual)
+        return
+    if resident and not sorted_rows and K < SHORT:
+        cost = CHEAPER * passes_of(primal, problem, stats, tol)
+        if cost < passes_of(dual, problem, stats, tol):
+            yield primal
+    yield dual
+
+
+def passes_of(solver: Method, problem: Problem, stats: ProblemStats, tol: float) -> float:
+    """Return how many passes a method usually takes; infinitely many where nothing is known."""
+    usual = solver.expected_passes(problem, stats, min(tol, NOTHING)).usual
+    return math.inf if usual is None else usual
+
+
+def far_behind(
+    choice: MethodChoice,
+    problem: Problem,
+    stats: ProblemStats,
+    tol: float,
+    marks: Marks,
+    most: float,
+) -> str | None:
+    """Say in a sentence why the second method should go on; None while it should not.
+
+    It should when the last three passes brought so little that what is left, at that rate, is
+    twice what was foreseen and more than all that the other usually takes, which must be among the
+    passes that may be made.  What gradients prove may stand still for long before it falls: so
+    patience.
+    """
+    first, second = choice.methods
+    if (gained := rate(marks)) is None:
+        return None
+    now, left = marks[-1], left_passes(marks, tol)
+    so_far = passes_of(first, problem, stats, 10.0**-now.digits)
+    whole, other = (passes_of(one, problem, stats, tol) for one in choice.methods)
+    if now.passes < PATIENCE * whole or other > most:
+        return None
+    if left is not None and (left < FAR_BEHIND * (whole - so_far) or left < 1.0 + other):
+        return None
+    return (
+        f"{first.kind} gained {gained:.2g} digits a pass in the last three passes, too few for the "
+        f"{-math.log10(tol) - now.digits:.2g} that are missing; {second.kind} goes on from there."
+    )

@@ -1,0 +1,91 @@
+"""Whether the rows of an unshuffled data set lie sorted, told by the chunks' sums.
+
+Methods that go through the rows in stored order, or through random windows of them, count on
+every window being like the whole.  On rows sorted by label they stand still or move away from the
+optimum, whatever the order inside a window (docs/evidence.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from fewpass.pipeline.rows.windows import WindowPlan
+from fewpass.storage.manifest import Labels, Manifest, Values
+
+CLUSTERED = 0.05  # share of the variance that lies between chunks
+DEVIATIONS = 5.0  # of what a random order leaves between them
+ENOUGH_IN_MEMORY = 0.2  # of the rows in one window: more passes, but they arrive
+
+
+class Clustering(NamedTuple):
+    """Share of the variance that lies between chunks, beyond what a random order leaves."""
+
+    targets: float
+    norms: float  # of ||x||^2
+
+    @property
+    def found(self) -> bool:
+        """Whether chunks differ enough to matter."""
+        return max(self) > CLUSTERED
+
+
+def clustering(manifest: Manifest) -> Clustering:
+    """Compare the chunks' means of targets and of squared norms with those of the whole."""
+    chunks, norms = manifest.chunks, manifest.norms
+    return Clustering(
+        targets=between_share(chunks.rows, chunks.target_sum, target_variance(manifest.targets)),
+        norms=between_share(
+            chunks.rows, chunks.sum_square, norms.mean_fourth - norms.mean_square**2
+        ),
+    )
+
+
+def between_share(rows: Sequence[int], sums: Sequence[float], variance: float) -> float:
+    """Return the part of a variance that lies between chunks; 0 where chance explains it.
+
+    Under a random order the sum of squares between K chunks, over the variance, has mean K - 1 and
+    variance about 2 (K - 1).
+    """
+    n, totals = np.asarray(rows, float), np.asarray(sums)
+    if variance <= 0.0 or len(n) < 2:
+        return 0.0
+    mean = totals.sum() / n.sum()
+    between = float(n @ (totals / n - mean) ** 2) / variance
+    chance = len(n) - 1 + DEVIATIONS * math.sqrt(2.0 * (len(n) - 1))
+    return between / float(n.sum()) if between > chance else 0.0
+
+
+def target_variance(targets: Labels | Values) -> float:
+    """Variance of the stored targets: of the positions of labels, or of numbers."""
+    if isinstance(targets, Values):
+        return targets.variance
+    counts, codes = np.asarray(targets.counts, float), np.arange(len(targets.counts))
+    mean = float(counts @ codes) / counts.sum()
+    return float(counts @ (codes - mean) ** 2 / counts.sum())
+
+
+def clustering_warning(manifest: Manifest, windows: WindowPlan) -> str | None:
+    """Say what is wrong with the order of the rows, and what helps; None when nothing is.
+
+    One window that holds everything is permuted as a whole, so that no order can harm.
+    """
+    in_memory = min(1.0, windows.chunks_per_window / windows.n_chunks)
+    if manifest.shuffle.seed is not None or in_memory == 1.0:
+        return None
+    found = clustering(manifest)
+    if not found.found:
+        return None
+    what = "targets" if found.targets >= found.norms else "row norms"
+    harm, cure = "Training takes more passes for it", ""
+    if in_memory < ENOUGH_IN_MEMORY:
+        harm = "Training may stand still or diverge"
+        cure = f", or give `memory` enough for {ENOUGH_IN_MEMORY:.0%} of the rows in a window"
+    return (
+        f"The rows are stored sorted: {max(found):.0%} of the variance of their {what} lies "
+        f"between chunks, and a window holds {in_memory:.0%} of the rows. {harm}. Ingest again "
+        f"without `shuffle=false`{cure}."
+    )

@@ -1,0 +1,111 @@
+"""How much rows that come together have in common: what a shuffle buffer leaves of an order.
+
+A source is read once, in its order; only rows of one buffer are permuted.  Where the means of the
+targets differ between groups by more than chance, the source is sorted, by label or by time.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, NamedTuple
+
+from pydantic import Field
+
+from fewpass.pipeline.training.planning.clustering import CLUSTERED, DEVIATIONS
+
+Count = Annotated[int, Field(ge=0, le=1 << 62)]
+
+
+class Mixing(NamedTuple):
+    """Sums over groups of rows, from which the share of the variance between them follows."""
+
+    groups: Count = 0
+    rows: Count = 0
+    total: float = 0.0  # of y
+    squares: float = 0.0  # of y^2
+    between: float = 0.0  # sum over groups of (sum of y)^2 / rows
+
+    def add(self, rows: int, total: float, squares: float) -> Mixing:
+        """Count one more group in."""
+        if not rows:
+            return self
+        return Mixing(
+            self.groups + 1, self.rows + rows, self.total + total, self.squares + squares,
+            self.between + total * total / rows,
+        )  # fmt: skip
+
+    @property
+    def share(self) -> float:
+        """Share of the variance of y that lies between groups; 0 where chance explains it.
+
+        Of K groups in random order the sum of squares between them, over the variance, has the
+        mean K - 1 and a variance of about 2 (K - 1).
+        """
+        if self.groups < 2:
+            return 0.0
+        mean, variance = self.total / self.rows, self._variance
+        if not self.varies:
+            return 0.0
+        found = (self.between - self.rows * mean * mean) / variance
+        chance = self.groups - 1 + DEVIATIONS * math.sqrt(2.0 * (self.groups - 1))
+        return found / self.rows if found > chance else 0.0
+
+    @property
+    def _variance(self) -> float:
+        mean = self.total / max(self.rows, 1)
+        return self.squares / max(self.rows, 1) - mean * mean
+
+    @property
+    def varies(self) -> bool:
+        """Whether not all targets are the same."""
+        return self._variance > 1e-12 * (self.squares / max(self.rows, 1))
+
+    @property
+    def sorted(self) -> bool:
+        """Whether groups differ enough to matter."""
+        return self.share > CLUSTERED
+
+
+class LossDrift(NamedTuple):
+    """Whether rows get harder: mean losses of buffers before their rows were learnt from."""
+
+    loss: float = 0.0  # sum so far
+    n_monitored: Count = 0  # rows that it is of
+
+    def rises(self, loss: float, n_monitored: int) -> bool:
+        """Say whether a buffer's mean loss is far above that of all before, by more than chance.
+
+        Losses of single rows are taken to vary by as much as their mean.
+        """
+        if not (self.n_monitored and n_monitored):
+            return False
+        chance = 1.0 + DEVIATIONS / math.sqrt(n_monitored)
+        return loss / n_monitored > max(RISEN, chance) * self.loss / self.n_monitored
+
+
+RISEN = 1.25
+
+
+def advice(memory_told: str) -> str:
+    """Say what helps where a buffer does not mix what is sorted."""
+    return (
+        f"Give more than {memory_told} of memory, shuffle the source, or train on a data set: an "
+        "ingest puts all rows in random order (`keep`)."
+    )
+
+
+def sorted_sentence(found: Mixing, memory_told: str) -> str:
+    """Say that buffers differ in their targets, and what helps."""
+    return (
+        f"The source is sorted: {found.share:.0%} of the variance of its targets lies between "
+        f"{found.groups} buffers, so that late rows count for more than early ones. "
+        f"{advice(memory_told)}"
+    )
+
+
+def drift_sentence(before: float, now: float, memory_told: str) -> str:
+    """Say that rows became harder, and what helps."""
+    return (
+        f"Rows became harder: their loss before they were learnt from rose from {before:.4g} to "
+        f"{now:.4g}, as in a source sorted by time. {advice(memory_told)}"
+    )

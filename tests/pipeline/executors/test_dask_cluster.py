@@ -1,0 +1,393 @@
+"""A cluster of real processes over TLS: `dask scheduler`, `dask worker`, kill -9, and the page."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from distributed.security import Security
+
+from fewpass.pipeline.dashboard.learning import learning
+from fewpass.pipeline.executors.executor import open_executor
+from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.training_run import TrainingRun
+from testing.datasets import make
+from testing.far_away import far_away
+from testing.prefect_server import PROJECT, free_port, kill, start, stop, wait_for
+
+DASK = str(Path(sys.executable).with_name("dask"))
+FEWPASS = str(Path(sys.executable).with_name("fewpass"))
+CHROMIUM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
+needs_browser = pytest.mark.skipif(
+    CHROMIUM is None and "CI" not in os.environ, reason="needs a Chromium to look at the page"
+)
+PLAN = {
+    "passes": 16,
+    "lam": "10/n",
+    "memory": "97MB",
+    "snapshot_every": 0.3,
+    "streams": 2,
+    "certify": True,
+}
+pytestmark = pytest.mark.timeout(600)
+
+
+class Cluster:
+    """A scheduler and workers, each a process of its own, that talk over TLS."""
+
+    def __init__(self, folder):
+        self.folder, self.port, self.page_port = folder, free_port(), free_port()
+        self.address = f"tls://127.0.0.1:{self.port}"
+        self.page = f"http://127.0.0.1:{self.page_port}/fewpass"
+        made = Security.temporary()
+        files = {
+            "ca": made.tls_ca_file,
+            "cert": made.tls_scheduler_cert,
+            "key": made.tls_scheduler_key,
+        }
+        for name, text in files.items():
+            (folder / f"{name}.pem").write_text(text)
+        self.environment = os.environ | {"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "5s"}
+        self.scheduler, self.workers = None, []
+
+    def tls(self, ca, cert, key):
+        """The files, as options of those names."""
+        names = {ca: "ca", cert: "cert", key: "key"}
+        return [
+            w for option, name in names.items() for w in (option, str(self.folder / f"{name}.pem"))
+        ]
+
+    def start_scheduler(self):
+        self.scheduler = start(
+            [DASK, "scheduler", "--host", "127.0.0.1", "--port", str(self.port), "--protocol", "tls",
+             "--dashboard-address", f"127.0.0.1:{self.page_port}",
+             "--preload", "fewpass.pipeline.dashboard.routes",
+             *self.tls("--tls-ca-file", "--tls-cert", "--tls-key")],
+            self.environment, self.folder / "scheduler.log",
+        )  # fmt: skip
+        wait_for(self.answers, 60, "the scheduler")
+
+    def answers(self):
+        assert self.scheduler.poll() is None, (self.folder / "scheduler.log").read_text()
+        try:
+            return self.numbers() is not None
+        except OSError:
+            return False
+
+    def start_worker(self):
+        self.workers.append(start(
+            [DASK, "worker", self.address, "--no-nanny", "--nthreads", "1", "--memory-limit", "0",
+             "--host", "127.0.0.1", "--no-dashboard",
+             *self.tls("--tls-ca-file", "--tls-cert", "--tls-key")],
+            self.environment, self.folder / "workers.log",
+        ))  # fmt: skip
+
+    def numbers(self, which=0):
+        with urllib.request.urlopen(
+            f"{self.page}/numbers.json?which={which}", timeout=30
+        ) as answer:
+            return json.load(answer)
+
+    def fewpass(self, *words, tls=True):
+        files = self.tls("--tls-ca", "--tls-cert", "--tls-key") if tls else []
+        return [FEWPASS, *words, "--json", "--scheduler", self.address, *files]
+
+    def run(self, *words, **how):
+        return subprocess.run(
+            self.fewpass(*words, **how), env=self.environment, cwd=PROJECT, capture_output=True,
+            text=True, timeout=240,
+        )  # fmt: skip
+
+    def stop(self):
+        for process in [*self.workers, self.scheduler]:
+            stop(process)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    cluster = Cluster(tmp_path_factory.mktemp("cluster"))
+    cluster.start_scheduler()
+    cluster.start_worker()
+    cluster.start_worker()
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture
+def rows(tmp_path):
+    """A data set that does not fit into memory and comes slowly: a training on it lasts."""
+    make(tmp_path / "set", n=9000, d=40, chunk_rows=500)
+    with far_away(tmp_path / "set") as rows:
+        rows.wait = 0.075
+        yield rows
+
+
+def test_kill_two_workers_and_the_scheduler_in_one_run(cluster, rows, tmp_path):
+    quiet = TrainingRun.start(
+        TrainingPlan(dataset=str(tmp_path / "set"), **PLAN), str(tmp_path / "quiet"), InProcess()
+    )
+    for _ in quiet:
+        pass
+    (tmp_path / "plan.toml").write_text(
+        "".join(f"{name} = {json.dumps(value)}\n" for name, value in PLAN.items())
+    )
+    run = tmp_path / "run"
+    with (tmp_path / "said").open("w") as said:
+        training = subprocess.Popen(
+            cluster.fewpass("train", rows.url, str(run), "--config", str(tmp_path / "plan.toml")),
+            env=cluster.environment, stdout=subprocess.DEVNULL, stderr=said,
+        )  # fmt: skip
+
+    def snapshot(number):
+        assert training.poll() is None, (tmp_path / "said").read_text()
+        wait_for((run / f"snapshots/{number:06d}/manifest.json").exists, 90, f"snapshot {number}")
+
+    snapshot(2)
+    for victim in list(cluster.workers):
+        seen = int(max(p.name for p in (run / "snapshots").iterdir()))
+        kill(victim)
+        cluster.start_worker()
+        snapshot(seen + 1)  # it went on without the dead one
+    kill(cluster.scheduler)
+    assert training.wait(120) == 1
+    text = (tmp_path / "said").read_text()
+    assert "scheduler is gone" in text, text
+    assert "Traceback" not in text
+
+    rows.wait = 0.0
+    cluster.start_scheduler()  # the workers come back by themselves, or these do
+    cluster.start_worker()
+    done = cluster.run("resume", str(run))
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    for name in ("weights_sha256", "objective", "rows_seen"):
+        assert told[name] == getattr(quiet.result, name), name
+
+    shown = cluster.numbers()
+    assert shown["runs"] == [str(run)]
+    assert (shown["state"], shown["method"]) == ("finished", "asgd")
+    assert shown["certificates"][-1]["objective"] == quiet.result.objective
+    assert shown["done"] == pytest.approx(PLAN["passes"])
+    assert len(shown["workers"]) >= 3
+    assert 0.0 < shown["shares"]["all"]["step"] <= 1.0
+    assert all(
+        shown["shares"]["all"][part] >= 0.0 for part in ("read", "decode", "permute", "wait")
+    )
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        cluster.numbers(7)
+    with urllib.request.urlopen(f"{cluster.page}/metrics", timeout=30) as answer:
+        assert f'fewpass_passes{{run="{run}"}} {PLAN["passes"]}' in answer.read().decode()
+
+
+def test_who_has_no_certificate_is_refused(cluster, tmp_path):
+    dataset = make(tmp_path / "set", n=500).folder.url
+    done = cluster.run("train", dataset, str(tmp_path / "run"), tls=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--tls-ca" in done.stderr
+    in_the_clear = cluster.address.replace("tls://", "tcp://")
+    command = [FEWPASS, "train", dataset, str(tmp_path / "run"), "--scheduler", in_the_clear]
+    done = subprocess.run(
+        command, env=cluster.environment, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 1
+    assert f"No Dask scheduler answers at {in_the_clear}" in done.stderr
+    assert "If it talks over TLS, its address begins with tls://." in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def certificates(folder, made):
+    """Files of an authority, and of a certificate and key that it signed, by their settings."""
+    texts = {
+        "tls_ca": made.tls_ca_file, "tls_cert": made.tls_client_cert, "tls_key": made.tls_client_key,
+    }  # fmt: skip
+    folder.mkdir()
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    return {name: str(folder / name) for name in texts}
+
+
+def test_a_wrong_certificate_is_refused_before_dask_tries(cluster, tmp_path, monkeypatch):
+    """Dask tries for half a minute what can never go well; so it is not even asked."""
+    import distributed
+
+    from fewpass.pipeline.errors import BadInput
+
+    ours = {f"tls_{name}": str(cluster.folder / f"{name}.pem") for name in ("ca", "cert", "key")}
+    strange = certificates(tmp_path / "strange", Security.temporary())
+    (tmp_path / "no.pem").write_text("hello")
+    monkeypatch.setattr(distributed, "Client", None)
+    for files, said in (
+        (strange, "is not signed by `tls_ca`"),
+        (strange | {"tls_ca": ours["tls_ca"]}, "refuses `tls_cert`"),
+        (ours | {"tls_cert": strange["tls_cert"]}, "go together"),
+        (ours | {"tls_key": str(tmp_path / "no.pem")}, "go together"),
+        (ours | {"tls_ca": str(tmp_path / "none.pem")}, "There is no file"),
+    ):
+        with (
+            pytest.raises(BadInput, match=said),
+            open_executor(Execution(scheduler=cluster.address, **files)),
+        ):
+            pass
+
+
+def test_a_scheduler_that_talks_in_the_clear_is_told_from_one_over_tls(cluster):
+    import distributed
+
+    from fewpass.pipeline.errors import BadInput
+
+    files = {f"tls_{name}": str(cluster.folder / f"{name}.pem") for name in ("ca", "cert", "key")}
+    with distributed.LocalCluster(
+        n_workers=0,
+        processes=False,
+        protocol="tcp",
+        host="127.0.0.1",
+        dashboard_address="127.0.0.1:0",
+    ) as plain:
+        address = plain.scheduler_address.replace("tcp://", "tls://")
+        with (
+            pytest.raises(BadInput, match="does not talk over TLS"),
+            open_executor(Execution(scheduler=address, **files)),
+        ):
+            pass
+
+
+def test_processes_started_here_talk_over_tls_when_asked(tmp_path):
+    plan = TrainingPlan(dataset=make(tmp_path / "set", n=500).folder.url)
+    with open_executor(Execution(workers=1, threads=1, encrypt=True)) as executor:
+        training = TrainingRun.start(plan, str(tmp_path / "run"), executor)
+        for _ in training:
+            pass
+        assert executor._client.scheduler.address.startswith("tls://127.0.0.1:")
+        with urllib.request.urlopen(executor.dashboard, timeout=30) as page:
+            assert b"<title>fewpass</title>" in page.read()
+
+
+def test_nothing_large_travels_through_the_scheduler(tmp_path):
+    """A task's message holds addresses and settings, whatever the data and the model weigh."""
+    from distributed.protocol.pickle import dumps
+
+    from fewpass.pipeline.training.planning.job import make_job
+
+    dataset = make(tmp_path / "set", n=4000, d=3000, chunk_rows=10)
+    job = make_job(TrainingPlan(dataset=dataset.folder.url), dataset)
+    assert len(dumps(job)) < 100_000
+    sizes = sum(path.stat().st_size for path in (tmp_path / "set").rglob("*") if path.is_file())
+    assert sizes > 20_000_000
+
+
+def test_the_page_counts_once_what_was_done_twice(tmp_path):
+    dataset = make(tmp_path / "set", n=2500, chunk_rows=30)
+    plan = TrainingPlan(dataset=dataset.folder.url, memory="96.1MB", passes=3, snapshot_every=1e-9)
+    for k, event in enumerate(TrainingRun.start(plan, str(tmp_path / "run"), InProcess())):
+        if k == 4:
+            assert learning(RunFolder(str(tmp_path / "run")))["state"] == "running"
+            break
+    assert learning(RunFolder(str(tmp_path / "run")))["state"] == "stopped"
+    resumed = TrainingRun.resume(str(tmp_path / "run"), InProcess())
+    for _ in resumed:
+        pass
+    told = learning(RunFolder(str(tmp_path / "run")))
+    rows = [point["rows"] for point in told["points"]]
+    assert rows == sorted(set(rows))
+    assert told["done"] == 3.0
+    assert told["state"] == "finished"
+    seconds = [point["seconds"] for point in told["points"]]
+    assert seconds == sorted(seconds)
+
+
+CHARTS = (
+    "against passes", "against seconds", "above the optimum, at most", "decays)", "Rows a second",
+    "as stored",
+)  # fmt: skip
+
+
+def seen(url, dataset="none"):
+    """The page as Chromium has it after some seconds."""
+    flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=6000"]
+    looked = subprocess.run(
+        [CHROMIUM, *flags, "--dump-dom", url], capture_output=True, text=True, timeout=120
+    )
+    page = looked.stdout
+    assert all(f"{title}</h2>" in page for title in CHARTS)
+    assert page.count("<svg") >= 4  # a run that took no two seconds has its speeds in words
+    assert "NaN" not in page
+    assert "http://" not in page.replace("http://www.w3.org/2000/svg", "").replace(dataset, "")
+    return page
+
+
+@needs_browser
+def test_the_page_of_a_finished_run_in_a_browser(tmp_path):
+    """It draws every panel, and nothing on it comes from elsewhere."""
+    dataset = make(tmp_path / "set", n=20000, d=40, chunk_rows=200).folder.url
+    plan = TrainingPlan(
+        dataset=dataset, **PLAN | {"passes": 12, "tol": 1e-9, "solver": {"kind": "s2gd+"}}
+    )
+    for _ in TrainingRun.start(plan, str(tmp_path / "run"), InProcess()):
+        pass
+    process = subprocess.Popen(
+        [FEWPASS, "dashboard", str(tmp_path / "run"), "--port", "0"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        page = seen(process.stdout.readline().strip())
+    finally:
+        process.kill()
+        process.communicate()
+    assert 'class="state finished"' in page
+    assert "12 of 12 passes" in page
+    assert "above the optimum" in page
+
+
+@needs_browser
+def test_the_page_of_a_running_run_in_a_browser(rows, tmp_path):
+    """On the dashboard of the training's own cluster: twice, and further the second time."""
+    words = ["--solver", "s2gd", "--tol", "1e-99", "--passes", "100000", "--memory", "97MB"]
+    words += ["--scheduler", "local"]
+
+    def found(kind):
+        return [e for e in RunFolder(str(tmp_path / "run")).events() if e["event"] == kind]
+
+    process = start(
+        [FEWPASS, "train", rows.url, str(tmp_path / "run"), *words], os.environ, tmp_path / "said"
+    )
+    try:
+        wait_for(lambda: len(found("certificate")) >= 3, 120, "what every chart needs")
+        address = found("start")[0]["dashboard"]
+        passes = []
+        for _ in range(2):
+            proven = len(found("certificate"))
+            wait_for(lambda n=proven: len(found("certificate")) > n, 120, "one more pass")
+            page = seen(address, rows.url)
+            assert 'class="state running"' in page
+            assert "above the optimum" in page
+            passes.append(float(re.search(r"([\d.e+]+) of 100000 passes", page)[1]))
+        assert 1.0 <= passes[0] < passes[1]
+    finally:
+        stop(process)
+
+
+def test_the_page_counts_passes_that_add_up(tmp_path):
+    """Reductions are passes, too: of a method of reductions alone, and of one that does both."""
+    dataset = make(tmp_path / "set", n=2500, chunk_rows=30).folder.url
+    for kind, passes in (("lbfgs", 5), ("s2gd+", 6), ("sdca", 3)):
+        plan = TrainingPlan(dataset=dataset, solver={"kind": kind}, passes=passes, tol=1e-99)
+        training = TrainingRun.start(plan, str(tmp_path / kind), InProcess())
+        for _ in training:
+            pass
+        told = learning(RunFolder(str(tmp_path / kind)))
+        assert told["done"] == training.result.passes
+        ends = [point["passes"] for point in told["points"]]
+        assert ends == sorted(ends)
+        assert all(end <= told["done"] for end in ends)

@@ -1,0 +1,125 @@
+"""Estimators that encode tables themselves, as the command line does."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from fewpass import LinearClassifier, LinearRegressor, from_run
+from fewpass.flows.cli import main
+from fewpass.pipeline.models.estimators.table_encoder import TableEncoder
+from fewpass.storage.dataset import Dataset
+from tests.pipeline.test_tables import people
+
+SETTINGS = {"tol": 1e-5, "encode": "auto"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("encode")
+    people(1200).to_csv(folder / "rows.csv", index=False)
+    source, data, run = (str(folder / name) for name in ("rows.csv", "data", "run"))
+    assert main(["ingest", source, data, "--label", "bought", "-q"]) == 0
+    options = ["--tol", "1e-5", "--passes", "1000", "--certify", "--scheduler", "none", "-q"]
+    assert main(["train", data, run, *options]) == 0
+    return folder
+
+
+def test_files_are_encoded_to_the_bits_of_the_command_line(folder, tmp_path):
+    found = LinearClassifier(**SETTINGS, folder=tmp_path / "own")
+    found.fit(folder / "rows.csv", "bought")
+    fingerprints = [
+        Dataset.open(str(place)).manifest.fingerprint for place in (folder / "data", found.dataset_)
+    ]
+    assert fingerprints[0] == fingerprints[1]
+    of_command = from_run(folder / "run")
+    np.testing.assert_array_equal(found.coef_, of_command[-1].coef_)
+    np.testing.assert_array_equal(found.intercept_, of_command[-1].intercept_)
+    frame = people(500, seed=3).drop(columns="bought")
+    np.testing.assert_array_equal(
+        found.decision_function(frame), of_command.decision_function(frame)
+    )
+    assert found.encoder_.recipe_ == of_command[0].recipe_
+    assert found.feature_names_in_.tolist() == found.encoder_.get_feature_names_out().tolist()
+
+
+def test_a_data_set_that_was_encoded_predicts_raw_rows(folder):
+    frame = people(500, seed=3)
+    found = LinearClassifier(**SETTINGS).fit(folder / "data")
+    expected = from_run(folder / "run").decision_function(frame)
+    np.testing.assert_array_equal(found.decision_function(frame), expected)
+
+
+def test_frames_are_encoded_as_by_the_transformer():
+    frame = people(1200)
+    X, y = frame.drop(columns="bought"), frame.bought
+    encoder = TableEncoder().fit(X)
+    found = LinearClassifier(**SETTINGS).fit(X, y)
+    expected = LinearClassifier(tol=1e-5).fit(encoder.transform(X), y)
+    np.testing.assert_array_equal(found.coef_, expected.coef_)
+    assert found.score(X[X.columns[::-1]], y) == expected.score(encoder.transform(X), y)
+
+
+def test_plain_numbers_stay_as_they_are():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=300), "b": rng.normal(size=300)})
+    y = frame.a - 2 * frame.b
+    found = LinearRegressor(encode="auto").fit(frame, y)
+    assert not hasattr(found, "encoder_")
+    np.testing.assert_array_equal(found.coef_, LinearRegressor().fit(frame, y).coef_)
+    encoded = LinearRegressor(encode="always").fit(frame, y)
+    assert encoded.encoder_.recipe_.outputs == ["a", "b"]
+
+
+def test_a_fit_anew_forgets_the_recipe():
+    frame = people(300)
+    rng = np.random.default_rng(0)
+    found = LinearClassifier(**SETTINGS).fit(frame.drop(columns="bought"), frame.bought)
+    assert hasattr(found, "encoder_")
+    found.fit(rng.normal(size=(100, 2)), np.arange(100) % 2)
+    assert not hasattr(found, "encoder_")
+
+
+def test_what_cannot_be_encoded_is_refused(folder):
+    frame = people(300)
+    X, y = frame.drop(columns="bought"), frame.bought
+    with pytest.raises(ValueError, match=r"partial_fit sees a batch\. Encode the batches with"):
+        LinearClassifier(encode="auto").partial_fit(X, y, classes=["no", "yes"])
+    dd = pytest.importorskip("dask.dataframe")
+    with pytest.raises(ValueError, match=r"X is a Dask collection\. Put a TableEncoder"):
+        LinearClassifier(encode="always").fit(dd.from_pandas(X, 2), dd.from_pandas(y, 2))
+    with pytest.raises(ValueError, match=r"encode is 'yes'\. Choose one of"):
+        LinearClassifier(encode="yes").fit(X, y)
+    with pytest.raises(ValueError, match=r"encode is 'yes'\. Choose one of"):
+        LinearClassifier(encode="yes").fit(folder / "rows.csv", "bought")
+    (folder / "plain.csv").write_text("x,y\n" + "".join(f"{k},{k % 2}\n" for k in range(200)))
+    assert main(["ingest", str(folder / "plain.csv"), str(folder / "plain"), "-q"]) == 0
+    with pytest.raises(ValueError, match=r"is a data set of numbers as they came\. Leave encode"):
+        LinearClassifier(encode="always").fit(folder / "plain")
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas])
+def test_targets_and_weights_are_columns_of_any_frame(kind):
+    frame = people(200)
+    frame["counts"] = np.arange(len(frame)) % 3 + 0.5
+    rest = kind(frame.drop(columns=["bought", "counts"]))
+    model = LinearClassifier(encode="auto").fit(rest, frame["bought"], frame["counts"].to_numpy())
+    named = LinearClassifier(encode="auto").fit(kind(frame), "bought", "counts")
+    np.testing.assert_array_equal(model.coef_, named.coef_)
+    assert named.score(kind(frame.drop(columns="counts")), "bought") == model.score(
+        rest, frame["bought"]
+    )
+    with pytest.raises(ValueError, match="no column 'z'"):
+        LinearClassifier().fit(kind(frame), "z")
+
+
+def test_cells_that_are_no_numbers_are_told_with_what_takes_them():
+    frame = people(50)
+    with pytest.raises(ValueError, match=r"hold words, dates or gaps .* encode='auto'"):
+        LinearClassifier().fit(frame.drop(columns="bought"), frame["bought"])
+    with pytest.raises(ValueError, match=r"NaN: values are missing. Fill them in"):
+        LinearClassifier().fit([[0.0], [np.nan]], [0, 1])
+    with pytest.raises(AttributeError) as refused:
+        LinearClassifier(loss="hinge").fit([[0.0], [1.0]], [0, 1]).predict_proba([[0.0]])
+    assert "scores and no probabilities" in str(refused.value.__cause__)

@@ -1,0 +1,69 @@
+"""Several lam in the same passes: each as if it were alone, the best on held-out rows kept."""
+
+import dask.array as da
+import numpy as np
+import pytest
+from sklearn.metrics import log_loss, mean_squared_error
+from sklearn.model_selection import train_test_split
+
+from fewpass.pipeline.models.estimators import LinearClassifier, LinearRegressor
+from tests.pipeline.models.estimators.test_estimators import rows
+
+LAMS = [1e-4, "0.5/n", 1e-2, 1.0]
+
+
+def split(n, y=None):
+    parts = train_test_split(np.arange(n), test_size=0.25, random_state=0, stratify=y)
+    return map(np.sort, parts)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize(("loss", "tol"), [("logistic", 1e-9), ("hinge", 1e-3)])
+def test_every_lam_is_trained_as_if_it_were_alone(classes, loss, tol):
+    X, y, _ = rows(classes=classes)
+    train, judge = split(len(X), y)
+    path = LinearClassifier(loss=loss, lam=LAMS, held_out=0.25, tol=tol).fit(X, y)
+    assert [found["lam"] for found in path.candidates_] == [1e-4, 0.5 / len(train), 1e-2, 1.0]
+    best = min(path.candidates_, key=lambda found: found["loss"])
+    assert path.lam_ == best["lam"]
+    assert path.certificate_ == best["gap"] <= tol
+    for lam, found in zip(LAMS, path.candidates_, strict=True):
+        alone = LinearClassifier(loss=loss, lam=lam, tol=tol).fit(X[train], y[train])
+        assert found["objective"] == pytest.approx(alone.objective_, abs=2.0 * tol)
+        assert 1.0 - found["error"] == pytest.approx(alone.score(X[judge], y[judge]), abs=0.02)
+        if loss == "logistic" and classes == 2:
+            there = log_loss(y[judge], alone.predict_proba(X[judge]))
+            assert found["loss"] == pytest.approx(there, rel=1e-4)
+        if lam == path.lam_ and loss == "logistic":
+            np.testing.assert_allclose(path.coef_, alone.coef_, atol=1e-4)
+
+
+def test_a_path_takes_the_passes_of_its_slowest_lam():
+    X, y, score = rows(2000)
+    alone = [LinearClassifier(lam=lam).fit(X, y).passes_ for lam in LAMS]
+    assert LinearClassifier(lam=LAMS, held_out=0.25).fit(X, y).passes_ <= max(alone) + 2
+    numbers = LinearRegressor(lam="1e-3,1,10", held_out=0.25).fit(X, score)
+    _, judge = split(len(X))
+    found = next(c["loss"] for c in numbers.candidates_ if c["lam"] == numbers.lam_)
+    assert 2.0 * found == pytest.approx(
+        mean_squared_error(score[judge], numbers.predict(X[judge])), rel=1e-9
+    )
+
+
+def test_rows_that_are_not_in_memory_are_held_out_as_they_are_stored():
+    X, y, _ = rows(3000)
+    collection = da.from_array(X, chunks=(500, -1))
+    found = LinearClassifier(lam=LAMS, held_out=0.25, memory="130MB").fit(collection, y)
+    assert len(found.candidates_) == 4
+    assert found.lam_ == min(found.candidates_, key=lambda c: c["loss"])["lam"]
+
+
+def test_what_there_is_nothing_to_choose_by_is_refused(tmp_path):
+    X, y, _ = rows()
+    with pytest.raises(ValueError, match="several values, and nothing to choose by"):
+        LinearClassifier(lam=LAMS).fit(X, y)
+    with pytest.raises(ValueError, match="held_out is 2"):
+        LinearClassifier(lam=LAMS, held_out=2).fit(X, y)
+    again = LinearClassifier(lam=1e-2, held_out=0.5, warm_start=True).fit(X, y)
+    with pytest.raises(ValueError, match="held_out chooses among several"):
+        again.fit(X, y)

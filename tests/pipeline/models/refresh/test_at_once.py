@@ -1,0 +1,129 @@
+"""Of refreshes that begin at once one wins; no file is skipped, and none is learnt twice."""
+
+import subprocess
+import sys
+import threading
+from collections import Counter
+from uuid import uuid4
+
+import fsspec
+import pytest
+
+from fewpass.pipeline.errors import AtWork
+from fewpass.pipeline.models.refresh.generations import BegunMeanwhile, generations
+from fewpass.pipeline.models.refresh.publishing import history
+from fewpass.pipeline.models.refresh.refreshing import next_generation
+from fewpass.pipeline.settings.refresh_plan import RefreshPlan
+from fewpass.storage.folder import Folder
+from testing.object_store import object_store
+from testing.refreshing import plan_of, refresh, write_rows
+
+AT_ONCE, ROUNDS = 4, 3
+
+#: Says that it is ready, waits for a line, refreshes and says what became of it; and again.
+REFRESHES = """
+import sys
+from testing.refreshing import plan_of, refresh
+from fewpass.pipeline.errors import BadInput
+plan = plan_of(sys.argv[1])
+print("ready", flush=True)
+for line in sys.stdin:
+    try:
+        made = refresh(plan)
+        print("won" if made else "nothing new", flush=True)
+    except BadInput as error:
+        print(type(error).__name__, error, flush=True)
+"""
+
+
+def taken_by(store):
+    return Counter(name for one in generations(Folder(store)) for name in one.files)
+
+
+def test_of_processes_that_begin_at_once_one_wins(tmp_path):
+    plan = plan_of(tmp_path)
+    (tmp_path / "inbox").mkdir()
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", REFRESHES, str(tmp_path)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )
+        for _ in range(AT_ONCE)
+    ]  # fmt: skip
+    try:
+        assert [child.stdout.readline() for child in children] == ["ready\n"] * AT_ONCE
+        for k in range(ROUNDS):
+            for name in ("a", "b"):
+                write_rows(tmp_path / f"inbox/{k}{name}.csv", k)
+            for child in children:
+                child.stdin.write("go\n")
+                child.stdin.flush()
+            told = [child.stdout.readline() for child in children]
+            assert told.count("won\n") == 1, told
+            assert all(
+                one in ("won\n", "nothing new\n") or "is being refreshed by process" in one
+                for one in told
+            ), told
+    finally:
+        for child in children:
+            child.communicate(timeout=60)
+    assert set(taken_by(plan.store).values()) == {1}
+    assert len(taken_by(plan.store)) == 2 * ROUNDS
+    assert [move.generation for move in history(plan.store)] == list(range(1, ROUNDS + 1))
+    assert not (tmp_path / "store/refresh.lease.json").exists()
+
+
+def together(work, n=8):
+    """Call a function in threads that begin at once; return what each came to."""
+    start, ends = threading.Barrier(n), []
+
+    def go():
+        start.wait()
+        try:
+            ends.append(work())
+        except Exception as error:
+            ends.append(error)
+
+    threads = [threading.Thread(target=go) for _ in range(n)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return ends
+
+
+@pytest.fixture(params=["local", "memory", "s3"])
+def store(request, tmp_path, monkeypatch):
+    """Address of a store, on each kind of storage."""
+    if request.param == "local":
+        yield str(tmp_path / "store")
+    elif request.param == "memory":
+        yield f"memory://{uuid4().hex}/store"
+    else:
+        with object_store("bucket") as served:
+            monkeypatch.setattr(fsspec.config, "conf", {"s3": served.options})
+            yield "s3://bucket/store"
+
+
+def test_a_list_of_files_is_written_once(store, tmp_path):
+    """Also by those who keep nobody out, as earlier versions did."""
+    inbox = tmp_path / "inbox"
+    inbox.mkdir()
+    plan = RefreshPlan(sources=(f"{inbox}/*.csv",), store=store)
+    write_rows(inbox / "1.csv", 1)
+    ends = together(lambda: next_generation(plan))
+    errors = [one for one in ends if isinstance(one, Exception)]
+    assert all(isinstance(one, BegunMeanwhile) for one in errors), errors
+    assert {one.files for one in ends if one not in errors} == {(f"{inbox}/1.csv",)}
+    assert taken_by(store) == {f"{inbox}/1.csv": 1}
+
+
+@pytest.mark.parametrize("store", ["memory"], indirect=True)
+def test_threads_keep_each_other_out_of_a_store_elsewhere(store, tmp_path):
+    (tmp_path / "inbox").mkdir()
+    write_rows(tmp_path / "inbox/1.csv", 1)
+    plan = plan_of(tmp_path).model_copy(update={"store": store})
+    ends = together(lambda: refresh(plan), 4)
+    assert sum(isinstance(one, tuple) for one in ends) == 1, ends
+    assert all(one is None or isinstance(one, tuple | AtWork) for one in ends), ends
+    assert [move.generation for move in history(store)] == [1]

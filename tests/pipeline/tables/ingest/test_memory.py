@@ -1,0 +1,117 @@
+"""Tables that are hard on memory, ingested by a process of their own within 256 MB, or half of that."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.tables.ingest.phases import ingest
+
+MEMORY = 256_000_000
+#: What libraries and kernels take is counted once a small table of the same kind was read.
+CHILD = """
+import json, sys
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.tables.ingest.phases import ingest
+from fewpass.pipeline.memory import peak_memory_bytes
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
+
+small, large, out, memory = sys.argv[1:]
+
+def rows(source):
+    how = {"dataset": out, "options": {"label": "y"}, "memory": int(memory), "overwrite": True}
+    return ingest(IngestPlan(sources=(source,), **how)).rows
+
+rows(small)
+before = peak_memory_bytes()
+try:
+    told = {"rows": rows(large)}
+except BadInput as error:
+    told = {"refused": str(error)}
+print(json.dumps(told | {"taken": peak_memory_bytes() - before}))
+"""
+
+
+def ingested(folder, kind="csv", memory=MEMORY):
+    """What became of the large file, and the memory that it took beyond the small one.
+
+    Kernels are compiled here before, so that nothing is but read in the process that is measured.
+    """
+    files = [str(folder / f"{name}.{kind}") for name in ("small", "large")]
+    ingest(IngestPlan(sources=(files[0],), dataset=str(folder / "here"), options={"label": "y"}))
+    words = [sys.executable, "-c", CHILD, *files, str(folder / "set"), str(memory)]
+    return json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+
+
+def write_wide(path, n, d=2000):
+    """Numbers, a tenth of the columns words, with gaps."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, d)).round(3).astype(str)
+    X[:, ::10] = rng.choice(np.array(["red", "green", "blue"]), (n, d // 10))
+    X[rng.random((n, d)) < 0.02] = ""
+    rows = (",".join([*row, "no" if k % 2 else "yes"]) for k, row in enumerate(X))
+    path.write_text("\n".join([",".join([*(f"c{k}" for k in range(d)), "y"]), *rows]) + "\n")
+
+
+def test_two_thousand_columns_fit(tmp_path):
+    write_wide(tmp_path / "small.csv", 200, 20)
+    write_wide(tmp_path / "large.csv", 750)
+    told = ingested(tmp_path, memory=MEMORY // 2)
+    assert told["rows"] == 750
+    assert told["taken"] < MEMORY // 2
+
+
+def write_words(path, n):
+    """Another word in every row."""
+    rows = (f"w{7919 * k:x},{k % 97},{'no' if k % 3 else 'yes'}" for k in range(n))
+    path.write_text("\n".join(["word,x,y", *rows]) + "\n")
+
+
+def test_millions_of_different_words_fit(tmp_path):
+    """The words alone, as Python has them, would take more than the budget."""
+    write_words(tmp_path / "small.csv", 5000)
+    write_words(tmp_path / "large.csv", 2_000_000)
+    told = ingested(tmp_path)
+    assert told["rows"] == 2_000_000
+    assert told["taken"] < MEMORY
+
+
+def write_texts(path, longest):
+    """Short texts, and a long one in the middle."""
+    rows = [f"some words of row {k % 50},{k},{'no' if k % 3 else 'yes'}" for k in range(2000)]
+    rows[1000] = "a long text of words " * (longest // 21) + ",0,no"
+    path.write_text("\n".join(["text,x,y", *rows]) + "\n")
+
+
+@pytest.mark.parametrize("longest", [8 << 20, 40 << 20])
+def test_one_long_text_is_taken_or_refused(tmp_path, longest):
+    """A line may take a sixteenth of the memory that is for rows."""
+    write_texts(tmp_path / "small.csv", 1000)
+    write_texts(tmp_path / "large.csv", longest)
+    told = ingested(tmp_path)
+    assert told["taken"] < MEMORY
+    if longest > MEMORY // 16:
+        assert "a line is longer than" in told["refused"]
+    else:
+        assert told["rows"] == 2000
+
+
+def write_parquet(path, n):
+    """50 columns of numbers in one row group."""
+    X = np.random.default_rng(0).normal(size=(50, n))
+    table = pa.table({f"c{k}": x for k, x in enumerate(X)} | {"y": X[0] + X[1] > 0.0})
+    pq.write_table(table, path, row_group_size=n)
+
+
+def test_a_row_group_is_read_in_parts(tmp_path):
+    """Where Arrow has all 200 MB in memory, beside what ingest has, they take 400 MB."""
+    write_parquet(tmp_path / "small.parquet", 2000)
+    write_parquet(tmp_path / "large.parquet", 500_000)
+    told = ingested(tmp_path, "parquet")
+    assert told["rows"] == 500_000
+    assert told["taken"] < MEMORY

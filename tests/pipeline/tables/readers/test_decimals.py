@@ -1,0 +1,102 @@
+"""Decimal text to doubles: every answer is the one that `float()` gives, bit for bit."""
+
+import math
+
+import numpy as np
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from fewpass.pipeline.tables.readers.decimals import HARD, INFINITE, JUNK, NAN, OK, decimal
+
+DIGITS = st.text("0123456789", min_size=1, max_size=40)
+EXPONENT = st.integers(-400, 400)
+#: Numbers that lie halfway between two doubles, or at the ends of the range.
+EDGES = [
+    "9007199254740993",
+    "9007199254740993.00000000000000000001",
+    "1.00000000000000011102230246251565404",
+    "2.2250738585072014e-308",
+    "2.2250738585072011e-308",
+    "4.9e-324",
+    "2.4703282292062327e-324",
+    "2.4703282292062328e-324",
+    "1.7976931348623157e308",
+    "1.7976931348623158e308",
+    "1.7976931348623159e308",
+    "0e999999999999999999999",
+    "1e99999999999999999999",
+    "-0",
+    "0." + "0" * 350 + "123e345",
+    "1" + "0" * 330 + "e-330",
+]
+
+
+def read(text):
+    """Status, value and how many bytes were taken."""
+    status, value, behind = decimal(np.frombuffer(text.encode() + b"\n", np.uint8), np.uint64(0))
+    return status, value, int(behind)
+
+
+def check(text, behind=None):
+    status, value, taken = read(text)
+    assert taken == (len(text) if behind is None else behind), text
+    if status == HARD:  # the caller asks float()
+        return
+    expected = float(text[:taken])
+    assert status == (INFINITE if math.isinf(expected) else OK), text
+    assert (value, math.copysign(1, value)) == (expected, math.copysign(1, expected)), text
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False, width=64))
+@settings(max_examples=2000)
+def test_every_double_comes_back(x):
+    check(repr(x))
+    check(f"{x:.25e}")
+
+
+@given(st.sampled_from(["", "-", "+"]), DIGITS, DIGITS, EXPONENT)
+@settings(max_examples=3000)
+def test_any_digits_with_any_exponent(sign, whole, fraction, exponent):
+    check(f"{sign}{whole}.{fraction}e{exponent}")
+    check(f"{sign}{whole}.{fraction}")
+    check(f"{sign}.{fraction}E+{abs(exponent)}")
+    check(f"{sign}{whole}.")
+
+
+@given(st.integers(2**52, 2**53 - 1), st.integers(0, 63))
+@settings(max_examples=1000)
+def test_halfway_cases_round_to_even(mantissa, shift):
+    check(str((2 * mantissa + 1) << shift))
+    check(f"{(2 * mantissa + 1) / 2:.1f}")
+
+
+def test_ends_of_the_range():
+    for text in EDGES:
+        check(text)
+
+
+def test_hard_numbers_are_rare_and_only_those_with_more_than_19_digits():
+    rng = np.random.default_rng(5)
+    texts = [f"0.{rng.integers(10**17, 10**18)}{rng.integers(10**9, 10**10)}" for _ in range(5000)]
+    hard = sum(read(text)[0] == HARD for text in texts)
+    assert 0 < hard < 50
+
+
+def test_what_is_no_number():
+    for text in ["", "-", "+", ".", "-.", "e5", "abc", "--1", "ina", "na"]:
+        assert read(text)[0] == JUNK, text
+    for text in ["nan", "NaN", "-nan"]:
+        assert read(text)[0] == NAN, text
+    for text in ["inf", "-Inf", "infinity", "+INFINITY"]:
+        assert read(text)[:2] == (INFINITE, float(text)), text
+    assert read("1e")[2] == read("1e+")[2] == 1  # as much as is a number
+
+
+@given(DIGITS, DIGITS, st.integers(-330, 310))
+@example("1", "5", 0)
+@settings(max_examples=60)
+def test_compiled_is_what_it_says(whole, fraction, exponent):
+    text = np.frombuffer(f"-{whole}.{fraction}e{exponent}\n".encode(), np.uint8)
+    with np.errstate(over="ignore"):  # uint64 wraps, as in compiled code
+        plain = decimal.py_func(text, np.uint64(0))
+    assert plain == decimal(text, np.uint64(0))

@@ -1,0 +1,86 @@
+"""JSON lines whose members are now a number, now a word: told by line, or left out and counted."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.tables.readers import json_rows
+from tests.pipeline.tables.readers.test_tables import read, source_of
+
+
+def rows(n=40):
+    return [
+        {
+            "a": k,
+            "who": "ab"[k % 2],
+            "when": "2026-01-01",
+            "in": {"b": 0.5 * k},
+            "y": ["no", "yes"][k % 2],
+        }
+        for k in range(n)
+    ]
+
+
+def written(folder, lines):
+    path = folder / "rows.jsonl"
+    text = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+    path.write_text("\n".join(text) + "\n")
+    return path
+
+
+BAD = [
+    ({"a": "x"}, r"column 'a' holds '\"x\"', a number was expected.*jq -c '\.a \|= tostring'"),
+    ({"who": 3}, r"column 'who' holds '3', a word was expected"),
+    ({"when": "oops"}, r"column 'when' holds '\"oops\"', a date was expected"),
+    ({"in": {"b": "x"}}, r"column 'in\.b' holds '\"x\"', a number.*'\.in\.b \|= tostring'"),
+    ({"in": 3}, r"column 'in' holds '3', an object was expected"),
+    ({"a": [1]}, r"column 'a' holds '\[1\]', a number was expected"),
+]
+
+
+@pytest.mark.parametrize("first_bytes", [1 << 20, 300])
+@pytest.mark.parametrize(("change", "message"), BAD)
+def test_a_member_of_another_type_is_told_by_line(
+    tmp_path, monkeypatch, change, message, first_bytes
+):
+    """In the first lines, which tell the types, and behind them; blank lines count as lines."""
+    monkeypatch.setattr(json_rows, "HEAD_BYTES", first_bytes)
+    lines = [*rows(), "", *rows()]
+    lines[60] = lines[60] | change
+    path = written(tmp_path, lines)
+    refused = r"rows\.jsonl, line 61: "
+    if "when" in change and first_bytes > 300:  # words, all of them, as some are no dates
+        assert len(read(source_of(path))[0]) == 80
+        return
+    with pytest.raises(BadInput, match=refused + message):
+        read(source_of(path), 500)
+    X, y, skipped = read(source_of(path, on_bad_row="skip"), 500)
+    assert (len(X), len(y), skipped) == (79, 79, 1)
+
+
+@pytest.mark.parametrize("first_bytes", [1 << 20, 300])
+def test_a_line_that_is_no_json_is_told(tmp_path, monkeypatch, first_bytes):
+    monkeypatch.setattr(json_rows, "HEAD_BYTES", first_bytes)
+    path = written(tmp_path, [*rows(), '{"a": 1', *rows()])
+    with pytest.raises(BadInput, match=r"line 41: the line is not JSON"):
+        read(source_of(path), 500)
+    X, _, skipped = read(source_of(path, on_bad_row="skip"), 500)
+    assert (len(X), skipped) == (80, 1)
+
+
+@given(
+    bad=st.sets(st.integers(10, 79), max_size=30), blank=st.sets(st.integers(10, 79), max_size=5),
+    cut=st.integers(200, 3000),
+)  # fmt: skip
+@settings(max_examples=20, deadline=None)
+def test_every_line_is_read_or_counted(tmp_path_factory, bad, blank, cut):
+    lines = rows(80)
+    for k in bad:
+        lines[k] = lines[k] | {"a": "x"}
+    lines = [part for k, line in enumerate(lines) for part in ([""] if k in blank else []) + [line]]
+    path = written(tmp_path_factory.mktemp("json"), lines)
+    X, y, skipped = read(source_of(path, on_bad_row="skip"), cut)
+    assert (len(X), len(y), skipped) == (80 - len(bad), 80 - len(bad), len(bad))

@@ -1,0 +1,426 @@
+"""Tables as people have them: every way of writing one down is read as the same rows."""
+
+import datetime as dt
+import json
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import chain, pairwise
+from threading import Thread
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.utils import murmurhash3_32
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.tables.encoding.applying import encoded
+from fewpass.pipeline.tables.encoding.cells import read_numbers
+from fewpass.pipeline.tables.encoding.inference import held_in
+from fewpass.pipeline.tables.readers import Expected, SourceOptions, open_source
+from fewpass.pipeline.tables.readers.encoded import EncodedSource
+from fewpass.storage.table import DenseTable, concatenate
+
+
+def source_of(path, expected=None, **options):
+    settings_ = SourceOptions(**({"label": "y"} | options))
+    return open_source([str(path)], settings_, None, expected or Expected())
+
+
+def read(source, piece_bytes=1 << 20):
+    """All rows of a source (n, d), their labels or numbers, and how many were skipped."""
+    parsed = [source.parse(piece) for piece in source.pieces(piece_bytes)]
+    targets = [
+        [part.labels[int(code)] if part.labels else code for code in part.table.target.tolist()]
+        for part in parsed
+    ]
+    table = concatenate([part.table for part in parsed])
+    if isinstance(table, DenseTable):
+        X = table.X
+    else:
+        shape = (table.n_rows, source.n_features)
+        X = sparse.csr_matrix((table.data, table.indices, table.indptr), shape).toarray()
+    return X, [*chain(*targets)], sum(part.n_skipped for part in parsed)
+
+
+def table(n=300, seed=0):
+    """Words, numbers with gaps, days, and cells that need quotes."""
+    rng = np.random.default_rng(seed)
+    words = ["plain", "with, comma", 'with "quotes"', "two\nlines", "größe", None]
+    days = np.datetime64("2026-01-01") + rng.integers(0, 300, n)
+    return pd.DataFrame(
+        {
+            "income": np.where(rng.random(n) < 0.1, np.nan, rng.lognormal(3.0, 1.0, n).round(3)),
+            "word": rng.choice(np.array(words, object), n),
+            "day": [day.isoformat() for day in days.astype(object)],
+            "count": rng.integers(0, 9, n),
+            "y": rng.choice(["no", "yes"], n),
+        }
+    )
+
+
+# -- one table, many files -------------------------------------------------------------------------
+
+
+@given(seed=st.integers(0, 1000), delimiter=st.sampled_from(",;|\t"), cut=st.integers(300, 9000))
+@settings(max_examples=15, deadline=None)
+def test_csv_rows_are_those_of_the_frame_however_they_are_cut(
+    tmp_path_factory, seed, delimiter, cut
+):
+    frame = table(seed=seed)
+    path = tmp_path_factory.mktemp("csv") / "rows.csv"
+    frame.to_csv(path, index=False, sep=delimiter)
+    source = source_of(path, dtype="float64")
+    X, y, skipped = read(source, cut)
+    typed = pa.Table.from_pandas(frame.drop(columns="y"), preserve_index=False)
+    expected = encoded(source.recipe, typed).toarray()
+    np.testing.assert_array_equal(X, expected)
+    assert (y, skipped) == (frame.y.tolist(), 0)
+
+
+def written(frame, tmp_path):
+    """The same rows in every format that holds words."""
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    frame.to_csv(tmp_path / "rows.csv.gz", index=False)
+    rows = pa.Table.from_pandas(frame, preserve_index=False)
+    pa.parquet.write_table(rows, tmp_path / "rows.parquet", row_group_size=70)
+    pa.feather.write_feather(rows, str(tmp_path / "rows.arrow"), compression="uncompressed")
+    lines = [json.dumps(row) for row in rows.to_pylist()]
+    (tmp_path / "rows.jsonl").write_text("\n".join(lines) + "\n")
+    return ["rows.csv", "rows.csv.gz", "rows.parquet", "rows.arrow", "rows.jsonl"]
+
+
+def test_every_format_is_read_as_the_same_rows(tmp_path):
+    frame = table()
+    frame["income"] = frame.income.astype(object).where(frame.income.notna(), None).astype(float)
+    frame = frame.assign(income=frame.income.fillna(1.5))  # JSON has no NaN
+    first = None
+    for name in written(frame, tmp_path):
+        source = source_of(tmp_path / name)
+        assert isinstance(source, EncodedSource), name
+        found = read(source, 4096)
+        first = first or (source, found)
+        assert source.recipe == first[0].recipe, name
+        np.testing.assert_array_equal(found[0], first[1][0], err_msg=name)
+        assert found[1:] == first[1][1:], name
+
+
+def test_structures_are_columns_of_dotted_names(tmp_path):
+    rows = [{"user": {"age": 20 + k % 40, "city": "Bern"}, "y": k % 2} for k in range(50)]
+    pa.parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "rows.parquet")
+    source = source_of(tmp_path / "rows.parquet")
+    assert [column.name for column in source.recipe.columns] == ["user.age", "user.city"]
+    assert len(read(source)[0]) == 50
+
+
+def test_spaces_around_cells_and_other_charsets(tmp_path):
+    lines = [f"{30 + k}, {'Zürich' if k % 2 else '?'}, yes" for k in range(40)]
+    (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n", encoding="cp1252")
+    source = source_of(tmp_path / "rows.csv", label=-1)
+    names = source.recipe.outputs
+    assert names == ["x0", "x1=Zürich", "x1 rare or unseen", "x1 is missing"]
+    X, y, _ = read(source)
+    assert set(y) == {"yes"}
+    assert X[:, 1].sum() == X[:, 3].sum() == 20
+
+
+def test_decimal_commas_dates_and_words_for_missing_numbers(tmp_path):
+    rng = np.random.default_rng(0)
+    numbers = rng.normal(size=400).round(3)
+    shown = [str(x).replace(".", ",") for x in numbers]
+    shown[::20] = ["unknown"] * 20
+    days = [dt.date(2025, 1, 1) + dt.timedelta(int(k)) for k in rng.integers(0, 600, 400)]
+    frame = pd.DataFrame(
+        {"x": shown, "day": [d.strftime("%d.%m.%Y") for d in days], "y": np.arange(400) % 2}
+    )
+    frame.to_csv(tmp_path / "rows.csv", sep=";", index=False)
+    source = source_of(tmp_path / "rows.csv", dtype="float64")
+    x, day = source.recipe.columns
+    assert (x.kind, x.written, x.missing) == ("number", "comma", ("unknown",))
+    assert (day.kind, day.form) == ("date", "%d.%m.%Y")
+    X, _, _ = read(source)
+    low, high = np.quantile(np.delete(numbers, np.s_[::20]), [0.005, 0.995])
+    known = np.delete(np.clip(numbers, low, high), np.s_[::20])
+    standardised = (known - known.mean()) / known.std()
+    np.testing.assert_allclose(np.delete(X[:, 0], np.s_[::20]), standardised, atol=1e-9)
+    assert (X[::20, :2] == [0.0, 1.0]).all()
+
+
+def test_text_becomes_its_words(tmp_path):
+    rng = np.random.default_rng(0)
+    vocabulary = np.array([f"word{k}" for k in range(50)])
+    texts = [" ".join(rng.choice(vocabulary, 8)) for _ in range(200)]
+    pd.DataFrame({"review": texts, "y": np.arange(200) % 2}).to_csv(
+        tmp_path / "rows.csv", index=False
+    )
+    source = source_of(tmp_path / "rows.csv", hash_bits=12, dtype="float64")
+    assert source.recipe.columns[0].kind == "text"
+    X, _, _ = read(source)
+    np.testing.assert_allclose(np.linalg.norm(X, axis=1), 1.0, atol=1e-12)
+    tokens = [text.split() for text in texts]
+    every = [[*one, *map(" ".join, pairwise(one))] for one in tokens]
+    slots = [[murmurhash3_32(term, positive=True) for term in terms] for terms in every]
+    rows = np.zeros(len(X[0]))
+    for found in slots:
+        rows[[*{code % len(rows) for code in found}]] += 1
+    idf = np.rint(16 * (np.log(201 / (1 + rows)) + 1)) / 16
+    for x, found in zip(X, slots, strict=True):
+        expected = np.zeros(len(rows))
+        np.add.at(expected, [c % len(rows) for c in found], [1 - 2 * (c >> 31) for c in found])
+        known = expected != 0
+        expected[known] *= (1 + np.log(np.abs(expected[known]))) / np.abs(expected[known])
+        expected *= idf
+        np.testing.assert_allclose(x, expected / np.linalg.norm(expected), atol=1e-12)
+    assert (X != 0.0).sum(axis=1).max() <= 15  # eight words and seven pairs
+
+
+# -- when ------------------------------------------------------------------------------------------
+
+
+def test_numbers_stay_as_they_are(tmp_path):
+    path = tmp_path / "rows.csv"
+    pd.DataFrame({"x": np.arange(50.0), "z": 1, "y": np.arange(50) % 2}).to_csv(path, index=False)
+    assert not isinstance(source_of(path), EncodedSource)
+    assert isinstance(source_of(path, encode="always"), EncodedSource)
+    assert isinstance(source_of(path, column={"z": "category"}), EncodedSource)
+
+
+def test_a_gap_far_behind_the_first_look_is_seen(tmp_path):
+    path = tmp_path / "rows.csv"
+    x = np.arange(400_000.0)
+    x[-1] = np.nan
+    pd.DataFrame({"x": x, "y": np.arange(len(x)) % 2}).to_csv(path, index=False)
+    source = source_of(path)
+    assert isinstance(source, EncodedSource)
+    assert read(source)[2] == 0
+
+
+def test_what_a_column_holds_can_be_said(tmp_path):
+    path = tmp_path / "rows.csv"
+    pd.DataFrame({"zip": [f"0{k % 7}" for k in range(90)], "id": range(90), "y": 1}).to_csv(
+        path, index=False
+    )
+    source = source_of(path, column={"zip": "category", "id": "drop"})
+    assert source.recipe.outputs[0] == "zip=00"
+    assert source.kinds == {"zip": "category", "id": "drop"}
+    assert [c.kind for c in source_of(path, column=("zip=bins:4", "id=hash")).recipe.columns] == [
+        "bins", "hashed",
+    ]  # fmt: skip
+    with pytest.raises(BadInput, match=r"no column 'zap', which `column` names"):
+        source_of(path, column={"zap": "number"})
+    with pytest.raises(BadInput, match=r"`encode=none` out"):
+        source_of(path, column={"zip": "number"}, encode="none")
+
+
+# -- what is refused -------------------------------------------------------------------------------
+
+
+def test_a_bad_cell_is_told_by_its_line(tmp_path):
+    path = tmp_path / "rows.csv"
+    frame = table(400)
+    frame["count"] = frame["count"].astype(object)
+    frame.loc[250, "count"] = "oops"
+    frame.to_csv(path, index=False)
+    line = 2 + 250 + int(frame.word[:250].eq("two\nlines").sum())
+    source = source_of(path)
+    with pytest.raises(BadInput, match=rf"line {line}: column 'count' holds 'oops', a number"):
+        read(source, 4096)
+    lenient = source_of(path, on_bad_row="skip")
+    X, y, skipped = read(lenient, 4096)
+    assert (len(X), len(y), skipped) == (399, 399, 1)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("a,1", r"line 4: the row has 2 cells, 3 were expected"),
+        ("a,,yes", None),
+        ("a,1,", r"line 4: the target in column 'y' is missing"),
+        ('"a,1,yes', r"line 4: a quoted cell does not end"),
+    ],
+)
+def test_a_bad_line_is_told(tmp_path, line, message):
+    path = tmp_path / "rows.csv"
+    path.write_text("word,x,y\nb,2,no\nc,3,yes\n" + line + "\nd,5,no\n")
+    if message is None:
+        assert len(read(source_of(path))[0]) == 4
+        return
+    with pytest.raises(BadInput, match=message):
+        read(source_of(path))
+
+
+def test_columns_are_found_by_name(tmp_path):
+    frame = table()
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    source = source_of(tmp_path / "rows.csv")
+    known = Expected(source.schema)
+    frame[frame.columns[::-1]].to_csv(tmp_path / "other.csv", index=False)
+    again = source_of(tmp_path / "other.csv", known, label=None)
+    np.testing.assert_array_equal(read(again)[0], read(source)[0])
+    frame.drop(columns="word").to_csv(tmp_path / "short.csv", index=False)
+    with pytest.raises(BadInput, match="lacks 1 of the 4 columns of the model: 'word'"):
+        source_of(tmp_path / "short.csv", known)
+
+
+def test_money_and_percent_are_numbers(tmp_path):
+    lines = [f'"${1000 + k:,}.50",{k}%,{k % 2}' for k in range(200)]
+    (tmp_path / "rows.csv").write_text("price,share,y\n" + "\n".join(lines) + "\n")
+    recipe = source_of(tmp_path / "rows.csv").recipe
+    assert [(c.kind, c.written) for c in recipe.columns] == [("number", "units")] * 2
+    assert recipe.columns[0].high == pytest.approx(1199.5, abs=2.0)
+
+
+def test_words_without_a_header_are_no_header(tmp_path):
+    """Whether a word stands twice in the first row, or comes again in its column."""
+    for first in (["e", "x", "x"], ["e", "x", "s"]):
+        rows = [first, *(["p" if k % 3 else "e", "x", "s" if k % 2 else "t"] for k in range(60))]
+        (tmp_path / "rows.csv").write_text("\n".join(map(",".join, rows)) + "\n")
+        source = source_of(tmp_path / "rows.csv", label=0)
+        assert source.schema.names is None
+        assert len(read(source)[0]) == 61
+
+
+def test_pairs_of_columns_count(tmp_path):
+    frame = table()
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    source = source_of(tmp_path / "rows.csv", cross=("word,count",))
+    X, _, _ = read(source)
+    names = source.recipe.outputs
+    pairs = [k for k, name in enumerate(names) if name.startswith("word x count")]
+    assert len(pairs) == source.recipe.crosses[0].pairs.width
+    assert (np.count_nonzero(X[:, pairs], axis=1) == 1).all()
+    both = frame.word.notna()
+    assert (X[~both][:, pairs[-1]] == 1.0).all()
+    columns = X[both][:, pairs].argmax(axis=1) + X[both][:, pairs].argmin(axis=1)
+    given = zip(frame.word[both], frame["count"][both], strict=True)
+    assert len(set(zip(given, columns.tolist(), strict=True))) == len(
+        frame[both].groupby(["word", "count"])
+    )
+    with pytest.raises(BadInput, match="no column 'wort' to cross"):
+        source_of(tmp_path / "rows.csv", cross=("wort,count",))
+
+
+def test_names_of_folders_are_columns(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=90), "year": np.repeat([2024, 2025, 2026], 30)})
+    frame = frame.assign(
+        y=np.arange(90) % 2, town=np.where(frame.year == 2025, "Sankt Gallen", "Bern")
+    )
+    frame.to_parquet(tmp_path / "rows", partition_cols=["year", "town"], index=False)
+    (tmp_path / "rows/_SUCCESS").write_text("")
+    source = source_of(tmp_path / "rows", dtype="float64")
+    assert [(c.name, c.kind) for c in source.recipe.columns] == [
+        ("x", "number"), ("year", "number"), ("town", "category"),
+    ]  # fmt: skip
+    X, _, _ = read(source)
+    assert X[:, source.recipe.outputs.index("town=Sankt Gallen")].sum() == 30
+    assert len(X) == 90
+
+
+def test_lists_are_vectors_or_tags(tmp_path):
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(3.0, 2.0, (60, 4))
+    tags = [["red", "red", "big"] if k % 2 else ["small"] for k in range(60)]
+    given = [None if k == 7 else vectors[k].tolist() for k in range(60)]
+    rows = pa.table({"at": given, "tags": tags, "y": [k % 2 for k in range(60)]})
+    pa.parquet.write_table(rows, tmp_path / "rows.parquet")
+    source = source_of(tmp_path / "rows.parquet", dtype="float64")
+    assert [c.kind for c in source.recipe.columns] == ["vector", "tags"]
+    X, _, _ = read(source)
+    known = np.delete(vectors, 7, axis=0)
+    expected = (known - known.mean(axis=0)) / known.std(axis=0)
+    np.testing.assert_allclose(np.delete(X[:, :4], 7, axis=0), expected, atol=1e-12)
+    assert X[7, :5].tolist() == [0, 0, 0, 0, 1]
+    names = source.recipe.outputs[5:]
+    assert names == ["tags=big", "tags=red", "tags=small", "tags rare or unseen"]
+    assert X[1, 5:].tolist() == [1, 1, 0, 0]
+    short = rows.set_column(0, "at", pa.array([[1.0], *given[1:]]))
+    pa.parquet.write_table(short, tmp_path / "short.parquet")
+    with pytest.raises(BadInput, match=r"row 1: column 'at' holds '\[1.0\]', 4 numbers of usual"):
+        read(source_of(tmp_path / "short.parquet"))
+
+
+@pytest.mark.parametrize("power", [900, -900])
+def test_numbers_whose_squares_are_none_are_standardised(tmp_path, power):
+    """By a power of two they are the same rows, bit for bit."""
+    small = np.random.default_rng(0).standard_normal(300)
+    rows = []
+    for name, x in (("small", small), ("all", np.ldexp(small, power))):
+        cells = pd.DataFrame({"x": x, "word": ["a", "b", "c"] * 100, "y": [0, 1] * 150})
+        cells.to_csv(tmp_path / f"{name}.csv", index=False)
+        rows.append(read(source_of(tmp_path / f"{name}.csv", dtype="float64"))[0])
+    np.testing.assert_array_equal(rows[0], rows[1])
+
+
+def test_a_server_that_streams_and_cannot_go_back(tmp_path):
+    """It says no size, takes no ranges, and fsspec's stream says of itself that it can seek."""
+    table().to_csv(tmp_path / "rows.csv", index=False)
+    text = (tmp_path / "rows.csv").read_bytes()
+
+    class Streams(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(b"%x\r\n%s\r\n0\r\n\r\n" % (len(text), text))
+
+        do_HEAD = do_GET  # noqa: N815 - http.server's word
+
+        def log_message(self, *args):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Streams) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        found = read(source_of(f"http://127.0.0.1:{server.server_port}/rows.csv"))
+        server.shutdown()
+    expected = read(source_of(tmp_path / "rows.csv"))
+    np.testing.assert_array_equal(found[0], expected[0])
+    assert found[1:] == expected[1:]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("a.csv.gz", "gzip"), ("a.parquet", "Parquet"), ("a.npy", "NumPy")]
+)
+def test_a_file_whose_name_says_another_thing_is_refused(tmp_path, name, said):
+    frame = table()
+    if name.endswith("npy"):
+        np.save(tmp_path / name, frame[["count"]])
+    elif name.endswith("gz"):
+        frame.to_csv(tmp_path / name)
+    else:
+        frame.to_parquet(tmp_path / name)
+    (tmp_path / name).rename(tmp_path / "a.csv")
+    with pytest.raises(BadInput, match=f"begins as {said}"):
+        read(source_of(tmp_path / "a.csv"))
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.integers(-(10**6), 10**6), min_size=120, max_size=120, unique=True))
+def test_spans_of_time_are_their_seconds_however_they_are_written(seconds):
+    spans = pa.array(seconds, pa.duration("s"))
+    written = [
+        f"{'-' * (s < 0)}{abs(s) // 3600}:{abs(s) // 60 % 60:02d}:{abs(s) % 60:02d}"
+        for s in seconds
+    ]
+    kinds = [spans, spans.cast(pa.duration("ns")), pa.array(written)]
+    for cells in kinds:
+        held = held_in("t", cells)
+        assert held.kind == "number"
+        np.testing.assert_allclose(read_numbers(cells, held.written)[0], seconds, rtol=1e-15)
+
+
+def test_times_of_a_day_are_their_seconds():
+    times = pa.array([dt.time(0, 0, 1), None, dt.time(23, 59, 59)])
+    for kind in ("s", "ms"):
+        found, _ = read_numbers(times.cast(pa.time32(kind)))
+        np.testing.assert_array_equal(found, [1.0, np.nan, 86399.0])
+    words = pa.array(["0:01", "23:59", "7:30"] * 50)
+    assert held_in("t", words).written == "clock"
+    assert read_numbers(words, "clock")[0][:3].tolist() == [60.0, 86340.0, 27000.0]

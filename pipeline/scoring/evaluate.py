@@ -27,7 +27,8 @@ from fewpass.pipeline.scoring.evaluate_classes import (
 )
 from fewpass.pipeline.settings.matching import BY_NAME, Matching
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.planning.job import COPIES_OF_WEIGHTS, stats_of
+from fewpass.pipeline.training.planning.job import COPIES_OF_WEIGHTS
+from fewpass.pipeline.training.planning.planned_problem import stats_of
 from fewpass.pipeline.training.planning.problem import loss_word, problem_of
 from fewpass.pipeline.training.reduce import ReduceReport, reduce
 from fewpass.pipeline.training.span import Job

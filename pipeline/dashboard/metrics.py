@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from fewpass.pipeline.dashboard.shown_run import ShownRun, speeds
-from fewpass.pipeline.models.refresh.publishing import published
+from fewpass.pipeline.models.refresh.publications import published
 from fewpass.pipeline.reporting.safe_text import without_control
 from fewpass.pipeline.runs.timeline import Mark
 

@@ -37,7 +37,7 @@ from fewpass.solvers.protocol import (
     row_versions,
     same,
 )
-from fewpass.storage.row_state import NOTHING_YET, Records, RowRecords
+from fewpass.storage.row_state_store import NOTHING_YET, Records, RowRecords
 
 #: How a walk came to rest: with all rows visited, before that, or because the loss exploded.
 End = Literal["whole", "resting", "diverged"]
@@ -305,7 +305,7 @@ class Sweeps:
             )
 
     def _tell(self, name: str, asking: Stopwatch) -> None:
-        """Log where the driver's time went since the sweep before; see time_table.py."""
+        """Log where the driver's time went since the sweep before; see sweep_times.py."""
         self._progress.event(
             "sweep",
             name=name,

@@ -6,8 +6,8 @@ from dataclasses import fields
 from fewpass.pipeline.runs.events import KINDS
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.runs.saved import Attributes, Cursor
+from fewpass.storage.column_schema import Schema
 from fewpass.storage.manifest import ChunkTable, Manifest
-from fewpass.storage.schema import Schema
 from tests.conftest import PROJECT
 
 MODELS = (Manifest, ChunkTable, Schema, RunRecord, Attributes)

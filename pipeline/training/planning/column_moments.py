@@ -10,7 +10,7 @@ import numpy as np
 from fewpass.pipeline.rows.column_statistics import ColumnStatistics
 from fewpass.solvers.protocol import ColumnMoments
 from fewpass.storage.dataset import Dataset
-from fewpass.storage.in_memory import MemoryDataset
+from fewpass.storage.memory_dataset import MemoryDataset
 
 STATISTICS = ("count", "mean", "variance")
 

@@ -30,10 +30,10 @@ from fewpass.pipeline.training.span import Job
 from fewpass.solvers.estimates.spectrum import MOST_ROWS, SAMPLED_TOO_LOW, sigma_square
 from fewpass.solvers.kernels.rows import DenseRows, SparseRows
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.models import Task
 from fewpass.solvers.multi_model import MultiModel
 from fewpass.solvers.protocol import ProblemStats, Solver
 from fewpass.solvers.sgd.averaged_sgd import Asgd
+from fewpass.solvers.tasks import Task
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import Manifest
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fewpass.flows.display.console import Terminal, facts_table, format_seconds
-from fewpass.flows.display.progress import ENGINES
+from fewpass.flows.display.training_display import ENGINES
 from fewpass.flows.flags import in_flags
 from fewpass.flows.options import (
     READING,

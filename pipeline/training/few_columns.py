@@ -24,7 +24,7 @@ from fewpass.solvers.batch.newton_in_memory import minimise
 from fewpass.solvers.estimates.expected_passes import conditioning
 from fewpass.solvers.protocol import Block, Certificate, Weights
 from fewpass.solvers.registry import SECOND_ORDER
-from fewpass.storage.in_memory import MemoryDataset
+from fewpass.storage.memory_dataset import MemoryDataset
 
 LEAST_PASSES, MOST_PASSES = 10, 60  # that are allowed; that are tried
 

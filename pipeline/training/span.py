@@ -18,7 +18,7 @@ from fewpass.pipeline.rows.windows import WindowPlan
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ProblemStats
 from fewpass.storage.dataset import Dataset
-from fewpass.storage.row_state import Records, StoredRowState
+from fewpass.storage.row_state_store import Records, StoredRowState
 
 
 class Job(NamedTuple):

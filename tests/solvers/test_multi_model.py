@@ -30,10 +30,10 @@ from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.kernels.rows import DenseRows
 from fewpass.solvers.loss_monitor import LossMonitor
 from fewpass.solvers.losses import Logistic
-from fewpass.solvers.models import Task
 from fewpass.solvers.multi_model import MultiModel
 from fewpass.solvers.protocol import Block, copy_state
 from fewpass.solvers.sgd.averaged_sgd import Asgd
+from fewpass.solvers.tasks import Task
 from testing import oracles
 from testing.datasets import make
 from testing.interruptions import cut_and_resumed, events_of

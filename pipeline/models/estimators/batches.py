@@ -29,8 +29,8 @@ from fewpass.solvers.protocol import (
     Weights,
 )
 from fewpass.solvers.registry import ONE_LEARNER, SEVERAL_LEARNERS, method_class
-from fewpass.storage.in_memory import MemoryDataset
 from fewpass.storage.manifest import Labels, Values
+from fewpass.storage.memory_dataset import MemoryDataset
 
 MOST_RESTARTS = 30
 ONE_PASS = (SEVERAL_LEARNERS, ONE_LEARNER)

@@ -25,7 +25,7 @@ from fewpass.pipeline.training.planning.job import (
 from fewpass.pipeline.training.span import Job
 from fewpass.solvers.estimates.expected_passes import conditioning
 from fewpass.solvers.protocol import ExpectedPasses
-from fewpass.storage.layout import chunk_parts
+from fewpass.storage.array_layout import chunk_parts
 from fewpass.storage.manifest import Manifest
 
 

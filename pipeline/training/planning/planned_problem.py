@@ -18,11 +18,11 @@ from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.solvers.estimates.spectrum import MOST_ROWS, SAMPLED_TOO_LOW, sigma_square
 from fewpass.solvers.kernels.rows import DenseRows, SparseRows
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.models import Task
 from fewpass.solvers.protocol import ColumnMoments, ProblemStats
+from fewpass.solvers.tasks import Task
 from fewpass.storage.dataset import Dataset
-from fewpass.storage.in_memory import MemoryDataset
 from fewpass.storage.manifest import Manifest
+from fewpass.storage.memory_dataset import MemoryDataset
 
 STATISTICS = ("count", "mean", "variance")
 

@@ -42,8 +42,8 @@ from fewpass.solvers.kernels.rows import SparseRows
 from fewpass.solvers.losses import LOSSES, Problem
 from fewpass.solvers.protocol import ProblemStats
 from fewpass.solvers.registry import METHODS
-from fewpass.solvers.s2gd.parameters import Curvature, plan_epochs
 from fewpass.solvers.s2gd.s2gd import S2gd, S2gdPlus, Svrg
+from fewpass.solvers.s2gd.theory import Curvature, plan_epochs
 from fewpass.solvers.sgd.averaged_sgd import Asgd
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.seal import seal, unseal

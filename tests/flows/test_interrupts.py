@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fewpass.flows import cli, ingesting
+from fewpass.flows import cli
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.storage.dataset import Dataset

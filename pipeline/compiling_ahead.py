@@ -57,7 +57,7 @@ class Combination(NamedTuple):
         return f"{self.loss}, {self.layout} rows of {self.dtype}"
 
 
-class Compiled(NamedTuple):
+class WarmedCombination(NamedTuple):
     """The result of a combination."""
 
     combination: Combination
@@ -80,7 +80,7 @@ def warm_up(
     layouts: Sequence[str] = LAYOUTS,
     *,
     processes: int | None = None,
-    on_compiled: Callable[[Compiled], None] = lambda _: None,
+    on_compiled: Callable[[WarmedCombination], None] = lambda _: None,
 ) -> WarmUp:
     """Compile the kernels of the usual trainings, as `fewpass warm-up` does.
 
@@ -95,8 +95,8 @@ def warm_up(
     processes
         Number of processes [default: one per core].
     on_compiled
-        Called with a `Compiled` (combination, kernels, seconds) after each combination of loss and
-        rows.
+        Called with a `WarmedCombination` (combination, kernels, seconds) after each combination of
+        loss and rows.
 
     Returns
     -------
@@ -142,7 +142,7 @@ def combinations(losses: Sequence[str], layouts: Sequence[str]) -> Iterator[Comb
                 yield Combination(loss, layout, dtype)
 
 
-def compile_for(combination: Combination) -> Compiled:
+def compile_for(combination: Combination) -> WarmedCombination:
     """Run the small trainings of a combination in this process."""
     from fewpass.solvers.kernels.compiling import Compiling  # noqa: PLC0415 - imports numba
 
@@ -155,7 +155,7 @@ def compile_for(combination: Combination) -> Compiled:
             train_stored(combination.loss, combination.layout, combination.dtype)
         else:
             train_rows(combination.loss, combination.layout, combination.dtype)
-    return Compiled(combination, compiling.kernels, compiling.seconds)
+    return WarmedCombination(combination, compiling.kernels, compiling.seconds)
 
 
 def train_rows(loss: str, layout: str, dtype: str) -> None:

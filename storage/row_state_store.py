@@ -83,6 +83,7 @@ class RowStateStore:
         return len(raw)
 
     def fault(self, version: int, chunk: int, stored: StoredObject) -> str | None:
+        """Read an object and return a sentence on its fault, if any."""
         key = _key(version, chunk)
         try:
             raw = self._read(key, stored)

@@ -17,7 +17,7 @@ from uuid import uuid4
 import cloudpickle  # type: ignore[import-untyped]
 
 from fewpass.pipeline.errors import NoWorkers
-from fewpass.pipeline.executors.threads import InProcess, Item, Work, value_of
+from fewpass.pipeline.executors.threads import InProcess, Item, PoolTask, value_of
 from fewpass.pipeline.executors.versions import Versions, parted, versions_here
 from fewpass.pipeline.executors.workers import ANSWER_SECONDS, LOOK_SECONDS, Workers
 
@@ -141,8 +141,9 @@ class OnDask:
 class OnDaskThreads(InProcess):
     """Runs spans as tasks of a cluster whose workers are threads of this process.
 
-    Dask schedules and displays the tasks; a task is the number of a `Work`, so that arguments and
-    results stay in this process.  Small tasks bypass Dask, which takes some milliseconds for each.
+    Dask schedules and displays the tasks; a task is the number of a `PoolTask`, so that arguments
+    and results stay in this process.  Small tasks bypass Dask, which takes some milliseconds for
+    each.
     """
 
     engine = "dask"
@@ -158,7 +159,7 @@ class OnDaskThreads(InProcess):
         """Return None: Dask has the threads."""
         return None
 
-    def result(self, handle: Work | Item) -> Any:
+    def result(self, handle: PoolTask | Item) -> Any:
         """Return a result; ConnectionError if Dask has lost a task."""
         work = handle.work if isinstance(handle, Item) else handle
         while not wait([work.result], LOOK_SECONDS).done:
@@ -169,7 +170,7 @@ class OnDaskThreads(InProcess):
         """Log the run's address as an event of the scheduler, for the page /fewpass."""
         self._client.log_event(TOPIC, {"run": run})
 
-    def _start(self, name: str, work: Work) -> None:
+    def _start(self, name: str, work: PoolTask) -> None:
         number = next(_numbers)
         _lent[number] = work
         key = f"{name}-{number:06d}-{self._token}"
@@ -186,7 +187,7 @@ class OnDaskThreads(InProcess):
 
 
 _numbers = itertools.count()
-_lent: dict[int, Work] = {}  # works of this process's clusters, by number
+_lent: dict[int, PoolTask] = {}  # works of this process's clusters, by number
 
 
 def _do(number: int) -> None:

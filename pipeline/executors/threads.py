@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from weakref import WeakSet
 
 
-class Work:
+class PoolTask:
     """A function with its arguments, and later its result; also the handle on that result."""
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
@@ -22,10 +22,10 @@ class Work:
         self._todo = [(function, args)]  # until it is started
 
     @property
-    def awaited(self) -> list[Work]:
+    def awaited(self) -> list[PoolTask]:
         """The unfinished works whose results are among its arguments."""
         given = (a.work if isinstance(a, Item) else a for _, args in self._todo[:] for a in args)
-        return [a for a in given if isinstance(a, Work) and not a.result.done()]
+        return [a for a in given if isinstance(a, PoolTask) and not a.result.done()]
 
     def do(self) -> None:
         """Call the function, unless cancelled, and store its result or exception."""
@@ -55,7 +55,7 @@ class Work:
 class Item(NamedTuple):
     """A handle on item `k` of a tuple that a work returns."""
 
-    work: Work
+    work: PoolTask
     k: int
 
 
@@ -63,7 +63,7 @@ def value_of(argument: Any) -> Any:
     """Return the result of a handle once available, and any other value unchanged."""
     if isinstance(argument, Item):
         return argument.work.result.result()[argument.k]
-    return argument.result.result() if isinstance(argument, Work) else argument
+    return argument.result.result() if isinstance(argument, PoolTask) else argument
 
 
 class InProcess:
@@ -87,24 +87,24 @@ class InProcess:
         self.compiled: set[str] = set()
         self.why, self.alone = why, threads == 1
         self._small, self._spans = started_pool(threads), self._started(threads)
-        self._works: WeakSet[Work] = WeakSet()  # all works that may still be waited for
+        self._works: WeakSet[PoolTask] = WeakSet()  # all works that may still be waited for
         self._closed = False
 
     def _started(self, threads: int) -> ThreadPoolExecutor | None:
         """Return a pool of threads for spans."""
         return started_pool(threads)
 
-    def submit(self, name: str, function: Callable[..., Any], *args: Any) -> Work:
+    def submit(self, name: str, function: Callable[..., Any], *args: Any) -> PoolTask:
         """Start a task once its arguments are available."""
-        return self._submitted(Work(function, args), partial(self._start, name))
+        return self._submitted(PoolTask(function, args), partial(self._start, name))
 
-    def submit_small(self, name: str, function: Callable[..., Any], *args: Any) -> Work:  # noqa: ARG002
-        return self._submitted(Work(function, args), self._start_small)
+    def submit_small(self, name: str, function: Callable[..., Any], *args: Any) -> PoolTask:  # noqa: ARG002
+        return self._submitted(PoolTask(function, args), self._start_small)
 
-    def item(self, name: str, handle: Work, k: int) -> Item:  # noqa: ARG002
+    def item(self, name: str, handle: PoolTask, k: int) -> Item:  # noqa: ARG002
         return Item(handle, k)
 
-    def result(self, handle: Work | Item) -> Any:
+    def result(self, handle: PoolTask | Item) -> Any:
         return value_of(handle)
 
     def everywhere(self, function: Callable[[], None]) -> None:
@@ -135,12 +135,12 @@ class InProcess:
             work.give_up()
         wait([work.result for work in works])
 
-    def _submitted(self, work: Work, start: Callable[[Work], None]) -> Work:
+    def _submitted(self, work: PoolTask, start: Callable[[PoolTask], None]) -> PoolTask:
         self._works.add(work)
         self._begin(work, start)
         return work
 
-    def _begin(self, work: Work, start: Callable[[Work], None]) -> None:
+    def _begin(self, work: PoolTask, start: Callable[[PoolTask], None]) -> None:
         """Start a work once its arguments are available."""
         if missing := next(iter(work.awaited), None):
             missing.result.add_done_callback(lambda _: self._begin(work, start))
@@ -153,11 +153,11 @@ class InProcess:
         except Exception as error:  # noqa: BLE001 - raised where it is waited for
             work.give_up(error)
 
-    def _start(self, name: str, work: Work) -> None:  # noqa: ARG002
+    def _start(self, name: str, work: PoolTask) -> None:  # noqa: ARG002
         assert self._spans is not None
         self._spans.submit(work.do)
 
-    def _start_small(self, work: Work) -> None:
+    def _start_small(self, work: PoolTask) -> None:
         self._small.submit(work.do)
 
 

@@ -36,7 +36,7 @@ class S2gdState(NamedTuple):
     G_b: float  # derivative of the mean loss with respect to the intercept, at x
     bounds: Bounds  # at x
     subspace: Subspace  # the anchors before x
-    held: int  # how many of them there are
+    n_anchors: int  # how many of them there are
     h: float  # step of one row alone
     left: int  # rows that the inner loop still has to visit
     epoch: int  # gradients taken
@@ -50,7 +50,7 @@ def first_anchor(at: Weights, h: float, stats: ProblemStats, subspace: int) -> S
     W[:, 0] = at.coef
     return S2gdState(
         W, InnerIterate(at.intercept), copy_state(at), G_b=0.0, bounds=Bounds(),
-        subspace=no_subspace(subspace, stats.d), held=0, h=h, left=0, epoch=0, rejected=0,
+        subspace=no_subspace(subspace, stats.d), n_anchors=0, h=h, left=0, epoch=0, rejected=0,
         row_version=-1,
     )  # fmt: skip
 
@@ -67,21 +67,21 @@ def remember_anchor(problem: Problem, state: S2gdState) -> S2gdState:
     if most == 0 or state.epoch == 0:
         return state
     remember(state.subspace, state.x, gradient_at_anchor(problem, state))
-    return state._replace(held=min(state.held + 1, most))
+    return state._replace(n_anchors=min(state.n_anchors + 1, most))
 
 
 def begin_ahead(problem: Problem, state: S2gdState) -> S2gdState:
     """Let the inner loop begin where the quadratic over the subspace is least."""
-    if state.held == 0:
+    if state.n_anchors == 0:
         return state
     gradient = gradient_at_anchor(problem, state)
-    ahead = best_step(state.subspace, state.held, state.x, gradient)
+    ahead = best_step(state.subspace, state.n_anchors, state.x, gradient)
     state.W[:, 0] += ahead.coef
     return state._replace(y=state.y._replace(b=state.y.b + ahead.intercept))
 
 
 def move_anchor(
-    state: S2gdState, at: Weights, total: GradientPart, found: Certificate
+    state: S2gdState, at: Weights, total: GradientPart, certified: Certificate
 ) -> S2gdState:
     """Put the anchor at the weights that a gradient was taken at."""
     state.x.coef[:] = state.W[:, 0] = at.coef
@@ -90,7 +90,7 @@ def move_anchor(
         y=InnerIterate(at.intercept),
         x=Weights(state.x.coef, at.intercept),
         G_b=total.g_b / total.rows,
-        bounds=state.bounds.moved(found),
+        bounds=state.bounds.moved(certified),
     )
 
 

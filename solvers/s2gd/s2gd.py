@@ -125,14 +125,14 @@ class S2gd(Method):
 
     def expected_passes(self, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:
         """Semi-stochastic epochs; theory knows the random laws, whose best parameters it takes."""
-        known = conditioning(problem, stats)
-        if known is None or not tol < 1.0:
+        conditions = conditioning(problem, stats)
+        if conditions is None or not tol < 1.0:
             return ExpectedPasses(None, None, 0.5)
         h, inner_passes = self.pace(problem, stats)
         return ExpectedPasses(
-            theory=theory_passes(known, problem, stats, tol, self._law),
+            theory=theory_passes(conditions, problem, stats, tol, self._law),
             usual=usual_passes(
-                slowness(h, known.mu, stats.n), tol, inner_passes, self.subspace > 0
+                slowness(h, conditions.mu, stats.n), tol, inner_passes, self.subspace > 0
             ),
             reductions=1.0 / (1.0 + inner_passes),
         )
@@ -175,12 +175,12 @@ class S2gd(Method):
     ) -> S2gdState:
         """Make y the anchor, or go back to the one before with half the step where f rose."""
         at = self.newest(state)
-        found = certificate(problem, at, total)
-        if state.epoch > 0 and state.bounds.has_risen(found.objective):
-            state = self._go_back(state, found.objective)
+        certified = certificate(problem, at, total)
+        if state.epoch > 0 and state.bounds.has_risen(certified.objective):
+            state = self._go_back(state, certified.objective)
         else:
             state = remember_anchor(problem, state)
-            state = move_anchor(state, at, total, found)._replace(row_version=sweep)
+            state = move_anchor(state, at, total, certified)._replace(row_version=sweep)
             state = begin_ahead(problem, state)
         state = state._replace(epoch=state.epoch + 1)
         return state._replace(left=self._draw_length(problem, stats, state))
@@ -222,8 +222,8 @@ class S2gd(Method):
         """Undo an epoch: without the subspace if they had a part in it, else with half the step."""
         state.W[:, 0] = state.x.coef
         state = state._replace(y=InnerIterate(state.x.intercept), rejected=state.rejected + 1)
-        if state.held > 0:
-            return state._replace(held=0)
+        if state.n_anchors > 0:
+            return state._replace(n_anchors=0)
         if not isinstance(self.step, str) or state.rejected >= MOST_HALVINGS:
             raise Diverged(
                 f"The objective rose from {state.bounds.objective:g} to {objective:g} with the "
@@ -334,11 +334,11 @@ def inner_metrics(state: S2gdState) -> dict[str, float]:
 
 
 def theory_passes(
-    known: Conditioning, problem: Problem, stats: ProblemStats, tol: float, law: Law
+    conditions: Conditioning, problem: Problem, stats: ProblemStats, tol: float, law: Law
 ) -> float | None:
     """Passes that Theorem 6 asks for at most, one gradient per inner step."""
     share = tol / max(tol, zero_loss(problem, stats))  # f - f* <= f(0) at the start
-    if not known.mu < known.largest or not share < 1.0:
+    if not conditions.mu < conditions.largest or not share < 1.0:
         return None
-    of = Curvature(known.largest, known.mu)
+    of = Curvature(conditions.largest, conditions.mu)
     return plan_epochs(of, stats.n, share, law, gradients=1).work / stats.n

@@ -46,11 +46,11 @@ def remember(subspace: Subspace, at: Weights, gradient: Weights) -> None:
         rows[0, :-1], rows[0, -1] = newest
 
 
-def best_step(subspace: Subspace, held: int, at: Weights, gradient: Weights) -> Weights:
+def best_step(subspace: Subspace, n_anchors: int, at: Weights, gradient: Weights) -> Weights:
     """Return s for the first `held` anchors; nothing where there are none."""
-    Q, q, squares = np.zeros((held, held)), np.zeros(held), np.zeros(held)
+    Q, q, squares = np.zeros((n_anchors, n_anchors)), np.zeros(n_anchors), np.zeros(n_anchors)
     for part, x, g in _parts(at, gradient):
-        dX, dG = subspace.X[:held, part] - x, subspace.G[:held, part] - g
+        dX, dG = subspace.X[:n_anchors, part] - x, subspace.G[:n_anchors, part] - g
         Q += dX @ dG.T
         q += dX @ g
         squares += (dX * dX).sum(axis=1)
@@ -58,7 +58,7 @@ def best_step(subspace: Subspace, held: int, at: Weights, gradient: Weights) -> 
     a = _least(Q / np.outer(lengths, lengths), q / lengths) / lengths
     s = np.empty(at.coef.size + 1)
     for part, x, _ in _parts(at, gradient):
-        s[part] = a @ (subspace.X[:held, part] - x)
+        s[part] = a @ (subspace.X[:n_anchors, part] - x)
     return Weights(s[:-1], float(s[-1]))
 
 
@@ -76,7 +76,7 @@ def _least(Q: NDArray[np.float64], q: NDArray[np.float64]) -> NDArray[np.float64
     if not np.isfinite(Q).all():
         return np.zeros_like(q)
     values, vectors = np.linalg.eigh(0.5 * (Q + Q.T))
-    kept = values > LEAST_CURVATURE * max(values.max(initial=0.0), np.finfo(float).tiny)
-    turned = vectors[:, kept]
-    a: NDArray[np.float64] = -(turned @ ((turned.T @ q) / values[kept]))
+    curved = values > LEAST_CURVATURE * max(values.max(initial=0.0), np.finfo(float).tiny)
+    turned = vectors[:, curved]
+    a: NDArray[np.float64] = -(turned @ ((turned.T @ q) / values[curved]))
     return a

@@ -157,8 +157,8 @@ def _minimum(function: Callable[[float], float], bounds: tuple[float, float]) ->
     from scipy.optimize import minimize_scalar  # noqa: PLC0415 - slow to load, and seldom asked for
 
     options = {"xatol": PRECISION, "maxiter": 500}
-    found = minimize_scalar(function, bounds=bounds, method="bounded", options=options)
-    return float(found.x)
+    result = minimize_scalar(function, bounds=bounds, method="bounded", options=options)
+    return float(result.x)
 
 
 def _checked(of: Curvature) -> Curvature:

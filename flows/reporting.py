@@ -9,12 +9,12 @@ from rich.console import Group
 from rich.table import Table
 
 from fewpass.flows.cluster import engine_for_pass
+from fewpass.flows.display.bars import rows_display
 from fewpass.flows.display.console import Terminal, facts_table, format_seconds, passes_and_rows
 from fewpass.flows.display.printing import printable
 from fewpass.flows.errors import UsageError
-from fewpass.flows.options import Output, Where
-from fewpass.flows.scoring import rows_display
-from fewpass.flows.settings import as_toml, execution
+from fewpass.flows.options import Output, Where, given
+from fewpass.flows.settings import as_toml, checked
 from fewpass.pipeline.reporting.page.page import PAGE, Reproduction, page
 from fewpass.pipeline.reporting.page.quality import quality
 from fewpass.pipeline.reporting.report import RunReport, can_draw, draw_report, read_report
@@ -22,6 +22,7 @@ from fewpass.pipeline.runs.events import Learners
 from fewpass.pipeline.runs.outcome import Convergence
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.sweep_times import PARTS, READING
+from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.storage.dataset import Dataset
@@ -66,8 +67,8 @@ def write_page(terminal: Terminal, run: RunFolder, held_out: str | None, where: 
         terminal.say("No held-out rows are known: --held-out DATASET names some.", style="yellow")
     else:
         with (
-            engine_for_pass(execution(where), data) as executor,
-            rows_display(terminal, "Judging by held-out rows", data) as count,
+            engine_for_pass(checked(Execution, given(where)), data) as executor,
+            rows_display(terminal, "Judging by held-out rows", data.n_rows) as count,
         ):
             found = quality(told.model, data, executor, count)
     commands = (

@@ -126,7 +126,7 @@ class Sag(Method):
         weights: Weights,
         rows_before: int,  # noqa: ARG002
     ) -> SagState:
-        """Return given weights; the opening finds the slopes that go with them."""
+        """Return given weights; the warm start's pass finds the slopes that go with them."""
         state: SagState = self.init(problem, stats)
         state.W[:, 0] = weights.coef
         return state._replace(scale=SagScalars(weights.intercept), seen=stats.n)

@@ -9,7 +9,7 @@ from typing import Any
 from prefect.states import Completed
 
 from fewpass.flows.interrupts import stopping_first
-from fewpass.flows.orchestration import signatures
+from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import (
     TrainingProgress,
     show_convergence,
@@ -25,7 +25,7 @@ from fewpass.flows.orchestration.scheduled import (
 from fewpass.flows.orchestration.session import Session, Stage, stages
 from fewpass.flows.orchestration.stalling import StallWatch, tell_prefect
 from fewpass.flows.orchestration.suspending import at_rest_if_suspended, is_suspended
-from fewpass.flows.training import require_convergence, require_tolerance
+from fewpass.flows.outcomes import require_convergence, require_tolerance
 from fewpass.pipeline.reporting.model_card import model_card
 from fewpass.pipeline.reporting.report import CONVERGENCE, IMAGE, draw_report
 from fewpass.pipeline.runs.events import Event
@@ -36,7 +36,7 @@ from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 
 
-@made_flow(signatures.train, "run")
+@made_flow(requests.Train, "run")
 def train(plan: TrainingPlan, run: str, where: Execution, require_tol: bool) -> Any:
     """Train, and return what came out in the state that tells of it."""
     require_tolerance(plan, asked=require_tol)

@@ -19,7 +19,7 @@ from fewpass.pipeline.runs.outcome import Convergence, Trained
 from fewpass.pipeline.runs.saved import Cursor
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.auto import FEW_COLUMNS
-from fewpass.pipeline.training.planning.job import stats_of
+from fewpass.pipeline.training.planning.planned_problem import stats_of
 from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.solvers.batch.newton_in_memory import minimise
 from fewpass.solvers.estimates.expected_passes import conditioning

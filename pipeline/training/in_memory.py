@@ -19,7 +19,7 @@ from fewpass.pipeline.runs.saved import Content
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.few_columns import train_few_columns
 from fewpass.pipeline.training.passes import Passes
-from fewpass.pipeline.training.planning.job import choice_of
+from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.solvers.protocol import Certificate, Weights
 from fewpass.storage.memory_dataset import MemoryDataset
 from fewpass.storage.objects import StoredObject
@@ -67,10 +67,11 @@ def train_in_memory(
     run = _NoFolder(plan, dataset)
     progress = Progress(run)
     checkpoints = _LastOne(run, dataset, progress, plan.snapshot_every)
+    planner = Planner(plan, dataset)
     engine = Passes(
         Training(
-            run, plan, dataset, CallingThread(), choice_of(plan, dataset), None, progress,
-            checkpoints, is_stopping, start_at, judges,
+            run, plan, dataset, planner, CallingThread(), planner.choice(plan.memory), None,
+            progress, checkpoints, is_stopping, start_at, judges,
         )
     )  # fmt: skip
     engine.begin()

@@ -7,7 +7,7 @@ from sklearn.datasets import dump_svmlight_file
 
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.tables.ingest.phases import ingest
-from fewpass.pipeline.training.planning.column_moments import column_moments, known_moments
+from fewpass.pipeline.training.planning.planned_problem import column_moments, known_moments
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import Labels
 from fewpass.storage.memory_dataset import MemoryDataset

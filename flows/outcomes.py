@@ -11,9 +11,9 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.sizes import format_bytes
 
 if TYPE_CHECKING:
-    from fewpass.pipeline.models.refresh.generations import GenerationState, Models
-    from fewpass.pipeline.models.refresh.publishing import Publication
-    from fewpass.pipeline.models.refresh.refused import Refused
+    from fewpass.pipeline.models.refresh.generations import GenerationList, GenerationState
+    from fewpass.pipeline.models.refresh.publications import Publication
+    from fewpass.pipeline.models.refresh.refused_files import Refused
     from fewpass.pipeline.runs.outcome import TrainingResult
     from fewpass.pipeline.scoring.evaluate import Evaluation
     from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -93,7 +93,7 @@ def evaluation_facts(evaluation: Evaluation) -> dict[str, Any]:
     return facts
 
 
-def models_facts(found: Models, moves: Sequence[Publication]) -> dict[str, Any]:
+def models_facts(found: GenerationList, moves: Sequence[Publication]) -> dict[str, Any]:
     """Return what --json prints: generations, which one is used, publications, refused files."""
     generations = [
         s._asdict() | {"publications": [p.number for p in s.publications]} for s in found

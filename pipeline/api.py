@@ -9,7 +9,7 @@ from typing import Any
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.executor import open_executor
 from fewpass.pipeline.models.refresh import abandoning, generations
-from fewpass.pipeline.models.refresh.publishing import Publication, run_at
+from fewpass.pipeline.models.refresh.publications import Publication, run_at
 from fewpass.pipeline.reporting.html import ShownResult
 from fewpass.pipeline.reporting.live import progress
 from fewpass.pipeline.runs.model import Model, within
@@ -19,9 +19,9 @@ from fewpass.pipeline.scoring import evaluate as evaluation
 from fewpass.pipeline.scoring import predict as prediction
 from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows, require_here
 from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.flat_settings import plan_of
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.matching import Matching
-from fewpass.pipeline.settings.schema import plan_of
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import refuse_reading
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -265,7 +265,7 @@ def _require_execution(given: Any) -> None:
         raise BadInput(f"execution is {given!r}. Give Execution(scheduler='local'), for example.")
 
 
-def models(store: Address) -> generations.Models:
+def models(store: Address) -> generations.GenerationList:
     """Return the models of a store that `prefect run refresh` writes to, oldest first.
 
     Parameters

@@ -64,7 +64,7 @@ def evaluate(
     from fewpass.flows.display.console import Terminal, facts_table
     from fewpass.flows.settings import checked
     from fewpass.pipeline.matching import left_out_sentence
-    from fewpass.pipeline.models.refresh.publishing import run_at
+    from fewpass.pipeline.models.refresh.publications import run_at
     from fewpass.pipeline.runs.model import load_model
     from fewpass.pipeline.straight.telling import is_source
 
@@ -166,7 +166,7 @@ def _say_snapshot(terminal: Terminal, model: Model) -> None:
 
 def evaluate_shown(terminal: Terminal, run: str, dataset: str) -> Evaluation:
     """Evaluate a run's model on a data set, with a display."""
-    from fewpass.pipeline.models.refresh.publishing import run_at
+    from fewpass.pipeline.models.refresh.publications import run_at
     from fewpass.pipeline.runs.model import load_model
 
     result, _ = _on_data_set(terminal, load_model(run_at(run)), dataset, BY_NAME, Execution())

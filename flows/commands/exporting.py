@@ -24,12 +24,12 @@ def export(run: str, out: str, /, *, overwrite: bool = False, output: Output = O
         data set or a run.
     """
     from fewpass.flows.display.console import Terminal, facts_table
-    from fewpass.pipeline.models.export import formats
+    from fewpass.pipeline.models.export import export_formats
     from fewpass.pipeline.models.export.plain_model import of_run
     from fewpass.pipeline.sizes import format_bytes
 
     model = of_run(run)
-    size = formats.export(model, out, overwrite=overwrite)
+    size = export_formats.export(model, out, overwrite=overwrite)
     features = model.coef.shape[1]
     classes = None if model.classes is None else len(model.classes)
     facts = {

@@ -59,7 +59,7 @@ def ingest(
         raise UsageError("ingest needs a source and, last, the data set to make of it.")
     from fewpass.flows.display.console import Terminal, facts_table
     from fewpass.flows.settings import as_toml, ingest_settings
-    from fewpass.pipeline.settings.schema import flat
+    from fewpass.pipeline.settings.flat_settings import flat
     from fewpass.pipeline.tables.ingest.reading import first_look
 
     terminal, (*more, dataset) = Terminal(output), paths
@@ -94,8 +94,8 @@ def columns(dataset: str, /, *, memory: str = "1GiB", output: Output = OUTPUT) -
     from fewpass.flows.display.bars import work_display
     from fewpass.flows.display.console import Terminal, facts_table, format_seconds
     from fewpass.pipeline.memory import peak_memory_bytes
-    from fewpass.storage.columns import copy_folder
-    from fewpass.storage.columns_writer import write_columns
+    from fewpass.storage.column_copy import copy_folder
+    from fewpass.storage.column_copy_writer import write_columns
     from fewpass.storage.dataset import Dataset
 
     terminal = Terminal(output)

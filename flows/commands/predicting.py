@@ -56,7 +56,7 @@ def predict(
     from fewpass.flows.display.console import Terminal, facts_table, format_seconds
     from fewpass.flows.settings import checked
     from fewpass.pipeline.matching import left_out_sentence
-    from fewpass.pipeline.models.refresh.publishing import run_at
+    from fewpass.pipeline.models.refresh.publications import run_at
     from fewpass.pipeline.runs.model import load_model
     from fewpass.pipeline.scoring.predict import predict as predicted
     from fewpass.pipeline.scoring.predictions import STANDARD_OUTPUT

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from fewpass.pipeline.models.refresh.generations import GenerationState
-    from fewpass.pipeline.models.refresh.publishing import Publication
-    from fewpass.pipeline.models.refresh.refused import Refused
+    from fewpass.pipeline.models.refresh.publications import Publication
+    from fewpass.pipeline.models.refresh.refused_files import Refused
 
 MOST_MOVES = 10  # that people are shown; --json has all
 
@@ -44,7 +44,7 @@ def models(store: str, /, *, output: Output = OUTPUT) -> int:
 
     from fewpass.flows.display.console import Terminal
     from fewpass.pipeline.models.refresh import generations
-    from fewpass.pipeline.models.refresh.publishing import history
+    from fewpass.pipeline.models.refresh.publications import history
 
     found, moves = generations.models(store), history(store)
     shown: list[RenderableType] = [models_table(found)] if found else []

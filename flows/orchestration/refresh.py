@@ -17,7 +17,7 @@ from fewpass.flows.outcomes import refused_facts, refused_rows, require_converge
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.abandoning import abandon as abandoned
 from fewpass.pipeline.models.refresh.generations import Decision, Generation, refused_now
-from fewpass.pipeline.models.refresh.publishing import NONE_YET, published
+from fewpass.pipeline.models.refresh.publications import NONE_YET, published
 from fewpass.pipeline.models.refresh.refreshing import (
     alone_in,
     decide,

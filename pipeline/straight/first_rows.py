@@ -50,11 +50,11 @@ from fewpass.pipeline.tables.readers.source import Source
 from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT, WORDS, is_standard_input
 from fewpass.pipeline.training.planning.mixing import Mixing, advice
 from fewpass.storage.addresses import local_path
+from fewpass.storage.column_schema import Schema
 from fewpass.storage.hashed_names import HashedNames
-from fewpass.storage.in_memory import MemoryDataset
-from fewpass.storage.manifest import Labels, Shuffle, Values, Weights
+from fewpass.storage.manifest import Labels, Shuffle, Values, WeightStats
+from fewpass.storage.memory_dataset import MemoryDataset
 from fewpass.storage.objects import ArrayLayout
-from fewpass.storage.schema import Schema
 from fewpass.storage.table import Table, concatenate, n_bytes, take
 
 FIRST_BYTES = 12 << 20  # of rows that are looked at before any is learnt from
@@ -256,7 +256,7 @@ class FirstRows:
         }  # fmt: skip
         if rows.weight is not None:
             mean = float(rows.weight.mean())
-            known["weights"] = Weights(total=mean * n_rows, maximum=float(rows.weight.max()))
+            known["weights"] = WeightStats(total=mean * n_rows, maximum=float(rows.weight.max()))
         return known
 
     def _targets(self) -> tuple[Labels | Values, bool]:

@@ -17,8 +17,8 @@ from fewpass.pipeline.straight.reading import STEADY_BYTES
 from fewpass.pipeline.tables.ingest.reading import raw_bytes
 from fewpass.pipeline.tables.readers.standard_input import is_standard_input
 from fewpass.pipeline.training.planning.auto import MethodChoice
-from fewpass.pipeline.training.planning.job import tasks_of
 from fewpass.pipeline.training.planning.lam_path import with_lam_path
+from fewpass.pipeline.training.planning.planned_problem import tasks_of
 from fewpass.pipeline.training.planning.trial import WARM_UP_ROWS, step_over
 from fewpass.solvers.protocol import Block, Solver, Walk
 

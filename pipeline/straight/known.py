@@ -12,10 +12,9 @@ from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.straight.first_rows import BUFFERS_AT_ONCE, FirstRows, room_for_judges
 from fewpass.pipeline.straight.moments import moments_of
 from fewpass.pipeline.training.planning.auto import MethodChoice, for_one_pass
-from fewpass.pipeline.training.planning.job import (
-    IN_PLACE,
+from fewpass.pipeline.training.planning.job import IN_PLACE, solver_of
+from fewpass.pipeline.training.planning.planned_problem import (
     sampled_sigma_square,
-    solver_of,
     stats_of,
     tasks_of,
 )

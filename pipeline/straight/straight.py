@@ -28,7 +28,7 @@ from fewpass.pipeline.runs.model import read_out
 from fewpass.pipeline.runs.outcome import Event, TrainingResult
 from fewpass.pipeline.runs.packing import unpack_state
 from fewpass.pipeline.runs.saved import Content, Saved, SourcePosition, require_array, unfit
-from fewpass.pipeline.runs.shapes import examples_of, misfit
+from fewpass.pipeline.runs.state_shapes import examples_of, misfit
 from fewpass.pipeline.scoring.calibrating import calibrate
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes

@@ -29,11 +29,11 @@ from fewpass.pipeline.scoring.calibrating import calibrate
 from fewpass.pipeline.scoring.held_out import choose_lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.training.early_stopping import EarlyStopping, within
+from fewpass.pipeline.training.early_stopping import EarlyStopping, training_memory
 from fewpass.pipeline.training.planning.advice import warnings
 from fewpass.pipeline.training.planning.auto import far_behind
 from fewpass.pipeline.training.planning.forecast import Forecast, forecast
-from fewpass.pipeline.training.planning.job import make_job, solver_of_job
+from fewpass.pipeline.training.planning.job import solver_of_job
 from fewpass.pipeline.training.planning.rate import Mark, left_passes, noted
 from fewpass.pipeline.training.position import require_method, require_position
 from fewpass.pipeline.training.sweeps import Sweeps
@@ -91,7 +91,8 @@ class Passes:
         """Work with one of the methods that were chosen, or with the plan's own."""
         training, methods = self._training, self._training.methods
         self.plan: TrainingPlan = methods.plan(training.plan, number) if methods else training.plan
-        job, numbers = make_job(within(self.plan), training.dataset), training.run.row_state
+        job = training.planner.job(training_memory(self.plan), self.plan.solver)
+        numbers = training.run.row_state
         if job.in_place and not training.executor.near:
             raise BadInput(
                 f"A memory budget of {format_bytes(self.plan.memory)} has no room for copies of "
@@ -132,7 +133,7 @@ class Passes:
     @property
     def warnings(self) -> list[str]:
         """Why the training may not come to its end, in sentences."""
-        return warnings(self.plan, self._job, self.forecast)
+        return warnings(self._training.planner, self.plan, self._job, self.forecast)
 
     @property
     def _cursor(self) -> Cursor:

@@ -25,7 +25,7 @@ from fewpass.pipeline.reporting.history import read_history
 from fewpass.pipeline.runs.outcome import Event
 from fewpass.pipeline.runs.saved import Cursor
 from fewpass.pipeline.settings.execution import Execution
-from fewpass.pipeline.settings.schema import OTHER_NAMES
+from fewpass.pipeline.settings.flat_settings import OTHER_NAMES
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.solvers.registry import METHODS, method_class
 

@@ -136,7 +136,9 @@ def inner_model(hint: Any) -> type[BaseModel] | None:
 def _meant(kind: type[BaseModel], path: Path) -> str:
     """Say which setting was probably meant: its name has the same beginning, or is near."""
     for part in path[:-1]:
-        found = inner_model(kind.model_fields[part].annotation) if part in kind.model_fields else None
+        found = (
+            inner_model(kind.model_fields[part].annotation) if part in kind.model_fields else None
+        )
         if found is None:
             return ""
         kind = found

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.solvers.refused import inner_model, plainly, refusal
+from fewpass.solvers.bad_input import inner_model, plainly, refusal
 
 Plan = TypeVar("Plan", bound=BaseModel)
 Path = tuple[str, ...]

@@ -73,3 +73,8 @@ def _called(name: str) -> str:
     """Return an option's name: its field's, unless it has another."""
     own = [*(GIVEN_AS[name][1].name or ())] if name in GIVEN_AS else []
     return own[0] if own else f"--{name.replace('_', '-')}"
+
+
+def to_reproduce(memory: int) -> str:
+    """Say which option gives the same bits on a machine that has less memory, or more."""
+    return f"To reproduce exactly elsewhere, pass --memory {memory}."

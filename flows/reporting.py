@@ -89,19 +89,19 @@ def held_out_rows(plan: TrainingPlan, named: str | None) -> Dataset | None:
     return Dataset.open(beside) if Folder(beside).exists(KEY) else None
 
 
-def comparison(report: RunReport, foreseen: dict[str, Any]) -> Table:
-    """Set what was foreseen beside what came."""
-    table = Table(title="Foreseen and found", title_justify="left", title_style="bold", box=None)
-    for name in ("", "foreseen", "found"):
+def comparison(report: RunReport, predicted: dict[str, Any]) -> Table:
+    """Set the prediction next to the result."""
+    table = Table(title="Prediction and result", title_justify="left", title_style="bold", box=None)
+    for name in ("", "predicted", "actual"):
         table.add_column(name, justify="right" if name else "left", no_wrap=True)
-    usual = "" if foreseen["usual_passes"] is None else "about "
-    table.add_row("passes", f"{usual}{foreseen['passes']:.0f}", f"{report.passes:.4g}")
-    read = (foreseen["bytes_read"], report.bytes_read)
+    usual = "" if predicted["usual_passes"] is None else "about "
+    table.add_row("passes", f"{usual}{predicted['passes']:.0f}", f"{report.passes:.4g}")
+    read = (predicted["bytes_read"], report.bytes_read)
     table.add_row("read", *map(format_bytes, read))
-    if foreseen["tol"] is not None and report.relative_gap is not None:
-        table.add_row("relative gap", f"{foreseen['tol']:.2g}", f"{report.relative_gap:.2g}")
-    if foreseen["theory_passes"] is not None:
-        table.add_row("passes by theory", f"at most {foreseen['theory_passes']:,.0f}", "")
+    if predicted["tol"] is not None and report.relative_gap is not None:
+        table.add_row("relative gap", f"{predicted['tol']:.2g}", f"{report.relative_gap:.2g}")
+    if predicted["theory_passes"] is not None:
+        table.add_row("passes by theory", f"at most {predicted['theory_passes']:,.0f}", "")
     return table
 
 

@@ -14,6 +14,7 @@ from fewpass.flows.display.bars import ShowWork, bar, line, work_display
 from fewpass.flows.display.console import Terminal, as_fixed, format_seconds, or_dash
 from fewpass.flows.display.log_lines import Every, GrowingIntervals
 from fewpass.flows.display.meter import Meter, Numbers
+from fewpass.flows.flags import to_reproduce
 from fewpass.pipeline.reporting.learners import learners_sentence
 from fewpass.pipeline.runs.outcome import Event
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -220,8 +221,8 @@ def _begun(event: Event) -> Iterator[str]:
     facts = event.facts
     if facts["memory"] > TrainingPlan.model_fields["memory"].default:
         yield (
-            f"May use up to {format_bytes(facts['memory'])} of memory. For the same bits on every "
-            f"machine: --memory {facts['memory']}."
+            f"May use up to {format_bytes(facts['memory'])} of memory. "
+            f"{to_reproduce(facts['memory'])}"
         )
     if groups := facts.get("groups"):
         yield (

@@ -37,7 +37,7 @@ STANDARD = "standard"
 SHORT_OF_MEMORY = ", but needs more `memory`"
 
 
-def warnings(planner: Planner, plan: TrainingPlan, job: Job, foreseen: Forecast) -> list[str]:
+def warnings(planner: Planner, plan: TrainingPlan, job: Job, predicted: Forecast) -> list[str]:
     """Return what `fewpass train` says before it begins: why it may not come to its end.
 
     Parameters
@@ -46,13 +46,13 @@ def warnings(planner: Planner, plan: TrainingPlan, job: Job, foreseen: Forecast)
         Knows whether another method fits.
     plan, job
         With the method that is at work.
-    foreseen
+    predicted
         Of these.
     """
     sorted_rows = clustering_warning(job.dataset.manifest, job.windows)
     said = [sorted_rows] if sorted_rows else []
     if plan.tol is not None:
-        said += _out_of_reach(planner, plan, plan.tol, job, foreseen)
+        said += _out_of_reach(planner, plan, plan.tol, job, predicted)
     if plan.tol is not None and visits_chunks_alone(plan, job):
         said.append(
             "A window holds one chunk, so that the same rows meet in every pass: dual ascent then "
@@ -78,11 +78,11 @@ def visits_chunks_alone(plan: TrainingPlan, job: Job) -> bool:
 
 
 def _out_of_reach(
-    planner: Planner, plan: TrainingPlan, tol: float, job: Job, foreseen: Forecast
+    planner: Planner, plan: TrainingPlan, tol: float, job: Job, predicted: Forecast
 ) -> Iterator[str]:
     """Yield the sentence that says why a tolerance may not be certified in the passes allowed."""
-    by_dual_gap, usual = streaming(plan).certify_pass is not None, foreseen.usual_passes
-    enough, solver = foreseen.theory_passes, foreseen.solver
+    by_dual_gap, usual = streaming(plan).certify_pass is not None, predicted.usual_passes
+    enough, solver = predicted.theory_passes, predicted.solver
     if not job.problem.loss.is_smooth and not by_dual_gap:
         yield (
             f"{solver} cannot certify {tol:g}: the hinge has a kink, where gradients prove "
@@ -103,11 +103,11 @@ def _out_of_reach(
             f"certificate no faster. `solver={DUAL}` proves {tol:g} sooner."
         )
     elif usual is None and (enough is None or enough > plan.passes):
-        yield from _not_foreseen(planner, plan, tol, job, foreseen)
+        yield from _unpredictable(planner, plan, tol, job, predicted)
 
 
-def _not_foreseen(
-    planner: Planner, plan: TrainingPlan, tol: float, job: Job, foreseen: Forecast
+def _unpredictable(
+    planner: Planner, plan: TrainingPlan, tol: float, job: Job, predicted: Forecast
 ) -> Iterator[str]:
     if conditioning(job.problem, job.stats) is None:  # a kink, or too small a lam: nothing is known
         return
@@ -115,27 +115,27 @@ def _not_foreseen(
     fits = "" if planner.fits(plan.memory, method(kind), in_groups=True) else SHORT_OF_MEMORY
     if plan.passes == 1:  # `passes` decided on the method, too
         yield (
-            f"Whether one pass comes to a certificate of {tol:g} cannot be foreseen. With more "
+            f"Whether one pass comes to a certificate of {tol:g} cannot be predicted. With more "
             f"`passes`, {kind} usually takes about {best:.0f}{fits}."
         )
         return
     yield (
-        f"Whether {foreseen.solver} comes to a certificate of {tol:g} in {plan.passes} passes "
-        f"cannot be foreseen. `solver={kind}` usually takes about {best:.0f}{fits}."
+        f"Whether {predicted.solver} comes to a certificate of {tol:g} in {plan.passes} passes "
+        f"cannot be predicted. `solver={kind}` usually takes about {best:.0f}{fits}."
     )
 
 
-def advice(planner: Planner, plan: TrainingPlan, job: Job, foreseen: Forecast) -> list[str]:
+def advice(planner: Planner, plan: TrainingPlan, job: Job, predicted: Forecast) -> list[str]:
     """Return the warnings and what would make the training shorter or surer."""
-    return [*warnings(planner, plan, job, foreseen), *_hints(plan, job, foreseen)]
+    return [*warnings(planner, plan, job, predicted), *_hints(plan, job, predicted)]
 
 
-def _hints(plan: TrainingPlan, job: Job, foreseen: Forecast) -> Iterator[str]:
+def _hints(plan: TrainingPlan, job: Job, predicted: Forecast) -> Iterator[str]:
     known = conditioning(job.problem, job.stats)
-    if known is None:  # a kink, or lam is too small for anything to be foreseen
+    if known is None:  # a kink, or lam is too small for anything to be predicted
         return
     if plan.tol is not None:
-        yield from _shorter(plan, job, known, foreseen)
+        yield from _shorter(plan, job, known, predicted)
     if method_class(streaming(plan).kind).halves_steps and known.largest > HEAVY_TAIL * known.mean:
         yield (
             f"The longest row's loss is {known.largest / known.mean:.0f} times as curved as the "
@@ -145,10 +145,10 @@ def _hints(plan: TrainingPlan, job: Job, foreseen: Forecast) -> Iterator[str]:
 
 
 def _shorter(
-    plan: TrainingPlan, job: Job, known: Conditioning, foreseen: Forecast
+    plan: TrainingPlan, job: Job, known: Conditioning, predicted: Forecast
 ) -> Iterator[str]:
     assert plan.tol is not None
-    usual, (kind, best) = foreseen.usual_passes, best_method(job.problem, job.stats, plan.tol)
+    usual, (kind, best) = predicted.usual_passes, best_method(job.problem, job.stats, plan.tol)
     if usual is not None and best <= BETTER * usual:
         yield f"`solver={kind}` usually takes about {format_passes(best)} to {plan.tol:g}."
     if min(best, usual or best) > MANY_PASSES:

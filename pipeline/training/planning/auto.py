@@ -4,10 +4,10 @@ Without a tolerance, or in one pass, the several learners of `onepass`: nothing 
 then.  Averaged SGD alone for very many models, and where their states do not fit into the memory.
 
 To a tolerance, Newton's method where the loss is smooth and columns are few, whatever their scales,
-unless rows are read anew in every pass and dual ascent is foreseen to take fewer; else dual
+unless rows are read anew in every pass and dual ascent is predicted to take fewer; else dual
 coordinate ascent with a proximal centre, which finds out by its certificate how hard the problem
 is.  S2GD+ goes before it only where rows stay in memory, are short beside lam, and its cheaper
-passes (solvers/estimates/expected_passes.py) are foreseen to take less.  Where rows lie sorted it
+passes (solvers/estimates/expected_passes.py) are predicted to take less.  Where rows lie sorted it
 does not: its averages count on a random order.  Plain SDCA takes less memory, and is taken where
 that is short.
 
@@ -48,8 +48,8 @@ HARD = 1e4
 SHORT = 1.0  # K of rows that are short beside lam
 CHEAPER = 0.7  # a pass of s2gd+ beside one of psdca in memory: half are reductions, which do not
 # wait for each other's rows
-FAR_BEHIND = 2.0  # times what is foreseen to be left
-PATIENCE = 2.0  # times what is foreseen, before a method is judged
+FAR_BEHIND = 2.0  # times what is predicted to be left
+PATIENCE = 2.0  # times what is predicted, before a method is judged
 NOTHING = 1.0 - 1e-9  # relative gap
 IN_GROUPS = "for some classes at a time, as no method fits all of them into the memory"
 KINKED = f"{DUAL}, as no gradient certifies a loss with a kink"
@@ -112,7 +112,7 @@ def choose(
         return for_a_kink(problem.loss.name, fits, fits_in_groups)
     if conditioning(problem, stats) is None:
         return MethodChoice(
-            methods=(method(DUAL),), reason=f"{DUAL}, as lam is too small to foresee more"
+            methods=(method(DUAL),), reason=f"{DUAL}, as lam is too small to predict more"
         )
     known = {"resident": resident, "sorted_rows": sorted_rows}
     wanted = list(candidates(problem, stats, plan.tol, **known))
@@ -222,7 +222,7 @@ def far_behind(
     """Say in a sentence why the second method should go on; None while it should not.
 
     It should when the last three passes brought so little that what is left, at that rate, is
-    twice what was foreseen and more than all that the other usually takes, which must be among the
+    twice what was predicted and more than all that the other usually takes, which must be among the
     passes that may be made.  What gradients prove may stand still for long before it falls: so
     patience.
     """

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from fewpass.pipeline.budget import PROGRAM_BYTES, Budget
+from fewpass.pipeline.budget import PROGRAM, PROGRAM_BYTES, Budget, TakenMemory, not_taken
 from fewpass.pipeline.rows.windows import (
     chunk_bytes,
     largest_window,
@@ -20,6 +20,7 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.job import (
     bytes_of_models,
     groups_of,
+    is_grouped,
     streaming,
 )
 from fewpass.pipeline.training.span import Job
@@ -145,3 +146,26 @@ def memory_of(plan: TrainingPlan, job: Job) -> dict[str, Any]:
         "resident": job.resident,
         "window_rows": largest_window(manifest, windows)[0],
     }
+
+
+def shares_of(plan: TrainingPlan, job: Job, predicted: Forecast) -> list[TakenMemory]:
+    """Return who takes what of the plan's memory, and what nobody takes."""
+    windows = f"{Budget.windows} windows of {predicted.window_rows:,} rows for each stream"
+    taken = [
+        TakenMemory("program", predicted.overhead_bytes, PROGRAM),
+        TakenMemory("states", predicted.state_bytes, _states_of(plan, job)),
+        TakenMemory("rows", predicted.window_bytes, "all, read once" if job.resident else windows),
+    ]
+    if plan.early_stopping:
+        taken.append(TakenMemory("held-out rows", plan.budget.held_out, Budget.held_out.why))
+    return [*taken, not_taken(plan.memory, taken)]
+
+
+def _states_of(plan: TrainingPlan, job: Job) -> str:
+    """Say how many copies of the state there are."""
+    if job.in_place:
+        return "one, stepped without a copy, and what a snapshot makes of it"
+    copies = f"{Budget.states} for each stream, {streaming(plan).spare_copies} for sums"
+    if is_grouped(job):
+        return f"of {job.models} models at a time: {copies}; the weights of all"
+    return copies if job.models == 1 else f"of {job.models} models: {copies}"

@@ -83,6 +83,11 @@ def _with_windows(plan: TrainingPlan, job: Job) -> Job:
     )
 
 
+def training_memory(plan: TrainingPlan) -> int:
+    """Return the bytes of a plan's memory that held-out rows leave for training."""
+    return plan.memory - (plan.budget.held_out if plan.early_stopping else 0)
+
+
 def rereads(plan: TrainingPlan) -> bool:
     """Say whether rows are read more than once: only then is it worth keeping them in memory."""
     return plan.passes > 1 or plan.certify or plan.tol is not None

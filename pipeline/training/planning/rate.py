@@ -1,6 +1,6 @@
 """How fast a certificate falls, by its last three passes, and how many are left at that rate.
 
-Digits of a relative gap fall about evenly where a method converges linearly.  What was foreseen
+Digits of a relative gap fall about evenly where a method converges linearly.  What was predicted
 before the training knows nothing of these rows; the last three passes do.
 """
 

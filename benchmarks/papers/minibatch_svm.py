@@ -269,7 +269,7 @@ def passes_through_pipeline(dataset: Dataset, chunks: int) -> list[float]:
     assert Planner(plan, dataset).job(plan.memory).windows.chunks_per_window == chunks
     with tempfile.TemporaryDirectory() as place:
         run = TrainingRun.start(plan, f"{place}/run", InProcess())
-        gaps = [e.facts["gap"] for e in run if e.kind == "certificate"]
+        gaps = [e.facts.gap for e in run if e.kind == "certificate"]
     return first_below(gaps)
 
 

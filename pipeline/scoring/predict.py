@@ -30,7 +30,8 @@ from fewpass.pipeline.scoring.predictions import (
 from fewpass.pipeline.scoring.probabilities import Probabilities, class_scores, probabilities_of
 from fewpass.pipeline.scoring.scoring_budget import piece_bytes, require_chunks, scoring_budget
 from fewpass.pipeline.settings.matching import Matching
-from fewpass.pipeline.settings.source_options import SourceOptions, refuse_reading
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.settings.source_reading import refuse_reading
 from fewpass.pipeline.tables.readers import Expected, Source, open_source
 from fewpass.pipeline.training.planning.problem import loss_of
 from fewpass.solvers.kernels.scores import rank, scores

@@ -6,9 +6,9 @@ Prechelt, "Early stopping - but when?" (1998), with patience for a criterion as 
 from __future__ import annotations
 
 from fewpass.pipeline.runs.engine import Training
+from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.grid import Candidate, Choice
 from fewpass.pipeline.runs.model import sourced_weights, stored_weights
-from fewpass.pipeline.runs.outcome import Event
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.runs.validation import Point, Validation, extended
 from fewpass.pipeline.scoring.held_out import held_out_figures

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fewpass.flows import cli, ingesting
+from fewpass.flows import cli
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.storage.dataset import Dataset
@@ -150,7 +150,8 @@ def test_a_signal_before_anything_was_trained_promises_nothing(rows, tmp_path):
     run = tmp_path / "run"
     program = (
         "import signal, sys\n"
-        "from fewpass.flows import cli, training\n"
+        "from fewpass.flows import cli\n"
+        "from fewpass.pipeline.training import training_run as training\n"
         "begin = training.TrainingRun.start\n"
         "def interrupted(*given):\n"
         "    signal.raise_signal(signal.SIGTERM)\n"
@@ -188,7 +189,7 @@ def test_a_stopped_ingest_says_what_is_kept(tmp_path, monkeypatch, capsys, held,
     (tmp_path / "rows.svm").write_text("1 1:0.5\n-1 2:0.5\n" * 500)
     words = ["ingest", str(tmp_path / "rows.svm"), data := str(tmp_path / "data"), "-q"]
     with monkeypatch.context() as stopped:
-        stopped.setattr(ingesting, "ingest_display", display)
+        stopped.setattr("fewpass.flows.display.ingest_progress.ingest_display", display)
         assert cli.main(words) == 130
     assert last_line(capsys.readouterr().err) == f"fewpass: Interrupted. {kept.format(data)}"
     assert cli.main(words) == 0

@@ -60,9 +60,10 @@ def try_out(solver: Solver, job: Job) -> Speed:
 
 
 def seconds_of(predicted: Forecast, speed: Speed, streams: int, threads: int) -> float:
-    """Seconds of the passes predicted: a walk reads ahead while it steps, a reduction is shared out.
+    """Return the seconds of the predicted passes.
 
-    Rows that stay in memory are read once.
+    A walk reads ahead while it steps, a reduction is shared out among threads.  Rows that stay in
+    memory are read once.
     """
     walks = predicted.passes + predicted.certifying_passes - predicted.reduce_passes
     once, each = (speed.read_s, 0.0) if predicted.resident else (0.0, speed.read_s)

@@ -1,4 +1,4 @@
-"""`fewpass plan`: what a training is going to take, before anything is written."""
+"""`fewpass plan`: the forecast of a training, before anything is written."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def run_plan(
 
 
 def _straight(terminal: Terminal, source: str, plan: TrainingPlan) -> int:
-    """Tell what learning straight from a source takes."""
+    """Print the forecast of a training from a source."""
     from fewpass.pipeline.straight.forecast import foresee  # noqa: PLC0415 - and readers of text
 
     plan, choice, predicted, notes = foresee(plan)
@@ -82,7 +82,7 @@ def _straight(terminal: Terminal, source: str, plan: TrainingPlan) -> int:
 
 
 def _shares_of(plan: TrainingPlan, predicted: StraightForecast) -> list[TakenMemory]:
-    """Return who takes what of the memory of learning straight from a source."""
+    """Return who takes what of the memory of a training from a source."""
     states = "states with their copies, statistics of columns, held-out rows, pieces being parsed"
     taken = [
         TakenMemory("program", predicted.overhead_bytes, PROGRAM),
@@ -95,7 +95,7 @@ def _shares_of(plan: TrainingPlan, predicted: StraightForecast) -> list[TakenMem
 
 
 def _on_data_set(terminal: Terminal, dataset: str, plan: TrainingPlan, place: Execution) -> int:
-    """Tell what a training on a data set takes."""
+    """Print the forecast of a training on a data set."""
     data = Dataset.open(plan.dataset)
     where_to, why = place_of(place, plan, data.manifest)
     planner = Planner(with_lam_path(plan, data.manifest), data)
@@ -133,7 +133,7 @@ def _tables(lines: dict[str, Any], shares: list[TakenMemory]) -> Group:
 
 
 def shown(predicted: Forecast, speed: Speed, seconds: float) -> dict[str, Any]:
-    """Lay a forecast out for people."""
+    """Lay out a forecast."""
     return {
         "method": f"{predicted.solver}, loss {predicted.loss}, lam {predicted.lam:.6g}",
         "models": models_line(predicted),
@@ -148,7 +148,7 @@ def shown(predicted: Forecast, speed: Speed, seconds: float) -> dict[str, Any]:
 
 
 def shown_straight(predicted: StraightForecast) -> dict[str, Any]:
-    """Lay the forecast of a straight training out for people."""
+    """Lay out the forecast of a training from a source."""
     expected = f"about {predicted.n_rows:,}, by the first {predicted.first_rows:,}"
     more = ", later rows may have more" if predicted.columns_may_grow else ""
     size, seconds = predicted.bytes_to_read, predicted.seconds
@@ -182,7 +182,7 @@ def smoothness_line(predicted: Forecast) -> str:
 
 
 def passes_line(predicted: Forecast) -> str:
-    """Tell passes: as allowed, as usual, as the theory has it."""
+    """Return the passes: as allowed, as usual, by theory."""
     certifying = f" and {predicted.certifying_passes:.0f} to certify"
     line = f"{predicted.passes:.0f}{certifying if predicted.certifying_passes else ''}"
     if predicted.usual_passes is not None:

@@ -24,7 +24,7 @@ PROGRAM = "kernels, modules imported late, compressed chunks, a cluster in this 
 MEGABYTE = 10**6
 READING, INGEST, TRAINING = "reading files", "ingest", "training"
 FROM_SOURCE, SCORING, ANYONE = "training from a source", "scoring", "everything"
-Kept = Literal["plain", "typed", "encoded"]
+TableKind = Literal["plain", "typed", "encoded"]
 #: Bytes of a column while tables are read, measured: of numbers its name and its place ("plain");
 #: of a typed file its description by Arrow, and an array in every piece that is being read; an
 #: encoded one has a recipe as well.
@@ -255,9 +255,9 @@ class Budget:
         """Bytes of the cells that decide on a recipe."""
         return min(SAMPLE_MEMORY, self.sampled_cells)
 
-    def most_columns(self, kept: Kept) -> int:
+    def most_columns(self, kind: TableKind) -> int:
         """Return the largest number of columns."""
-        return self.columns // BYTES_OF_COLUMN[kept]
+        return self.columns // BYTES_OF_COLUMN[kind]
 
     def require_part(self, size: int, what: str, advice: str) -> None:
         """Refuse a part of a file that is too large; `what` ends before "3 GB"."""
@@ -276,7 +276,7 @@ class Budget:
         advice = "Check that it is one row, leave the column out (`drop`)"
         self._require(Budget.longest_row, size, f"{where}: the row takes", advice)
 
-    def require_columns(self, n: int, where: str, kept: Kept) -> None:
+    def require_columns(self, n: int, where: str, kind: TableKind) -> None:
         """Refuse more columns than can be described.
 
         Parameters
@@ -285,12 +285,12 @@ class Budget:
             Their number.
         where
             The file.
-        kept
-            What is in memory of each.
+        kind
+            Of the table, which decides on what is in memory of each.
         """
         what = f"{where}: {n:,} columns take"
         advice = "Check that it is a table of so many (a sparse format suits it better), drop some"
-        self._require(Budget.columns, n * BYTES_OF_COLUMN[kept], what, advice)
+        self._require(Budget.columns, n * BYTES_OF_COLUMN[kind], what, advice)
 
     def _require(self, share: MemoryShare, size: int, what: str, advice: str) -> None:
         most = share.taken_of(self)
@@ -309,10 +309,10 @@ UNTOLD = Budget(1 << 32, 1 << 32)
 def lines() -> Iterator[BudgetLine]:
     """Yield the table of all that may be taken."""
     own = BudgetLine(ANYONE, "the program itself", format_bytes(PROGRAM_BYTES), None, PROGRAM)
-    found = [entry for entry in vars(Budget).values() if isinstance(entry, (MemoryShare, Copies))]
+    entries = [entry for entry in vars(Budget).values() if isinstance(entry, (MemoryShare, Copies))]
     of_default = Budget.of(1 << 30)
     yield own
-    for entry in found:
+    for entry in entries:
         much, size = str(entry), None
         if isinstance(entry, MemoryShare):
             size = entry.taken_of(of_default)

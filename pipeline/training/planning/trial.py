@@ -28,7 +28,7 @@ from fewpass.solvers.protocol import (
 
 MOST_CHUNKS = 4
 MOST_RESTARTS = 30
-WARM_UP_ROWS = 1000  # kernels compile and a first step is found on them, untimed
+WARM_UP_ROWS = 1000  # kernels compile and a first step is chosen on them, untimed
 TYPICAL_EPOCH = 1  # the first may begin in a way of its own
 
 
@@ -47,7 +47,7 @@ def try_out(solver: Solver, job: Job) -> Speed:
     Raises
     ------
     Damaged
-        When a chunk is not as it was written.
+        When a chunk is not intact.
     """
     began = time.perf_counter()
     blocks = list(_first_blocks(job))
@@ -139,7 +139,7 @@ def step_over(
 
 
 def _add_up(what: Sum, at: object, job: Job, blocks: Sequence[Block]) -> tuple[object, float]:
-    if what.row_state == "none":  # where there is room, a gradient leaves its slopes
+    if what.row_state == "none":  # with memory for them, a gradient leaves its slopes
         blocks = [block._replace(row_state=np.empty(0)) for block in blocks]
     began = time.perf_counter()
     part = add_up(what, job.problem, at, blocks)

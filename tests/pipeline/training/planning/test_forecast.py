@@ -423,7 +423,7 @@ def test_the_share_between_chunks_is_that_of_an_analysis_of_variance(tmp_path, b
         between = sum(len(v) * (v.mean() - every.mean()) ** 2 for v in values)
         exact = between / ((every - every.mean()) ** 2).sum()
         assert share == (pytest.approx(exact, rel=1e-5) if by == key else 0.0)
-    assert found.found == (by != "chance")
+    assert found.matters == (by != "chance")
 
 
 def test_rows_in_chance_order_are_not_called_sorted(rng):

@@ -30,11 +30,11 @@ from fewpass.pipeline.scoring.calibrating import calibrate
 from fewpass.pipeline.scoring.choosing_lam import choose_lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.training.early_stopping import EarlyStopping, training_memory
+from fewpass.pipeline.training.early_stopping import EarlyStopping
 from fewpass.pipeline.training.planning.advice import warnings
 from fewpass.pipeline.training.planning.auto import far_behind
 from fewpass.pipeline.training.planning.forecast import Forecast, forecast
-from fewpass.pipeline.training.planning.job import solver_of_job
+from fewpass.pipeline.training.planning.job import solver_of_job, training_memory
 from fewpass.pipeline.training.planning.rate import Mark, left_passes, noted
 from fewpass.pipeline.training.position import require_method, require_position
 from fewpass.pipeline.training.sweeps import Sweeps

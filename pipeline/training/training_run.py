@@ -28,10 +28,9 @@ from fewpass.pipeline.runs.saved import Amount, Cursor, Saved
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
 from fewpass.pipeline.tables.encoding.schema import told_columns
 from fewpass.pipeline.training.class_groups import ClassGroups
-from fewpass.pipeline.training.early_stopping import training_memory
 from fewpass.pipeline.training.passes import Passes
 from fewpass.pipeline.training.planning.forecast import Forecast
-from fewpass.pipeline.training.planning.job import is_grouped
+from fewpass.pipeline.training.planning.job import is_grouped, training_memory
 from fewpass.pipeline.training.planning.rate import left_passes
 from fewpass.pipeline.training.prepared import Prepared, prepare, prepared_again
 from fewpass.solvers.kernels.compiling import Compiling

@@ -28,7 +28,7 @@ from fewpass.solvers.protocol import (
 
 MOST_CHUNKS = 4
 MOST_RESTARTS = 30
-WARM_UP_ROWS = 1000  # kernels compile and a first step is found on them, untimed
+WARM_UP_ROWS = 1000  # kernels compile and a first step is chosen on them, untimed
 TYPICAL_EPOCH = 1  # the first may begin in a way of its own
 
 
@@ -47,7 +47,7 @@ def try_out(solver: Solver, job: Job) -> Speed:
     Raises
     ------
     Damaged
-        When a chunk is not as it was written.
+        When a chunk is not intact.
     """
     began = time.perf_counter()
     blocks = list(_first_blocks(job))
@@ -59,16 +59,17 @@ def try_out(solver: Solver, job: Job) -> Speed:
     return Speed(rows, read_s * job.stats.n / rows, walk_s * job.stats.n, reduce_s * job.stats.n)
 
 
-def seconds_of(foreseen: Forecast, speed: Speed, streams: int, threads: int) -> float:
-    """Seconds of the passes foreseen: a walk reads ahead while it steps, a reduction is shared out.
+def seconds_of(predicted: Forecast, speed: Speed, streams: int, threads: int) -> float:
+    """Return the seconds of the predicted passes.
 
-    Rows that stay in memory are read once.
+    A walk reads ahead while it steps, a reduction is shared out among threads.  Rows that stay in
+    memory are read once.
     """
-    walks = foreseen.passes + foreseen.certifying_passes - foreseen.reduce_passes
-    once, each = (speed.read_s, 0.0) if foreseen.resident else (0.0, speed.read_s)
+    walks = predicted.passes + predicted.certifying_passes - predicted.reduce_passes
+    once, each = (speed.read_s, 0.0) if predicted.resident else (0.0, speed.read_s)
     walk = max(each, speed.walk_s) / min(streams, threads)
     reduce = (each + speed.reduce_s) / threads
-    return once + walks * walk + foreseen.reduce_passes * reduce
+    return once + walks * walk + predicted.reduce_passes * reduce
 
 
 def _first_blocks(job: Job) -> Iterator[Block]:
@@ -138,7 +139,7 @@ def step_over(
 
 
 def _add_up(what: Sum, at: object, job: Job, blocks: Sequence[Block]) -> tuple[object, float]:
-    if what.row_state == "none":  # where there is room, a gradient leaves its slopes
+    if what.row_state == "none":  # with memory for them, a gradient leaves its slopes
         blocks = [block._replace(row_state=np.empty(0)) for block in blocks]
     began = time.perf_counter()
     part = add_up(what, job.problem, at, blocks)

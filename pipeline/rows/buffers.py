@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.rows.targets import TargetRule
 from fewpass.solvers.kernels.rows import DenseRows, Rows, SparseRows
+from fewpass.solvers.protocol import Block
 from fewpass.storage.dataset import Dataset, TableBuffer
 from fewpass.storage.table import DenseTable, Table
 
+NO_NUMBERS = np.empty(0)  # per row
 AMPLE = 2  # times the room that is needed; a larger buffer is let go
 
 
@@ -126,3 +128,27 @@ def unit_weights(table: Table, dataset: Dataset, rule: TargetRule) -> NDArray[np
     if table.weight is None or weights is None:
         return rule.weigh(table.target)
     return rule.weigh(table.target) * table.weight * (dataset.manifest.n_rows / weights.total)
+
+
+def table_block(
+    table: Table,
+    y: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    order: NDArray[np.int64] | None = None,
+    row_state: NDArray[np.float64] = NO_NUMBERS,
+) -> Block:
+    """See the rows of a table as a block; in their order unless another is given."""
+    order = np.arange(table.n_rows) if order is None else order
+    return Block(row_view(table), np.ascontiguousarray(y), weight, order, row_state)
+
+
+def dataset_block(
+    table: Table,
+    dataset: Dataset,
+    rule: TargetRule,
+    order: NDArray[np.int64] | None = None,
+    row_state: NDArray[np.float64] = NO_NUMBERS,
+) -> Block:
+    """See rows of a data set as a block: targets by a rule, weights of mean 1 over the set."""
+    weight = unit_weights(table, dataset, rule)
+    return table_block(table, rule.read(table.target), weight, order, row_state)

@@ -17,6 +17,7 @@ import numpy as np
 from fewpass.pipeline.rows.buffers import (
     WindowRows,
     cut_rows,
+    dataset_block,
     let_go_of_buffers,
     row_view,
     unit_weights,
@@ -37,11 +38,8 @@ class MemoryRows:
     """The rows of a data set in memory; they belong to the training that asked for them."""
 
     def __init__(self, dataset: MemoryDataset, rule: TargetRule) -> None:
-        table = dataset.table
-        self._rows, n = row_view(table), dataset.n_rows
-        self._y = np.ascontiguousarray(rule.read(table.target))
-        self._weight = unit_weights(table, dataset, rule)
-        self._places = [slice(0, n)]
+        self._rows, self._y, self._weight, *_ = dataset_block(dataset.table, dataset, rule)
+        self._places = [slice(0, dataset.n_rows)]
 
     def prefetch(self, chunk: int) -> None:
         """Do nothing: all rows are here."""

@@ -18,9 +18,9 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from fewpass.pipeline.calibration import Calibration
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.rows.mixing import LossDrift, Mixing
 from fewpass.pipeline.runs.grid import Choice
 from fewpass.pipeline.runs.validation import Validation
-from fewpass.pipeline.training.planning.mixing import LossDrift, Mixing
 from fewpass.pipeline.training.planning.rate import Marks
 from fewpass.solvers.protocol import Certificate, State, Weights
 from fewpass.storage.row_state import RowRecords

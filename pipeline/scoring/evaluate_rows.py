@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.rows.buffers import row_view
+from fewpass.pipeline.rows.buffers import table_block
 from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.rows.targets import alike, label_text, shown, target_rule
 from fewpass.pipeline.runs.model import Model
@@ -29,7 +29,7 @@ from fewpass.pipeline.tables.readers.as_written import labelled
 from fewpass.pipeline.tables.readers.source import Parsed, Piece
 from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.protocol import Block, Sum, add_parts
+from fewpass.solvers.protocol import Sum, add_parts
 from fewpass.storage.manifest import Labels
 from fewpass.storage.ordered import ordered_map
 from fewpass.storage.table import n_bytes
@@ -133,7 +133,7 @@ def _judged(
     scaler = Scaler(model.record.scaling.kind, model.scale, model.shift)
     at, rows = as_stepped(model.weights, scaler, table)
     weight = np.ones(len(y)) if table.weight is None else table.weight
-    block = Block(row_view(rows), y, weight, np.arange(len(y)), np.empty(0))
+    block = table_block(rows, y, weight)
     parts = tuple(what.add(problem, at, block, what.zero(at)) for what in sums)
     return _Part(parts, parsed.n_skipped, table.n_rows, n_bytes(table))
 

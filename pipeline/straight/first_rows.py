@@ -17,12 +17,13 @@ from typing import Any
 import numpy as np
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.rows.mixing import Mixing, advice
+from fewpass.pipeline.rows.running_moments import RunningMoments, Sums, likely_width
 from fewpass.pipeline.rows.scaling import Scaler, measured, resolved
 from fewpass.pipeline.rows.windows import OVERHEAD_BYTES
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.straight.aside import Judges
-from fewpass.pipeline.straight.moments import RunningMoments, Sums, likely_width
 from fewpass.pipeline.straight.reading import (
     ALL,
     Buffer,
@@ -48,7 +49,6 @@ from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.room import Room
 from fewpass.pipeline.tables.readers.source import Source
 from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT, WORDS, is_standard_input
-from fewpass.pipeline.training.planning.mixing import Mixing, advice
 from fewpass.storage.addresses import local_path
 from fewpass.storage.hashed_names import HashedNames
 from fewpass.storage.in_memory import MemoryDataset

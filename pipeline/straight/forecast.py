@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from fewpass.pipeline.rows.buffers import row_view, unit_weights
+from fewpass.pipeline.rows.buffers import dataset_block
 from fewpass.pipeline.rows.windows import OVERHEAD_BYTES
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.straight.first_rows import BUFFERS_AT_ONCE, FirstRows, found_from_anywhere
@@ -20,7 +20,7 @@ from fewpass.pipeline.training.planning.auto import MethodChoice
 from fewpass.pipeline.training.planning.job import tasks_of
 from fewpass.pipeline.training.planning.lam_path import with_lam_path
 from fewpass.pipeline.training.planning.trial import WARM_UP_ROWS, step_over
-from fewpass.solvers.protocol import Block, Solver, Walk
+from fewpass.solvers.protocol import Solver, Walk
 
 
 class StraightForecast(BaseModel):
@@ -124,8 +124,7 @@ def _seconds_per_row(known: Known, solver: Solver, first: FirstRows) -> float:
     """Step the first rows, after a few that kernels and the first step are found on."""
     table, dataset = first.dataset.table, first.dataset
     order = np.random.default_rng(0).permutation(table.n_rows)
-    y, weight = known.rule.read(table.target), unit_weights(table, dataset, known.rule)
-    block = Block(row_view(table), np.ascontiguousarray(y), weight, order, np.empty(0))
+    block = dataset_block(table, dataset, known.rule, order)
     start = block._replace(order=block.order[:WARM_UP_ROWS])
     walk, problem, stats = solver.program(0)[0], known.problem, known.stats
     assert isinstance(walk, Walk), "a method of one pass walks"

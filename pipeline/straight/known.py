@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import return_freed_memory
+from fewpass.pipeline.rows.running_moments import moments_of
 from fewpass.pipeline.rows.targets import TargetRule, target_rule
 from fewpass.pipeline.rows.windows import OVERHEAD_BYTES
 from fewpass.pipeline.settings.methods import Auto, Method
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.straight.first_rows import BUFFERS_AT_ONCE, FirstRows, room_for_judges
-from fewpass.pipeline.straight.moments import moments_of
 from fewpass.pipeline.training.planning.auto import MethodChoice, for_one_pass
 from fewpass.pipeline.training.planning.job import (
     IN_PLACE,

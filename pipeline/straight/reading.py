@@ -20,15 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.rows.mixing import Mixing
+from fewpass.pipeline.rows.running_moments import RunningMoments, Sums
 from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.rows.targets import label_text, shown
 from fewpass.pipeline.runs.saved import LeftOut
 from fewpass.pipeline.straight.aside import Judges, noted
-from fewpass.pipeline.straight.moments import RunningMoments, Sums
 from fewpass.pipeline.tables.ingest.partition import PARTITION, PIECE_BYTES, PIECE_COPIES
 from fewpass.pipeline.tables.readers.as_written import labelled
 from fewpass.pipeline.tables.readers.source import Parsed, Piece, Source
-from fewpass.pipeline.training.planning.mixing import Mixing
 from fewpass.storage.manifest import Labels, Values
 from fewpass.storage.ordered import ordered_map
 from fewpass.storage.table import Table, concatenate, n_bytes, take

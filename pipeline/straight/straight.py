@@ -15,11 +15,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import peak_memory_bytes
-from fewpass.pipeline.rows.buffers import row_view, unit_weights
+from fewpass.pipeline.rows.buffers import dataset_block
+from fewpass.pipeline.rows.mixing import LossDrift, drift_sentence, sorted_sentence
+from fewpass.pipeline.rows.running_moments import GROWTH, moments_of, with_room
 from fewpass.pipeline.rows.units import remedy, unlike_rows
 from fewpass.pipeline.rows.windows import Window, WindowPlan, row_order
 from fewpass.pipeline.runs.engine import Training
@@ -35,10 +36,8 @@ from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.straight.first_rows import FirstRows, require_seekable
 from fewpass.pipeline.straight.judging import choose, judges_of, record_of
 from fewpass.pipeline.straight.known import Known, require_room
-from fewpass.pipeline.straight.moments import GROWTH, moments_of, with_room
 from fewpass.pipeline.straight.reading import Buffer, Position, ReadAhead
 from fewpass.pipeline.training.planning.ill_conditioned import Columns, ill_conditioned
-from fewpass.pipeline.training.planning.mixing import LossDrift, drift_sentence, sorted_sentence
 from fewpass.pipeline.training.span import Stopwatch, this_worker, told
 from fewpass.pipeline.training.walk import SpanReport
 from fewpass.solvers.protocol import (
@@ -264,9 +263,7 @@ class Straight:
         table, rule = buffer.table, self._known.rule
         window = Window((buffer.number,), "random", 0, 0)
         order = row_order(WindowPlan(1, 1, 1, self.plan.seed), window, np.arange(table.n_rows))
-        y: NDArray[np.float64] = np.ascontiguousarray(rule.read(table.target))
-        weight = unit_weights(table, self._training.dataset, rule)
-        return Block(row_view(table), y, weight, order, np.empty(0))
+        return dataset_block(table, self._training.dataset, rule, order)
 
     def _make_room(self, d: int) -> None:
         """Make room for d columns in the state, and in what is known of them."""

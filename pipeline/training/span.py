@@ -6,6 +6,7 @@ import os
 import socket
 import time
 from dataclasses import asdict
+from functools import partial
 from typing import Any, NamedTuple
 
 from fewpass.pipeline.memory import peak_memory_bytes
@@ -16,7 +17,7 @@ from fewpass.pipeline.rows.row_state import RowStates
 from fewpass.pipeline.rows.targets import TargetRule
 from fewpass.pipeline.rows.windows import WindowPlan
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.protocol import ProblemStats
+from fewpass.solvers.protocol import Block, ProblemStats, State, Walk, rows_visited
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.row_state import Records, StoredRowState
 
@@ -62,16 +63,6 @@ def note(losses: list[LossSoFar], before: int, rows: int, so_far: tuple[float, f
     losses.append(LossSoFar(before + rows, *so_far))
 
 
-def told(report: Any) -> dict[str, Any]:
-    """Return a span's report as the log tells it: without the records of what it wrote."""
-    return {name: value for name, value in report._asdict().items() if name != "row_state"}
-
-
-def this_worker() -> str:
-    """Name the process that a span runs in."""
-    return f"{socket.gethostname()}:{os.getpid()}"
-
-
 class Stopwatch:
     """Adds up the seconds of what is done within it."""
 
@@ -83,6 +74,45 @@ class Stopwatch:
 
     def __exit__(self, *_: object) -> None:
         self.seconds += time.perf_counter() - self._began
+
+
+class HeardStep:
+    """A walk's step, timed; hears the losses inside blocks where the walk tells them.
+
+    Attributes
+    ----------
+    watch : Stopwatch
+        Of the method alone.
+    windows : int
+        Blocks that were stepped.
+    losses : list of LossSoFar
+        Those heard.
+    """
+
+    def __init__(self, walk: Walk) -> None:
+        self._walk, self._rows = walk, 0
+        self.watch, self.windows, self.losses = Stopwatch(), 0, list[LossSoFar]()
+
+    def __call__(self, problem: Problem, stats: ProblemStats, state: State, block: Block) -> State:
+        """Step a block."""
+        walk, before = self._walk, self._rows
+        self._rows += rows_visited(walk, state, block)
+        self.windows += 1
+        with self.watch:
+            if walk.telling is None:
+                return walk.step(problem, stats, state, block)
+            tell = partial(note, self.losses, before)
+            return walk.telling(problem, stats, state, block, tell)
+
+
+def told(report: Any) -> dict[str, Any]:
+    """Return a span's report as the log tells it: without the records of what it wrote."""
+    return {name: value for name, value in report._asdict().items() if name != "row_state"}
+
+
+def this_worker() -> str:
+    """Name the process that a span runs in."""
+    return f"{socket.gethostname()}:{os.getpid()}"
 
 
 def cost_of(reader: WindowReader, began: float, stepping: Stopwatch) -> dict[str, Any]:

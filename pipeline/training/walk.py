@@ -7,9 +7,8 @@ What runs on a worker is `walk_span`, a pure function of its arguments that read
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
-from functools import partial
 from typing import Any, NamedTuple
 
 from fewpass.pipeline.executors.executor import Executor
@@ -23,17 +22,18 @@ from fewpass.pipeline.rows.windows import (
     windows_per_turn,
 )
 from fewpass.pipeline.training.span import (
+    HeardStep,
     Job,
     LossSoFar,
     Stopwatch,
     cost_of,
     is_small,
-    note,
     row_state_source,
     stored_by,
     window_reader,
 )
-from fewpass.solvers.protocol import State, Walk, row_versions, rows_visited
+from fewpass.solvers.drive import visit
+from fewpass.solvers.protocol import Block, State, Walk, row_versions
 from fewpass.storage.row_state import NO_RECORDS, Records, StoredRowState
 
 SPAN_SECONDS = 1.0  # what a span should take: a thousand times what Dask asks for a task
@@ -88,30 +88,27 @@ def walk_span(
     """
     return_freed_memory(job.memory)
     began = time.perf_counter()
-    state = state if job.in_place else walk.enter(state)
     windows = windows_to_visit(job, walk, sweep, stream, first, stop, state)
     row_state = row_state_source(job, walk.row_state, row_versions(state), records)
     reader = window_reader(job, largest_window(job.dataset.manifest, job.windows), row_state)
-    visited, rows, stepping, losses = 0, 0, Stopwatch(), list[LossSoFar]()
-    with closing(reader.blocks(windows)) as blocks:
-        for window, (block, places) in zip(windows, blocks, strict=False):
-            before, visited, rows = rows, visited + 1, rows + rows_visited(walk, state, block)
-            with stepping:
-                if walk.telling is None:
-                    state = walk.step(job.problem, job.stats, state, block)
-                else:
-                    tell = partial(note, losses, before)
-                    state = walk.telling(job.problem, job.stats, state, block, tell)
-            if walk.diverged(state):
-                break
-            if row_state is not None and walk.row_state == "update":
-                row_state.write(sweep, window, places, block)
-    state = walk.leave(state)
+    step = HeardStep(walk)
+
+    def read() -> Generator[Block]:
+        with closing(reader.blocks(windows)) as blocks:
+            for window, (block, places) in zip(windows, blocks, strict=False):
+                yield block  # and that is the last one where its loss explodes
+                if row_state is not None and walk.row_state == "update":
+                    row_state.write(sweep, window, places, block)
+
+    with closing(read()) as blocks:
+        state, rows = visit(
+            walk, job.problem, job.stats, state, blocks, in_place=job.in_place, step=step
+        )
     return state, SpanReport(
-        stream=stream, windows=visited, rows=rows, **cost_of(reader, began, stepping),
+        stream=stream, windows=step.windows, rows=rows, **cost_of(reader, began, step.watch),
         metrics=walk.metrics(state), diverged=walk.diverged(state),
         arrived=walk.rows is not None and walk.rows(state) <= 0, row_state=stored_by(row_state),
-        losses=tuple(losses),
+        losses=tuple(step.losses),
     )  # fmt: skip
 
 

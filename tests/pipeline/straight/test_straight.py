@@ -13,6 +13,7 @@ import fewpass
 from fewpass.flows.orchestration.session import Session, stages
 from fewpass.pipeline.errors import BadInput, PlanMismatch
 from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.rows.mixing import Mixing
 from fewpass.pipeline.rows.windows import Window, WindowPlan, row_order
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
@@ -20,7 +21,6 @@ from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.straight import first_rows, reading
 from fewpass.pipeline.straight.aside import Judges
-from fewpass.pipeline.training.planning.mixing import Mixing
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.drive import block_of
 from fewpass.solvers.onepass.onepass import Onepass

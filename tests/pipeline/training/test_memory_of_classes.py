@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from fewpass.pipeline.executors import reduce, walk
+from fewpass.pipeline.training import reduce, walk
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.forecast import memory_of

@@ -11,9 +11,9 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
-from fewpass.pipeline.training.planning.clustering import CLUSTERED, DEVIATIONS
-
 Count = Annotated[int, Field(ge=0, le=1 << 62)]
+CLUSTERED = 0.05  # share of the variance that lies between groups
+DEVIATIONS = 5.0  # of what a random order leaves between them
 
 
 class Mixing(NamedTuple):

@@ -24,6 +24,7 @@ from fewpass.pipeline.executors.executor import threads_of
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
+from fewpass.pipeline.tables.stream.sources import read_first_rows
 from fewpass.pipeline.training.planning.advice import advice
 from fewpass.pipeline.training.planning.forecast import Forecast, forecast
 from fewpass.pipeline.training.planning.job import choice_of, make_job, solver_of_job
@@ -34,7 +35,7 @@ from fewpass.pipeline.training.planning.trial import Speed, seconds_of, try_out
 from fewpass.storage.dataset import Dataset
 
 if TYPE_CHECKING:
-    from fewpass.pipeline.straight.forecast import StraightForecast
+    from fewpass.pipeline.training.planning.source_forecast import SourceForecast
 
 KEPT = (
     "A plan writes nothing, and `keep` asks for a data set. Leave it out to plan a training "
@@ -72,9 +73,9 @@ def run_plan(
 
 def _straight(terminal: Terminal, source: str, plan: TrainingPlan) -> int:
     """Tell what learning straight from a source takes."""
-    from fewpass.pipeline.straight.forecast import foresee  # noqa: PLC0415 - and readers of text
+    from fewpass.pipeline.training.planning.source_forecast import forecast_of_source  # noqa: PLC0415
 
-    _, choice, foreseen, notes = foresee(plan)
+    _, choice, foreseen, notes = forecast_of_source(plan, read_first_rows)
     facts = {"source": source} | foreseen.model_dump()
     facts |= {"chosen": choice.reason if choice else None, "notes": notes}
     for note in notes:
@@ -132,7 +133,7 @@ def shown(foreseen: Forecast, speed: Speed, seconds: float) -> dict[str, Any]:
     }
 
 
-def shown_straight(foreseen: StraightForecast) -> dict[str, Any]:
+def shown_straight(foreseen: SourceForecast) -> dict[str, Any]:
     """Lay the forecast of a straight training out for people."""
     memory = foreseen.state_bytes + foreseen.buffer_bytes + foreseen.overhead_bytes
     expected = f"about {foreseen.n_rows:,}, by the first {foreseen.first_rows:,}"

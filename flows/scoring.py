@@ -25,9 +25,10 @@ from fewpass.pipeline.scoring.evaluate import Evaluation, evaluate
 from fewpass.pipeline.scoring.evaluate_classes import ClassFigures
 from fewpass.pipeline.scoring.probabilities import caution, probabilities_of
 from fewpass.pipeline.scoring.reliability import BINS
+from fewpass.pipeline.settings.formats import STANDARD_INPUT_WORDS
 from fewpass.pipeline.settings.matching import Matching as Rules
 from fewpass.pipeline.sizes import format_bytes, parse_bytes
-from fewpass.pipeline.straight.telling import is_source
+from fewpass.pipeline.tables.stream.sources import is_source
 from fewpass.pipeline.training.reduce import ReduceReport
 from fewpass.storage.dataset import Dataset
 
@@ -254,9 +255,8 @@ def run_predict(
     """Predict every row of a source into a file, and report."""
     from fewpass.pipeline.scoring.predict import predict  # noqa: PLC0415 - Arrow, to write files by
     from fewpass.pipeline.scoring.predictions import STANDARD_OUTPUT  # noqa: PLC0415 - the same
-    from fewpass.pipeline.tables.readers.standard_input import WORDS  # noqa: PLC0415 - for predictions alone
 
-    piped = out in WORDS
+    piped = out in STANDARD_INPUT_WORDS
     if piped and output.json:
         raise UsageError(
             "Predictions and the JSON object would both go to standard output. Name a file."

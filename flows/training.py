@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Group, RenderableType
@@ -50,7 +51,7 @@ from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.straight.telling import is_source
+from fewpass.pipeline.tables.stream.sources import is_source, read_first_rows
 from fewpass.pipeline.training.missed import Prover, goes_by_gradients, other_prover, what_helps
 from fewpass.pipeline.training.planning.problem import loss_of
 from fewpass.pipeline.training.training_run import TrainingRun
@@ -139,7 +140,8 @@ def run_resume(run: str, where: Where, output: Output, *, require_tol: bool = Fa
     """Continue a run, and report."""
     terminal, plan = Terminal(output), RunFolder(run).record().plan
     require_tolerance(plan, asked=require_tol)
-    result = _follow(terminal, plan, execution(where), lambda e: TrainingRun.resume(run, e))
+    begin = partial(TrainingRun.resume, run, open_source=read_first_rows)
+    result = _follow(terminal, plan, execution(where), begin)
     return _report(terminal, result, plan, require_tol=require_tol)
 
 
@@ -166,7 +168,8 @@ def train_shown(
     terminal: Terminal, plan: TrainingPlan, run: str, place: Execution
 ) -> TrainingResult:
     """Train with a live display."""
-    return _follow(terminal, plan, place, lambda e: TrainingRun.start(plan, run, e))
+    begin = partial(TrainingRun.start, plan, run, open_source=read_first_rows)
+    return _follow(terminal, plan, place, begin)
 
 
 def _follow(

@@ -149,8 +149,7 @@ def visit_again(
         state = walk.recover(problem, stats, state)
         on_restart(state)
     raise Diverged(
-        f"The loss explodes on {rows} rows whatever the step. Scale the columns, or "
-        "raise `lam`."
+        f"The loss explodes on {rows} rows whatever the step. Scale the columns, or raise `lam`."
     )
 
 

@@ -14,6 +14,7 @@ from fewpass.solvers.losses import Problem
 from fewpass.solvers.models import EMPTY, Models, States, Tasks, as_model_sees, keep_numbers
 from fewpass.solvers.protocol import (
     Block,
+    ColumnMoments,
     Interleaved,
     Part,
     ProblemStats,
@@ -42,6 +43,7 @@ def walk_each(multi: Models, walk: Walk) -> Walk:
         if walk.interleaved is None
         else partial(interleave, multi, walk, walk.interleaved),
         leave=partial(deinterleave, walk.interleaved),
+        resize=None if walk.resize is None else partial(resize_each, multi, walk.resize),
     )
 
 
@@ -175,6 +177,16 @@ def recover_each(
         else:
             models.append(multi.solver.init(own, stats))
     return States(tuple(models))
+
+
+def resize_each(
+    multi: Models, resize: Callable[..., State], problem: Problem, state: States, d: int,
+    moments: ColumnMoments | None,
+) -> States:  # fmt: skip
+    """Give every model's state d columns and these moments."""
+    each = zip(multi.tasks, state.models, strict=True)
+    models = tuple(resize(task.problem(problem), model, d, moments) for task, model in each)
+    return state._replace(models=models)
 
 
 def most_rows(multi: Models, rows: Callable[[State], int], state: States) -> int:

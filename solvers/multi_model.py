@@ -30,7 +30,6 @@ from fewpass.solvers.models import Models, States, Tasks
 from fewpass.solvers.protocol import (
     Certificate,
     ChosenLearner,
-    ColumnMoments,
     ExpectedPasses,
     Goal,
     ProblemStats,
@@ -124,17 +123,6 @@ class MultiModel(Models):
             for model in state.models
         ]
         return state._replace(models=tuple(models))
-
-    def widened(self, problem: Problem, state: States, d: int) -> States:
-        """Widen every model's."""
-        each = zip(self.tasks, state.models, strict=True)
-        models = tuple(self.solver.widened(task.problem(problem), s, d) for task, s in each)
-        return state._replace(models=models)
-
-    def remeasured(self, state: States, moments: ColumnMoments) -> States:
-        """Let every model know."""
-        models = tuple(self.solver.remeasured(s, moments) for s in state.models)
-        return state._replace(models=models)
 
     def state_bytes(self, problem: Problem, stats: ProblemStats) -> int:
         """Return what the arrays of all states take, filled-up lanes included."""

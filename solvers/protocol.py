@@ -249,17 +249,6 @@ class Method(Settings):
         """See Solver; here for the methods whose largest state is the first one."""
         return array_bytes(self.init(problem, stats))
 
-    def widened(self, _problem: Problem, _state: State, d: int) -> State:
-        """See Solver; here for the methods whose states have no room for more columns."""
-        raise ValueError(
-            f"{getattr(self, 'kind', 'This method')} began with fewer columns than the {d} that "
-            "rows have by now. Say how many there are (`n_features`)."
-        )
-
-    def remeasured(self, state: State, moments: ColumnMoments) -> State:  # noqa: ARG002
-        """See Solver; here for the methods whose steps know nothing of columns."""
-        return state
-
     def certificate(self, _state: State) -> Certificate | None:
         """See Solver; here for the methods that prove nothing without another pass."""
         return None
@@ -334,16 +323,6 @@ class Solver(Protocol):
 
         Here a method may ask of itself to prove that the numbers per row go with it.
         """
-
-    def widened(self, problem: Problem, state: State, d: int) -> State:
-        """Return a state with room for d columns, those that are new at zero, on the way.
-
-        For rows that are read once, whose columns nobody has counted; ValueError where a method
-        cannot.
-        """
-
-    def remeasured(self, state: State, moments: ColumnMoments) -> State:
-        """Return a state whose steps go by these moments of its columns, on the way."""
 
     def state_bytes(self, problem: Problem, stats: ProblemStats) -> int:
         """Return what the arrays of its largest state take."""

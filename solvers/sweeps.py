@@ -143,6 +143,9 @@ class Walk(NamedTuple):
     telling: Callable[[Problem, ProblemStats, State, Block, Tell], State] | None = None
     enter: Callable[[State], State] = copy_state  # once before any number of steps, ...
     leave: Callable[[State], State] = same  # ... and after them
+    #: The state with d columns, those that are new at zero, and steps that go by these moments of
+    #: them: for rows whose columns are counted as they come.  None: columns are known before.
+    resize: Callable[[Problem, State, int, ColumnMoments | None], State] | None = None
 
 
 def rows_visited(walk: Walk, state: State, block: Block) -> int:

@@ -15,23 +15,12 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.rows.buffers import RowSource, WindowRows, borrowed, give_back
 from fewpass.pipeline.rows.row_state import RowStates
+from fewpass.pipeline.rows.stream import ReadingStatistics, VisitedBlock
 from fewpass.pipeline.rows.targets import TargetRule
 from fewpass.pipeline.rows.windows import Window, WindowPlan, row_order
 from fewpass.solvers.protocol import Block
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.row_state import NOTHING_YET, Records, StoredRowState
-
-
-@dataclass
-class ReadingStatistics:
-    """What reading took, for the log: seconds of the reader's thread and of waiting for it."""
-
-    bytes_read: int = 0
-    read_s: float = 0.0
-    wait_s: float = 0.0
-    fetch_s: float = 0.0  # of read_s: the store's part, without checking and decoding
-    permute_s: float = 0.0  # of read_s: drawing the rows' order
-    ahead: bool = False  # whether a thread read, beside the steps
 
 
 @dataclass(frozen=True)
@@ -77,13 +66,6 @@ class RowStateSource:
                 self.written.append(StoredRowState(chunk, stored))
 
 
-class VisitedBlock(NamedTuple):
-    """A block, and where in it the rows of its window's chunks are."""
-
-    block: Block
-    places: list[slice]
-
-
 class WindowRead(NamedTuple):
     """A window that was read, and what that took."""
 
@@ -96,7 +78,7 @@ class WindowRead(NamedTuple):
 
 @dataclass
 class WindowReader:
-    """Yields one block per window, read ahead by threads.
+    """The stream of blocks of a data set's rows, stored or in memory, read ahead by threads.
 
     A block is valid until the next one is asked for.  Errors of the reading threads are raised
     where the block would have come.

@@ -83,7 +83,7 @@ def reduce_span(
     reader.ahead = ahead
     rows, part, stepping, losses = 0, what.zero(at), Stopwatch(), list[LossSoFar]()
     every = section_rows(job.stats.n)
-    for window, (block, places) in zip(windows, reader.blocks(windows), strict=True):
+    for window, (block, places, _) in zip(windows, reader.blocks(windows), strict=True):
         before, rows = rows, rows + block.order.shape[0]
         with stepping:
             if what.telling is None:

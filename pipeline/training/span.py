@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 
 from fewpass.pipeline.memory import peak_memory_bytes
 from fewpass.pipeline.rows.buffers import RowSource
+from fewpass.pipeline.rows.from_source import SourceRows
 from fewpass.pipeline.rows.reader import RowStateSource, WindowReader
 from fewpass.pipeline.rows.resident import resident_rows
 from fewpass.pipeline.rows.row_state import RowStates
+from fewpass.pipeline.rows.stream import RowStream
 from fewpass.pipeline.rows.targets import TargetRule
 from fewpass.pipeline.rows.windows import WindowPlan
 from fewpass.solvers.losses import Problem
@@ -38,8 +40,15 @@ class Job(NamedTuple):
     models: int = 1  # trained at once: all, or a group of classes where memory is short
     sum_bytes: int = 0  # kept for parts of sums over the rows that are not added yet
     in_place: bool = False  # whether a walk steps the one state there is, where memory is short
+    once: SourceRows | None = None  # the rows of a source that is read once, in this process
+
+    def with_columns(self, d: int) -> Job:
+        """Return the same for states of d columns."""
+        return self if d == self.stats.d else self._replace(stats=self.stats._replace(d=d))
 
 
+#: Fields of reports that only the driver needs.
+NOT_LOGGED = frozenset({"row_state", "arrival", "restarts"})
 SMALL_VALUES = 4e7  # of a data set: a pass over it takes a few times Dask's way with a task
 
 
@@ -106,8 +115,8 @@ class HeardStep:
 
 
 def told(report: Any) -> dict[str, Any]:
-    """Return a span's report as the log tells it: without the records of what it wrote."""
-    return {name: value for name, value in report._asdict().items() if name != "row_state"}
+    """Return a span's report as the log has it."""
+    return {name: value for name, value in report._asdict().items() if name not in NOT_LOGGED}
 
 
 def this_worker() -> str:
@@ -115,7 +124,7 @@ def this_worker() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
-def cost_of(reader: WindowReader, began: float, stepping: Stopwatch) -> dict[str, Any]:
+def cost_of(reader: RowStream, began: float, stepping: Stopwatch) -> dict[str, Any]:
     """Return what a span of any kind took: fields of its report."""
     read = reader.statistics
     return asdict(read) | {

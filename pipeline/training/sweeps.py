@@ -5,7 +5,7 @@ States stay on the workers; here are handles: a state per stream inside a walk, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -19,6 +19,7 @@ from fewpass.pipeline.runs.outcome import Event
 from fewpass.pipeline.runs.progress import Progress
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_snapshots import read_state
+from fewpass.pipeline.training.one_reading import OneReading
 from fewpass.pipeline.training.reduce import ReduceReport, reduce
 from fewpass.pipeline.training.span import Job, Stopwatch, told
 from fewpass.pipeline.training.state_tasks import absorb_sum, join_own_streams, join_streams
@@ -68,9 +69,9 @@ class Sweeps:
 
     def __init__(
         self, executor: Executor, progress: Progress, job: Job, solver: Solver,
-        is_stopping: Callable[[], bool],
+        is_stopping: Callable[[], bool], reading: OneReading | None = None,
     ) -> None:  # fmt: skip
-        self.job, self.solver = job, solver
+        self.job, self.solver, self._reading_once = job, solver, reading
         self._is_stopping = is_stopping
         self.executor, self._progress = executor, progress
         self.heads: list[Any] = []
@@ -155,8 +156,10 @@ class Sweeps:
         )
         self.heads = []  # the driver has them, and lets go of a state when the next one is there
         for report in driver:
+            self.job = driver.job
             self.records.note(number, report.row_state)
-            yield self._count_span(report)
+            if report.windows or self._reading_once is None:
+                yield from self._counted(report)
             if report.diverged:
                 self._take([driver.positions[report.stream].state])
                 self._tell(walk.name, driver.watch)
@@ -184,14 +187,21 @@ class Sweeps:
         last = len(self.heads) - 1
         return [Position(self.heads[min(k, last)], done) for k, done in enumerate(windows)]
 
-    def _count_span(self, report: SpanReport) -> Event:
+    def _counted(self, report: SpanReport) -> Iterator[Event]:
+        """Count a span; yield what happened in it."""
         cursor = self._progress.cursor
         self._progress.count(
             report,
             rows_seen=cursor.rows_seen + report.rows,
             rows_in_sweep=cursor.rows_in_sweep + report.rows,
+            restarts=cursor.restarts + len(report.restarts),
         )
-        return self._progress.event("span", **told(report))
+        for metrics in report.restarts:
+            yield self._progress.event("restart", **metrics)
+        yield self._progress.event("span", **told(report))
+        if self._reading_once is not None:
+            for warned in self._reading_once.follow(report):
+                yield self._progress.event("warning", **warned._asdict())
 
     def recover(self, walk: Walk) -> dict[str, float]:
         """Take the state that the method gives after an explosion; return its metrics."""

@@ -9,11 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
+from functools import partial
 from typing import Any, NamedTuple
 
+from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.memory import return_freed_memory
 from fewpass.pipeline.rows.reader import chunk_rows
+from fewpass.pipeline.rows.stream import Arrival
 from fewpass.pipeline.rows.windows import (
     Order,
     Window,
@@ -32,8 +35,8 @@ from fewpass.pipeline.training.span import (
     stored_by,
     window_reader,
 )
-from fewpass.solvers.drive import visit
-from fewpass.solvers.protocol import Block, State, Walk, row_versions
+from fewpass.solvers.drive import visit, visit_again
+from fewpass.solvers.protocol import Block, State, Walk, row_versions, same
 from fewpass.storage.row_state import NO_RECORDS, Records, StoredRowState
 
 SPAN_SECONDS = 1.0  # what a span should take: a thousand times what Dask asks for a task
@@ -65,6 +68,8 @@ class SpanReport(NamedTuple):
         StoredRowState, ...
     ] = ()  # what was written of numbers per row; not for the log
     losses: tuple[LossSoFar, ...] = ()  # the losses inside it, where the method tells them
+    arrival: Arrival | None = None  # of rows that come once; not for the log, ...
+    restarts: tuple[dict[str, float], ...] = ()  # ... as are the metrics of each restart on them
 
 
 class Position(NamedTuple):
@@ -95,7 +100,7 @@ def walk_span(
 
     def read() -> Generator[Block]:
         with closing(reader.blocks(windows)) as blocks:
-            for window, (block, places) in zip(windows, blocks, strict=False):
+            for window, (block, places, _) in zip(windows, blocks, strict=False):
                 yield block  # and that is the last one where its loss explodes
                 if row_state is not None and walk.row_state == "update":
                     row_state.write(sweep, window, places, block)
@@ -110,6 +115,46 @@ def walk_span(
         arrived=walk.rows is not None and walk.rows(state) <= 0, row_state=stored_by(row_state),
         losses=tuple(step.losses),
     )  # fmt: skip
+
+
+def arrival_span(
+    job: Job, walk: Walk, number: int, state: State, *, in_place: bool
+) -> tuple[State, SpanReport]:
+    """Carry a state over the buffer of rows that comes next; in place, or else a copy.
+
+    The state gets the columns that these rows have more, and newer moments.  Where their loss
+    explodes they are visited again, from what the walk recovers: the rows before do not come again.
+    """
+    began, rows = time.perf_counter(), job.once
+    assert rows is not None, "the rows come once"
+    walk = walk._replace(telling=None)  # spans are short
+    step, restarts, visited = HeardStep(walk), list[dict[str, float]](), 0
+    arrival: Arrival | None = None
+    with closing(rows.blocks([Window((number,), "random", 0, 0)])) as blocks:
+        for block, _, arrival in blocks:
+            assert arrival is not None, "the rows come once"
+            d, before = arrival.position.room_for, job.stats.d
+            state, job = _resized(job, walk, state, arrival), job.with_columns(d)
+            state, visited = visit_again(
+                walk, job.problem, job.stats, state, [block], in_place=in_place and d == before,
+                step=step, on_restart=lambda state: restarts.append(walk.metrics(state)),
+            )  # fmt: skip
+    return state, SpanReport(
+        stream=0, windows=int(arrival is not None), rows=visited,
+        **cost_of(rows, began, step.watch), metrics=walk.metrics(state), arrived=arrival is None,
+        arrival=arrival, restarts=tuple(restarts),
+    )  # fmt: skip
+
+
+def _resized(job: Job, walk: Walk, state: State, arrival: Arrival) -> State:
+    d = arrival.position.room_for
+    if d == job.stats.d and arrival.moments is None:
+        return state
+    assert walk.resize is not None, "methods of one pass take columns as they come"
+    try:
+        return walk.resize(job.problem, state, d, arrival.moments)
+    except ValueError as error:
+        raise BadInput(str(error)) from error
 
 
 def windows_to_visit(
@@ -141,6 +186,8 @@ class WalkDriver:
 
     Attributes
     ----------
+    job : Job
+        What spans are given; of rows that come once, with the columns of those that came.
     span_windows : int
         Windows of the next span: so many that it takes about a second.
 
@@ -155,13 +202,16 @@ class WalkDriver:
         span_windows: int = 1, records_of: Callable[[Iterable[int]], Records] | None = None,
     ) -> None:  # fmt: skip
         self.watch = Stopwatch()  # of asking for spans and waiting for them
-        self._executor, self._job = executor, job
-        self._submit_to = executor.submit_small if is_small(job) else executor.submit
+        self._executor, self.job = executor, job
+        small = is_small(job) and job.once is None
+        self._submit_to = executor.submit_small if small else executor.submit
         self._walk, self._sweep, self._records_of = walk, sweep, records_of
+        counted = walk.rows is None and job.once is None
         self._lengths = [
-            windows_per_turn(job.windows, stream) if walk.rows is None else ENDLESS
+            windows_per_turn(job.windows, stream) if counted else ENDLESS
             for stream in range(len(positions))
         ]
+        self._ahead = SPANS_SUBMITTED if job.once is None else 1
         self.positions = [
             p._replace(arrived=p.windows == length)
             for p, length in zip(positions, self._lengths, strict=True)
@@ -170,6 +220,7 @@ class WalkDriver:
         self._pending: list[tuple[int, Any, Any]] = []
         self._submitted = [p.windows for p in positions]
         self._heads = [p.state for p in positions]
+        self._began = positions[0].windows
         self._resting = False
 
     def __iter__(self) -> Iterator[SpanReport]:
@@ -186,12 +237,20 @@ class WalkDriver:
             kept = state if report.diverged or not self._under_way(stream) else None
             self.positions[stream] = Position(kept, done, arrived)
             self._adapt(report)
+            if report.arrival is not None:
+                self.job = self.job.with_columns(report.arrival.position.room_for)
             if report.diverged:
                 self._resting = True
-            if not self._resting:
-                with self.watch:
-                    self._submit()
+            if self.job.once is None:
+                self._go_on()
             yield report
+            if self.job.once is not None:  # who is to stop waits for no more of a source
+                self._go_on()
+
+    def _go_on(self) -> None:
+        if not self._resting:
+            with self.watch:
+                self._submit()
 
     def rest(self) -> None:
         """Submit no further span, so that iteration ends with every stream at rest."""
@@ -203,7 +262,7 @@ class WalkDriver:
         return all(p.arrived for p in self.positions)
 
     def _adapt(self, report: SpanReport) -> None:
-        if report.windows:
+        if report.windows and self.job.once is None:
             wanted = int(SPAN_SECONDS * report.windows / max(report.seconds, 1e-6))
             self.span_windows = min(max(1, wanted), FASTER * self.span_windows)
 
@@ -213,7 +272,7 @@ class WalkDriver:
         for stream in range(len(self.positions)):
             ahead = self._under_way(stream)
             length = 0 if self.positions[stream].arrived else self._lengths[stream]
-            while ahead < SPANS_SUBMITTED and self._submitted[stream] < length:
+            while ahead < self._ahead and self._submitted[stream] < length:
                 if compiling and self._pending:
                     return
                 self._submit_span(stream)
@@ -228,20 +287,27 @@ class WalkDriver:
         stop = min(first + self.span_windows, self._lengths[stream])
         if self._lengths[stream] - stop < self.span_windows // 2:
             stop = self._lengths[stream]  # a short span's first window is read beside nothing
-        result = self._submit_to(
-            self._walk.name, walk_span, self._job, self._walk, self._sweep, stream, first, stop,
-            self._heads[stream], self._records(stream, first, stop),
-        )  # fmt: skip
+        result = self._submit_to(self._walk.name, *self._span(stream, first, stop))
         state = self._executor.item("state", result, 0)
         self._pending.append((stream, state, self._executor.item("report", result, 1)))
         self._submitted[stream], self._heads[stream] = stop, state
         # who keeps no handle on a state has it gone as soon as the span that it was given to ends
         self.positions[stream] = self.positions[stream]._replace(state=None)
 
+    def _span(self, stream: int, first: int, stop: int) -> tuple[Any, ...]:
+        """Return the function of a span, and what it is given."""
+        job, walk, head = self.job, self._walk, self._heads[stream]
+        if job.once is None:
+            records = self._records(stream, first, stop)
+            return walk_span, job, walk, self._sweep, stream, first, stop, head, records
+        # from the second span on the state is this walk's own
+        own = walk.leave is same and first > self._began
+        return partial(arrival_span, in_place=own), job, walk, first, head
+
     def _records(self, stream: int, first: int, stop: int) -> Records:
         """Return what is on record of the chunks of a span's windows, visited or not."""
         if self._records_of is None:
             return NO_RECORDS
-        order, plan = legal_order(self._job, self._walk), self._job.windows
+        order, plan = legal_order(self.job, self._walk), self.job.windows
         windows = windows_between(plan, order, self._sweep, stream, first, stop)
         return self._records_of(chunk for window in windows for chunk in window.chunks)

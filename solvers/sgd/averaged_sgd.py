@@ -38,6 +38,7 @@ from fewpass.solvers.losses import Problem, value
 from fewpass.solvers.protocol import (
     ENDLESS,
     Block,
+    ColumnMoments,
     Goal,
     Interleaved,
     Method,
@@ -114,8 +115,12 @@ class Sgd(Method):
         t0 = state.t0 if state.t0 in (SOUGHT, NEVER) else rows_before + state.t0
         return at_intercept(state, weights.intercept)._replace(t=rows_before, t0=t0)
 
-    def widened(self, _problem: Problem, state: SgdState, d: int) -> SgdState:
-        """Return the state with room for d columns: both vectors are 0 where no row was."""
+    def resized(
+        self, _problem: Problem, state: SgdState, d: int, _moments: ColumnMoments | None = None
+    ) -> SgdState:
+        """Return the state with d columns: both vectors are 0 where no row was."""
+        if d == len(state.W):
+            return state
         W = np.zeros((d, 2), order="C" if state.W.flags.c_contiguous else "F")
         W[: len(state.W)] = state.W
         return state._replace(W=W)
@@ -134,6 +139,7 @@ class Sgd(Method):
                 again=self.keep_step,
                 metrics=progressive_loss,
                 interleaved=Interleaved(at_one_row, self.step_interleaved),
+                resize=self.resized,
             ),
         )
 

@@ -90,17 +90,18 @@ def learn(
     weight = np.ones(batch.n_rows) if batch.table.weight is None else batch.table.weight
     sums, rows = counted(plan, batch, last), batch.n_rows + (last.rows if last else 0)
     solver = solver_of(plan, rule, batch.n_rows)
+    (walk,) = solver.program(0)
+    assert isinstance(walk, Walk), "a method of one pass walks"
     if last:
         stats, state = last.stats, last.state
-        state = state if sums is None else solver.remeasured(state, moments_of(sums, rows))
+        if sums is not None and walk.resize is not None:
+            state = walk.resize(problem, state, stats.d, moments_of(sums, rows))
     else:
         stats = stats_of(batch.manifest, rule, seed=plan.seed)._replace(
             stream_rows=ENDLESS, max_weight=float(weight.max()),
             columns=None if sums is None else partial(moments_of, sums, rows),
         )  # fmt: skip
         state = solver.start_at(problem, stats, *at) if at else solver.init(problem, stats)
-    (walk,) = solver.program(0)
-    assert isinstance(walk, Walk), "a method of one pass walks"
     block = table_block(batch.table, rule.read(batch.table.target), weight)
     state, _ = visit_again(walk, problem, stats, state, [block], on_restart=warn_of_restart)
     kind = plan.solver.kind

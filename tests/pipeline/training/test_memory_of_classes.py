@@ -5,9 +5,9 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from fewpass.pipeline.training import reduce, walk
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training import reduce, walk
 from fewpass.pipeline.training.planning.forecast import memory_of
 from fewpass.pipeline.training.planning.job import make_job
 from fewpass.storage import objects

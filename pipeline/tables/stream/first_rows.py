@@ -17,25 +17,16 @@ from typing import Any
 import numpy as np
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.rows.from_source import Buffer
 from fewpass.pipeline.rows.mixing import Mixing, advice
 from fewpass.pipeline.rows.running_moments import RunningMoments, Sums, likely_width
 from fewpass.pipeline.rows.scaling import Scaler, measured, resolved
+from fewpass.pipeline.rows.source_position import LeftOut, SourcePosition
 from fewpass.pipeline.rows.windows import OVERHEAD_BYTES
+from fewpass.pipeline.settings.formats import STANDARD_INPUT_WORDS
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.straight.aside import Judges
-from fewpass.pipeline.straight.reading import (
-    ALL,
-    Buffer,
-    Fixed,
-    Intake,
-    Position,
-    Raw,
-    RawPiece,
-    count,
-    cut,
-    sums,
-)
+from fewpass.pipeline.tables.encoding.schema import told_columns
 from fewpass.pipeline.tables.ingest.layout import laid_out
 from fewpass.pipeline.tables.ingest.notes import note_on_standardising, notes_on
 from fewpass.pipeline.tables.ingest.reading import (
@@ -48,7 +39,19 @@ from fewpass.pipeline.tables.ingest.target_map import LabelEncoder, TargetMap
 from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.room import Room
 from fewpass.pipeline.tables.readers.source import Source
-from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT, WORDS, is_standard_input
+from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT, is_standard_input
+from fewpass.pipeline.tables.stream.held_out_rows import HeldOutRows
+from fewpass.pipeline.tables.stream.source_pieces import (
+    ALL,
+    STEADY_BYTES,
+    Fixed,
+    Intake,
+    Raw,
+    RawPiece,
+    count,
+    cut,
+    sums,
+)
 from fewpass.storage.addresses import local_path
 from fewpass.storage.hashed_names import HashedNames
 from fewpass.storage.in_memory import MemoryDataset
@@ -58,9 +61,8 @@ from fewpass.storage.schema import Schema
 from fewpass.storage.table import Table, concatenate, n_bytes, take
 
 FIRST_BYTES = 12 << 20  # of rows that are looked at before any is learnt from
-BUFFERS_AT_ONCE = 3  # one stepped, one being made of pieces: these and the whole
 FIRST_SHARE = 6  # of the memory, for the first rows: as they came, as they are learnt from, whole
-JUDGES_SHARE = 8  # of the memory, for rows that nothing is learnt from
+HELD_OUT_SHARE = 8  # of the memory, for rows that nothing is learnt from
 
 
 class RowsOfSource(MemoryDataset):
@@ -113,8 +115,6 @@ class FirstRows:
     ----------
     dataset : RowsOfSource
         The first rows, and what is expected of all of them.
-    intake : Intake
-        How all rows are taken in.
     first : Buffer
         The first rows.
     whole : bool
@@ -149,15 +149,60 @@ class FirstRows:
         )  # fmt: skip
 
     @property
-    def open_end(self) -> bool:
-        """Say whether rows to come may have columns that these do not."""
+    def may_grow(self) -> bool:
+        """Whether rows to come may have columns that these do not."""
         return self.source.n_features is None and not self.whole
 
     @property
-    def room_for(self) -> int:
-        """Return how many columns to make room for."""
+    def likely_columns(self) -> int:
+        """How many columns a state should have to begin with."""
         width = self.dataset.n_features
-        return likely_width(width) if self.open_end else width
+        return likely_width(width) if self.may_grow else width
+
+    @property
+    def endless(self) -> bool:
+        """Whether nobody knows how much is to come."""
+        return is_standard_input(self.asked.sources) and not self.whole
+
+    @property
+    def bytes_to_read(self) -> int | None:
+        """Bytes of all rows; None where nobody knows."""
+        return None if self.endless else raw_bytes(self.source)
+
+    @property
+    def reserved_bytes(self) -> int:
+        """Memory of pieces being parsed, and of held-out rows."""
+        return held_out_bytes(self.plan) + self.raw.n_bytes
+
+    def most_in_buffer(self, most: int) -> int:
+        """Return the bytes of rows that a buffer is expected to have, of at most so many.
+
+        As long as pieces are alike, no more than what mixes them.
+        """
+        return most if self.intake.mixing.sorted else min(most, STEADY_BYTES)
+
+    @property
+    def left_out(self) -> LeftOut:
+        """Rows left out of the pieces that were read."""
+        return self.intake.left_out
+
+    def encoded(self) -> dict[str, str]:
+        """Return what became of every column that is encoded."""
+        return dict(told_columns(self.dataset.schema))
+
+    def require_seekable(self) -> None:
+        """Raise BadInput where it cannot be read again."""
+        require_seekable(self.plan)
+
+    def held_out(self, n_features: int) -> RowsOfSource | None:
+        """Return the rows that nothing is learnt from; None where there are none."""
+        table, data, fixed = self.intake.held_out.table(), self.dataset, self.intake.fixed
+        if table is None:
+            return None
+        return RowsOfSource(
+            table, n_features, fixed.targets, fixed.scaler, data.schema, data.hashed_names,
+            data.place,
+        )  # fmt: skip
 
     def notes(self) -> tuple[str, ...]:
         """Say what somebody should look at, as an ingest does, by what was read so far."""
@@ -170,32 +215,32 @@ class FirstRows:
 
     # -- reading -----------------------------------------------------------------------------------
 
-    def buffers(self, start: Position, room: int) -> Generator[Buffer]:
+    def buffers(self, start: SourcePosition, buffer_bytes: int) -> Generator[Buffer]:
         """Yield the buffers after a position that is not the beginning; once."""
         if not self.asked.test_fraction:
             self.raw.passed_over = range(start.pieces)
-        self.intake.mixing, self.intake.left_out = start.pieces_mixing, start.left_out
+        self.intake.mixing, self.intake.left_out = start.of_pieces, start.left_out
         with closing(self._rest) as rest:
-            yield from cut(rest, self.intake, start, room)
+            yield from cut(rest, self.intake, start, buffer_bytes)
 
     def count_columns(self) -> Sums:
         """Have the values of every column counted from the first row on; return those so far."""
         if self.intake.moments is None:
-            self.intake.moments = RunningMoments(np.zeros((self.room_for, 2)))
-            self.first = self.first._replace(
-                sums=count(self.intake, self.first.table, self.first.max_index)
-            )
+            self.intake.moments = RunningMoments(np.zeros((self.likely_columns, 2)))
+            last = self.dataset.n_features - 1
+            self.first = self.first._replace(sums=count(self.intake, self.first.table, last))
         assert self.first.sums is not None, "they were counted"
         return self.first.sums
 
-    def go_on_counting(self, sums: Sums) -> None:
+    def count_on(self, sums: Sums) -> None:
         """Count from what an earlier session had counted."""
         self.intake.moments = RunningMoments(sums.copy())
 
     def let_go(self) -> None:
         """Give back the memory of the first rows, once they were stepped."""
-        none = take(self.first.table, np.arange(0))
-        self.first, self.dataset.table = self.first._replace(table=none), none
+        if self.first.table.n_rows:
+            none = take(self.first.table, np.arange(0))
+            self.first, self.dataset.table = self.first._replace(table=none), none
 
     def close(self) -> None:
         """Read no further."""
@@ -231,17 +276,20 @@ class FirstRows:
         scaler = self._scaler(tables)
         plan, asked = self.plan, self.asked
         fixed = Fixed(targets, words, scaler, asked.test_fraction, plan.seed)
-        self.intake = Intake(fixed, Judges(room_for_judges(plan), plan.seed))
+        self.intake = Intake(fixed, HeldOutRows(held_out_bytes(plan), plan.seed))
         rows = concatenate([self.intake.take(piece) for piece in self._pieces])
         read = sum(piece.n_bytes for piece in self._pieces)
         widest = max(piece.parsed.max_index for piece in self._pieces)
         mixing = Mixing().add(rows.n_rows, *sums(rows))
         read_up_to = ALL if self.whole else len(self._pieces)
-        at = Position(read_up_to, 1, self.intake.mixing, mixing, self.intake.left_out)
-        self.first = Buffer(0, rows, read, 0.0, widest, at, rows.n_rows)
         width = self.source.n_features or widest + 1
         if not width:
             raise BadInput("No row has a feature. Check the sources, or give their width.")
+        at = SourcePosition(
+            read_up_to, 1, rows.n_rows, width, 0, self.intake.mixing, mixing,
+            left_out=self.intake.left_out,
+        )  # fmt: skip
+        self.first = Buffer(rows, read, 0.0, at)
         known = self._known_of_all(rows, read)
         self._pieces.clear()
         schema = schema_of(self.source, self.asked.options)
@@ -322,11 +370,11 @@ class FirstRows:
         return hashlib.sha256(told.encode()).hexdigest()
 
 
-def room_for_judges(plan: TrainingPlan) -> int:
-    """Return the bytes of rows that may be kept to judge by."""
+def held_out_bytes(plan: TrainingPlan) -> int:
+    """Return the bytes that held-out rows may take."""
     assert plan.source is not None, "the plan names a source"
     aside = plan.source.test_fraction > 0.0
-    return (plan.memory - OVERHEAD_BYTES) // JUDGES_SHARE if aside else 0
+    return (plan.memory - OVERHEAD_BYTES) // HELD_OUT_SHARE if aside else 0
 
 
 def found_from_anywhere(plan: TrainingPlan) -> TrainingPlan:
@@ -338,8 +386,8 @@ def found_from_anywhere(plan: TrainingPlan) -> TrainingPlan:
 
 
 def _whole_address(spec: str) -> str:
-    if spec in WORDS:
-        return WORDS[0]
+    if spec in STANDARD_INPUT_WORDS:
+        return STANDARD_INPUT_WORDS[0]
     path = local_path(spec)
     return spec if path is None else str(path)
 

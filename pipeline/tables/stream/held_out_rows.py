@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.pipeline.runs.saved import LeftOut
+from fewpass.pipeline.rows.source_position import LeftOut
 from fewpass.pipeline.tables.ingest.partition import LISTED, PARTITION
 from fewpass.pipeline.tables.readers.source import Parsed
 from fewpass.storage.table import Table, concatenate, n_bytes, take
@@ -18,7 +18,7 @@ def noted(before: LeftOut, parsed: Parsed) -> LeftOut:
     return LeftOut(before.rows + parsed.n_skipped, (*before.listed, *listed))
 
 
-class Judges:
+class HeldOutRows:
     """Rows that nothing is learnt from: as many as there is room for, each as likely as another.
 
     Every row has a random number; where there are too many, those of the larger half go.

@@ -1,4 +1,4 @@
-"""The rows of a source in buffers of one random order each, read ahead of those that are stepped.
+"""The rows of a source in buffers.
 
 Pieces are parsed by threads and come in their order; what a buffer holds depends on the plan and
 the source alone.  Buffers are as small as serves mixing, so that steps begin soon, unless pieces
@@ -10,25 +10,22 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
-from queue import Queue
-from threading import Event as Signal
-from threading import Semaphore, Thread
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.rows.from_source import Buffer
 from fewpass.pipeline.rows.mixing import Mixing
 from fewpass.pipeline.rows.running_moments import RunningMoments, Sums
 from fewpass.pipeline.rows.scaling import Scaler
+from fewpass.pipeline.rows.source_position import LeftOut, SourcePosition
 from fewpass.pipeline.rows.targets import label_text, shown
-from fewpass.pipeline.runs.saved import LeftOut
-from fewpass.pipeline.straight.aside import Judges, noted
 from fewpass.pipeline.tables.ingest.partition import PARTITION, PIECE_BYTES, PIECE_COPIES
 from fewpass.pipeline.tables.readers.as_written import labelled
 from fewpass.pipeline.tables.readers.source import Parsed, Piece, Source
+from fewpass.pipeline.tables.stream.held_out_rows import HeldOutRows, noted
 from fewpass.storage.manifest import Labels, Values
 from fewpass.storage.ordered import ordered_map
 from fewpass.storage.table import Table, concatenate, n_bytes, take
@@ -37,7 +34,6 @@ STEADY_BYTES = 64 << 20  # of rows in a buffer where pieces are alike
 SECOND_BYTES = 20 << 20  # of rows in the second buffer; each one after it is twice as large, ...
 ALL = 1 << 60  # pieces: beyond the last
 TEXT_AND_ROWS = 3  # in units of a piece's bytes: read, parsed, cut to size
-POLL_S = 0.2  # how often a thread looks whether it is to end
 
 
 class RawPiece(NamedTuple):
@@ -53,29 +49,6 @@ class RawPiece(NamedTuple):
         written = self.parsed.written
         kept = None if written is None else written.settled()
         return self._replace(parsed=self.parsed._replace(written=kept))
-
-
-class Position(NamedTuple):
-    """How far a source was read."""
-
-    pieces: int = 0
-    windows: int = 0
-    pieces_mixing: Mixing = Mixing()
-    windows_mixing: Mixing = Mixing()
-    left_out: LeftOut = LeftOut()  # of the pieces that were read
-
-
-class Buffer(NamedTuple):
-    """Rows that come together, targets and features as they are learnt from."""
-
-    number: int
-    table: Table
-    bytes_read: int
-    read_s: float
-    max_index: int
-    position: Position  # where the source goes on after it
-    rows: int  # of the source so far
-    sums: Sums | None = None  # of the values of every column so far, where they are counted
 
 
 class Raw:
@@ -176,8 +149,8 @@ class Intake:
         Of all rows so far; None where no method asks.
     """
 
-    def __init__(self, fixed: Fixed, judges: Judges) -> None:
-        self.fixed, self.judges = fixed, judges
+    def __init__(self, fixed: Fixed, held_out: HeldOutRows) -> None:
+        self.fixed, self.held_out = fixed, held_out
         self.mixing, self.left_out = Mixing(), LeftOut()
         self.moments: RunningMoments | None = None
 
@@ -192,27 +165,26 @@ class Intake:
         """Do the same for rows that were learnt from, and counted, before."""
         table, aside = self.fixed.rows(piece)
         if aside is not None:
-            self.judges.add(aside, piece.number)
+            self.held_out.add(aside, piece.number)
         return table
 
 
 def cut(
-    pieces: Iterator[RawPiece | int], intake: Intake, start: Position, room: int
+    pieces: Iterator[RawPiece | int], intake: Intake, start: SourcePosition, most_bytes: int
 ) -> Generator[Buffer]:
-    """Yield the buffers after a position; none has more than about `room` bytes of rows."""
-    began, size, read, widest, at = time.perf_counter(), 0, 0, -1, start
-    held: list[Table] = []
+    """Yield the buffers after a position; none has more than about `most_bytes` of rows."""
+    began, size, read, widest, at = time.perf_counter(), 0, 0, start.n_features, start
+    tables: list[Table] = []
 
     def made(up_to: int) -> Buffer:
-        rows = concatenate(held)
-        held.clear()
-        windows = at.windows_mixing.add(rows.n_rows, *sums(rows))
-        position = Position(up_to, at.windows + 1, intake.mixing, windows, intake.left_out)
-        sums_now = count(intake, rows, widest)
-        seconds = time.perf_counter() - began
-        return Buffer(
-            at.windows, rows, read, seconds, widest, position, intake.mixing.rows, sums_now
-        )
+        rows = concatenate(tables)
+        tables.clear()
+        position = SourcePosition(
+            up_to, at.windows + 1, intake.mixing.rows, widest, 0, intake.mixing,
+            at.of_windows.add(rows.n_rows, *sums(rows)), left_out=intake.left_out,
+        )  # fmt: skip
+        so_far = count(intake, rows, widest - 1)
+        return Buffer(rows, read, time.perf_counter() - began, position, so_far)
 
     for piece in pieces:
         if isinstance(piece, int):
@@ -222,27 +194,27 @@ def cut(
             continue
         table = intake.take(piece)
         if table.n_rows:
-            held.append(table)
+            tables.append(table)
         size, read = size + n_bytes(table), read + piece.n_bytes
-        widest = max(widest, piece.parsed.max_index)
-        if held and size >= buffer_bytes(intake.mixing, room, at.windows):
+        widest = max(widest, piece.parsed.max_index + 1)
+        if tables and size >= buffer_bytes(intake.mixing, most_bytes, at.windows):
             buffer = made(piece.number + 1)
             at = buffer.position
             yield buffer
             del buffer
             began, size, read = time.perf_counter(), 0, 0
-    if held:
+    if tables:
         yield made(ALL)
 
 
-def buffer_bytes(mixing: Mixing, room: int, before: int) -> int:
+def buffer_bytes(mixing: Mixing, most: int, before: int) -> int:
     """Return how many bytes of rows the buffer has that so many come before.
 
     The first are smaller, so that steps begin soon.
     """
     if mixing.sorted:
-        return room
-    return min(room, STEADY_BYTES, SECOND_BYTES << min(before - 1, 8))
+        return most
+    return min(most, STEADY_BYTES, SECOND_BYTES << min(before - 1, 8))
 
 
 def count(intake: Intake, rows: Table, widest: int) -> Sums | None:
@@ -256,53 +228,3 @@ def count(intake: Intake, rows: Table, widest: int) -> Sums | None:
 def sums(table: Table) -> tuple[float, float]:
     """Return the sums of a table's targets and of their squares."""
     return float(table.target.sum()), float(table.target @ table.target)
-
-
-class ReadAhead:
-    """Buffers in their order, made by a thread from now on: one ahead of the one that is stepped.
-
-    While a buffer is stepped one more is made, and no third one is begun.
-    """
-
-    def __init__(self, buffers: Generator[Buffer]) -> None:
-        self._buffers = buffers
-        self._ready: Queue[Buffer | BaseException | None] = Queue()
-        self._wanted, self._over = Semaphore(1), Signal()
-        self._thread = Thread(target=self._make, name="fewpass-source", daemon=True)
-        self._thread.start()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def next(self) -> tuple[Buffer | None, float]:
-        """Return the next buffer, None after the last, and the seconds that it was waited for."""
-        asked = time.perf_counter()
-        found = self._ready.get()
-        if isinstance(found, BaseException):
-            raise found
-        self._wanted.release()
-        return found, time.perf_counter() - asked
-
-    def _make(self) -> None:
-        try:
-            with closing(self._buffers) as made:
-                while is_wanted(self._wanted, self._over):
-                    found = next(made, None)
-                    self._ready.put(found)
-                    if found is None:
-                        return
-                    del found
-        except BaseException as error:  # noqa: BLE001 - raised where the buffer would have come
-            self._ready.put(error)
-
-
-def is_wanted(wanted: Semaphore, over: Signal) -> bool:
-    """Wait until one more buffer is wanted; False when none will be."""
-    while not wanted.acquire(timeout=POLL_S):
-        if over.is_set():
-            return False
-    return not over.is_set()

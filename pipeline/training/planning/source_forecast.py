@@ -1,30 +1,33 @@
-"""What a training straight from a source is going to take, by its first rows."""
+"""What a training on a source that is read once is going to take, by its first rows."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from fewpass.pipeline.rows.buffers import dataset_block
+from fewpass.pipeline.rows.from_source import OpenedSource
 from fewpass.pipeline.rows.windows import OVERHEAD_BYTES
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.straight.first_rows import BUFFERS_AT_ONCE, FirstRows, found_from_anywhere
-from fewpass.pipeline.straight.known import Known, choose_straight, require_room
-from fewpass.pipeline.straight.reading import STEADY_BYTES
-from fewpass.pipeline.tables.ingest.reading import raw_bytes
-from fewpass.pipeline.tables.readers.standard_input import is_standard_input
 from fewpass.pipeline.training.planning.auto import MethodChoice
 from fewpass.pipeline.training.planning.job import tasks_of
 from fewpass.pipeline.training.planning.lam_path import with_lam_path
+from fewpass.pipeline.training.planning.source_job import (
+    BUFFERS_AT_ONCE,
+    SourceProblem,
+    choose_for_source,
+    require_buffers,
+)
 from fewpass.pipeline.training.planning.trial import WARM_UP_ROWS, step_over
 from fewpass.solvers.protocol import Solver, Walk
 
 
-class StraightForecast(BaseModel):
-    """Numbers of a straight training that has not begun; None where nothing can be said."""
+class SourceForecast(BaseModel):
+    """Numbers of a training on a source that has not begun; None where nothing can be said."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -63,11 +66,13 @@ class Foreseen(NamedTuple):
 
     plan: TrainingPlan
     choice: MethodChoice | None
-    forecast: StraightForecast
+    forecast: SourceForecast
     notes: tuple[str, ...]  # what somebody should look at
 
 
-def foresee(plan: TrainingPlan) -> Foreseen:
+def forecast_of_source(
+    plan: TrainingPlan, open_source: Callable[[TrainingPlan], OpenedSource]
+) -> Foreseen:
     """Read the first rows of the plan's source, and say what learning from all of them takes.
 
     Raises
@@ -76,53 +81,42 @@ def foresee(plan: TrainingPlan) -> Foreseen:
         As the training itself would.
     """
     began = time.perf_counter()
-    first = FirstRows(found_from_anywhere(plan))
+    source = open_source(plan)
     read_s = time.perf_counter() - began
-    plan = with_lam_path(plan, first.dataset.manifest)
-    choice = choose_straight(plan, first)
+    plan = with_lam_path(source.plan, source.dataset.manifest)
+    choice = choose_for_source(plan, source)
     plan = choice.plan(plan) if choice else plan
-    known = Known(plan, first)
+    known = SourceProblem(plan, source)
     solver = known.solver(plan.solver)  # type: ignore[arg-type]
-    room = require_room(known, solver)
-    rows = first.dataset.table.n_rows
-    step_s = _seconds_per_row(known, solver, first)
-    forecast = StraightForecast(
-        **_numbers(plan, known, first),
+    most = require_buffers(known, solver)
+    rows = source.first.position.rows
+    step_s = _seconds_per_row(known, solver, source)
+    seconds = None if source.endless else known.stats.n * max(step_s, read_s / rows)
+    forecast = SourceForecast(
+        **_numbers(plan, known, source),
         state_bytes=known.taken(solver) - OVERHEAD_BYTES,
-        buffer_bytes=_buffer_bytes(first, room),
+        buffer_bytes=BUFFERS_AT_ONCE * source.most_in_buffer(most),
         overhead_bytes=OVERHEAD_BYTES,
         tried_rows=rows,
-        seconds=None if _is_endless(first) else known.n * max(step_s, read_s / rows),
+        seconds=seconds,
     )
-    first.close()
-    return Foreseen(plan, choice, forecast, first.notes())
+    source.close()
+    return Foreseen(plan, choice, forecast, source.notes())
 
 
-def _numbers(plan: TrainingPlan, known: Known, first: FirstRows) -> dict[str, Any]:
-    endless = _is_endless(first)
+def _numbers(plan: TrainingPlan, known: SourceProblem, source: OpenedSource) -> dict[str, Any]:
     return {
         "solver": plan.solver.kind, "loss": known.problem.loss.name, "lam": known.problem.lam,
-        "models": len(tasks_of(plan, known.rule, known.n)), "n_rows": known.n,
-        "first_rows": first.dataset.table.n_rows, "whole": first.whole,
-        "n_features": known.stats.d,
-        "columns_may_grow": first.open_end,
-        "bytes_to_read": None if endless else raw_bytes(first.source),
+        "models": len(tasks_of(plan, known.rule, known.stats.n)), "n_rows": known.stats.n,
+        "first_rows": source.first.position.rows, "whole": source.whole,
+        "n_features": known.stats.d, "columns_may_grow": source.may_grow,
+        "bytes_to_read": source.bytes_to_read,
     }  # fmt: skip
 
 
-def _is_endless(first: FirstRows) -> bool:
-    return is_standard_input(first.asked.sources) and not first.whole
-
-
-def _buffer_bytes(first: FirstRows, room: int) -> int:
-    """Say what buffers take: as long as pieces are alike, no more than what mixes them."""
-    sorted_ones = first.intake.mixing.sorted
-    return BUFFERS_AT_ONCE * (room if sorted_ones else min(room, STEADY_BYTES))
-
-
-def _seconds_per_row(known: Known, solver: Solver, first: FirstRows) -> float:
+def _seconds_per_row(known: SourceProblem, solver: Solver, source: OpenedSource) -> float:
     """Step the first rows, after a few that kernels and the first step are found on."""
-    table, dataset = first.dataset.table, first.dataset
+    table, dataset = source.dataset.table, source.dataset
     order = np.random.default_rng(0).permutation(table.n_rows)
     block = dataset_block(table, dataset, known.rule, order)
     start = block._replace(order=block.order[:WARM_UP_ROWS])

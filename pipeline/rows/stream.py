@@ -1,0 +1,53 @@
+"""What a span reads: a stream of blocks of rows, one for every window.
+
+Three things are such streams: rows stored in chunks and rows in memory (`reader.py`, over what
+`buffers.py` and `resident.py` load), and rows of a source that is read once (`from_source.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from fewpass.pipeline.rows.running_moments import Sums
+from fewpass.pipeline.rows.source_position import SourcePosition
+from fewpass.pipeline.rows.windows import Window
+from fewpass.solvers.protocol import Block, ColumnMoments
+
+
+@dataclass
+class ReadingStatistics:
+    """What reading took, for the log: seconds of the reader's thread and of waiting for it."""
+
+    bytes_read: int = 0
+    read_s: float = 0.0
+    wait_s: float = 0.0
+    fetch_s: float = 0.0  # of read_s: the store's part, without checking and decoding
+    permute_s: float = 0.0  # of read_s: drawing the rows' order
+    ahead: bool = False  # whether a thread read, next to the steps
+
+
+class Arrival(NamedTuple):
+    """How far a source is read that is read once, and its columns."""
+
+    position: SourcePosition  # after the block
+    sums: Sums | None  # of every column so far, where they are counted
+    moments: ColumnMoments | None  # the same, as steps go by them
+
+
+class VisitedBlock(NamedTuple):
+    """A block, and where in it the rows of its window's chunks are."""
+
+    block: Block
+    places: list[slice]
+    arrival: Arrival | None = None  # of rows that come once
+
+
+class RowStream(Protocol):
+    """Blocks of rows, window after window."""
+
+    statistics: ReadingStatistics
+
+    def blocks(self, windows: Sequence[Window]) -> Generator[VisitedBlock]:
+        """Yield a block for every window, valid until the next one; fewer where rows end."""

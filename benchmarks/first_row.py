@@ -62,7 +62,7 @@ def be_command(began: float) -> None:
 
 
 def _end_at_first_row(began: float) -> None:
-    from fewpass.solvers.sweeps import Walk
+    from fewpass.solvers.walk_and_reduce import Walk
 
     make = Walk.__new__
 
@@ -79,7 +79,7 @@ def _end_at_first_row(began: float) -> None:
 
 
 def _ending(step: Callable[..., Any], began: float) -> Callable[..., Any]:
-    from fewpass.solvers.sweeps import Block
+    from fewpass.solvers.walk_and_reduce import Block
 
     def one_row(*values: Any) -> None:
         step(*(v._replace(order=v.order[:1]) if isinstance(v, Block) else v for v in values))

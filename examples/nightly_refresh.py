@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from fewpass import evaluate, predict, train
-from fewpass.pipeline.models.refresh.publishing import NONE_YET, published
+from fewpass.pipeline.models.refresh.publications import NONE_YET, published
 from fewpass.pipeline.models.refresh.refreshing import (
     alone_in,
     decide,

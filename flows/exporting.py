@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fewpass.flows.display.console import Terminal, facts_table
 from fewpass.flows.options import Output
-from fewpass.pipeline.models.export.formats import export
+from fewpass.pipeline.models.export.export_formats import export
 from fewpass.pipeline.models.export.plain_model import of_run
 from fewpass.pipeline.sizes import format_bytes
 

@@ -25,8 +25,8 @@ from fewpass.pipeline.tables.ingest.reading import first_look
 from fewpass.pipeline.tables.ingest.result import IngestResult
 from fewpass.pipeline.tables.ingest.work_dir import is_partitioned
 from fewpass.solvers.kernels.compiling import Compiling
-from fewpass.storage.columns import copy_folder
-from fewpass.storage.columns_writer import write_columns
+from fewpass.storage.column_copy import copy_folder
+from fewpass.storage.column_copy_writer import write_columns
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 from fewpass.storage.manifest import KEY as MANIFEST

@@ -19,11 +19,11 @@ from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.tables.encoding.schema import told_columns
 from fewpass.pipeline.training.planning.problem import problem_of
-from fewpass.storage import columns, kinds
+from fewpass.storage import column_copy, kinds
+from fewpass.storage.column_schema import Schema
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.manifest import COLUMN_ORDER, Labels, Manifest
-from fewpass.storage.schema import Schema
 from fewpass.storage.snapshot import Snapshot, SnapshotStore
 
 
@@ -106,7 +106,7 @@ def faults(path: str, show: ShowWork = lambda _share, _amount: None) -> Iterator
         try:
             dataset = Dataset.open(path)
             yield from dataset.verify(_counted(dataset, show))
-            yield from columns.faults(dataset)
+            yield from column_copy.faults(dataset)
         except Damaged as error:
             yield str(error)
     elif kind == "snapshot":

@@ -37,7 +37,7 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import SourceReading
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import ByteSize
-from fewpass.solvers.refused import MOST_WHOLE
+from fewpass.solvers.bad_input import MOST_WHOLE
 
 Names = tuple[str, ...]
 Class = TypeVar("Class", bound=type)

@@ -26,11 +26,12 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.tables.stream.sources import read_first_rows
 from fewpass.pipeline.training.planning.advice import advice
+from fewpass.pipeline.training.planning.default_memory import with_memory
 from fewpass.pipeline.training.planning.forecast import Forecast, forecast
-from fewpass.pipeline.training.planning.job import choice_of, make_job, solver_of_job
+from fewpass.pipeline.training.planning.job import solver_of_job
 from fewpass.pipeline.training.planning.lam_path import with_lam_path
-from fewpass.pipeline.training.planning.memory import with_memory
 from fewpass.pipeline.training.planning.place import place_of
+from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.pipeline.training.planning.trial import Speed, seconds_of, try_out
 from fewpass.storage.dataset import Dataset
 
@@ -91,12 +92,11 @@ def _on_data_set(terminal: Terminal, dataset: str, plan: TrainingPlan, place: Ex
     """Tell what a training on a data set takes."""
     data = Dataset.open(plan.dataset)
     where_to, why = place_of(place, plan, data.manifest)
-    plan = with_memory(with_lam_path(plan, data.manifest), data)
-    choice = choice_of(plan, data)
-    plan = choice.plan(plan) if choice else plan
-    job = make_job(plan, data)
+    planner = Planner(with_lam_path(plan, data.manifest), data)
+    memory = with_memory(planner).memory
+    plan, choice, job = planner.named(memory), planner.choice(memory), planner.job(memory)
     foreseen = forecast(plan, job)
-    said = [in_flags(one) for one in advice(plan, job, foreseen)]
+    said = [in_flags(one) for one in advice(planner, plan, job, foreseen)]
     speed = try_out(solver_of_job(plan, job), job)
     seconds = seconds_of(foreseen, speed, plan.streams, threads_of(where_to))
     facts = {"dataset": dataset} | foreseen.model_dump()

@@ -14,13 +14,13 @@ from fewpass.flows.errors import UsageError
 from fewpass.flows.options import Output
 from fewpass.pipeline.models.refresh.abandoning import abandon
 from fewpass.pipeline.models.refresh.generations import (
+    GenerationList,
     GenerationState,
-    Models,
     models,
     publish_generation,
 )
-from fewpass.pipeline.models.refresh.publishing import Publication, history
-from fewpass.pipeline.models.refresh.refused import Refused
+from fewpass.pipeline.models.refresh.publications import Publication, history
+from fewpass.pipeline.models.refresh.refused_files import Refused
 from fewpass.pipeline.sizes import format_bytes
 
 MOST_MOVES = 10  # that people are shown; --json has all
@@ -40,7 +40,7 @@ def run_models(store: str, output: Output) -> int:
     return 0
 
 
-def models_facts(found: Models, moves: Sequence[Publication]) -> dict[str, Any]:
+def models_facts(found: GenerationList, moves: Sequence[Publication]) -> dict[str, Any]:
     """Return what --json prints: generations, which one is used, publications, refused files."""
     told = [s._asdict() | {"publications": [p.number for p in s.publications]} for s in found]
     return {

@@ -18,7 +18,7 @@ from fewpass.flows.options import MATCHING, Matching, Output, Reading, Where, gi
 from fewpass.flows.settings import checked, execution, source_options
 from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.matching import left_out_sentence
-from fewpass.pipeline.models.refresh.publishing import run_at
+from fewpass.pipeline.models.refresh.publications import run_at
 from fewpass.pipeline.reporting.reliability_report import DrawnReliability, draw, draw_reliability
 from fewpass.pipeline.runs.model import Model, load_model, within
 from fewpass.pipeline.scoring.evaluate import Evaluation, evaluate

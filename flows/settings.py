@@ -18,7 +18,7 @@ from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import SourceReading
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.solvers.refused import refusal
+from fewpass.solvers.bad_input import refusal
 from fewpass.solvers.registry import ONE_LEARNER
 
 Model = TypeVar("Model", bound=BaseModel)

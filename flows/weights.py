@@ -13,7 +13,7 @@ from fewpass.flows.display.console import Terminal
 from fewpass.flows.display.printing import printable
 from fewpass.flows.errors import UsageError
 from fewpass.flows.options import Output
-from fewpass.pipeline.models.refresh.publishing import run_at
+from fewpass.pipeline.models.refresh.publications import run_at
 from fewpass.pipeline.reporting.largest_weights import (
     NO_NAMES,
     NamedWeight,

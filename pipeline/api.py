@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.executor import open_executor
 from fewpass.pipeline.models.refresh import abandoning, generations
-from fewpass.pipeline.models.refresh.publishing import Publication, run_at
+from fewpass.pipeline.models.refresh.publications import Publication, run_at
 from fewpass.pipeline.reporting.html import ShownResult
 from fewpass.pipeline.reporting.live import progress
 from fewpass.pipeline.runs.model import Model, within
@@ -32,7 +32,7 @@ from fewpass.pipeline.tables.ingest.result import IngestResult
 from fewpass.pipeline.tables.stream.sources import is_source, read_first_rows
 from fewpass.pipeline.training.planning.place import Place, place_for, place_of, seconds_of_pass
 from fewpass.pipeline.training.training_run import TrainingRun
-from fewpass.solvers.refused import refusal
+from fewpass.solvers.bad_input import refusal
 from fewpass.storage.dataset import Dataset
 
 Address = str | os.PathLike[str]
@@ -284,7 +284,7 @@ def _with_source(address: Address, settings: dict[str, Any]) -> dict[str, Any]:
     return rest | {"source": how | {"sources": (os.fspath(address),), "options": options}}
 
 
-def models(store: Address) -> generations.Models:
+def models(store: Address) -> generations.GenerationList:
     """Return the models of a store that `prefect run refresh` writes to, oldest first.
 
     Parameters

@@ -28,7 +28,7 @@ MOST_STEPS = 100
 SMALL_STEP = 1e-10
 
 
-class Counts(NamedTuple):
+class ScoreCounts(NamedTuple):
     """What scores came to, by bin; counts of disjoint rows add up."""
 
     weight: Vector  # (BINS,) of all rows
@@ -36,16 +36,16 @@ class Counts(NamedTuple):
     score: Vector  # (BINS,) sum of weight times score
 
     @classmethod
-    def of(cls, scores: Vector, positive: NDArray[np.bool_], weight: Vector) -> Counts:
+    def of(cls, scores: Vector, positive: NDArray[np.bool_], weight: Vector) -> ScoreCounts:
         """Count rows with scores (n,)."""
         share = np.arctan(scores) / np.pi + 0.5
         bins = np.minimum((share * BINS).astype(np.intp), BINS - 1)
         columns = (weight, weight * positive, weight * scores)
         return cls(*(np.bincount(bins, column, BINS).astype(float) for column in columns))
 
-    def __add__(self, other: object) -> Counts:
-        assert isinstance(other, Counts), "only counts are added"
-        return Counts(*(a + b for a, b in zip(self, other, strict=True)))
+    def __add__(self, other: object) -> ScoreCounts:
+        assert isinstance(other, ScoreCounts), "only counts are added"
+        return ScoreCounts(*(a + b for a, b in zip(self, other, strict=True)))
 
     def points(self) -> tuple[Vector, Vector, Vector]:
         """Return mean score, weight and positive weight of the bins that are not empty."""
@@ -104,7 +104,7 @@ class Softmax(NamedTuple):
 Calibration = Sigmoid | Steps | Softmax
 
 
-def fit_two_classes(counts: Counts, method: Method) -> Sigmoid | Steps:
+def fit_two_classes(counts: ScoreCounts, method: Method) -> Sigmoid | Steps:
     """Fit the probability of the second class to counted rows.
 
     Raises ValueError when all rows are of one class.
@@ -118,7 +118,7 @@ def fit_two_classes(counts: Counts, method: Method) -> Sigmoid | Steps:
     return fit_sigmoid(counts) if method == "platt" else fit_steps(counts)
 
 
-def fit_sigmoid(counts: Counts) -> Sigmoid:
+def fit_sigmoid(counts: ScoreCounts) -> Sigmoid:
     """Minimise the log loss against Platt's targets, which keep p off 0 and 1."""
     scores, weight, positive = counts.points()
     n_positive = positive.sum()
@@ -142,7 +142,7 @@ def fit_sigmoid(counts: Counts) -> Sigmoid:
     return Sigmoid(float(slope), float(offset))
 
 
-def fit_steps(counts: Counts) -> Steps:
+def fit_steps(counts: ScoreCounts) -> Steps:
     """Fit the ascending p that is nearest to the bins, by pooling adjacent violators."""
     scores, weight, positive = counts.points()
     p = _pooled(np.minimum(positive / weight, 1.0), weight)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from fewpass.solvers.refused import shown
+from fewpass.solvers.bad_input import shown
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 MOST_SECONDS = 366 * 24 * 3600.0  # what a computer waits for longer is no duration

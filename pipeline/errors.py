@@ -1,11 +1,11 @@
 """What the pipeline refuses; storage has its own two (storage/folder.py), solvers have Diverged."""
 
-from fewpass.solvers.refused import BadInput, did_you_mean
+from fewpass.solvers.bad_input import BadInput, did_you_mean
 
 __all__ = ["BadInput", "NoWorkers", "PlanMismatch", "did_you_mean"]
 
 
-class AtWork(BadInput):
+class BusyPlace(BadInput):
     """A place where another process is at work."""
 
 

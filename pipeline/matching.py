@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.matching import Matching
-from fewpass.storage.schema import Schema
+from fewpass.storage.column_schema import Schema
 
 _LISTED = 5
 _SHOWN = 40

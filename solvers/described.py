@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
-from fewpass.solvers.refused import BadInput, refusal, within_bounds
+from fewpass.solvers.bad_input import BadInput, refusal, within_bounds
 
 
 class Described(BaseModel):

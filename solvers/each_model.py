@@ -11,7 +11,6 @@ import numpy as np
 from fewpass.solvers.kernels.simd.interleaved import pack, taken_apart
 from fewpass.solvers.loss_monitor import Tell, ToldTogether, untold
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.models import EMPTY, Models, States, Tasks, as_model_sees, keep_numbers
 from fewpass.solvers.protocol import (
     Block,
     ColumnMoments,
@@ -25,6 +24,7 @@ from fewpass.solvers.protocol import (
     copy_state,
     with_row_version,
 )
+from fewpass.solvers.tasks import EMPTY, Models, States, Tasks, as_model_sees, keep_numbers
 
 # -- walks ------------------------------------------------------------------------------------
 

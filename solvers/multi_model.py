@@ -8,7 +8,7 @@ Rows are read, checked, decoded and permuted once for all models, and every mode
 one that it would have had alone, bit for bit.  A window's rows are gone over once per model: the
 weights of one model stay in the processor's cache meanwhile.
 
-A `MultiModel` is a Solver like any other, made of one; what its models see is in models.py, how
+A `MultiModel` is a Solver like any other, made of one; what its models see is in tasks.py, how
 their sweeps go together in each_model.py.
 """
 
@@ -26,7 +26,6 @@ from fewpass.solvers.gradient import GRADIENT, GradientPart, certificate
 from fewpass.solvers.kernels.rows import SparseRows
 from fewpass.solvers.kernels.simd.interleaved import lanes_taken
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.models import Models, States, Tasks
 from fewpass.solvers.protocol import (
     Certificate,
     ChosenLearner,
@@ -42,6 +41,7 @@ from fewpass.solvers.protocol import (
     Weights,
     same,
 )
+from fewpass.solvers.tasks import Models, States, Tasks
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 A solver is one frozen pydantic model, settings and method in one.  Its state is a NamedTuple of
 arrays, numbers and groups of what changes together, NamedTuples themselves; it is saved as is.
 `program` lists the sweeps of one epoch, so every pass over the data stands in the method's own
-file; `pipeline` knows how to run a Walk and a Reduce (sweeps.py) and nothing else.  All that makes
-a method can be imported from here.
+file; `pipeline` knows how to run a Walk and a Reduce (walk_and_reduce.py) and nothing else.
+Everything a method needs can be imported from here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from fewpass.solvers.states import (
     same,
     with_row_version,
 )
-from fewpass.solvers.sweeps import (
+from fewpass.solvers.walk_and_reduce import (
     ENDLESS,
     Block,
     ColumnMoments,

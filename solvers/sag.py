@@ -67,7 +67,7 @@ LATE = 4.0  # h n L_f while not all rows can be drawn; swings grow from pi^2 on
 DRAWS = 23  # what a random generator is for
 
 
-class Scale(NamedTuple):
+class SagScalars(NamedTuple):
     """What w = P (v - S D) needs beside v and D, and the same of the constant column."""
 
     b: float = 0.0  # intercept
@@ -80,7 +80,7 @@ class SagState(NamedTuple):
     """Everything that changes but the slopes.  Columns of W: v and D; w = P (v - S D)."""
 
     W: NDArray[np.float64]  # (d, 2)
-    scale: Scale
+    scale: SagScalars
     t: int  # rows visited
     seen: int  # of them different ones
     h: float  # step
@@ -110,7 +110,7 @@ class Sag(Method):
         h = self._first_step(problem, stats)
         refuse_long_step(h, problem.lam)
         return SagState(
-            paired_zeros(stats.rows_kind, stats.d), Scale(), t=0, seen=0, h=h,
+            paired_zeros(stats.rows_kind, stats.d), SagScalars(), t=0, seen=0, h=h,
             monitor=LossMonitor(), row_version=-1, renewed=0, objective=0.0, gap=0.0,
         )  # fmt: skip
 
@@ -126,10 +126,10 @@ class Sag(Method):
         weights: Weights,
         rows_before: int,  # noqa: ARG002
     ) -> SagState:
-        """Return given weights; the opening finds the slopes that go with them."""
+        """Return given weights; the warm start's pass finds the slopes that go with them."""
         state: SagState = self.init(problem, stats)
         state.W[:, 0] = weights.coef
-        return state._replace(scale=Scale(weights.intercept), seen=stats.n)
+        return state._replace(scale=SagScalars(weights.intercept), seen=stats.n)
 
     def program(self, epoch: int) -> tuple[Sweep, ...]:
         """One walk; every twentieth time a reduction makes the slopes anew."""
@@ -186,7 +186,7 @@ class Sag(Method):
         found = certificate(problem, at, total)
         state.W[:, 0], state.W[:, 1] = at.coef, total.G
         return state._replace(
-            scale=Scale(at.intercept, total.g_b), row_version=sweep, renewed=1,
+            scale=SagScalars(at.intercept, total.g_b), row_version=sweep, renewed=1,
             objective=found.objective, gap=found.gap,
         )  # fmt: skip
 
@@ -234,15 +234,15 @@ def folded(_problem: Problem, _stats: ProblemStats, states: list[SagState]) -> S
     (state,) = states
     b, D_b, P, S = state.scale
     fold(state.W, P, P * S)
-    return state._replace(scale=Scale(b, D_b))
+    return state._replace(scale=SagScalars(b, D_b))
 
 
 @kernel
 def visit_rows(
-    W: SideBySide, scale: Scale, t: int, seen: int, monitor: LossMonitor, problem: Problem,
+    W: SideBySide, scale: SagScalars, t: int, seen: int, monitor: LossMonitor, problem: Problem,
     least: float, h: float, n: int, counts_all: bool, rows: Rows, y: PerRow, weight: PerRow,
     order: Order, slopes: PerRow,
-) -> tuple[Scale, int, int, LossMonitor]:  # fmt: skip
+) -> tuple[SagScalars, int, int, LossMonitor]:  # fmt: skip
     """Visit rows in their order; `least` is zero weights' mean loss, which the monitor needs.
 
     A slope of 0 counts as that of a row not seen before, `seen` ending at n.  Returns (scale, t,
@@ -277,4 +277,4 @@ def visit_rows(
         if P < FOLD_BELOW:
             fold(W, P, P * S)
             P, S = 1.0, 0.0
-    return Scale(b, D_b, P, S), t, seen, in_counts(watched)
+    return SagScalars(b, D_b, P, S), t, seen, in_counts(watched)

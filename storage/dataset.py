@@ -10,19 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from fewpass.storage.array_layout import SPARSE_PARTS, chunk_parts, chunk_templates, root_keys
 from fewpass.storage.column_order import ColumnOrder, is_order
+from fewpass.storage.column_schema import KEY as SCHEMA
+from fewpass.storage.column_schema import Schema
 from fewpass.storage.folder import Damaged, Folder, NotADataset
 from fewpass.storage.hashed_names import KEY as NAMES
 from fewpass.storage.hashed_names import HashedNames
 from fewpass.storage.hashed_names import read as read_names
 from fewpass.storage.kinds import instead, kind_of
-from fewpass.storage.layout import SPARSE_PARTS, chunk_parts, chunk_templates, root_keys
 from fewpass.storage.manifest import COLUMN_ORDER, KEY, Manifest, UnknownVersion, read_manifest
 from fewpass.storage.objects import RESTORE, fault, get, get_array, get_chunk, require_keys
-from fewpass.storage.schema import KEY as SCHEMA
-from fewpass.storage.schema import Schema
 from fewpass.storage.table import Table, cut
-from fewpass.storage.table_buffer import Room, TableBuffer
+from fewpass.storage.table_buffer import ChunkBuffer, TableBuffer
 from fewpass.storage.writer import DatasetWriter
 
 __all__ = ["Dataset", "DatasetWriter", "TableBuffer"]
@@ -185,7 +185,7 @@ class Dataset:
         """Return n rows of the first chunk, or all of it, columns in stored order."""
         return cut(self.read_stored(0), 0, min(n, self.manifest.chunks.rows[0]))
 
-    def read_into(self, k: int, buffer: Room) -> int:
+    def read_into(self, k: int, buffer: ChunkBuffer) -> int:
         """Append the rows of chunk `k` to the buffer, which stays as it was when that fails.
 
         Columns are in stored order.

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Final, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from fewpass.storage import schema
-from fewpass.storage.objects import ArrayLayout, Stored
+from fewpass.storage import column_schema
+from fewpass.storage.objects import ArrayLayout, StoredObject
 from fewpass.storage.seal import seal, unseal
 from fewpass.storage.table import index_dtype
 
@@ -31,13 +31,13 @@ Natural = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
 
 
-class Part(BaseModel):
+class ManifestPart(BaseModel):
     """A part of a manifest: what was once written does not change."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class Labels(Part):
+class Labels(ManifestPart):
     """Targets are classes: a row's stored target is the position of its label."""
 
     kind: Literal["labels"] = "labels"
@@ -51,7 +51,7 @@ class Labels(Part):
         return self
 
 
-class Values(Part):
+class Values(ManifestPart):
     """Targets are numbers, stored as they are."""
 
     kind: Literal["values"] = "values"
@@ -64,7 +64,7 @@ class Values(Part):
 Targets = Annotated[Labels | Values, Field(discriminator="kind")]
 
 
-class Norms(Part):
+class Norms(ManifestPart):
     """Moments of the rows' norms, each row counted once."""
 
     mean_square: float  # mean of ||x||^2
@@ -72,34 +72,34 @@ class Norms(Part):
     mean_fourth: float  # mean of ||x||^4
 
 
-class Weights(Part):
+class WeightStats(ManifestPart):
     """Row weights."""
 
     total: float
     maximum: float
 
 
-class Scaling(Part):
+class Scaling(ManifestPart):
     """How the features were scaled before they were stored."""
 
     kind: Literal["none", "maxabs", "unit-rows", "standard"] = "none"
     digest: str = ""  # of columns/scale and columns/shift; empty for none and unit-rows
 
 
-class Shuffle(Part):
+class Shuffle(ManifestPart):
     """Whether the rows lie in one random order."""
 
     seed: int | None = None  # None: in the order of the source
 
 
-class Source(Part):
+class SourceRecord(ManifestPart):
     """A file that rows came from."""
 
     name: str
     bytes: Natural | None = None
 
 
-class ChunkRecord(Part):
+class ChunkRecord(ManifestPart):
     """What is known of one chunk once it is written; as JSON it lets an ingest continue."""
 
     rows: Positive
@@ -108,10 +108,10 @@ class ChunkRecord(Part):
     max_square: float  # largest ||x||^2
     sum_square: float  # sum of ||x||^2
     sum_fourth: float  # sum of ||x||^4
-    objects: dict[str, Stored]  # by key
+    objects: dict[str, StoredObject]  # by key
 
 
-class ChunkTable(Part):
+class ChunkTable(ManifestPart):
     """One entry per chunk in every column."""
 
     rows: tuple[Positive, ...]
@@ -119,7 +119,9 @@ class ChunkTable(Part):
     target_sum: tuple[float, ...]
     max_square: tuple[float, ...]
     sum_square: tuple[float, ...]
-    objects: dict[str, tuple[Stored | None, ...]]  # by key with {chunk} left open; None: no object
+    objects: dict[
+        str, tuple[StoredObject | None, ...]
+    ]  # by key with {chunk} left open; None: no object
 
     @model_validator(mode="after")
     def _same_lengths(self) -> ChunkTable:
@@ -129,13 +131,13 @@ class ChunkTable(Part):
             raise ValueError("the chunk table's columns have different lengths")
         return self
 
-    def objects_of(self, k: int) -> dict[str, Stored]:
+    def objects_of(self, k: int) -> dict[str, StoredObject]:
         """Return the objects of chunk `k`, by key."""
         every = ((key.format(chunk=k), column[k]) for key, column in self.objects.items())
         return {key: stored for key, stored in every if stored is not None}
 
 
-class Manifest(Part):
+class Manifest(ManifestPart):
     """Everything a data set says of itself, and the proof that it is complete."""
 
     format: Literal["fewpass-dataset"] = FORMAT
@@ -149,14 +151,14 @@ class Manifest(Part):
     has_weight: bool
     targets: Targets
     norms: Norms
-    weights: Weights | None
+    weights: WeightStats | None
     scaling: Scaling
     shuffle: Shuffle
-    sources: tuple[Source, ...]
+    sources: tuple[SourceRecord, ...]
     bad_rows: dict[str, Natural]  # rows skipped at ingest, by source
     versions: dict[str, str]
     columns: dict[str, ArrayLayout]  # statistics of the features and their order, below columns/
-    objects: dict[str, Stored]  # all objects that belong to no chunk, but this manifest
+    objects: dict[str, StoredObject]  # all objects that belong to no chunk, but this manifest
     chunks: ChunkTable
     fingerprint: str = ""  # SHA-256 of all of the above, as written
 
@@ -187,7 +189,7 @@ class Manifest(Part):
     @property
     def has_schema(self) -> bool:
         """Whether the columns of the source are known."""
-        return schema.KEY in self.objects
+        return column_schema.KEY in self.objects
 
     @property
     def index_dtype(self) -> np.dtype[Any]:

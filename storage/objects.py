@@ -32,7 +32,7 @@ DtypeName = Literal[
 ]  # fmt: skip
 
 
-class Stored(NamedTuple):
+class StoredObject(NamedTuple):
     """What is on record of one object."""
 
     length: Length  # bytes
@@ -90,13 +90,15 @@ def content(key: str, data: memoryview | bytes) -> memoryview:
     return view if key.endswith(".json") else view[: -codec.TRAILER_BYTES]
 
 
-def put(folder: Folder, key: str, data: bytes) -> Stored:
+def put(folder: Folder, key: str, data: bytes) -> StoredObject:
     """Write an object, to be made durable by ``folder.sync``, and return what to put on record."""
     folder.write(key, data, durable=False)
-    return Stored(len(data), codec.checksum(content(key, data)))
+    return StoredObject(len(data), codec.checksum(content(key, data)))
 
 
-def put_array(folder: Folder, prefix: str, array: NDArray[Any] | EndToEnd) -> dict[str, Stored]:
+def put_array(
+    folder: Folder, prefix: str, array: NDArray[Any] | EndToEnd
+) -> dict[str, StoredObject]:
     """Write an array below `prefix` and return all its objects."""
     layout = ArrayLayout.of(array)
     document = array_document(layout.shape, layout.chunk_shape, array.dtype)
@@ -121,7 +123,7 @@ def _padded(part: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
 
 
 def get_array(
-    folder: Folder, prefix: str, layout: ArrayLayout, objects: Mapping[str, Stored]
+    folder: Folder, prefix: str, layout: ArrayLayout, objects: Mapping[str, StoredObject]
 ) -> NDArray[Any]:
     """Read an array, all its bytes checked; memory is taken only as the objects' lengths justify.
 
@@ -140,7 +142,7 @@ def get_array(
     return out
 
 
-def _require_room(folder: Folder, key: str, layout: ArrayLayout, stored: Stored) -> None:
+def _require_room(folder: Folder, key: str, layout: ArrayLayout, stored: StoredObject) -> None:
     if layout.chunk_bytes > MOST_COMPRESSION * stored.length:
         raise Damaged(
             f"{folder.address(key)} cannot hold {layout.chunk_bytes} bytes in {stored.length}. "
@@ -149,7 +151,7 @@ def _require_room(folder: Folder, key: str, layout: ArrayLayout, stored: Stored)
     require_length(folder, key, stored)
 
 
-def require_keys(arrays: Mapping[str, ArrayLayout], objects: Mapping[str, Stored]) -> None:
+def require_keys(arrays: Mapping[str, ArrayLayout], objects: Mapping[str, StoredObject]) -> None:
     """Refuse records that lack an object of these arrays, by prefix, or have another below them.
 
     Raises
@@ -169,7 +171,7 @@ def require_keys(arrays: Mapping[str, ArrayLayout], objects: Mapping[str, Stored
                 raise ValueError(f"it has no record of {key}")
 
 
-def require_length(folder: Folder, key: str, stored: Stored) -> None:
+def require_length(folder: Folder, key: str, stored: StoredObject) -> None:
     """Raise Damaged unless the object is there with the length on record."""
     try:
         found = folder.size(key)
@@ -182,7 +184,7 @@ def require_length(folder: Folder, key: str, stored: Stored) -> None:
 def get_chunk(
     folder: Folder,
     key: str,
-    stored: Stored,
+    stored: StoredObject,
     out: NDArray[Any],
     scratch: NDArray[np.uint8],
     padded: int = 0,
@@ -225,7 +227,7 @@ def get_chunk(
     return fetched
 
 
-def get(folder: Folder, key: str, stored: Stored) -> bytes:
+def get(folder: Folder, key: str, stored: StoredObject) -> bytes:
     """Read an object; Damaged when it is missing or not what is on record."""
     try:
         data = folder.read(key)
@@ -244,7 +246,7 @@ def get(folder: Folder, key: str, stored: Stored) -> bytes:
     return data
 
 
-def fault(folder: Folder, key: str, stored: Stored) -> str | None:
+def fault(folder: Folder, key: str, stored: StoredObject) -> str | None:
     """Read an object and say what is wrong with it, if anything."""
     try:
         get(folder, key, stored)
@@ -262,7 +264,7 @@ def missing(folder: Folder, key: str, advice: str = RESTORE) -> Damaged:
 
 
 def wrong_length(
-    folder: Folder, key: str, found: int, stored: Stored, advice: str = RESTORE
+    folder: Folder, key: str, found: int, stored: StoredObject, advice: str = RESTORE
 ) -> Damaged:
     """Return the error for an object that is too short or too long."""
     return Damaged(

@@ -18,7 +18,7 @@ from fewpass.storage.objects import (
     RESTORE,
     ArrayLayout,
     DtypeName,
-    Stored,
+    StoredObject,
     fault,
     get,
     get_array,
@@ -47,7 +47,7 @@ class SnapshotManifest(BaseModel):
     format: Literal["fewpass-snapshot"] = FORMAT
     version: Literal[1] = FORMAT_VERSION
     arrays: dict[Annotated[str, Field(pattern=ARRAY_NAME)], ArrayLayout]
-    objects: dict[str, Stored]  # all objects of the snapshot, but this manifest
+    objects: dict[str, StoredObject]  # all objects of the snapshot, but this manifest
     fingerprint: str = Field(default="", exclude=True)  # SHA-256 of all of the above, as written
 
     @model_validator(mode="after")
@@ -215,7 +215,7 @@ def _storable(name: str, array: NDArray[Any] | EndToEnd) -> NDArray[Any] | EndTo
     return array
 
 
-def _attributes(folder: Folder, stored: Stored) -> dict[str, Any]:
+def _attributes(folder: Folder, stored: StoredObject) -> dict[str, Any]:
     try:
         document = json.loads(get(folder, ROOT, stored), parse_constant=_not_finite)
         found: dict[str, Any] = dict(document["attributes"])

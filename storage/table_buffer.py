@@ -7,14 +7,14 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.storage.layout import FLOAT64, INDPTR, chunk_parts
+from fewpass.storage.array_layout import FLOAT64, INDPTR, chunk_parts
 from fewpass.storage.manifest import Manifest
 from fewpass.storage.table import DenseTable, SparseTable, Table
 
 Arrays = dict[str, NDArray[Any]]
 
 
-class Room(Protocol):
+class ChunkBuffer(Protocol):
     """Where `Dataset.read_into` puts chunks."""
 
     scratch: NDArray[np.uint8]  # for the encoded bytes of one object

@@ -33,7 +33,7 @@ class WholeTable:
         self._arrays = empty_arrays(manifest, self.starts[-1], self._values[-1])
         self.table: Table = as_table(self._arrays, self.starts[-1], self._values[-1])
 
-    def place(self, k: int) -> Place:
+    def place(self, k: int) -> ChunkSlot:
         """Return where chunk `k` is read to: give it to `Dataset.read_into`."""
         rows = slice(self.starts[k], self.starts[k + 1])
         values = slice(self._values[k], self._values[k + 1])
@@ -43,10 +43,10 @@ class WholeTable:
                 parts[name] = self._arrays[name][values]
         if "indptr" in parts:
             parts["indptr"] = self._arrays["indptr"][rows.start : rows.stop + 1]
-        return Place(parts, values.start, self._scratch)
+        return ChunkSlot(parts, values.start, self._scratch)
 
 
-class Place:
+class ChunkSlot:
     """One chunk's part of a whole table; a `fewpass.storage.table_buffer.Room`."""
 
     def __init__(self, parts: Arrays, first_value: int, scratch: int) -> None:

@@ -9,17 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.storage import codec
-from fewpass.storage.column_order import ColumnOrder, is_order
-from fewpass.storage.folder import Folder
-from fewpass.storage.hashed_names import KEY as NAMES
-from fewpass.storage.hashed_names import HashedNames, written
-from fewpass.storage.layout import (
+from fewpass.storage.array_layout import (
     SPARSE_PARTS,
     chunk_documents,
     chunk_parts,
     chunk_templates,
     root_documents,
 )
+from fewpass.storage.column_order import ColumnOrder, is_order
+from fewpass.storage.column_schema import KEY as SCHEMA
+from fewpass.storage.column_schema import Schema
+from fewpass.storage.folder import Folder
+from fewpass.storage.hashed_names import KEY as NAMES
+from fewpass.storage.hashed_names import HashedNames, written
 from fewpass.storage.manifest import (
     COLUMN_ORDER,
     KEY,
@@ -29,17 +31,15 @@ from fewpass.storage.manifest import (
     Manifest,
     Scaling,
     Shuffle,
-    Source,
+    SourceRecord,
     Values,
-    Weights,
+    WeightStats,
     chunk_table,
     format_version,
     norms,
     read_manifest,
 )
-from fewpass.storage.objects import ArrayLayout, Stored, put, put_array, require_length
-from fewpass.storage.schema import KEY as SCHEMA
-from fewpass.storage.schema import Schema
+from fewpass.storage.objects import ArrayLayout, StoredObject, put, put_array, require_length
 from fewpass.storage.table import DenseTable, Table, index_dtype
 
 BLOCK_ITEMS = 1 << 16  # numbers squared at a time, so that they stay in the processor's cache
@@ -91,7 +91,7 @@ class DatasetWriter:
         self.dtype: Literal["float32", "float64"] = dtype
         self.has_weight = has_weight
         self._columns: dict[str, ArrayLayout] = {}
-        self._objects: dict[str, Stored] = {}
+        self._objects: dict[str, StoredObject] = {}
 
     @property
     def n_chunks(self) -> int:
@@ -173,10 +173,10 @@ class DatasetWriter:
         records: Sequence[ChunkRecord],
         *,
         targets: Labels | Values,
-        weights: Weights | None = None,
+        weights: WeightStats | None = None,
         scaling: Scaling | None = None,
         shuffle: Shuffle | None = None,
-        sources: Sequence[Source] = (),
+        sources: Sequence[SourceRecord] = (),
         bad_rows: Mapping[str, int] | None = None,
         versions: Mapping[str, str] | None = None,
         schema: Schema | None = None,
@@ -241,7 +241,7 @@ class DatasetWriter:
         self.folder.write(KEY, raw)
         return read_manifest(raw)
 
-    def _put_schema(self, schema: Schema) -> Stored:
+    def _put_schema(self, schema: Schema) -> StoredObject:
         if schema.n_features != self.n_features:
             raise ValueError(
                 f"A schema of {schema.n_features} features was given for a data set of "
@@ -249,7 +249,9 @@ class DatasetWriter:
             )
         return put(self.folder, SCHEMA, schema.written())
 
-    def _make_durable(self, objects: Mapping[str, Stored], records: Sequence[ChunkRecord]) -> None:
+    def _make_durable(
+        self, objects: Mapping[str, StoredObject], records: Sequence[ChunkRecord]
+    ) -> None:
         every = dict(objects)
         for record in records:
             every |= record.objects
@@ -258,8 +260,8 @@ class DatasetWriter:
         self.folder.delete_partials()
         self.folder.sync(every)
 
-    def _put_chunk(self, k: int, table: Table) -> dict[str, Stored]:
-        objects: dict[str, Stored] = {}
+    def _put_chunk(self, k: int, table: Table) -> dict[str, StoredObject]:
+        objects: dict[str, StoredObject] = {}
         if self.layout == "sparse":
             shape = (table.n_rows, self.n_features)
             documents = chunk_documents(k, shape, table.nnz, np.dtype(self.dtype))

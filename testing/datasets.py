@@ -5,7 +5,7 @@ import numpy as np
 from fewpass.pipeline.rows.column_statistics import ColumnStatistics
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
-from fewpass.storage.manifest import Labels, Shuffle, Values, Weights
+from fewpass.storage.manifest import Labels, Shuffle, Values, WeightStats
 from fewpass.storage.table import DenseTable, SparseTable, cut
 from fewpass.storage.writer import DatasetWriter
 
@@ -66,7 +66,7 @@ def write(url, table, d, chunk_rows, *, targets="labels", shuffled=True):
         described = Values(mean=y.mean(), variance=y.var(), minimum=y.min(), maximum=y.max())
     weights = None
     if table.weight is not None:
-        weights = Weights(total=table.weight.sum(), maximum=table.weight.max())
+        weights = WeightStats(total=table.weight.sum(), maximum=table.weight.max())
     writer.commit(
         records, targets=described, weights=weights, shuffle=Shuffle(seed=0 if shuffled else None)
     )

@@ -3,7 +3,7 @@
 import numpy as np
 
 from fewpass.pipeline.executors.threads import InProcess
-from fewpass.pipeline.models.refresh.publishing import NONE_YET, published
+from fewpass.pipeline.models.refresh.publications import NONE_YET, published
 from fewpass.pipeline.models.refresh.refreshing import (
     alone_in,
     decide,

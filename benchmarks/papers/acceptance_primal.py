@@ -26,8 +26,8 @@ from fewpass.solvers.gradient import add_gradient, certificate, no_gradient
 from fewpass.solvers.losses import LOSSES, Problem
 from fewpass.solvers.protocol import Reduce, Weights
 from fewpass.solvers.s2gd.inner_length import mean_inner_length
-from fewpass.solvers.s2gd.parameters import Curvature, best_parameters
 from fewpass.solvers.s2gd.s2gd import S2gd, S2gdPlus
+from fewpass.solvers.s2gd.theory import Curvature, best_parameters
 from fewpass.solvers.sag import Sag, SagPlus
 from fewpass.solvers.sgd.averaged_sgd import Asgd, Sgd
 from testing.synthetic import least_squares, sparse_logistic

@@ -23,7 +23,7 @@ from fewpass.solvers.kernels.rows import DenseRows
 from fewpass.solvers.losses import Problem, Squared
 from fewpass.solvers.protocol import Block, ProblemStats
 from fewpass.solvers.sgd.averaged_sgd import Asgd, Sgd
-from fewpass.solvers.sgd.state import read_out
+from fewpass.solvers.sgd.averaged_state import read_out
 
 D = 100
 BLOCK = 10_000

@@ -36,7 +36,8 @@ from fewpass.pipeline.rows.windows import IN_FLIGHT, OVERHEAD_BYTES, chunk_bytes
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.ingest.phases import ingest
-from fewpass.pipeline.training.planning.job import bytes_of_states, make_job
+from fewpass.pipeline.training.planning.job import bytes_of_states
+from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.dual.pegasos import Pegasos
 from fewpass.solvers.dual.sdca import Sdca
@@ -260,11 +261,11 @@ def passes_through_pipeline(dataset: Dataset, chunks: int) -> list[float]:
         dataset=dataset.folder.url, solver=Sdca(), loss="hinge", intercept="none", passes=60,
         tol=LEVELS[-1], memory=1 << 30,
     )  # fmt: skip
-    job = make_job(plan, dataset)
+    job = Planner(plan, dataset).job(plan.memory)
     windows = IN_FLIGHT * (chunks + 0.5) * chunk_bytes(dataset.manifest, job.row_state_size)
     states = bytes_of_states(plan.solver, job.problem, job.stats)
     plan = plan.model_copy(update={"memory": int(OVERHEAD_BYTES + states + windows)})
-    assert make_job(plan, dataset).windows.chunks_per_window == chunks
+    assert Planner(plan, dataset).job(plan.memory).windows.chunks_per_window == chunks
     with tempfile.TemporaryDirectory() as place:
         run = TrainingRun.start(plan, f"{place}/run", InProcess())
         gaps = [e.facts["gap"] for e in run if e.kind == "certificate"]

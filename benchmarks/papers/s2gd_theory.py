@@ -19,8 +19,8 @@ from fewpass.solvers.drive import independent, sweeps
 from fewpass.solvers.kernels.rows import DenseRows
 from fewpass.solvers.losses import Problem, Squared
 from fewpass.solvers.protocol import Block, ProblemStats, Reduce
-from fewpass.solvers.s2gd.parameters import Curvature, Optimum, best_parameters, plan_with_epochs
 from fewpass.solvers.s2gd.s2gd import S2gd, Svrg
+from fewpass.solvers.s2gd.theory import Curvature, Optimum, best_parameters, plan_with_epochs
 from testing.published import TABLE_3
 
 N, D = 100_000, 1_000

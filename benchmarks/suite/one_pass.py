@@ -124,8 +124,8 @@ def several(place: str, models: int, method: str, *, interleaved: bool = True,
             columns: str = "frequency") -> Work:  # fmt: skip
     """One pass of logistic models side by side, lam falling by two from one to the next."""
     from fewpass.solvers.dual.sdca import Sdca
-    from fewpass.solvers.models import Task
     from fewpass.solvers.multi_model import MultiModel
+    from fewpass.solvers.tasks import Task
 
     block, known = rows_of(place, "random", columns)
     solver: Solver = Asgd(gamma0=1.0) if method == "asgd" else Sdca()

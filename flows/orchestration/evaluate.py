@@ -13,7 +13,7 @@ from fewpass.flows.orchestration.scheduled import (
     made_flow,
 )
 from fewpass.flows.scoring import evaluation_facts
-from fewpass.pipeline.models.refresh.publishing import run_at
+from fewpass.pipeline.models.refresh.publications import run_at
 from fewpass.pipeline.reporting.model_card import model_card
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.scoring.evaluate import Evaluation

@@ -9,7 +9,7 @@ from fewpass.flows.orchestration.artifacts import show_table
 from fewpass.flows.orchestration.scheduled import made_flow
 from fewpass.flows.publishing import model_rows, models_facts, refused_rows
 from fewpass.pipeline.models.refresh.generations import models as models_of
-from fewpass.pipeline.models.refresh.publishing import history
+from fewpass.pipeline.models.refresh.publications import history
 
 
 @made_flow(signatures.models, "store")

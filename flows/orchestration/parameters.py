@@ -32,8 +32,8 @@ from fewpass.flows.orchestration.named import (
 )
 from fewpass.flows.settings import column_position
 from fewpass.pipeline.errors import BadInput
+from fewpass.solvers.bad_input import refusal
 from fewpass.solvers.described import Described
-from fewpass.solvers.refused import refusal
 from fewpass.solvers.registry import METHODS
 from fewpass.storage.addresses import require_no_secrets
 

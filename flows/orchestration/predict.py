@@ -7,7 +7,7 @@ from typing import Any
 from fewpass.flows.orchestration import signatures
 from fewpass.flows.orchestration.artifacts import ProgressArtifact, show_text
 from fewpass.flows.orchestration.scheduled import dated, durable_task, made_flow
-from fewpass.pipeline.models.refresh.publishing import run_at
+from fewpass.pipeline.models.refresh.publications import run_at
 from fewpass.pipeline.reporting.safe_text import as_markdown
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.scoring.predict import PredictionResult

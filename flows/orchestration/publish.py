@@ -9,7 +9,7 @@ from fewpass.flows.orchestration.artifacts import show_text
 from fewpass.flows.orchestration.scheduled import durable_task, made_flow
 from fewpass.flows.publishing import publication_facts
 from fewpass.pipeline.models.refresh.generations import publish_generation
-from fewpass.pipeline.models.refresh.publishing import Publication
+from fewpass.pipeline.models.refresh.publications import Publication
 from fewpass.pipeline.reporting.safe_text import as_markdown
 
 

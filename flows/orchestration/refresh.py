@@ -18,7 +18,7 @@ from fewpass.flows.training import require_convergence
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.abandoning import abandon as abandoned
 from fewpass.pipeline.models.refresh.generations import Decision, Generation, refused_now
-from fewpass.pipeline.models.refresh.publishing import NONE_YET, published
+from fewpass.pipeline.models.refresh.publications import NONE_YET, published
 from fewpass.pipeline.models.refresh.refreshing import (
     alone_in,
     decide,

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from fewpass.pipeline.models.refresh.publishing import published
+from fewpass.pipeline.models.refresh.publications import published
 from fewpass.pipeline.reporting.safe_text import without_control
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

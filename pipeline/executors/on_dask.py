@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import itertools
+import pickle
 from collections.abc import Callable
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from contextlib import suppress
+from dataclasses import dataclass
 from operator import itemgetter
 from threading import Lock
 from typing import Any
 from uuid import uuid4
 
+import cloudpickle  # type: ignore[import-untyped]
+
 from fewpass.pipeline.errors import NoWorkers
-from fewpass.pipeline.executors.packing import OtherVersions, call, packed
 from fewpass.pipeline.executors.threads import InProcess, Item, Work, value_of
-from fewpass.pipeline.executors.versions import versions_here
+from fewpass.pipeline.executors.versions import Versions, parted, versions_here
 from fewpass.pipeline.executors.workers import ANSWER_SECONDS, LOOK_SECONDS, Workers
 
 TOPIC = "fewpass-runs"  # of a scheduler's events: which runs were trained on it
@@ -217,3 +221,63 @@ def result_of(future: Any, timeout_s: float | None = None) -> Any:
             f"snapshot ({type(error).__name__}). Start it again, then the same command "
             "or fewpass resume: it goes on from that snapshot."
         ) from error
+
+
+# -- arguments of tasks ----------------------------------------------------------------------------
+#
+# A data set is opened when it is unpickled, and that may fail: no credentials there, or another set
+# at its address.  Dask unpickles arguments in the connection between two processes, where an error
+# closes the connection, and with it the worker.  So tasks get bytes, and unpickle them themselves.
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A pickled value."""
+
+    pickled: bytes
+
+
+class OtherVersions(ConnectionError):  # noqa: N818 - users read the message, not the name
+    """A worker whose versions differ from those of the process that submitted a task."""
+
+
+class _HasFuture(Exception):  # noqa: N818 - never seen outside
+    """A value that holds the result of an earlier task, which Dask must see."""
+
+
+class _Packer(cloudpickle.Pickler):  # type: ignore[misc]
+    """Stops at a handle on an earlier task."""
+
+    def __init__(self, file: io.BytesIO, handle: type) -> None:
+        super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
+        self._handle = handle
+
+    def persistent_id(self, value: Any) -> None:
+        if isinstance(value, self._handle):
+            raise _HasFuture
+
+
+def packed(value: Any, handle: type) -> Any:
+    """Pickle a value; return it unchanged if it holds handles on earlier tasks."""
+    file = io.BytesIO()
+    try:
+        _Packer(file, handle).dump(value)
+    except _HasFuture:
+        return value
+    return Packed(file.getvalue())
+
+
+def call(versions: Versions, function: Packed | Callable[..., Any], *args: Any) -> Any:
+    """Unpickle a function and its arguments, and call it.
+
+    Raises OtherVersions if the submitting process has other versions than this one.
+    """
+    differences = [words for weighs, words in parted(versions_here(), versions) if weighs]
+    if differences:
+        raise OtherVersions("; ".join(differences))
+    run, *given = [_unpacked(value) for value in (function, *args)]
+    return run(*given)
+
+
+def _unpacked(value: Any) -> Any:
+    return pickle.loads(value.pickled) if isinstance(value, Packed) else value

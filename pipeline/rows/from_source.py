@@ -26,7 +26,7 @@ from fewpass.pipeline.rows.windows import Window, WindowPlan, row_order
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.solvers.protocol import ColumnMoments
 from fewpass.storage.dataset import Dataset
-from fewpass.storage.in_memory import MemoryDataset
+from fewpass.storage.memory_dataset import MemoryDataset
 from fewpass.storage.table import Table
 
 POLL_S = 0.2  # how often a thread looks whether it is to end

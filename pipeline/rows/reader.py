@@ -20,7 +20,7 @@ from fewpass.pipeline.rows.targets import TargetRule
 from fewpass.pipeline.rows.windows import Window, WindowPlan, row_order
 from fewpass.solvers.protocol import Block
 from fewpass.storage.dataset import Dataset
-from fewpass.storage.row_state import NOTHING_YET, Records, StoredRowState
+from fewpass.storage.row_state_store import NOTHING_YET, Records, StoredRowState
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from fewpass.pipeline.rows.buffers import (
 )
 from fewpass.pipeline.rows.targets import TargetRule
 from fewpass.storage.dataset import Dataset
-from fewpass.storage.in_memory import MemoryDataset
+from fewpass.storage.memory_dataset import MemoryDataset
 from fewpass.storage.table import cut
 from fewpass.storage.whole_table import WholeTable
 

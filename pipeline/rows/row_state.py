@@ -8,8 +8,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.storage.objects import Stored
-from fewpass.storage.row_state import RowStateStore, StoredRowState
+from fewpass.storage.objects import StoredObject
+from fewpass.storage.row_state_store import RowStateStore, StoredRowState
 
 Values = NDArray[np.float64]
 
@@ -17,13 +17,13 @@ Values = NDArray[np.float64]
 class RowStates(Protocol):
     """Versions of numbers per row, chunk by chunk; see `storage.row_state.RowStateStore`."""
 
-    def write(self, version: int, chunk: int, values: Values) -> Stored | None:
+    def write(self, version: int, chunk: int, values: Values) -> StoredObject | None:
         """Keep the numbers of a chunk's rows, which do not change any more.
 
         Returns what to put on record, None where nothing was written yet.
         """
 
-    def read_into(self, version: int, chunk: int, out: Values, stored: Stored | None) -> int:
+    def read_into(self, version: int, chunk: int, out: Values, stored: StoredObject | None) -> int:
         """Fill `out` from a version, check it against its record, and return the bytes read."""
 
 
@@ -43,7 +43,7 @@ class RowStateInMemory:
         """Keep the numbers of a chunk's rows, which do not change any more."""
         self._held[version, chunk] = values
 
-    def read_into(self, version: int, chunk: int, out: Values, stored: Stored | None) -> int:
+    def read_into(self, version: int, chunk: int, out: Values, stored: StoredObject | None) -> int:
         """Fill `out` from a version; one of an earlier session is read from disk."""
         held = self._held.get((version, chunk))
         if held is None:

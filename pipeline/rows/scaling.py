@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.rows.column_statistics import ColumnStatistics
-from fewpass.pipeline.rows.largest_values import LargestValues
+from fewpass.pipeline.rows.column_statistics import ColumnStatistics, LargestValues
 from fewpass.pipeline.settings.ingest_plan import ScalingKind
 from fewpass.solvers.protocol import Weights
 from fewpass.storage.codec import checksum

@@ -21,6 +21,7 @@ from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
 from fewpass.pipeline.training.planning.auto import MethodChoice
 from fewpass.pipeline.training.planning.forecast import Forecast
+from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ProblemStats, Weights
 from fewpass.storage.dataset import Dataset
@@ -38,6 +39,7 @@ class Training:
     run: RunFolder
     plan: TrainingPlan
     dataset: Dataset
+    planner: Planner
     executor: Executor
     methods: MethodChoice | None  # in place of `auto`
     storage_options: StorageOptions

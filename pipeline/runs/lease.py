@@ -24,7 +24,7 @@ from uuid import uuid4
 import psutil  # type: ignore[import-untyped]
 from pydantic import ConfigDict, Field, TypeAdapter
 
-from fewpass.pipeline.errors import AtWork
+from fewpass.pipeline.errors import BusyPlace
 from fewpass.storage.folder import Folder
 from fewpass.storage.local_files import NoFile
 from fewpass.storage.seal import seal, unseal
@@ -35,7 +35,7 @@ RENEW_S = 15.0
 SAME_START_S = 30.0  # a process id is used again later than this, clock corrections included
 
 
-class InUse(AtWork):
+class InUse(BusyPlace):
     """A folder that another process is at work in."""
 
 

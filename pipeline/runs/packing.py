@@ -18,8 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.runs.saved import read_attributes, unfit
-from fewpass.solvers.models import States
 from fewpass.solvers.protocol import State
+from fewpass.solvers.tasks import States
 from fewpass.storage.end_to_end import EndToEnd
 from fewpass.storage.snapshot import Snapshot
 
@@ -58,7 +58,7 @@ def pack_states(states: list[State]) -> tuple[list[Numbers], Packed]:
 def unpack_state(kinds: tuple[type, ...], snapshot: Snapshot, stream: int) -> State:
     """Rebuild one stream's state, of one of the given types.
 
-    Of its arrays and numbers only the names are looked at: see shapes.py.
+    Of its arrays and numbers only the names are looked at: see state_shapes.py.
     """
     told = read_attributes(snapshot)
     kind = next((k for k in kinds if k.__name__ == told.state), None)
@@ -88,7 +88,9 @@ def state_name(state: State) -> str:
 def versions_in(numbers: Mapping[str, Any]) -> set[int]:
     """Return the versions of the numbers per row that a packed state goes with."""
     each = numbers.get("models", [numbers])
-    told = each if isinstance(each, list) else []  # else it is no packed state: shapes.py says so
+    told = (
+        each if isinstance(each, list) else []
+    )  # else it is no packed state: state_shapes.py says so
     found = (m["row_version"] for m in told if isinstance(m, Mapping) and "row_version" in m)
     return {version for version in found if isinstance(version, int)}
 

@@ -10,11 +10,11 @@ from fewpass.pipeline.runs.model import model_in
 from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
 from fewpass.pipeline.runs.run_snapshots import read_records
 from fewpass.storage.folder import Damaged
-from fewpass.storage.objects import Stored
-from fewpass.storage.row_state import ARRAY
+from fewpass.storage.objects import StoredObject
+from fewpass.storage.row_state_store import ARRAY
 from fewpass.storage.snapshot import Snapshot
 
-Seen = set[tuple[int, int, Stored]]
+Seen = set[tuple[int, int, StoredObject]]
 
 
 def run_faults(

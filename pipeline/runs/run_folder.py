@@ -22,12 +22,12 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.training.planning.auto import MethodChoice
 from fewpass.pipeline.training.planning.forecast import Forecast
+from fewpass.storage.column_schema import Schema
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.hashed_names import HashedNames, require_columns
 from fewpass.storage.kinds import instead, kind_of
 from fewpass.storage.manifest import Labels, Manifest, Scaling, Values
-from fewpass.storage.row_state import RowStateStore
-from fewpass.storage.schema import Schema
+from fewpass.storage.row_state_store import RowStateStore
 from fewpass.storage.seal import seal, unseal
 from fewpass.storage.snapshot import Snapshot, SnapshotStore
 

@@ -11,12 +11,12 @@ import numpy as np
 from fewpass.pipeline.runs.packing import pack_states, state_name, unpack_state, versions_in
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import Content, Cursor, Saved, unfit
-from fewpass.pipeline.runs.shapes import examples_of, misfit
+from fewpass.pipeline.runs.state_shapes import examples_of, misfit
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ProblemStats, Solver, State
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged
-from fewpass.storage.row_state import NOTHING_YET, RowRecords
+from fewpass.storage.row_state_store import NOTHING_YET, RowRecords
 from fewpass.storage.snapshot import Snapshot
 
 SNAPSHOTS_KEPT = 3

@@ -1,7 +1,7 @@
 """What a run's snapshot tells beside its arrays: where in the plan it is, and of which model.
 
 A snapshot whose bytes are as they were written may still be anybody's.  Here is checked that its
-numbers are what training and predicting count on; shapes.py does the same for a method's state.
+numbers are what training and predicting count on; state_shapes.py does it for a method's state.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fewpass.pipeline.runs.grid import Choice
 from fewpass.pipeline.runs.validation import Validation
 from fewpass.pipeline.training.planning.rate import Marks
 from fewpass.solvers.protocol import Certificate, State, Weights
-from fewpass.storage.row_state import RowRecords
+from fewpass.storage.row_state_store import RowRecords
 from fewpass.storage.snapshot import Snapshot
 
 Amount = Annotated[float, Field(ge=0.0)]

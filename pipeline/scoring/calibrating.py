@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from fewpass.pipeline.calibration import (
     BINS,
     Calibration,
-    Counts,
     LogLoss,
     Method,
     Part,
+    ScoreCounts,
     fit_softmax,
     fit_two_classes,
     softmax_log_loss,
@@ -93,7 +93,7 @@ def calibrate(
 
     if not job.rule.n_classes:
         counts = total(COUNTS)
-        assert isinstance(counts, Counts), "counts were added up"
+        assert isinstance(counts, ScoreCounts), "counts were added up"
         return fit_two_classes(counts, method)
 
     def log_loss(point: Vector) -> LogLoss:
@@ -104,15 +104,15 @@ def calibrate(
     return fit_softmax(log_loss, job.rule.n_classes)
 
 
-def no_counts(_at: Weights) -> Counts:
+def no_counts(_at: Weights) -> ScoreCounts:
     """Return the counts of no rows."""
-    return Counts(*np.zeros((3, BINS)))
+    return ScoreCounts(*np.zeros((3, BINS)))
 
 
-def add_counts(problem: Problem, at: Weights, block: Block, part: Counts) -> Counts:
+def add_counts(problem: Problem, at: Weights, block: Block, part: ScoreCounts) -> ScoreCounts:
     """Count the rows of a block."""
     for scores, classes, weight in scored_parts(problem, at, block):
-        part = part + Counts.of(scores, classes == 1, weight)
+        part = part + ScoreCounts.of(scores, classes == 1, weight)
     return part
 
 

@@ -27,13 +27,14 @@ from fewpass.pipeline.scoring.evaluate_classes import (
 )
 from fewpass.pipeline.settings.matching import BY_NAME, Matching
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.planning.job import COPIES_OF_WEIGHTS, stats_of
+from fewpass.pipeline.training.planning.job import COPIES_OF_WEIGHTS
+from fewpass.pipeline.training.planning.planned_problem import stats_of
 from fewpass.pipeline.training.planning.problem import loss_word, problem_of
 from fewpass.pipeline.training.reduce import ReduceReport, reduce
 from fewpass.pipeline.training.span import Job
 from fewpass.solvers.kernels.scores import scores
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.losses.given import loss_sum
+from fewpass.solvers.losses.loss_sum import loss_sum
 from fewpass.solvers.protocol import Block, Sum, Weights, add_parts
 from fewpass.solvers.registry import loss_class
 from fewpass.storage.dataset import Dataset

@@ -14,8 +14,8 @@ from fewpass.pipeline.scoring.evaluate import Evaluation, evaluation_job, figure
 from fewpass.pipeline.training.reduce import reduce
 from fewpass.pipeline.training.span import Job
 from fewpass.solvers.each_model import sum_each
-from fewpass.solvers.models import Task
 from fewpass.solvers.protocol import Certificate, State, Weights
+from fewpass.solvers.tasks import Task
 from fewpass.storage.dataset import Dataset
 
 

@@ -8,8 +8,8 @@ from pydantic import BaseModel, GetJsonSchemaHandler, TypeAdapter, ValidationErr
 from pydantic_core import PydanticCustomError, core_schema
 
 from fewpass.pipeline.errors import did_you_mean
+from fewpass.solvers.bad_input import expected, shown
 from fewpass.solvers.described import Described
-from fewpass.solvers.refused import expected, shown
 from fewpass.solvers.registry import METHODS, method_class
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pydantic import GetJsonSchemaHandler
 from pydantic_core import core_schema
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.solvers.refused import LARGEST, SMALLEST, beyond_bounds, shown
+from fewpass.solvers.bad_input import LARGEST, SMALLEST, beyond_bounds, shown
 
 
 @dataclass(frozen=True)

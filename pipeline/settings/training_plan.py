@@ -23,8 +23,8 @@ from fewpass.pipeline.settings.model import Workers
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.source_reading import SourceReading
 from fewpass.pipeline.sizes import ByteSize
+from fewpass.solvers.bad_input import LARGEST, SMALLEST, beyond_bounds, shown
 from fewpass.solvers.described import Described
-from fewpass.solvers.refused import LARGEST, SMALLEST, beyond_bounds, shown
 from fewpass.solvers.registry import METHODS, LossName, method_class
 
 Intercept = Literal["none", "regularised", "free"]

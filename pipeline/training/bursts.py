@@ -20,7 +20,7 @@ from fewpass.pipeline.runs.engine import Training
 from fewpass.pipeline.runs.outcome import Event, TrainingResult
 from fewpass.pipeline.runs.packing import unpack_state
 from fewpass.pipeline.runs.saved import Content, Saved, require_array, unfit
-from fewpass.pipeline.runs.shapes import misfit
+from fewpass.pipeline.runs.state_shapes import misfit
 from fewpass.pipeline.training.feature_data import feature_data, find_nu
 from fewpass.pipeline.training.span import Stopwatch, this_worker
 from fewpass.solvers.losses import Problem
@@ -43,7 +43,7 @@ from fewpass.solvers.simba.simba import (
     uniforms,
 )
 from fewpass.solvers.simba.soft_margin import Found, SoftMargin, judge
-from fewpass.storage.columns import copy_bytes
+from fewpass.storage.column_copy import copy_bytes
 from fewpass.storage.snapshot import Snapshot
 
 POSITION_BYTES = 16  # where a row or a column begins and ends

@@ -20,11 +20,11 @@ from fewpass.storage.dataset import Dataset
 JUDGING_SHARE = 8  # of the budget: held-out rows are read chunk by chunk beside what is resident
 
 
-def within(plan: TrainingPlan) -> TrainingPlan:
-    """Return the plan with the budget that is left for training."""
+def training_memory(plan: TrainingPlan) -> int:
+    """Return the bytes of the budget that are left for training."""
     if not plan.early_stopping:
-        return plan
-    return plan.model_copy(update={"memory": plan.memory - plan.memory // JUDGING_SHARE})
+        return plan.memory
+    return plan.memory - plan.memory // JUDGING_SHARE
 
 
 class EarlyStopping:

@@ -12,7 +12,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.targets import target_rule
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.training.planning.job import stats_of
+from fewpass.pipeline.training.planning.planned_problem import stats_of
 from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.solvers.drive import NO_ROW_STATE, sweeps
 from fewpass.solvers.dual.sdca import Sdca
@@ -23,7 +23,7 @@ from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, ProblemStats
 from fewpass.solvers.simba.lazy import SparseCopies
 from fewpass.solvers.simba.simba import DenseCopies, Simba
-from fewpass.storage.columns import Arrays, copy_bytes, has_columns, load_columns, map_columns
+from fewpass.storage.column_copy import Arrays, copy_bytes, has_columns, load_columns, map_columns
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.kinds import command
 

@@ -16,13 +16,13 @@ from fewpass.pipeline.runs.outcome import Convergence, Event, Trained
 from fewpass.pipeline.runs.saved import Cursor
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.auto import FEW_COLUMNS
-from fewpass.pipeline.training.planning.job import stats_of
+from fewpass.pipeline.training.planning.planned_problem import stats_of
 from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.solvers.batch.newton_in_memory import minimise
 from fewpass.solvers.estimates.expected_passes import conditioning
 from fewpass.solvers.protocol import Certificate, Weights
 from fewpass.solvers.registry import SECOND_ORDER
-from fewpass.storage.in_memory import MemoryDataset
+from fewpass.storage.memory_dataset import MemoryDataset
 
 LEAST_PASSES, MOST_PASSES = 10, 60  # that are allowed; that are tried
 

@@ -18,11 +18,11 @@ from fewpass.pipeline.runs.saved import Content
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.few_columns import train_few_columns
 from fewpass.pipeline.training.passes import Passes
-from fewpass.pipeline.training.planning.job import choice_of
+from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.solvers.protocol import Certificate, Weights
-from fewpass.storage.in_memory import MemoryDataset
-from fewpass.storage.objects import Stored
-from fewpass.storage.row_state import NOTHING_YET
+from fewpass.storage.memory_dataset import MemoryDataset
+from fewpass.storage.objects import StoredObject
+from fewpass.storage.row_state_store import NOTHING_YET
 
 NO_MEMORY_LIMIT = 1 << 62  # rows in memory are the caller's, and the state is what it is
 
@@ -66,10 +66,11 @@ def train_in_memory(
     run = _NoFolder(plan, dataset)
     progress = Progress(run)
     checkpoints = _LastOne(run, dataset, progress, plan.snapshot_every)
+    planner = Planner(plan, dataset)
     engine = Passes(
         Training(
-            run, plan, dataset, CallingThread(), choice_of(plan, dataset), None, progress,
-            checkpoints, is_stopping, start_at, judges,
+            run, plan, dataset, planner, CallingThread(), planner.choice(plan.memory), None,
+            progress, checkpoints, is_stopping, start_at, judges,
         )
     )  # fmt: skip
     engine.begin()
@@ -106,12 +107,12 @@ class _NoFolder(RunFolder):
 class _NoRowState:
     """A store of numbers per row before any were written: they stay in `RowStateInMemory`."""
 
-    def write(self, _version: int, _chunk: int, _values: NDArray[np.float64]) -> Stored:
+    def write(self, _version: int, _chunk: int, _values: NDArray[np.float64]) -> StoredObject:
         """Write nothing: no snapshot goes with them."""
-        return Stored(0, 0)
+        return StoredObject(0, 0)
 
     def read_into(
-        self, version: int, _chunk: int, out: NDArray[np.float64], _stored: Stored | None
+        self, version: int, _chunk: int, out: NDArray[np.float64], _stored: StoredObject | None
     ) -> int:
         """Fill `out` with zeros."""
         assert version == NOTHING_YET, "every later version is in memory"

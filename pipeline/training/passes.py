@@ -31,12 +31,12 @@ from fewpass.pipeline.scoring.calibrating import calibrate
 from fewpass.pipeline.scoring.held_out import AsRead, ReadsWeights, choose_lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.training.early_stopping import EarlyStopping, within
+from fewpass.pipeline.training.early_stopping import EarlyStopping, training_memory
 from fewpass.pipeline.training.one_reading import OneReading
 from fewpass.pipeline.training.planning.advice import warnings
 from fewpass.pipeline.training.planning.auto import far_behind
 from fewpass.pipeline.training.planning.forecast import Forecast, forecast
-from fewpass.pipeline.training.planning.job import make_job, solver_of_job
+from fewpass.pipeline.training.planning.job import solver_of_job
 from fewpass.pipeline.training.planning.rate import Mark, left_passes, noted
 from fewpass.pipeline.training.planning.source_job import source_job, source_warnings
 from fewpass.pipeline.training.position import require_method, require_position
@@ -111,7 +111,8 @@ class Passes:
     def _job_on_data_set(self) -> Job:
         """Return what spans need, with where numbers per row are kept."""
         training = self._training
-        job, numbers = make_job(within(self.plan), training.dataset), training.run.row_state
+        job = training.planner.job(training_memory(self.plan), self.plan.solver)
+        numbers = training.run.row_state
         if job.in_place and not training.executor.near:
             raise BadInput(
                 f"A memory budget of {format_bytes(self.plan.memory)} has no room for copies of "
@@ -155,7 +156,9 @@ class Passes:
         """Why the training may not come to its end, in sentences."""
         if self._training.source is not None:
             return source_warnings(self.plan, self._job, self._training.source)
-        return warnings(self.plan, self._job, forecast(self.plan, self._job))
+        return warnings(
+            self._training.planner, self.plan, self._job, forecast(self.plan, self._job)
+        )
 
     @property
     def _cursor(self) -> Cursor:

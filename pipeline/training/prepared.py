@@ -16,9 +16,9 @@ from fewpass.pipeline.scoring.calibrating import require_calibratable
 from fewpass.pipeline.scoring.evaluate import evaluation_job
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
 from fewpass.pipeline.training.planning.auto import MethodChoice
-from fewpass.pipeline.training.planning.job import choice_of, make_job
+from fewpass.pipeline.training.planning.default_memory import with_memory
 from fewpass.pipeline.training.planning.lam_path import with_lam_path
-from fewpass.pipeline.training.planning.memory import with_memory
+from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.pipeline.training.planning.source_job import choose_for_source
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.locations import Location
@@ -42,6 +42,7 @@ class Prepared(NamedTuple):
     run: RunFolder
     plan: TrainingPlan
     dataset: Dataset
+    planner: Planner
     methods: MethodChoice | None  # those in place of `auto`
     source: OpenedSource | None = None  # that is read once
     judges: Dataset | None = None  # held out, where a data set is trained on
@@ -50,7 +51,8 @@ class Prepared(NamedTuple):
         """Refuse weights to start from, and held-out rows, that are not of this training."""
         if self.plan.start_from is not None and not self.run.exists():
             chosen = self.methods.plan(self.plan) if self.methods else self.plan
-            weights_to_start_at(self.plan.start_from, make_job(chosen, self.dataset))
+            job = self.planner.job(chosen.memory, chosen.solver)
+            weights_to_start_at(self.plan.start_from, job)
         if self.judges is not None:
             evaluation_job(record, self.judges)
             if self.plan.calibrate:
@@ -79,10 +81,11 @@ def prepare(
     plan = plan.model_copy(update=found)  # found from anywhere
     if run.exists():
         plan = _as_begun(plan, run)
+        planner = Planner(plan, dataset)
     else:
-        plan = with_lam_path(plan, dataset.manifest)
-        plan = with_memory(plan, dataset) if near else plan
-    return Prepared(run, plan, dataset, choice_of(plan, dataset), judges=judges)
+        planner = Planner(with_lam_path(plan, dataset.manifest), dataset)
+        plan = with_memory(planner) if near else planner.plan
+    return Prepared(run, plan, dataset, planner, planner.choice(plan.memory), judges=judges)
 
 
 def _judges(
@@ -118,7 +121,8 @@ def _on_source(source: OpenedSource, run: RunFolder) -> Prepared:
     if plan.held_out is not None:
         plan = plan.model_copy(update={"held_out": Dataset.open(plan.held_out).folder.url})
     plan = _as_begun(plan, run) if run.exists() else with_lam_path(plan, dataset.manifest)
-    return Prepared(run, plan, dataset, choose_for_source(plan, source), source)
+    planner = Planner(plan, dataset)
+    return Prepared(run, plan, dataset, planner, choose_for_source(plan, source), source)
 
 
 def _as_begun(plan: TrainingPlan, run: RunFolder) -> TrainingPlan:
@@ -138,7 +142,9 @@ def prepared_again(url: str, storage_options: StorageOptions, open_source: OpenS
     if record.plan.source is not None:
         source = open_source(record.plan, again=True)
         run.require_data(record, source.dataset.manifest.fingerprint)
-        return Prepared(run, record.plan, source.dataset, record.methods, source)
+        planner = Planner(record.plan, source.dataset)
+        return Prepared(run, record.plan, source.dataset, planner, record.methods, source)
     dataset = Dataset.open(record.plan.dataset, storage_options)
     run.require_data(record, dataset.manifest.fingerprint)
-    return Prepared(run, record.plan, dataset, record.methods)
+    planner = Planner(record.plan, dataset)
+    return Prepared(run, record.plan, dataset, planner, record.methods)

@@ -29,7 +29,7 @@ from fewpass.pipeline.training.span import (
 )
 from fewpass.solvers.loss_monitor import section_rows
 from fewpass.solvers.protocol import Part, Sum, add_parts, add_to_part, array_bytes
-from fewpass.storage.row_state import NO_RECORDS, Records, RowRecords, StoredRowState
+from fewpass.storage.row_state_store import NO_RECORDS, Records, RowRecords, StoredRowState
 
 SPAN_VALUES = 1e8  # values at most that a span adds up, in a few tenths of a second ...
 SMALL_SPAN_VALUES = 4e6  # ... unless there are fewer than 16 spans of at least so many

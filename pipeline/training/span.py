@@ -21,7 +21,7 @@ from fewpass.pipeline.rows.windows import WindowPlan
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, ProblemStats, State, Walk, rows_visited
 from fewpass.storage.dataset import Dataset
-from fewpass.storage.row_state import Records, StoredRowState
+from fewpass.storage.row_state_store import Records, StoredRowState
 
 
 class Job(NamedTuple):
@@ -38,6 +38,7 @@ class Job(NamedTuple):
     memory: int = 0  # the plan's budget in bytes
     rows: RowSource | None = None  # all rows, where the data set is in this process's memory
     models: int = 1  # trained at once: all, or a group of classes where memory is short
+    all_models: int = 1  # of the plan
     sum_bytes: int = 0  # kept for parts of sums over the rows that are not added yet
     in_place: bool = False  # whether a walk steps the one state there is, where memory is short
     once: SourceRows | None = None  # the rows of a source that is read once, in this process

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fewpass.pipeline.training.span import Job
 from fewpass.solvers.protocol import Part, Reduce, State, Walk, copy_state, with_row_version
-from fewpass.storage.row_state import NOTHING_YET
+from fewpass.storage.row_state_store import NOTHING_YET
 
 
 def absorb_sum(job: Job, sweep: Reduce, state: State, total: Part, number: int) -> State:

@@ -39,7 +39,7 @@ from fewpass.solvers.protocol import (
     row_versions,
     same,
 )
-from fewpass.storage.row_state import NOTHING_YET, Records, RowRecords
+from fewpass.storage.row_state_store import NOTHING_YET, Records, RowRecords
 
 #: How a walk came to rest: with all rows visited, before that, or because the loss exploded.
 End = Literal["whole", "resting", "diverged"]

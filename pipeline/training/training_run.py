@@ -25,10 +25,10 @@ from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.runs.saved import Amount, Cursor, Saved
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
 from fewpass.pipeline.training.class_groups import ClassGroups
-from fewpass.pipeline.training.early_stopping import within
+from fewpass.pipeline.training.early_stopping import training_memory
 from fewpass.pipeline.training.passes import Passes
 from fewpass.pipeline.training.planning.forecast import Forecast
-from fewpass.pipeline.training.planning.job import is_grouped, make_job
+from fewpass.pipeline.training.planning.job import is_grouped
 from fewpass.pipeline.training.planning.rate import left_passes
 from fewpass.pipeline.training.prepared import (
     OpenSource,
@@ -54,7 +54,7 @@ def engine_of(training: Training) -> Engine:
         return Bursts(training)
     if training.source is None:
         plan = training.methods.plan(training.plan) if training.methods else training.plan
-        if is_grouped(plan, make_job(within(plan), training.dataset)):
+        if is_grouped(training.planner.job(training_memory(plan), plan.solver)):
             return ClassGroups(training)
     return Passes(training)
 
@@ -90,13 +90,13 @@ class TrainingRun:
         storage_options: StorageOptions = None,
         start_at: tuple[Weights, int] | None = None,
     ) -> None:
-        run, plan, dataset, methods, source, _ = begins
+        run, plan, dataset, planner, methods, source, _ = begins
         self.run, self.methods, self._source = run, methods, source
         self._executor, self._stop_request = executor, StopRequest()
         self._progress = Progress(run)
         self._checkpoints = Checkpoints(run, dataset, self._progress, plan.snapshot_every)
         training = Training(
-            run, plan, dataset, executor, methods, storage_options, self._progress,
+            run, plan, dataset, planner, executor, methods, storage_options, self._progress,
             self._checkpoints, self._stop_request, start_at, source=source,
         )  # fmt: skip
         self._engine = engine_of(training)

@@ -37,7 +37,7 @@ from fewpass.pipeline.training.span import (
 )
 from fewpass.solvers.drive import visit, visit_again
 from fewpass.solvers.protocol import Block, State, Walk, row_versions, same
-from fewpass.storage.row_state import NO_RECORDS, Records, StoredRowState
+from fewpass.storage.row_state_store import NO_RECORDS, Records, StoredRowState
 
 SPAN_SECONDS = 1.0  # what a span should take: a thousand times what Dask asks for a task
 FASTER = 16  # times as many windows, at most, in a span as in the one before

@@ -52,7 +52,7 @@ class Bracket(NamedTuple):
     trials: int = 0  # made before this one
 
 
-class Pairs(NamedTuple):
+class CurvaturePairs(NamedTuple):
     """The last steps, one row after the other, around, and how they changed the gradient."""
 
     S: NDArray[np.float64]  # (memory, d + 1)
@@ -67,7 +67,7 @@ class LbfgsState(NamedTuple):
     g: NDArray[np.float64]  # (d + 1,) gradient at x
     p: NDArray[np.float64]  # (d + 1,) direction of the search
     search: Bracket
-    pairs: Pairs
+    pairs: CurvaturePairs
     bounds: Bounds  # at x
     length: float  # of the intercept's column
     L: float  # curvature of f, estimated
@@ -90,7 +90,7 @@ class Lbfgs(BatchMethod):
             np.zeros(size),
             np.zeros(size),
             Bracket(),
-            Pairs(np.zeros((self.memory, size)), np.zeros((self.memory, size))),
+            CurvaturePairs(np.zeros((self.memory, size)), np.zeros((self.memory, size))),
             Bounds(),
             length=column_length(problem, stats),
             L=smoothness(problem, stats, stats.sigma_square),
@@ -213,7 +213,7 @@ def begin_search(state: LbfgsState) -> LbfgsState:
     return state._replace(p=p, search=start)
 
 
-def direction(pairs: Pairs, g: NDArray[np.float64], L: float) -> NDArray[np.float64]:
+def direction(pairs: CurvaturePairs, g: NDArray[np.float64], L: float) -> NDArray[np.float64]:
     """Return -H g by the two-loop recursion; -g/L where there are no pairs."""
     held = min(pairs.kept, len(pairs.S))
     rows = [(pairs.kept - 1 - k) % len(pairs.S) for k in range(held)]  # newest first

@@ -51,7 +51,7 @@ class Minimum(NamedTuple):
     passes: float  # rows read over rows
 
 
-class Point(NamedTuple):
+class EvaluatedPoint(NamedTuple):
     """Weights, and what some rows have there."""
 
     x: Vector
@@ -114,7 +114,9 @@ def _is_done(bounds: Bounds, tol: float, beyond: int) -> bool:
     return left <= tol and (tol > FINE or left <= EXACT or beyond >= MOST_BEYOND)
 
 
-def _searched(rows: _Readings, here: Point, p: Vector, most: float) -> Point | None:
+def _searched(
+    rows: _Readings, here: EvaluatedPoint, p: Vector, most: float
+) -> EvaluatedPoint | None:
     """Return the first of x + p, x + p/2, ... that is low enough; None where none is."""
     slope, t = float(here.g @ p), 1.0
     for _ in range(MOST_HALVINGS):
@@ -151,13 +153,13 @@ class _Readings:
         """Whether rows are too few for a sample, and H costs nothing."""
         return not self._is_enough(SAMPLES[-1])
 
-    def point(self, x: Vector, every: int = 1) -> Point:
+    def point(self, x: Vector, every: int = 1) -> EvaluatedPoint:
         """Return objective and gradient at x, of all rows or of every so manieth."""
         block, at = self._read(every), Weights(x[:-1], float(x[-1]))
         part = add_gradient(self._problem, at, block, no_gradient(at))
         found = certificate(self._problem, at, part)
         self._tell(self.passes, found if every == 1 else None)
-        return Point(x, np.append(*whole_gradient(self._problem, at, part)), found)
+        return EvaluatedPoint(x, np.append(*whole_gradient(self._problem, at, part)), found)
 
     def curvature(self, x: Vector, every: int = 1) -> NDArray[np.float64]:
         """Return H (d + 1, d + 1) at x, of all rows or of every so manieth."""

@@ -30,8 +30,8 @@ import numpy as np
 from numba import types
 from numba.extending import overload, register_jitable
 
-from fewpass.solvers.kernels.kept import SUFFIX
-from fewpass.solvers.kernels.llvm import Part, compiler_lock, give_environments
+from fewpass.solvers.kernels.kernel_files import SUFFIX
+from fewpass.solvers.kernels.llvm import PartCompiler, compiler_lock, give_environments
 from fewpass.solvers.kernels.loading import load_without_compiler
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -40,7 +40,7 @@ KERNELS = Path(__file__).parent
 SOLVERS = KERNELS.parent
 
 #: How functions are compiled that only kernels call.
-PART: dict[str, Any] = {"forceinline": True, "error_model": "numpy", "pipeline_class": Part}
+PART: dict[str, Any] = {"forceinline": True, "error_model": "numpy", "pipeline_class": PartCompiler}
 
 #: What LLVM may do to sums so that it can use SIMD; NaN and infinity keep their meaning.
 VECTORISED = {"reassoc", "contract"}
@@ -168,7 +168,7 @@ def reading_part(function: Function) -> Function:
 
 def called_by_kernels(function: Function) -> Function:
     """Let kernels call `function`, which divides as Python does and is inlined where LLVM likes."""
-    made = register_jitable(pipeline_class=Part)(function)
+    made = register_jitable(pipeline_class=PartCompiler)(function)
     return cast("Function", made)
 
 

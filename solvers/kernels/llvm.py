@@ -2,8 +2,8 @@
 
 numba knows no vectors, and what LLVM makes of a loop over the models by itself is eight times the
 work.  lanes.py gives these operations names that plain Python understands, too, and so does
-prefetch.py.  Functions that only kernels call are compiled by `Part`: numba would make each one
-ready to be called from elsewhere, too, which is a quarter of the time of compiling.
+prefetch.py.  Functions that only kernels call are compiled by `PartCompiler`: numba would make each
+one ready to be called from elsewhere, too, which is a quarter of the time of compiling.
 
 This file and kernels/loading.py alone lean on numba.core, which changes without notice:
 pyproject.toml admits the versions that they were tried with.
@@ -63,7 +63,7 @@ class _PartLowering(NativeLowering):  # type: ignore[misc]
         return True
 
 
-class Part(Compiler):  # type: ignore[misc]
+class PartCompiler(Compiler):  # type: ignore[misc]
     """numba's compiler, for functions that are called by compiled ones alone."""
 
     def define_pipelines(self) -> Any:

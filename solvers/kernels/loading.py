@@ -4,7 +4,7 @@ numba first imports all that it can compile, with SciPy's linear algebra, and ev
 package that extends it: half a second of a processor and more.  Machine code that is there needs
 none of it, only numba's runtime.  numba's own cache takes what it finds for what it wrote, and has
 an index that processes overwrite for each other; here every kernel and its types are one file,
-whose bytes are checked (kept.py), and what cannot be used is compiled anew and replaced.
+whose bytes are checked (kernel_files.py), and what cannot be used is compiled anew and replaced.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from numba.core import caching, environment, serialize, sigutils
 from numba.core.compiler import CompileResult
 from numba.core.runtime.nrt import rtsys
 
-from fewpass.solvers.kernels.kept import (
+from fewpass.solvers.kernels.kernel_files import (
     SUFFIX,
     damaged_kernels,
     read_kernel,

@@ -58,7 +58,7 @@ MOST_G = 1e300  # beyond it a step is next to nothing; an infinite G would leave
 Records = Vector  # all columns' numbers end to end, the constant column's last
 
 
-class Place(NamedTuple):
+class RecordLayout(NamedTuple):
     """Where records stand."""
 
     first: int  # the first column's
@@ -73,7 +73,7 @@ def longest(rows: Rows, order: Order) -> int:  # type: ignore[empty-body]
 
 @by_type
 def predict(  # type: ignore[empty-body]
-    rows: Rows, i: int, V: Records, place: Place, how: LaneWidth
+    rows: Rows, i: int, V: Records, place: RecordLayout, how: LaneWidth
 ) -> tuple[LaneVector, LaneVector]:
     """x_i . w and x_i . u of both learners."""
 
@@ -81,15 +81,15 @@ def predict(  # type: ignore[empty-body]
 @by_type
 def count_slopes(  # type: ignore[empty-body]
     rows: Rows, i: int, g0: LaneVector, eta: LaneVector, root_n: float, lam: Number, V: Records,
-    place: Place, found: Vector, how: LaneWidth,
+    place: RecordLayout, found: Vector, how: LaneWidth,
 ) -> tuple[LaneVector, LaneVector]:  # fmt: skip
     """Count the row's slopes in G; return a and q, and keep what the step needs of each value."""
 
 
 @by_type
 def move(
-    rows: Rows, i: int, g: LaneVector, mass: float, V: Records, place: Place, found: Vector,
-    how: LaneWidth,
+    rows: Rows, i: int, g: LaneVector, mass: float, V: Records, place: RecordLayout,
+    found: Vector, how: LaneWidth,
 ) -> None:  # fmt: skip
     """Take the step along row i."""
 
@@ -146,7 +146,7 @@ def _(rows: SparseRows, order: Order) -> int:
 
 @predict.register(DenseRows, fastmath=FUSED)
 def _(
-    rows: DenseRows, i: int, V: Records, place: Place, how: LaneWidth
+    rows: DenseRows, i: int, V: Records, place: RecordLayout, how: LaneWidth
 ) -> tuple[LaneVector, LaneVector]:
     L = half(how)
     last, average = broadcast(0.0, how), broadcast(0.0, how)
@@ -159,7 +159,7 @@ def _(
 
 @predict.register(SparseRows, fastmath=FUSED)
 def _(
-    rows: SparseRows, i: int, V: Records, place: Place, how: LaneWidth
+    rows: SparseRows, i: int, V: Records, place: RecordLayout, how: LaneWidth
 ) -> tuple[LaneVector, LaneVector]:
     L = half(how)
     last, average = broadcast(0.0, how), broadcast(0.0, how)
@@ -176,7 +176,7 @@ def _(
 @count_slopes.register(DenseRows, fastmath=FUSED)
 def _(
     rows: DenseRows, i: int, g0: LaneVector, eta: LaneVector, root_n: float, lam: Number,
-    V: Records, place: Place, found: Vector, how: LaneWidth,
+    V: Records, place: RecordLayout, found: Vector, how: LaneWidth,
 ) -> tuple[LaneVector, LaneVector]:  # fmt: skip
     a, q = broadcast(0.0, how), broadcast(0.0, how)
     for j in range(rows.X.shape[1]):
@@ -192,7 +192,7 @@ def _(
 @count_slopes.register(SparseRows, fastmath=FUSED)
 def _(
     rows: SparseRows, i: int, g0: LaneVector, eta: LaneVector, root_n: float, lam: Number,
-    V: Records, place: Place, found: Vector, how: LaneWidth,
+    V: Records, place: RecordLayout, found: Vector, how: LaneWidth,
 ) -> tuple[LaneVector, LaneVector]:  # fmt: skip
     a, q = broadcast(0.0, how), broadcast(0.0, how)
     first = rows.indptr[i]
@@ -206,8 +206,8 @@ def _(
 
 @move.register(DenseRows, fastmath=FUSED)
 def _(
-    rows: DenseRows, i: int, g: LaneVector, mass: float, V: Records, place: Place, found: Vector,
-    how: LaneWidth,
+    rows: DenseRows, i: int, g: LaneVector, mass: float, V: Records, place: RecordLayout,
+    found: Vector, how: LaneWidth,
 ) -> None:  # fmt: skip
     for j in range(rows.X.shape[1]):
         if rows.X[i, j] != 0.0:
@@ -216,8 +216,8 @@ def _(
 
 @move.register(SparseRows, fastmath=FUSED)
 def _(
-    rows: SparseRows, i: int, g: LaneVector, mass: float, V: Records, place: Place, found: Vector,
-    how: LaneWidth,
+    rows: SparseRows, i: int, g: LaneVector, mass: float, V: Records, place: RecordLayout,
+    found: Vector, how: LaneWidth,
 ) -> None:  # fmt: skip
     first = rows.indptr[i]
     for n in positions(rows, i):

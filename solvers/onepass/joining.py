@@ -6,10 +6,10 @@ import numpy as np
 
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.onepass.adagrad import G, U, W
-from fewpass.solvers.onepass.state import OnepassState, judged, pace_of
+from fewpass.solvers.onepass.onepass_state import OnepassState, judged, pace_of
 from fewpass.solvers.onepass.streaming_newton import Proof, fitted, joined
 from fewpass.solvers.protocol import ProblemStats
-from fewpass.solvers.sgd.state import join_streams
+from fewpass.solvers.sgd.averaged_state import join_streams
 
 
 def join(problem: Problem, stats: ProblemStats, states: list[OnepassState]) -> OnepassState:

@@ -29,7 +29,7 @@ from fewpass.solvers.kernels.simd.lanes import Two
 from fewpass.solvers.loss_monitor import Tell, sections, untold
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.onepass.adagrad import ETAS, G_START, INVERSE_SHARE, RECORD, G, W
-from fewpass.solvers.onepass.beginning import begun, write_moments
+from fewpass.solvers.onepass.column_scales import begun, write_moments
 from fewpass.solvers.onepass.joining import join
 from fewpass.solvers.onepass.onepass_interleaved import (
     EMPTY,
@@ -40,7 +40,7 @@ from fewpass.solvers.onepass.onepass_interleaved import (
     walk_interleaved,
     with_numbers_of,
 )
-from fewpass.solvers.onepass.state import (
+from fewpass.solvers.onepass.onepass_state import (
     NAMES,
     NEWTON,
     Lead,
@@ -75,7 +75,7 @@ from fewpass.solvers.protocol import (
     copy_state,
 )
 from fewpass.solvers.sgd.averaged_sgd import Asgd, loss_of_zero
-from fewpass.solvers.sgd.state import scale_intercept
+from fewpass.solvers.sgd.averaged_state import scale_intercept
 
 SGD = Asgd()
 PIECE = 2048  # rows after which another output may be the one that losses are told of

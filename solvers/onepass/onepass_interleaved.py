@@ -30,19 +30,20 @@ from fewpass.solvers.kernels.simd.lanes import (
 )
 from fewpass.solvers.loss_monitor import LossMonitor
 from fewpass.solvers.losses import Loss, Problem, value
-from fewpass.solvers.onepass.adagrad import ETAS, FOUND, RECORD, Place, longest
-from fewpass.solvers.onepass.state import OnepassState
+from fewpass.solvers.onepass.adagrad import ETAS, FOUND, RECORD, RecordLayout, longest
+from fewpass.solvers.onepass.onepass_state import OnepassState
 from fewpass.solvers.onepass.visit import (
     ASGD,
     OUTPUTS,
     Clock,
-    Pace,
+    StepConstants,
     bounded,
     late,
     learn,
     sgd_prediction,
 )
 from fewpass.solvers.protocol import Block
+from fewpass.solvers.sgd.averaged_state import SOUGHT, Average, Iterate, SgdState
 from fewpass.solvers.sgd.interleaved_steps import (
     SCALARS,
     as_numbers,
@@ -53,7 +54,6 @@ from fewpass.solvers.sgd.interleaved_steps import (
     with_numbers,
 )
 from fewpass.solvers.sgd.schedule import Schedule, step_size
-from fewpass.solvers.sgd.state import SOUGHT, Average, Iterate, SgdState
 from fewpass.solvers.sgd.steps import (
     FLUSH_ABOVE,
     FLUSH_BETA_ABOVE,
@@ -110,7 +110,7 @@ def walk_interleaved(
     states: list[OnepassState],
     labels: list[int],
     least: float,
-    pace: Pace,
+    pace: StepConstants,
     W: NDArray[np.float64],
     block: Block,
 ) -> tuple[Clock, list[NDArray[np.float64]], list[SgdState]]:
@@ -144,9 +144,10 @@ def walk_interleaved(
 
 @kernel
 def visit_interleaved(
-    W: AllGroups, losses: EndToEnd, scalars: EndToEnd, clock: Clock, pace: Pace, loss: Loss,
-    intercept: float, about: EndToEnd, of_sgd: EndToEnd, t0: int, c: float, least: float,
-    how: LaneWidth, twice: LaneWidth, rows: Rows, y: PerRow, weight: PerRow, order: Order,
+    W: AllGroups, losses: EndToEnd, scalars: EndToEnd, clock: Clock, pace: StepConstants,
+    loss: Loss, intercept: float, about: EndToEnd, of_sgd: EndToEnd, t0: int, c: float,
+    least: float, how: LaneWidth, twice: LaneWidth, rows: Rows, y: PerRow, weight: PerRow,
+    order: Order,
 ) -> tuple[int, float]:  # fmt: skip
     """visit_rows for models in lanes, all at one row; W, losses and scalars change in place.
 
@@ -170,7 +171,7 @@ def visit_interleaved(
             learn(
                 rows, i, targets_of(load(about, 8 * L * g + 6 * L, twice), y[i]), weight[i], share,
                 Problem(loss, lam, intercept, lam_b), load(about, 8 * L * g + 4 * L, twice),
-                root_n, mass, V, Place(start, width, start + width * (columns - 1)), losses,
+                root_n, mass, V, RecordLayout(start, width, start + width * (columns - 1)), losses,
                 2 * OUTPUTS * L * g, found, most, twice,
             )  # fmt: skip
 

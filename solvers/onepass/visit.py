@@ -22,7 +22,7 @@ from fewpass.solvers.losses import Problem, slope, value
 from fewpass.solvers.onepass.adagrad import (
     FOUND,
     RECORD,
-    Place,
+    RecordLayout,
     U,
     W,
     count_slope,
@@ -33,8 +33,8 @@ from fewpass.solvers.onepass.adagrad import (
     move_at,
     predict,
 )
+from fewpass.solvers.sgd.averaged_state import Average, Iterate
 from fewpass.solvers.sgd.schedule import Schedule, step_size
-from fewpass.solvers.sgd.state import Average, Iterate
 from fewpass.solvers.sgd.steps import (
     FLUSH_ABOVE,
     FLUSH_BETA_ABOVE,
@@ -60,7 +60,7 @@ class Clock(NamedTuple):
     mass: float  # sum of (t/n)^5 over them
 
 
-class Pace(NamedTuple):
+class StepConstants(NamedTuple):
     """What AdaGrad's steps and the late weights follow from, beside the columns' moments."""
 
     horizon: float  # n of (t/n)^5: rows of the pass, and those learnt from before
@@ -112,8 +112,8 @@ def monitor_both(
 @part_of_kernels
 def learn(
     rows: Rows, i: int, target: Number, c: float, share: float, problem: Problem, etas: LaneVector,
-    root_n: float, mass: float, V: Vector, place: Place, losses: Vector, first: int, found: Vector,
-    most: int, how: LaneWidth,
+    root_n: float, mass: float, V: Vector, place: RecordLayout, losses: Vector, first: int,
+    found: Vector, most: int, how: LaneWidth,
 ) -> None:  # fmt: skip
     """Let both AdaGrad learners predict row i and take their steps; of several models those of all.
 
@@ -152,7 +152,7 @@ def sgd_prediction(
 
 @kernel
 def visit_rows(
-    V: Vector, eta: Vector, losses: Vector, clock: Clock, pace: Pace, problem: Problem,
+    V: Vector, eta: Vector, losses: Vector, clock: Clock, pace: StepConstants, problem: Problem,
     sgd_W: SideBySide, sgd: AveragedSgd, t0: int, gamma0: float, schedule: Schedule,
     sgd_problem: Problem, least: float, how: LaneWidth, rows: Rows, y: PerRow, weight: PerRow,
     order: Order,
@@ -165,7 +165,7 @@ def visit_rows(
     """
     loss = problem.loss
     (t, mass), (horizon, root_n) = clock, pace
-    place, last = Place(0, RECORD, V.shape[0] - RECORD), order.shape[0] - 1
+    place, last = RecordLayout(0, RECORD, V.shape[0] - RECORD), order.shape[0] - 1
     most = longest(rows, order)
     found, etas = np.empty(FOUND * (most + 1)), load(eta, 0, how)
     at = StepScalars(sgd.theta, 1.0 / sgd.theta.alpha, sgd.bar, in_numbers(sgd.monitor))

@@ -19,7 +19,7 @@ from fewpass.solvers.protocol import Certificate, ProblemStats, Weights, copy_st
 from fewpass.solvers.s2gd.subspace_extrapolation import Subspace, best_step, no_subspace, remember
 
 
-class Iterate(NamedTuple):
+class InnerIterate(NamedTuple):
     """What y = A z - B G needs beside z and G."""
 
     b: float  # its intercept
@@ -31,7 +31,7 @@ class S2gdState(NamedTuple):
     """Everything that changes.  Columns of W: z and G; y = A z - B G, x is the anchor."""
 
     W: NDArray[np.float64]  # (d, 2)
-    y: Iterate
+    y: InnerIterate
     x: Weights
     G_b: float  # derivative of the mean loss with respect to the intercept, at x
     bounds: Bounds  # at x
@@ -49,7 +49,7 @@ def first_anchor(at: Weights, h: float, stats: ProblemStats, subspace: int) -> S
     W = paired_zeros(stats.rows_kind, stats.d)
     W[:, 0] = at.coef
     return S2gdState(
-        W, Iterate(at.intercept), copy_state(at), G_b=0.0, bounds=Bounds(),
+        W, InnerIterate(at.intercept), copy_state(at), G_b=0.0, bounds=Bounds(),
         subspace=no_subspace(subspace, stats.d), held=0, h=h, left=0, epoch=0, rejected=0,
         row_version=-1,
     )  # fmt: skip
@@ -87,7 +87,7 @@ def move_anchor(
     state.x.coef[:] = state.W[:, 0] = at.coef
     state.W[:, 1] = total.G / total.rows
     return state._replace(
-        y=Iterate(at.intercept),
+        y=InnerIterate(at.intercept),
         x=Weights(state.x.coef, at.intercept),
         G_b=total.g_b / total.rows,
         bounds=state.bounds.moved(found),
@@ -110,4 +110,4 @@ def average(_problem: Problem, _stats: ProblemStats, states: list[S2gdState]) ->
         return states[0]
     first = states[0]
     first.W[:, 0] = np.mean([s.y.A * s.W[:, 0] - s.y.B * s.W[:, 1] for s in states], axis=0)
-    return first._replace(y=Iterate(math.fsum(s.y.b for s in states) / len(states)))
+    return first._replace(y=InnerIterate(math.fsum(s.y.b for s in states) / len(states)))

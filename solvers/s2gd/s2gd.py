@@ -54,7 +54,7 @@ from fewpass.solvers.protocol import (
     zero_weights,
 )
 from fewpass.solvers.s2gd.anchor import (
-    Iterate,
+    InnerIterate,
     S2gdState,
     average,
     begin_ahead,
@@ -66,15 +66,15 @@ from fewpass.solvers.s2gd.anchor import (
 )
 from fewpass.solvers.s2gd.inner_length import inner_length, mean_inner_length
 from fewpass.solvers.s2gd.inner_loop import inner_steps
-from fewpass.solvers.s2gd.parameters import Curvature, Law, plan_epochs
+from fewpass.solvers.s2gd.theory import Curvature, Law, plan_epochs
 from fewpass.solvers.sgd.averaged_sgd import Asgd
-from fewpass.solvers.sgd.state import SgdState
+from fewpass.solvers.sgd.averaged_state import SgdState
 
 MOST_HALVINGS = 40
 INNER_LENGTH = 21  # what a random generator is for
 
 
-class Pace(NamedTuple):
+class EpochLength(NamedTuple):
     """What an epoch amounts to."""
 
     h: float  # step per row visited
@@ -197,18 +197,18 @@ class S2gd(Method):
             state.W, state.y.A, state.y.B, state.y.b / length, state.G_b * length, scaled, h,
             self.batch_size, *block._replace(order=block.order[:rows]),
         )  # fmt: skip
-        return state._replace(y=Iterate(b * length, A, B), left=state.left - rows)
+        return state._replace(y=InnerIterate(b * length, A, B), left=state.left - rows)
 
     @property
     def _law(self) -> Law:
         """The law with which theory covers the method."""
         return "uniform" if self.nu == 0.0 else "geometric"
 
-    def pace(self, problem: Problem, stats: ProblemStats) -> Pace:
+    def pace(self, problem: Problem, stats: ProblemStats) -> EpochLength:
         """Tell what an epoch amounts to before anything is halved."""
         h = self._batch_step(problem, stats, self._first_step(problem, stats))
         inner = self._mean_length(problem, stats, h) * self.batch_size / stats.n
-        return Pace(h / (self.batch_size * stats.streams), inner)
+        return EpochLength(h / (self.batch_size * stats.streams), inner)
 
     def _refuse_convexity(self, problem: Problem, stats: ProblemStats, h: float) -> None:
         nu, longest = self.nu or 0.0, self._batch_step(problem, stats, h)
@@ -221,7 +221,7 @@ class S2gd(Method):
     def _go_back(self, state: S2gdState, objective: float) -> S2gdState:
         """Undo an epoch: without the subspace if they had a part in it, else with half the step."""
         state.W[:, 0] = state.x.coef
-        state = state._replace(y=Iterate(state.x.intercept), rejected=state.rejected + 1)
+        state = state._replace(y=InnerIterate(state.x.intercept), rejected=state.rejected + 1)
         if state.held > 0:
             return state._replace(held=0)
         if not isinstance(self.step, str) or state.rejected >= MOST_HALVINGS:

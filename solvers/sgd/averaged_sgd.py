@@ -15,7 +15,7 @@ as it grows: once alpha passes 1e6 both vectors are written back ("flush"), at a
 the schedule alone.
 
 Differs from the paper: u starts at theta_0 (not bar_0); tau uses its value before the step;
-flushing; the first step size is found on the first rows (calibration.py); the intercept is a
+flushing; the first step size is found on the first rows (first_step_size.py); the intercept is a
 scalar beside the weights with its own decay and, where the step is found, its own share of it
 (intercept.py); a pass whose loss explodes starts again with half the step; rows of the squared
 hinge take their own exact step, which no row is too long for.  docs/methods.md, section 3, tells
@@ -47,11 +47,7 @@ from fewpass.solvers.protocol import (
     Weights,
     as_sides,
 )
-from fewpass.solvers.sgd.averaging_start import SOONEST, seek_start
-from fewpass.solvers.sgd.calibration import TRIAL_ROWS, calibrate
-from fewpass.solvers.sgd.interleaved_steps import at_one_row, walk_interleaved
-from fewpass.solvers.sgd.schedule import Schedule
-from fewpass.solvers.sgd.state import (
+from fewpass.solvers.sgd.averaged_state import (
     NEVER,
     SOUGHT,
     Average,
@@ -64,6 +60,10 @@ from fewpass.solvers.sgd.state import (
     read_out,
     scale_intercept,
 )
+from fewpass.solvers.sgd.averaging_start import SOONEST, seek_start
+from fewpass.solvers.sgd.first_step_size import TRIAL_ROWS, calibrate
+from fewpass.solvers.sgd.interleaved_steps import at_one_row, walk_interleaved
+from fewpass.solvers.sgd.schedule import Schedule
 from fewpass.solvers.sgd.steps import visit_rows
 
 

@@ -24,8 +24,8 @@ from fewpass.solvers.loss_monitor import (
 )
 from fewpass.solvers.losses import Problem, value
 from fewpass.solvers.protocol import Block
+from fewpass.solvers.sgd.averaged_state import SOUGHT, Average, Iterate, SgdState
 from fewpass.solvers.sgd.schedule import Schedule, step_size
-from fewpass.solvers.sgd.state import SOUGHT, Average, Iterate, SgdState
 from fewpass.solvers.sgd.steps import (
     FLUSH_ABOVE,
     FLUSH_BETA_ABOVE,

@@ -26,8 +26,8 @@ from fewpass.solvers.kernels.simd.lanes import LaneWidth, any_lane, load, store
 from fewpass.solvers.loss_monitor import LossMonitor, Tell, end_of, in_counts, in_numbers
 from fewpass.solvers.losses import Loss, Problem
 from fewpass.solvers.protocol import Block
+from fewpass.solvers.sgd.averaged_state import SOUGHT, Average, Iterate, SgdState
 from fewpass.solvers.sgd.schedule import Schedule, step_size
-from fewpass.solvers.sgd.state import SOUGHT, Average, Iterate, SgdState
 from fewpass.solvers.sgd.steps import (
     FLUSH_ABOVE,
     FLUSH_BETA_ABOVE,

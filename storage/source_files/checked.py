@@ -52,7 +52,7 @@ class Checked(io.BufferedReader):
         raw.require_same()
 
 
-class Stored(Protocol):
+class OpenableFile(Protocol):
     """One file of a source, as it was when it was found."""
 
     @property

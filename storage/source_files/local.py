@@ -12,7 +12,7 @@ _Stamp = tuple[int, int]  # bytes, and nanoseconds of the last change
 
 
 class LocalSource:
-    """A file of this machine; see `Stored`."""
+    """A file of this machine; see `OpenableFile`."""
 
     packing = ""
 

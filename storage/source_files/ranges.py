@@ -16,7 +16,7 @@ IN_VAIN, IN_PARTS = 3, 40
 WAIT_S = 0.2  # after the first request in vain; four times as long after each one more
 
 
-class Part(NamedTuple):
+class RangeReply(NamedTuple):
     """What came of a range."""
 
     content: bytes | bytearray  # from its first byte on; fewer than were asked for, maybe
@@ -26,7 +26,7 @@ class Part(NamedTuple):
 class Ranges(Protocol):
     """A file that is asked for ranges."""
 
-    def part(self, start: int, end: int) -> Part:
+    def part(self, start: int, end: int) -> RangeReply:
         """Ask once for the bytes from `start` to before `end`."""
 
     def require_same(self, *, whole: bool) -> None:

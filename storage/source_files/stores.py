@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from fewpass.storage.source_files.checked import Checked, ReadAnywhere, changed
-from fewpass.storage.source_files.ranges import BUFFER_BYTES, Part, RangeFile
+from fewpass.storage.source_files.ranges import BUFFER_BYTES, RangeFile, RangeReply
 
 #: Where stores say which version of an object this is, best first.
 _VERSIONS = ("generation", "VersionId", "version_id", "ETag", "etag", "e_tag", "md5Hash",
@@ -22,7 +22,7 @@ def version_in(info: Mapping[str, Any]) -> str | None:
 
 
 class StoreSource:
-    """An object in a store; see `Stored`.
+    """An object in a store; see `OpenableFile`.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class _ObjectRanges:
         self._source, self._file = source, file
         self._conditional = bool(getattr(file, "read_kw", None))  # s3fs asks with If-Match
 
-    def part(self, start: int, end: int) -> Part:
+    def part(self, start: int, end: int) -> RangeReply:
         """Ask once; past fsspec's caches, which would take fewer bytes for all of them."""
         fetch = getattr(self._file, "_fetch_range", None) or self._read
         try:
@@ -84,8 +84,10 @@ class _ObjectRanges:
                 raise
             raise changed(self._source.name, "its ETag is another") from error
         if len(content) > end - start:
-            return Part(b"", f"{len(content):,} bytes came where {end - start:,} were asked for")
-        return Part(content)
+            return RangeReply(
+                b"", f"{len(content):,} bytes came where {end - start:,} were asked for"
+            )
+        return RangeReply(content)
 
     def _read(self, start: int, end: int) -> bytes:
         self._file.seek(start)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from fewpass.storage.source_files.checked import Checked, cut_short
-from fewpass.storage.source_files.ranges import BUFFER_BYTES, Part, RangeFile
+from fewpass.storage.source_files.ranges import BUFFER_BYTES, RangeFile, RangeReply
 from fewpass.storage.source_files.spool import Spool, SpoolFile
 from fewpass.storage.source_files.web_reply import GIVEN, PACKINGS, PART, Reply, fault
 from fewpass.storage.source_files.web_stream import StreamFile
@@ -20,7 +20,7 @@ CONNECT_S, READ_S = 30.0, 60.0  # that a server may take to answer, and between 
 
 
 class WebSource:
-    """A file of a web server; see `Stored`.
+    """A file of a web server; see `OpenableFile`.
 
     Parameters
     ----------
@@ -111,12 +111,12 @@ class WebSource:
 
     # -- ranges ------------------------------------------------------------------------------------
 
-    def part(self, start: int, end: int) -> Part:
+    def part(self, start: int, end: int) -> RangeReply:
         """Ask once for a range."""
-        part: Part = self.wait_for(self._part, start, end)
+        part: RangeReply = self.wait_for(self._part, start, end)
         return part
 
-    async def _part(self, start: int, end: int) -> Part:
+    async def _part(self, start: int, end: int) -> RangeReply:
         """Ask for a range, and take what came of it, if it is of that range."""
         import aiohttp  # noqa: PLC0415 - as above
 
@@ -127,15 +127,15 @@ class WebSource:
                 reply.require_given(self.name)
                 reply.require_same(self.first, self.name)
                 if why := reply.other_than(start, end, self.first):
-                    return Part(b"", why)
+                    return RangeReply(b"", why)
                 while len(came) < end - start:
                     content = await response.content.read(end - start - len(came))
                     if not content:
                         break
                     came += content
         except (aiohttp.ClientError, TimeoutError) as error:
-            return Part(came, fault(error))
-        return Part(came)
+            return RangeReply(came, fault(error))
+        return RangeReply(came)
 
     def require_same(self, *, whole: bool) -> None:
         """Do nothing: every answer was compared."""

@@ -5,8 +5,8 @@ import re
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.runs.saved import Attributes, Cursor
 from fewpass.pipeline.training.walk import SpanReport
+from fewpass.storage.column_schema import Schema
 from fewpass.storage.manifest import ChunkTable, Manifest
-from fewpass.storage.schema import Schema
 from tests.conftest import PROJECT
 
 MODELS = (Manifest, ChunkTable, Schema, RunRecord, Attributes)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from fewpass.solvers.kernels.kept import damaged_kernels
+from fewpass.solvers.kernels.kernel_files import damaged_kernels
 from tests.faults.damage import Damage, inflict
 from tests.faults.families import Case
 from tests.faults.sandbox import Sandbox, chance

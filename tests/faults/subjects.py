@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fewpass.pipeline.models.refresh.publishing import history
+from fewpass.pipeline.models.refresh.publications import history
 from testing.datasets import make, random_table
 
 ROWS, SEED = 120, 3
@@ -303,7 +303,7 @@ KEEP_ROWS = (
 
 def publish_again(at: str) -> None:
     """Publish the model of the only generation a second time, unless that is done."""
-    from fewpass.pipeline.models.refresh.publishing import publish, published
+    from fewpass.pipeline.models.refresh.publications import publish, published
 
     current = published(f"{at}/store")
     if current.number == 1:

@@ -20,9 +20,9 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.storage.column_schema import Schema, SourceColumn
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged
-from fewpass.storage.schema import Column, Schema
 from testing.datasets import make
 
 ROWS, NAMES = 300, ("a", "b", "c", "d")
@@ -266,7 +266,7 @@ def test_names_types_and_roles_are_kept(spam, tmp_path):
     kinds = [*["number"] * 4, "text", "number", "any"]
     roles = [*["feature"] * 4, "label", "weight", "dropped"]
     assert [*schema.columns] == [
-        Column(*each) for each in zip((*NAMES, "label", "w", "id"), kinds, roles, strict=True)
+        SourceColumn(*each) for each in zip((*NAMES, "label", "w", "id"), kinds, roles, strict=True)
     ]
     assert model.record.columns == schema
     source = write(tmp_path / "rows.parquet", columns_of())

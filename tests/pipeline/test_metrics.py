@@ -15,7 +15,7 @@ from fewpass.pipeline.dashboard.metrics import METRICS, exposition, samples_of
 from fewpass.pipeline.dashboard.routes import runs_at
 from fewpass.pipeline.dashboard.server import _serve
 from fewpass.pipeline.executors.threads import InProcess
-from fewpass.pipeline.models.refresh.publishing import publish
+from fewpass.pipeline.models.refresh.publications import publish
 from fewpass.pipeline.runs.lease import Lease
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.training_plan import TrainingPlan

@@ -3,8 +3,8 @@
 import pytest
 from pydantic import Field, ValidationError
 
+from fewpass.solvers.bad_input import BadInput
 from fewpass.solvers.described import Described
-from fewpass.solvers.refused import BadInput
 
 
 class Base(Described):

@@ -23,20 +23,21 @@ from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.planning.job import make_job, solver_of
+from fewpass.pipeline.training.planning.job import solver_of
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.dual.psdca import Psdca
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.kernels.rows import DenseRows
 from fewpass.solvers.loss_monitor import LossMonitor
 from fewpass.solvers.losses import Logistic
-from fewpass.solvers.models import Task
 from fewpass.solvers.multi_model import MultiModel
 from fewpass.solvers.protocol import Block, copy_state
 from fewpass.solvers.sgd.averaged_sgd import Asgd
+from fewpass.solvers.tasks import Task
 from testing import oracles
 from testing.datasets import make
 from testing.interruptions import cut_and_resumed, events_of
+from testing.jobs import job_of
 from tests.conftest import CONVERGED
 
 CLASSES = 4
@@ -204,7 +205,7 @@ def test_side_by_side_is_one_after_the_other(tmp_path, solver):
     """Sparse rows are taken by all models at once: the same bits as when that is switched off."""
     dataset = make(tmp_path / "set", n=400, chunk_rows=100, layout="sparse", classes=CLASSES)
     plan = plan_for(dataset, solver=solver)
-    job = make_job(plan, dataset)
+    job = job_of(plan, dataset)
     method = solver_of(plan, job.rule, 400)
     walk = method.program(0)[0]
     table = dataset.read_chunk(0)

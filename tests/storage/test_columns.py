@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from fewpass.storage.columns import (
+from fewpass.storage.column_copy import (
     FOLDER,
     KEY,
     copy_bytes,
@@ -19,7 +19,7 @@ from fewpass.storage.columns import (
     load_columns,
     map_columns,
 )
-from fewpass.storage.columns_writer import ranges, write_columns
+from fewpass.storage.column_copy_writer import ranges, write_columns
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged
 from fewpass.storage.table import SparseTable, concatenate
@@ -129,7 +129,7 @@ def test_far_away_nothing_is_mapped(tmp_path):
 
 BUILD = """
 import sys
-from fewpass.storage.columns_writer import write_columns
+from fewpass.storage.column_copy_writer import write_columns
 from fewpass.storage.dataset import Dataset
 dataset = Dataset.open(sys.argv[1])
 print("begun", flush=True)
@@ -159,7 +159,7 @@ def test_a_killed_build_leaves_nothing_that_looks_whole(tmp_path):
 MEASURE = """
 import sys
 from fewpass.pipeline.memory import peak_memory_bytes
-from fewpass.storage.columns_writer import write_columns
+from fewpass.storage.column_copy_writer import write_columns
 from fewpass.storage.dataset import Dataset
 dataset = Dataset.open(sys.argv[1])
 dataset.read_chunk(0)

@@ -18,7 +18,7 @@ from numcodecs import blosc
 from fewpass.storage.codec import HEADER_BYTES, TRAILER_BYTES, encode
 from fewpass.storage.dataset import Dataset, DatasetWriter, TableBuffer
 from fewpass.storage.folder import Damaged, Folder, NotADataset
-from fewpass.storage.manifest import ChunkRecord, Labels, Source, Weights
+from fewpass.storage.manifest import ChunkRecord, Labels, SourceRecord, WeightStats
 from fewpass.storage.objects import fault, get_chunk, put
 from fewpass.storage.seal import seal, unseal
 from fewpass.storage.table import DenseTable, SparseTable, concatenate, cut, take
@@ -63,8 +63,10 @@ def write(folder, table, chunk_rows, order=None):
     return writer.commit(
         [records[k] for k in range(writer.n_chunks)],
         targets=Labels(labels=("no", "yes"), counts=(table.n_rows - positive, positive)),
-        weights=Weights(total=table.weight.sum(), maximum=table.weight.max()) if weighted else None,
-        sources=[Source(name="made up", bytes=3)],
+        weights=WeightStats(total=table.weight.sum(), maximum=table.weight.max())
+        if weighted
+        else None,
+        sources=[SourceRecord(name="made up", bytes=3)],
     )
 
 
@@ -358,7 +360,7 @@ def test_a_commit_misses_what_was_lost(tmp_path):
     writer = writer_for(folder, table, 2)
     records = [writer.write_chunk(k, cut(table, 2 * k, 2 * k + 2)) for k in range(2)]
     labels = Labels(labels=(0.0, 1.0), counts=(2, 2))
-    weights = Weights(total=1, maximum=1)
+    weights = WeightStats(total=1, maximum=1)
     with pytest.raises(ValueError, match=r"1 chunks with 2 rows .* 2 with 4 were expected"):
         writer.commit(records[:1], targets=labels, weights=weights)
     folder.delete("X/c/1/0")
@@ -424,7 +426,7 @@ def test_positions_outside_the_data_are_refused(tmp_path, wrong):
     folder = Folder(str(tmp_path))
     write_table = table._replace(indices=indices, indptr=indptr)
     writer = writer_for(folder, table, 7)
-    weights = Weights(total=1, maximum=1)
+    weights = WeightStats(total=1, maximum=1)
     if wrong == "indptr":
         with pytest.raises((ValueError, IndexError)):
             writer.write_chunk(0, write_table)

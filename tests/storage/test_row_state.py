@@ -14,8 +14,8 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.protocol import Mispaired
 from fewpass.storage.folder import Damaged, Folder
-from fewpass.storage.objects import Stored
-from fewpass.storage.row_state import RowRecords, RowStateStore, StoredRowState
+from fewpass.storage.objects import StoredObject
+from fewpass.storage.row_state_store import RowRecords, RowStateStore, StoredRowState
 from testing.datasets import make
 
 N, CHUNK_ROWS = 1200, 80
@@ -136,7 +136,9 @@ def test_an_object_at_another_place_is_refused_whatever_is_on_record(store, vers
 def test_records_are_kept_as_arrays_and_handed_out_by_chunk():
     records = RowRecords(5)
     assert records.is_empty
-    records.note(7, [StoredRowState(4, Stored(10, 2**32 - 1)), StoredRowState(0, Stored(11, 0))])
+    records.note(
+        7, [StoredRowState(4, StoredObject(10, 2**32 - 1)), StoredRowState(0, StoredObject(11, 0))]
+    )
     assert records.missing(7) == 3
     assert records.missing(8) == 5
     arrays = records.arrays({6, 7})
@@ -209,7 +211,7 @@ def exchanged_in_earnest(run):
         chunks = [k for k in (0, 1) if table[k, 0]]
         for chunk in chunks:
             values = np.empty(CHUNK_ROWS)
-            run.row_state.read_into(version, chunk, values, Stored(*table[chunk].tolist()))
+            run.row_state.read_into(version, chunk, values, StoredObject(*table[chunk].tolist()))
             kept.append(values)
         for chunk, values in zip(chunks, reversed(kept), strict=True):
             snapshot.arrays[f"rows.{version:06d}"][chunk] = run.row_state.write(

@@ -14,12 +14,12 @@ from zarr.buffer import cpu
 from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec
 from zarr.storage import MemoryStore
 
+from fewpass.storage.array_layout import chunk_documents
 from fewpass.storage.column_order import ColumnOrder
+from fewpass.storage.column_schema import Schema
 from fewpass.storage.dataset import Dataset, DatasetWriter
 from fewpass.storage.folder import Folder
-from fewpass.storage.layout import chunk_documents
-from fewpass.storage.manifest import Values, Weights
-from fewpass.storage.schema import Schema
+from fewpass.storage.manifest import Values, WeightStats
 from fewpass.storage.snapshot import SnapshotStore
 from fewpass.storage.table import DenseTable, SparseTable, concatenate, cut
 from fewpass.storage.zarr_documents import array_document, group_document, vector_document
@@ -63,7 +63,9 @@ def write_dataset(folder, layout):
         writer.write_column_order(ColumnOrder(SOURCE))
     values = Values(mean=0.75, variance=0.25, minimum=0.0, maximum=1.5)
     schema = Schema(names=("a", "b", "c"), types=("number",) * D) if layout == "sparse" else None
-    writer.commit(records, targets=values, weights=Weights(total=28.0, maximum=7.0), schema=schema)
+    writer.commit(
+        records, targets=values, weights=WeightStats(total=28.0, maximum=7.0), schema=schema
+    )
 
 
 def write_all(folder):

@@ -15,7 +15,8 @@ from fewpass.pipeline.rows.running_moments import RunningMoments, Sums, moments_
 from fewpass.pipeline.rows.targets import target_rule
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.auto import FEW_MODELS, MOST_MODELS
-from fewpass.pipeline.training.planning.job import solver_of, stats_of
+from fewpass.pipeline.training.planning.job import solver_of
+from fewpass.pipeline.training.planning.planned_problem import stats_of
 from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.solvers.drive import visit_again
 from fewpass.solvers.protocol import (
@@ -26,8 +27,8 @@ from fewpass.solvers.protocol import (
     Weights,
 )
 from fewpass.solvers.registry import ONE_LEARNER, SEVERAL_LEARNERS, method_class
-from fewpass.storage.in_memory import MemoryDataset
 from fewpass.storage.manifest import Labels, Values
+from fewpass.storage.memory_dataset import MemoryDataset
 
 ONE_PASS = (SEVERAL_LEARNERS, ONE_LEARNER)
 #: When averaging begins is found as rows come: how many there will be, nobody knows.

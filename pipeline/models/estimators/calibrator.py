@@ -13,8 +13,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from fewpass.pipeline.calibration import (
-    Counts,
     Part,
+    ScoreCounts,
     Sigmoid,
     Softmax,
     fit_softmax,
@@ -98,7 +98,7 @@ class ScoreCalibrator(ClassifierMixin, BaseEstimator):
             )
         rows = Rows(self.estimator, X, y, sample_weight)
         if two:
-            counts = reduce(add, (Counts.of(s, c == 1, w) for s, c, w in rows))
+            counts = reduce(add, (ScoreCounts.of(s, c == 1, w) for s, c, w in rows))
             self.calibration_ = fit_two_classes(counts, self.method)  # type: ignore[arg-type]
         else:
             self.calibration_ = fit_softmax(

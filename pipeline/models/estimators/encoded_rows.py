@@ -17,7 +17,7 @@ from fewpass.pipeline.models.estimators.table_encoder import (
 from fewpass.pipeline.tables.encoding.cells import is_span
 from fewpass.pipeline.tables.encoding.inference import held_in, needs_encoding
 from fewpass.pipeline.tables.encoding.schema import recipe_in
-from fewpass.storage.schema import Schema
+from fewpass.storage.column_schema import Schema
 
 ENCODES = ("none", "auto", "always")
 

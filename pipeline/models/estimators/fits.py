@@ -37,11 +37,11 @@ from fewpass.pipeline.runs.outcome import Trained
 from fewpass.pipeline.settings.ingest_plan import ScalingKind
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.in_memory import train_in_memory
+from fewpass.solvers.bad_input import refusal
 from fewpass.solvers.protocol import Weights
-from fewpass.solvers.refused import refusal
 from fewpass.solvers.registry import LOSSES, METHODS, SECOND_ORDER, loss_class, method_class
-from fewpass.storage.in_memory import MemoryDataset
 from fewpass.storage.manifest import Labels, Values
+from fewpass.storage.memory_dataset import MemoryDataset
 from fewpass.storage.table import DenseTable, Table, take
 
 Vector = NDArray[np.float64]

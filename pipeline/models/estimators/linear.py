@@ -137,7 +137,7 @@ class LinearModel(BaseEstimator):
         `LogisticRegression` (for more than two classes in a `OneVsRestClassifier`), `LinearSVC` or
         `LinearRegression`, which converters such as skl2onnx take.
         """
-        from fewpass.pipeline.models.export.formats import to_sklearn
+        from fewpass.pipeline.models.export.export_formats import to_sklearn
 
         return to_sklearn(self._plain())
 
@@ -159,7 +159,7 @@ class LinearModel(BaseEstimator):
         ValueError
             If there is no such format, it cannot hold the model, or the file must not be replaced.
         """
-        from fewpass.pipeline.models.export.formats import export
+        from fewpass.pipeline.models.export.export_formats import export
 
         export(self._plain(), path, overwrite=overwrite)
 

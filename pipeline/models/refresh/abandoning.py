@@ -11,7 +11,7 @@ from fewpass.pipeline.models.refresh.generations import (
     generations,
     write_decision,
 )
-from fewpass.pipeline.models.refresh.publishing import NONE_YET, newest_readable, who
+from fewpass.pipeline.models.refresh.publications import NONE_YET, newest_readable, who
 from fewpass.pipeline.models.refresh.refreshing import alone_in, rows_before
 from fewpass.storage.folder import Folder
 

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.models.refresh.publishing import (
+from fewpass.pipeline.models.refresh.publications import (
     NONE_YET,
     Publication,
     PublishedMeanwhile,
@@ -25,8 +25,8 @@ from fewpass.pipeline.models.refresh.publishing import (
     newest_readable,
     publish,
 )
-from fewpass.pipeline.models.refresh.refused import Refused, refused
-from fewpass.solvers.refused import shown
+from fewpass.pipeline.models.refresh.refused_files import Refused, refused
+from fewpass.solvers.bad_input import shown
 from fewpass.storage.folder import Folder
 from fewpass.storage.kinds import command, instead
 
@@ -201,7 +201,7 @@ def _told(folder: Folder) -> dict[str, Any] | None:
     return told if isinstance(told, dict) else None
 
 
-class Models(list[GenerationState]):
+class GenerationList(list[GenerationState]):
     """The generations of a store, oldest first.
 
     Attributes
@@ -217,7 +217,7 @@ class Models(list[GenerationState]):
         self.refused = tuple(refused)
 
 
-def models(store: str) -> Models:
+def models(store: str) -> GenerationList:
     """Return how the models of a store stand, oldest generation first.
 
     Raises BadInput where no refresh has found a file, or a decision is none.
@@ -226,7 +226,7 @@ def models(store: str) -> Models:
     known, moves, aside = generations(folder), history(store), refused_now(folder)
     if not known and not aside:
         raise BadInput(instead(folder, "store"))
-    return Models((_state_of(generation, moves) for generation in known), aside)
+    return GenerationList((_state_of(generation, moves) for generation in known), aside)
 
 
 def refused_now(store: Folder) -> list[Refused]:

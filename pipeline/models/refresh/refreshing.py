@@ -21,8 +21,8 @@ from fewpass.pipeline.models.refresh.generations import (
     taken,
     write_decision,
 )
-from fewpass.pipeline.models.refresh.publishing import published, who
-from fewpass.pipeline.models.refresh.refused import forget, refused, worth_trying
+from fewpass.pipeline.models.refresh.publications import published, who
+from fewpass.pipeline.models.refresh.refused_files import forget, refused, worth_trying
 from fewpass.pipeline.runs.lease import Lease
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder

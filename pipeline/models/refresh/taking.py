@@ -1,9 +1,9 @@
 """A generation's files become its data set; those that cannot be read are set aside.
 
 An ingest refuses all of its sources for the sake of one.  Where that happens every file is ingested
-by itself, as it would be among the others; what is refused then has a record (refused.py), leaves
-the generation, and the rest is ingested.  The record is written first: a refresh that dies between
-the two finds the same files bad again.
+by itself, as it would be among the others.  A refused file gets a record (refused_files.py) and
+leaves the generation; the rest is ingested.  The record is written first: a refresh that dies
+between the two finds the same files bad again.
 
 Files of a first generation may be good alone, and not fit each other.  The first one decides,
 unless most others do not fit it.
@@ -15,10 +15,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from fewpass.pipeline.errors import AtWork, BadInput
+from fewpass.pipeline.errors import BadInput, BusyPlace
 from fewpass.pipeline.models.refresh.generations import Generation, leave_out
 from fewpass.pipeline.models.refresh.refreshing import first_of, ingest_plan
-from fewpass.pipeline.models.refresh.refused import Refused, forget, mark_of, refusal, set_aside
+from fewpass.pipeline.models.refresh.refused_files import (
+    Refused,
+    forget,
+    mark_of,
+    refusal,
+    set_aside,
+)
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from fewpass.pipeline.tables.ingest.phases import ingest
@@ -86,7 +92,7 @@ def take(
         except Exception as error:
             found = _refused_of(plan, generation, error)
             if not found:
-                if isinstance(error, ValueError) and not isinstance(error, AtWork):
+                if isinstance(error, ValueError) and not isinstance(error, BusyPlace):
                     leave_out(generation, generation.files)  # the next takes what is there by then
                 raise
             generation = _without(plan, generation, found)
@@ -172,7 +178,7 @@ def _is_of_the_machine(error: Exception) -> bool:
     """Whether an error is of a disk, the network, the memory or another process, not of a file."""
     if isinstance(error, FileNotFoundError | PermissionError):
         return False
-    return isinstance(error, OSError | MemoryError | AtWork)
+    return isinstance(error, OSError | MemoryError | BusyPlace)
 
 
 def _is_of_the_file(error: Exception, one: _Trial) -> bool:

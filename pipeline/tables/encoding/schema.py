@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.storage.schema import EncodingRecord, Schema
+from fewpass.storage.column_schema import EncodingRecord, Schema
 
 if TYPE_CHECKING:
     from fewpass.pipeline.tables.encoding.recipe import Recipe

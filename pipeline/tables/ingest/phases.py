@@ -51,14 +51,13 @@ from fewpass.pipeline.tables.ingest.target_map import TargetMap
 from fewpass.pipeline.tables.ingest.work_dir import PARTITION, WorkDir, tidy, work_dir_path
 from fewpass.pipeline.tables.ingest.writing import ChunkMaker, write_chunks
 from fewpass.pipeline.tables.readers.source import Source
-from fewpass.storage.columns import has_columns
-from fewpass.storage.columns_writer import write_columns
+from fewpass.storage.column_copy import has_columns
+from fewpass.storage.column_copy_writer import write_columns
+from fewpass.storage.column_schema import Schema
 from fewpass.storage.dataset import Dataset, DatasetWriter
 from fewpass.storage.folder import Folder
 from fewpass.storage.hashed_names import HashedNames
-from fewpass.storage.manifest import KEY, Shuffle
-from fewpass.storage.manifest import Source as SourceRecord
-from fewpass.storage.schema import Schema
+from fewpass.storage.manifest import KEY, Shuffle, SourceRecord
 from fewpass.storage.spill import PARTITION_AGAIN, DamagedSpill
 
 #: Share of the memory that chunks in the making may take where buckets take the rest.

@@ -12,9 +12,9 @@ from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.opening import is_table
 from fewpass.pipeline.tables.readers.room import Room
 from fewpass.pipeline.tables.readers.source import HashesNames, Source, notes_of
+from fewpass.storage.column_schema import Schema
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.hashed_names import HashedNames
-from fewpass.storage.schema import Schema
 
 
 def source_of(plan: IngestPlan, like: Dataset | None) -> Source:

@@ -11,11 +11,11 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.places import INGEST_KEY, MARKS, head_of, require_outside
 from fewpass.pipeline.tables.ingest.work_dir import INSIDE
 from fewpass.storage.addresses import BadAddress
+from fewpass.storage.column_schema import KEY as SCHEMA
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import PROBE, Folder
 from fewpass.storage.locations import Location
 from fewpass.storage.manifest import FORMAT, KEY
-from fewpass.storage.schema import KEY as SCHEMA
 
 #: Written first, stays: which plan this data set is made by, and what the manifest does not say.
 MARKER = INGEST_KEY

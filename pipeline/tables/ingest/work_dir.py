@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from fewpass.pipeline.errors import AtWork, BadInput
+from fewpass.pipeline.errors import BadInput, BusyPlace
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.storage.folder import Folder
 from fewpass.storage.local_files import sync_folder
@@ -72,7 +72,7 @@ class WorkDir:
 
         Raises
         ------
-        AtWork
+        BusyPlace
             If another ingest, in this process or another, works here.
         """
         lock = self._locked()
@@ -95,7 +95,7 @@ class WorkDir:
             except BlockingIOError:
                 owner = os.pread(lock, 32, 0).decode(errors="replace").strip() or "another"
                 os.close(lock)
-                raise AtWork(
+                raise BusyPlace(
                     f"Process {owner} is at work in {self.path}. "
                     "Wait until it ends, or ingest into another folder."
                 ) from None

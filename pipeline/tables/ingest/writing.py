@@ -16,7 +16,7 @@ from fewpass.pipeline.tables.ingest.target_map import TargetMap
 from fewpass.pipeline.tables.ingest.work_dir import WorkDir
 from fewpass.storage.column_order import ColumnOrder
 from fewpass.storage.dataset import DatasetWriter
-from fewpass.storage.manifest import ChunkRecord, Weights
+from fewpass.storage.manifest import ChunkRecord, WeightStats
 from fewpass.storage.objects import fault
 from fewpass.storage.ordered import ordered_map
 from fewpass.storage.table import DenseTable, Table, index_dtype, n_bytes
@@ -30,7 +30,7 @@ class Written(NamedTuple):
 
     records: list[ChunkRecord]
     columns: ColumnStatistics  # in stored order
-    weights: Weights | None
+    weights: WeightStats | None
 
 
 class ChunkMaker:
@@ -120,7 +120,7 @@ def write_chunks(
             total += float(table.weight.sum())
             largest = max(largest, float(table.weight.max()))
         report(record.rows, sum(stored.length for stored in record.objects.values()))
-    weights = Weights(total=total, maximum=largest) if writer.has_weight else None
+    weights = WeightStats(total=total, maximum=largest) if writer.has_weight else None
     return Written(records, columns, weights)
 
 

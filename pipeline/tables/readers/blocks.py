@@ -12,7 +12,7 @@ from scipy import sparse
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import require_same
 from fewpass.pipeline.tables.readers.as_written import LARGEST_EXACT
-from fewpass.storage.schema import Schema
+from fewpass.storage.column_schema import Schema
 from fewpass.storage.table import DenseTable, SparseTable, Table, index_dtype
 
 Dtype = Literal["float32", "float64"]

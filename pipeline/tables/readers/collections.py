@@ -19,7 +19,7 @@ from fewpass.pipeline.tables.readers.blocks import Block, Dtype, joined
 from fewpass.pipeline.tables.readers.dense_rows import are_usual
 from fewpass.pipeline.tables.readers.source import LARGEST, Parsed, Piece, SourceFile
 from fewpass.pipeline.tables.readers.texts import hashed, is_bag, labels_of
-from fewpass.storage.schema import Schema
+from fewpass.storage.column_schema import Schema
 from fewpass.storage.table import DenseTable, SparseTable, Table
 
 #: Names of the columns that carry target and weight along with a frame's rows.

@@ -16,7 +16,7 @@ from fewpass.pipeline.matching import (
 )
 from fewpass.pipeline.settings.source_options import Column, SourceOptions
 from fewpass.pipeline.tables.readers.source import Expected
-from fewpass.storage.schema import Schema
+from fewpass.storage.column_schema import Schema
 
 #: Names that a target column goes by, in any case.
 _TARGET_NAMES = ("label", "target", "y", "class")

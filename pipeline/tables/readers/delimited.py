@@ -30,7 +30,7 @@ from fewpass.pipeline.tables.readers.rejection import SKIP_ADVICE, refuse_or_lis
 from fewpass.pipeline.tables.readers.source import LARGEST, LISTED, Expected, Parsed, Piece
 from fewpass.pipeline.tables.readers.stray_quotes import sentences, told
 from fewpass.solvers.kernels.shapes import Bytes
-from fewpass.storage.schema import Schema
+from fewpass.storage.column_schema import Schema
 from fewpass.storage.table import DenseTable, n_bytes
 
 #: A message shows less of an offending cell.

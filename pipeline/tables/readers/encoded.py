@@ -52,8 +52,8 @@ from fewpass.pipeline.tables.readers.sampling import (
 )
 from fewpass.pipeline.tables.readers.source import Expected, Parsed, Piece
 from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT
+from fewpass.storage.column_schema import Schema
 from fewpass.storage.ordered import ordered_map
-from fewpass.storage.schema import Schema
 from fewpass.storage.table import DenseTable, SparseTable, Table, n_bytes
 
 #: A sparse value takes its index, too: dense rows are smaller where half of them is filled.

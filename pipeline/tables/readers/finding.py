@@ -20,8 +20,8 @@ from fewpass.storage.redaction import without_queries, without_secrets
 from fewpass.storage.source_files import (
     CutShort,
     LocalSource,
+    OpenableFile,
     SourceChanged,
-    Stored,
     StoreSource,
     WebSource,
 )
@@ -41,7 +41,7 @@ class Address(NamedTuple):
     spaced: bool = False  # whether cells of its text stand between runs of blanks
     quotes: bool = True  # whether double quotes enclose them
     room: Room = UNTOLD  # that memory has for what it makes us have
-    file: Stored | None = None  # how it is opened; None: by the store, as it is
+    file: OpenableFile | None = None  # how it is opened; None: by the store, as it is
 
     @property
     def compression(self) -> str:
@@ -131,7 +131,7 @@ def _files_below(store: Any, folder: str) -> list[str]:
 def _describe(store: Any, path: str) -> Address:
     name = without_secrets(path if _is_local(store) else store.unstrip_protocol(path))
     if _is_web(store):
-        file: Stored = WebSource(store, path, name)
+        file: OpenableFile = WebSource(store, path, name)
     else:
         try:
             info = store.info(path)

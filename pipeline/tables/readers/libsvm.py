@@ -19,7 +19,7 @@ from fewpass.pipeline.tables.readers.lines import Text, line_pieces, sample
 from fewpass.pipeline.tables.readers.rejection import SKIP_ADVICE, refuse_or_list, shown
 from fewpass.pipeline.tables.readers.source import LARGEST, LISTED, Expected, Parsed, Piece
 from fewpass.solvers.kernels.shapes import Bytes
-from fewpass.storage.schema import Schema
+from fewpass.storage.column_schema import Schema
 from fewpass.storage.table import SparseTable, n_bytes
 
 _INT32_COLUMNS = 2**31 - 1

@@ -35,7 +35,7 @@ from fewpass.pipeline.tables.readers.dense_rows import (
 from fewpass.pipeline.tables.readers.finding import Address, described
 from fewpass.pipeline.tables.readers.rejection import shown
 from fewpass.pipeline.tables.readers.source import Expected, Parsed, Piece
-from fewpass.storage.schema import Schema
+from fewpass.storage.column_schema import Schema
 from fewpass.storage.table import DenseTable, SparseTable, Table, index_dtype
 
 _CSR_PARTS = ("data", "indices", "indptr", "shape", "format")

@@ -20,7 +20,7 @@ from fewpass.pipeline.tables.readers.source import Expected, Source
 from fewpass.pipeline.tables.readers.stray_quotes import in_address
 from fewpass.pipeline.tables.readers.streams import opened
 from fewpass.pipeline.tables.readers.title import refuse_title
-from fewpass.storage.schema import Schema
+from fewpass.storage.column_schema import Schema
 
 _LOOKED_AT = 1 << 16
 ANYTHING = Expected()

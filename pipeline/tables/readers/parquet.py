@@ -25,7 +25,7 @@ from fewpass.pipeline.tables.readers.finding import Address, described
 from fewpass.pipeline.tables.readers.pandas_index import index_of, left_out, sentence
 from fewpass.pipeline.tables.readers.parquet_file import MOST_CELLS, batches, opened_parquet
 from fewpass.pipeline.tables.readers.source import Expected, Parsed, Piece
-from fewpass.storage.schema import Schema
+from fewpass.storage.column_schema import Schema
 from fewpass.storage.table import DenseTable
 
 

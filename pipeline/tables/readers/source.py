@@ -17,7 +17,7 @@ from typing import (
 import numpy as np
 
 from fewpass.pipeline.tables.readers.room import UNTOLD, Room
-from fewpass.storage.schema import Schema
+from fewpass.storage.column_schema import Schema
 from fewpass.storage.table import Table
 
 if TYPE_CHECKING:

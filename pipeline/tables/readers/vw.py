@@ -18,7 +18,7 @@ from fewpass.pipeline.tables.readers.lines import Text, first_lines, line_pieces
 from fewpass.pipeline.tables.readers.rejection import SKIP_ADVICE, refuse_or_list, shown
 from fewpass.pipeline.tables.readers.source import LARGEST, LISTED, Expected, Parsed, Piece
 from fewpass.pipeline.tables.readers.vw_kernel import Counts, Space, parse_rows
-from fewpass.storage.schema import Schema
+from fewpass.storage.column_schema import Schema
 from fewpass.storage.table import SparseTable, index_dtype, n_bytes
 
 #: A message shows less of an offending token.

@@ -53,11 +53,11 @@ from fewpass.pipeline.tables.stream.source_pieces import (
     sums,
 )
 from fewpass.storage.addresses import local_path
+from fewpass.storage.column_schema import Schema
 from fewpass.storage.hashed_names import HashedNames
-from fewpass.storage.in_memory import MemoryDataset
-from fewpass.storage.manifest import Labels, Shuffle, Values, Weights
+from fewpass.storage.manifest import Labels, Shuffle, Values, WeightStats
+from fewpass.storage.memory_dataset import MemoryDataset
 from fewpass.storage.objects import ArrayLayout
-from fewpass.storage.schema import Schema
 from fewpass.storage.table import Table, concatenate, n_bytes, take
 
 FIRST_BYTES = 12 << 20  # of rows that are looked at before any is learnt from
@@ -304,7 +304,7 @@ class FirstRows:
         }  # fmt: skip
         if rows.weight is not None:
             mean = float(rows.weight.mean())
-            known["weights"] = Weights(total=mean * n_rows, maximum=float(rows.weight.max()))
+            known["weights"] = WeightStats(total=mean * n_rows, maximum=float(rows.weight.max()))
         return known
 
     def _targets(self) -> tuple[Labels | Values, bool]:

@@ -22,13 +22,11 @@ from fewpass.pipeline.training.planning.job import (
     bytes_of_models,
     groups_of,
     streaming,
-    tasks_of,
-    with_method_chosen,
 )
 from fewpass.pipeline.training.span import Job
 from fewpass.solvers.estimates.expected_passes import conditioning
 from fewpass.solvers.protocol import ExpectedPasses
-from fewpass.storage.layout import chunk_parts
+from fewpass.storage.array_layout import chunk_parts
 from fewpass.storage.manifest import Manifest
 
 
@@ -79,12 +77,10 @@ class Forecast(BaseModel):
 
 def forecast(plan: TrainingPlan, job: Job) -> Forecast:
     """Work out what the plan is going to take on the job's data set."""
-    plan = with_method_chosen(plan, job.dataset)
     manifest, problem = job.dataset.manifest, job.problem
     known = conditioning(problem, job.stats)
     ahead = expected_passes_of(plan, job)
-    models = len(tasks_of(plan, job.rule, job.stats.n))
-    groups = len(groups_of(job, models))
+    groups = len(groups_of(job))
     passes = groups * min(plan.passes, ahead.usual or plan.passes)
     certifying = groups * certifying_passes(plan, ahead, passes / groups)
     per_pass = stored_bytes(manifest)
@@ -93,7 +89,7 @@ def forecast(plan: TrainingPlan, job: Job) -> Forecast:
         loss=problem.loss.name,
         lam=problem.lam,
         n_rows=job.stats.n,
-        models=models,
+        models=job.all_models,
         groups=groups,
         largest_smoothness=known.largest if known else None,
         mean_smoothness=known.mean if known else None,

@@ -14,8 +14,8 @@ from fewpass.pipeline.rows.from_source import OpenedSource
 from fewpass.pipeline.rows.windows import OVERHEAD_BYTES
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.auto import MethodChoice
-from fewpass.pipeline.training.planning.job import tasks_of
 from fewpass.pipeline.training.planning.lam_path import with_lam_path
+from fewpass.pipeline.training.planning.planned_problem import tasks_of
 from fewpass.pipeline.training.planning.source_job import (
     BUFFERS_AT_ONCE,
     SourceProblem,

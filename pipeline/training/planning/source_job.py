@@ -16,10 +16,9 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.training.planning.auto import MethodChoice, for_one_pass
 from fewpass.pipeline.training.planning.ill_conditioned import Columns, ill_conditioned
-from fewpass.pipeline.training.planning.job import (
-    IN_PLACE,
+from fewpass.pipeline.training.planning.job import IN_PLACE, solver_of
+from fewpass.pipeline.training.planning.planned_problem import (
     sampled_sigma_square,
-    solver_of,
     stats_of,
     tasks_of,
 )

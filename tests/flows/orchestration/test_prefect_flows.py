@@ -20,7 +20,7 @@ from fewpass.flows.orchestration.silent_runs import examine_server
 from fewpass.flows.orchestration.work_pool import make_work_pool
 from fewpass.pipeline.clicks import write_clicks
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.models.refresh.publishing import published
+from fewpass.pipeline.models.refresh.publications import published
 from fewpass.pipeline.runs.run_folder import RunFolder
 from testing.datasets import make
 from testing.object_store import object_store

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from fewpass.flows.cli import main
-from fewpass.pipeline.models.refresh.publishing import published
+from fewpass.pipeline.models.refresh.publications import published
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.storage.dataset import Dataset
 from tests.pipeline.test_tables import people

@@ -277,10 +277,10 @@ def test_nothing_large_travels_through_the_scheduler(tmp_path):
     """A task's message holds addresses and settings, whatever the data and the model weigh."""
     from distributed.protocol.pickle import dumps
 
-    from fewpass.pipeline.training.planning.job import make_job
+    from testing.jobs import job_of
 
     dataset = make(tmp_path / "set", n=4000, d=3000, chunk_rows=10)
-    job = make_job(TrainingPlan(dataset=dataset.folder.url), dataset)
+    job = job_of(TrainingPlan(dataset=dataset.folder.url), dataset)
     assert len(dumps(job)) < 100_000
     sizes = sum(path.stat().st_size for path in (tmp_path / "set").rglob("*") if path.is_file())
     assert sizes > 20_000_000

@@ -12,8 +12,7 @@ import pytest
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.executor import open_executor
-from fewpass.pipeline.executors.on_dask import OnDask
-from fewpass.pipeline.executors.packing import OtherVersions, call
+from fewpass.pipeline.executors.on_dask import OnDask, OtherVersions, call
 from fewpass.pipeline.executors.versions import SOURCES, parted, versions_here
 from fewpass.pipeline.executors.workers import of_scheduler
 from fewpass.pipeline.settings.execution import Execution

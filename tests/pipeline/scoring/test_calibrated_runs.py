@@ -12,7 +12,7 @@ from sklearn import metrics
 
 from fewpass import from_run, load_model, predict, train
 from fewpass.pipeline.calibration import (
-    Counts,
+    ScoreCounts,
     Sigmoid,
     Steps,
     fit_softmax,
@@ -21,7 +21,7 @@ from fewpass.pipeline.calibration import (
 )
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.threads import InProcess
-from fewpass.pipeline.models.export.formats import export
+from fewpass.pipeline.models.export.export_formats import export
 from fewpass.pipeline.models.export.plain_model import of_run
 from fewpass.pipeline.scoring.probabilities import caution, probabilities_of
 from fewpass.pipeline.scoring.reliability import reliability, wilson
@@ -78,7 +78,7 @@ def test_a_run_learns_what_a_fit_to_all_scores_does(calibrated, name):
     if name == "of three":
         found = fit_softmax(lambda at: softmax_log_loss(at, (scores, y, weight)), 3)
     else:
-        found = fit_two_classes(Counts.of(scores, y == 1, weight), name)
+        found = fit_two_classes(ScoreCounts.of(scores, y == 1, weight), name)
     for here, there in zip(model.calibration, found, strict=True):
         np.testing.assert_allclose(here, there, rtol=1e-6, atol=1e-9)
     assert result.calibration == model.calibration._asdict()

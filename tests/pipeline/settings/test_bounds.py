@@ -24,7 +24,7 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import SourceReading
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import parse_bytes
-from fewpass.solvers.refused import LARGEST, MOST_WHOLE, SMALLEST
+from fewpass.solvers.bad_input import LARGEST, MOST_WHOLE, SMALLEST
 
 REQUIRED = {
     TrainingPlan: {"dataset": "d"},

@@ -20,8 +20,8 @@ from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.feature_data import feature_data, find_nu, memory_for
 from fewpass.pipeline.training.training_run import TrainingRun
-from fewpass.storage.columns import copy_bytes, map_columns
-from fewpass.storage.columns_writer import write_columns
+from fewpass.storage.column_copy import copy_bytes, map_columns
+from fewpass.storage.column_copy_writer import write_columns
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import NotADataset
 from testing import datasets

@@ -7,11 +7,11 @@ from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.planning.job import make_job
 from fewpass.pipeline.training.reduce import reduce
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.gradient import GRADIENT, certificate
 from testing.datasets import make
+from testing.jobs import job_of
 from tests.pipeline.training.test_training import plan_for, train
 
 MANY_PASSES = (
@@ -54,7 +54,7 @@ def with_solver(plan, kind, **changes):
 
 def first_gap(dataset, plan, run):
     """What a gradient proves of a run's model."""
-    job = make_job(plan, dataset)
+    job = job_of(plan, dataset)
     at = load_model(RunFolder(run.run)).weights
     executor = InProcess()
     total = executor.result(reduce(executor, job, GRADIENT, at, lambda _: None))

@@ -21,7 +21,7 @@ from fewpass.solvers.loss_monitor import EXPLODED
 from fewpass.solvers.losses import LOSSES
 from fewpass.solvers.protocol import Diverged, Reduce, Weights, copy_state
 from fewpass.solvers.s2gd.s2gd import S2gd
-from fewpass.solvers.sag import DRAWS, RENEW_EVERY, Sag, SagPlus, Scale, visit_rows
+from fewpass.solvers.sag import DRAWS, RENEW_EVERY, Sag, SagPlus, SagScalars, visit_rows
 from testing import oracles
 from testing.oracles import (
     INTERCEPTS,
@@ -210,10 +210,10 @@ def test_sag_is_the_dense_recursion(seed, pair, intercept, solver, lam):
             part = rows._replace(order=visits[k], row_state=slopes)
             b, D_b, P, S = slow.scale
             (b, D_b, P, S), t, seen, monitor = visit_rows.py_func(
-                slow.W, Scale(b / length, D_b * length, P, S), slow.t, slow.seen, slow.monitor,
+                slow.W, SagScalars(b / length, D_b * length, P, S), slow.t, slow.seen, slow.monitor,
                 with_column(problem, length), 1.0, h, 40, solver.kind == "sag", *part,
             )  # fmt: skip
-            scale = Scale(b * length, D_b / length, P, S)
+            scale = SagScalars(b * length, D_b / length, P, S)
             slow = slow._replace(scale=scale, t=t, seen=seen, monitor=monitor)
             close(solver.weights(slow).coef, w, 1e-10)
         if k == 1:

@@ -12,12 +12,12 @@ from fewpass.solvers.dual.sdca_interleaved import visit_interleaved as sdca_inte
 from fewpass.solvers.each_model import enter_each
 from fewpass.solvers.kernels.rows import SparseRows
 from fewpass.solvers.kernels.simd.interleaved import LINE, lanes_for, lanes_taken, pack, unpack
-from fewpass.solvers.models import Task
 from fewpass.solvers.multi_model import MultiModel
 from fewpass.solvers.onepass.onepass import Onepass
 from fewpass.solvers.protocol import copy_state
 from fewpass.solvers.sgd.averaged_sgd import Asgd, Sgd
 from fewpass.solvers.sgd.interleaved_steps import visit_interleaved
+from fewpass.solvers.tasks import Task
 from testing.oracles import block, problem_of, rows_of, sparse_rows, stats
 from tests.conftest import ROUNDING
 

@@ -10,15 +10,15 @@ from fewpass.pipeline.runs.packing import from_named_fields, named_fields
 from fewpass.solvers.kernels.rows import DenseRows, SparseRows
 from fewpass.solvers.loss_monitor import EXPLODED
 from fewpass.solvers.losses import LOSSES
-from fewpass.solvers.models import Task
 from fewpass.solvers.multi_model import MultiModel, one_by_one
 from fewpass.solvers.onepass.joining import join
 from fewpass.solvers.onepass.onepass import Onepass
-from fewpass.solvers.onepass.state import offer, progressive_objectives
+from fewpass.solvers.onepass.onepass_state import offer, progressive_objectives
 from fewpass.solvers.onepass.visit import ASGD, LAST, OUTPUTS, POLY, visit_rows
 from fewpass.solvers.protocol import copy_state
 from fewpass.solvers.sgd.averaged_sgd import Asgd
-from fewpass.solvers.sgd.state import read_out
+from fewpass.solvers.sgd.averaged_state import read_out
+from fewpass.solvers.tasks import Task
 from testing import oracles
 from testing.oracles import (
     INTERCEPTS,

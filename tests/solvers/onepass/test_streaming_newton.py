@@ -8,7 +8,7 @@ from scipy.sparse import csr_matrix
 from fewpass.solvers.kernels.rows import DenseRows, SparseRows
 from fewpass.solvers.onepass.joining import join
 from fewpass.solvers.onepass.onepass import Onepass
-from fewpass.solvers.onepass.state import NEWTON, offer, progressive_objectives
+from fewpass.solvers.onepass.onepass_state import NEWTON, offer, progressive_objectives
 from fewpass.solvers.onepass.streaming_newton import (
     LARGEST_BLOCK,
     LEAST_START,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fewpass.solvers.s2gd.inner_length import inner_length, mean_inner_length
-from fewpass.solvers.s2gd.parameters import (
+from fewpass.solvers.s2gd.theory import (
     Curvature,
     best_parameters,
     best_uniform,

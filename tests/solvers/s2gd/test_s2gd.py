@@ -16,8 +16,8 @@ from fewpass.solvers.kernels.rows import DenseRows, SparseRows
 from fewpass.solvers.losses import LOSSES, Problem, conjugate
 from fewpass.solvers.protocol import Diverged, Reduce, Weights, copy_state
 from fewpass.solvers.s2gd.inner_loop import FOLD_BELOW, inner_steps
-from fewpass.solvers.s2gd.parameters import Curvature, best_parameters
 from fewpass.solvers.s2gd.s2gd import S2gd, S2gdPlus, Svrg
+from fewpass.solvers.s2gd.theory import Curvature, best_parameters
 from testing import oracles
 from testing.oracles import (
     INTERCEPTS,

@@ -12,7 +12,13 @@ from fewpass.solvers.kernels.rows import DenseRows, SparseRows, paired_zeros
 from fewpass.solvers.losses import LOSSES, Problem
 from fewpass.solvers.protocol import ProblemStats
 from fewpass.solvers.sgd.averaged_sgd import Asgd
-from fewpass.solvers.sgd.calibration import NEAR_TIE, POWERS, TRIAL_ROWS, calibrate, trial_objective
+from fewpass.solvers.sgd.first_step_size import (
+    NEAR_TIE,
+    POWERS,
+    TRIAL_ROWS,
+    calibrate,
+    trial_objective,
+)
 from fewpass.solvers.sgd.schedule import Schedule
 from testing import oracles
 from testing.oracles import block, dense_rows, sparse_rows, stats

@@ -12,8 +12,8 @@ from fewpass.solvers.loss_monitor import EXPLODED, LEAST_NOTED
 from fewpass.solvers.losses import LOSSES
 from fewpass.solvers.protocol import copy_state
 from fewpass.solvers.sgd.averaged_sgd import Asgd, Sgd
+from fewpass.solvers.sgd.averaged_state import SgdState, join_streams, read_out
 from fewpass.solvers.sgd.schedule import Schedule, step_size
-from fewpass.solvers.sgd.state import SgdState, join_streams, read_out
 from fewpass.solvers.sgd.steps import FLUSH_ABOVE, step_rows
 from testing import oracles
 from testing.oracles import (

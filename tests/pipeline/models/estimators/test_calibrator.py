@@ -15,7 +15,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import log_loss
 from sklearn.svm import LinearSVC
 
-from fewpass.pipeline.calibration import BINS, Counts, fit_softmax, softmax_log_loss
+from fewpass.pipeline.calibration import BINS, ScoreCounts, fit_softmax, softmax_log_loss
 from fewpass.pipeline.models.estimators import LinearClassifier, ScoreCalibrator
 from tests.conftest import SMALL_DATA
 
@@ -54,11 +54,11 @@ def test_bins_fit_as_rows_do(adults, loss, method, theirs):
 def test_counts_of_parts_add_up(sizes, seed):
     rng = np.random.default_rng(seed)
     scores, positive, weight = rng.standard_cauchy(60) * 1e3, rng.random(60) < 0.4, rng.random(60)
-    whole = Counts.of(scores, positive, weight)
+    whole = ScoreCounts.of(scores, positive, weight)
     edges = [0, *np.minimum(np.cumsum(sizes), 60), 60]
-    added = Counts(*np.zeros((3, BINS)))
+    added = ScoreCounts(*np.zeros((3, BINS)))
     for a, b in pairwise(edges):
-        added = added + Counts.of(scores[a:b], positive[a:b], weight[a:b])
+        added = added + ScoreCounts.of(scores[a:b], positive[a:b], weight[a:b])
     for ours, theirs in zip(added, whole, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12)
 

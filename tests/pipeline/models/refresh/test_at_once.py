@@ -9,9 +9,9 @@ from uuid import uuid4
 import fsspec
 import pytest
 
-from fewpass.pipeline.errors import AtWork
+from fewpass.pipeline.errors import BusyPlace
 from fewpass.pipeline.models.refresh.generations import BegunMeanwhile, generations
-from fewpass.pipeline.models.refresh.publishing import history
+from fewpass.pipeline.models.refresh.publications import history
 from fewpass.pipeline.models.refresh.refreshing import next_generation
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from fewpass.storage.folder import Folder
@@ -125,5 +125,5 @@ def test_threads_keep_each_other_out_of_a_store_elsewhere(store, tmp_path):
     plan = plan_of(tmp_path).model_copy(update={"store": store})
     ends = together(lambda: refresh(plan), 4)
     assert sum(isinstance(one, tuple) for one in ends) == 1, ends
-    assert all(one is None or isinstance(one, tuple | AtWork) for one in ends), ends
+    assert all(one is None or isinstance(one, tuple | BusyPlace) for one in ends), ends
     assert [move.generation for move in history(store)] == [1]

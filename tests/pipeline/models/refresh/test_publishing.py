@@ -7,12 +7,12 @@ import pytest
 from fewpass import from_run, models, publish
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.models.refresh.generations import generations
-from fewpass.pipeline.models.refresh.publishing import (
+from fewpass.pipeline.models.refresh.publications import (
     PublishedMeanwhile,
     history,
     published,
 )
-from fewpass.pipeline.models.refresh.publishing import publish as move
+from fewpass.pipeline.models.refresh.publications import publish as move
 from fewpass.pipeline.models.refresh.refreshing import next_generation, training_plan
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder

@@ -27,8 +27,8 @@ from fewpass.pipeline.tables.ingest.frequency_order import (
 )
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.storage.column_copy import load_columns
 from fewpass.storage.column_order import ColumnOrder, by_frequency
-from fewpass.storage.columns import load_columns
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, Folder, NotADataset
 from fewpass.storage.seal import seal

@@ -14,7 +14,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.tables.encoding.applying import encoded
 from fewpass.pipeline.tables.encoding.fitting import Rules, fitted
 from fewpass.pipeline.tables.encoding.schema import encoding_of, recipe_in
-from fewpass.storage.schema import Schema
+from fewpass.storage.column_schema import Schema
 
 N = 400
 NO_NUMBERS = (math.nan, math.inf, -math.inf, "NaN", "Infinity", 10**400, None, [])

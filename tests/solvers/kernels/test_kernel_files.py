@@ -10,9 +10,9 @@ import shutil
 import numba
 import pytest
 
-from fewpass.solvers.kernels import kept, loading
+from fewpass.solvers.kernels import kernel_files, loading
 from fewpass.solvers.kernels.dispatch import cache_folder
-from fewpass.solvers.kernels.kept import (
+from fewpass.solvers.kernels.kernel_files import (
     DamagedKernel,
     damaged_kernels,
     read_kernel,
@@ -145,7 +145,7 @@ def test_a_whole_folder_is_told_of_once(folder, caplog):
 
 def test_a_kernel_of_another_user_is_not_run(folder, monkeypatch):
     path = next(folder.glob("*.kernel"))
-    monkeypatch.setattr(kept.os, "getuid", lambda: path.stat().st_uid + 1)
+    monkeypatch.setattr(kernel_files.os, "getuid", lambda: path.stat().st_uid + 1)
     with pytest.raises(DamagedKernel, match="another user owns it"):
         read_kernel(path)
 
@@ -164,7 +164,7 @@ def test_two_who_write_leave_whole_files(tmp_path, monkeypatch):
         assert read_kernel(other) == CONTENT[::-1]
         replace(source, target)
 
-    monkeypatch.setattr(kept.os, "replace", between)
+    monkeypatch.setattr(kernel_files.os, "replace", between)
     write_kernel(path, CONTENT[::-1])
     assert seen == [CONTENT]
     assert read_kernel(path) == CONTENT[::-1]
@@ -179,7 +179,7 @@ def test_where_nothing_can_be_written_kernels_are_compiled_and_that_is_said(
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(kept.os, "replace", full)
+    monkeypatch.setattr(kernel_files.os, "replace", full)
     made = fresh(folder)
     assert made(6.0) == made(6) == 2.0
     (record,) = caplog.records

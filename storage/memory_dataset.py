@@ -17,10 +17,10 @@ from fewpass.storage.manifest import (
     Scaling,
     Shuffle,
     Values,
-    Weights,
+    WeightStats,
 )
 from fewpass.storage.table import DenseTable, SparseTable, Table, take
-from fewpass.storage.table_buffer import Room
+from fewpass.storage.table_buffer import ChunkBuffer
 
 
 class MemoryDataset(Dataset):
@@ -47,7 +47,7 @@ class MemoryDataset(Dataset):
         assert k == 0, "there is one chunk"
         return self.table
 
-    def read_into(self, k: int, buffer: Room) -> int:
+    def read_into(self, k: int, buffer: ChunkBuffer) -> int:
         """Copy the rows; 0 bytes are read from a store."""
         arrays = self.read_stored(k)._asdict()
         for name, room in buffer.room(self.table.n_rows, self.table.nnz).items():
@@ -112,10 +112,10 @@ def manifest_of(table: Table, n_features: int, targets: Labels | Values) -> Mani
     )
 
 
-def _weights(weight: NDArray[np.float64] | None) -> Weights | None:
+def _weights(weight: NDArray[np.float64] | None) -> WeightStats | None:
     if weight is None:
         return None
-    return Weights(total=float(weight.sum()), maximum=float(weight.max()))
+    return WeightStats(total=float(weight.sum()), maximum=float(weight.max()))
 
 
 def row_squares(table: Table) -> NDArray[np.float64]:

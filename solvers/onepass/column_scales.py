@@ -13,10 +13,10 @@ from fewpass.solvers.kernels.rows import Rows, dot_vector
 from fewpass.solvers.kernels.shapes import Matrix, Order, PerColumn, PerRow
 from fewpass.solvers.losses import Problem, slope
 from fewpass.solvers.onepass.adagrad import G_START, INVERSE_SCALE, INVERSE_SHARE, G, W
-from fewpass.solvers.onepass.state import OnepassState
+from fewpass.solvers.onepass.onepass_state import OnepassState
 from fewpass.solvers.onepass.streaming_newton import scaled
 from fewpass.solvers.protocol import Block, ColumnMoments, ProblemStats
-from fewpass.solvers.sgd.calibration import TRIAL_ROWS
+from fewpass.solvers.sgd.first_step_size import TRIAL_ROWS
 
 LEAST_SQUARE, MOST_SQUARE = 1e-280, 1e280  # of a column's values; beyond, it has no scale
 

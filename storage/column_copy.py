@@ -19,8 +19,8 @@ from fewpass.storage.codec import checksum
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.kinds import command
-from fewpass.storage.manifest import Part
-from fewpass.storage.objects import DtypeName, Stored, missing, wrong_length
+from fewpass.storage.manifest import ManifestPart
+from fewpass.storage.objects import DtypeName, StoredObject, missing, wrong_length
 from fewpass.storage.seal import seal, unseal
 from fewpass.storage.table import DenseTable, SparseTable, Table, concatenate, index_dtype
 
@@ -33,7 +33,7 @@ Shapes = dict[str, tuple[np.dtype[Any], tuple[int, ...]]]
 Arrays = dict[str, NDArray[Any]]  # by name; see `shapes`
 
 
-class RawArray(Part):
+class RawArray(ManifestPart):
     """One file: the numbers of an array in C order, little endian, and nothing else."""
 
     dtype: DtypeName
@@ -46,7 +46,7 @@ class RawArray(Part):
         return math.prod(self.shape) * np.dtype(self.dtype).itemsize
 
 
-class ColumnsManifest(Part):
+class ColumnsManifest(ManifestPart):
     """What a copy says of itself, and the proof that it is complete."""
 
     format: Literal["fewpass-columns"] = "fewpass-columns"
@@ -183,7 +183,7 @@ def _mapped(folder: Folder, name: str, array: RawArray) -> NDArray[Any]:
     except FileNotFoundError as error:
         raise missing(folder, name) from error
     if size != array.n_bytes:
-        raise wrong_length(folder, name, size, Stored(array.n_bytes, array.crc32c))
+        raise wrong_length(folder, name, size, StoredObject(array.n_bytes, array.crc32c))
     found = file_checksum(folder, name)
     if found != array.crc32c:
         raise Damaged(

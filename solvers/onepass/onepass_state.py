@@ -14,10 +14,10 @@ from fewpass.solvers.loss_monitor import LossSum
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.onepass.adagrad import U, W
 from fewpass.solvers.onepass.streaming_newton import Proof, Summary, weights_of
-from fewpass.solvers.onepass.visit import ASGD, MOST_LOSS, OUTPUTS, POLY, Pace
+from fewpass.solvers.onepass.visit import ASGD, MOST_LOSS, OUTPUTS, POLY, StepConstants
 from fewpass.solvers.protocol import ProblemStats, Weights
 from fewpass.solvers.registry import ONE_LEARNER
-from fewpass.solvers.sgd.state import SgdState, has_exploded, read_out
+from fewpass.solvers.sgd.averaged_state import SgdState, has_exploded, read_out
 
 #: The outputs, in the order of visit.py.
 NAMES = (
@@ -166,9 +166,11 @@ def charge(problem: Problem, w: Weights) -> float:
     return 0.5 * (problem.lam * float(w.coef @ w.coef) + problem.lam_b * float(w.intercept) ** 2)
 
 
-def pace_of(stats: ProblemStats, state: OnepassState) -> Pace:
+def pace_of(stats: ProblemStats, state: OnepassState) -> StepConstants:
     """Return what steps and late weights follow from."""
-    return Pace(float(stats.stream_rows + state.rows_before), math.sqrt(state.values_per_row))
+    return StepConstants(
+        float(stats.stream_rows + state.rows_before), math.sqrt(state.values_per_row)
+    )
 
 
 def judged(problem: Problem, state: OnepassState) -> OnepassState:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fewpass.storage import hashed_names, schema
+from fewpass.storage import column_schema, hashed_names
 from fewpass.storage.manifest import FORMAT, Layout, Manifest
 from fewpass.storage.table import index_dtype
 from fewpass.storage.zarr_documents import array_document, group_document, vector_document
@@ -69,7 +69,7 @@ def root_keys(manifest: Manifest) -> list[str]:
     rows = "X" if manifest.layout == "dense" else "rows"
     nodes = [rows, "columns", "target", *(["weight"] if manifest.has_weight else [])]
     keys = ["zarr.json", *(f"{node}/zarr.json" for node in nodes)]
-    return keys + [key for key in (schema.KEY, hashed_names.KEY) if key in manifest.objects]
+    return keys + [key for key in (column_schema.KEY, hashed_names.KEY) if key in manifest.objects]
 
 
 def root_documents(

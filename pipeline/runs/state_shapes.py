@@ -16,9 +16,9 @@ import numpy as np
 
 from fewpass.pipeline.runs.packing import named_fields
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.models import States
 from fewpass.solvers.multi_model import MultiModel
 from fewpass.solvers.protocol import ProblemStats, Solver, State, Weights
+from fewpass.solvers.tasks import States
 
 Examples = Sequence[Callable[[], State]]  # one for each model
 MOST = 1 << 62  # of whole numbers: what compiled code can still count on from

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fewpass.storage.codec import TRAILER_BYTES, checksum, decode_into, encode
 from fewpass.storage.folder import Damaged, Folder
-from fewpass.storage.objects import Stored, missing, wrong_length
+from fewpass.storage.objects import StoredObject, missing, wrong_length
 
 NOTHING_YET = -1  # the version before the first: every number is 0
 ARRAY = "rows."  # and the version: the array of a snapshot that has the version's records
@@ -32,10 +32,10 @@ class StoredRowState(NamedTuple):
     """What is on record of the numbers of a chunk's rows."""
 
     chunk: int
-    stored: Stored
+    stored: StoredObject
 
 
-Records = Mapping[tuple[int, int], Stored]  # by version and chunk
+Records = Mapping[tuple[int, int], StoredObject]  # by version and chunk
 NO_RECORDS: Records = {}
 
 
@@ -45,7 +45,7 @@ class RowStateStore:
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
 
-    def write(self, version: int, chunk: int, values: NDArray[np.float64]) -> Stored:
+    def write(self, version: int, chunk: int, values: NDArray[np.float64]) -> StoredObject:
         """Write the numbers of a chunk's rows, and return what to put on record.
 
         `sync` makes them durable.
@@ -53,14 +53,14 @@ class RowStateStore:
         key = _key(version, chunk)
         data = encode(values, _bound_to(key))
         self.folder.write(key, data, durable=False)
-        return Stored(len(data), int.from_bytes(data[-TRAILER_BYTES:], "little"))
+        return StoredObject(len(data), int.from_bytes(data[-TRAILER_BYTES:], "little"))
 
     def sync(self, version: int) -> None:
         """Make what was written of a version survive a power cut."""
         self.folder.sync(self.folder.list(f"{version:06d}"))
 
     def read_into(
-        self, version: int, chunk: int, out: NDArray[np.float64], stored: Stored | None
+        self, version: int, chunk: int, out: NDArray[np.float64], stored: StoredObject | None
     ) -> int:
         """Fill `out` (rows of the chunk,) from a version and return the bytes read.
 
@@ -83,7 +83,7 @@ class RowStateStore:
             raise self._damaged(key, error) from error
         return len(raw)
 
-    def fault(self, version: int, chunk: int, stored: Stored) -> str | None:
+    def fault(self, version: int, chunk: int, stored: StoredObject) -> str | None:
         """Read an object and say what is wrong with it, if anything."""
         key = _key(version, chunk)
         try:
@@ -96,7 +96,7 @@ class RowStateStore:
         told = f"its checksum is {found:08x}, where {stored.crc32c:08x} was expected"
         return str(self._damaged(key, ValueError(told)))
 
-    def _read(self, key: str, stored: Stored) -> bytes:
+    def _read(self, key: str, stored: StoredObject) -> bytes:
         try:
             raw = self.folder.read(key)
         except FileNotFoundError as error:
@@ -181,17 +181,17 @@ class RowRecords:
             return NO_RECORDS
         numbers = list(chunks)
         return {
-            (version, chunk): Stored(*line)
+            (version, chunk): StoredObject(*line)
             for version, table in known
             for chunk, line in zip(numbers, table[numbers].tolist(), strict=True)
             if line[0]
         }
 
-    def every(self) -> Iterator[tuple[int, int, Stored]]:
+    def every(self) -> Iterator[tuple[int, int, StoredObject]]:
         """Yield version, chunk and record of each object."""
         for version, table in sorted(self._tables.items()):
             for chunk in np.flatnonzero(table[:, 0]).tolist():
-                yield version, chunk, Stored(*table[chunk].tolist())
+                yield version, chunk, StoredObject(*table[chunk].tolist())
 
     @property
     def is_empty(self) -> bool:

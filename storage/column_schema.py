@@ -15,7 +15,7 @@ Role = Literal["feature", "label", "weight", "dropped"]
 Position = Annotated[int, Field(ge=0)]
 
 
-class Column(NamedTuple):
+class SourceColumn(NamedTuple):
     """One column of a source."""
 
     name: str | None  # None: the source names no columns
@@ -100,7 +100,7 @@ class Schema(BaseModel):
         return frozenset() if self.names is None else frozenset(self.names[k] for k in self._others)
 
     @property
-    def columns(self) -> Iterator[Column]:
+    def columns(self) -> Iterator[SourceColumn]:
         """All columns, one by one."""
         roles: dict[int, Role] = dict.fromkeys(self.dropped, "dropped")
         if self.label is not None:
@@ -109,4 +109,4 @@ class Schema(BaseModel):
             roles[self.weight] = "weight"
         names = self.names or (None,) * len(self.types)
         for k, (name, kind) in enumerate(zip(names, self.types, strict=True)):
-            yield Column(name, kind, roles.get(k, "feature"))
+            yield SourceColumn(name, kind, roles.get(k, "feature"))

@@ -7,15 +7,12 @@ from fewpass.pipeline.memory import _group_limits, usable_memory_bytes
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training import prepared
-from fewpass.pipeline.training.planning.job import (
-    bytes_of_models,
-    is_grouped,
-    make_job,
-    with_method_chosen,
-)
-from fewpass.pipeline.training.planning.memory import with_memory
+from fewpass.pipeline.training.planning.default_memory import with_memory
+from fewpass.pipeline.training.planning.job import bytes_of_models, is_grouped
+from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.pipeline.training.training_run import TrainingRun
 from testing.datasets import make
+from testing.jobs import job_of
 
 DEFAULT = TrainingPlan.model_fields["memory"].default
 GRID = ",".join(f"{10.0 ** (-k / 100):.4g}" for k in range(400))
@@ -35,18 +32,18 @@ def plan_for(dataset, **fields):
 
 
 def test_a_small_job_takes_what_it_always_took(wide):
-    assert with_memory(plan_for(wide), wide, 1 << 40).memory == DEFAULT
+    assert with_memory(Planner(plan_for(wide), wide), 1 << 40).memory == DEFAULT
 
 
 def test_many_models_take_what_they_need_and_no_more(wide):
     plan = plan_for(wide, lam=GRID)
     with pytest.raises(ValueError, match="too small"):
-        make_job(plan, wide)
-    found = with_memory(plan, wide, 1 << 40)
-    assert make_job(found, wide).resident
+        job_of(plan, wide)
+    found = with_memory(Planner(plan, wide), 1 << 40)
+    assert job_of(found, wide).resident
     less = found.model_copy(update={"memory": int(found.memory / 1.05)})
     with pytest.raises(ValueError, match="too small"):
-        make_job(less, wide)
+        job_of(less, wide)
 
 
 def test_one_pass_takes_what_its_learners_need(tmp_path):
@@ -54,27 +51,26 @@ def test_one_pass_takes_what_its_learners_need(tmp_path):
     grid, url = ",".join(f"{2.0**-k:.4g}" for k in range(64)), str(tmp_path / "set")
     dataset = make(url, n=90, d=40_000, chunk_rows=30, layout="sparse", nnz=4, seed=1)
     plan = TrainingPlan(dataset=url, lam=grid, held_out=url)
-    assert with_method_chosen(plan, dataset).solver.kind == "asgd"
-    found = with_memory(plan, dataset, 1 << 40)
-    assert with_method_chosen(found, dataset).solver.kind == "onepass"
-    assert make_job(with_method_chosen(found, dataset), dataset).windows == (
-        make_job(with_method_chosen(plan, dataset), dataset).windows
-    )
-    assert with_memory(plan, dataset, found.memory - 1) == plan
+    planner = Planner(plan, dataset)
+    assert planner.method(plan.memory).kind == "asgd"
+    found = with_memory(planner, 1 << 40)
+    assert planner.method(found.memory).kind == "onepass"
+    assert planner.job(found.memory).windows == planner.job(plan.memory).windows
+    assert with_memory(planner, found.memory - 1) == plan
 
 
 def test_what_was_given_or_is_not_there_is_not_taken(wide):
     given = plan_for(wide, lam=GRID, memory="2GB")
-    assert with_memory(given, wide, 1 << 40) == given
+    assert with_memory(Planner(given, wide), 1 << 40) == given
     plan = plan_for(wide, lam=GRID)
-    assert with_memory(plan, wide, DEFAULT // 2) == plan
+    assert with_memory(Planner(plan, wide), DEFAULT // 2) == plan
     less = DEFAULT + (1 << 20)  # than is needed: that will be refused
-    assert with_memory(plan, wide, less).memory == less
+    assert with_memory(Planner(plan, wide), less).memory == less
 
 
 def test_the_same_command_on_another_machine_is_the_same_plan(wide, tmp_path, monkeypatch):
     plan, url = plan_for(wide), str(tmp_path / "run")
-    widened = lambda p, _: p.model_copy(update={"memory": 3 * DEFAULT})  # noqa: E731
+    widened = lambda p: p.plan.model_copy(update={"memory": 3 * DEFAULT})  # noqa: E731
     monkeypatch.setattr(prepared, "with_memory", widened)
     for _ in TrainingRun.start(plan, url, InProcess()):
         pass
@@ -101,10 +97,10 @@ def test_few_rows_of_many_classes_are_read_for_each_group(tmp_path):
     dataset = make(url, n=90, d=300_000, chunk_rows=30, layout="sparse", nnz=4, classes=40, seed=1)
     plan = TrainingPlan(dataset=url, solver={"kind": "asgd"})
     at_once = TrainingPlan(dataset=url, solver={"kind": "asgd"}, memory=1 << 40)
-    whole = make_job(at_once, dataset)
-    assert not is_grouped(at_once, whole)
+    whole = job_of(at_once, dataset)
+    assert not is_grouped(whole)
     needed = bytes_of_models(at_once, whole)
     assert needed > DEFAULT
-    found = with_memory(plan, dataset, 1 << 40)
-    assert is_grouped(found, make_job(found, dataset))
+    found = with_memory(Planner(plan, dataset), 1 << 40)
+    assert is_grouped(job_of(found, dataset))
     assert found.memory < needed

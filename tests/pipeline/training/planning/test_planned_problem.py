@@ -7,10 +7,10 @@ from sklearn.datasets import dump_svmlight_file
 
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.tables.ingest.phases import ingest
-from fewpass.pipeline.training.planning.column_moments import column_moments, known_moments
+from fewpass.pipeline.training.planning.planned_problem import column_moments, known_moments
 from fewpass.storage.dataset import Dataset
-from fewpass.storage.in_memory import MemoryDataset
 from fewpass.storage.manifest import Labels
+from fewpass.storage.memory_dataset import MemoryDataset
 from fewpass.storage.table import DenseTable
 from testing.datasets import make
 

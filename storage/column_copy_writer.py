@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.storage.codec import checksum
-from fewpass.storage.columns import (
+from fewpass.storage.column_copy import (
     KEY,
     ColumnsManifest,
     RawArray,

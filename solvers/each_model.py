@@ -163,20 +163,12 @@ def any_diverged(walk: Walk, state: States) -> bool:
 def recover_each(
     multi: Models, walk: Walk, problem: Problem, stats: ProblemStats, state: States
 ) -> States:
-    """Let the models that diverged recover; the others begin as they did, with what they found.
+    """Let all models begin again, those that diverged with smaller steps.
 
     A step that was shortened stays so: what one model loses gives no other its long step back.
     """
-    models = []
-    for task, model in zip(multi.tasks, state.models, strict=True):
-        own = task.problem(problem)
-        if walk.diverged(model):
-            models.append(walk.recover(own, stats, model))
-        elif walk.again is not None:
-            models.append(walk.again(own, stats, model))
-        else:
-            models.append(multi.solver.init(own, stats))
-    return States(tuple(models))
+    each = zip(multi.tasks, state.models, strict=True)
+    return States(tuple(walk.recover(task.problem(problem), stats, model) for task, model in each))
 
 
 def resize_each(

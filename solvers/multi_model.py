@@ -116,10 +116,10 @@ class MultiModel(Models):
             models.append(self.solver.start_at(task.problem(problem), stats, at, rows_before))
         return States(tuple(models))
 
-    def taken_up(self, state: States, *, midway: bool) -> States:
+    def adopted(self, state: States, *, midway: bool) -> States:
         """Let every model that goes on take up what is its own."""
         models = [
-            model if self.is_converged(model) else self.solver.taken_up(model, midway=midway)
+            model if self.is_converged(model) else self.solver.adopted(model, midway=midway)
             for model in state.models
         ]
         return state._replace(models=tuple(models))

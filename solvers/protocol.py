@@ -241,7 +241,7 @@ class Method(Settings):
         """See Solver; here for the methods that keep as much whatever the streams."""
         return max(1, self.needs.numbers_per_row)
 
-    def taken_up(self, state: State, *, midway: bool) -> State:  # noqa: ARG002
+    def adopted(self, state: State, *, midway: bool) -> State:  # noqa: ARG002
         """See Solver; here for the methods whose certificate counts on no number per row."""
         return state
 
@@ -318,7 +318,7 @@ class Solver(Protocol):
     ) -> State:
         """Return the state before the first row, at a model that has learnt from so many rows."""
 
-    def taken_up(self, state: State, *, midway: bool) -> State:
+    def adopted(self, state: State, *, midway: bool) -> State:
         """Return a state that another process left in storage, `midway` in a walk or not.
 
         Here a method may ask of itself to prove that the numbers per row go with it.

@@ -120,8 +120,8 @@ class Walk(NamedTuple):
 
     With several streams every stream starts from its own copy of the state and `join` makes one
     of the results.  A step that says `diverged` ends the walk; `recover` gives the state to start
-    the whole training from again.  Of several models those that did not diverge start again, too:
-    from what `again` gives, where a method keeps what it found by itself, or else from `init`.
+    the whole training from again.  Of several models those that did not diverge start again, too,
+    in step with the others: `recover` shortens the steps of none of these.
 
     A walk that reads or updates what is kept per row has states with a field `row_version`, in no
     group: the sweep that wrote the numbers which the state goes with.  Where it updates, `step`
@@ -135,7 +135,6 @@ class Walk(NamedTuple):
     metrics: Callable[[State], dict[str, float]]  # numbers for the log and the live display
     diverged: Callable[[State], bool] = never
     recover: Callable[[Problem, ProblemStats, State], State] = no_recovery
-    again: Callable[[Problem, ProblemStats, State], State] | None = None
     rows: Callable[[State], int] | None = None  # how many a stream visits; None: each of its once
     row_state: RowStateUse = "none"
     interleaved: Interleaved | None = None

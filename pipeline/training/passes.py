@@ -194,7 +194,7 @@ class Passes:
             self._early.restore(saved)
         snapshot.arrays.clear()  # states are read again where they are needed: one copy at a time
         self.go_on_from(saved)
-        self._sweeps.take_up()
+        self._sweeps.adopt()
 
     def go_on_from(self, saved: Saved) -> None:
         """Take the states that a snapshot holds, read where they are needed."""

@@ -135,8 +135,7 @@ class Sgd(Method):
                 join=join_streams,
                 order="stored" if epoch == 0 else "random",
                 diverged=has_exploded,
-                recover=self.halve_step,
-                again=self.keep_step,
+                recover=self.begun_again,
                 metrics=progressive_loss,
                 interleaved=Interleaved(at_one_row, self.step_interleaved),
                 resize=self.resized,
@@ -214,6 +213,11 @@ class Sgd(Method):
         if state.t > 0:  # at another model's weights: the intercept is where it belongs
             return state
         return at_intercept(state, start / (problem.intercept or 1.0))
+
+    def begun_again(self, problem: Problem, stats: ProblemStats, state: SgdState) -> SgdState:
+        """Start again, with half the first step where the state exploded with it."""
+        begin = self.halve_step if has_exploded(state) else self.keep_step
+        return begin(problem, stats, state)
 
     def halve_step(self, problem: Problem, stats: ProblemStats, state: SgdState) -> SgdState:
         """Start again from zero weights with half the first step."""

@@ -41,13 +41,13 @@ from fewpass.pipeline.tables.readers.room import Room
 from fewpass.pipeline.tables.readers.source import Source
 from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT, is_standard_input
 from fewpass.pipeline.tables.stream.held_out_rows import HeldOutRows
+from fewpass.pipeline.tables.stream.pieces import ParsedPiece
 from fewpass.pipeline.tables.stream.source_pieces import (
     ALL,
     STEADY_BYTES,
     Fixed,
     Intake,
-    Raw,
-    RawPiece,
+    SourcePieces,
     count,
     cut,
     sums,
@@ -127,9 +127,9 @@ class FirstRows:
         self.threads = threads or len(os.sched_getaffinity(0))
         self.source = self._opened()
         self.names = hashed_names_of(self.source)
-        self.raw = Raw(self.source, self.threads, plan.memory - OVERHEAD_BYTES)
-        self._rest = self.raw.pieces()
-        self._pieces: list[RawPiece] = []
+        self.pieces = SourcePieces(self.source, self.threads, plan.memory - OVERHEAD_BYTES)
+        self._rest = iter(self.pieces)
+        self._pieces: list[ParsedPiece] = []
         self.whole = False
         self.first: Buffer
         self._take_first()
@@ -172,7 +172,7 @@ class FirstRows:
     @property
     def reserved_bytes(self) -> int:
         """Memory of pieces being parsed, and of held-out rows."""
-        return held_out_bytes(self.plan) + self.raw.n_bytes
+        return held_out_bytes(self.plan) + self.pieces.n_bytes
 
     def most_in_buffer(self, most: int) -> int:
         """Return the bytes of rows that a buffer is expected to have, of at most so many.
@@ -218,7 +218,7 @@ class FirstRows:
     def buffers(self, start: SourcePosition, buffer_bytes: int) -> Generator[Buffer]:
         """Yield the buffers after a position that is not the beginning; once."""
         if not self.asked.test_fraction:
-            self.raw.passed_over = range(start.pieces)
+            self.pieces.passed_over = range(start.pieces)
         self.intake.mixing, self.intake.left_out = start.of_pieces, start.left_out
         with closing(self._rest) as rest:
             yield from cut(rest, self.intake, start, buffer_bytes)
@@ -251,7 +251,7 @@ class FirstRows:
         most = (self.plan.memory - OVERHEAD_BYTES) // FIRST_SHARE
         size, mixing, last = 0, Mixing(), None
         for piece in self._rest:
-            assert isinstance(piece, RawPiece), "nothing is passed over"
+            assert piece is not None, "nothing is passed over"
             self._pieces.append(piece.without_text())
             y = piece.parsed.table.target
             if (words := piece.parsed.labels) is not None:

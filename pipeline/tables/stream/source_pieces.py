@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -24,10 +23,10 @@ from fewpass.pipeline.rows.source_position import LeftOut, SourcePosition
 from fewpass.pipeline.rows.targets import label_text, shown
 from fewpass.pipeline.tables.ingest.partition import PARTITION, PIECE_BYTES, PIECE_COPIES
 from fewpass.pipeline.tables.readers.as_written import labelled
-from fewpass.pipeline.tables.readers.source import Parsed, Piece, Source
+from fewpass.pipeline.tables.readers.source import Piece, Source
 from fewpass.pipeline.tables.stream.held_out_rows import HeldOutRows, noted
+from fewpass.pipeline.tables.stream.pieces import ParsedPiece, each_piece
 from fewpass.storage.manifest import Labels, Values
-from fewpass.storage.ordered import ordered_map
 from fewpass.storage.table import Table, concatenate, n_bytes, take
 
 STEADY_BYTES = 64 << 20  # of rows in a buffer where pieces are alike
@@ -36,22 +35,7 @@ ALL = 1 << 60  # pieces: beyond the last
 TEXT_AND_ROWS = 3  # in units of a piece's bytes: read, parsed, cut to size
 
 
-class RawPiece(NamedTuple):
-    """Rows of one piece as they came."""
-
-    number: int
-    parsed: Parsed
-    n_bytes: int  # of the source
-    where: str
-
-    def without_text(self) -> RawPiece:
-        """Return the same without the text that its targets stand in."""
-        written = self.parsed.written
-        kept = None if written is None else written.settled()
-        return self._replace(parsed=self.parsed._replace(written=kept))
-
-
-class Raw:
+class SourcePieces:
     """Pieces of a source in their order, parsed by threads; read once.
 
     Parameters
@@ -69,18 +53,14 @@ class Raw:
         self.in_flight = max(1, min(fits, threads + 2))
         self.n_bytes = self.in_flight * TEXT_AND_ROWS * PIECE_BYTES  # of memory that pieces take
 
-    def pieces(self) -> Generator[RawPiece | int]:
-        """Yield all pieces in turn; of those that are to be passed over, the number of bytes."""
-        with ThreadPoolExecutor(self._threads, "fewpass-parse") as pool:
-            numbered = enumerate(self.source.pieces(PIECE_BYTES))
-            yield from ordered_map(pool, self._parsed, numbered, self.in_flight)
+    def __iter__(self) -> Generator[ParsedPiece | None]:
+        """Yield all pieces in turn; None for one that is passed over."""
+        return each_piece(self.source, PIECE_BYTES, self._threads, self.in_flight, self._parsed)
 
-    def _parsed(self, numbered: tuple[int, Piece]) -> RawPiece | int:
-        number, piece = numbered
+    def _parsed(self, number: int, piece: Piece) -> ParsedPiece | None:
         if number in self.passed_over:
-            return piece.n_bytes
-        where = f"{piece.file}, after line {piece.first_line - 1}"
-        return RawPiece(number, self.source.parse(piece), piece.n_bytes, where)
+            return None
+        return ParsedPiece.of(self.source, number, piece)
 
 
 class Fixed(NamedTuple):
@@ -92,45 +72,45 @@ class Fixed(NamedTuple):
     test_fraction: float
     seed: int
 
-    def targets_of(self, raw: RawPiece) -> NDArray[np.float64]:
+    def targets_of(self, piece: ParsedPiece) -> NDArray[np.float64]:
         """Return a piece's targets as they are learnt from; BadInput for a label that is new."""
-        target, labels = raw.parsed.table.target, raw.parsed.labels
+        target, labels = piece.parsed.table.target, piece.parsed.labels
         if not isinstance(self.targets, Labels):
             if labels is not None:
                 raise BadInput(
-                    f"{raw.where}: the targets are words, where those of the first rows were "
+                    f"{piece.where}: the targets are words, where those of the first rows were "
                     "numbers. Choose the label column with `label`."
                 )
             return target
         if (labels is not None) != self.words and target.size:
             raise BadInput(
-                f"{raw.where}: labels are words here and numbers elsewhere in the source. Write "
+                f"{piece.where}: labels are words here and numbers elsewhere in the source. Write "
                 "all labels as words, or all as numbers."
             )
         known = [label_text(label) for label in self.targets.labels]
         codes, found = target.astype(np.int64), [*(labels or ())]
         if labels is None:
-            codes, found = labelled(target, raw.parsed.written)
-        self._refuse_new(raw, [label for label in found if label not in known])
+            codes, found = labelled(target, piece.parsed.written)
+        self._refuse_new(piece, [label for label in found if label not in known])
         order = np.array([known.index(label) for label in found], np.float64)
         return order[codes]
 
-    def _refuse_new(self, raw: RawPiece, new: Sequence[str]) -> None:
+    def _refuse_new(self, piece: ParsedPiece, new: Sequence[str]) -> None:
         if new:
             assert isinstance(self.targets, Labels), "only labels can be new"
             raise BadInput(
-                f"{raw.where}: the label {new[0]} is new, the first rows had "
+                f"{piece.where}: the label {new[0]} is new, the first rows had "
                 f"{shown(self.targets)}. A model of "
                 "one pass cannot take in another class: shuffle the source, give more `memory`, "
                 "or train on a data set (`keep`)."
             )
 
-    def rows(self, raw: RawPiece) -> tuple[Table, Table | None]:
+    def rows(self, piece: ParsedPiece) -> tuple[Table, Table | None]:
         """Return the rows to learn from, and those that are put aside, drawn as ingest does."""
-        table = self.scaler.apply(raw.parsed.table._replace(target=self.targets_of(raw)))
+        table = self.scaler.apply(piece.parsed.table._replace(target=self.targets_of(piece)))
         if not self.test_fraction:
             return table, None
-        random = np.random.default_rng([self.seed, PARTITION, raw.number])
+        random = np.random.default_rng([self.seed, PARTITION, piece.number])
         random.random(table.n_rows)  # an ingest draws its buckets first
         test = random.random(table.n_rows) < self.test_fraction
         return take(table, np.flatnonzero(~test)), take(table, np.flatnonzero(test))
@@ -154,14 +134,14 @@ class Intake:
         self.mixing, self.left_out = Mixing(), LeftOut()
         self.moments: RunningMoments | None = None
 
-    def take(self, piece: RawPiece) -> Table:
+    def take(self, piece: ParsedPiece) -> Table:
         """Return the rows of a piece to learn from."""
         table = self.pass_over(piece)
         self.left_out = noted(self.left_out, piece.parsed)
         self.mixing = self.mixing.add(table.n_rows, *sums(table))
         return table
 
-    def pass_over(self, piece: RawPiece) -> Table:
+    def pass_over(self, piece: ParsedPiece) -> Table:
         """Do the same for rows that were learnt from, and counted, before."""
         table, aside = self.fixed.rows(piece)
         if aside is not None:
@@ -170,7 +150,7 @@ class Intake:
 
 
 def cut(
-    pieces: Iterator[RawPiece | int], intake: Intake, start: SourcePosition, most_bytes: int
+    pieces: Iterator[ParsedPiece | None], intake: Intake, start: SourcePosition, most_bytes: int
 ) -> Generator[Buffer]:
     """Yield the buffers after a position; none has more than about `most_bytes` of rows."""
     began, size, read, widest, at = time.perf_counter(), 0, 0, start.n_features, start
@@ -187,7 +167,7 @@ def cut(
         return Buffer(rows, read, time.perf_counter() - began, position, so_far)
 
     for piece in pieces:
-        if isinstance(piece, int):
+        if piece is None:
             continue
         if piece.number < start.pieces:
             intake.pass_over(piece)

@@ -1,8 +1,8 @@
 """Rows of a source that is read once, as a stream of blocks: a buffer of rows for each window.
 
-Whoever reads files makes the buffers (`tables/stream`).  Here they are read ahead of the steps, get
-a random order, and the columns are counted that come on the way: a state gets more columns before
-it is stepped by rows that have them.
+The buffers are made by readers of files (`tables/stream`).  Here they are read ahead of the steps
+and put in random order, and new columns are announced: a state is resized before it is stepped by
+rows that have more.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol, Self
 import numpy as np
 
 from fewpass.pipeline.rows.buffers import dataset_block
-from fewpass.pipeline.rows.running_moments import GROWTH, Sums, moments_of, with_room
+from fewpass.pipeline.rows.running_moments import GROWTH, Sums, moments_of, resized
 from fewpass.pipeline.rows.source_position import LeftOut, SourcePosition
 from fewpass.pipeline.rows.stream import Arrival, ReadingStatistics, VisitedBlock
 from fewpass.pipeline.rows.targets import TargetRule
@@ -33,7 +33,7 @@ POLL_S = 0.2  # how often a thread looks whether it is to end
 
 
 class Buffer(NamedTuple):
-    """Rows that come together, targets and features as they are learnt from."""
+    """Rows that are shuffled together, targets and features ready to be learnt from."""
 
     table: Table
     bytes_read: int
@@ -43,7 +43,7 @@ class Buffer(NamedTuple):
 
 
 class OpenedSource(Protocol):
-    """A source whose first rows were read: what a training asks of it (`tables/stream`)."""
+    """A source whose first rows were read, as a training uses it (`tables/stream`)."""
 
     @property
     def plan(self) -> TrainingPlan:
@@ -63,7 +63,7 @@ class OpenedSource(Protocol):
 
     @property
     def bytes_to_read(self) -> int | None:
-        """Bytes of all rows; None where nobody knows."""
+        """Bytes of all rows; None where that is unknown."""
 
     @property
     def may_grow(self) -> bool:
@@ -79,31 +79,31 @@ class OpenedSource(Protocol):
 
     @property
     def endless(self) -> bool:
-        """Whether nobody knows how much is to come."""
+        """Whether the number of rows to come is unknown."""
 
     def most_in_buffer(self, most: int) -> int:
-        """Return the bytes of rows that a buffer is expected to have, of at most so many."""
+        """Return the expected bytes of rows in a buffer, of `most` at most."""
 
     def notes(self) -> tuple[str, ...]:
-        """Return what somebody should look at, by what was read so far."""
+        """Return remarks on the rows that were read so far, in sentences."""
 
     def encoded(self) -> dict[str, str]:
-        """Return what became of every column that is encoded."""
+        """Return a description of every encoded column, by name."""
 
     def require_seekable(self) -> None:
         """Raise BadInput where it cannot be read again."""
 
     def count_columns(self) -> Sums:
-        """Have the values of every column counted from the first row on; return those so far."""
+        """Count the values of every column from the first row on; return the sums so far."""
 
     def count_on(self, sums: Sums) -> None:
-        """Count from what an earlier session had counted."""
+        """Count on from the sums of an earlier session."""
 
     def buffers(self, start: SourcePosition, buffer_bytes: int) -> Generator[Buffer]:
         """Yield the buffers after a position that is not the beginning; once."""
 
-    def let_go(self) -> None:
-        """Give back the memory of the first rows."""
+    def free_first_rows(self) -> None:
+        """Free the memory of the first rows."""
 
     @property
     def left_out(self) -> LeftOut:
@@ -130,8 +130,8 @@ class SourceRows:
     n_columns
         Of the state to begin with.
     require_memory
-        Called with a number of columns before a state gets so many; raises BadInput where they do
-        not fit.
+        Called with a number of columns before a state gets them; raises BadInput where they do not
+        fit.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class SourceRows:
         self._ended = False
 
     def start_at(self, position: SourcePosition, sums: Sums | None) -> None:
-        """Go on from where an earlier session stood."""
+        """Go on from the position of an earlier session."""
         self._start = position
         self._resize(position.room_for)
         if sums is not None:
@@ -181,25 +181,25 @@ class SourceRows:
             self._ahead = _ReadAhead(source.buffers(after, self._buffer_bytes))
         if begins:
             return source.first, 0.0
-        source.let_go()
+        source.free_first_rows()
         buffer, waited = self._ahead.next()
         self._ended = buffer is None
         return buffer, waited
 
     def finish(self) -> LeftOut:
-        """Read what is left, which nothing is learnt from; return the rows left out of all."""
+        """Read to the end without learning; return the rows left out of all."""
         while not self._ended:
             self._next()
         return self.source.left_out
 
     def _arrived(self, window: Window, buffer: Buffer) -> VisitedBlock:
-        """See a buffer as kernels do, its rows in a random order that its number decides on."""
+        """See a buffer as kernels do, its rows in a random order drawn by its number."""
         at, source = buffer.position, self.source
         if at.n_features > self.n_columns:
             self._resize(max(at.n_features, int(GROWTH * self.n_columns)))
         sums = None
         if buffer.sums is not None:
-            sums = with_room(buffer.sums, self.n_columns)
+            sums = resized(buffer.sums, self.n_columns)
             self._moments = moments_of(sums, at.rows, self._moments)
         rows, plan = np.arange(buffer.table.n_rows), WindowPlan(1, 1, 1, source.plan.seed)
         order = row_order(plan, window, rows)

@@ -1,4 +1,4 @@
-"""Where in a source that is read once a training stands."""
+"""The position of a training in a source that is read once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class LeftOut(NamedTuple):
 
 
 class SourcePosition(NamedTuple):
-    """How far a source was read, and what its rows were like."""
+    """How far a source was read, and how its parts differ."""
 
     pieces: Natural = 0  # read, of the size that an ingest cuts a source into
     windows: Natural = 0  # buffers that were stepped

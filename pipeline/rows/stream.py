@@ -1,4 +1,4 @@
-"""What a span reads: a stream of blocks of rows, one for every window.
+"""The streams that spans read: blocks of rows, one for every window.
 
 Three things are such streams: rows stored in chunks and rows in memory (`reader.py`, over what
 `buffers.py` and `resident.py` load), and rows of a source that is read once (`from_source.py`).
@@ -18,7 +18,7 @@ from fewpass.solvers.protocol import Block, ColumnMoments
 
 @dataclass
 class ReadingStatistics:
-    """What reading took, for the log: seconds of the reader's thread and of waiting for it."""
+    """The cost of reading, for the log: seconds of the reader's thread and of waiting for it."""
 
     bytes_read: int = 0
     read_s: float = 0.0
@@ -29,7 +29,7 @@ class ReadingStatistics:
 
 
 class Arrival(NamedTuple):
-    """How far a source is read that is read once, and its columns."""
+    """Position and columns after a block of rows that come once."""
 
     position: SourcePosition  # after the block
     sums: Sums | None  # of every column so far, where they are counted
@@ -37,7 +37,7 @@ class Arrival(NamedTuple):
 
 
 class VisitedBlock(NamedTuple):
-    """A block, and where in it the rows of its window's chunks are."""
+    """A block, and the places of its window's chunks in it."""
 
     block: Block
     places: list[slice]

@@ -236,7 +236,7 @@ class FirstRows:
         """Count from what an earlier session had counted."""
         self.intake.moments = RunningMoments(sums.copy())
 
-    def let_go(self) -> None:
+    def free_first_rows(self) -> None:
         """Give back the memory of the first rows, once they were stepped."""
         if self.first.table.n_rows:
             none = take(self.first.table, np.arange(0))

@@ -1,8 +1,7 @@
-"""What is decided by the first rows of a source, before any is learnt from.
+"""The first rows of a source, which decide how all of them are read.
 
-Labels, scaling, the width and about how many rows there are, norms: what an ingest would have
-measured on all rows.  The same source and plan give the same answers, so a run that goes on asks
-again.
+Labels, scaling, norms, the number of columns and about that of rows: an ingest would have measured
+these on all rows.  They depend on source and plan alone, so a resumed run decides the same.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ from fewpass.storage.memory_dataset import MemoryDataset
 from fewpass.storage.objects import ArrayLayout
 from fewpass.storage.table import Table, concatenate, n_bytes, take
 
-FIRST_BYTES = 12 << 20  # of rows that are looked at before any is learnt from
+FIRST_BYTES = 12 << 20  # of first rows: none is learnt from before
 FIRST_SHARE = 6  # of the memory, for the first rows: as they came, as they are learnt from, whole
 HELD_OUT_SHARE = 8  # of the memory, for rows that nothing is learnt from
 
@@ -70,21 +69,21 @@ class RowsOfSource(MemoryDataset):
 
     def __init__(
         self, table: Table, n_features: int, targets: Labels | Values, scaler: Scaler,
-        schema: Schema | None, names: HashedNames, place: str, **known: Any,
+        schema: Schema | None, names: HashedNames, place: str, **measured: Any,
     ) -> None:  # fmt: skip
         super().__init__(table, n_features, targets)
-        self._known_schema, self._scaler, self.place = schema, scaler, place
+        self._source_schema, self._scaler, self.place = schema, scaler, place
         self._names = names
         parts = scaler.columns()
         layouts = {name: ArrayLayout.of(part) for name, part in parts.items()}
         self.manifest = self.manifest.model_copy(
-            update={"scaling": scaler.describe(), "columns": layouts} | known
+            update={"scaling": scaler.describe(), "columns": layouts} | measured
         )
 
     @property
     def schema(self) -> Schema | None:
         """The columns of the source."""
-        return self._known_schema
+        return self._source_schema
 
     @property
     def hashed_names(self) -> HashedNames:
@@ -92,7 +91,7 @@ class RowsOfSource(MemoryDataset):
         return self._names
 
     def sample(self, n: int) -> Table:
-        """Return n of the rows that are here at random, the same for the same number."""
+        """Return n of these rows at random, the same for the same number."""
         here = self.table.n_rows
         if n >= here:
             return self.table
@@ -104,7 +103,7 @@ class RowsOfSource(MemoryDataset):
 
 
 class FirstRows:
-    """A source that was opened, and what its first rows say.
+    """A source that was opened, and its first rows.
 
     Raises
     ------
@@ -136,13 +135,13 @@ class FirstRows:
         self.dataset = self._decide()
 
     def _opened(self) -> Source:
-        room = Room(self.plan.memory, self.plan.memory - OVERHEAD_BYTES)
-        if room.row <= 0:
+        budget = Room(self.plan.memory, self.plan.memory - OVERHEAD_BYTES)
+        if budget.row <= 0:
             raise BadInput(
                 f"A memory budget of {format_bytes(self.plan.memory)} is too small to read text "
                 f"by. Use more than {format_bytes(OVERHEAD_BYTES)} (`memory`)."
             )
-        expected = Expected(room=room)
+        expected = Expected(room=budget)
         return laid_out(
             lambda how: open_source(self.asked.sources, how, None, expected),
             self.asked.options, "auto", self.asked.scale,
@@ -161,12 +160,12 @@ class FirstRows:
 
     @property
     def endless(self) -> bool:
-        """Whether nobody knows how much is to come."""
+        """Whether the number of rows to come is unknown."""
         return is_standard_input(self.asked.sources) and not self.whole
 
     @property
     def bytes_to_read(self) -> int | None:
-        """Bytes of all rows; None where nobody knows."""
+        """Bytes of all rows; None where that is unknown."""
         return None if self.endless else raw_bytes(self.source)
 
     @property
@@ -175,7 +174,7 @@ class FirstRows:
         return held_out_bytes(self.plan) + self.pieces.n_bytes
 
     def most_in_buffer(self, most: int) -> int:
-        """Return the bytes of rows that a buffer is expected to have, of at most so many.
+        """Return the expected bytes of rows in a buffer, of `most` at most.
 
         As long as pieces are alike, no more than what mixes them.
         """
@@ -187,7 +186,7 @@ class FirstRows:
         return self.intake.left_out
 
     def encoded(self) -> dict[str, str]:
-        """Return what became of every column that is encoded."""
+        """Return a description of every encoded column, by name."""
         return dict(told_columns(self.dataset.schema))
 
     def require_seekable(self) -> None:
@@ -205,7 +204,7 @@ class FirstRows:
         )  # fmt: skip
 
     def notes(self) -> tuple[str, ...]:
-        """Say what somebody should look at, as an ingest does, by what was read so far."""
+        """Return the remarks that an ingest would make on the rows read so far."""
         targets, kind = self.dataset.manifest.targets, self.dataset.manifest.scaling.kind
         guessed = self.asked.task == "auto"
         return (
@@ -224,7 +223,7 @@ class FirstRows:
             yield from cut(rest, self.intake, start, buffer_bytes)
 
     def count_columns(self) -> Sums:
-        """Have the values of every column counted from the first row on; return those so far."""
+        """Count the values of every column from the first row on; return the sums so far."""
         if self.intake.moments is None:
             self.intake.moments = RunningMoments(np.zeros((self.likely_columns, 2)))
             last = self.dataset.n_features - 1
@@ -233,11 +232,11 @@ class FirstRows:
         return self.first.sums
 
     def count_on(self, sums: Sums) -> None:
-        """Count from what an earlier session had counted."""
+        """Count on from the sums of an earlier session."""
         self.intake.moments = RunningMoments(sums.copy())
 
     def free_first_rows(self) -> None:
-        """Give back the memory of the first rows, once they were stepped."""
+        """Free the memory of the first rows, once they were stepped."""
         if self.first.table.n_rows:
             none = take(self.first.table, np.arange(0))
             self.first, self.dataset.table = self.first._replace(table=none), none
@@ -247,7 +246,7 @@ class FirstRows:
         self._rest.close()
 
     def _take_first(self) -> None:
-        """Read enough rows; while they lie sorted, as many as there is room for."""
+        """Read enough rows; while they lie sorted, as many as fit."""
         most = (self.plan.memory - OVERHEAD_BYTES) // FIRST_SHARE
         size, mixing, last = 0, Mixing(), None
         for piece in self._rest:
@@ -290,25 +289,27 @@ class FirstRows:
             left_out=self.intake.left_out,
         )  # fmt: skip
         self.first = Buffer(rows, read, 0.0, at)
-        known = self._known_of_all(rows, read)
+        expected = self._expected_of_all(rows, read)
         self._pieces.clear()
         schema = schema_of(self.source, self.asked.options)
-        return RowsOfSource(rows, width, targets, scaler, schema, self.names, plan.dataset, **known)
+        return RowsOfSource(
+            rows, width, targets, scaler, schema, self.names, plan.dataset, **expected
+        )
 
-    def _known_of_all(self, rows: Table, read: int) -> dict[str, Any]:
-        """Say of all rows what the first ones let expect."""
+    def _expected_of_all(self, rows: Table, read: int) -> dict[str, Any]:
+        """Return the expected measurements of all rows."""
         n_rows = self._expected_rows(rows.n_rows, read)
-        known: dict[str, Any] = {
+        expected: dict[str, Any] = {
             "n_rows": n_rows, "shuffle": Shuffle(seed=self.plan.seed),
             "fingerprint": self._fingerprint(),
         }  # fmt: skip
         if rows.weight is not None:
             mean = float(rows.weight.mean())
-            known["weights"] = WeightStats(total=mean * n_rows, maximum=float(rows.weight.max()))
-        return known
+            expected["weights"] = WeightStats(total=mean * n_rows, maximum=float(rows.weight.max()))
+        return expected
 
     def _targets(self) -> tuple[Labels | Values, bool]:
-        """Say what targets are, by the first rows; one label alone is refused."""
+        """Return labels or numbers, by the first rows; one label alone is refused."""
         encoder = LabelEncoder(self.asked.task)
         for piece in self._pieces:
             parsed = piece.parsed
@@ -345,7 +346,7 @@ class FirstRows:
         return Scaler.fitted(kind, columns, width)
 
     def _expected_rows(self, learnt: int, seen: int) -> int:
-        """Say how many rows will be learnt from, about: exactly, where all were seen."""
+        """Return the number of rows to learn from, about; exactly, where all were seen."""
         if self.whole:
             return learnt
         if self.asked.expected_rows:
@@ -366,19 +367,19 @@ class FirstRows:
     def _fingerprint(self) -> str:
         """SHA-256 of what is read and how: names, sizes and times of the files."""
         how = self.asked.model_dump(mode="json", exclude={"sources"})
-        told = json.dumps([stamps(self.source), how, self.plan.memory], sort_keys=True)
-        return hashlib.sha256(told.encode()).hexdigest()
+        stamped = json.dumps([stamps(self.source), how, self.plan.memory], sort_keys=True)
+        return hashlib.sha256(stamped.encode()).hexdigest()
 
 
 def held_out_bytes(plan: TrainingPlan) -> int:
     """Return the bytes that held-out rows may take."""
     assert plan.source is not None, "the plan names a source"
-    aside = plan.source.test_fraction > 0.0
-    return (plan.memory - OVERHEAD_BYTES) // HELD_OUT_SHARE if aside else 0
+    holds_out = plan.source.test_fraction > 0.0
+    return (plan.memory - OVERHEAD_BYTES) // HELD_OUT_SHARE if holds_out else 0
 
 
-def found_from_anywhere(plan: TrainingPlan) -> TrainingPlan:
-    """Return a plan whose sources are found from any folder."""
+def with_whole_addresses(plan: TrainingPlan) -> TrainingPlan:
+    """Return a plan whose sources are named independently of the working directory."""
     assert plan.source is not None, "the plan names a source"
     sources = tuple(map(_whole_address, plan.source.sources))
     source = plan.source.model_copy(update={"sources": sources})

@@ -1,8 +1,8 @@
 """The rows of a source in buffers.
 
-Pieces are parsed by threads and come in their order; what a buffer holds depends on the plan and
-the source alone.  Buffers are as small as serves mixing, so that steps begin soon, unless pieces
-differ in their targets: then they are as large as the memory allows.
+Pieces are parsed by threads and come in their order; the rows of a buffer depend on the plan and
+the source alone.  Buffers are small, so that steps begin soon, unless pieces differ in their
+targets: then they are as large as the memory allows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fewpass.pipeline.rows.targets import label_text, shown
 from fewpass.pipeline.tables.ingest.partition import PARTITION, PIECE_BYTES, PIECE_COPIES
 from fewpass.pipeline.tables.readers.as_written import labelled
 from fewpass.pipeline.tables.readers.source import Piece, Source
-from fewpass.pipeline.tables.stream.held_out_rows import HeldOutRows, noted
+from fewpass.pipeline.tables.stream.held_out_rows import HeldOutRows, with_skipped
 from fewpass.pipeline.tables.stream.pieces import ParsedPiece, each_piece
 from fewpass.storage.manifest import Labels, Values
 from fewpass.storage.table import Table, concatenate, n_bytes, take
@@ -43,12 +43,12 @@ class SourcePieces:
     source
         What is read.
     threads, memory
-        How many pieces are parsed at a time, in about so many bytes.
+        Number of pieces parsed at a time, and bytes for them, about.
     """
 
     def __init__(self, source: Source, threads: int, memory: int) -> None:
         self.source, self._threads = source, threads
-        self.passed_over = range(0)  # numbers of pieces that an earlier session learnt from
+        self.passed_over = range(0)  # pieces that an earlier session learnt from
         fits = memory // 4 // (PIECE_COPIES * PIECE_BYTES)
         self.in_flight = max(1, min(fits, threads + 2))
         self.n_bytes = self.in_flight * TEXT_AND_ROWS * PIECE_BYTES  # of memory that pieces take
@@ -64,7 +64,7 @@ class SourcePieces:
 
 
 class Fixed(NamedTuple):
-    """What the first rows decided on: how all of them are read."""
+    """The decisions of the first rows on how all of them are read."""
 
     targets: Labels | Values
     words: bool  # whether labels are words
@@ -87,12 +87,12 @@ class Fixed(NamedTuple):
                 f"{piece.where}: labels are words here and numbers elsewhere in the source. Write "
                 "all labels as words, or all as numbers."
             )
-        known = [label_text(label) for label in self.targets.labels]
-        codes, found = target.astype(np.int64), [*(labels or ())]
+        names = [label_text(label) for label in self.targets.labels]
+        codes, own = target.astype(np.int64), [*(labels or ())]
         if labels is None:
-            codes, found = labelled(target, piece.parsed.written)
-        self._refuse_new(piece, [label for label in found if label not in known])
-        order = np.array([known.index(label) for label in found], np.float64)
+            codes, own = labelled(target, piece.parsed.written)
+        self._refuse_new(piece, [label for label in own if label not in names])
+        order = np.array([names.index(label) for label in own], np.float64)
         return order[codes]
 
     def _refuse_new(self, piece: ParsedPiece, new: Sequence[str]) -> None:
@@ -106,7 +106,7 @@ class Fixed(NamedTuple):
             )
 
     def rows(self, piece: ParsedPiece) -> tuple[Table, Table | None]:
-        """Return the rows to learn from, and those that are put aside, drawn as ingest does."""
+        """Return the rows to learn from, and the held-out ones, drawn as an ingest draws them."""
         table = self.scaler.apply(piece.parsed.table._replace(target=self.targets_of(piece)))
         if not self.test_fraction:
             return table, None
@@ -117,7 +117,7 @@ class Fixed(NamedTuple):
 
 
 class Intake:
-    """Takes pieces in, in their order: what is learnt from, what is put aside, what is left out.
+    """Takes pieces in, in their order: rows to learn from, held-out rows, rows left out.
 
     Attributes
     ----------
@@ -126,7 +126,7 @@ class Intake:
     left_out : LeftOut
         Bad rows of all pieces so far.
     moments : RunningMoments or None
-        Of all rows so far; None where no method asks.
+        Of all rows so far; None where the method does not use them.
     """
 
     def __init__(self, fixed: Fixed, held_out: HeldOutRows) -> None:
@@ -137,15 +137,15 @@ class Intake:
     def take(self, piece: ParsedPiece) -> Table:
         """Return the rows of a piece to learn from."""
         table = self.pass_over(piece)
-        self.left_out = noted(self.left_out, piece.parsed)
+        self.left_out = with_skipped(self.left_out, piece.parsed)
         self.mixing = self.mixing.add(table.n_rows, *sums(table))
         return table
 
     def pass_over(self, piece: ParsedPiece) -> Table:
         """Do the same for rows that were learnt from, and counted, before."""
-        table, aside = self.fixed.rows(piece)
-        if aside is not None:
-            self.held_out.add(aside, piece.number)
+        table, held_out = self.fixed.rows(piece)
+        if held_out is not None:
+            self.held_out.add(held_out, piece.number)
         return table
 
 
@@ -188,7 +188,7 @@ def cut(
 
 
 def buffer_bytes(mixing: Mixing, most: int, before: int) -> int:
-    """Return how many bytes of rows the buffer has that so many come before.
+    """Return the bytes of rows of the buffer after `before` others.
 
     The first are smaller, so that steps begin soon.
     """
@@ -198,7 +198,7 @@ def buffer_bytes(mixing: Mixing, most: int, before: int) -> int:
 
 
 def count(intake: Intake, rows: Table, widest: int) -> Sums | None:
-    """Count the values of a buffer's rows, if anybody asks, and return what all came to."""
+    """Count the values of a buffer's rows, where moments are used; return the sums of all."""
     if intake.moments is None:
         return None
     intake.moments.add(rows, widest)

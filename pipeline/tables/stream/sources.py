@@ -23,8 +23,8 @@ GLOB = "*?["
 def is_source(address: str) -> bool:
     """Say whether rows are to be read from an address: a file, a glob, a folder of files.
 
-    What is not there is taken for a data set that is not there, unless it is a glob; so are runs,
-    stores of refreshes and the like, which whoever opens them as a data set refuses by their kind.
+    A missing address is taken for a missing data set, unless it is a glob.  Runs, stores of
+    refreshes and the like count as data sets, too: opening them as one refuses them by their kind.
     """
     if address in STANDARD_INPUT_WORDS:
         return True
@@ -51,10 +51,10 @@ def read_first_rows(plan: TrainingPlan, *, again: bool = False) -> FirstRows:
     """
     from fewpass.pipeline.tables.stream.first_rows import (  # noqa: PLC0415 - and readers of text
         FirstRows,
-        found_from_anywhere,
         require_seekable,
+        with_whole_addresses,
     )
 
     if again:
         require_seekable(plan)
-    return FirstRows(found_from_anywhere(plan))
+    return FirstRows(with_whole_addresses(plan))

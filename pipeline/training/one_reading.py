@@ -1,7 +1,7 @@
-"""What a training on a source that is read once has beyond one on a data set.
+"""The only reading of a source: what a training on it has beyond one on a data set.
 
-Its place in the source, which a snapshot keeps; warnings where buffers of rows are unlike; and
-held-out rows, which are there when all rows were read.
+Its position, which is part of a snapshot; warnings where buffers of rows differ; held-out rows,
+which are complete when all rows were read.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fewpass.pipeline.runs.engine import Training
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.runs.saved import Saved, require_array, unfit
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.training.walk import SpanReport
+from fewpass.pipeline.training.walk_spans import SpanReport
 from fewpass.solvers.protocol import Solver, State, Weights
 from fewpass.solvers.registry import method_class
 from fewpass.storage.dataset import Dataset
@@ -61,19 +61,19 @@ class OneReading:
         return self._training.run.record().model_copy(update={"n_features": self.n_features})
 
     def restore(self, snapshot: Snapshot, saved: Saved) -> None:
-        """Go on from where another session stood; BadInput where that is no place in a source."""
+        """Go on from another session's position; BadInput where it has none in a source."""
         if not saved.finished:
             self.rows.source.require_seekable()
         at = saved.source
         if at is None or saved.streams != 1:
-            raise unfit(snapshot, "it tells no place in a source")
+            raise unfit(snapshot, "it has no position in a source")
         if self._counts:
             self.sums = require_array(snapshot, "moments", (at.room_for, 2))
         self.position = at
         self.rows.start_at(at, self.sums)
 
     def follow(self, report: SpanReport) -> Iterator[Warned]:
-        """Note where the source was read to; warn where buffers are unlike, each kind once."""
+        """Note the position after a span; yield warnings where buffers differ, each kind once."""
         assert report.arrival is not None, "the span had rows"
         drift, seen = self.position.drift, self.position.rows
         now = LossDrift(
@@ -94,7 +94,7 @@ class OneReading:
             yield Warned(what, sentence)
 
     def finish(self) -> dict[str, Any] | None:
-        """Read to the end; return what to log of rows that were left out, None of none."""
+        """Read to the end; return the facts of rows that were left out, None of none."""
         left_out = self.rows.finish()
         self.position = self.position._replace(left_out=left_out)  # no rows may come after them
         if not left_out.rows:

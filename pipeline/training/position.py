@@ -1,4 +1,4 @@
-"""Where in its plan a run goes on: a cursor that comes out of a file has to be a place in it."""
+"""Check of the position of a run in its plan, which was read from a file."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def require_position(snapshot: Snapshot, saved: Saved, solver: Solver, job: Job)
 
 
 def _is_beyond(cursor: Cursor, walk: Walk, job: Job) -> bool:
-    """Whether more windows were visited than a walk has, where their number is known."""
+    """Whether more windows were visited than a walk has, where it has a last one."""
     if walk.rows is not None or job.once is not None:
         return False
     plan = job.windows

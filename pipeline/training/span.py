@@ -1,4 +1,4 @@
-"""What spans of walks and of reductions have in common: what they get, and what they cost."""
+"""Input and cost of spans, of walks as of reductions."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class Job(NamedTuple):
     stats: ProblemStats
     rule: TargetRule
     windows: WindowPlan
-    row_state: RowStates | None = None  # where a method's numbers per row are kept
-    row_state_size: int = 1  # how many per row
+    row_state: RowStates | None = None  # the store of a method's numbers per row
+    row_state_size: int = 1  # numbers per row
     resident: bool = False  # whether all rows stay in memory, decoded, where they were read
     memory: int = 0  # the plan's budget in bytes
     rows: RowSource | None = None  # all rows, where the data set is in this process's memory
     models: int = 1  # trained at once: all, or a group of classes where memory is short
     all_models: int = 1  # of the plan
-    sum_bytes: int = 0  # kept for parts of sums over the rows that are not added yet
+    sum_bytes: int = 0  # reserved for parts of sums over the rows that are not added yet
     in_place: bool = False  # whether a walk steps the one state there is, where memory is short
     once: SourceRows | None = None  # the rows of a source that is read once, in this process
 
@@ -50,11 +50,11 @@ class Job(NamedTuple):
 
 #: Fields of reports that only the driver needs.
 NOT_LOGGED = frozenset({"row_state", "arrival", "restarts"})
-SMALL_VALUES = 4e7  # of a data set: a pass over it takes a few times Dask's way with a task
+SMALL_VALUES = 4e7  # of a data set: a pass over it takes a few times Dask's cost of a task
 
 
 def is_small(job: Job) -> bool:
-    """Whether a pass over the data takes no longer than a cluster to hear of it."""
+    """Whether a pass over the data takes no longer than Dask's cost of a task."""
     return job.dataset.manifest.nnz <= SMALL_VALUES
 
 
@@ -69,12 +69,12 @@ class LossSoFar(NamedTuple):
 
 
 def note(losses: list[LossSoFar], before: int, rows: int, so_far: tuple[float, float]) -> None:
-    """Keep what is told of the losses after so many rows of a block, beside those before it."""
+    """Append the losses after some rows of a block that comes after `before` rows."""
     losses.append(LossSoFar(before + rows, *so_far))
 
 
 class Stopwatch:
-    """Adds up the seconds of what is done within it."""
+    """Adds up the seconds spent within it."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -86,8 +86,8 @@ class Stopwatch:
         self.seconds += time.perf_counter() - self._began
 
 
-class HeardStep:
-    """A walk's step, timed; hears the losses inside blocks where the walk tells them.
+class MeasuredStep:
+    """A walk's step, timed; collects the losses inside blocks where the walk reports them.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class HeardStep:
     windows : int
         Blocks that were stepped.
     losses : list of LossSoFar
-        Those heard.
+        The losses.
     """
 
     def __init__(self, walk: Walk) -> None:
@@ -115,7 +115,7 @@ class HeardStep:
             return walk.telling(problem, stats, state, block, tell)
 
 
-def told(report: Any) -> dict[str, Any]:
+def logged(report: Any) -> dict[str, Any]:
     """Return a span's report as the log has it."""
     return {name: value for name, value in report._asdict().items() if name not in NOT_LOGGED}
 
@@ -126,7 +126,7 @@ def this_worker() -> str:
 
 
 def cost_of(reader: RowStream, began: float, stepping: Stopwatch) -> dict[str, Any]:
-    """Return what a span of any kind took: fields of its report."""
+    """Return the cost of a span: fields of its report."""
     read = reader.statistics
     return asdict(read) | {
         "seconds": time.perf_counter() - began,
@@ -139,23 +139,23 @@ def cost_of(reader: RowStream, began: float, stepping: Stopwatch) -> dict[str, A
 def window_reader(
     job: Job, capacity: tuple[int, int], row_state: RowStateSource | None
 ) -> WindowReader:
-    """Return a reader for windows of so many rows and non-zeros, and what is kept per row."""
-    held = job.rows
-    if held is None and job.resident:
-        held = resident_rows(job.dataset, job.rule)
-    return WindowReader(job.dataset, job.windows, job.rule, capacity, row_state, held)
+    """Return a reader for windows of up to `capacity` rows and non-zeros."""
+    rows = job.rows
+    if rows is None and job.resident:
+        rows = resident_rows(job.dataset, job.rule)
+    return WindowReader(job.dataset, job.windows, job.rule, capacity, row_state, rows)
 
 
 def stored_by(source: RowStateSource | None) -> tuple[StoredRowState, ...]:
-    """Return what a span wrote of numbers per row, if any are kept."""
+    """Return the numbers per row that a span wrote."""
     return () if source is None else tuple(source.written)
 
 
 def row_state_source(
     job: Job, use: str, versions: tuple[int, ...], records: Records
 ) -> RowStateSource | None:
-    """Return where a walk or a reduction that uses numbers per row finds them."""
+    """Return the source of the numbers per row that a walk or a reduction uses."""
     if use == "none":
         return None
-    assert job.row_state is not None, "numbers per row need a place to be kept in"
+    assert job.row_state is not None, "numbers per row need a store"
     return RowStateSource(job.row_state, versions, job.row_state_size, records)

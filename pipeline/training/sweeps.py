@@ -20,10 +20,10 @@ from fewpass.pipeline.runs.progress import Progress
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_snapshots import read_state
 from fewpass.pipeline.training.one_reading import OneReading
-from fewpass.pipeline.training.reduce import ReduceReport, reduce
-from fewpass.pipeline.training.span import Job, Stopwatch, told
-from fewpass.pipeline.training.state_tasks import absorb_sum, join_own_streams, join_streams
-from fewpass.pipeline.training.walk import Position, SpanReport, WalkDriver
+from fewpass.pipeline.training.reduce import ReduceReport, absorb_sum, reduce
+from fewpass.pipeline.training.span import Job, Stopwatch, logged
+from fewpass.pipeline.training.walk import Position, WalkDriver
+from fewpass.pipeline.training.walk_spans import SpanReport, join_own_streams, join_streams
 from fewpass.solvers.multi_model import appraisal
 from fewpass.solvers.protocol import (
     Certificate,
@@ -198,7 +198,7 @@ class Sweeps:
         )
         for metrics in report.restarts:
             yield self._progress.event("restart", **metrics)
-        yield self._progress.event("span", **told(report))
+        yield self._progress.event("span", **logged(report))
         if self._reading_once is not None:
             for warned in self._reading_once.follow(report):
                 yield self._progress.event("warning", **warned._asdict())
@@ -302,7 +302,7 @@ class Sweeps:
 
         def count(report: ReduceReport) -> None:
             self._progress.count(report)
-            event = self._progress.event("reduce", **told(report))
+            event = self._progress.event("reduce", **logged(report))
             facts = {"rows": report.rows, "counts": counts}
             self._progress.on_reduce(replace(event, facts=facts))
             self.records.note(number, report.row_state)

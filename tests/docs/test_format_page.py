@@ -4,7 +4,7 @@ import re
 
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.runs.saved import Attributes, Cursor
-from fewpass.pipeline.training.walk import SpanReport
+from fewpass.pipeline.training.walk_spans import SpanReport
 from fewpass.storage.column_schema import Schema
 from fewpass.storage.manifest import ChunkTable, Manifest
 from tests.conftest import PROJECT

@@ -1,4 +1,4 @@
-"""What a training on a source that is read once is going to take, by its first rows."""
+"""Forecast of a training on a source that is read once, by its first rows."""
 
 from __future__ import annotations
 
@@ -49,31 +49,31 @@ class SourceForecast(BaseModel):
     bytes_to_read: int | None
     """Of the source; None where it is compressed or standard input."""
     state_bytes: int
-    """The method's states with their copies, statistics of columns, rows held out, pieces of the
+    """The method's states with their copies, statistics of columns, held-out rows, pieces of the
     source that are parsed."""
     buffer_bytes: int
     """Rows that are shuffled, in all buffers at once, at most."""
     overhead_bytes: int
-    """Kernels and what not."""
+    """Of the program: kernels and libraries."""
     tried_rows: int
     """Of the first ones, that steps were timed on."""
     seconds: float | None
-    """Of one reading: parsed by all threads, stepped by one beside them."""
+    """Of one reading: parsed by all threads, stepped by one."""
 
 
 class Foreseen(NamedTuple):
-    """A forecast, and what was chosen on the way."""
+    """A forecast, with the plan and the method that it is of."""
 
     plan: TrainingPlan
     choice: MethodChoice | None
     forecast: SourceForecast
-    notes: tuple[str, ...]  # what somebody should look at
+    notes: tuple[str, ...]  # remarks on the rows
 
 
 def forecast_of_source(
     plan: TrainingPlan, open_source: Callable[[TrainingPlan], OpenedSource]
 ) -> Foreseen:
-    """Read the first rows of the plan's source, and say what learning from all of them takes.
+    """Read the first rows of the plan's source, and forecast the cost of learning from all.
 
     Raises
     ------
@@ -86,15 +86,15 @@ def forecast_of_source(
     plan = with_lam_path(source.plan, source.dataset.manifest)
     choice = choose_for_source(plan, source)
     plan = choice.plan(plan) if choice else plan
-    known = SourceProblem(plan, source)
-    solver = known.solver(plan.solver)  # type: ignore[arg-type]
-    most = require_buffers(known, solver)
+    planned = SourceProblem(plan, source)
+    solver = planned.solver(plan.solver)  # type: ignore[arg-type]
+    most = require_buffers(planned, solver)
     rows = source.first.position.rows
-    step_s = _seconds_per_row(known, solver, source)
-    seconds = None if source.endless else known.stats.n * max(step_s, read_s / rows)
+    step_s = _seconds_per_row(planned, solver, source)
+    seconds = None if source.endless else planned.stats.n * max(step_s, read_s / rows)
     forecast = SourceForecast(
-        **_numbers(plan, known, source),
-        state_bytes=known.taken(solver) - OVERHEAD_BYTES,
+        **_numbers(plan, planned, source),
+        state_bytes=planned.taken(solver) - OVERHEAD_BYTES,
         buffer_bytes=BUFFERS_AT_ONCE * source.most_in_buffer(most),
         overhead_bytes=OVERHEAD_BYTES,
         tried_rows=rows,
@@ -104,25 +104,25 @@ def forecast_of_source(
     return Foreseen(plan, choice, forecast, source.notes())
 
 
-def _numbers(plan: TrainingPlan, known: SourceProblem, source: OpenedSource) -> dict[str, Any]:
+def _numbers(plan: TrainingPlan, planned: SourceProblem, source: OpenedSource) -> dict[str, Any]:
     return {
-        "solver": plan.solver.kind, "loss": known.problem.loss.name, "lam": known.problem.lam,
-        "models": len(tasks_of(plan, known.rule, known.stats.n)), "n_rows": known.stats.n,
+        "solver": plan.solver.kind, "loss": planned.problem.loss.name, "lam": planned.problem.lam,
+        "models": len(tasks_of(plan, planned.rule, planned.stats.n)), "n_rows": planned.stats.n,
         "first_rows": source.first.position.rows, "whole": source.whole,
-        "n_features": known.stats.d, "columns_may_grow": source.may_grow,
+        "n_features": planned.stats.d, "columns_may_grow": source.may_grow,
         "bytes_to_read": source.bytes_to_read,
     }  # fmt: skip
 
 
-def _seconds_per_row(known: SourceProblem, solver: Solver, source: OpenedSource) -> float:
-    """Step the first rows, after a few that kernels and the first step are found on."""
+def _seconds_per_row(planned: SourceProblem, solver: Solver, source: OpenedSource) -> float:
+    """Step the first rows, after a few for compiling kernels and choosing the first step."""
     table, dataset = source.dataset.table, source.dataset
     order = np.random.default_rng(0).permutation(table.n_rows)
-    block = dataset_block(table, dataset, known.rule, order)
+    block = dataset_block(table, dataset, planned.rule, order)
     start = block._replace(order=block.order[:WARM_UP_ROWS])
-    walk, problem, stats = solver.program(0)[0], known.problem, known.stats
+    walk, problem, stats = solver.program(0)[0], planned.problem, planned.stats
     assert isinstance(walk, Walk), "a method of one pass walks"
-    in_place, state = known.in_place(solver), solver.init(problem, stats)
+    in_place, state = planned.in_place(solver), solver.init(problem, stats)
     state, _ = step_over(walk, problem, stats, [start], state, in_place=in_place)
     _, seconds = step_over(walk, problem, stats, [block], state, in_place=in_place)
     return seconds

@@ -1,4 +1,4 @@
-"""What a plan means on a source that is read once, by its first rows: problem, method, memory."""
+"""The job of a plan on a source that is read once, by its first rows: problem, method, memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from fewpass.solvers.protocol import ColumnMoments, ProblemStats, Solver
 from fewpass.solvers.registry import method_class
 
 BUFFERS_AT_ONCE = 3  # one stepped, one being made of pieces: these and the whole
-STATES_AT_ONCE = 5  # stepped, its copy inside a walk, and what a snapshot makes of it
+STATES_AT_ONCE = 5  # stepped, its copy inside a walk, and the copies of a snapshot
 LEAST_BYTES_PER_COLUMN = 16 * IN_PLACE  # of averaged SGD, where there is no memory for copies
 SUMS_AT_ONCE = 6  # of a column's two numbers: counted, with three buffers, as moments
 
@@ -52,22 +52,26 @@ def choose_for_source(plan: TrainingPlan, source: OpenedSource) -> MethodChoice 
 
 
 def source_job(plan: TrainingPlan, source: OpenedSource) -> tuple[Job, Solver]:
-    """Return what spans need, and the plan's method; BadInput where these do not fit.
+    """Return the job of spans, and the plan's method; BadInput where these do not fit.
 
     The job's rows come once: its stream is to be closed.
     """
-    known = SourceProblem(plan, source)
-    solver = known.solver(plan.solver)  # type: ignore[arg-type]
-    solver.init(known.problem, known.stats)  # refuses settings that do not fit
-    buffer_bytes = require_buffers(known, solver)
+    planned = SourceProblem(plan, source)
+    solver = planned.solver(plan.solver)  # type: ignore[arg-type]
+    solver.init(planned.problem, planned.stats)  # refuses settings that do not fit
+    buffer_bytes = require_buffers(planned, solver)
     if method_class(solver.kind).uses_moments:
         source.count_columns()
     rows = SourceRows(
-        source, known.rule, buffer_bytes, known.stats.d, partial(known.require_columns, solver)
+        source,
+        planned.rule,
+        buffer_bytes,
+        planned.stats.d,
+        partial(planned.require_columns, solver),
     )
     whole = WindowPlan(1, 1, 1, plan.seed)
     job = Job(
-        source.dataset, known.problem, known.stats, known.rule, whole, memory=plan.memory,
+        source.dataset, planned.problem, planned.stats, planned.rule, whole, memory=plan.memory,
         once=rows,
     )  # fmt: skip
     return job, solver
@@ -81,7 +85,7 @@ def source_warnings(plan: TrainingPlan, job: Job, source: OpenedSource) -> list[
 
 
 class SourceProblem:
-    """What a plan means on a source, by its first rows."""
+    """The problem of a plan on a source, by its first rows, and memory for it."""
 
     def __init__(self, plan: TrainingPlan, source: OpenedSource) -> None:
         self.plan, self._source, dataset = plan, source, source.dataset
@@ -107,7 +111,7 @@ class SourceProblem:
             )
 
     def _moments(self) -> ColumnMoments:
-        """Return the moments of the columns of the first rows: what steps begin with."""
+        """Return the moments of the columns of the first rows, which steps begin with."""
         return moments_of(self._source.count_columns(), self._source.first.position.rows)
 
     def solver(self, method: Method) -> Solver:
@@ -159,14 +163,14 @@ class SourceProblem:
             )
 
 
-def require_buffers(known: SourceProblem, solver: Solver) -> int:
+def require_buffers(planned: SourceProblem, solver: Solver) -> int:
     """Return the bytes of rows that a buffer may have; BadInput where none fits."""
-    size, plan = known.buffer_bytes(solver), known.plan
+    size, plan = planned.buffer_bytes(solver), planned.plan
     if size < 1:
         needed = plan.memory - BUFFERS_AT_ONCE * (size - (1 << 20))
         raise BadInput(
             f"A memory budget of {format_bytes(plan.memory)} is too small for {plan.solver.kind} "
-            f"on {known.stats.d:,} columns. Use `memory={-(-needed // 10**6)}MB` or more, or "
+            f"on {planned.stats.d:,} columns. Use `memory={-(-needed // 10**6)}MB` or more, or "
             "another `solver`."
         )
     return size

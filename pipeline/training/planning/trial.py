@@ -25,7 +25,7 @@ from fewpass.solvers.protocol import (
 )
 
 MOST_CHUNKS = 4
-WARM_UP_ROWS = 1000  # kernels compile and a first step is found on them, untimed
+WARM_UP_ROWS = 1000  # to compile kernels and choose a first step on, untimed
 TYPICAL_EPOCH = 1  # the first may begin in a way of its own
 
 
@@ -122,7 +122,9 @@ def step_over(
 
 
 def _add_up(what: Sum, at: object, job: Job, blocks: Sequence[Block]) -> tuple[object, float]:
-    if what.row_state == "none":  # where there is room, a gradient leaves its slopes
+    if (
+        what.row_state == "none"
+    ):  # where blocks have numbers per row, a gradient would write its slopes
         blocks = [block._replace(row_state=NO_NUMBERS) for block in blocks]
     began = time.perf_counter()
     part = add_up(what, job.problem, at, blocks)

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from fewpass.pipeline.budget import PROGRAM_BYTES
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.from_source import Buffer
 from fewpass.pipeline.rows.mixing import Mixing, advice
 from fewpass.pipeline.rows.running_moments import RunningMoments, Sums, likely_width
 from fewpass.pipeline.rows.scaling import Scaler, measured, resolved
 from fewpass.pipeline.rows.source_position import LeftOut, SourcePosition
-from fewpass.pipeline.rows.windows import OVERHEAD_BYTES
 from fewpass.pipeline.settings.formats import STANDARD_INPUT_WORDS
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
@@ -36,7 +36,6 @@ from fewpass.pipeline.tables.ingest.reading import (
 )
 from fewpass.pipeline.tables.ingest.target_map import LabelEncoder, TargetMap
 from fewpass.pipeline.tables.readers import Expected, open_source
-from fewpass.pipeline.tables.readers.room import Room
 from fewpass.pipeline.tables.readers.source import Source
 from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT, is_standard_input
 from fewpass.pipeline.tables.stream.held_out_rows import HeldOutRows
@@ -60,8 +59,6 @@ from fewpass.storage.objects import ArrayLayout
 from fewpass.storage.table import Table, concatenate, n_bytes, take
 
 FIRST_BYTES = 12 << 20  # of first rows: none is learnt from before
-FIRST_SHARE = 6  # of the memory, for the first rows: as they came, as they are learnt from, whole
-HELD_OUT_SHARE = 8  # of the memory, for rows that nothing is learnt from
 
 
 class RowsOfSource(MemoryDataset):
@@ -126,7 +123,7 @@ class FirstRows:
         self.threads = threads or len(os.sched_getaffinity(0))
         self.source = self._opened()
         self.names = hashed_names_of(self.source)
-        self.pieces = SourcePieces(self.source, self.threads, plan.memory - OVERHEAD_BYTES)
+        self.pieces = SourcePieces(self.source, self.threads, plan.budget)
         self._rest = iter(self.pieces)
         self._pieces: list[ParsedPiece] = []
         self.whole = False
@@ -135,11 +132,11 @@ class FirstRows:
         self.dataset = self._decide()
 
     def _opened(self) -> Source:
-        budget = Room(self.plan.memory, self.plan.memory - OVERHEAD_BYTES)
-        if budget.row <= 0:
+        budget = self.plan.budget
+        if budget.longest_row <= 0:
             raise BadInput(
                 f"A memory budget of {format_bytes(self.plan.memory)} is too small to read text "
-                f"by. Use more than {format_bytes(OVERHEAD_BYTES)} (`memory`)."
+                f"by. Use more than {format_bytes(PROGRAM_BYTES)} (`memory`)."
             )
         expected = Expected(room=budget)
         return laid_out(
@@ -247,7 +244,7 @@ class FirstRows:
 
     def _take_first(self) -> None:
         """Read enough rows; while they lie sorted, as many as fit."""
-        most = (self.plan.memory - OVERHEAD_BYTES) // FIRST_SHARE
+        most = self.plan.budget.first_rows
         size, mixing, last = 0, Mixing(), None
         for piece in self._rest:
             assert piece is not None, "nothing is passed over"
@@ -374,8 +371,7 @@ class FirstRows:
 def held_out_bytes(plan: TrainingPlan) -> int:
     """Return the bytes that held-out rows may take."""
     assert plan.source is not None, "the plan names a source"
-    holds_out = plan.source.test_fraction > 0.0
-    return (plan.memory - OVERHEAD_BYTES) // HELD_OUT_SHARE if holds_out else 0
+    return plan.budget.set_aside if plan.source.test_fraction > 0.0 else 0
 
 
 def with_whole_addresses(plan: TrainingPlan) -> TrainingPlan:

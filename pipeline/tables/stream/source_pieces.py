@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.from_source import Buffer
 from fewpass.pipeline.rows.mixing import Mixing
@@ -21,7 +22,7 @@ from fewpass.pipeline.rows.running_moments import RunningMoments, Sums
 from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.rows.source_position import LeftOut, SourcePosition
 from fewpass.pipeline.rows.targets import label_text, shown
-from fewpass.pipeline.tables.ingest.partition import PARTITION, PIECE_BYTES, PIECE_COPIES
+from fewpass.pipeline.tables.ingest.partition import PARTITION, PIECE_BYTES
 from fewpass.pipeline.tables.readers.as_written import labelled
 from fewpass.pipeline.tables.readers.source import Piece, Source
 from fewpass.pipeline.tables.stream.held_out_rows import HeldOutRows, with_skipped
@@ -32,7 +33,6 @@ from fewpass.storage.table import Table, concatenate, n_bytes, take
 STEADY_BYTES = 64 << 20  # of rows in a buffer where pieces are alike
 SECOND_BYTES = 20 << 20  # of rows in the second buffer; each one after it is twice as large, ...
 ALL = 1 << 60  # pieces: beyond the last
-TEXT_AND_ROWS = 3  # in units of a piece's bytes: read, parsed, cut to size
 
 
 class SourcePieces:
@@ -42,16 +42,16 @@ class SourcePieces:
     ----------
     source
         What is read.
-    threads, memory
-        Number of pieces parsed at a time, and bytes for them, about.
+    threads, budget
+        Number of pieces parsed at a time, and memory for them.
     """
 
-    def __init__(self, source: Source, threads: int, memory: int) -> None:
+    def __init__(self, source: Source, threads: int, budget: Budget) -> None:
         self.source, self._threads = source, threads
         self.passed_over = range(0)  # pieces that an earlier session learnt from
-        fits = memory // 4 // (PIECE_COPIES * PIECE_BYTES)
+        fits = budget.pieces // (Budget.piece * PIECE_BYTES)
         self.in_flight = max(1, min(fits, threads + 2))
-        self.n_bytes = self.in_flight * TEXT_AND_ROWS * PIECE_BYTES  # of memory that pieces take
+        self.n_bytes = self.in_flight * Budget.kept_piece * PIECE_BYTES
 
     def __iter__(self) -> Generator[ParsedPiece | None]:
         """Yield all pieces in turn; None for one that is passed over."""

@@ -9,15 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
+from fewpass.pipeline.budget import PROGRAM_BYTES, Budget
 from fewpass.pipeline.rows.buffers import dataset_block
 from fewpass.pipeline.rows.from_source import OpenedSource
-from fewpass.pipeline.rows.windows import OVERHEAD_BYTES
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.auto import MethodChoice
 from fewpass.pipeline.training.planning.lam_path import with_lam_path
 from fewpass.pipeline.training.planning.planned_problem import tasks_of
 from fewpass.pipeline.training.planning.source_job import (
-    BUFFERS_AT_ONCE,
     SourceProblem,
     choose_for_source,
     require_buffers,
@@ -94,9 +93,9 @@ def forecast_of_source(
     seconds = None if source.endless else planned.stats.n * max(step_s, read_s / rows)
     forecast = SourceForecast(
         **_numbers(plan, planned, source),
-        state_bytes=planned.taken(solver) - OVERHEAD_BYTES,
-        buffer_bytes=BUFFERS_AT_ONCE * source.most_in_buffer(most),
-        overhead_bytes=OVERHEAD_BYTES,
+        state_bytes=planned.taken(solver) - PROGRAM_BYTES,
+        buffer_bytes=Budget.buffers * source.most_in_buffer(most),
+        overhead_bytes=PROGRAM_BYTES,
         tried_rows=rows,
         seconds=seconds,
     )

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from functools import partial
 
+from fewpass.pipeline.budget import PROGRAM_BYTES, Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import return_freed_memory
 from fewpass.pipeline.rows.from_source import OpenedSource, SourceRows
 from fewpass.pipeline.rows.running_moments import moments_of
 from fewpass.pipeline.rows.targets import TargetRule, target_rule
 from fewpass.pipeline.rows.units import remedy, unlike_rows
-from fewpass.pipeline.rows.windows import OVERHEAD_BYTES, WindowPlan
+from fewpass.pipeline.rows.windows import WindowPlan
 from fewpass.pipeline.settings.methods import Auto, Method
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.training.planning.auto import MethodChoice, for_one_pass
 from fewpass.pipeline.training.planning.ill_conditioned import Columns, ill_conditioned
-from fewpass.pipeline.training.planning.job import IN_PLACE, solver_of
+from fewpass.pipeline.training.planning.job import solver_of
 from fewpass.pipeline.training.planning.planned_problem import (
     sampled_sigma_square,
     stats_of,
@@ -28,10 +29,9 @@ from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ColumnMoments, ProblemStats, Solver
 from fewpass.solvers.registry import method_class
 
-BUFFERS_AT_ONCE = 3  # one stepped, one being made of pieces: these and the whole
-STATES_AT_ONCE = 5  # stepped, its copy inside a walk, and the copies of a snapshot
-LEAST_BYTES_PER_COLUMN = 16 * IN_PLACE  # of averaged SGD, where there is no memory for copies
-SUMS_AT_ONCE = 6  # of a column's two numbers: counted, with three buffers, as moments
+LEAST_BYTES_PER_COLUMN = (
+    16 * Budget.in_place
+)  # of averaged SGD, where there is no memory for copies
 
 
 def choose_for_source(plan: TrainingPlan, source: OpenedSource) -> MethodChoice | None:
@@ -102,7 +102,7 @@ class SourceProblem:
 
     def _require_memory(self, d: int) -> None:
         """Refuse columns that fit no method, before the first array of them is made."""
-        least = LEAST_BYTES_PER_COLUMN * d + OVERHEAD_BYTES
+        least = LEAST_BYTES_PER_COLUMN * d + PROGRAM_BYTES
         if least >= self.plan.memory:
             raise BadInput(
                 f"A memory budget of {format_bytes(self.plan.memory)} is too small for {d:,} "
@@ -128,7 +128,7 @@ class SourceProblem:
 
     def buffer_bytes(self, solver: Solver) -> int:
         """Return the bytes of rows that a buffer may have; below 1 where none fits."""
-        return (self.plan.memory - self.taken(solver)) // BUFFERS_AT_ONCE
+        return (self.plan.memory - self.taken(solver)) // Budget.buffers
 
     def taken(self, solver: Solver) -> int:
         """Return the bytes that a method's states and all but the buffers take.
@@ -136,20 +136,21 @@ class SourceProblem:
         Where copies do not fit of a state from which weights are read by column, and nobody asks
         for it at the end, it is reckoned without.
         """
-        return self._taken_with(IN_PLACE if self.in_place(solver) else STATES_AT_ONCE, solver)
+        states = Budget.in_place if self.in_place(solver) else Budget.source_states
+        return self._taken_with(states, solver)
 
     def in_place(self, solver: Solver) -> bool:
         """Say whether a method's one state is stepped as it is, and never copied."""
         if not solver.by_column or self.plan.calibrate:
             return False
-        return self._taken_with(STATES_AT_ONCE, solver) >= self.plan.memory
+        return self._taken_with(Budget.source_states, solver) >= self.plan.memory
 
     def _taken_with(self, states: int, solver: Solver) -> int:
         """Return the same for a number of states at once."""
         taken = states * solver.state_bytes(self.problem, self.stats)
         if method_class(solver.kind).uses_moments:
-            taken += SUMS_AT_ONCE * self.stats.d * 16
-        return taken + self._source.reserved_bytes + OVERHEAD_BYTES
+            taken += Budget.sums * self.stats.d * 16
+        return taken + self._source.reserved_bytes + PROGRAM_BYTES
 
     def require_columns(self, solver: Solver, d: int) -> None:
         """Count on states of d columns from now on; BadInput where they do not fit."""
@@ -167,7 +168,7 @@ def require_buffers(planned: SourceProblem, solver: Solver) -> int:
     """Return the bytes of rows that a buffer may have; BadInput where none fits."""
     size, plan = planned.buffer_bytes(solver), planned.plan
     if size < 1:
-        needed = plan.memory - BUFFERS_AT_ONCE * (size - (1 << 20))
+        needed = plan.memory - Budget.buffers * (size - (1 << 20))
         raise BadInput(
             f"A memory budget of {format_bytes(plan.memory)} is too small for {plan.solver.kind} "
             f"on {planned.stats.d:,} columns. Use `memory={-(-needed // 10**6)}MB` or more, or "

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from fewpass.pipeline.rows.windows import OVERHEAD_BYTES
+from fewpass.pipeline.budget import PROGRAM_BYTES
 from fewpass.pipeline.tables.stream import first_rows, source_pieces
 from fewpass.pipeline.tables.stream.source_pieces import STEADY_BYTES
 from fewpass.pipeline.tables.stream.sources import read_first_rows
@@ -59,7 +59,7 @@ def test_memory_is_the_states_and_three_buffers(source):
         plan_of(source, {"options": {"n_features": 100_060}}), read_first_rows
     ).forecast
     assert wide.state_bytes - narrow.state_bytes == 80 * 100_000
-    room = 160_000_000 - wide.state_bytes - OVERHEAD_BYTES
+    room = 160_000_000 - wide.state_bytes - PROGRAM_BYTES
     assert wide.buffer_bytes == pytest.approx(min(room, 3 * STEADY_BYTES), abs=3)
 
 

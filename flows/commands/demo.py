@@ -1,4 +1,5 @@
 """`fewpass demo`: the whole job on data made on the spot, explained on the way."""
+# ruff: noqa: PLC0415
 
 from __future__ import annotations
 
@@ -6,33 +7,26 @@ import json
 import shutil
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from fewpass.flows.display.bars import work_display
-from fewpass.flows.display.console import Terminal, columns_table, format_seconds
-from fewpass.flows.display.log_lines import GrowingIntervals
+from fewpass.flows.commands.evaluating import evaluate_shown
+from fewpass.flows.commands.ingesting import ingest_shown
+from fewpass.flows.commands.training import certificate_sentence, train_shown
+from fewpass.flows.commands.weights import weights_table
 from fewpass.flows.errors import BadPlace
-from fewpass.flows.ingesting import ingest_shown
-from fewpass.flows.options import Output, Where
-from fewpass.flows.reporting import write_page
-from fewpass.flows.scoring import evaluate_shown
-from fewpass.flows.settings import checked
-from fewpass.flows.training import certificate_sentence, train_shown
-from fewpass.flows.weights import weights_table
-from fewpass.pipeline.clicks import ClickFile, columns_for, write_clicks
-from fewpass.pipeline.memory import peak_memory_bytes, release_freed_memory
-from fewpass.pipeline.reporting.largest_weights import largest_weights
-from fewpass.pipeline.runs.model import load_model
-from fewpass.pipeline.runs.outcome import TrainingResult
-from fewpass.pipeline.runs.run_folder import RunFolder
-from fewpass.pipeline.scoring.evaluate import Evaluation
+from fewpass.flows.options import OUTPUT, WHERE, Output, whole
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes, parse_bytes
-from fewpass.pipeline.tables.ingest.result import IngestResult
-from fewpass.pipeline.visits import write_visits
 from fewpass.storage.kinds import command
+
+if TYPE_CHECKING:
+    from fewpass.flows.display.console import Terminal
+    from fewpass.pipeline.clicks import ClickFile
+    from fewpass.pipeline.runs.outcome import TrainingResult
+    from fewpass.pipeline.scoring.evaluate import Evaluation
+    from fewpass.pipeline.tables.ingest.result import IngestResult
 
 TEST_FRACTION = 0.1
 LAM = "100/n"
@@ -45,6 +39,8 @@ class Demo:
     """The steps, and where they put things."""
 
     def __init__(self, terminal: Terminal, folder: Path, size: int, memory: str, seed: int) -> None:
+        from fewpass.pipeline.clicks import columns_for
+
         self.terminal, self.folder = terminal, folder
         self.size, self.memory, self.seed = size, memory, seed
         self.columns = columns_for(size, parse_bytes(memory))
@@ -69,6 +65,11 @@ class Demo:
 
     def write(self) -> ClickFile:
         """Make the text."""
+        from fewpass.flows.display.bars import work_display
+        from fewpass.flows.display.console import format_seconds
+        from fewpass.flows.display.log_lines import GrowingIntervals
+        from fewpass.pipeline.clicks import write_clicks
+
         self._head(
             "1. A log of clicks",
             f"Writing {format_bytes(self.size)} of text, one line for each time an ad was shown: "
@@ -92,6 +93,8 @@ class Demo:
         return made
 
     def _hashed_to_fewer(self) -> str:
+        from fewpass.pipeline.clicks import columns_for
+
         usual = columns_for(self.size)
         if self.columns == usual:
             return ""
@@ -102,10 +105,12 @@ class Demo:
 
     def ingest_plan(self, columns: int) -> IngestPlan:
         """Return what the ingest is asked to do."""
+        from fewpass.flows.settings import checked
+
         wanted = {
             "sources": (str(self.clicks),),
             "dataset": str(self.dataset),
-            "options": {"n_features": columns},
+            "n_features": columns,
             "test_fraction": TEST_FRACTION,
             "memory": self.memory,
         }
@@ -113,6 +118,8 @@ class Demo:
 
     def ingest(self, made: ClickFile) -> IngestResult:
         """Make the data sets."""
+        from fewpass.flows.display.console import format_seconds
+
         self._head(
             "2. Ingest",
             f"Reading the text once and storing its rows in random order, in compressed chunks "
@@ -141,6 +148,9 @@ class Demo:
 
     def train(self) -> TrainingResult:
         """Train in one pass."""
+        from fewpass.flows.display.console import format_seconds
+        from fewpass.flows.settings import checked
+
         self._head(
             "3. Train, in one pass",
             "Every row is read from disk, used for one step, and dropped. Step sizes are found "
@@ -169,7 +179,7 @@ class Demo:
             "How good is the model on rows it has never seen?",
             command("evaluate", str(self.run), str(self.test)),
         )
-        found = evaluate_shown(self.terminal, str(self.run), str(self.test), None, Where())
+        found = evaluate_shown(self.terminal, str(self.run), str(self.test))
         assert found.error is not None, "clicks are labels"
         self.terminal.say(
             f"{found.rows:,} held-out rows: loss {found.loss:.4f}, error {found.error:.2%}, "
@@ -179,17 +189,27 @@ class Demo:
 
     def report(self) -> str:
         """Make the page; return where it lies."""
+        from fewpass.flows.reporting import write_page
+        from fewpass.pipeline.runs.run_folder import RunFolder
+
         self._head(
             "5. A page to look at",
             "Figures and curves for the held-out rows, the largest weights, the times.",
             command("report", str(self.run), "--html"),
         )
-        page = write_page(self.terminal, RunFolder(str(self.run)), None, Where())
+        page = write_page(self.terminal, RunFolder(str(self.run)), None, WHERE)
         self.terminal.say(page)
         return page
 
     def raw_table(self) -> TrainingResult:
         """From words, dates and gaps to a model, and back to names."""
+        from fewpass.flows.display.console import columns_table
+        from fewpass.flows.settings import checked
+        from fewpass.pipeline.reporting.largest_weights import largest_weights
+        from fewpass.pipeline.runs.model import load_model
+        from fewpass.pipeline.runs.run_folder import RunFolder
+        from fewpass.pipeline.visits import write_visits
+
         self._head(
             "6. A table with words, dates and gaps",
             "The same with an ordinary CSV. A sample of the rows decides what each column contains "
@@ -200,9 +220,14 @@ class Demo:
             ),
         )
         write_visits(self.visits, max(2_000, min(VISITS, self.size // 1_000)), self.seed)
-        options = {"label": "bought", "drop": ("visit",)}
-        wanted = {"sources": (str(self.visits),), "dataset": str(self.table), "options": options}
-        made = ingest_shown(self.terminal, checked(IngestPlan, wanted | {"memory": self.memory}))
+        wanted = {
+            "sources": (str(self.visits),),
+            "dataset": str(self.table),
+            "label": "bought",
+            "drop": ("visit",),
+            "memory": self.memory,
+        }
+        made = ingest_shown(self.terminal, checked(IngestPlan, wanted))
         self.terminal.show(columns_table(dict(made.encoded)))
         self.terminal.command(
             command("train", str(self.table), str(self.table_run), "--tol", "1e-4")
@@ -218,6 +243,8 @@ class Demo:
 
     def _head(self, title: str, text: str, command: str = "") -> None:
         """Say what comes next, and begin it without what the step before has left in memory."""
+        from fewpass.pipeline.memory import release_freed_memory
+
         release_freed_memory()
         self.terminal.say()
         self.terminal.say(title, style="bold")
@@ -227,21 +254,44 @@ class Demo:
             self.terminal.command(command)
 
 
-def run_demo(folder: str, size: str, memory: str, seed: int, output: Output) -> int:
-    """Do the whole job, and tell where everything lies."""
+def demo(
+    folder: str = "demo-output",
+    /,
+    *,
+    size: str = "600MB",
+    memory: str = "256MB",
+    seed: Annotated[int, whole(0)] = 0,
+    output: Output = OUTPUT,
+) -> int:
+    """Go through a whole job on generated data larger than the memory limit.
+
+    Parameters
+    ----------
+    folder
+        Folder for everything that is made [default: demo-output].
+    size
+        Size of the text to make and ingest [default: 600MB].
+    memory
+        Memory limit, in addition to what the libraries take [default: 256MB].
+    seed
+        Seed of all randomness [default: 0].
+    """
+    from fewpass.flows.display.console import Terminal
+    from fewpass.pipeline.memory import peak_memory_bytes
+
     terminal = Terminal(output)
     began = time.perf_counter()
-    demo = Demo(terminal, Path(folder), parse_bytes(size), memory, seed)
-    demo.ingest_plan(demo.columns)  # refuses what cannot work before it takes time
-    demo.clear()
-    made = demo.write()
-    ingested = demo.ingest(made)
-    trained = demo.train()
-    evaluated = demo.evaluate()
-    page = demo.report()
-    demo.raw_table()
+    job = Demo(terminal, Path(folder), parse_bytes(size), memory, seed)
+    job.ingest_plan(job.columns)  # refuses what cannot work before it takes time
+    job.clear()
+    made = job.write()
+    ingested = job.ingest(made)
+    trained = job.train()
+    evaluated = job.evaluate()
+    page = job.report()
+    job.raw_table()
     facts = {
-        "folder": str(demo.folder.absolute()),
+        "folder": str(job.folder.absolute()),
         "text_bytes": made.bytes,
         "clicked": made.clicks / made.rows,
         "dataset": ingested.dataset,
@@ -259,11 +309,13 @@ def run_demo(folder: str, size: str, memory: str, seed: int, output: Output) -> 
         "peak_memory_bytes": peak_memory_bytes(),
     }
     terminal.say()
-    terminal.result(facts, _ending(demo, facts))
+    terminal.result(facts, _ending(job, facts))
     return 0
 
 
 def _ending(demo: Demo, facts: dict[str, Any]) -> str:
+    from fewpass.flows.display.console import format_seconds
+
     dataset, run, test = str(demo.dataset), str(demo.run), str(demo.test)
     sure = ("--lam", "1e-3", "--passes", "5", "--certify")
     return f"""\

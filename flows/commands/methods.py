@@ -1,32 +1,43 @@
 """`fewpass methods`: what each method is, needs and can be told, out of its own class."""
 
+# ruff: noqa: PLC0415
+
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Group
-from rich.table import Table
-
-from fewpass.flows.display.console import Terminal
 from fewpass.flows.display.printing import printable
-from fewpass.flows.options import Output
+from fewpass.flows.options import OUTPUT, Method, Output
 from fewpass.pipeline.settings.methods import settings_class
 from fewpass.solvers.registry import METHODS, WANTED
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 AUTO = "auto: chosen from what is asked for and what ingest measured; the default"
 LOSSES = {"any": "any", "smooth": "smooth ones"}
 
 
-def run_methods(name: str | None, output: Output) -> int:
-    """Tell all methods in a line each, as for auto, which is any of them, or everything of one."""
+def methods(name: Method | None = None, /, *, output: Output = OUTPUT) -> int:
+    """List the training methods, or show what one of them needs and its settings.
+
+    Parameters
+    ----------
+    name
+        Word of a method, as --solver takes it.
+    """
+    from rich.console import Group
+
+    from fewpass.flows.display.console import Terminal
+
     terminal = Terminal(output)
     if name is None or name == "auto":
         facts = {kind: first_line(kind) for kind in METHODS}
         terminal.result({"methods": facts}, Group(*_overview(facts)))
     else:
-        facts_of_one = described(name)
-        terminal.result(facts_of_one, Group(*_page(facts_of_one)))
+        one = described(name)
+        terminal.result(one, Group(*_page(one)))
     return 0
 
 
@@ -61,9 +72,11 @@ def described(kind: str) -> dict[str, Any]:
 def _overview(facts: dict[str, str]) -> Iterator[Any]:
     yield _paragraph(AUTO)
     left = [kind for kind in facts if not any(kind in kinds for kinds in WANTED.values())]
+    from fewpass.flows.display.console import titled_table
+
     groups = WANTED | ({"Others": tuple(left)} if left else {})
     for title, kinds in groups.items():
-        table = Table(title=title, title_justify="left", title_style="bold", box=None)
+        table = titled_table(title)
         table.show_header = False
         table.add_column(style="cyan", no_wrap=True, min_width=8)
         table.add_column()
@@ -74,12 +87,15 @@ def _overview(facts: dict[str, str]) -> Iterator[Any]:
 
 
 def _page(facts: dict[str, Any]) -> Iterator[Any]:
+    from fewpass.flows.display.console import titled_table
+
     first, _, rest = (facts["what"] or "").partition("\n\n")
     yield _paragraph(f"{facts['method']}: {' '.join(first.split())}")
     for paragraph in rest.split("\n\n"):
         if paragraph.strip():
             yield _paragraph(" ".join(paragraph.split()))
-    needs = Table(box=None, show_header=False)
+    needs = titled_table()
+    needs.show_header = False
     needs.add_column(style="cyan", no_wrap=True)
     needs.add_column()
     most = facts["most_columns"]
@@ -96,15 +112,17 @@ def _page(facts: dict[str, Any]) -> Iterator[Any]:
 
 def _paragraph(text: str) -> Table:
     """Break a text where the terminal ends: results are not, for those who read them by line."""
+    from rich.table import Table
+
     shown = Table.grid()
     shown.add_row(printable(text))
     return shown
 
 
 def _settings(settings: list[dict[str, Any]]) -> Table:
-    table = Table(
-        title="Settings: --set NAME=VALUE", title_justify="left", title_style="bold", box=None
-    )
+    from fewpass.flows.display.console import titled_table
+
+    table = titled_table("Settings: --set NAME=VALUE")
     table.add_column("name", style="cyan", no_wrap=True)
     table.add_column("default", no_wrap=True)
     table.add_column("")

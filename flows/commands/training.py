@@ -1,4 +1,5 @@
 """`fewpass train` and `fewpass resume`."""
+# ruff: noqa: PLC0415
 
 from __future__ import annotations
 
@@ -7,60 +8,38 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from rich.console import Group, RenderableType
-from rich.table import Table
-
-from fewpass.flows.cluster import engine_for_training
-from fewpass.flows.display.console import (
-    Terminal,
-    as_fixed,
-    columns_table,
-    facts_table,
-    format_seconds,
-    or_dash,
-    passes_and_rows,
-)
-from fewpass.flows.display.pass_lines import display
-from fewpass.flows.errors import ToleranceMissed
-from fewpass.flows.interrupts import stopping
 from fewpass.flows.options import (
-    READING,
-    STRAIGHT,
+    OUTPUT,
+    PLAN_SOURCE,
+    TRAINING,
+    WHERE,
     Output,
     PlanSource,
-    Reading,
-    Straight,
-    Training,
+    RequireTol,
+    TrainingOptions,
     Where,
     given,
 )
-from fewpass.flows.settings import (
-    as_toml,
-    as_values,
-    checked,
-    execution,
-    source_options,
-    training_settings,
-)
-from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.executors.executor import Executor
-from fewpass.pipeline.runs.outcome import TrainingResult
-from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.flows.outcomes import require_convergence, require_tolerance
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.settings.schema import settings
+from fewpass.pipeline.settings.source_reading import SourceReading
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.tables.stream.sources import is_source, read_first_rows
-from fewpass.pipeline.training.missed import Prover, goes_by_gradients, other_prover, what_helps
-from fewpass.pipeline.training.planning.problem import loss_of
-from fewpass.pipeline.training.training_run import TrainingRun
-from fewpass.solvers.kernels.compiling import Compiling
-from fewpass.solvers.registry import method_class
-from fewpass.storage.dataset import Dataset
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from fewpass.flows.display.console import Terminal
+    from fewpass.pipeline.executors.executor import Executor
+    from fewpass.pipeline.runs.outcome import TrainingResult
     from fewpass.pipeline.training.bursts import FeatureResult
+    from fewpass.pipeline.training.missed import Prover
+    from fewpass.pipeline.training.training_run import TrainingRun
+
+    Begin = Callable[[Executor], TrainingRun]
 
 CANDIDATE_STYLES = {"error": ".2%", "objective": ".6g", "gap": ".2e"}
 
@@ -74,29 +53,44 @@ BY_GRADIENTS = (
     "`solver=psdca` lags less."
 )
 
-Begin = Callable[[Executor], TrainingRun]
 
-
-def run_train(
+def train(
     dataset: str,
     run: str,
-    training: Training,
-    where: Where,
-    plan_source: PlanSource,
-    output: Output,
-    reading: Reading = READING,
-    straight: Straight = STRAIGHT,
+    /,
     *,
-    require_tol: bool = False,
+    training: TrainingOptions = TRAINING,
+    plan_source: PlanSource = PLAN_SOURCE,
+    require_tol: RequireTol = False,
+    output: Output = OUTPUT,
 ) -> int:
-    """Train as the options say, and report."""
-    terminal = Terminal(output)
-    words = straight_words(dataset, reading, straight)
-    if words is not None and "keep" in words:
-        dataset, words = _kept(terminal, dataset, words, training), None
-    plan, place = training_settings(dataset, training, where, plan_source, words)
+    """Train a model on a data set, in one pass or to a tolerance (--tol).
+
+    Instead of a data set, it also takes what ingest reads (a file, a folder, a glob, an address;
+    standard input is -), and then learns from the rows in one pass without storing them.
+
+    If a training was interrupted, the same command continues it; a finished one is left alone.
+
+    Parameters
+    ----------
+    dataset
+        Data set made by ingest, or a source of rows.
+    run
+        Folder or address for the run: its plan, snapshots and log.
+    require_tol
+        Exit with 1 if the tolerance was missed; the model is kept all the same.
+    """
+    from fewpass.flows.display.console import Terminal
+    from fewpass.flows.settings import as_toml, training_settings
+    from fewpass.pipeline.settings.schema import flat
+    from fewpass.pipeline.tables.stream.sources import is_source
+
+    terminal, from_source = Terminal(output), is_source(dataset)
+    if from_source and training.keep is not None:
+        dataset, training, from_source = *_stored(terminal, dataset, training), False
+    plan, place = training_settings(dataset, training, plan_source, is_source=from_source)
     if plan_source.dry_run:
-        terminal.result(as_values(plan, place), as_toml(plan, place))
+        terminal.result(flat(plan, place), as_toml(plan, place))
         return 0
     require_tolerance(plan, asked=require_tol)
     terminal.plan(as_toml(plan, place))
@@ -104,70 +98,62 @@ def run_train(
     return _report(terminal, result, plan, require_tol=require_tol)
 
 
-def straight_words(dataset: str, reading: Reading, straight: Straight) -> dict[str, Any] | None:
-    """Return how a source is to be read; None where `dataset` is a data set.
+def _stored(
+    terminal: Terminal, source: str, training: TrainingOptions
+) -> tuple[str, TrainingOptions]:
+    """Ingest a source into the data set that is to be kept; return where, and the options left."""
+    from fewpass.flows.commands.ingesting import ingest_shown, show_columns
+    from fewpass.flows.settings import checked
 
-    BadInput where options for reading go with a data set.
-    """
-    words = given(reading) | given(straight)
-    if is_source(dataset):
-        return words
-    if words:
-        told = ", ".join(f"`{name}`" for name in sorted(words))
-        raise BadInput(
-            f"{dataset} is no source, and {told} would say how one is read. Leave it out, or name "
-            "a file."
-        )
-    return None
-
-
-def _kept(terminal: Terminal, source: str, words: dict[str, Any], training: Training) -> str:
-    """Ingest a source into the data set that is to be kept, and return where that lies."""
-    from fewpass.flows.ingesting import ingest_shown, show_columns  # noqa: PLC0415 - only here
-
-    keep = words.pop("keep")
-    options = {name: words.pop(name) for name in SourceOptions.model_fields if name in words}
+    words = given(training)
+    kept = words.pop("keep")
     words.pop("expected_rows", None)
-    shared = {name: getattr(training, name) for name in ("memory", "seed")}
-    words |= {name: value for name, value in shared.items() if value is not None}
-    words |= {"sources": (source,), "dataset": keep, "options": source_options(options)}
-    result = ingest_shown(terminal, checked(IngestPlan, words))
+    reading = {name: words.pop(name) for name in settings(SourceReading) if name in words}
+    shared = {name: words[name] for name in ("memory", "seed") if name in words}
+    places = {"sources": (source,), "dataset": kept}
+    result = ingest_shown(terminal, checked(IngestPlan, reading | shared | places))
     show_columns(terminal, result)
-    return result.dataset
+    return result.dataset, TrainingOptions(**words)
 
 
-def run_resume(run: str, where: Where, output: Output, *, require_tol: bool = False) -> int:
-    """Continue a run, and report."""
+def resume(
+    run: str,
+    /,
+    *,
+    where: Where = WHERE,
+    require_tol: RequireTol = False,
+    output: Output = OUTPUT,
+) -> int:
+    """Continue a training that was interrupted; the model will be the same, bit for bit.
+
+    Parameters
+    ----------
+    run
+        Folder or address of the run.
+    require_tol
+        Exit with 1 when the tolerance was missed; the model is there all the same.
+    """
+    from fewpass.flows.display.console import Terminal
+    from fewpass.flows.settings import checked
+    from fewpass.pipeline.runs.run_folder import RunFolder
+    from fewpass.pipeline.tables.stream.sources import read_first_rows
+    from fewpass.pipeline.training.training_run import TrainingRun
+
     terminal, plan = Terminal(output), RunFolder(run).record().plan
     require_tolerance(plan, asked=require_tol)
+    place = checked(Execution, given(where))
     begin = partial(TrainingRun.resume, run, open_source=read_first_rows)
-    result = _follow(terminal, plan, execution(where), begin)
+    result = _follow(terminal, plan, place, begin)
     return _report(terminal, result, plan, require_tol=require_tol)
-
-
-def require_tolerance(plan: TrainingPlan, *, asked: bool) -> None:
-    """Refuse to require a tolerance that the plan does not have."""
-    if asked and plan.tol is None:
-        raise BadInput(
-            "require_tol is set, but the plan asks for no tolerance. Give --tol, or leave "
-            "--require-tol out."
-        )
-
-
-def require_convergence(result: TrainingResult, plan: TrainingPlan) -> None:
-    """Raise ToleranceMissed where a tolerance was asked for and missed."""
-    if result.converged is False:
-        prover = other_prover(plan, result.solver)
-        raise ToleranceMissed(
-            f"{result.convergence.sentence(result.passes)} The model is in {result.run}. "
-            f"{what_helps(result, prover)}"
-        )
 
 
 def train_shown(
     terminal: Terminal, plan: TrainingPlan, run: str, place: Execution
 ) -> TrainingResult:
     """Train with a live display."""
+    from fewpass.pipeline.tables.stream.sources import read_first_rows
+    from fewpass.pipeline.training.training_run import TrainingRun
+
     begin = partial(TrainingRun.start, plan, run, open_source=read_first_rows)
     return _follow(terminal, plan, place, begin)
 
@@ -175,6 +161,11 @@ def train_shown(
 def _follow(
     terminal: Terminal, plan: TrainingPlan, place: Execution, begin: Begin
 ) -> TrainingResult:
+    from fewpass.flows.cluster import engine_for_training
+    from fewpass.flows.display.pass_lines import display
+    from fewpass.flows.interrupts import stopping
+    from fewpass.solvers.kernels.compiling import Compiling
+
     at_work = plan  # until a method is chosen
     with stopping(terminal) as asked:
         with (
@@ -201,6 +192,9 @@ def _follow(
 
 def _say_compiling(terminal: Terminal, plan: TrainingPlan) -> None:
     """Say what is waited for the first time that a machine trains so."""
+    from fewpass.pipeline.training.planning.problem import loss_of
+    from fewpass.storage.dataset import Dataset
+
     said = [] if plan.solver.kind == "auto" else [plan.solver.kind]
     if plan.source is None:
         known = Dataset.open(plan.dataset).manifest
@@ -215,7 +209,12 @@ def _say_compiling(terminal: Terminal, plan: TrainingPlan) -> None:
 def _report(
     terminal: Terminal, result: TrainingResult, plan: TrainingPlan, *, require_tol: bool
 ) -> int:
-    """Print what came out; ToleranceMissed where it is not what is required."""
+    """Print the result; ToleranceMissed where it is not what is required."""
+    from rich.console import Group
+
+    from fewpass.flows.display.console import columns_table, facts_table
+    from fewpass.pipeline.training.missed import other_prover, what_helps
+
     shown: list[RenderableType] = [columns_table(result.encoded)] if result.encoded else []
     shown.append(facts_table("Run", _shown(result)))
     if result.candidates:
@@ -242,7 +241,9 @@ def _report(
 
 def candidate_table(result: TrainingResult) -> Table:
     """Lay out what became of every lam, the one that was chosen marked."""
-    table = Table(title="On held-out rows", title_justify="left", title_style="bold", box=None)
+    from fewpass.flows.display.console import as_fixed, or_dash, titled_table
+
+    table = titled_table("On held-out rows")
     for name in ("lam", "loss", "error", "objective", "above\noptimum", ""):
         table.add_column(name, justify="right", no_wrap=True)
     for found in result.candidates:
@@ -256,6 +257,9 @@ def candidate_table(result: TrainingResult) -> Table:
 
 
 def _shown(result: TrainingResult) -> dict[str, Any]:
+    from fewpass.flows.display.console import format_seconds, passes_and_rows
+    from fewpass.solvers.registry import method_class
+
     by_features = {}
     if method_class(result.solver).goal == "steps":  # its engine is imported for it alone
         by_features = _shown_features(cast("FeatureResult", result))
@@ -301,6 +305,8 @@ def _shown_features(result: FeatureResult) -> dict[str, Any]:
 
 def held_out_sentence(result: TrainingResult) -> str:
     """Say which model was kept by its held-out loss, and whether that ended the training."""
+    from fewpass.flows.display.console import as_fixed
+
     (kept,) = result.candidates
     ended = "Stopped early" if result.stopped_early else "Ended"
     return (
@@ -317,6 +323,8 @@ def proves_nothing(result: TrainingResult) -> bool:
 
 def certificate_sentence(result: TrainingResult, prover: Prover | None) -> str:
     """Say how far from the best possible model this one can be."""
+    from fewpass.pipeline.training.missed import goes_by_gradients
+
     if result.certificate is None or result.objective is None:
         return "Certificate: not computed (--certify pays one more pass for it)."
     if proves_nothing(result):

@@ -1,35 +1,33 @@
-"""`fewpass ingest`."""
+"""`fewpass ingest` and `fewpass columns`."""
+# ruff: noqa: PLC0415
 
 from __future__ import annotations
 
 import signal
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from fewpass.flows.display.bars import work_display
-from fewpass.flows.display.console import Terminal, columns_table, facts_table, format_seconds
-from fewpass.flows.display.ingest_progress import ingest_display
+from cyclopts import Parameter
+
 from fewpass.flows.display.printing import printable
-from fewpass.flows.errors import Interrupted
+from fewpass.flows.errors import Interrupted, UsageError
 from fewpass.flows.flags import in_flags
-from fewpass.flows.options import Ingest, Output, PlanSource, Reading
-from fewpass.flows.settings import as_toml, as_values, ingest_settings
-from fewpass.pipeline.matching import left_out_sentence
-from fewpass.pipeline.memory import peak_memory_bytes
-from fewpass.pipeline.rows.targets import label_text
+from fewpass.flows.options import (
+    INGEST,
+    OUTPUT,
+    PLAN_SOURCE,
+    IngestOptions,
+    Output,
+    PlanSource,
+)
+from fewpass.flows.outcomes import ingest_facts
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.sizes import format_bytes, parse_bytes
-from fewpass.pipeline.tables.ingest.phases import ingest
-from fewpass.pipeline.tables.ingest.reading import first_look
-from fewpass.pipeline.tables.ingest.result import IngestResult
-from fewpass.pipeline.tables.ingest.work_dir import is_partitioned
-from fewpass.solvers.kernels.compiling import Compiling
-from fewpass.storage.column_copy import copy_folder
-from fewpass.storage.column_copy_writer import write_columns
-from fewpass.storage.dataset import Dataset
-from fewpass.storage.folder import Folder
-from fewpass.storage.manifest import KEY as MANIFEST
+
+if TYPE_CHECKING:
+    from fewpass.flows.display.console import Terminal
+    from fewpass.pipeline.tables.ingest.result import IngestResult
 
 A_WHILE_S = 2.0  # of compiling, after which people wonder
 COMPILING = "Compiling kernels: this is done once on a machine."
@@ -37,23 +35,41 @@ LABELS_SHOWN = 10
 SKIPPED_SHOWN = 10
 
 
-def run_ingest(
-    sources: Sequence[str],
-    dataset: str,
-    options: Ingest,
-    reading: Reading,
-    plan_source: PlanSource,
-    output: Output,
+def ingest(
+    source: str,
+    /,
+    *paths: Annotated[str, Parameter(name="DATASET")],
+    ingest: IngestOptions = INGEST,
+    plan_source: PlanSource = PLAN_SOURCE,
+    output: Output = OUTPUT,
 ) -> int:
-    """Ingest as the options say, and report."""
-    terminal = Terminal(output)
-    plan = ingest_settings(sources, dataset, options, reading, plan_source)
+    """Read a table, text or arrays into a data set: rows in random order, with checksums.
+
+    Reads CSV, Parquet, JSON lines, Arrow, ARFF, LIBSVM, Vowpal Wabbit, NPY and NPZ files, plain or
+    compressed, within a memory limit.  If it is killed, run the same command again to finish.
+
+    Parameters
+    ----------
+    source
+        File, glob or address to read; more may follow.
+    paths
+        After the sources, the folder or address of the data set to make.
+    """
+    if not paths:
+        raise UsageError("ingest needs a source and, last, the data set to make of it.")
+    from fewpass.flows.display.console import Terminal, facts_table
+    from fewpass.flows.settings import as_toml, ingest_settings
+    from fewpass.pipeline.settings.schema import flat
+    from fewpass.pipeline.tables.ingest.reading import first_look
+
+    terminal, (*more, dataset) = Terminal(output), paths
+    plan = ingest_settings((source, *more), dataset, ingest, plan_source)
     if plan_source.dry_run:
-        found = first_look(plan)
-        column = {"column": found.kinds or plan.options.column}
+        seen = first_look(plan)
+        column = {"column": seen.kinds or plan.options.column}
         plan = plan.model_copy(update={"options": plan.options.model_copy(update=column)})
-        remarks = "".join(f"# {in_flags(printable(note))}\n" for note in found.notes)
-        terminal.result(as_values(plan), remarks + as_toml(plan))
+        remarks = "".join(f"# {in_flags(printable(note))}\n" for note in seen.notes)
+        terminal.result(flat(plan), remarks + as_toml(plan))
         return 0
     terminal.plan(as_toml(plan))
     result = ingest_shown(terminal, plan)
@@ -62,8 +78,26 @@ def run_ingest(
     return 0
 
 
-def run_columns(dataset: str, memory: str, output: Output) -> int:
-    """Make a data set's column copy, and report."""
+def columns(dataset: str, /, *, memory: str = "1GiB", output: Output = OUTPUT) -> int:
+    """Store a data set by column as well, in files that --solver simba maps.
+
+    The copy lies in DATASET/by-column, uncompressed, by row and by column.  Killed half-way, it
+    leaves nothing that looks complete.
+
+    Parameters
+    ----------
+    dataset
+        Data set made by ingest, on this machine.
+    memory
+        Memory limit, in addition to what the libraries take [default: 1GiB].
+    """
+    from fewpass.flows.display.bars import work_display
+    from fewpass.flows.display.console import Terminal, facts_table, format_seconds
+    from fewpass.pipeline.memory import peak_memory_bytes
+    from fewpass.storage.column_copy import copy_folder
+    from fewpass.storage.column_copy_writer import write_columns
+    from fewpass.storage.dataset import Dataset
+
     terminal = Terminal(output)
     began = time.perf_counter()
     opened = Dataset.open(dataset)
@@ -88,12 +122,17 @@ def run_columns(dataset: str, memory: str, output: Output) -> int:
 
 def ingest_shown(terminal: Terminal, plan: IngestPlan) -> IngestResult:
     """Ingest with a display of how far it is, and tell of skipped rows."""
+    from fewpass.flows.display.ingest_progress import ingest_display
+    from fewpass.pipeline.matching import left_out_sentence
+    from fewpass.pipeline.tables.ingest import phases
+    from fewpass.solvers.kernels.compiling import Compiling
+
     try:
         with (
             Compiling(lambda: terminal.say(COMPILING), A_WHILE_S),
             ingest_display(terminal) as show,
         ):
-            result = ingest(plan, progress=show)
+            result = phases.ingest(plan, progress=show)
     except KeyboardInterrupt:
         raise Interrupted(f"Interrupted. {_kept(plan)}", signal.SIGINT) from None
     if result.left_out:
@@ -108,7 +147,11 @@ def ingest_shown(terminal: Terminal, plan: IngestPlan) -> IngestResult:
 
 
 def _kept(plan: IngestPlan) -> str:
-    if Folder(plan.dataset, plan.storage_options).exists(MANIFEST):
+    from fewpass.pipeline.tables.ingest.work_dir import is_partitioned
+    from fewpass.storage.folder import Folder
+    from fewpass.storage.manifest import KEY
+
+    if Folder(plan.dataset, plan.storage_options).exists(KEY):
         return f"{plan.dataset} is a whole data set; the same command again sees to the rest."
     if is_partitioned(plan):
         return (
@@ -120,44 +163,15 @@ def _kept(plan: IngestPlan) -> str:
 
 def show_columns(terminal: Terminal, result: IngestResult) -> None:
     """Tell people what became of every column; in JSON it is among the facts."""
+    from fewpass.flows.display.console import columns_table
+
     if result.encoded and not terminal.output.json:
         terminal.result({}, columns_table(dict(result.encoded)))
 
 
-def ingest_facts(result: IngestResult) -> dict[str, Any]:
-    """Return what --json prints."""
-    facts = {
-        "dataset": result.dataset,
-        "rows": result.rows,
-        "features": result.features,
-        "nnz": result.nnz,
-        "labels": result.labels,
-        "scale": result.scale,
-        "seconds": result.seconds,
-        "bytes_in": result.bytes_in,
-        "bytes_out": result.bytes_out,
-        "peak_memory_bytes": result.peak_memory_bytes,
-    }
-    if result.test_dataset is not None:
-        facts |= {"test_dataset": result.test_dataset, "test_rows": result.test_rows}
-    if result.left_out:
-        facts["left_out"] = result.left_out
-    if result.partitioned_again:
-        facts["partitioned_again"] = result.partitioned_again
-    if result.encoded:
-        facts["encoded"] = dict(result.encoded)
-    if result.notes:
-        facts["notes"] = result.notes
-    if result.skipped:
-        facts["skipped"] = result.skipped
-    if result.beyond:
-        facts["beyond"] = result.beyond
-    if result.merged:
-        facts["merged"] = result.merged
-    return facts
-
-
 def _shown(result: IngestResult) -> dict[str, Any]:
+    from fewpass.flows.display.console import format_seconds
+
     density = result.nnz / (result.rows * result.features)
     return {
         "at": result.dataset,
@@ -185,6 +199,8 @@ def _beyond(result: IngestResult) -> str:
 
 def shown_labels(labels: Sequence[str] | Sequence[float] | None) -> str:
     """Name the first few labels."""
+    from fewpass.pipeline.rows.targets import label_text
+
     if labels is None:
         return "none: the targets are numbers"
     names = [label_text(label) for label in labels]

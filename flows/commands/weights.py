@@ -1,61 +1,89 @@
 """`fewpass weights`."""
 
+# ruff: noqa: PLC0415
+
 from __future__ import annotations
 
-import csv
 import io
 from collections.abc import Mapping, Sequence
+from csv import writer as csv_writer
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
-from rich.table import Table
+from cyclopts import Parameter
 
-from fewpass.flows.display.console import Terminal
 from fewpass.flows.display.printing import printable
 from fewpass.flows.errors import UsageError
-from fewpass.flows.options import Output
-from fewpass.pipeline.models.refresh.publications import run_at
-from fewpass.pipeline.reporting.largest_weights import (
-    NO_NAMES,
-    NamedWeight,
-    classes_of,
-    largest_weights,
-)
-from fewpass.pipeline.runs.model import Model, load_model
+from fewpass.flows.options import OUTPUT, Output, whole
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from fewpass.pipeline.reporting.largest_weights import NamedWeight
+    from fewpass.pipeline.runs.model import Model
 
 
-def run_weights(
-    run: str, top: int, label: str | None, as_csv: bool, names: str | None, output: Output
+def weights(
+    run: str,
+    /,
+    *,
+    top: Annotated[int, whole(1)] = 20,
+    label: Annotated[str | None, Parameter(name="--class")] = None,
+    csv: bool = False,
+    names: str | None = None,
+    output: Output = OUTPUT,
 ) -> int:
-    """Tell the largest weights of a run's newest model: of each class, or of one."""
-    terminal = Terminal(output)
+    """List the largest weights of a run's model, with the names of the features.
+
+    Parameters
+    ----------
+    run
+        Folder or address of the run, or of a store that has published one.
+    top
+        How many, of each class [default: 20].
+    label
+        One class of a model of several [default: each].
+    csv
+        Print them as CSV.
+    names
+        Vowpal Wabbit text whose first 4 MB name hashed columns that the model has no names of.
+    """
+    from fewpass.flows.display.console import Terminal
+    from fewpass.pipeline.models.refresh.publications import run_at
+    from fewpass.pipeline.reporting.largest_weights import classes_of, largest_weights
+    from fewpass.pipeline.runs.model import load_model
+
     model = load_model(run_at(run))
     labels = (label,) if label is not None else classes_of(model) or (None,)
     known = _names(model, names)
     found = [(of, weight) for of in labels for weight in largest_weights(model, top, of, known)]
+    intercept = model.weights.intercept
     facts = {
         "run": model.run.url,
-        "intercept": np.asarray(model.weights.intercept).tolist(),
+        "intercept": getattr(intercept, "tolist", lambda: intercept)(),
         "weights": [{"label": of} | weight._asdict() for of, weight in found],
     }
-    shown = _as_csv(found) if as_csv else weights_table(found)
-    terminal.result(facts, shown)
+    Terminal(output).result(facts, _as_csv(found) if csv else weights_table(found))
     return 0
 
 
 def _names(model: Model, source: str | None) -> Mapping[int, str]:
     """Return names of hashed columns by more of the text than the model remembers."""
+    from fewpass.pipeline.reporting.largest_weights import NO_NAMES
+
     if source is None:
         return NO_NAMES
     if model.record.columns is not None:
         raise UsageError("--names is for Vowpal Wabbit text, but this model knows its columns.")
-    from fewpass.pipeline.tables.readers.vw_names import names_in  # noqa: PLC0415 - Arrow, for this alone
+    from fewpass.pipeline.tables.readers.vw_names import names_in  # Arrow, for this alone
 
     return names_in(source, model.record.n_features)
 
 
 def weights_table(found: Sequence[tuple[str | None, NamedWeight]]) -> Table:
     """Lay weights out, one below the other, each with its class where there are several."""
-    table = Table(title="Largest weights", title_justify="left", title_style="bold", box=None)
+    from fewpass.flows.display.console import titled_table
+
+    table = titled_table("Largest weights")
     several = any(of is not None for of, _ in found)
     for name in ["class"] * several + ["feature"]:
         table.add_column(name, style="cyan", overflow="fold")
@@ -72,7 +100,7 @@ def weights_table(found: Sequence[tuple[str | None, NamedWeight]]) -> Table:
 
 def _as_csv(found: Sequence[tuple[str | None, NamedWeight]]) -> str:
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+    writer = csv_writer(text, lineterminator="\n")
     writer.writerow(("class", "feature", "weight", "per_unit"))
     for of, weight in found:
         writer.writerow((of or "", *weight))

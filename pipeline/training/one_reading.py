@@ -18,7 +18,7 @@ from fewpass.pipeline.runs.engine import Training
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.runs.saved import Saved, require_array, unfit
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.training.walk_spans import SpanReport
+from fewpass.pipeline.training.spans.walk_spans import SpanReport
 from fewpass.solvers.protocol import Solver, State, Weights
 from fewpass.solvers.registry import method_class
 from fewpass.storage.dataset import Dataset

@@ -41,7 +41,7 @@ from fewpass.pipeline.training.planning.job import solver_of_job
 from fewpass.pipeline.training.planning.rate import Mark, left_passes, noted
 from fewpass.pipeline.training.planning.source_job import source_job, source_warnings
 from fewpass.pipeline.training.position import require_method, require_position
-from fewpass.pipeline.training.span import Job
+from fewpass.pipeline.training.spans.span import Job
 from fewpass.pipeline.training.sweeps import Sweeps
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.multi_model import MultiModel

@@ -19,10 +19,10 @@ from fewpass.pipeline.runs.progress import Progress
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_snapshots import read_state
 from fewpass.pipeline.training.one_reading import OneReading
-from fewpass.pipeline.training.reduce import ReduceReport, absorb_sum, reduce
-from fewpass.pipeline.training.span import Job, Stopwatch, logged
+from fewpass.pipeline.training.spans.reduce import ReduceReport, absorb_sum, reduce
+from fewpass.pipeline.training.spans.span import Job, Stopwatch, logged
+from fewpass.pipeline.training.spans.walk_spans import SpanReport, join_own_streams, join_streams
 from fewpass.pipeline.training.walk import Position, WalkDriver
-from fewpass.pipeline.training.walk_spans import SpanReport, join_own_streams, join_streams
 from fewpass.solvers.multi_model import appraisal
 from fewpass.solvers.protocol import (
     Certificate,

@@ -8,8 +8,13 @@ from typing import Any, NamedTuple
 
 from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.rows.windows import windows_between, windows_per_turn
-from fewpass.pipeline.training.span import Job, Stopwatch, is_small
-from fewpass.pipeline.training.walk_spans import SpanReport, arrival_span, legal_order, walk_span
+from fewpass.pipeline.training.spans.span import Job, Stopwatch, is_small
+from fewpass.pipeline.training.spans.walk_spans import (
+    SpanReport,
+    arrival_span,
+    legal_order,
+    walk_span,
+)
 from fewpass.solvers.protocol import Walk, same
 from fewpass.storage.row_state_store import NO_RECORDS, Records
 

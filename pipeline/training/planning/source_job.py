@@ -24,7 +24,7 @@ from fewpass.pipeline.training.planning.planned_problem import (
     tasks_of,
 )
 from fewpass.pipeline.training.planning.problem import problem_of
-from fewpass.pipeline.training.span import Job
+from fewpass.pipeline.training.spans.span import Job
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ColumnMoments, ProblemStats, Solver
 from fewpass.solvers.registry import method_class

@@ -10,7 +10,7 @@ import numpy as np
 
 from fewpass.pipeline.rows.buffers import NO_NUMBERS, dataset_block
 from fewpass.pipeline.training.planning.forecast import Forecast
-from fewpass.pipeline.training.span import Job
+from fewpass.pipeline.training.spans.span import Job
 from fewpass.solvers.drive import add_up, visit_again
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.multi_model import appraisal

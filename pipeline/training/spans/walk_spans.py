@@ -17,7 +17,7 @@ from fewpass.pipeline.memory import return_freed_memory
 from fewpass.pipeline.rows.reader import chunk_rows
 from fewpass.pipeline.rows.stream import Arrival
 from fewpass.pipeline.rows.windows import Order, Window, largest_window, windows_between
-from fewpass.pipeline.training.span import (
+from fewpass.pipeline.training.spans.span import (
     Job,
     LossSoFar,
     MeasuredStep,

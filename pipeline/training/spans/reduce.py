@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.memory import return_freed_memory
 from fewpass.pipeline.rows.windows import Window
-from fewpass.pipeline.training.span import (
+from fewpass.pipeline.training.spans.span import (
     Job,
     LossSoFar,
     Stopwatch,

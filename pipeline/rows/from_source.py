@@ -119,6 +119,13 @@ class OpenedSource(Protocol):
 class SourceRows:
     """The stream of blocks of an opened source; its rows come once.
 
+    Attributes
+    ----------
+    n_columns : int
+        Of states.
+    sums : numpy.ndarray or None
+        Of the values of every column up to the newest block, where they are counted.
+
     Parameters
     ----------
     source
@@ -132,13 +139,15 @@ class SourceRows:
     require_memory
         Called with a number of columns before a state gets them; raises BadInput where they do not
         fit.
+    sums
+        Of the first rows.
     """
 
     def __init__(
         self, source: OpenedSource, rule: TargetRule, buffer_bytes: int, n_columns: int,
-        require_memory: Callable[[int], None],
+        require_memory: Callable[[int], None], sums: Sums | None,
     ) -> None:  # fmt: skip
-        self.source, self.n_columns = source, n_columns
+        self.source, self.n_columns, self.sums = source, n_columns, sums
         self.statistics = ReadingStatistics(ahead=True)
         self._rule, self._buffer_bytes = rule, buffer_bytes
         self._require_memory = require_memory
@@ -151,6 +160,7 @@ class SourceRows:
         """Go on from the position of an earlier session."""
         self._start = position
         self._resize(position.room_for)
+        self.sums = sums
         if sums is not None:
             self.source.count_on(sums)
 
@@ -197,15 +207,14 @@ class SourceRows:
         at, source = buffer.position, self.source
         if at.n_features > self.n_columns:
             self._resize(max(at.n_features, int(GROWTH * self.n_columns)))
-        sums = None
         if buffer.sums is not None:
-            sums = resized(buffer.sums, self.n_columns)
-            self._moments = moments_of(sums, at.rows, self._moments)
+            self.sums = resized(buffer.sums, self.n_columns)
+            self._moments = moments_of(self.sums, at.rows, self._moments)
         rows, plan = np.arange(buffer.table.n_rows), WindowPlan(1, 1, 1, source.plan.seed)
         order = row_order(plan, window, rows)
         block = dataset_block(buffer.table, source.dataset, self._rule, order)
         position = at._replace(room_for=self.n_columns)
-        return VisitedBlock(block, [], Arrival(position, sums, self._moments))
+        return VisitedBlock(block, [], Arrival(position, self._moments))
 
     def _resize(self, n_columns: int) -> None:
         if n_columns != self.n_columns:

@@ -10,7 +10,6 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from fewpass.pipeline.rows.running_moments import Sums
 from fewpass.pipeline.rows.source_position import SourcePosition
 from fewpass.pipeline.rows.windows import Window
 from fewpass.solvers.protocol import Block, ColumnMoments
@@ -32,8 +31,7 @@ class Arrival(NamedTuple):
     """Position and columns after a block of rows that come once."""
 
     position: SourcePosition  # after the block
-    sums: Sums | None  # of every column so far, where they are counted
-    moments: ColumnMoments | None  # the same, as steps go by them
+    moments: ColumnMoments | None  # of every column so far, where steps go by them
 
 
 class VisitedBlock(NamedTuple):

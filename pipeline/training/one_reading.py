@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from fewpass.pipeline.rows.from_source import SourceRows
 from fewpass.pipeline.rows.mixing import LossDrift, drift_sentence, sorted_sentence
-from fewpass.pipeline.rows.running_moments import Sums
 from fewpass.pipeline.rows.source_position import SourcePosition
 from fewpass.pipeline.runs.engine import Training
 from fewpass.pipeline.runs.run_folder import RunRecord
@@ -39,15 +38,12 @@ class OneReading:
     ----------
     position : SourcePosition
         After the rows that were learnt from.
-    sums : numpy.ndarray or None
-        Of the values of every column so far, where the method goes by them.
     """
 
     def __init__(self, training: Training, rows: SourceRows, solver: Solver) -> None:
         self._training, self.rows = training, rows
         self._counts = method_class(solver.kind).uses_moments
         self.position = SourcePosition(n_features=rows.source.dataset.n_features)
-        self.sums: Sums | None = rows.source.count_columns() if self._counts else None
         self._warned = set[str]()
 
     @property
@@ -67,10 +63,10 @@ class OneReading:
         at = saved.source
         if at is None or saved.streams != 1:
             raise unfit(snapshot, "it has no position in a source")
-        if self._counts:
-            self.sums = require_array(snapshot, "moments", (at.room_for, 2))
+        shape = (at.room_for, 2)
+        sums = require_array(snapshot, "moments", shape) if self._counts else None
         self.position = at
-        self.rows.start_at(at, self.sums)
+        self.rows.start_at(at, sums)
 
     def follow(self, report: SpanReport) -> Iterator[Warned]:
         """Note the position after a span; yield warnings where buffers differ, each kind once."""
@@ -79,7 +75,7 @@ class OneReading:
         now = LossDrift(
             report.metrics.get("loss_sum", 0.0), int(report.metrics.get("n_monitored", 0))
         )
-        self.position, self.sums = report.arrival.position._replace(drift=now), report.arrival.sums
+        self.position = report.arrival.position._replace(drift=now)
         memory = format_bytes(self._training.plan.memory)
         loss, n_monitored = now.loss - drift.loss, now.n_monitored - drift.n_monitored
         if drift.rises(loss, n_monitored) and seen > 0:

@@ -229,7 +229,7 @@ class Passes:
         return Content(
             states, weights, certificate_of(certified, len(lams), k), choice, sweeps.records,
             self._calibrate(weights, judges), source=once.position if once else None,
-            moments=once.sums if once else None,
+            moments=once.rows.sums if once else None,
         )  # fmt: skip
 
     def _weights(self, states: list[State], k: int) -> Weights:

@@ -60,15 +60,11 @@ def source_job(plan: TrainingPlan, source: OpenedSource) -> tuple[Job, Solver]:
     solver = planned.solver(plan.solver)  # type: ignore[arg-type]
     solver.init(planned.problem, planned.stats)  # refuses settings that do not fit
     buffer_bytes = require_buffers(planned, solver)
-    if method_class(solver.kind).uses_moments:
-        source.count_columns()
+    sums = source.count_columns() if method_class(solver.kind).uses_moments else None
     rows = SourceRows(
-        source,
-        planned.rule,
-        buffer_bytes,
-        planned.stats.d,
-        partial(planned.require_columns, solver),
-    )
+        source, planned.rule, buffer_bytes, planned.stats.d,
+        partial(planned.require_columns, solver), sums,
+    )  # fmt: skip
     whole = WindowPlan(1, 1, 1, plan.seed)
     job = Job(
         source.dataset, planned.problem, planned.stats, planned.rule, whole, memory=plan.memory,

@@ -18,7 +18,7 @@ from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import flat
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.straight.telling import is_source
+from fewpass.pipeline.tables.stream.sources import is_source, read_first_rows
 from fewpass.pipeline.training.planning.advice import advice
 from fewpass.pipeline.training.planning.default_memory import with_memory
 from fewpass.pipeline.training.planning.forecast import Forecast, forecast, shares_of
@@ -30,7 +30,7 @@ from fewpass.pipeline.training.planning.trial import Speed, seconds_of, try_out
 from fewpass.storage.dataset import Dataset
 
 if TYPE_CHECKING:
-    from fewpass.pipeline.straight.forecast import StraightForecast
+    from fewpass.pipeline.training.planning.source_forecast import SourceForecast
 
 KEPT = (
     "A plan writes nothing, and `keep` asks for a data set. Leave it out to plan a training "
@@ -65,9 +65,9 @@ def run_plan(
 
 def _straight(terminal: Terminal, source: str, plan: TrainingPlan) -> int:
     """Print the forecast of a training from a source."""
-    from fewpass.pipeline.straight.forecast import foresee  # noqa: PLC0415 - and readers of text
+    from fewpass.pipeline.training.planning.source_forecast import forecast_of_source  # noqa: PLC0415
 
-    plan, choice, predicted, notes = foresee(plan)
+    plan, choice, predicted, notes = forecast_of_source(plan, read_first_rows)
     facts = {"source": source} | predicted.model_dump()
     shares = _shares_of(plan, predicted)
     facts |= {"chosen": choice.reason if choice else None, "notes": notes}
@@ -81,7 +81,7 @@ def _straight(terminal: Terminal, source: str, plan: TrainingPlan) -> int:
     return 0
 
 
-def _shares_of(plan: TrainingPlan, predicted: StraightForecast) -> list[TakenMemory]:
+def _shares_of(plan: TrainingPlan, predicted: SourceForecast) -> list[TakenMemory]:
     """Return who takes what of the memory of a training from a source."""
     states = "states with their copies, statistics of columns, held-out rows, pieces being parsed"
     taken = [
@@ -147,7 +147,7 @@ def shown(predicted: Forecast, speed: Speed, seconds: float) -> dict[str, Any]:
     }
 
 
-def shown_straight(predicted: StraightForecast) -> dict[str, Any]:
+def shown_straight(predicted: SourceForecast) -> dict[str, Any]:
     """Lay out the forecast of a training from a source."""
     expected = f"about {predicted.n_rows:,}, by the first {predicted.first_rows:,}"
     more = ", later rows may have more" if predicted.columns_may_grow else ""

@@ -13,8 +13,8 @@ import shlex
 
 from fewpass.flows.options import called
 from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.flat_settings import settings
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.settings.schema import settings
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 
 _SETTING = re.compile(r"`([a-z_]+(?:\.[a-z_]+)?)(?:=([^`]*))?`")
@@ -66,3 +66,8 @@ def _escaped(letter: str) -> str:
     if letter in "\\'":
         return f"\\{letter}"
     return letter if letter.isprintable() else f"\\U{ord(letter):08x}"
+
+
+def to_reproduce(memory: int) -> str:
+    """Say which option gives the same bits on a machine that has less memory, or more."""
+    return f"To reproduce exactly elsewhere, pass --memory {memory}."

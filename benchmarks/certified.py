@@ -109,14 +109,14 @@ def finish(plan: TrainingPlan) -> tuple[list[Event], Any, Linear]:
 
 def rejected(events: list[Event]) -> int:
     """How many epochs were undone, as far as a walk after them told."""
-    told = [e.facts["metrics"].get("rejected", 0) for e in events if e.kind == "span"]
+    told = [e.facts.metrics.get("rejected", 0) for e in events if e.kind == "span"]
     return int(max(told))
 
 
 def curve(events: list[Event]) -> list[tuple[float, float, float]]:
     """Passes, objective and certificate after every gradient."""
     found = [e for e in events if e.kind == "certificate"]
-    return [(e.cursor.passes, e.facts["objective"], e.facts["gap"]) for e in found]
+    return [(e.cursor.passes, e.facts.objective, e.facts.gap) for e in found]
 
 
 def line(row: Row) -> str:

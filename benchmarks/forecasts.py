@@ -57,7 +57,7 @@ def compare(study: Study, loss: str, lam: float | str, solver: dict[str, Any], f
     with tempfile.TemporaryDirectory() as place:
         events = list(TrainingRun.start(plan, f"{place}/run", InProcess()))
     proven = [
-        (e.cursor.passes, e.facts["gap"] / max(1.0, e.facts["objective"]))
+        (e.cursor.passes, e.facts.gap / max(1.0, e.facts.objective))
         for e in events
         if e.kind == "certificate"
     ]

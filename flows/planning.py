@@ -1,21 +1,16 @@
-"""`fewpass plan`: what a training is going to take, before anything is written."""
+"""A forecast of a training, laid out for people: `fewpass plan`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from fewpass.flows.display.console import Terminal, facts_table, format_seconds
-from fewpass.flows.display.progress import ENGINES
+from fewpass.flows.display.training_display import ENGINES
 from fewpass.flows.flags import in_flags
-from fewpass.flows.options import Output, PlanSource, TrainingOptions
-from fewpass.flows.settings import as_toml, training_settings
-from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.executor import threads_of
 from fewpass.pipeline.settings.execution import Execution
-from fewpass.pipeline.settings.flat_settings import flat
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.straight.telling import is_source
 from fewpass.pipeline.training.planning.advice import advice
 from fewpass.pipeline.training.planning.default_memory import with_memory
 from fewpass.pipeline.training.planning.forecast import Forecast, forecast
@@ -29,38 +24,13 @@ from fewpass.storage.dataset import Dataset
 if TYPE_CHECKING:
     from fewpass.pipeline.straight.forecast import StraightForecast
 
-KEPT = (
-    "A plan writes nothing, and `keep` asks for a data set. Leave it out to plan a training "
-    "straight from the source; or ingest, and plan on the data set."
-)
 NOT_STORED = (
     "A certificate or a tolerance needs the rows again, which are stored nowhere; train with "
     "--keep DATASET, or ingest, for them."
 )
 
 
-def run_plan(
-    dataset: str,
-    training: TrainingOptions,
-    plan_source: PlanSource,
-    output: Output,
-) -> int:
-    """Forecast a training as the options say it."""
-    terminal = Terminal(output)
-    from_source = is_source(dataset)
-    if from_source and training.keep is not None:
-        raise BadInput(KEPT)
-    plan, place = training_settings(dataset, training, plan_source, is_source=from_source)
-    if plan_source.dry_run:
-        terminal.result(flat(plan, place), as_toml(plan, place))
-        return 0
-    terminal.plan(as_toml(plan, place))
-    if plan.source is not None:
-        return _straight(terminal, dataset, plan)
-    return _on_data_set(terminal, dataset, plan, place)
-
-
-def _straight(terminal: Terminal, source: str, plan: TrainingPlan) -> int:
+def tell_of_source(terminal: Terminal, source: str, plan: TrainingPlan) -> None:
     """Tell what learning straight from a source takes."""
     from fewpass.pipeline.straight.forecast import foresee  # noqa: PLC0415 - and readers of text
 
@@ -73,10 +43,11 @@ def _straight(terminal: Terminal, source: str, plan: TrainingPlan) -> int:
     if choice:
         terminal.explain(f"Chosen: {choice.reason}.")
     terminal.explain(NOT_STORED)
-    return 0
 
 
-def _on_data_set(terminal: Terminal, dataset: str, plan: TrainingPlan, place: Execution) -> int:
+def tell_of_data_set(
+    terminal: Terminal, dataset: str, plan: TrainingPlan, place: Execution
+) -> None:
     """Tell what a training on a data set takes."""
     data = Dataset.open(plan.dataset)
     where_to, why = place_of(place, plan, data.manifest)
@@ -97,7 +68,6 @@ def _on_data_set(terminal: Terminal, dataset: str, plan: TrainingPlan, place: Ex
         terminal.explain(f"Chosen: {choice.reason}.")
     for sentence in said:
         terminal.explain(sentence)
-    return 0
 
 
 def shown(foreseen: Forecast, speed: Speed, seconds: float) -> dict[str, Any]:

@@ -10,11 +10,11 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.executor import open_executor
 from fewpass.pipeline.models.refresh import abandoning, generations
 from fewpass.pipeline.models.refresh.publications import Publication, run_at
-from fewpass.pipeline.reporting.html import ShownResult
-from fewpass.pipeline.reporting.live import progress
+from fewpass.pipeline.reporting.notebooks import ShownResult, progress
+from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.model import Model, within
 from fewpass.pipeline.runs.model import load_model as model_of
-from fewpass.pipeline.runs.outcome import Event, TrainingResult
+from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.scoring import evaluate as evaluation
 from fewpass.pipeline.scoring import predict as prediction
 from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows, require_here
@@ -93,7 +93,7 @@ def train(
         Where to train: threads of this process, or Dask.  The model is the same, bit for bit.
     on_event
         Called after every span, snapshot and certificate with an event: `kind`, `cursor` and
-        `facts`, a dictionary.
+        `facts`, an object with the fields of its kind in the log.
     verbose
         Show progress if training takes more than a second: None in notebooks, 1 always, 0 never.
     **settings

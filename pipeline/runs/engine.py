@@ -13,7 +13,8 @@ from typing import Any, Protocol
 
 from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.runs.checkpoints import Checkpoints, Keeper
-from fewpass.pipeline.runs.outcome import Event, TrainingResult
+from fewpass.pipeline.runs.events import Event
+from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.progress import Progress
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import Saved

@@ -19,8 +19,9 @@ import numpy as np
 from fewpass.pipeline.rows.resident import let_go
 from fewpass.pipeline.runs.checkpoints import Checkpoints, Keeper
 from fewpass.pipeline.runs.engine import Training
+from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.model import stored_weights
-from fewpass.pipeline.runs.outcome import Event, TrainingResult
+from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.saved import Content, GroupDone, Saved, unfit
 from fewpass.pipeline.scoring.calibrating import calibrate
 from fewpass.pipeline.scoring.held_out import AsRead, choose_lam

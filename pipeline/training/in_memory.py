@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from fewpass.pipeline.executors.calling_thread import CallingThread
 from fewpass.pipeline.runs.checkpoints import Checkpoints, Keeper
 from fewpass.pipeline.runs.engine import Training
-from fewpass.pipeline.runs.outcome import Event, Trained
+from fewpass.pipeline.runs.events import Event
+from fewpass.pipeline.runs.outcome import Trained
 from fewpass.pipeline.runs.progress import Progress
 from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
 from fewpass.pipeline.runs.saved import Content
@@ -135,4 +136,4 @@ class _LastOne(Checkpoints):
         if finished:
             content = keeper.content(certified, finished=True)
         self.newest = content.saved("", cursor, finished=finished)
-        return Event("snapshot", cursor, {})
+        return Event.of("snapshot", cursor, name="")

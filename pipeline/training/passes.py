@@ -15,6 +15,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.resident import let_go, rows_in_memory
 from fewpass.pipeline.rows.row_state import RowStateInMemory
 from fewpass.pipeline.runs.engine import Training
+from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.grid import Choice, certificate_of, weights_of
 from fewpass.pipeline.runs.model import (
     read_out,
@@ -22,7 +23,7 @@ from fewpass.pipeline.runs.model import (
     weights_shape,
     weights_to_start_at,
 )
-from fewpass.pipeline.runs.outcome import Event, TrainingResult
+from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_snapshots import read_records
 from fewpass.pipeline.runs.saved import Content, Cursor, Saved, require_array
 from fewpass.pipeline.scoring.calibrating import calibrate
@@ -424,7 +425,7 @@ class Passes:
             rows_in_sweep=0, passes=self._passes_before, marks=(),
         )  # fmt: skip
         self._save()
-        return self._progress.event("restart", **metrics)
+        return self._progress.event("restart", metrics=metrics)
 
     def _save(self, certified: Certificate | None = None, *, finished: bool = False) -> Event:
         return self._checkpoints.save(self, certified, finished=finished)

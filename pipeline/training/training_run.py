@@ -19,8 +19,9 @@ from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.rows.resident import let_go
 from fewpass.pipeline.runs.checkpoints import Checkpoints
 from fewpass.pipeline.runs.engine import Engine, Stopped, Training
+from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.lease import Lease
-from fewpass.pipeline.runs.outcome import Convergence, Event, TrainingResult, hinge_gap
+from fewpass.pipeline.runs.outcome import Convergence, TrainingResult, hinge_gap
 from fewpass.pipeline.runs.progress import Progress
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.runs.saved import Amount, Cursor, Saved
@@ -170,7 +171,7 @@ class TrainingRun:
     def hear(self, on_reduce: Callable[[Event], None]) -> None:
         """Have a display told of every span of a reduction, which iteration does not yield.
 
-        Its kind is `reduce`, its facts are `rows`, and `counts`: whether as a pass.
+        Its kind is `reduce`; `counts` says whether the sum counts as a pass.
         """
         self._progress.on_reduce = on_reduce
 

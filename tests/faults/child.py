@@ -46,9 +46,10 @@ def prepare() -> None:
     import fewpass.flows.settings
     import fewpass.pipeline.api
     import fewpass.pipeline.reporting.pictures  # noqa: F401
-    from fewpass.pipeline.tables.ingest import buckets, held
+    from fewpass.pipeline.budget import Budget, Share
 
-    buckets.PLANNED, buckets.LARGEST, held.HELD = 1e-4, 2e-4, 0.0
+    for name, part in {"planned_bucket": "1/10000", "bucket": "1/5000", "retained": "0"}.items():
+        setattr(Budget, name, Share(part, "rows", "", "", ""))
 
 
 def memory_bytes() -> int:

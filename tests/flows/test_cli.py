@@ -15,15 +15,11 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from fewpass.flows import cli
-from fewpass.flows.display.meter import Meter
 from fewpass.flows.looking import faults
 from fewpass.flows.options import IngestOptions, PlanSource, TrainingOptions, called
 from fewpass.flows.settings import as_toml, checked, ingest_settings, training_settings
 from fewpass.pipeline.clicks import write_clicks
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.reporting.history import read_history
-from fewpass.pipeline.runs.outcome import Event
-from fewpass.pipeline.runs.saved import Cursor
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import OTHER_NAMES
 from fewpass.pipeline.settings.source_options import SourceOptions
@@ -467,51 +463,6 @@ def test_columns_are_names_or_positions():
     assert checked(SourceOptions, {"label": "-1"}).label == -1
     assert checked(SourceOptions, {"label": "price"}).label == "price"
     assert checked(SourceOptions, {"drop": ("3", "id")}).drop == (3, "id")
-
-
-# -- displays ---------------------------------------------------------------------------------------
-
-
-def span(rows, loss_sum, n_monitored, stream=0, lost=0):
-    metrics = {"loss": 0.5, "loss_sum": loss_sum, "n_monitored": n_monitored}
-    return Event(
-        "span",
-        Cursor(rows_seen=rows, rows_in_sweep=rows - lost),
-        {"stream": stream, "metrics": metrics},
-    )
-
-
-def test_meter_tells_the_loss_since_the_last_line():
-    meter = Meter(passes=2)
-    meter.take(Event("start", Cursor(), {"n_rows": 100}))
-    meter.take(span(50, 30.0, 10))
-    assert meter.read().since_last == 3.0
-    meter.take(span(100, 40.0, 20))
-    meter.take(span(150, 50.0, 30))
-    numbers = meter.read()
-    assert (numbers.since_last, numbers.passes, numbers.fraction) == (1.0, 1.5, 0.75)
-    meter.take(Event("restart", Cursor(rows_seen=150), {}))
-    meter.take(span(200, 4.0, 2, lost=150))
-    numbers = meter.read()
-    assert (numbers.since_last, numbers.fraction) == (2.0, 0.25)
-
-
-def test_history_counts_once_what_a_crash_made_twice():
-    def logged(event, rows, **facts):
-        return {"event": event, "rows_seen": rows, "passes": 0.0} | facts
-
-    def stepped(seen, rows, loss_sum):
-        metrics = {"loss_sum": loss_sum, "n_monitored": seen}
-        facts = {"stream": 0, "metrics": metrics, "seconds": 1.0, "wait_s": 0.25}
-        return logged("span", seen) | {"rows": rows} | facts
-
-    quiet = [logged("start", 0), stepped(10, 10, 30.0), stepped(15, 5, 35.0), stepped(30, 15, 50.0)]
-    crash = [*quiet[:3], logged("resume", 10), *quiet[2:]]
-    assert read_history(quiet).points == read_history(crash).points
-    assert [p.since_last for p in read_history(crash).points] == [3.0, 1.0, 1.0]
-    history = read_history([*crash, logged("restart", 30), stepped(40, 10, 80.0)])
-    assert [(p.rows, p.average) for p in history.points] == [(40, 2.0)]
-    assert (history.resumed, history.restarts) == (1, 1)
 
 
 def test_predictions_go_down_a_pipe(work, fewpass, tmp_path):

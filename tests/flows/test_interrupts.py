@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fewpass.flows import cli
+from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.storage.dataset import Dataset
 from testing.datasets import make
@@ -176,14 +177,14 @@ READ = (
 
 @pytest.mark.parametrize(
     ("held", "at", "kept"),
-    [(0.5, "write", UNREAD), (0.0, "partition", UNREAD), (0.0, "write", READ)],
+    [(1 << 29, "write", UNREAD), (0, "partition", UNREAD), (0, "write", READ)],
 )
 def test_a_stopped_ingest_says_what_is_kept(tmp_path, monkeypatch, capsys, held, at, kept):
     @contextmanager
     def display(_terminal):
         yield lambda progress: progress.phase == at and signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr("fewpass.pipeline.tables.ingest.held.HELD", held)  # share of the memory
+    monkeypatch.setattr(Budget, "retained", held)
     monkeypatch.setattr("fewpass.pipeline.tables.ingest.progress.REPORT_EVERY", 0.0)
     (tmp_path / "rows.svm").write_text("1 1:0.5\n-1 2:0.5\n" * 500)
     words = ["ingest", str(tmp_path / "rows.svm"), data := str(tmp_path / "data"), "-q"]

@@ -155,7 +155,7 @@ def test_a_model_that_goes_back_keeps_its_own_slopes(tmp_path, dataset):
     versions = set()
     for event in TrainingRun.start(plan, run.url, InProcess()):
         if event.kind == "snapshot":
-            told = run.snapshots.attributes(event.facts["name"])
+            told = run.snapshots.attributes(event.facts.name)
             models = told["streams"][0]["models"]
             versions.add(len({model["row_version"] for model in models}))
     assert versions == {1, 2}, "no model went back alone: the test shows nothing"

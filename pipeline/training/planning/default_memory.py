@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from fewpass.pipeline.budget import PROGRAM_BYTES
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import usable_memory_bytes
-from fewpass.pipeline.rows.windows import OVERHEAD_BYTES, rows_bytes
+from fewpass.pipeline.rows.windows import rows_bytes
 from fewpass.pipeline.settings.methods import Auto
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.forecast import memory_of
@@ -149,5 +150,5 @@ def _needed(planner: Planner, most: int) -> int | None:
     if not job.resident:
         return None
     parts = memory_of(planner.named(most), job)
-    exact: int = parts["state_bytes"] + parts["window_bytes"] + OVERHEAD_BYTES
+    exact: int = parts["state_bytes"] + parts["window_bytes"] + PROGRAM_BYTES
     return -(-exact // ROUND) * ROUND

@@ -10,9 +10,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from fewpass.pipeline.budget import PROGRAM_BYTES, Budget
 from fewpass.pipeline.rows.windows import (
-    IN_FLIGHT,
-    OVERHEAD_BYTES,
     chunk_bytes,
     largest_window,
     resident_bytes,
@@ -103,7 +102,7 @@ def forecast(plan: TrainingPlan, job: Job) -> Forecast:
         reduce_passes=ahead.reductions * passes + certifying,
         bytes_per_pass=per_pass,
         bytes_read=round(per_pass * (1 if job.resident else passes + certifying)),
-        overhead_bytes=OVERHEAD_BYTES,
+        overhead_bytes=PROGRAM_BYTES,
         **memory_of(plan, job),
     )
 
@@ -137,7 +136,7 @@ def stored_bytes(manifest: Manifest) -> int:
 def memory_of(plan: TrainingPlan, job: Job) -> dict[str, Any]:
     """Return what the budget goes to."""
     manifest, windows = job.dataset.manifest, job.windows
-    in_flight = IN_FLIGHT * windows.streams * windows.chunks_per_window
+    in_flight = Budget.windows * windows.streams * windows.chunks_per_window
     streamed = in_flight * chunk_bytes(manifest, job.row_state_size)
     resident = resident_bytes(manifest, windows, job.row_state_size)
     return {

@@ -6,14 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
+from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.targets import TargetRule
-from fewpass.pipeline.rows.windows import (
-    OVERHEAD_BYTES,
-    WindowPlan,
-    plan_windows,
-    resident_bytes,
-)
+from fewpass.pipeline.rows.windows import WindowPlan, plan_windows, resident_bytes
 from fewpass.pipeline.settings.methods import Auto
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.planned_problem import PlannedProblem, tasks_of
@@ -22,8 +18,6 @@ from fewpass.solvers.losses import Problem
 from fewpass.solvers.multi_model import MultiModel
 from fewpass.solvers.protocol import ProblemStats, Solver
 
-IN_PLACE = 2  # states' worth: itself, and the weights in a snapshot with the order of columns
-COPIES_OF_WEIGHTS = 4  # of all classes, where groups are trained: kept, in a snapshot, its bytes
 GROUPED_WITHOUT = (
     "With one `lam`, and without `early_stopping`, classes are trained in groups, one after the "
     "other, where memory is short."
@@ -74,13 +68,13 @@ def _with_windows(plan: TrainingPlan, job: Job) -> Job:
         manifest,
         row_state_size=row_state_size,
         models=job.models,
-        memory=plan.memory,
+        budget=plan.budget,
         state_bytes=state_bytes,
         streams=plan.streams,
         seed=plan.seed,
     )
     rows_bytes = resident_bytes(manifest, windows, row_state_size)
-    fits = rereads(plan) and rows_bytes + state_bytes + OVERHEAD_BYTES <= plan.memory
+    fits = rereads(plan) and rows_bytes + state_bytes <= plan.budget.rows
     return job._replace(
         windows=windows,
         row_state_size=row_state_size,
@@ -167,11 +161,11 @@ def bytes_of_models(plan: TrainingPlan, job: Job) -> int:
     """Bytes of the states of a job's models, and of the weights of classes that have none."""
     solver = solver_of_job(plan, job)
     if job.in_place:
-        return IN_PLACE * solver.state_bytes(job.problem, job.stats)
+        return Budget.in_place * solver.state_bytes(job.problem, job.stats)
     states = bytes_of_states(solver, job.problem, job.stats)
     if not is_grouped(job):
         return states
-    return states + COPIES_OF_WEIGHTS * 8 * job.rule.n_classes * job.stats.d
+    return states + Budget.weights * 8 * job.rule.n_classes * job.stats.d
 
 
 def bytes_of_states(solver: Solver, problem: Problem, stats: ProblemStats) -> int:
@@ -179,7 +173,7 @@ def bytes_of_states(solver: Solver, problem: Problem, stats: ProblemStats) -> in
 
     Per stream what a span is given and its own copy; once what the method says of the rest.
     """
-    given = 2 * stats.streams * solver.state_bytes(problem, stats)
+    given = Budget.states * stats.streams * solver.state_bytes(problem, stats)
     return given + spare_bytes(solver, problem, stats)
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from fewpass.pipeline.budget import PROGRAM_BYTES
 from fewpass.pipeline.executors.executor import open_executor
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.rows import resident
@@ -10,7 +11,6 @@ from fewpass.pipeline.rows.reader import WindowReader
 from fewpass.pipeline.rows.resident import ResidentRows, let_go, resident_rows
 from fewpass.pipeline.rows.targets import TargetRule
 from fewpass.pipeline.rows.windows import (
-    OVERHEAD_BYTES,
     Window,
     WindowPlan,
     chunk_bytes,
@@ -153,7 +153,7 @@ def test_what_is_read_once_only_or_does_not_fit_is_not_kept(datasets):
     one = job_of(plan_for(dataset), dataset)
     assert not one.resident
     many = plan_for(dataset, passes=2)
-    states = bytes_of_states(many.solver, one.problem, one.stats) + OVERHEAD_BYTES
+    states = bytes_of_states(many.solver, one.problem, one.stats) + PROGRAM_BYTES
     least = 3 * chunk_bytes(dataset.manifest) + states
     jobs = []
     for memory in range(least, least + 10**6, 5000):

@@ -4,10 +4,10 @@ import tracemalloc
 
 import pytest
 
+from fewpass.pipeline.budget import PROGRAM_BYTES
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.executor import open_executor
 from fewpass.pipeline.executors.threads import InProcess
-from fewpass.pipeline.rows.windows import OVERHEAD_BYTES
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -20,7 +20,7 @@ from testing.jobs import job_of
 
 N, D, NNZ = 4_000, 300_000, 10
 BYTES_PER_COLUMN = 32
-SHORT = OVERHEAD_BYTES + BYTES_PER_COLUMN * D + 400_000
+SHORT = PROGRAM_BYTES + BYTES_PER_COLUMN * D + 400_000
 ROOMY = 10**9
 
 

@@ -206,9 +206,9 @@ def test_a_damaged_newest_snapshot_is_named_and_passed_over(tmp_path):
     resumed = TrainingRun.resume(str(tmp_path / "run"), InProcess())
     events = list(resumed)
     assert events[0].kind == "resume"
-    assert events[0].facts["snapshot"] < newest.name
-    assert len(events[0].facts["damaged"]) == 1
-    assert newest.name in events[0].facts["damaged"][0]
+    assert events[0].facts.snapshot < newest.name
+    assert len(events[0].facts.damaged) == 1
+    assert newest.name in events[0].facts.damaged[0]
     assert resumed.result.weights_sha256 == quiet.weights_sha256
 
 
@@ -343,7 +343,7 @@ def test_a_display_hears_of_reductions(tmp_path, solver):
     run.hear(heard.append)
     for _ in run:
         pass
-    rows = {counts: sum(e.facts["rows"] for e in heard if e.facts["counts"] is counts)
+    rows = {counts: sum(e.facts.rows for e in heard if e.facts.counts is counts)
             for counts in (True, False)}  # fmt: skip
     n = dataset.n_rows
     passes = {"newton": (2 * n, 0), "asgd": (0, n)}[solver]  # the one's are sums, and certify

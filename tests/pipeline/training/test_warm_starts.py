@@ -39,8 +39,8 @@ def test_every_method_of_many_passes_goes_on_from_a_model(tmp_path):
         warm = with_solver(plan, kind, tol=1e-3, start_from=good.run)
         run = TrainingRun.start(warm, str(tmp_path / kind), InProcess())
         proven = [event.facts for event in run if event.kind == "certificate"]
-        assert proven[0]["objective"] == pytest.approx(good.objective, rel=1e-12)
-        assert proven[0]["gap"] == pytest.approx(first_gap(dataset, warm, good), rel=1e-6)
+        assert proven[0].objective == pytest.approx(good.objective, rel=1e-12)
+        assert proven[0].gap == pytest.approx(first_gap(dataset, warm, good), rel=1e-6)
         cold_plan = with_solver(plan, kind, tol=1e-3, snapshot_every=60.0)
         cold = train(cold_plan, tmp_path / f"{kind}-cold")
         assert run.result.passes <= 0.5 * cold.passes, kind
@@ -98,8 +98,8 @@ def test_dual_variables_of_a_bad_model_are_shortened(tmp_path):
         short = plan.model_copy(update={"start_from": wrong.run, "streams": streams, "passes": 3})
         run = TrainingRun.start(short, str(tmp_path / f"short{streams}"), InProcess())
         proven = [event.facts for event in run if event.kind == "certificate"]
-        assert all(told["gap"] <= told["objective"] for told in proven)
-        lower = [told["objective"] - told["gap"] for told in proven]
+        assert all(told.gap <= told.objective for told in proven)
+        lower = [told.objective - told.gap for told in proven]
         assert max(lower) <= cold.objective
 
 

@@ -257,8 +257,8 @@ def test_it_falls_back_and_says_so(tmp_path, uneven):
     plan = TrainingPlan(dataset=uneven.folder.url, tol=1e-6)
     run, events = trained(plan, tmp_path / "run")
     (switch,) = [e for e in events if e.kind == "switch"]
-    assert switch.facts["method"] == run.result.solver == "psdca"
-    assert "too few" in switch.facts["why"]
+    assert switch.facts.method == run.result.solver == "psdca"
+    assert "too few" in switch.facts.why
     single = TrainingPlan(dataset=uneven.folder.url, tol=1e-6, solver={"kind": "s2gd+"})
     assert run.result.passes < trained(single, tmp_path / "alone")[0].result.passes
     assert run.result.certificate <= 1e-6

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fewpass.flows import cli
+from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.rows.windows import plan_windows
 from fewpass.pipeline.runs.run_folder import RunFolder
@@ -404,7 +405,7 @@ def sorted_set(url, by, *, shuffled=False, n=3000, chunk_rows=60):
 
 def windows_of(dataset, chunks):
     return plan_windows(
-        dataset.manifest, memory=1 << 30, state_bytes=0, streams=1, seed=0
+        dataset.manifest, budget=Budget.of(1 << 30), state_bytes=0, streams=1, seed=0
     )._replace(chunks_per_window=chunks)
 
 

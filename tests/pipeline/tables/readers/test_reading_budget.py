@@ -1,4 +1,4 @@
-"""What a file makes its reader have is told by the file, and compared with the room there is."""
+"""What a file makes its reader have is told by the file, and compared with its share."""
 
 import io
 import json
@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from fewpass.pipeline.budget import UNTOLD, Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.sizes import parse_bytes
 from fewpass.pipeline.tables.readers import Expected, SourceOptions, open_source
@@ -18,18 +19,12 @@ from fewpass.pipeline.tables.readers.delimited import DelimitedSource
 from fewpass.pipeline.tables.readers.ipc_sizes import CheckedMessages, require_messages
 from fewpass.pipeline.tables.readers.json_members import count_members
 from fewpass.pipeline.tables.readers.parquet_pages import pages_of
-from fewpass.pipeline.tables.readers.room import UNTOLD, Room
 
-OWN = 96_000_000
 LABELLED = SourceOptions(label="y")
 
 
-def room(budget):
-    return Room(budget, budget - OWN)
-
-
 def opened(path, budget=128_000_000):
-    return open_source([str(path)], LABELLED, None, Expected(room=room(budget)))
+    return open_source([str(path)], LABELLED, None, Expected(room=Budget.of(budget)))
 
 
 def read(path, budget=128_000_000):
@@ -125,7 +120,7 @@ def test_batches_are_told_by_their_headers(compression):
     for part, fits in ((610_000, True), (590_000, False)):
         for look in (looked_through, streamed):
             out.seek(0)
-            budget = Room(8 * part, 8 * part)
+            budget = Budget(8 * part, 8 * part)
             if fits:
                 assert look(out, budget) in (None, table)
             elif compression:

@@ -1,4 +1,4 @@
-"""What held-out rows say, drawn: ROC, precision and recall, calibration, who is taken for whom."""
+"""Held-out rows, drawn: ROC, precision and recall, calibration, confusion of classes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.reporting.page.charts import Line, Whisker, chart
-from fewpass.pipeline.reporting.page.pieces import card, facts, heat, section, table
+from fewpass.pipeline.reporting.page.pieces import card, facts, heat, last_part, section, table
 from fewpass.pipeline.reporting.page.quality import CELLS, Cells, Curves, Quality
 from fewpass.pipeline.scoring.evaluate import Evaluation
 from fewpass.pipeline.scoring.evaluate_classes import ClassFigures
@@ -17,12 +17,12 @@ MOST_CLASSES = 20  # of which a table of all against all can be read
 UNIT = (0.0, 1.0)
 
 
-def judging(found: Quality) -> str:
-    """Tell everything that is known of held-out rows."""
+def held_out(found: Quality) -> str:
+    """Draw all figures of held-out rows."""
     figures = found.figures
     return section(
         "On held-out rows",
-        card("Figures", _figures(found), f"Data set {found.dataset}."),
+        card("Figures", _figures(found)),
         _roc(found.curves, figures) if found.curves else "",
         _precision(found) if found.curves else "",
         _reliability(found.reliability, several=figures.classes is not None)
@@ -35,7 +35,7 @@ def judging(found: Quality) -> str:
 
 
 def shown_figures(found: Evaluation) -> dict[str, str | None]:
-    """Write the figures of an evaluation; those that have no meaning are None."""
+    """Write the figures of an evaluation; those without a meaning are None."""
     within = f" (exact to {found.auc_within:.1g})" if found.auc_within is not None else ""
     return {
         "rows": f"{found.rows:,}",
@@ -50,8 +50,19 @@ def shown_figures(found: Evaluation) -> dict[str, str | None]:
 
 def _figures(found: Quality) -> str:
     of_few = 0 < len(found.labels) <= FEW_CLASSES
-    beside = _confusion(found.labels, found.confusion) if of_few else ""
-    return facts(shown_figures(found.figures)) + beside
+    confusion = _confusion(found.labels, found.confusion) if of_few else ""
+    shown = {"data set": last_part(found.dataset)} | shown_figures(found.figures)
+    if (base := base_rate(found)) is not None:
+        shown["error"] = f"{shown['error']} (base rate {base:.3%})"
+    return facts(shown) + confusion
+
+
+def base_rate(found: Quality) -> float | None:
+    """Return the error of giving all rows the label that most of them have."""
+    if found.confusion is None:
+        return None
+    rows = found.confusion.sum(axis=1)
+    return float(1.0 - rows.max() / rows.sum())
 
 
 def _roc(found: Curves, figures: Evaluation) -> str:
@@ -81,14 +92,14 @@ def _precision(found: Quality) -> str:
 def _reliability(found: Reliability, *, several: bool) -> str:
     points = [(one.predicted, one.observed) for one in found.bins]
     lines = [
-        Line("honest", [(0.0, 0.0), (1.0, 1.0)], 2, "dashed"),
-        Line("found, with 95 % intervals", points, 1, "marks"),
+        Line("predicted = observed", [(0.0, 0.0), (1.0, 1.0)], 2, "dashed"),
+        Line("observed, with 95 % intervals", points, 1, "marks"),
     ]
     strokes = [Whisker(one.predicted, one.low, one.high) for one in found.bins]
     whose = "of the most probable class" if several else "of the second label"
     drawn = chart(
-        lines, f"probability {whose}", "share it came true of", whiskers=strokes, x_range=UNIT,
-        y_range=UNIT,
+        lines, f"predicted probability {whose}", "observed frequency", whiskers=strokes,
+        x_range=UNIT, y_range=UNIT,
     )  # fmt: skip
     note = (
         f"Brier score {found.brier:.4f}, log loss {found.log_loss:.4f}, calibration error "
@@ -102,8 +113,8 @@ def _confusion(labels: tuple[str, ...], found: NDArray[np.float64] | None) -> st
         return ""
     shares = found / np.maximum(found.sum(axis=1, keepdims=True), 1e-300)
     texts = [[f"{cell:,.0f}" for cell in row] for row in found.tolist()]
-    drawn = heat(labels, shares.tolist(), texts, "label, given")
-    note = "A row per label, a column per label given; more colour: a larger share of the row."
+    drawn = heat(labels, shares.tolist(), texts, "actual / predicted")
+    note = "A row per actual label, a column per predicted one; colour: the share of the row."
     if len(labels) > FEW_CLASSES:
         return card("Confusion", drawn, note, wide=True)
     return f'<h3 class="next">Confusion</h3>{drawn}<p class="quiet">{note}</p>'
@@ -126,7 +137,7 @@ def _share(share: float | None) -> str:
 
 
 def _cells(found: Cells) -> str:
-    """Draw per range of the number found the mean prediction, and where half of them lie."""
+    """Draw per range of the actual number the mean prediction, and where half of them lie."""
     width = (found.high - found.low) / CELLS
     middles = found.low + width * (np.arange(CELLS) + 0.5)
     points, strokes = [], []
@@ -141,5 +152,5 @@ def _cells(found: Cells) -> str:
         Line("equal", [(x, x) for x in ends], 2, "dashed"),
         Line("mean prediction, and where half of them lie", points, 1, "marks"),
     ]
-    drawn = chart(lines, "number found", "predicted", whiskers=strokes, x_range=ends, y_range=ends)
-    return card("Predicted against found", drawn)
+    drawn = chart(lines, "actual", "predicted", whiskers=strokes, x_range=ends, y_range=ends)
+    return card("Predicted / actual", drawn)

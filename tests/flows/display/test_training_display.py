@@ -6,14 +6,13 @@ import time
 
 import pytest
 
-from fewpass.flows.display import progress
+from fewpass.flows.display import training_display as display
 from fewpass.flows.display.bars import work_display
 from fewpass.flows.display.console import Screen, Terminal
 from fewpass.flows.display.ingest_progress import ingest_display
-from fewpass.flows.display.meter import Meter
-from fewpass.flows.display.progress import training_display
+from fewpass.flows.display.training_display import live_timeline, training_display
 from fewpass.flows.options import Output
-from fewpass.pipeline.runs.outcome import Event
+from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.saved import Cursor
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.ingest.progress import IngestProgress
@@ -23,17 +22,18 @@ STARTED = {
     "finished": False, "engine": "threads", "why": "foreseen to take 3.2 s", "dashboard": None,
     "n_rows": 1_000_000, "method": "psdca", "memory": 1 << 30, "chosen": None, "damaged": [],
 }  # fmt: skip
-LEARNT = {"stream": 0, "metrics": {"loss": 0.5, "loss_sum": 1e6, "n_monitored": 2_000_000}}
-SUMMED = {"rows": 250_000, "counts": False}
+WORK = {"bytes_read": 0, "seconds": 1.0, "read_s": 0.0, "wait_s": 0.0, "peak_memory": 0}
+LEARNT = WORK | {
+    "rows": 500_000,
+    "windows": 1,
+    "metrics": {"loss": 0.5, "loss_sum": 1e6, "n_monitored": 2_000_000},
+}
+SUMMED = WORK | {"rows": 250_000, "counts": False}
 EVENTS = [
-    Event("start", Cursor(), STARTED),
-    Event("span", Cursor(rows_seen=10**9, rows_in_sweep=500_000, bytes_read=10**12), LEARNT),
-    Event(
-        "certificate",
-        Cursor(passes=1.0),
-        {"objective": 0.31415926, "gap": 1e-3, "left_passes": 3.0},
-    ),
-    Event("reduce", Cursor(passes=1.0), SUMMED),
+    Event.of("start", Cursor(), **STARTED),
+    Event.of("span", Cursor(rows_seen=10**9, rows_in_sweep=500_000, bytes_read=10**12), **LEARNT),
+    Event.of("certificate", Cursor(passes=1.0), objective=0.31415926, gap=1e-3, left_passes=3.0),
+    Event.of("reduce", Cursor(passes=1.0), **SUMMED),
 ]
 INGESTED = [
     IngestProgress("partition", 0.5, 10**9, None, 10**12, None, 0, 100.0, 1234.0),
@@ -57,7 +57,7 @@ def lines_of(terminal):
 
 @pytest.fixture(autouse=True)
 def every_event_is_drawn(monkeypatch):
-    monkeypatch.setattr(progress, "REDRAW_S", 0.0)
+    monkeypatch.setattr(display, "REDRAW_S", 0.0)
 
 
 def train(terminal, **plan):
@@ -107,8 +107,8 @@ def test_a_finished_training_draws_no_table():
     terminal = terminal_of(80)
     done = STARTED | {"finished": True, "snapshot": "000001"}
     with training_display(terminal, TrainingPlan(dataset="d", tol=1e-6)) as show:
-        show(Event("resume", Cursor(passes=3.0), done))
-        show(Event("finish", Cursor(passes=3.0), {}))
+        show(Event.of("resume", Cursor(passes=3.0), **done))
+        show(Event.of("finish", Cursor(passes=3.0)))
     assert lines_of(terminal) == [
         "The training is finished (snapshot 000001): nothing is left to do.",
     ]
@@ -137,40 +137,39 @@ def test_nothing_is_redrawn_where_no_terminal_is(work, output):
 
 
 def test_rows_that_are_added_up_count_where_they_are_a_pass():
-    meter = Meter(passes=4, tol=1e-3)
-    meter.take(Event("start", Cursor(), STARTED))
+    timeline = live_timeline(passes=4, tol=1e-3)
+    timeline.hear(Event.of("start", Cursor(), **STARTED))
     for counts in (True, False):
-        meter.take(Event("reduce", Cursor(), {"rows": 250_000, "counts": counts}))
-        assert meter.read().passes == 0.25
-        assert meter.read().certifying == (None if counts else 0.25)
+        timeline.hear(Event.of("reduce", Cursor(), **SUMMED | {"counts": counts}))
+        assert timeline.passes == 0.25
+        assert timeline.certifying == (0.0 if counts else 0.25)
     told = {"objective": 0.5, "gap": 0.1, "left_passes": None}
-    meter.take(Event("certificate", Cursor(passes=1.0), told))
-    numbers = meter.read()
-    assert (numbers.passes, numbers.certifying) == (1.0, None)
-    assert numbers.fraction == pytest.approx(1 / 3)  # of three digits one is there
+    timeline.hear(Event.of("certificate", Cursor(passes=1.0), **told))
+    assert (timeline.passes, timeline.certifying) == (1.0, 0.0)
+    assert timeline.fraction == pytest.approx(1 / 3)  # of three digits one is there
     time.sleep(0.01)
-    meter.take(Event("certificate", Cursor(passes=1.5), told))
-    assert meter.read().rows_per_s > 0.0
-    assert meter.read().left_s is None  # nobody knows how fast the certificate falls
-    meter.take(Event("certificate", Cursor(passes=2.0), told | {"gap": 0.01, "left_passes": 1.0}))
-    one, passes_per_s = meter.read().left_s, meter.read().rows_per_s / STARTED["n_rows"]
-    assert one == pytest.approx(1.0 / passes_per_s)  # sooner than the two passes that are left
-    meter.take(Event("finish", Cursor(passes=2.0), {}))
-    assert meter.read().left_s == 0.0
+    timeline.hear(Event.of("certificate", Cursor(passes=1.5), **told))
+    assert timeline.lately.per_second(timeline.lately.rows) > 0.0
+    assert timeline.left_s is None  # nobody knows how fast the certificate falls
+    nearer = told | {"gap": 0.01, "left_passes": 1.0}
+    timeline.hear(Event.of("certificate", Cursor(passes=2.0), **nearer))
+    passes_per_s = timeline.lately.per_second(timeline.lately.passes)
+    assert timeline.left_s == pytest.approx(1.0 / passes_per_s)  # sooner than the two passes left
+    timeline.hear(Event.of("finish", Cursor(passes=2.0)))
+    assert timeline.left_s == 0.0
 
 
 def test_passes_of_groups_of_classes_are_counted_together():
-    meter = Meter(passes=10, tol=1e-2)
+    timeline = live_timeline(passes=10, tol=1e-2)
     told = {"objective": 0.5, "gap": 0.1, "left_passes": 3.0}
-    meter.take(Event("start", Cursor(), STARTED | {"groups": 2}))
-    assert (meter.read().fraction, meter.most) == (0.0, 20)
-    meter.take(Event("certificate", Cursor(passes=2.0), told))
-    assert meter.read().fraction == pytest.approx(1 / 4)  # one digit of two, of one group of two
-    meter.take(Event("group", Cursor(passes=6.0), {}))
-    numbers = meter.read()
-    assert (numbers.fraction, numbers.gap, numbers.left_passes) == (0.5, None, None)
-    assert meter.most == 16  # the second group may take ten as well
+    timeline.hear(Event.of("start", Cursor(), **STARTED | {"groups": 2}))
+    assert (timeline.fraction, timeline.most_passes) == (0.0, 20)
+    timeline.hear(Event.of("certificate", Cursor(passes=2.0), **told))
+    assert timeline.fraction == pytest.approx(1 / 4)  # one digit of two, of one group of two
+    timeline.hear(Event.of("group", Cursor(passes=6.0)))
+    assert (timeline.fraction, timeline.proven) == (0.5, None)
+    assert timeline.most_passes == 16  # the second group may take ten as well
     resumed = STARTED | {"groups": 2, "groups_trained": 1, "passes_before": 6.0}
-    again = Meter(passes=10, tol=1e-2)
-    again.take(Event("resume", Cursor(passes=8.0), resumed))
-    assert (again.most, again.read().fraction) == (16, pytest.approx(0.6))
+    again = live_timeline(passes=10, tol=1e-2)
+    again.hear(Event.of("resume", Cursor(passes=8.0), **resumed))
+    assert (again.most_passes, again.fraction) == (16, pytest.approx(0.6))

@@ -16,10 +16,10 @@ from typing import IO, NamedTuple
 from fewpass.pipeline.errors import BadInput, PlanMismatch
 from fewpass.pipeline.places import ELSEWHERE, StorageOptions, is_data_set, require_outside, shown
 from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
-from fewpass.pipeline.tables.readers.standard_input import WORDS
+from fewpass.pipeline.settings.formats import STANDARD_INPUT_WORDS
 from fewpass.storage.addresses import local_path, open_store
 from fewpass.storage.dataset import Dataset
-from fewpass.storage.locations import HERE, Location, told_plainly
+from fewpass.storage.locations import HERE, Location, plain_errors
 from fewpass.storage.own_files import is_unchanged
 from fewpass.storage.whole_file import whole_file
 
@@ -108,10 +108,10 @@ def _is_there(here: Location, storage_options: StorageOptions) -> bool:
 
 def _files_of(spec: str, store: str, storage_options: StorageOptions = None) -> Iterator[Location]:
     """Yield the files of a store that a path, a glob or an address names, whatever they hold."""
-    if spec in WORDS or Location.of(spec).store != store:
+    if spec in STANDARD_INPUT_WORDS or Location.of(spec).store != store:
         return
     system, path = open_store(spec, storage_options)
-    with told_plainly(spec):
+    with plain_errors(spec):
         if system.isdir(path):
             paths = system.find(path)
         elif any(mark in path for mark in _GLOB) and not system.exists(path):

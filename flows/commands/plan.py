@@ -41,7 +41,7 @@ def plan(
     from fewpass.flows.display.console import Terminal
     from fewpass.flows.settings import as_toml, training_settings
     from fewpass.pipeline.settings.flat_settings import flat
-    from fewpass.pipeline.straight.telling import is_source
+    from fewpass.pipeline.tables.stream.sources import is_source
 
     terminal, from_source = Terminal(output), is_source(dataset)
     if from_source and training.keep is not None:
@@ -52,7 +52,7 @@ def plan(
         return 0
     terminal.plan(as_toml(plan, place))
     if plan.source is not None:
-        planning.tell_of_source(terminal, dataset, plan)
+        planning.print_source_forecast(terminal, dataset, plan)
     else:
-        planning.tell_of_data_set(terminal, dataset, plan, place)
+        planning.print_forecast(terminal, dataset, plan, place)
     return 0

@@ -89,7 +89,7 @@ def borrowed(dataset: Dataset, rule: TargetRule, capacity: tuple[int, int]) -> D
 
 def suits(buffer: TableBuffer, capacity: tuple[int, int]) -> bool:
     """Say whether a buffer fits these numbers of rows and values, and not far more."""
-    own = (buffer.rows_room, buffer.nnz_room)
+    own = (buffer.most_rows, buffer.most_nnz)
     return all(n <= m <= AMPLE * n + 1 for n, m in zip(capacity, own, strict=True))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -55,11 +55,7 @@ from fewpass.pipeline.training.missed import Prover, goes_by_gradients, other_pr
 from fewpass.pipeline.training.planning.problem import loss_of
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.kernels.compiling import Compiling
-from fewpass.solvers.registry import method_class
 from fewpass.storage.dataset import Dataset
-
-if TYPE_CHECKING:
-    from fewpass.pipeline.training.bursts import FeatureResult
 
 CANDIDATE_STYLES = {"error": ".2%", "objective": ".6g", "gap": ".2e"}
 
@@ -253,16 +249,13 @@ def candidate_table(result: TrainingResult) -> Table:
 
 
 def _shown(result: TrainingResult) -> dict[str, Any]:
-    by_features = {}
-    if method_class(result.solver).goal == "steps":  # its engine is imported for it alone
-        by_features = _shown_features(cast("FeatureResult", result))
     return {
         "at": result.run,
         "snapshot": result.snapshot,
         "solver": f"{result.solver}, loss {result.loss}, lam {result.lam:.6g}",
         "models": f"{result.classes}, one per class" if result.classes else None,
         "passes": passes_and_rows(result.passes, result.rows_seen),
-        **by_features,
+        **_shown_features(result),
         "objective": result.objective,
         "probabilities": _calibrated(result),
         "read": format_bytes(result.bytes_read),
@@ -283,16 +276,19 @@ def _calibrated(result: TrainingResult) -> str | None:
     return f"{form} of {found['slope']:.4g} * score + {offset}"
 
 
-def _shown_features(result: FeatureResult) -> dict[str, Any]:
-    """Lay out what counts where single features are read."""
-    share = result.accesses / max(result.passes, 1e-300)  # values of the data set
-    pilot = f", and {result.pilot_accesses:,} to find nu" if result.pilot_accesses else ""
-    where = "mapped from files" if result.mapped else "in memory"
+def _shown_features(result: TrainingResult) -> dict[str, Any]:
+    """Lay out the results of a method that reads single features."""
+    found = result.features
+    if found is None:
+        return {}
+    share = found["accesses"] / max(result.passes, 1e-300)  # values of the data set
+    pilot = f", and {found['pilot_accesses']:,} to find nu" if found["pilot_accesses"] else ""
+    where = "mapped from files" if found["mapped"] else "in memory"
     return {
-        "passes": f"none; {result.iterations:,} steps, rows and columns {where}",
-        "accesses": f"{result.accesses:,}{pilot}; the data have {share:,.0f} values",
-        "nu": result.nu,
-        "margin": f"{result.margin:.6g}, at most {result.margin_bound:.6g} is possible",
+        "passes": f"none; {found['iterations']:,} steps, rows and columns {where}",
+        "accesses": f"{found['accesses']:,}{pilot}; the data have {share:,.0f} values",
+        "nu": found["nu"],
+        "margin": f"{found['margin']:.6g}, at most {found['margin_bound']:.6g} is possible",
     }
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.storage.objects import StoredObject
-from fewpass.storage.row_state_store import RowStateStore, StoredRowState
+from fewpass.storage.row_state_store import NOTHING_YET, RowStateStore, StoredRowState
 
 Values = NDArray[np.float64]
 
@@ -31,10 +31,11 @@ class RowStateInMemory:
     """Versions that stay in this process; only those of a snapshot are written.
 
     For trainings whose spans all run here: when the process dies they go on from a snapshot, which
-    has what they need, and while it lives nothing is lost.
+    has what they need, and while it lives nothing is lost.  A training without snapshots has no
+    store.
     """
 
-    def __init__(self, store: RowStateStore) -> None:
+    def __init__(self, store: RowStateStore | None) -> None:
         self._store = store
         self._held: dict[tuple[int, int], Values] = {}  # by version and chunk
         self._written: set[tuple[int, int]] = set()
@@ -46,13 +47,16 @@ class RowStateInMemory:
     def read_into(self, version: int, chunk: int, out: Values, stored: StoredObject | None) -> int:
         """Fill `out` from a version; one of an earlier session is read from disk."""
         held = self._held.get((version, chunk))
-        if held is None:
+        if held is None and self._store is not None:
             return self._store.read_into(version, chunk, out, stored)
-        out[:] = held
+        assert held is not None or version == NOTHING_YET, "every later version is here"
+        out[:] = 0.0 if held is None else held
         return 0
 
     def flush(self, version: int) -> Iterator[StoredRowState]:
         """Write what is here of a version and not on disk yet; yield what to put on record."""
+        if self._store is None:
+            return
         for key in [key for key in self._held if key[0] == version and key not in self._written]:
             stored = self._store.write(*key, self._held[key])
             self._written.add(key)

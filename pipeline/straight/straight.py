@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +24,9 @@ from fewpass.pipeline.rows.windows import Window, WindowPlan, row_order
 from fewpass.pipeline.runs.engine import Training
 from fewpass.pipeline.runs.grid import Choice, weights_of
 from fewpass.pipeline.runs.model import read_out
-from fewpass.pipeline.runs.outcome import Event, TrainingResult
-from fewpass.pipeline.runs.packing import unpack_state
-from fewpass.pipeline.runs.saved import Content, Saved, SourcePosition, require_array, unfit
-from fewpass.pipeline.runs.state_shapes import examples_of, misfit
+from fewpass.pipeline.runs.outcome import Event
+from fewpass.pipeline.runs.packing import examples_of, misfit, unpack_state
+from fewpass.pipeline.runs.saved import Saved, SourcePosition, require_array, unfit
 from fewpass.pipeline.scoring.calibrating import calibrate
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
@@ -69,7 +67,7 @@ class Straight:
 
     keeps_on_disk = False  # nothing is kept per row
     least_wait = 0.0
-    forecast = None
+    forecast = features = None
 
     def __init__(self, training: Training, first: FirstRows) -> None:
         self._training, self._first = training, first
@@ -137,7 +135,7 @@ class Straight:
     def go_on_from(self, saved: Saved) -> None:
         """Go on with the state that is here: nothing but a step changes it."""
 
-    def content(self, certified: Certificate | None, *, finished: bool) -> Content:
+    def content(self, certified: Certificate | None, *, finished: bool) -> Saved:
         """Return the state, and what else a snapshot of it holds."""
         known, at = self._known, self._position
         weights = read_out(self._solver, self._state, self._training.dataset)
@@ -157,8 +155,9 @@ class Straight:
             calibration = calibrate(
                 record, judges, weights, self.plan.calibrate, self._training.executor
             )
-        return Content(
-            [self._state], weights, certified or self._solver.certificate(self._state), choice,
+        return Saved(
+            cursor=self._progress.cursor, finished=finished, states=[self._state], weights=weights,
+            certificate=certified or self._solver.certificate(self._state), choice=choice,
             calibration=calibration, source=position, moments=self._sums,
         )  # fmt: skip
 
@@ -167,10 +166,6 @@ class Straight:
             return Choice(lams[0]) if len(lams) > 1 else None
         found = self._solver.certificate(self._state)
         return choose(self._training, judges, self._width, lams, self._solver, self._state, found)
-
-    def result(self, shared: dict[str, Any]) -> TrainingResult:
-        """Return what came out."""
-        return TrainingResult(**shared)
 
     # -- the pass --------------------------------------------------------------------------------
 

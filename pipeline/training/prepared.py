@@ -11,6 +11,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.places import ELSEWHERE, require_outside, shown, what_is_at
 from fewpass.pipeline.runs.model import weights_to_start_at
 from fewpass.pipeline.runs.run_folder import LOG, RunFolder, RunRecord
+from fewpass.pipeline.runs.run_snapshots import TrainedFolder
 from fewpass.pipeline.scoring.calibrating import require_calibratable
 from fewpass.pipeline.scoring.evaluate import evaluation_job
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 class Prepared(NamedTuple):
     """A training that can begin."""
 
-    run: RunFolder
+    run: TrainedFolder
     plan: TrainingPlan
     dataset: Dataset
     methods: MethodChoice | None  # those in place of `auto`
@@ -53,7 +54,7 @@ def prepare(
 
     `near` says whether its tasks run in this process, whose memory it may count on then.
     """
-    run = RunFolder(url, storage_options)
+    run = TrainedFolder(url, storage_options)
     _require_place(run)
     if plan.source is not None:
         return _straight(plan, run)
@@ -96,7 +97,7 @@ def _require_place(run: RunFolder) -> None:
             )
 
 
-def _straight(plan: TrainingPlan, run: RunFolder) -> Prepared:
+def _straight(plan: TrainingPlan, run: TrainedFolder) -> Prepared:
     """Make ready a plan that reads a source once."""
     from fewpass.pipeline.straight.first_rows import FirstRows, found_from_anywhere  # noqa: PLC0415 - and readers of text
     from fewpass.pipeline.straight.known import choose_straight  # noqa: PLC0415
@@ -122,7 +123,7 @@ def _as_begun(plan: TrainingPlan, run: RunFolder) -> TrainingPlan:
 
 def prepared_again(url: str, storage_options: StorageOptions) -> Prepared:
     """Make ready the run at `url` to go on, with the data it began with."""
-    run = RunFolder(url, storage_options)
+    run = TrainedFolder(url, storage_options)
     record = run.record()
     if record.plan.source is not None:
         return _straight_again(run, record)
@@ -131,7 +132,7 @@ def prepared_again(url: str, storage_options: StorageOptions) -> Prepared:
     return Prepared(run, record.plan, dataset, record.methods)
 
 
-def _straight_again(run: RunFolder, record: RunRecord) -> Prepared:
+def _straight_again(run: TrainedFolder, record: RunRecord) -> Prepared:
     """Make ready a run that reads a source once, to go on from where its newest snapshot stands."""
     from fewpass.pipeline.straight.first_rows import FirstRows, require_seekable  # noqa: PLC0415
 

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 from fewpass.pipeline.errors import NoWorkers
 from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.rows.resident import let_go
-from fewpass.pipeline.runs.checkpoints import Checkpoints
-from fewpass.pipeline.runs.engine import Engine, Stopped, Training
+from fewpass.pipeline.runs.engine import Checkpoints, Engine, Stopped, Training
 from fewpass.pipeline.runs.lease import Lease
 from fewpass.pipeline.runs.outcome import Convergence, Event, TrainingResult, hinge_gap
 from fewpass.pipeline.runs.progress import Progress
@@ -26,11 +25,8 @@ from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.runs.saved import Amount, Cursor, Saved
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
 from fewpass.pipeline.tables.encoding.schema import told_columns
-from fewpass.pipeline.training.class_groups import ClassGroups
-from fewpass.pipeline.training.early_stopping import within
 from fewpass.pipeline.training.passes import Passes
 from fewpass.pipeline.training.planning.forecast import Forecast
-from fewpass.pipeline.training.planning.job import is_grouped, make_job
 from fewpass.pipeline.training.planning.rate import left_passes
 from fewpass.pipeline.training.prepared import Prepared, prepare, prepared_again
 from fewpass.solvers.kernels.compiling import Compiling
@@ -43,15 +39,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 COMPILING = "Compiling kernels for %s: this is done once on a machine."
-
-
-def engine_of(training: Training, first: FirstRows | None) -> Engine:
-    """Return what goes over the data by the plan's method, all classes at once where they fit."""
-    if first is None and training.plan.solver.goal != "steps":
-        plan = training.methods.plan(training.plan) if training.methods else training.plan
-        if is_grouped(plan, make_job(within(plan), training.dataset)):
-            return ClassGroups(training)
-    return engine_class(training.plan, first)(training)
 
 
 def engine_class(plan: TrainingPlan, first: FirstRows | None) -> Callable[[Training], Engine]:
@@ -107,7 +94,7 @@ class TrainingRun:
             run, plan, dataset, executor, methods, storage_options, self._progress,
             self._checkpoints, self._stop_request, start_at,
         )  # fmt: skip
-        self._engine = engine_of(training, first)
+        self._engine = engine_class(plan, first)(training)
 
     @classmethod
     def start(
@@ -300,14 +287,14 @@ class TrainingRun:
         """What came out; the run must be finished."""
         saved, cursor = self._saved, self.cursor
         choice, seen = saved.choice, saved.validation
-        shared = {
+        shared: dict[str, Any] = {
             "run": self.run.url,
             "snapshot": saved.name,
             "solver": self.plan.solver.kind,
             "loss": self.problem.loss.name,
             "lam": choice.lam if choice else self.problem.lam,
             "classes": self._engine.classes,
-            "candidates": choice.told()["candidates"] if choice else [],
+            "candidates": [each._asdict() for each in choice.candidates] if choice else [],
             "calibration": saved.calibration._asdict() if saved.calibration else None,
             "stopped_early": seen and seen.is_over(self.plan.n_iter_no_change),
             "passes_of_model": seen and seen.best.passes,
@@ -318,8 +305,9 @@ class TrainingRun:
             "peak_memory_bytes": self._progress.peak_memory,
             "encoded": dict(told_columns(self._first.dataset.schema)) if self._first else {},
             "notes": self.notes,
+            "features": self._engine.features,
         }
-        return self._engine.result(shared | self._outcome())
+        return TrainingResult(**shared, **self._outcome())
 
     @property
     def _saved(self) -> Saved:
@@ -327,7 +315,7 @@ class TrainingRun:
         return self.newest
 
     def _outcome(self) -> dict[str, Any]:
-        certified, tol = self._saved.certified, self.plan.tol
+        certified, tol = self._saved.certificate, self.plan.tol
         convergence, left = Convergence.of(tol, certified, finished=self._saved.finished), None
         if tol is not None and convergence.converged is False:
             left = left_passes(self.cursor.marks, tol)
